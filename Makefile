@@ -1,0 +1,74 @@
+# Each command works from nothing: it makes its virtual environment, installs what it needs, then runs.
+# Stamp files in the environment remember what is installed, so the second run starts at once.
+
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= 2
+HYPOTHESIS_PROFILE ?= ci
+TEST_TIMEOUT ?= 300
+ARGS ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# On two busy cores torch took ten times as long or more over small matrices with two threads as with one.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+# Differential tests and benchmarks compare with exactly this release.
+ORACLE_PIN := torch==2.13.0
+ifeq ($(ORACLE),1)
+oracle := $(VENV)/.oracle
+endif
+
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test lint format bench clean
+
+help:
+	@echo "make demo            train a small classifier, save a picture of it in build/"
+	@echo "make test            lint, types, layers and the whole test suite"
+	@echo "make test ORACLE=1   the same, and the comparison with $(ORACLE_PIN)"
+	@echo "make bench ORACLE=1  the benchmarks against $(ORACLE_PIN)"
+	@echo "make lint            ruff, mypy and import-linter alone"
+	@echo "make format          let ruff mend what it can"
+	@echo "make clean           remove the environment and everything built"
+
+demo: $(VENV)/.demo
+	$(ONE_THREAD) $(BIN)/python examples/classifier.py $(ARGS)
+
+test: lint $(VENV)/.demo $(oracle)
+	$(ONE_THREAD) HYPOTHESIS_PROFILE=$(HYPOTHESIS_PROFILE) \
+		$(BIN)/python -m pytest -n $(JOBS) --timeout $(TEST_TIMEOUT) $(ARGS)
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy pullback
+	$(BIN)/lint-imports
+
+format: $(VENV)/.test
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(VENV)/.base $(oracle)
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "pullback needs Python 3.11 or newer: make PYTHON=python3.11"'
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.base: pyproject.toml $(VENV)/.made
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.demo $(VENV)/.test: $(VENV)/.%: pyproject.toml $(VENV)/.made
+	$(PIP) --editable '.[$*]'
+	@touch $@
+
+$(VENV)/.oracle: $(VENV)/.made Makefile
+	$(PIP) $(ORACLE_PIN)
+	@touch $@

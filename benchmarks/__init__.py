@@ -1,0 +1,1 @@
+"""The same programs on torch and on pullback, timed side by side: `python -m benchmarks`."""

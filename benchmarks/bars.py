@@ -1,0 +1,83 @@
+"""The numbers to meet: a bar for each row of the table, and where we are going."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.result import Result
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What a row must show: a ratio (torch over ours) of at least, or a value of ours of at most.
+
+    An enforced bar that is missed fails the run; the others show the way, and become enforced
+    with the part of the library that they judge.
+    """
+
+    at_least: float | None = None
+    at_most: float | None = None
+    goal: float | None = None
+    enforced: bool = False
+
+
+BARS = {
+    "chain-forward": Bar(1.25, goal=2, enforced=True),
+    "chain-backward": Bar(1.4, goal=3, enforced=True),
+    "scalar-network": Bar(1.3, goal=3, enforced=True),
+    "scalar-polynomial": Bar(1.3, goal=3, enforced=True),
+    "mlp-step": Bar(0.9, goal=1.3, enforced=True),
+    "transformer-block": Bar(0.8, goal=1.5),
+    "conv-net": Bar(0.6, goal=1.2),
+    "elementwise": Bar(0.5, goal=2),
+    "custom-function": Bar(1.2, goal=3),
+    "view-chain": Bar(1.2),
+    "view-rows": Bar(1.2),
+    "in-place": Bar(1.2),
+    "slice-writes": Bar(1.2),
+    "fan-in": Bar(2.0),
+    "deep-chain": Bar(1.4),
+    "hooks": Bar(1.5),
+    "grad-inputs": Bar(1.3),
+    "double-backward": Bar(1.3),
+    "hvp": Bar(1.0, goal=2),
+    "per-sample-gradients": Bar(1.0, goal=2),
+    "full-hessian": Bar(1.0),
+    "jacobian": Bar(1.0),
+    "jvp-mlp": Bar(1.0),
+    "import-time": Bar(10, goal=15, enforced=True),
+    "import-beyond-numpy": Bar(at_most=0.1, enforced=True),
+    "installed-size": Bar(10, goal=10),
+    "peak-memory": Bar(1.0, goal=1.2),
+    # Ten times the nodes overflow the caches, which adds to each; a quadratic cost would be 10.
+    "million-nodes-growth": Bar(at_most=1.5, enforced=True),
+    # One small cycle left at each of 1000 steps would be some 200 kB.
+    "flat-memory": Bar(at_most=20_000, enforced=True),
+    # The allocator takes pages by the hundred kilobytes, and now and then one more.
+    "flat-memory-process": Bar(at_most=1_000_000, enforced=True),
+}
+
+
+def verdict(result: Result) -> str:
+    """`ok`, `short`, `failed`, `n/a` where there is nothing to judge, or nothing without a bar."""
+    if result.failed:
+        return "failed"
+    if result.comparison is None:
+        return "n/a"
+    bar = BARS.get(result.name)
+    if bar is None:
+        return ""
+    if bar.at_most is not None:
+        value = result.comparison.median_ours
+        met = value is not None and value <= bar.at_most
+    elif (ratio := result.comparison.ratio) is None:
+        return "n/a"
+    else:
+        met = bar.at_least is not None and ratio >= bar.at_least
+    return "ok" if met else "short"
+
+
+def is_breach(result: Result) -> bool:
+    """Whether this row fails the run: an enforced bar that was missed, or a work that broke."""
+    enforced = result.name in BARS and BARS[result.name].enforced
+    return result.failed or (enforced and verdict(result) == "short")

@@ -1,0 +1,97 @@
+"""What a library costs before it does anything: time to import it, bytes on disk."""
+
+from __future__ import annotations
+
+import importlib.metadata as metadata
+import importlib.util
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.process import ROOT, MissingError, WorkError, child_environment
+
+
+def import_times(libraries: list[str], rounds: int) -> dict[str, list[float]]:
+    """Wall seconds that each import adds to a bare interpreter's start, round by round.
+
+    Wall time, since waiting for the disk is part of it; by `python -c` in fresh processes, in turn.
+    """
+    for library in libraries:
+        start_python(
+            f"import {library}"
+        )  # once without the clock, to write bytecode and fill caches
+    times: dict[str, list[float]] = {library: [] for library in libraries}
+    for _ in range(rounds):
+        bare = start_python("pass")
+        for library in libraries:
+            times[library].append(max(start_python(f"import {library}") - bare, 0.0))
+    return times
+
+
+def start_python(statement: str) -> float:
+    """Wall seconds of a fresh interpreter that runs one statement."""
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", statement],
+        cwd=ROOT,
+        env=child_environment(all_cores=False),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    seconds = time.perf_counter() - start
+    if done.returncode:
+        raise WorkError(f"`{statement}` failed: {done.stderr.strip().rpartition(chr(10))[2]}")
+    return seconds
+
+
+def installed_bytes(library: str) -> int:
+    """Bytes of a library and of all that it requires, as installed here, without bytecode."""
+    own = package_bytes(library)
+    return own + sum(distribution_bytes(name) for name in requirements(library) - {library})
+
+
+def package_bytes(library: str) -> int:
+    """Bytes below the package's folder: an editable install has no list of files."""
+    spec = importlib.util.find_spec(library)
+    if spec is None or not spec.submodule_search_locations:
+        raise WorkError(f"{library} is not a package on disk")
+    folders = [Path(folder) for folder in spec.submodule_search_locations]
+    return sum(file_bytes(path) for folder in folders for path in folder.rglob("*"))
+
+
+def distribution_bytes(name: str) -> int:
+    """Bytes of the files that an installed distribution lists."""
+    listed = metadata.distribution(name).files or []
+    return sum(file_bytes(Path(str(path.locate()))) for path in listed)
+
+
+def file_bytes(path: Path) -> int:
+    """The size of a file that was installed; bytecode was not."""
+    return path.stat().st_size if path.is_file() and path.suffix != ".pyc" else 0
+
+
+def requirements(library: str) -> set[str]:
+    """The distributions that a library draws in, directly or not, as far as they are installed."""
+    found: set[str] = set()
+    waiting = [library]
+    while waiting:
+        name = waiting.pop()
+        try:
+            requires = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:
+            if name == library:
+                raise MissingError(f"{library} has no installed metadata") from None
+            continue  # for another platform, so not part of what was installed
+        found.add(name)
+        waiting += {requirement_name(line) for line in requires if "extra ==" not in line} - found
+    return found
+
+
+def requirement_name(line: str) -> str:
+    """`Jinja2>=3; python_version > "3"` is about `jinja2`."""
+    match = re.match(r"[A-Za-z0-9._-]+", line)
+    assert match, f"not a requirement: {line}"
+    return re.sub(r"[-_.]+", "-", match[0]).lower()

@@ -1,0 +1,5 @@
+"""All works; a theme's module registers its own when it is imported."""
+
+from benchmarks.works import curvature, engine, function, large, nets, small, transforms, views
+
+__all__ = ["curvature", "engine", "function", "large", "nets", "small", "transforms", "views"]

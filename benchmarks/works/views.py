@@ -1,0 +1,69 @@
+"""Works on small tensors that share memory: views, in-place operators, writes into slices."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+
+from benchmarks.program import Program, clear_grad, grads, work
+
+
+@work("1200 views of small tensors, forward and backward")
+def view_chain(torch: ModuleType) -> Program:
+    """Reshaped, transposed, widened and sliced, but never copied, 200 times over."""
+    x = torch.tensor(np.arange(24.0), requires_grad=True)
+
+    def run(nothing: None) -> None:
+        y = x
+        for _ in range(200):
+            y = y.view(4, 6).transpose(0, 1).unsqueeze(0)[0].transpose(0, 1).view(24)
+        y.sum().backward()
+
+    return Program(prepare=lambda: clear_grad([x]), run=run, answer=lambda _: grads([x]))
+
+
+@work("rows picked from a small matrix, forward and backward")
+def view_rows(torch: ModuleType) -> Program:
+    """Many small views of one base, whose gradients must all be put back in their place."""
+    x = torch.tensor(np.random.default_rng(7).standard_normal((50, 8)), requires_grad=True)
+
+    def run(nothing: None) -> None:
+        total = x[0]
+        for row in range(1, 50):
+            total = total + x[row] * x[row - 1]
+        total.sum().backward()
+
+    return Program(prepare=lambda: clear_grad([x]), run=run, answer=lambda _: grads([x]))
+
+
+@work("1000 in-place operators, forward and backward")
+def in_place(torch: ModuleType) -> Program:
+    """One small tensor scaled and shifted in place."""
+    rng = np.random.default_rng(8)
+    leaves = [torch.tensor(rng.standard_normal(10), requires_grad=True) for _ in range(2)]
+
+    def run(nothing: None) -> None:
+        x, b = leaves
+        y = x.clone()
+        for _ in range(500):
+            y.mul_(0.99).add_(b)
+        y.sum().backward()
+
+    return Program(prepare=lambda: clear_grad(leaves), run=run, answer=lambda _: grads(leaves))
+
+
+@work("100 writes into slices, forward and backward")
+def slice_writes(torch: ModuleType) -> Program:
+    """A table filled row by row, each from the row before."""
+    x = torch.tensor(np.random.default_rng(9).standard_normal(8), requires_grad=True)
+
+    def run(nothing: None) -> None:
+        table = torch.zeros(101, 8, dtype=torch.float64)
+        row = x
+        for index in range(100):
+            row = row * 0.99 + 0.01
+            table[index] = row
+        table.sum().backward()
+
+    return Program(prepare=lambda: clear_grad([x]), run=run, answer=lambda _: grads([x]))

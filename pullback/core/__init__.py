@@ -1,0 +1,1 @@
+"""What a tensor and its history are: imports NumPy and nothing else of pullback."""

@@ -1,0 +1,490 @@
+"""Dtypes as objects: one singleton for each, what it can hold, and the default dtype.
+
+Its own file because everything names dtypes, while only `promotion` says how they combine.
+Each wraps a NumPy dtype (`dtype.numpy`). NumPy itself has no bfloat16: that one comes from
+ml_dtypes, which is imported when someone first asks for it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Final, NoReturn, TypeAlias, final
+
+import numpy
+
+NumpyDtype: TypeAlias = numpy.dtype[Any]
+
+# The categories of torch's promotion rules; a higher one wins over a lower one.
+BOOL: Final = 0
+INTEGRAL: Final = 1
+FLOATING: Final = 2
+COMPLEX: Final = 3
+
+_CATEGORIES = {"b": BOOL, "i": INTEGRAL, "u": INTEGRAL, "f": FLOATING, "c": COMPLEX}
+
+
+class _ReadOnly:
+    """Attributes are set once, by the constructor, through `_set`."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"attribute {name!r} of {type(self).__name__} {self} is read-only")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"attribute {name!r} of {type(self).__name__} {self} is read-only")
+
+    def _set(self, **values: object) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+@final
+class dtype(_ReadOnly):  # noqa: N801  torch's name
+    """The type of a tensor's elements; the instances are `float32`, `int64`, `bool` and so on.
+
+    They are compared and hashed by identity, and stay the same object through pickle and copy.
+    `numpy` is the NumPy dtype behind it, which torch's dtypes do not have.
+
+    Example:
+        >>> import pullback as torch
+        >>> torch.float32, torch.float32.itemsize, torch.float32.is_floating_point
+        (torch.float32, 4, True)
+        >>> torch.complex128.to_real(), torch.float32.to_complex()
+        (torch.float64, torch.complex64)
+        >>> torch.int16.numpy
+        dtype('int16')
+    """
+
+    __slots__ = (
+        "_name",
+        "abbr",
+        "category",
+        "is_complex",
+        "is_differentiable",
+        "is_floating_point",
+        "is_signed",
+        "itemsize",
+        "numpy",
+    )
+
+    _name: str
+    abbr: str
+    category: int
+    is_complex: bool
+    is_differentiable: bool
+    is_floating_point: bool
+    is_signed: bool
+    itemsize: int
+    numpy: NumpyDtype
+
+    def __init__(self, *args: object, **options: object) -> None:
+        raise TypeError(
+            "dtype objects cannot be created; use the ones that there are, such as torch.float32"
+        )
+
+    def __init_subclass__(cls) -> NoReturn:
+        raise TypeError("dtype cannot be subclassed; its instances are all there is to it")
+
+    def __repr__(self) -> str:
+        return f"torch.{self._name}"
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return named_dtype, (self._name,)
+
+    def to_real(self) -> dtype:
+        """The dtype of the real part: `float32` for `complex64`; others give themselves.
+
+        Example:
+            >>> import pullback as torch
+            >>> torch.complex64.to_real(), torch.int8.to_real()
+            (torch.float32, torch.int8)
+        """
+        return _REAL_OF.get(self, self)
+
+    def to_complex(self) -> dtype:
+        """The complex dtype whose parts can hold this one's values.
+
+        RuntimeError for integers and bool, and for `float16`, since NumPy has no `complex32`.
+
+        Example:
+            >>> import pullback as torch
+            >>> torch.float64.to_complex()
+            torch.complex128
+        """
+        if self.is_complex:
+            return self
+        if self._name == "bfloat16":
+            return complex64
+        if self in _COMPLEX_OF:
+            return _COMPLEX_OF[self]
+        if self.is_floating_point:
+            raise RuntimeError(
+                f"the complex counterpart of {self} is torch.complex32, which NumPy cannot hold; "
+                "convert to torch.float32 first, whose counterpart is torch.complex64"
+            )
+        raise RuntimeError(
+            f"{self} has no complex counterpart, only floating-point dtypes have; "
+            "convert to a floating-point dtype first"
+        )
+
+
+def _make(name: str, abbr: str, numpy_dtype: NumpyDtype, category: int) -> dtype:
+    made = object.__new__(dtype)
+    made._set(
+        _name=name,
+        abbr=abbr,
+        category=category,
+        is_complex=category == COMPLEX,
+        is_differentiable=category >= FLOATING,
+        is_floating_point=category == FLOATING,
+        is_signed=category >= FLOATING or numpy_dtype.kind == "i",
+        itemsize=numpy_dtype.itemsize,
+        numpy=numpy_dtype,
+    )
+    return made
+
+
+def _native(name: str, abbr: str) -> dtype:
+    """The dtype that NumPy knows under the same name."""
+    numpy_dtype = numpy.dtype(name)
+    return _make(name, abbr, numpy_dtype, _CATEGORIES[numpy_dtype.kind])
+
+
+float16 = _native("float16", "f16")
+float32 = _native("float32", "f32")
+float64 = _native("float64", "f64")
+complex64 = _native("complex64", "c64")
+complex128 = _native("complex128", "c128")
+uint8 = _native("uint8", "u8")
+uint16 = _native("uint16", "u16")
+uint32 = _native("uint32", "u32")
+uint64 = _native("uint64", "u64")
+int8 = _native("int8", "i8")
+int16 = _native("int16", "i16")
+int32 = _native("int32", "i32")
+int64 = _native("int64", "i64")
+bool_ = _native("bool", "b8")
+
+half = float16
+double = float64
+cfloat = complex64
+cdouble = complex128
+short = int16
+long = int64
+
+# The public names of all dtypes; bfloat16 joins when someone first uses it.
+DTYPES: dict[str, dtype] = {
+    "float16": float16,
+    "float32": float32,
+    "float64": float64,
+    "complex64": complex64,
+    "complex128": complex128,
+    "uint8": uint8,
+    "uint16": uint16,
+    "uint32": uint32,
+    "uint64": uint64,
+    "int8": int8,
+    "int16": int16,
+    "int32": int32,
+    "int64": int64,
+    "bool": bool_,
+}
+# Further public names. `float` and `int` are not names of this module, which needs the builtins.
+ALIASES: dict[str, dtype] = {
+    "half": half,
+    "float": float32,
+    "double": double,
+    "cfloat": cfloat,
+    "cdouble": cdouble,
+    "short": short,
+    "int": int32,
+    "long": long,
+}
+# For hot code: the dtype of an array is `BY_NUMPY[array.dtype]` once `from_numpy_dtype` knows it.
+BY_NUMPY: dict[NumpyDtype, dtype] = {d.numpy: d for d in DTYPES.values()}
+
+_COMPLEX_OF = {float32: complex64, float64: complex128}
+_REAL_OF = {c: real for real, c in _COMPLEX_OF.items()}
+# Torch takes these for a dtype wherever it wants one.
+_PYTHON_TYPES: dict[type, dtype] = {bool: bool_, int: int64, float: float64, complex: complex128}
+
+
+def _load_bfloat16() -> dtype:
+    """The bfloat16 singleton; ImportError where ml_dtypes is missing."""
+    if "bfloat16" not in DTYPES:
+        numpy_dtype = numpy.dtype(importlib.import_module("ml_dtypes").bfloat16)
+        # setdefault, so that threads that get here together agree on one object.
+        made = DTYPES.setdefault("bfloat16", _make("bfloat16", "bf16", numpy_dtype, FLOATING))
+        BY_NUMPY[numpy_dtype] = globals()["bfloat16"] = made
+    return DTYPES["bfloat16"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "bfloat16":
+        try:
+            return _load_bfloat16()
+        except ImportError as error:
+            # AttributeError, so that hasattr(torch, "bfloat16") tells whether it can be used.
+            raise AttributeError(
+                "bfloat16 needs the package ml_dtypes, since NumPy has no such dtype; "
+                "install it with `pip install pullback[full]`"
+            ) from error
+    if name in ("complex32", "chalf"):
+        raise AttributeError(f"{name} is not available: NumPy cannot hold it; use complex64")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def named_dtype(name: str) -> dtype:
+    """The dtype of a given name, such as "float32" or "bool"; pickles of dtypes load through this.
+
+    Example:
+        >>> from pullback.core.dtype import named_dtype
+        >>> named_dtype("float32"), named_dtype("long")
+        (torch.float32, torch.int64)
+    """
+    found = DTYPES.get(name) or ALIASES.get(name)
+    if found is not None:
+        return found
+    if name == "bfloat16":
+        return _load_bfloat16()
+    raise ValueError(f"there is no dtype {name!r}; known are {', '.join(DTYPES)}")
+
+
+def from_numpy_dtype(numpy_dtype: NumpyDtype) -> dtype:
+    """The dtype for arrays of a NumPy dtype.
+
+    TypeError where there is none (object, str, longdouble), ValueError where the byte order is not
+    this machine's.
+
+    Example:
+        >>> import numpy as np
+        >>> from pullback.core.dtype import from_numpy_dtype
+        >>> from_numpy_dtype(np.dtype("int16"))
+        torch.int16
+    """
+    try:
+        return BY_NUMPY[numpy_dtype]
+    except (KeyError, TypeError):
+        return _unusual_numpy_dtype(numpy_dtype)
+
+
+def _unusual_numpy_dtype(numpy_dtype: object) -> dtype:
+    if not isinstance(numpy_dtype, numpy.dtype):
+        raise TypeError(
+            f"expected a numpy.dtype, got {numpy_dtype!r} of type {type(numpy_dtype).__name__}"
+        )
+    # An array of this dtype exists, so ml_dtypes is imported already.
+    if numpy_dtype.name == "bfloat16" and numpy_dtype == _load_bfloat16().numpy:
+        return _load_bfloat16()
+    if not numpy_dtype.isnative:
+        raise ValueError(
+            f"arrays of dtype {numpy_dtype} have a byte order that is not this machine's and "
+            "cannot become tensors; convert with `array.astype(array.dtype.newbyteorder('='))`"
+        )
+    raise TypeError(
+        f"arrays of dtype {numpy_dtype} cannot become tensors; "
+        f"supported are {', '.join(DTYPES)}; convert with `array.astype(...)`"
+    )
+
+
+def as_dtype(value: object) -> dtype:
+    """`value` as a dtype: itself, or one of Python's `float`, `int`, `bool`, `complex`.
+
+    Python's types have their own width, so `float` is `float64`. All else is a TypeError.
+
+    Example:
+        >>> import pullback as torch
+        >>> torch.zeros(2, dtype=float).dtype
+        torch.float64
+    """
+    if isinstance(value, dtype):
+        return value
+    if isinstance(value, type) and value in _PYTHON_TYPES:
+        return _PYTHON_TYPES[value]
+    raise TypeError(
+        f"expected a torch.dtype such as torch.float32, got {value!r} "
+        f"of type {type(value).__name__}{_suggestion(value)}"
+    )
+
+
+def _suggestion(value: object) -> str:
+    """The dtype that was probably meant, when NumPy understands `value`."""
+    is_numpy = isinstance(value, numpy.dtype | str)
+    is_numpy = is_numpy or (isinstance(value, type) and issubclass(value, numpy.generic))
+    if not is_numpy:
+        return ""
+    try:
+        meant = BY_NUMPY.get(numpy.dtype(value))  # type: ignore[call-overload]  # any str
+    except TypeError:
+        return ""
+    return f"; did you mean {meant}?" if meant else ""
+
+
+_Dtype: TypeAlias = dtype  # inside the next class, `dtype` is its attribute
+
+
+class _Default:
+    """The default dtype, and the NumPy dtypes that follow from it; hot code reads the slots."""
+
+    __slots__ = ("_complex_numpy", "dtype", "numpy")
+
+    dtype: _Dtype
+    numpy: NumpyDtype
+    _complex_numpy: NumpyDtype | None
+
+    def choose(self, chosen: _Dtype) -> None:
+        """Make `chosen` the default."""
+        self.dtype = chosen
+        self.numpy = chosen.numpy
+        self._complex_numpy = None if chosen is float16 else chosen.to_complex().numpy
+
+    @property
+    def complex_numpy(self) -> NumpyDtype:
+        """What Python's complex numbers become; RuntimeError while float16 is the default."""
+        if self._complex_numpy is None:
+            return self.dtype.to_complex().numpy
+        return self._complex_numpy
+
+
+default = _Default()
+default.choose(float32)
+
+
+def get_default_dtype() -> dtype:
+    """The dtype of floating-point tensors made from Python numbers; `float32` at first.
+
+    Example:
+        >>> import pullback as torch
+        >>> torch.get_default_dtype()
+        torch.float32
+    """
+    return default.dtype
+
+
+def set_default_dtype(d: dtype, /) -> None:
+    """Choose the dtype that Python floats become, in all threads.
+
+    Complex numbers become its complex counterpart. TypeError unless `d` is a floating-point dtype.
+
+    Example:
+        >>> import pullback as torch
+        >>> torch.set_default_dtype(torch.float64)
+        >>> torch.tensor(1.5).dtype, torch.tensor(1j).dtype
+        (torch.float64, torch.complex128)
+        >>> torch.set_default_dtype(torch.float32)
+    """
+    if not isinstance(d, dtype) or not d.is_floating_point:
+        raise TypeError(
+            f"the default dtype must be a floating-point dtype, got {d!r}; "
+            "use torch.float16, torch.bfloat16, torch.float32 or torch.float64"
+        )
+    default.choose(d)
+
+
+# None is a mistake here, as it is for torch.
+_NOT_GIVEN: Any = object()
+
+
+class _Info(_ReadOnly):
+    """What finfo and iinfo share: equality by dtype, no hash, as torch has it."""
+
+    __slots__ = ("bits", "dtype", "max", "min")
+
+    bits: int
+    dtype: str
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.dtype == other.dtype
+
+    __hash__ = None  # type: ignore[assignment]  # how Python spells "unhashable"
+
+    def __reduce__(self) -> tuple[Any, tuple[Any]]:
+        return type(self), (named_dtype(self.dtype),)
+
+    def _show(self, *names: str) -> str:
+        values = ", ".join(f"{name}={getattr(self, name):g}" for name in names)
+        return f"{type(self).__name__}({values}, dtype={self.dtype})"
+
+
+@final
+class finfo(_Info):  # noqa: N801  torch's name
+    """The numerical limits of a floating-point dtype, the default dtype if none is given.
+
+    A complex dtype answers for its real part. TypeError for integers and bool.
+
+    Example:
+        >>> import pullback as torch
+        >>> info = torch.finfo(torch.float32)
+        >>> info.bits, info.dtype, info.eps
+        (32, 'float32', 1.1920928955078125e-07)
+        >>> torch.finfo(torch.float16)  # doctest: +ELLIPSIS
+        finfo(resolution=0.001, min=-65504, max=65504, eps=0.000976562, ...)
+    """
+
+    __slots__ = ("eps", "resolution", "smallest_normal", "tiny")
+
+    eps: float
+    max: float
+    min: float
+    resolution: float
+    smallest_normal: float
+    tiny: float
+
+    def __init__(self, type: dtype = _NOT_GIVEN) -> None:
+        given = default.dtype if type is _NOT_GIVEN else as_dtype(type)
+        if not given.is_differentiable:
+            raise TypeError(f"finfo needs a floating-point dtype, got {given}; use iinfo")
+        real = given.to_real()
+        if real.numpy.kind == "f":
+            limits = numpy.finfo(real.numpy)
+        else:
+            limits = importlib.import_module("ml_dtypes").finfo(real.numpy)
+        smallest_normal = float(limits.smallest_normal)
+        self._set(
+            bits=8 * real.itemsize,
+            dtype=real._name,
+            eps=float(limits.eps),
+            max=float(limits.max),
+            min=float(limits.min),
+            # From the digits: NumPy's own value is rounded to the dtype that it describes.
+            resolution=float(f"1e-{limits.precision}"),
+            smallest_normal=smallest_normal,
+            tiny=smallest_normal,
+        )
+
+    def __repr__(self) -> str:
+        return self._show("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+
+
+@final
+class iinfo(_Info):  # noqa: N801  torch's name
+    """The smallest and largest value of an integer dtype.
+
+    TypeError for floating-point dtypes, complex dtypes and bool.
+
+    Example:
+        >>> import pullback as torch
+        >>> info = torch.iinfo(torch.int8)
+        >>> info.bits, info.min, info.max, info.dtype
+        (8, -128, 127, 'int8')
+        >>> info
+        iinfo(min=-128, max=127, dtype=int8)
+    """
+
+    __slots__ = ()
+
+    max: int
+    min: int
+
+    def __init__(self, type: dtype) -> None:
+        given = as_dtype(type)
+        if given.is_differentiable:
+            raise TypeError(f"iinfo needs an integer dtype, got {given}; use finfo")
+        if given is bool_:
+            raise TypeError("iinfo needs an integer dtype, got torch.bool, which has no limits")
+        limits = numpy.iinfo(given.numpy)
+        self._set(bits=limits.bits, dtype=given._name, max=int(limits.max), min=int(limits.min))
+
+    def __repr__(self) -> str:
+        return self._show("min", "max")

@@ -1,0 +1,365 @@
+"""Every sentence that a user can be told, a function each: what happened, why not, what to do.
+
+Functions return the exception, so that the `raise` stays visible where it happens. The type is the
+one torch raises.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pullback.core.node import Node
+    from pullback.core.saved import Freed
+
+
+def _at(origin: object) -> str:
+    return f" at {origin}" if origin is not None else ""
+
+
+def _shape(value: Any) -> str:
+    return str(tuple(value.shape))
+
+
+# Graph and saved values ------------------------------------------------------------------------
+
+
+def graph_freed(node: Node, freed: Freed) -> RuntimeError:
+    """A second backward over values that the first one dropped."""
+    return RuntimeError(
+        f"{node.name()} (made{_at(node.origin)}) has no saved values any more: the backward pass"
+        f"{_at(freed.by)} used and freed them. Pass retain_graph=True to that call if the same graph "
+        "is to be used again, or compute the result anew."
+    )
+
+
+def changed_in_place(node: Node, name: str, value: Any, cell: Any, expected: int) -> RuntimeError:
+    """A saved value was overwritten after it was saved."""
+    writes = "".join(f" by {write}" for write in cell[1:2])
+    return RuntimeError(
+        f"{node.name()}{_at(node.origin)} needs `{name}` ({value.dtype}, shape {_shape(value)}) as it "
+        f"was when it was saved, but it was modified in place since{writes}: it is at version "
+        f"{cell[0]}, expected version {expected}. Clone it before the write, or write out of place "
+        "(`x = x + 1` instead of `x += 1`). Anomaly detection shows the forward call: "
+        "autograd.set_detect_anomaly(True)."
+    )
+
+
+def pack_hook_wrote() -> RuntimeError:
+    """A pack hook changed the tensor it was given."""
+    return RuntimeError(
+        "A saved-tensor pack hook modified its argument in place. Clone the argument there first."
+    )
+
+
+def unpack_hook_returned(kind: type) -> TypeError:
+    """An unpack hook gave back something else than a tensor."""
+    return TypeError(f"A saved-tensor unpack hook must return a Tensor, but returned {kind.__name__}.")
+
+
+def fixed_sequence_number(name: str) -> RuntimeError:
+    """Only operator nodes can be renumbered."""
+    return RuntimeError(f"{name} has no place in the creation order, so its number cannot be set.")
+
+
+def node_not_copied(name: str) -> TypeError:
+    """Nodes belong to one graph."""
+    return TypeError(
+        f"{name} cannot be pickled or copied: it belongs to one graph. Copy the tensors' data instead."
+    )
+
+
+# Leaves and requires_grad ----------------------------------------------------------------------
+
+
+def only_leaves_change_requires_grad(value: bool) -> RuntimeError:  # noqa: FBT001 (the user's value)
+    """`requires_grad` of a computed tensor follows from its inputs."""
+    remedy = "" if value else " Use `detach()` to get a tensor without history."
+    return RuntimeError(
+        "requires_grad can only be changed on leaf tensors; this one was computed by an operator, so "
+        f"it always requires grad.{remedy}"
+    )
+
+
+def not_differentiable_dtype(dtype: object) -> RuntimeError:
+    """Integers and bools have no gradients."""
+    return RuntimeError(
+        f"Only tensors of floating point or complex dtype can require gradients, not {dtype}. Convert "
+        "first, e.g. with `.float()`."
+    )
+
+
+def requires_grad_not_bool(value: object) -> RuntimeError:
+    """`t.requires_grad = 1` and the like."""
+    return RuntimeError(f"requires_grad must be a bool, got {type(value).__name__}.")
+
+
+def retain_grad_without_grad() -> RuntimeError:
+    """Nothing flows to a tensor that does not require grad."""
+    return RuntimeError(
+        "retain_grad() needs a tensor that requires grad; set requires_grad=True before computing it."
+    )
+
+
+def hook_without_grad() -> RuntimeError:
+    """Nothing flows to a tensor that does not require grad."""
+    return RuntimeError(
+        "A hook needs a tensor that requires gradient, and this one does not; nothing would ever call "
+        "it. Set requires_grad=True before computing with it."
+    )
+
+
+def post_accumulate_hook_needs_leaf() -> RuntimeError:
+    """Only leaves accumulate."""
+    return RuntimeError(
+        "A post-accumulate-grad hook can only be put on a leaf that requires grad. For other tensors "
+        "use register_hook."
+    )
+
+
+def detach_view() -> RuntimeError:
+    """`detach_` would tear a view from its base."""
+    return RuntimeError("A view cannot be detached in place; use `detach()` and keep its result.")
+
+
+def non_leaf_deepcopy() -> RuntimeError:
+    """A copied history would belong to nobody."""
+    return RuntimeError(
+        "Only leaf tensors (made by the user) can be deep-copied; this one has a grad_fn. Use "
+        "`detach().clone()`, or copy its leaves and compute it again."
+    )
+
+
+# The grad attribute ----------------------------------------------------------------------------
+
+
+def grad_not_tensor(kind: type) -> TypeError:
+    """`.grad` holds tensors."""
+    return TypeError(f".grad must be a Tensor or None, got {kind.__name__}.")
+
+
+def grad_is_self() -> RuntimeError:
+    """A tensor as its own gradient."""
+    return RuntimeError("A tensor cannot be its own gradient; assign a clone instead.")
+
+
+def grad_mismatch(what: str, got: object, expected: object) -> RuntimeError:
+    """An assigned gradient that does not fit."""
+    return RuntimeError(
+        f"The assigned gradient has {what} {got}, but the tensor needs {what} {expected}. Convert it first."
+    )
+
+
+# Versions --------------------------------------------------------------------------------------
+
+
+def inference_has_no_version() -> RuntimeError:
+    """Inference tensors are not tracked."""
+    return RuntimeError(
+        "An inference tensor has no version counter and cannot be saved for backward. Clone it outside "
+        "inference_mode to get a normal tensor, or use no_grad instead of inference_mode."
+    )
+
+
+# In-place writes -------------------------------------------------------------------------------
+
+
+def leaf_written(op: str) -> RuntimeError:
+    """A recorded in-place write to a leaf."""
+    return RuntimeError(
+        f"{op}: a leaf tensor that requires grad is used in an in-place operation; its old value is "
+        "where the gradient must arrive. Use the out-of-place form, or write under torch.no_grad()."
+    )
+
+
+def leaf_view_written(op: str) -> RuntimeError:
+    """A recorded in-place write to a view of a leaf."""
+    return RuntimeError(
+        f"{op}: a view of a leaf tensor that requires grad is used in an in-place operation. Clone the "
+        "leaf first, or write under torch.no_grad()."
+    )
+
+
+def overlapping_write(op: str) -> RuntimeError:
+    """The target is an expanded tensor."""
+    return RuntimeError(
+        f"{op}: several elements of the written tensor share one memory location (it was expanded). "
+        "`clone()` it before writing."
+    )
+
+
+def inplace_shape(op: str, target: tuple[int, ...], result: tuple[int, ...]) -> RuntimeError:
+    """An in-place result that does not fit its target."""
+    return RuntimeError(
+        f"{op}: the result has shape {tuple(result)}, but an in-place operation keeps the shape "
+        f"{tuple(target)} of its target. Use the out-of-place form."
+    )
+
+
+def inplace_dtype(op: str, target: object, result: object) -> RuntimeError:
+    """An in-place result whose dtype cannot go into the target."""
+    return RuntimeError(
+        f"{op}: result dtype {result} can't be cast to the target's dtype {target}. Use the "
+        "out-of-place form, or convert the target first."
+    )
+
+
+def view_forbids_write(reason: str) -> RuntimeError:
+    """A view made in a way that its history cannot be rebuilt."""
+    return RuntimeError(reason)
+
+
+def out_requires_grad(op: str) -> RuntimeError:
+    """`out=` with tracked arguments."""
+    return RuntimeError(
+        f"{op}: out=... does not support automatic differentiation, but an argument requires grad. "
+        "Leave `out` away, or call it under torch.no_grad()."
+    )
+
+
+# Arguments -------------------------------------------------------------------------------------
+
+
+def bad_dim(op: str, dim: int, ndim: int) -> IndexError:
+    """A dimension that does not exist."""
+    low, high = (-ndim, ndim - 1) if ndim else (-1, 0)
+    return IndexError(
+        f"{op}: dim {dim} does not exist in a tensor of {ndim} dimensions; use {low} to {high}."
+    )
+
+
+def repeated_dim(op: str, dim: int) -> RuntimeError:
+    """A dimension named twice."""
+    return RuntimeError(f"{op}: dim {dim} appears more than once; name each dimension once.")
+
+
+def not_an_int(op: str, name: str, value: object) -> TypeError:
+    """An option that must be an int."""
+    return TypeError(f"{op}(): argument `{name}` must be int, got {type(value).__name__}.")
+
+
+def not_a_tensor(op: str, name: str, value: object) -> TypeError:
+    """An argument that must be a tensor."""
+    return TypeError(f"{op}(): argument `{name}` must be a Tensor, got {type(value).__name__}.")
+
+
+def kernel_failed(op: str, shapes: str, error: Exception) -> Exception:
+    """NumPy refused; say it with the operator's name and shapes."""
+    return RuntimeError(f"{op}: {error} (inputs: {shapes})")
+
+
+def shapes_do_not_broadcast(op: str, *shapes: tuple[int, ...]) -> RuntimeError:
+    """Operands that do not broadcast together; the offending dimension is shown."""
+    ndim = max(map(len, shapes))
+    padded = [(1,) * (ndim - len(shape)) + tuple(shape) for shape in shapes]
+    at = next(
+        dim for dim in range(-1, -ndim - 1, -1) if len({p[dim] for p in padded if p[dim] != 1}) > 1
+    )
+    sizes = " and ".join(str(p[at]) for p in padded if p[at] != 1)
+    listed = " and ".join(str(tuple(shape)) for shape in shapes)
+    return RuntimeError(
+        f"{op}: shapes {listed} do not broadcast: sizes {sizes} meet at dim {at}. Sizes must be equal "
+        "there, or one of them 1 (unsqueeze or expand one operand)."
+    )
+
+
+# Backward --------------------------------------------------------------------------------------
+
+
+def gradient_shape(
+    node: str, index: int, got: tuple[int, ...], expected: tuple[int, ...]
+) -> RuntimeError:
+    """A returned gradient that fits nowhere."""
+    return RuntimeError(
+        f"{node} returned an invalid gradient at index {index}: got shape {got}, but the input has "
+        f"shape {expected}, and summing over broadcast dimensions does not lead there."
+    )
+
+
+def gradient_complex(node: str, index: int, expected: object) -> RuntimeError:
+    """A complex gradient for a real tensor."""
+    return RuntimeError(
+        f"{node} returned a complex gradient at index {index} for an input of dtype {expected}. Take "
+        "the real part in the backward formula."
+    )
+
+
+def leaf_moved_inside() -> RuntimeError:
+    """A leaf got a history after the graph was built."""
+    return RuntimeError(
+        "A leaf of this graph has been given a history by an in-place write since the graph was built: "
+        "it moved into the graph's interior, so its gradient has nowhere to go. Clone it before the write."
+    )
+
+
+def root_without_history(index: int) -> RuntimeError:
+    """backward() on something that nothing leads to."""
+    return RuntimeError(
+        f"element {index} of tensors does not require grad and does not have a grad_fn, so there is "
+        "nothing to differentiate. Was it computed under no_grad, detached, or from leaves without "
+        "requires_grad=True?"
+    )
+
+
+def implicit_gradient(shape: tuple[int, ...]) -> RuntimeError:
+    """backward() without a gradient on a tensor of many elements."""
+    return RuntimeError(
+        f"grad can be implicitly created only for scalar outputs, and this one has shape {shape}. Sum it "
+        "first, or pass the gradient of your loss with respect to it."
+    )
+
+
+def implicit_gradient_dtype(dtype: object) -> RuntimeError:
+    """backward() without a gradient on a complex scalar."""
+    return RuntimeError(
+        f"grad can be implicitly created only for real scalar outputs, not for {dtype}. Pass a gradient."
+    )
+
+
+def root_gradient_shape(
+    index: int, got: tuple[int, ...], expected: tuple[int, ...]
+) -> RuntimeError:
+    """A given gradient of another shape than its root."""
+    return RuntimeError(
+        f"Mismatch in shape: grad_output[{index}] has shape {got}, output[{index}] has shape {expected}. "
+        "They must be equal; expand or sum the gradient yourself."
+    )
+
+
+def root_gradient_dtype(index: int, got: object, expected: object) -> RuntimeError:
+    """Real gradient for a complex root or the reverse."""
+    return RuntimeError(
+        f"grad_output[{index}] has dtype {got} and output[{index}] has dtype {expected}; both must be "
+        "real or both complex."
+    )
+
+
+def root_gradient_count(roots: int, gradients: int) -> RuntimeError:
+    """Fewer gradients than roots."""
+    return RuntimeError(f"got {roots} tensors and {gradients} gradients; pass one gradient each.")
+
+
+def unused_input(index: int) -> RuntimeError:
+    """grad() asked for something that does not influence the outputs."""
+    return RuntimeError(
+        f"One of the differentiated tensors (inputs[{index}]) appears to not have been used in the graph. "
+        "Pass allow_unused=True to get None for it, or materialize_grads=True to get zeros."
+    )
+
+
+def hook_returned(hook: object, what: str) -> RuntimeError:
+    """A hook's replacement does not fit."""
+    name = getattr(hook, "__name__", repr(hook))
+    return RuntimeError(f"hook '{name}' has changed the {what} of the gradient, which it must keep.")
+
+
+def hook_returned_type(hook: object, kind: type) -> TypeError:
+    """A hook returned something that is no tensor."""
+    name = getattr(hook, "__name__", repr(hook))
+    return TypeError(f"hook '{name}' must return a Tensor or None, but returned {kind.__name__}.")
+
+
+def hook_replaced_none(hook: object) -> RuntimeError:
+    """A hook made a gradient out of none."""
+    name = getattr(hook, "__name__", repr(hook))
+    return RuntimeError(f"hook '{name}' cannot replace an undefined gradient (None) by a tensor.")

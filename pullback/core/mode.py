@@ -1,0 +1,95 @@
+"""What this thread wants: grad mode, inference mode, active transforms. Its own file because every
+operator call reads it, once.
+
+A mode is an immutable object kept in a `ContextVar` (a read costs a third of a `threading.local`
+attribute). The usual two, `PLAIN` and `NO_GRAD`, are singletons, so the fast path of an operator
+tests identity and nothing else. What holds for the whole process (anomaly detection, a forward-mode
+level) is switched by `detour`, which takes the singletons away from the fast path's sight.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mode:
+    """All thread-wide settings that change how an operator runs."""
+
+    grad: bool = True
+    inference: bool = False
+    forward_ad: bool = True
+    # Active transforms, innermost last; each has `process(op, args, options)`.
+    levels: tuple[Any, ...] = ()
+    # (pack, unpack) pairs of saved-tensor hooks, innermost last.
+    saved_hooks: tuple[Any, ...] = ()
+    # Set while saved-tensor hooks are forbidden: the message to raise.
+    saved_hooks_forbidden: str | None = None
+    multithreading: bool = True
+    enforce_grad_layout: bool = True
+
+
+PLAIN = Mode()
+NO_GRAD = Mode(grad=False)
+# What a thread or context starts with. It equals PLAIN but for one thing: NumPy there still warns
+# of divisions by zero and the like. The first operator call settles that, see `settle`.
+FRESH = Mode()
+
+current: ContextVar[Mode] = ContextVar("pullback_mode", default=FRESH)
+get_mode = current.get
+
+
+class _FastPath:
+    """The two modes in which operators may run their straight line; None while detoured."""
+
+    __slots__ = ("detours", "no_grad", "plain")
+
+    def __init__(self) -> None:
+        self.plain: Mode | None = PLAIN
+        self.no_grad: Mode | None = NO_GRAD
+        self.detours = 0
+
+
+fast = _FastPath()
+
+
+def detour(change: int) -> None:
+    """Count process-wide reasons (+1, -1) for which every operator must leave its fast path."""
+    fast.detours += change
+    fast.plain, fast.no_grad = (None, None) if fast.detours else (PLAIN, NO_GRAD)
+
+
+def settle() -> Mode:
+    """The current mode, after making this thread's NumPy as silent as torch about inf and NaN.
+
+    NumPy keeps its floating-point error state per context; changing it around each operator would
+    cost more than the operator. `numpy.seterr` after the first use of pullback still has its way.
+    """
+    mode = get_mode()
+    if mode is FRESH:
+        numpy.seterr(all="ignore")
+        current.set(PLAIN)
+        return PLAIN
+    return mode
+
+
+def changed(mode: Mode, **changes: Any) -> Mode:
+    """`mode` with `changes`; the singletons whenever nothing else differs from them."""
+    if changes.keys() == {"grad"} and (mode is PLAIN or mode is NO_GRAD):
+        return PLAIN if changes["grad"] else NO_GRAD
+    new = replace(mode, **changes)
+    for known in (PLAIN, NO_GRAD):
+        if all(getattr(new, name) == getattr(known, name) for name in Mode.__slots__):
+            return known
+    return new
+
+
+def change(**changes: Any) -> Mode:
+    """Change this thread's mode and return the one before."""
+    before = settle()
+    current.set(changed(before, **changes))
+    return before

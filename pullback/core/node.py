@@ -1,0 +1,284 @@
+"""Nodes of the backward graph: what they carry, how they point at one another.
+
+An edge is one reference: to a node, or, for a node of several outputs, to one `Output` of it.
+Everything that the engine reads in its loop is a slot; what is rare (hooks, metadata) hides behind
+the one slot `cold`. Sequence numbers count down, so that `heapq` pops the newest node first; leaves
+and outputs answer 0 and 1 there, which tells them from nodes with the comparison the engine makes
+anyway.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+
+from pullback.core import errors
+from pullback.core.hooks import RemovableHandle
+from pullback.core.origin import Origin
+
+if TYPE_CHECKING:
+    import numpy
+
+    from pullback.core.tensor import Tensor
+
+LEAF_SEQ = 0
+OUTPUT_SEQ = 1
+LARGEST_SEQUENCE_NUMBER = 2**64 - 1
+
+next_seq = itertools.count(-1, -1).__next__
+
+
+class Cold:
+    """What few nodes have. Hook tables are dicts by handle id, or None."""
+
+    __slots__ = ("metadata", "post_hooks", "pre_hooks", "retained", "tensor_hooks")
+
+    def __init__(self) -> None:
+        self.metadata: dict[str, Any] | None = None
+        # output number -> hooks of the tensor that is that output
+        self.tensor_hooks: dict[int, OrderedDict[int, Any]] | None = None
+        # output number -> weak reference to the tensor that retains its gradient
+        self.retained: dict[int, weakref.ref[Tensor]] | None = None
+        self.pre_hooks: OrderedDict[int, Any] | None = None
+        self.post_hooks: OrderedDict[int, Any] | None = None
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether the engine must stop by here."""
+        return bool(self.tensor_hooks or self.retained or self.pre_hooks or self.post_hooks)
+
+
+class InputMetadata(NamedTuple):
+    """What a node knows of a tensor whose gradient it receives."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    device: Any
+    is_nested_tensor: bool = False
+    is_cpp_nested_tensor: bool = False
+
+
+class Node:
+    """One backward step; `tensor.grad_fn` gives the one that made the tensor.
+
+    >>> import pullback as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> node = (x * 2).sum().grad_fn
+    >>> node.name(), node.next_functions[0][0].name()
+    ('SumBackward0', 'MulBackward0')
+    """
+
+    __slots__ = ("__weakref__", "cold")
+
+    # Leaf and View, which stand in a tensor's `_node` slot too, say True: resolve them first.
+    special: ClassVar[bool] = False
+    # Shown by `name()` in front of the class name of the nodes that torch wrote by hand.
+    prefix: ClassVar[str] = ""
+    describe_metadata: ClassVar[Callable[[Any, Any], tuple[Any, Any]]]
+
+    seq: int
+    edges: tuple[Edge | None, ...]
+    cold: Cold | None
+    shape: tuple[int, ...]
+    dtype: numpy.dtype[Any]
+
+    def name(self) -> str:
+        """The operator's name as torch spells it, e.g. `MulBackward0`."""
+        return self.prefix + type(self).__name__
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} object at {id(self):#x}>"
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """For each differentiable input, the node its gradient goes to and the slot there."""
+        return tuple(node_and_number(edge) for edge in self.edges)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A dict for the user's own notes; anomaly mode writes here too."""
+        cold = self._warm()
+        if cold.metadata is None:
+            cold.metadata = {}
+        return cold.metadata
+
+    @property
+    def requires_grad(self) -> bool:
+        """Always True: what needs no gradient has no node."""
+        return True
+
+    @property
+    def _input_metadata(self) -> tuple[InputMetadata, ...]:
+        return (InputMetadata(self.shape, *Node.describe_metadata(self.dtype, self)),)
+
+    @property
+    def origin(self) -> Origin | None:
+        """The line of the user's program that made this node."""
+        return None
+
+    def _sequence_nr(self) -> int:
+        return LARGEST_SEQUENCE_NUMBER
+
+    def _set_sequence_nr(self, number: int) -> None:
+        raise errors.fixed_sequence_number(self.name())
+
+    def _warm(self) -> Cold:
+        if self.cold is None:
+            self.cold = Cold()
+        return self.cold
+
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call `fn(grad_inputs, grad_outputs)` after this node ran; it may return new grad_inputs."""
+        cold = self._warm()
+        if cold.post_hooks is None:
+            cold.post_hooks = OrderedDict()
+        return RemovableHandle.add(cold.post_hooks, fn)
+
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call `fn(grad_outputs)` before this node runs; it may return new grad_outputs."""
+        cold = self._warm()
+        if cold.pre_hooks is None:
+            cold.pre_hooks = OrderedDict()
+        return RemovableHandle.add(cold.pre_hooks, fn)
+
+    def tensor_hooks(self, output_nr: int) -> OrderedDict[int, Any]:
+        """The table for hooks of the tensor that is output `output_nr` of this node."""
+        cold = self._warm()
+        if cold.tensor_hooks is None:
+            cold.tensor_hooks = {}
+        return cold.tensor_hooks.setdefault(output_nr, OrderedDict())
+
+    def __reduce__(self) -> Any:
+        raise errors.node_not_copied(self.name())
+
+
+class OperatorNode(Node):
+    """A node made by an operator; subclasses, built from declarations, add slots for saved values."""
+
+    __slots__ = ("code", "dtype", "edges", "lasti", "seq", "shape")
+
+    code: Any
+    lasti: int
+
+    @property
+    def origin(self) -> Origin | None:
+        """The line of the user's program that made this node."""
+        return None if self.code is None else Origin(self.code, self.lasti)
+
+    def _sequence_nr(self) -> int:
+        return -self.seq - 1
+
+    def _set_sequence_nr(self, number: int) -> None:
+        self.seq = -number - 1
+
+    def apply(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Gradients for `edges` (None: not wanted) from the output's gradient; arrays."""
+        raise NotImplementedError
+
+    def apply_tensors(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+        """As `apply`, on tensors, recording what it does."""
+        raise NotImplementedError
+
+    def release(self, freed: Any) -> None:
+        """Forget the saved values; `freed` remembers who did it. Nodes that save override this."""
+
+
+class Output:
+    """One output of a node of several: where that output's gradient goes."""
+
+    __slots__ = ("dtype", "node", "nr", "shape")
+
+    special: ClassVar[bool] = False
+    seq: ClassVar[int] = OUTPUT_SEQ
+
+    def __init__(
+        self, node: Node, nr: int, shape: tuple[int, ...], dtype: numpy.dtype[Any]
+    ) -> None:
+        self.node = node
+        self.nr = nr
+        self.shape = shape
+        self.dtype = dtype
+
+
+Edge: TypeAlias = Node | Output
+
+
+def node_and_number(edge: Edge | None) -> tuple[Node | None, int]:
+    """An edge as torch shows it."""
+    if edge is None:
+        return (None, 0)
+    if isinstance(edge, Output):
+        return (edge.node, edge.nr)
+    return (edge, 0)
+
+
+class AccumulateGrad(Node):
+    """Adds what arrives to a leaf's `.grad`. The leaf knows it weakly, it holds the leaf."""
+
+    __slots__ = ("dtype", "lock", "shape", "variable")
+
+    seq: ClassVar[int] = LEAF_SEQ  # type: ignore[misc]  # a constant where operator nodes have a slot
+    edges: ClassVar[tuple[()]] = ()  # type: ignore[misc]  # the graph ends here
+    prefix: ClassVar[str] = "torch::autograd::"
+
+    variable: Tensor
+    lock: threading.Lock
+
+    @staticmethod
+    def of(leaf: Tensor) -> AccumulateGrad:
+        """The accumulator of a leaf that requires grad, made when first needed."""
+        known = leaf._leaf_mark()()
+        if known is not None:
+            return known  # type: ignore[no-any-return]
+        with _making_accumulator:
+            known = leaf._leaf_mark()()
+            if known is not None:
+                return known  # type: ignore[no-any-return]
+            node = AccumulateGrad.__new__(AccumulateGrad)
+            node.variable = leaf
+            node.shape = leaf._array.shape
+            node.dtype = leaf._array.dtype
+            node.cold = None
+            node.lock = threading.Lock()
+            leaf._set_leaf_mark(Leaf(node))
+            return node
+
+
+_making_accumulator = threading.Lock()
+
+
+class Leaf(weakref.ref):  # type: ignore[type-arg]  # of an AccumulateGrad
+    """Stands in the `_node` slot of a leaf that requires grad; calling it gives the accumulator, or
+    None where no graph keeps one alive.
+    """
+
+    __slots__ = ()
+
+    special: ClassVar[bool] = True
+
+
+class _NoAccumulator:
+    """What a new leaf's mark refers to; dead at once."""
+
+
+def new_leaf_mark() -> Leaf:
+    """The mark of a leaf that has no accumulator yet."""
+    return Leaf(_NoAccumulator())
+
+
+def walk(roots: Iterator[Edge | None]) -> Iterator[Node]:
+    """Every node reachable from `roots`, once, parents before what they first lead to."""
+    seen: set[Node] = set()
+    stack: list[Edge | None] = list(roots)
+    while stack:
+        edge = stack.pop()
+        node = edge.node if isinstance(edge, Output) else edge
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        yield node
+        stack.extend(reversed(node.edges))

@@ -1,0 +1,93 @@
+"""Where in the user's code something happened. One small module that nodes, version bumps, frees and
+detach points all call.
+
+Recording takes a code object and an instruction offset from the first frame outside the package
+(0.1 us); turning them into file and line waits until someone asks.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from types import CodeType, FrameType
+from typing import NamedTuple
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+GENERATED = "<pullback "  # file names of built operators start with this
+
+getframe = sys._getframe
+
+
+class _InternalFiles(dict[str, bool]):
+    """File name -> does it belong to the package? Filled as names are met."""
+
+    def __missing__(self, filename: str) -> bool:
+        if len(self) > 10_000:  # notebooks and exec make ever new names
+            self.clear()
+        answer = filename.startswith((GENERATED, _PACKAGE, "<frozen", "<__array_function__"))
+        self[filename] = answer
+        return answer
+
+
+internal = _InternalFiles()
+
+
+class Origin(NamedTuple):
+    """A place in the user's program.
+
+    >>> import pullback as torch
+    >>> y = torch.ones(2, requires_grad=True) * 2
+    >>> y.grad_fn.origin.line > 0
+    True
+    """
+
+    code: CodeType
+    lasti: int
+
+    @property
+    def file(self) -> str:
+        """Path of the source file."""
+        return self.code.co_filename
+
+    @property
+    def line(self) -> int:
+        """Line number, 1-based; the first line of the function when the exact one is unknown."""
+        for start, end, line in self.code.co_lines():
+            if start <= self.lasti < end and line is not None:
+                return line
+        return self.code.co_firstlineno
+
+    @property
+    def function(self) -> str:
+        """Name of the function the place is in."""
+        return self.code.co_name
+
+    @property
+    def source(self) -> str:
+        """The text of the line, or an empty string."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.line}"
+
+
+def user_frame(frame: FrameType | None) -> FrameType | None:
+    """The first frame at or above `frame` that is not the package's own."""
+    while frame is not None and internal[frame.f_code.co_filename]:
+        frame = frame.f_back
+    return frame
+
+
+def here(depth: int = 1) -> Origin | None:
+    """The user's place, seen from `depth` frames above the caller."""
+    frame = user_frame(getframe(depth))
+    return None if frame is None else Origin(frame.f_code, frame.f_lasti)
+
+
+def stacklevel() -> int:
+    """For `warnings.warn`: the level at which the warning points to the user's line."""
+    level, frame = 1, getframe(1)
+    while frame.f_back is not None and internal[frame.f_code.co_filename]:
+        level, frame = level + 1, frame.f_back
+    return level

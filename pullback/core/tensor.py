@@ -1,0 +1,357 @@
+"""Tensor: an array with history. What it carries and what it says of itself; no operators, they
+attach themselves (operators/methods.py).
+
+Hot attributes are slots: `_array`, `_node` (None, a node or output, a Leaf, or a View) and `_cell` (the
+shared version counter). Cold ones live in `__dict__`, with class-level defaults. The hot path makes
+tensors with `object.__new__` and three stores; users call `tensor()`.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from pullback.core import errors, origin
+from pullback.core.arrays import Array
+from pullback.core.device import CPU, device
+from pullback.core.dtype import dtype, from_numpy_dtype
+from pullback.core.hooks import RemovableHandle
+from pullback.core.mode import get_mode
+from pullback.core.node import Edge, Leaf, Node, new_leaf_mark, node_and_number
+from pullback.core.size import Size
+from pullback.core.version import INFERENCE_CELL, UNWRITTEN, Cell, own_cell
+from pullback.core.view import View, refresh
+
+new = object.__new__
+
+
+class Tensor:
+    """A multi-dimensional array that remembers how it was computed.
+
+    >>> import pullback as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_array", "_cell", "_node")
+
+    _array: Array
+    _node: Any
+    _cell: Cell
+
+    # Cold state: class-level defaults, in the instance's __dict__ once set.
+    _stored_grad: Tensor | None = None
+    _leaf_hooks: OrderedDict[int, Any] | None = None
+    _post_accumulate_grad_hooks: OrderedDict[int, Any] | None = None
+    _grad_dtype: Any = "same"
+    _tangent: Tensor | None = None
+
+    # ndarray's own operators step aside for a tensor operand.
+    __array_priority__ = 1000
+    __hash__ = object.__hash__
+
+    # ------------------------------------------------------------------ history
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to this tensor; assignable on leaves."""
+        node = self._node
+        if node is None:
+            return False
+        if node.__class__ is not View:
+            return True
+        return node.node is not None or node.base.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise errors.requires_grad_not_bool(value)
+        if not self.is_leaf:
+            raise errors.only_leaves_change_requires_grad(value)
+        self._set_requires_grad(value)
+
+    @requires_grad.deleter
+    def requires_grad(self) -> None:
+        raise RuntimeError("requires_grad cannot be deleted; assign False instead.")
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:  # noqa: FBT001, FBT002 (torch's)
+        """Set `requires_grad` in place and return the tensor."""
+        if not isinstance(requires_grad, bool):
+            raise TypeError(
+                f"requires_grad_(): argument must be a bool, got {type(requires_grad).__name__}."
+            )
+        if self.is_leaf:
+            self._set_requires_grad(requires_grad)
+        elif not requires_grad:
+            raise errors.only_leaves_change_requires_grad(requires_grad)
+        return self
+
+    def _set_requires_grad(self, value: bool) -> None:  # noqa: FBT001
+        if value and not self.dtype.is_differentiable:
+            raise errors.not_differentiable_dtype(self.dtype)
+        if value and self.is_inference() and not get_mode().inference:
+            raise RuntimeError(
+                "An inference tensor cannot be made to require grad outside inference_mode; clone it "
+                "first."
+            )
+        if value != (self._leaf_mark().__class__ is Leaf):
+            self._set_leaf_mark(new_leaf_mark() if value else None)
+
+    def _leaf_mark(self) -> Any:
+        return self._node.node if self._node.__class__ is View else self._node
+
+    def _set_leaf_mark(self, mark: Leaf | None) -> None:
+        if self._node.__class__ is View:
+            self._node.node = mark
+        else:
+            self._node = mark
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node that made this tensor; None for leaves."""
+        return node_and_number(self._interior_edge())[0]
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of `grad_fn` this tensor is."""
+        return node_and_number(self._interior_edge())[1]
+
+    @property
+    def is_leaf(self) -> bool:
+        """True when no recorded operator made this tensor."""
+        return self._interior_edge() is None
+
+    def _interior_edge(self) -> Edge | None:
+        node = self._node
+        if node.__class__ is View:
+            refresh(self, node)
+            node = node.node
+        return None if node.__class__ is Leaf else node  # type: ignore[no-any-return]
+
+    @property
+    def _version(self) -> int:
+        return self._cell[0]  # type: ignore[no-any-return]
+
+    @property
+    def _base(self) -> Tensor | None:
+        return self._node.base if self._node.__class__ is View else None
+
+    def _is_view(self) -> bool:
+        return self._node.__class__ is View
+
+    def is_inference(self) -> bool:
+        """Whether this tensor was made in inference mode."""
+        return self._cell is INFERENCE_CELL
+
+    # ------------------------------------------------------------------ grad
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that `backward()` accumulated here, or None."""
+        if self._stored_grad is None and not self.is_leaf and not self.retains_grad:
+            warnings.warn(
+                "The .grad of a tensor that is not a leaf is read; backward() does not fill it. Call "
+                "retain_grad() on the tensor before backward(), or read the .grad of the leaf.",
+                UserWarning,
+                stacklevel=origin.stacklevel(),
+            )
+        return self._stored_grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            self._check_grad(value)
+        self._stored_grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._stored_grad = None
+
+    @property
+    def _grad(self) -> Tensor | None:
+        return self._stored_grad
+
+    @_grad.setter
+    def _grad(self, value: Tensor | None) -> None:
+        Tensor.grad.fset(self, value)  # type: ignore[attr-defined]  # a property object
+
+    def _check_grad(self, value: Any) -> None:
+        if not isinstance(value, Tensor):
+            raise errors.grad_not_tensor(type(value))
+        if value is self:
+            raise errors.grad_is_self()
+        expected = self.dtype if self._grad_dtype == "same" else self._grad_dtype
+        if expected is not None and value.dtype is not expected:
+            raise errors.grad_mismatch("dtype", value.dtype, expected)
+        if value.device != self.device:
+            raise errors.grad_mismatch("device", value.device, self.device)
+        if value._array.shape != self._array.shape:
+            raise errors.grad_mismatch("shape", tuple(value.shape), tuple(self.shape))
+
+    @property
+    def grad_dtype(self) -> dtype | None:
+        """The dtype of `.grad`; None keeps what backward produces. Leaves only."""
+        if not self.is_leaf:
+            raise RuntimeError("grad_dtype belongs to leaf tensors; this one was computed.")
+        return self.dtype if self._grad_dtype == "same" else self._grad_dtype  # type: ignore[no-any-return]
+
+    @grad_dtype.setter
+    def grad_dtype(self, value: dtype | None) -> None:
+        if not self.is_leaf:
+            raise RuntimeError("grad_dtype can only be set on leaf tensors; this one was computed.")
+        if value is not None and not isinstance(value, dtype):
+            raise RuntimeError(f"grad_dtype must be a dtype or None, got {type(value).__name__}.")
+        stored = self._stored_grad
+        if stored is not None and value is not None and stored.dtype is not value:
+            raise RuntimeError(
+                f"grad_dtype {value} does not fit the stored .grad of dtype {stored.dtype}; set .grad "
+                "to None first."
+            )
+        self._grad_dtype = value
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether `retain_grad()` was called on this (non-leaf) tensor."""
+        node, nr = node_and_number(self._interior_edge())
+        if node is None or node.cold is None or node.cold.retained is None:
+            return False
+        kept = node.cold.retained.get(nr)
+        return kept is not None and kept() is self
+
+    def retain_grad(self) -> None:
+        """Store this non-leaf's gradient in `.grad` in every later backward."""
+        if not self.requires_grad:
+            raise errors.retain_grad_without_grad()
+        node, nr = node_and_number(self._interior_edge())
+        if node is None:
+            return
+        cold = node._warm()
+        if cold.retained is None:
+            cold.retained = {}
+        cold.retained[nr] = weakref.ref(self)
+
+    # ------------------------------------------------------------------ hooks
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
+        """Call `hook(grad)` whenever this tensor's gradient is known; it may return another one."""
+        if not self.requires_grad:
+            raise errors.hook_without_grad()
+        node, nr = node_and_number(self._interior_edge())
+        if node is not None:
+            return RemovableHandle.add(node.tensor_hooks(nr), hook)
+        if self._leaf_hooks is None:
+            self._leaf_hooks = OrderedDict()
+        leaf_hooks_in_use[id(self)] = self
+        return RemovableHandle.add(self._leaf_hooks, hook)
+
+    def register_post_accumulate_grad_hook(
+        self, hook: Callable[[Tensor], Any]
+    ) -> RemovableHandle:
+        """Call `hook(self)` each time backward has added to this leaf's `.grad`."""
+        if not self.requires_grad or not self.is_leaf:
+            raise errors.post_accumulate_hook_needs_leaf()
+        if self._post_accumulate_grad_hooks is None:
+            self._post_accumulate_grad_hooks = OrderedDict()
+        leaf_hooks_in_use[id(self)] = self
+        return RemovableHandle.add(self._post_accumulate_grad_hooks, hook)
+
+    @property
+    def _backward_hooks(self) -> OrderedDict[int, Any] | None:
+        node, nr = node_and_number(self._interior_edge())
+        if node is None:
+            return self._leaf_hooks
+        if node.cold is None or node.cold.tensor_hooks is None:
+            return None
+        return node.cold.tensor_hooks.get(nr)
+
+    # ------------------------------------------------------------------ detaching
+
+    def _alias(self) -> Tensor:
+        """The same memory and version counter, without history."""
+        alias = new(Tensor)
+        alias._array = self._array
+        alias._node = None
+        alias._cell = own_cell(self)
+        return alias
+
+    def detach(self) -> Tensor:
+        """A tensor on the same memory that has no history and requires no gradient."""
+        return self._alias()
+
+    def detach_(self) -> Tensor:
+        """Forget this tensor's history, in place."""
+        if self._is_view():
+            raise errors.detach_view()
+        self._node = None
+        self._tangent = None
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory with a version counter of its own: writes through it escape all checks."""
+        alias = self._alias()
+        alias._cell = UNWRITTEN
+        return alias
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f".data must be a Tensor, got {type(value).__name__}.")
+        if self.requires_grad and not value.dtype.is_differentiable:
+            raise errors.not_differentiable_dtype(value.dtype)
+        if value._array.dtype != self._array.dtype and self._leaf_mark().__class__ is Leaf:
+            self._set_leaf_mark(new_leaf_mark())
+        self._array = value._array
+
+    @data.deleter
+    def data(self) -> NoReturn:
+        raise RuntimeError(".data cannot be deleted; assign another tensor instead.")
+
+    # ------------------------------------------------------------------ metadata
+
+    @property
+    def shape(self) -> Size:
+        """Sizes of the dimensions."""
+        return Size(self._array.shape)
+
+    @property
+    def dtype(self) -> dtype:
+        """Type of the elements."""
+        return from_numpy_dtype(self._array.dtype)
+
+    @property
+    def device(self) -> device:
+        """Where the memory is."""
+        return CPU
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return self._array.ndim  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        if self._array.ndim == 0:
+            raise TypeError("len() of a 0-d tensor: it has no dimension to count.")
+        return len(self._array)
+
+
+# Leaves that have, or had, hooks: as long as any is alive, leaves must be completed in order and not
+# at the end of the pass.
+leaf_hooks_in_use: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
+
+
+def wrap(array: Array) -> Tensor:
+    """A tensor without history on `array`."""
+    tensor = new(Tensor)
+    tensor._array = array
+    tensor._node = None
+    tensor._cell = INFERENCE_CELL if get_mode().inference else UNWRITTEN
+    return tensor
+
+
+Node.describe_metadata = lambda np_dtype, _node: (from_numpy_dtype(np_dtype), CPU)

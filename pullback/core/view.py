@@ -1,0 +1,159 @@
+"""Views: which memory a tensor shares, and how its history follows writes to that memory.
+
+A view keeps its root base, never the views in between. Its node is valid for one version of the
+memory; once anything wrote there, the node is made anew, from the base's present history, when next
+asked for.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pullback.core import errors
+from pullback.core.mode import get_mode
+from pullback.core.node import AccumulateGrad, Edge, Leaf, node_and_number
+from pullback.core.version import INFERENCE_CELL, own_cell
+
+if TYPE_CHECKING:
+    from pullback.core.tensor import Tensor
+
+
+class CreationMeta(enum.Enum):
+    """How a view was made; all but DEFAULT forbid recorded in-place writes later."""
+
+    DEFAULT = 0
+    IN_CUSTOM_FUNCTION = 1
+    MULTI_OUTPUT_NODE = 2
+    NO_GRAD_MODE = 3
+    INFERENCE_MODE = 4
+
+
+DEFAULT = CreationMeta.DEFAULT
+
+
+class _Nowhere:
+    """An edge for what requires grad but leads to no one, as a view made under no_grad."""
+
+    special: ClassVar[bool] = False
+    seq: ClassVar[int] = 2
+    node: ClassVar[None] = None
+    nr: ClassVar[int] = 0
+    edges: ClassVar[tuple[()]] = ()
+
+
+NOWHERE: Any = _Nowhere()
+
+
+class View:
+    """Stands in the `_node` slot of a view."""
+
+    __slots__ = ("base", "creation", "node", "replay", "version")
+
+    special: ClassVar[bool] = True
+
+    base: Tensor
+    node: Edge | Leaf | None
+    # The version of the memory that `node` belongs to.
+    version: int
+    creation: CreationMeta
+    # Steps from the base to this view; None where shape, strides and offset say it all.
+    replay: tuple[Callable[[Tensor], Tensor], ...] | None
+
+    def __call__(self) -> None:
+        """A leaf's mark answers with its accumulator; a view always has to be looked at."""
+
+
+# Makes a view's node from its base's present history; the operators' layer fills it in.
+regenerate: Callable[[Tensor, View], Edge | None]
+
+
+def attach(
+    result: Tensor,
+    source: Tensor,
+    node: Edge | None,
+    replay: Callable[[Tensor], Tensor] | None = None,
+    creation: CreationMeta = DEFAULT,
+) -> None:
+    """Make `result`, whose array shares the memory of `source`, a view with history `node`."""
+    info = View()
+    above = source._node
+    if above.__class__ is View:
+        info.base = above.base
+        info.replay = above.replay
+        if creation is DEFAULT or above.creation is CreationMeta.INFERENCE_MODE:
+            creation = above.creation
+        if replay is not None or above.replay is not None:
+            info.replay = (*_steps(source, above), *_steps_of(result, replay))
+    else:
+        info.base = source
+        info.replay = None if replay is None else (replay,)
+    info.node = node
+    info.creation = creation
+    cell = result._cell = own_cell(source)
+    info.version = 0 if cell is INFERENCE_CELL else cell[0]
+    result._node = info
+
+
+def _steps(source: Tensor, above: View) -> tuple[Callable[[Tensor], Tensor], ...]:
+    return above.replay if above.replay is not None else _steps_of(source, None)
+
+
+def _steps_of(view: Tensor, replay: Callable[[Tensor], Tensor] | None) -> tuple[Any, ...]:
+    return (replay,) if replay is not None else (restride(view),)
+
+
+# Gives a function that takes the base to a view of the same geometry; filled in by the operators.
+restride: Callable[[Tensor], Callable[[Tensor], Tensor]]
+
+
+def edge_of(tensor: Tensor) -> Edge | None:
+    """Where the gradient of `tensor` goes: its node, its accumulator, or None."""
+    kind = tensor._node
+    if kind is None or not kind.special:
+        return kind  # type: ignore[no-any-return]  # the slot is untyped for speed
+    if kind.__class__ is Leaf:
+        return AccumulateGrad.of(tensor)
+    refresh(tensor, kind)
+    if kind.node.__class__ is Leaf:
+        return AccumulateGrad.of(tensor)
+    if kind.node is None and kind.base.requires_grad:
+        return NOWHERE  # type: ignore[no-any-return]
+    return kind.node  # type: ignore[no-any-return]
+
+
+def refresh(tensor: Tensor, info: View) -> None:
+    """Bring a view's node up to date with its memory."""
+    base = info.base
+    if base._node is None or tensor.is_inference():
+        return
+    version = tensor._cell[0]
+    if info.version == version or not base.requires_grad:
+        return
+    if info.creation is not DEFAULT and (info.node is not None or get_mode().grad):
+        raise forbidden(tensor, info, written="its base or another view of it was")
+    if info.node is None and info.creation is not DEFAULT:
+        return
+    info.node = regenerate(tensor, info)
+    info.version = version
+
+
+def forbidden(tensor: Tensor, info: View, written: str) -> RuntimeError:
+    """The error for a recorded write to (or through) a view whose history cannot be rebuilt."""
+    node, nr = node_and_number(None if isinstance(info.node, Leaf) else info.node)
+    made_by = f"Output {nr} of {node.name()}" if node is not None else "This tensor"
+    reasons = {
+        CreationMeta.MULTI_OUTPUT_NODE: "a function that returns several views, and such views cannot "
+        "be rebuilt one by one. Use the out-of-place form of the write",
+        CreationMeta.IN_CUSTOM_FUNCTION: "a custom Function (or returned as is by one), whose backward "
+        "would be lost. Clone the Function's output before the write",
+        CreationMeta.NO_GRAD_MODE: "code under no_grad, and the write happened with grad mode on. Put "
+        "both inside no_grad, or both outside",
+        CreationMeta.INFERENCE_MODE: "code under inference_mode, and the write happened in normal mode. "
+        "Put both inside inference_mode, or both outside",
+    }
+    return errors.view_forbids_write(
+        f"{made_by} is a view and {written} modified in place. The view was made by "
+        f"{reasons[info.creation]}."
+    )

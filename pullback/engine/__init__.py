@@ -1,0 +1,1 @@
+"""From a root's gradient to the leaves' gradients."""

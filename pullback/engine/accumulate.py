@@ -1,0 +1,114 @@
+"""What arrives at a leaf, and how a gradient is made to fit where it goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.core import errors
+from pullback.core.arrays import Array
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.node import AccumulateGrad, Leaf, Node
+from pullback.core.tensor import Tensor, wrap
+from pullback.core.version import own_cell
+
+
+def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
+    """`g` summed to the target's shape and cast to its dtype; refused if it cannot be."""
+    if g.shape != target.shape:
+        g = sum_to(g, target.shape, node, index)
+    if g.dtype != target.dtype:
+        g = cast(g, target.dtype, node, index)
+    return g
+
+
+def sum_to(g: Array, shape: tuple[int, ...], node: Node, index: int) -> Array:
+    """Undo broadcasting: sum leading dimensions away and stretched ones down to 1."""
+    dims = broadcast_dims(tuple(g.shape), shape)
+    if dims is None:
+        raise errors.gradient_shape(node.name(), index, tuple(g.shape), tuple(shape))
+    return g.sum(dims, keepdims=True).reshape(shape) if dims else g.reshape(shape)
+
+
+def broadcast_dims(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The dimensions of `shape` to sum so that `target` remains; None if it cannot be."""
+    extra = len(shape) - len(target)
+    if extra < 0:
+        return None
+    dims = list(range(extra))
+    for dim, size in enumerate(target, start=extra):
+        if shape[dim] != size:
+            if size != 1:
+                return None
+            dims.append(dim)
+    return tuple(dims)
+
+
+def cast(g: Array, dtype: numpy.dtype[Any], node: Node, index: int) -> Array:
+    """To the dtype of the tensor whose gradient this is."""
+    if g.dtype.kind == "c" and dtype.kind != "c":
+        raise errors.gradient_complex(node.name(), index, from_numpy_dtype(dtype))
+    return g.astype(dtype)
+
+
+def accumulate(leaf_node: AccumulateGrad, g: Array, *, owned: bool) -> None:
+    """Add an array to a leaf's `.grad`; adopt it only if `owned`: nobody else can see it."""
+    leaf = leaf_node.variable
+    if not _still_a_leaf(leaf):
+        return
+    with leaf_node.lock:
+        stored = leaf._stored_grad
+        if stored is not None:
+            _add_into(stored, g)
+        else:
+            leaf._stored_grad = wrap(_laid_out_as(leaf, g, owned=owned))
+
+
+def _still_a_leaf(leaf: Tensor) -> bool:
+    if leaf._node.__class__ is Leaf:
+        return True
+    if not leaf.requires_grad:
+        return False
+    if not leaf.is_leaf:
+        raise errors.leaf_moved_inside()
+    return True
+
+
+def _add_into(stored: Tensor, g: Array) -> None:
+    array = stored._array
+    if array.dtype == g.dtype:
+        numpy.add(array, g, out=array)
+    else:
+        array += g.astype(array.dtype)
+    own_cell(stored)[0] += 1
+
+
+def _laid_out_as(leaf: Tensor, g: Any, *, owned: bool) -> Array:
+    """`g` as an array of its own, in the leaf's memory order if the leaf is dense."""
+    if leaf._grad_dtype != "same" and leaf._grad_dtype is not None:
+        wanted = leaf._grad_dtype.numpy
+        if g.dtype != wanted:
+            g, owned = g.astype(wanted), True
+    if type(g) is not numpy.ndarray:
+        return numpy.array(g)
+    like = leaf._array
+    if owned and g.strides == like.strides and g.flags.writeable:
+        return g
+    if like.flags.c_contiguous or not is_dense(like):
+        return g if owned and g.flags.c_contiguous and g.flags.writeable else numpy.array(g, order="C")
+    fresh = numpy.empty_like(like, dtype=g.dtype)
+    fresh[...] = g
+    return fresh
+
+
+def is_dense(array: Array) -> bool:
+    """Whether the elements fill one block of memory, each place once, in some order of dims."""
+    step = array.itemsize
+    for stride, size in sorted(
+        (s, n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1
+    ):
+        if stride != step:
+            return False
+        step *= size
+    return True

@@ -1,0 +1,309 @@
+"""backward() and grad(): arguments, checks, and the choice between the two passes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy
+
+from pullback.core import errors, mode, origin
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.graph import GradientEdge, internal_edge
+from pullback.core.node import node_and_number
+from pullback.core.saved import Freed
+from pullback.core.tensor import Tensor, leaf_hooks_in_use, wrap
+from pullback.core.view import edge_of
+from pullback.engine import ordered, plain
+
+# Tests set it to run every program through the whole pass.
+always_ordered = False
+
+_warned_of_cycle = False
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,  # noqa: FBT001, FBT002 (torch's signature)
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of `tensors` to the `.grad` of the leaves (or of `inputs`).
+
+    >>> import pullback as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> torch.autograd.backward(x * x)
+    >>> x.grad
+    tensor(6.)
+    """
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise RuntimeError("Pass grad_tensors or its old name grad_variables, not both.")
+        warnings.warn(
+            "grad_variables is the old name of grad_tensors; use that.",
+            FutureWarning,
+            stacklevel=origin.stacklevel(),
+        )
+        grad_tensors = grad_variables
+    wanted = None
+    if inputs is not None:
+        wanted = _listed(inputs)
+        if not wanted:
+            raise EmptyInputs("inputs= of backward() is empty; leave it away, or name a tensor.")
+    roots = _roots(_listed(tensors), _gradients(grad_tensors))
+    if create_graph:
+        _warn_of_cycle()
+    _run(
+        roots,
+        retain_graph=create_graph if retain_graph is None else retain_graph,
+        create_graph=create_graph,
+        accumulates=True,
+        wanted=None if wanted is None else [_retaining_edge(one) for one in wanted],
+    )
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,  # noqa: FBT001, FBT002
+    only_inputs: bool = True,  # noqa: FBT001, FBT002
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,  # noqa: FBT001, FBT002
+    materialize_grads: bool = False,  # noqa: FBT001, FBT002
+) -> Any:
+    """The gradients of `outputs` with respect to `inputs`, as a tuple; no `.grad` is touched.
+
+    >>> import pullback as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> torch.autograd.grad(x ** 3, x)
+    (tensor(27.),)
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError("materialize_grads=True gives zeros for unused inputs; allow_unused=False forbids.")
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs=False has no effect: grad() only ever computes its inputs' gradients.",
+            FutureWarning,
+            stacklevel=origin.stacklevel(),
+        )
+    names = list(inputs) if type(inputs) is dict else None
+    wanted = _listed(inputs.values() if names is not None else inputs)
+    if not wanted:
+        raise EmptyInputs("grad() needs at least one input.")
+    edges = [_input_edge(one, index) for index, one in enumerate(wanted)]
+    keep = create_graph if retain_graph is None else retain_graph
+    if is_grads_batched:
+        results = _batched(outputs, edges, grad_outputs, keep, create_graph)
+    else:
+        roots = _roots(_listed(outputs), _gradients(grad_outputs))
+        results = _run(
+            roots, retain_graph=keep, create_graph=create_graph, accumulates=False, wanted=edges
+        )
+    allow = materialize_grads if allow_unused is None else allow_unused
+    finished = _finished(results, wanted, allow, materialize_grads, create_graph)
+    return dict(zip(names, finished, strict=True)) if names is not None else finished
+
+
+class EmptyInputs(RuntimeError, ValueError):
+    """No inputs given; older programs expect a ValueError from grad()."""
+
+
+def _finished(
+    results: list[Any], wanted: list[Any], allow: bool, materialize: bool, create_graph: bool  # noqa: FBT001
+) -> tuple[Any, ...]:
+    finished = []
+    for index, (value, one) in enumerate(zip(results, wanted, strict=True)):
+        if value is not None:
+            finished.append(ordered.as_tensor(value))
+        elif materialize:
+            if not isinstance(one, Tensor):
+                raise RuntimeError(f"inputs[{index}] is a GradientEdge: zeros cannot be made for it.")
+            zeros = wrap(numpy.zeros_like(one._array))
+            finished.append(zeros.requires_grad_(create_graph))
+        elif not allow:
+            raise errors.unused_input(index)
+        else:
+            finished.append(None)
+    return tuple(finished)
+
+
+def _batched(
+    outputs: Any, edges: list[Any], grad_outputs: Any, keep: bool, create_graph: bool  # noqa: FBT001
+) -> list[Any]:
+    """One pass per example of the batch, the results stacked; the graph is kept until the last."""
+    from pullback.operators.shape import stack
+
+    gradients = _gradients(grad_outputs)
+    roots = _listed(outputs)
+    sizes = {g._array.shape[:1] for g in gradients if g is not None}
+    if len(sizes) != 1 or () in sizes or len(gradients) < len(roots) or None in sizes:
+        raise ValueError(
+            "is_grads_batched=True needs a gradient for each output, all with the same first dimension."
+        )
+    for index, (root, g) in enumerate(zip(roots, gradients, strict=False)):
+        shape = tuple(_metadata(root)[0])
+        if g is None or g._array.shape[1:] != shape:
+            got = None if g is None else g._array.shape
+            raise RuntimeError(
+                f"grad_outputs[{index}] has shape {got}; with is_grads_batched=True it must be (batch, "
+                f"*{shape}): its first dimension counts examples."
+            )
+    (size,) = next(iter(sizes))
+    passes = []
+    for example in range(size):
+        single = _roots(roots, [g[example] for g in gradients])  # type: ignore[index]
+        last = example == size - 1
+        passes.append(
+            _run(
+                single,
+                retain_graph=keep or not last,
+                create_graph=create_graph,
+                accumulates=False,
+                wanted=edges,
+            )
+        )
+    return [
+        None if any(v is None for v in values) else stack([ordered.as_tensor(v) for v in values])
+        for values in zip(*passes, strict=True)
+    ] or [None] * len(edges)
+
+
+def _run(
+    roots: list[tuple[Any, Any]],
+    *,
+    retain_graph: bool,
+    create_graph: bool,
+    accumulates: bool,
+    wanted: list[Any] | None,
+) -> list[Any]:
+    """Run a pass in the right grad mode and return what it captured, in the order of `wanted`."""
+    before = mode.settle()
+    if before.levels and accumulates:
+        raise RuntimeError(
+            "backward() inside a function transform: call it outside, or use the functional transform "
+            "(func.grad, func.vjp) instead."
+        )
+    freed = Freed(origin.here(2))
+    mode.current.set(mode.changed(before, grad=create_graph))
+    try:
+        simple = accumulates and not create_graph and wanted is None and len(roots) == 1
+        if simple and not always_ordered and not leaf_hooks_in_use:
+            edge, g = roots[0]
+            plain.run(edge, g._array, keep_graph=retain_graph, freed=freed)
+            return []
+        task = ordered.Task(
+            roots if create_graph else [(edge, g._array) for edge, g in roots],
+            keep_graph=retain_graph,
+            create_graph=create_graph,
+            accumulates=accumulates,
+            wanted=wanted,
+            freed=freed,
+        )
+        ordered.run(task)
+        return [task.captured.get(node_and_number(edge)) for edge in wanted or ()]  # type: ignore[arg-type]
+    finally:
+        mode.current.set(before)
+
+
+# Arguments --------------------------------------------------------------------------------------
+
+
+def _listed(values: Any) -> list[Any]:
+    if isinstance(values, Tensor | GradientEdge):
+        return [values]
+    return list(values)
+
+
+def _gradients(values: Any) -> list[Any] | None:
+    if values is None:
+        return None
+    if isinstance(values, Tensor):
+        return [values]
+    listed = list(values)
+    for value in listed:
+        if value is not None and not isinstance(value, Tensor):
+            raise TypeError(f"gradients must be Tensors or None, got {type(value).__name__}.")
+    return listed
+
+
+def _metadata(root: Any) -> tuple[Any, Any]:
+    if isinstance(root, Tensor):
+        return root._array.shape, root._array.dtype
+    entry = root.node._input_metadata[root.output_nr]
+    return tuple(entry.shape), entry.dtype.numpy
+
+
+def _root_edge(root: Any) -> Any:
+    if isinstance(root, Tensor):
+        return edge_of(root)
+    return internal_edge(root)
+
+
+def _roots(roots: Sequence[Any], gradients: list[Any] | None) -> list[tuple[Any, Any]]:
+    edges = [_root_edge(root) for root in roots]
+    given: Iterable[Any] = gradients if gradients is not None else [None] * len(roots)
+    filled = [
+        _root_gradient(index, root, edge, g)
+        for index, (root, edge, g) in enumerate(zip(roots, edges, given, strict=False))
+    ]
+    if gradients is not None and len(gradients) < len(roots):
+        raise errors.root_gradient_count(len(roots), len(gradients))
+    for index, edge in enumerate(edges):
+        if edge is None:
+            raise errors.root_without_history(index)
+    return list(zip(edges, filled, strict=False))
+
+
+def _root_gradient(index: int, root: Any, edge: Any, g: Any) -> Any:
+    shape, dtype = _metadata(root)
+    if g is None:
+        if edge is None:
+            return None
+        if any(size != 1 for size in shape):
+            raise errors.implicit_gradient(shape)
+        if dtype.kind == "c":
+            raise errors.implicit_gradient_dtype(from_numpy_dtype(dtype))
+        return wrap(numpy.ones(shape, dtype))
+    if g._array.shape != shape:
+        raise errors.root_gradient_shape(index, g._array.shape, shape)
+    if (g._array.dtype.kind == "c") != (dtype.kind == "c"):
+        raise errors.root_gradient_dtype(index, g.dtype, from_numpy_dtype(dtype))
+    return g if g._array.dtype == dtype else g.to(from_numpy_dtype(dtype))
+
+
+def _input_edge(one: Any, index: int) -> Any:
+    if isinstance(one, GradientEdge):
+        return internal_edge(one)
+    if not isinstance(one, Tensor):
+        raise RuntimeError(f"inputs[{index}] must be a Tensor or GradientEdge, got {type(one).__name__}.")
+    if not one.requires_grad:
+        raise RuntimeError(
+            f"inputs[{index}] does not require grad: nothing was recorded for it. Set requires_grad=True "
+            "before computing with it."
+        )
+    return edge_of(one)
+
+
+def _retaining_edge(one: Any) -> Any:
+    if isinstance(one, Tensor):
+        one.retain_grad()
+    return _input_edge(one, 0)
+
+
+def _warn_of_cycle() -> None:
+    global _warned_of_cycle  # noqa: PLW0603 (once per process)
+    if not _warned_of_cycle:
+        _warned_of_cycle = True
+        warnings.warn(
+            "backward(create_graph=True) stores gradients with history in .grad, which makes a reference "
+            "cycle between a leaf and its gradient. Prefer autograd.grad(), or set .grad to None after "
+            "use.",
+            UserWarning,
+            stacklevel=origin.stacklevel(),
+        )
+

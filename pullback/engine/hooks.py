@@ -1,0 +1,150 @@
+"""Runs the hooks around one node, in their promised order: tensor hooks, retained gradients, node
+pre-hooks, the node, node post-hooks. Gradients are arrays in the plain pass, tensors in a recorded
+one; hooks always see tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pullback.core import errors
+from pullback.core.mode import current, get_mode
+from pullback.core.node import Cold, Node
+from pullback.core.tensor import Tensor, wrap
+from pullback.engine.ownership import private_copy
+
+
+def run_with_hooks(node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Apply a node of the plain pass that has hooks (or metadata)."""
+    several = isinstance(g, list)
+    gradients = tuple(tensors_of(g if several else (g,)))
+    gradients = run_before(node.cold, gradients)
+    arrays = [None if t is None else t._array for t in gradients]
+    results = apply_node(node, arrays if several else arrays[0], edges)
+    if not node.cold.post_hooks:
+        return results
+    shown = tuple(tensors_of(results))
+    changed = run_post_hooks(node, shown, gradients)
+    return tuple(None if t is None else t._array for t in changed)
+
+
+def apply_node(node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Run a node on arrays; nothing arrives if nothing is sent."""
+    if g is None:
+        return (None,) * len(edges)
+    return node.apply(g, edges)  # type: ignore[no-any-return]
+
+
+def tensors_of(values: Iterable[Any]) -> Iterable[Any]:
+    """Arrays as tensors; tensors and None as they are."""
+    for value in values:
+        yield value if value is None or isinstance(value, Tensor) else wrap(_array(value))
+
+
+def _array(value: Any) -> Any:
+    return value if hasattr(value, "ctypes") else private_copy(value)
+
+
+def run_before(cold: Cold | None, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Tensor hooks, retained gradients, node pre-hooks."""
+    if cold is None:
+        return gradients
+    gradients = run_tensor_hooks(cold, gradients)
+    return run_pre_hooks(cold, gradients)
+
+
+def run_tensor_hooks(cold: Cold, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Hooks of the tensors that a node made, then what they retain."""
+    changed = list(gradients)
+    for number, hooks in list((cold.tensor_hooks or {}).items()):
+        changed[number] = run_hooks(hooks.values(), changed[number])
+    for number, reference in list((cold.retained or {}).items()):
+        tensor = reference()
+        if tensor is not None and changed[number] is not None:
+            retain(tensor, changed[number])
+    return tuple(changed)
+
+
+def run_hooks(hooks: Iterable[Any], g: Any) -> Any:
+    """Call each hook on the gradient that the one before left."""
+    mode = get_mode()
+    for hook in list(hooks):
+        try:
+            returned = hook(g)
+        finally:
+            current.set(mode)  # whatever the hook did to grad mode ends here
+        if returned is None or returned is g:
+            continue
+        g = checked(hook, returned, g)
+    return g
+
+
+def checked(hook: Any, returned: Any, g: Any) -> Any:
+    """What a hook returned, if it can stand for `g`."""
+    if not isinstance(returned, Tensor):
+        raise errors.hook_returned_type(hook, type(returned))
+    if g is None:
+        raise errors.hook_replaced_none(hook)
+    if returned.dtype is not g.dtype:
+        raise errors.hook_returned(hook, "dtype")
+    if returned.device != g.device:
+        raise errors.hook_returned(hook, "device")
+    if returned._array.shape != g._array.shape:
+        raise errors.hook_returned(hook, "size")
+    return returned
+
+
+def retain(tensor: Tensor, g: Tensor) -> None:
+    """Store the gradient of a non-leaf: a copy first, then sums, always new objects."""
+    stored = tensor._stored_grad
+    if stored is None:
+        tensor._stored_grad = g.clone().contiguous() if g.requires_grad else wrap(
+            private_copy(g._array)
+        )  # type: ignore[attr-defined]
+    else:
+        tensor._stored_grad = stored + g  # type: ignore[operator]  # attached by methods.py
+
+
+def run_pre_hooks(cold: Cold, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Hooks that see all gradients of a node before it runs."""
+    for hook in list((cold.pre_hooks or {}).values()):
+        gradients = _replaced(hook, _called(hook, gradients), gradients)
+    return gradients
+
+
+def run_post_hooks(
+    node: Node, results: tuple[Any, ...], gradients: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """Hooks that see what a node returned."""
+    hooks = node.cold.post_hooks if node.cold is not None else None
+    for hook in list((hooks or {}).values()):
+        results = _replaced(hook, _called(hook, results, gradients), results)
+    return results
+
+
+def _called(hook: Any, *args: Any) -> Any:
+    mode = get_mode()
+    try:
+        return hook(*args)
+    finally:
+        current.set(mode)
+
+
+def _replaced(hook: Any, returned: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if returned is None:
+        return values
+    if not isinstance(returned, tuple):
+        raise TypeError(
+            f"hook '{getattr(hook, '__name__', hook)}' must return a tuple of gradients or None, got "
+            f"{type(returned).__name__}."
+        )
+    if len(returned) != len(values):
+        raise RuntimeError(
+            f"hook '{getattr(hook, '__name__', hook)}' returned {len(returned)} gradients; expected "
+            f"{len(values)}."
+        )
+    return tuple(
+        new if new is None or new is old else checked(hook, new, old)
+        for new, old in zip(returned, values, strict=True)
+    )

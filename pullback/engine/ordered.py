@@ -1,0 +1,290 @@
+"""The whole pass: exact order, pruning, captures, hooks on leaves, recorded gradients.
+
+Before anything runs it counts for each node how many gradients will arrive, so a node runs as soon as
+its own is complete: leaves first, then the newest node. Gradients are arrays, or tensors when the
+pass itself is recorded (`create_graph`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+import numpy
+
+from pullback.core.mode import current, get_mode
+from pullback.core.node import AccumulateGrad, Node, node_and_number
+from pullback.core.saved import Freed
+from pullback.core.tensor import Tensor, wrap
+from pullback.core.view import NOWHERE
+from pullback.engine import recorded
+from pullback.engine.accumulate import accumulate, fitted
+from pullback.engine.hooks import (
+    run_hooks,
+    run_post_hooks,
+    run_pre_hooks,
+    run_tensor_hooks,
+    tensors_of,
+)
+from pullback.engine.plain import annotate
+
+
+@dataclass
+class Task:
+    """One call of backward() or grad()."""
+
+    roots: list[tuple[Any, Any]]  # edge, gradient
+    keep_graph: bool
+    create_graph: bool
+    accumulates: bool  # into .grad; otherwise only captures
+    wanted: list[Any] | None  # edges asked for; None: every leaf
+    freed: Freed
+    captured: dict[tuple[Any, int], Any] = field(default_factory=dict)
+    callbacks: list[Any] = field(default_factory=list)
+
+
+def run(task: Task) -> None:
+    """Take the gradients of the roots to leaves and captures."""
+    plan = _Plan(task)
+    inbox: dict[Node, list[Any]] = {}
+    ready = _Ready()
+    for edge, g in task.roots:
+        node, number = node_and_number(edge)
+        if node is None or node not in plan.reached:
+            continue
+        _add(task, inbox, node, number, g)
+    for node in dict.fromkeys(node_and_number(edge)[0] for edge, _ in task.roots):
+        if node is not None and node in plan.reached and plan.missing.get(node, 0) == 0:
+            ready.put(node)
+    node = None
+    try:
+        while ready:
+            node = ready.take()
+            _visit(task, plan, inbox, ready, node)
+    except Exception as error:
+        if node is not None:
+            annotate(error, node)
+        raise
+    finally:
+        inbox.clear()
+
+
+class _Ready:
+    """Nodes whose gradient is complete: leaves first, then the newest."""
+
+    def __init__(self) -> None:
+        self.leaves: deque[Node] = deque()
+        self.heap: list[tuple[int, int, Node]] = []
+        self.arrival = count()
+
+    def put(self, node: Node) -> None:
+        if isinstance(node, AccumulateGrad):
+            self.leaves.append(node)
+        else:
+            heappush(self.heap, (node.seq, next(self.arrival), node))
+
+    def take(self) -> Node:
+        return self.leaves.popleft() if self.leaves else heappop(self.heap)[2]
+
+    def __bool__(self) -> bool:
+        return bool(self.leaves or self.heap)
+
+
+class _Plan:
+    """Which nodes are reached, which of them run, and how many gradients each waits for."""
+
+    def __init__(self, task: Task) -> None:
+        roots = [node_and_number(edge)[0] for edge, _ in task.roots]
+        order = _children_first(roots)
+        self.wanted: dict[Node, set[int]] = {}
+        for edge in task.wanted or ():
+            node, number = node_and_number(edge)
+            if node is not None:
+                self.wanted.setdefault(node, set()).add(number)
+        if task.wanted is None:
+            self.reached: set[Node] = set(order)
+            self.runs: set[Node] = self.reached
+        else:
+            self.reached, self.runs = set(), set()
+            for node in order:
+                leads_on = any(
+                    node_and_number(edge)[0] in self.reached
+                    for edge in node.edges
+                    if edge is not None
+                )
+                if leads_on or (task.accumulates and node in self.wanted):
+                    self.runs.add(node)
+                if leads_on or node in self.wanted:
+                    self.reached.add(node)
+        self.missing: dict[Node, int] = {}
+        for node in order:
+            if node not in self.runs:
+                continue
+            for edge in node.edges:
+                target = node_and_number(edge)[0]
+                if target is not None and target in self.reached:
+                    self.missing[target] = self.missing.get(target, 0) + 1
+
+    def edges(self, task: Task, node: Node) -> tuple[Any, ...]:
+        """The node's edges, None where nobody wants the gradient."""
+        if task.wanted is None:
+            return node.edges
+        return tuple(
+            edge if edge is not None and node_and_number(edge)[0] in self.reached else None
+            for edge in node.edges
+        )
+
+
+def _children_first(roots: list[Any]) -> list[Node]:
+    """Every reachable node, after all that it leads to. No recursion: graphs are deep."""
+    order: list[Node] = []
+    state: dict[Node, bool] = {}  # False: entered, True: done
+    stack = [node for node in roots if node is not None]
+    while stack:
+        node = stack[-1]
+        known = state.get(node)
+        if known is not None:
+            stack.pop()
+            if not known:
+                state[node] = True
+                order.append(node)
+            continue
+        state[node] = False
+        for edge in node.edges:
+            target = node_and_number(edge)[0]
+            if target is not None and target not in state:
+                stack.append(target)
+    return order
+
+
+def _add(task: Task, inbox: dict[Node, list[Any]], node: Node, number: int, g: Any) -> None:
+    slots = inbox.get(node)
+    if slots is None:
+        slots = inbox[node] = [None] * len(getattr(node, "sizes", (None,)))
+    before = slots[number]
+    if before is None:
+        slots[number] = g
+    elif g is not None:
+        slots[number] = before + g if task.create_graph else numpy.add(before, g)
+
+
+def _visit(
+    task: Task, plan: _Plan, inbox: dict[Node, list[Any]], ready: _Ready, node: Node
+) -> None:
+    gradients: tuple[Any, ...] = tuple(inbox.pop(node, None) or (None,))
+    numbers = plan.wanted.get(node, ()) if not task.accumulates else ()
+    executes = node in plan.runs
+    if executes:
+        for number in numbers:
+            task.captured[node, number] = gradients[number]
+    gradients = _tensor_hooks(node, gradients)
+    if not executes:
+        for number in numbers:
+            task.captured[node, number] = gradients[number]
+        return
+    if isinstance(node, AccumulateGrad):
+        _accumulate(task, node, gradients)
+        return
+    cold = node.cold
+    if cold is not None and cold.pre_hooks:
+        gradients = run_pre_hooks(cold, tuple(tensors_of(gradients)))
+    edges = plan.edges(task, node)
+    results = _apply(task, node, gradients, edges)
+    if node.cold is not None and node.cold.post_hooks:
+        results = run_post_hooks(node, tuple(tensors_of(results)), tuple(tensors_of(gradients)))
+    if not task.keep_graph:
+        node.release(task.freed)  # type: ignore[attr-defined]  # all nodes but leaves have it
+    _deliver(task, plan, inbox, ready, edges, results)
+
+
+def _tensor_hooks(node: Node, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+    if isinstance(node, AccumulateGrad):
+        hooks = node.variable._leaf_hooks
+        if hooks:
+            return (run_hooks(hooks.values(), next(iter(tensors_of(gradients)))),)
+        return gradients
+    cold = node.cold
+    if cold is not None and (cold.tensor_hooks or cold.retained):
+        return run_tensor_hooks(cold, tuple(tensors_of(gradients)))
+    return gradients
+
+
+def _accumulate(task: Task, node: AccumulateGrad, gradients: tuple[Any, ...]) -> None:
+    leaf, cold = node.variable, node.cold
+    if cold is not None and cold.pre_hooks:
+        gradients = run_pre_hooks(cold, tuple(tensors_of(gradients)))
+    g = gradients[0]
+    if g is not None:
+        if task.create_graph:
+            recorded.accumulate(node, g)
+        else:
+            accumulate(node, getattr(g, "_array", g), owned=False)
+    hooks = leaf._post_accumulate_grad_hooks
+    if hooks:
+        for hook in list(hooks.values()):
+            _post(hook, leaf)
+    if cold is not None and cold.post_hooks:
+        run_post_hooks(node, (), tuple(tensors_of((g,))))
+
+
+def _post(hook: Any, leaf: Tensor) -> None:
+    mode = get_mode()
+    try:
+        returned = hook(leaf)
+    finally:
+        current.set(mode)
+    if returned is None or returned is leaf:
+        return
+    name = getattr(hook, "__name__", repr(hook))
+    text = f"post-accumulate-grad hook '{name}' must return None, got {type(returned).__name__}."
+    raise RuntimeError(text) if isinstance(returned, Tensor) else TypeError(text)
+
+
+def _apply(task: Task, node: Any, gradients: tuple[Any, ...], edges: tuple[Any, ...]) -> Any:
+    if all(g is None for g in gradients):
+        return (None,) * len(edges)
+    several = hasattr(node, "sizes")
+    if task.create_graph:
+        shown = list(tensors_of(gradients))
+        results = node.apply_tensors(shown if several else shown[0], edges)
+        fit = recorded.fitted
+    else:
+        arrays = [getattr(g, "_array", g) for g in gradients]
+        results = node.apply(arrays if several else arrays[0], edges)
+        fit = fitted
+    checked = []
+    for index, (edge, result) in enumerate(zip(edges, results, strict=True)):
+        if edge is None or result is None or edge is NOWHERE:
+            checked.append(None)
+        else:
+            checked.append(fit(result, edge, node, index))
+    return tuple(checked)
+
+
+def _deliver(
+    task: Task,
+    plan: _Plan,
+    inbox: dict[Node, list[Any]],
+    ready: _Ready,
+    edges: tuple[Any, ...],
+    results: tuple[Any, ...],
+) -> None:
+    for edge, result in zip(edges, results, strict=True):
+        if edge is None or edge is NOWHERE:
+            continue
+        node, number = node_and_number(edge)
+        if node is None or node not in plan.reached:
+            continue
+        value = result if task.create_graph or result is None else getattr(result, "_array", result)
+        _add(task, inbox, node, number, value)
+        plan.missing[node] -= 1
+        if plan.missing[node] == 0:
+            ready.put(node)
+
+
+def as_tensor(value: Any) -> Tensor:
+    """A captured gradient for the user."""
+    return value if isinstance(value, Tensor) else wrap(numpy.asarray(value))

@@ -1,0 +1,173 @@
+"""The plain pass: arrays only, every reachable leaf gets its gradient, nobody watches the order.
+
+Every node has a creation number smaller than those of the nodes before it, so a heap on that number
+is a topological order and needs no count of dependencies. A node whose one live successor is the
+newest of all goes straight on to it: chains touch neither heap nor dict. `ordered.py` is the pass for
+everything else; the tests run the same programs through both.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy
+
+from pullback.core.arrays import Array
+from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, AccumulateGrad, OperatorNode, Output
+from pullback.core.saved import Freed
+from pullback.engine.accumulate import accumulate, fitted
+from pullback.engine.hooks import run_with_hooks
+
+add = numpy.add
+
+
+class Inbox:
+    """Gradients that wait: for nodes (by number), for leaves, and which of them nobody else sees."""
+
+    __slots__ = ("gradients", "heap", "leaves", "nodes", "owned", "owned_leaves")
+
+    def __init__(self) -> None:
+        self.heap: list[int] = []
+        self.nodes: dict[int, OperatorNode] = {}
+        self.gradients: dict[int, Any] = {}
+        self.owned: set[int] = set()
+        self.leaves: dict[AccumulateGrad, Array] = {}
+        self.owned_leaves: set[AccumulateGrad] = set()
+
+    def put(self, node: OperatorNode, g: Array, *, owned: bool) -> None:
+        """A gradient for a node of one output."""
+        seq = node.seq
+        before = self.gradients.get(seq)
+        if before is None:
+            self.gradients[seq] = g
+            self.nodes[seq] = node
+            heappush(self.heap, seq)
+            if owned:
+                self.owned.add(seq)
+        elif seq in self.owned and type(before) is numpy.ndarray:
+            add(before, g, before)
+        else:
+            self.gradients[seq] = add(before, g)
+            self.owned.add(seq)
+
+    def put_leaf(self, leaf: AccumulateGrad, g: Array, *, owned: bool) -> None:
+        """A gradient for a leaf."""
+        before = self.leaves.get(leaf)
+        if before is None:
+            self.leaves[leaf] = g
+            if owned:
+                self.owned_leaves.add(leaf)
+        elif leaf in self.owned_leaves and type(before) is numpy.ndarray:
+            add(before, g, before)
+        else:
+            self.leaves[leaf] = add(before, g)
+            self.owned_leaves.add(leaf)
+
+    def put_output(self, output: Output, g: Array) -> None:
+        """A gradient for one output of a node of several."""
+        node: Any = output.node
+        seq = node.seq
+        slots = self.gradients.get(seq)
+        if slots is None:
+            slots = self.gradients[seq] = [None] * len(node.sizes)
+            self.nodes[seq] = node
+            heappush(self.heap, seq)
+        before = slots[output.nr]
+        slots[output.nr] = g if before is None else add(before, g)
+
+
+def run(edge: Any, g: Array, *, keep_graph: bool, freed: Freed) -> None:
+    """Take the gradient of one root to the leaves."""
+    inbox = Inbox()
+    seq = edge.seq
+    if seq == LEAF_SEQ:
+        inbox.put_leaf(edge, g, owned=False)
+    elif seq == OUTPUT_SEQ:
+        inbox.put_output(edge, g)
+    elif seq < 0:
+        inbox.put(edge, g, owned=False)
+    node = None
+    try:
+        if inbox.heap:
+            seq = heappop(inbox.heap)
+            node = inbox.nodes.pop(seq)
+            _loop(node, inbox.gradients.pop(seq), inbox, keep_graph, freed)
+        for leaf, total in inbox.leaves.items():
+            accumulate(leaf, total, owned=leaf in inbox.owned_leaves)
+    finally:
+        inbox = None  # type: ignore[assignment]  # a kept traceback must not keep gradients
+
+
+def _loop(  # noqa: C901, PLR0912 (one loop, flat on purpose: it is the hot path)
+    node: Any,
+    g: Any,
+    inbox: Inbox,
+    keep_graph: bool,  # noqa: FBT001
+    freed: Freed,
+) -> None:
+    heap, nodes, gradients = inbox.heap, inbox.nodes, inbox.gradients
+    owned = False  # whether `g` is seen by nobody else
+    while True:
+        edges = node.edges
+        if node.cold is None:
+            try:
+                results = node.apply(g, edges)
+            except Exception as error:
+                annotate(error, node)
+                raise
+        else:
+            results, owned = run_with_hooks(node, g, edges), False
+        if not keep_graph:
+            node.release(freed)
+        following = None
+        index = 0
+        for target in edges:
+            r = results[index]
+            index += 1
+            if target is None or r is None:
+                continue
+            seq = target.seq
+            if seq > OUTPUT_SEQ:
+                continue
+            if r.shape != target.shape or r.dtype is not target.dtype:
+                r = fitted(r, target, node, index - 1)
+            # A rule's result is new unless it is its argument or a view; those are still ours alone
+            # if the argument was and there is no second edge that may hold it too.
+            mine = (r is not g and r.base is None) or (owned and len(edges) == 1)
+            if seq < 0:
+                if following is None:
+                    following, next_g, next_owned = target, r, mine
+                elif following is target:
+                    next_g, next_owned = add(next_g, r), True
+                else:
+                    inbox.put(target, r, owned=mine)
+            elif seq == LEAF_SEQ:
+                inbox.put_leaf(target, r, owned=mine)
+            else:
+                inbox.put_output(target, r)
+        g = results = r = None
+        if following is not None:
+            # Every node that could still add to `following` is newer, and all newer ones have run.
+            if not heap or following.seq < heap[0]:
+                node, g, owned = following, next_g, next_owned
+                next_g = None
+                continue
+            inbox.put(following, next_g, owned=next_owned)
+            next_g = None
+        if not heap:
+            return
+        seq = heappop(heap)
+        node = nodes.pop(seq)
+        g = gradients.pop(seq)
+        owned = seq in inbox.owned
+        if owned:
+            inbox.owned.discard(seq)
+
+
+def annotate(error: Exception, node: Any) -> None:
+    """Add the forward line of the node at fault to an exception, once."""
+    notes = getattr(error, "__notes__", ())
+    if not any(note.startswith("in the backward of") for note in notes):
+        where = f", recorded at {node.origin}" if node.origin is not None else ""
+        error.add_note(f"in the backward of {node.name()}{where}")

@@ -1,0 +1,39 @@
+"""What the recorded pass (`create_graph`) does differently: sums, casts and stores as operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core import errors
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.node import AccumulateGrad, Node
+from pullback.engine.accumulate import broadcast_dims
+
+
+def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
+    """`g` summed to the target's shape and cast to its dtype, in operators."""
+    shape = g._array.shape
+    if shape != target.shape:
+        dims = broadcast_dims(shape, target.shape)
+        if dims is None:
+            raise errors.gradient_shape(node.name(), index, shape, target.shape)
+        g = (g.sum(dims, keepdim=True) if dims else g).reshape(target.shape)
+    if g._array.dtype != target.dtype:
+        wanted = from_numpy_dtype(target.dtype)
+        if g.dtype.is_complex and not wanted.is_complex:
+            raise errors.gradient_complex(node.name(), index, wanted)
+        g = g.to(wanted)
+    return g
+
+
+def accumulate(leaf_node: AccumulateGrad, g: Any) -> None:
+    """Add to `.grad` out of place, keeping the history."""
+    leaf = leaf_node.variable
+    if not leaf.requires_grad:
+        return
+    if not leaf.is_leaf:
+        raise errors.leaf_moved_inside()
+    with leaf_node.lock:
+        stored = leaf._stored_grad
+    total = g.clone() if stored is None else stored + g
+    leaf._stored_grad = total

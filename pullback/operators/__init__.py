@@ -1,0 +1,1 @@
+"""One declaration per operator, and what is built from it."""

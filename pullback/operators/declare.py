@@ -1,0 +1,214 @@
+"""An operator is one declaration: a forward over arrays, and a rule for each differentiable input.
+
+A decorator of this file, named after the operator's kind, turns the declaration into the function
+that users call; `function.op` is the declaration. Parameters are told apart by their annotation:
+
+    Array            a tensor                  Array | None    a tensor or nothing
+    Arrays           a sequence of tensors     anything else   an option
+    Dim, Dims        options that name dimensions (checked, made non-negative, shifted by vmap)
+    Shape            an option that is a shape
+
+A rule asks for what it needs by parameter name: `g` (the gradient of the output), an input, an
+option, `out`, `<input>_shape`, `<input>_dtype`; with several outputs `g_<output>` and their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
+
+from pullback.core.arrays import Array, Namespace
+from pullback.core.tensor import Tensor
+
+Arrays: TypeAlias = Sequence[Any]
+Dim: TypeAlias = int
+Dims: TypeAlias = Any  # None, an int, or a sequence of ints
+Shape: TypeAlias = Any  # an int or a sequence of ints
+Rule: TypeAlias = Callable[..., Any]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+__all__ = ["Array", "Arrays", "Dim", "Dims", "Namespace", "Op", "Shape", "elementwise", "linear"]
+
+REQUIRED: Any = object()
+_TENSOR_KINDS = {"Array": "tensor", "Array | None": "optional", "Arrays": "tensors"}
+_OPTION_KINDS = {"Dim": "dim", "Dims": "dims", "Shape": "shape"}
+
+
+class Param(NamedTuple):
+    """One parameter of an operator."""
+
+    name: str
+    kind: str  # tensor, optional, tensors, dim, dims, shape, option
+    default: Any
+    keyword_only: bool
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether tensors are passed here."""
+        return self.kind in ("tensor", "optional", "tensors")
+
+
+class Op:
+    """A declared operator: everything that is known about it, in one place."""
+
+    def __init__(self, kind: str, forward: Any, rules: dict[str, Rule], about: dict[str, Any]) -> None:
+        self.kind = kind
+        self.forward = forward
+        self.rules = rules
+        self.name: str = about.pop("name", None) or forward.__name__
+        self.params = _params(forward)
+        self.outputs: tuple[str, ...] = tuple(about.pop("outputs", "out").split())
+        # Outputs that carry no gradient (indices, masks).
+        self.fixed_outputs: frozenset[str] = frozenset(about.pop("fixed", "").split())
+        # To which dtype tensor inputs are brought: "same", "float", or None (left as they are).
+        self.promote: str | None = about.pop("promote", "same" if kind == "elementwise" else None)
+        self.has_out: bool = about.pop("has_out", kind != "view")
+        self.jvp: Rule | None = about.pop("jvp", None)
+        self.batch: Rule | None = about.pop("batch", None)
+        # A view whose geometry strides cannot express is replayed, not restrided.
+        self.strided: bool = about.pop("strided", True)
+        # Where users find it: "" for the top level, else "linalg", "nn.functional", "special" ...
+        self.space: str = about.pop("space", "")
+        # Whether Tensor gets it as a method, and an in-place form with a trailing underscore.
+        self.method: bool = about.pop("method", not self.space and not self.name.startswith("_"))
+        self.inplace: bool = about.pop("inplace", kind == "elementwise" and self.method)
+        self.node_name: str = about.pop("node", None) or _camel(self.name) + "Backward0"
+        if about:
+            raise TypeError(f"{self.name}: a declaration has no {sorted(about)}.")
+        self._check_rules()
+        self.function: Any = None
+
+    @property
+    def inputs(self) -> tuple[Param, ...]:
+        """The parameters that take tensors."""
+        return tuple(param for param in self.params if param.is_tensor)
+
+    @property
+    def differentiable(self) -> tuple[Param, ...]:
+        """The inputs that have a rule, in the order of a node's edges."""
+        return tuple(param for param in self.params if param.name in self.rules)
+
+    @property
+    def gradient_names(self) -> tuple[str, ...]:
+        """What rules may call the gradients of the outputs."""
+        names = tuple(f"g_{name}" for name in self.outputs if name not in self.fixed_outputs)
+        return ("g",) if len(self.outputs) == 1 else names
+
+    def _check_rules(self) -> None:
+        names = [param.name for param in self.params]
+        tensors = [param.name for param in self.inputs]
+        known = {*names, *self.outputs, *self.gradient_names, "g"}
+        known |= {name + end for name in tensors for end in ("_shape", "_dtype")}
+        for input_name, rule in self.rules.items():
+            if input_name not in tensors:
+                raise TypeError(f"{self.name}: a rule for {input_name!r}, but tensors are {tensors}.")
+            if unknown := set(parameters_of(rule)) - known:
+                raise TypeError(
+                    f"{self.name}: the rule for {input_name!r} asks for {sorted(unknown)}; known are "
+                    f"{sorted(known)}."
+                )
+
+    def __repr__(self) -> str:
+        return f"<operator {self.name}>"
+
+
+def parameters_of(rule: Any) -> tuple[str, ...]:
+    """Names of a rule's parameters."""
+    code = rule.__code__
+    return cast("tuple[str, ...]", code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+
+
+def _params(forward: Any) -> tuple[Param, ...]:
+    code, annotations = forward.__code__, forward.__annotations__
+    positional = code.co_varnames[1 : code.co_argcount]  # without xp
+    keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    defaults = forward.__defaults__ or ()
+    filled = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
+    filled.update(forward.__kwdefaults__ or {})
+    params = []
+    for name in (*positional, *keywords):
+        hint = annotations.get(name, "")
+        kind = _TENSOR_KINDS.get(hint) or _OPTION_KINDS.get(hint, "option")
+        params.append(Param(name, kind, filled.get(name, REQUIRED), name in keywords))
+    return tuple(params)
+
+
+def _camel(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_") if part)
+
+
+# The table of all declarations, by qualified name; filled as the families are imported.
+OPERATORS: dict[str, Op] = {}
+
+
+def _stub(*args: Any, **kwargs: Any) -> Any:
+    # Runs in a globals dict of the operator's own, see `_declare`: the first call builds.
+    return __build__()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+
+
+def _declare(kind: str, forward: Any, rules: dict[str, Rule], about: dict[str, Any]) -> Any:
+    op = Op(kind, forward, rules, about)
+    # The function keeps its identity when its code is written on the first call, so every reference
+    # taken before (methods, from-imports) becomes fast too.
+    namespace = {"__build__": lambda: builder(op), "__name__": forward.__module__}
+    function = FunctionType(_stub.__code__, namespace, op.name)
+    function.__module__ = forward.__module__
+    function.__qualname__ = op.name
+    function.__doc__ = forward.__doc__
+    function.op = op  # type: ignore[attr-defined]  # how everything else finds the declaration
+    op.function = function
+    OPERATORS[f"{op.space}.{op.name}" if op.space else op.name] = op
+    return function
+
+
+# Plain functions of operators that are methods of Tensor too, by method name.
+METHODS: dict[str, Callable[..., Any]] = {}
+
+
+def method(function: Callable[P, T]) -> Callable[P, T]:
+    """Make a plain function of operators a method of Tensor as well."""
+    METHODS[function.__name__] = function
+    return function
+
+
+# Writes the function of an operator; set by build.py, which knows how.
+builder: Callable[[Op], Any]
+
+
+def elementwise(**declared: Any) -> Callable[[Callable[..., Array]], Callable[..., Tensor]]:
+    """Each output element depends on the input elements at its place; inputs broadcast."""
+    return _decorator("elementwise", declared)
+
+
+def linear(**declared: Any) -> Callable[[Callable[..., Array]], Callable[..., Tensor]]:
+    """Linear in its one tensor: the tangent goes through the operator itself."""
+    return _decorator("linear", declared)
+
+
+def multilinear(**declared: Any) -> Callable[[Callable[..., Array]], Callable[..., Tensor]]:
+    """Linear in each tensor: the tangent has one term per input."""
+    return _decorator("multilinear", declared)
+
+
+def view(**declared: Any) -> Callable[[Callable[..., Array]], Callable[..., Tensor]]:
+    """Linear, and the result shares the memory of its one tensor."""
+    return _decorator("view", declared)
+
+
+def primitive(**declared: Any) -> Callable[[Callable[..., Array]], Callable[..., Any]]:
+    """Anything else; forward mode needs `jvp=`."""
+    return _decorator("primitive", declared)
+
+
+_ABOUT = (
+    *("name", "outputs", "fixed", "promote", "has_out", "jvp", "batch", "strided", "node"),
+    *("space", "method", "inplace"),
+)
+
+
+def _decorator(kind: str, declared: dict[str, Any]) -> Callable[[Any], Any]:
+    about = {name: declared.pop(name) for name in _ABOUT if name in declared}
+    return lambda forward: _declare(kind, forward, declared, about)

@@ -1,0 +1,326 @@
+"""In-place forms, `out=` and what a write does to history.
+
+The order of effects: check, keep the old value if a rule needs it, compute, write, count the write,
+rebase the history. Whatever fails before the write leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from pullback.core import errors, origin, view
+from pullback.core.arrays import Array
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.mode import Mode, get_mode, settle
+from pullback.core.node import Edge, Leaf, OperatorNode, next_seq, node_and_number
+from pullback.core.promotion import can_cast
+from pullback.core.saved import Freed
+from pullback.core.tensor import Tensor, new, wrap
+from pullback.core.version import UNWRITTEN, bump
+from pullback.core.view import DEFAULT, View, edge_of, forbidden
+from pullback.operators import interpret
+from pullback.operators.declare import Op
+
+
+def inplace_of(function: Any, name: str | None = None) -> Callable[..., Tensor]:
+    """The in-place form of an operator: `mul_` for `mul`."""
+    op: Op = function.op
+    called = name or f"{op.name}_"
+
+    @functools.wraps(function, updated=())
+    def write(input: Any, *args: Any, **kwargs: Any) -> Any:
+        return call_inplace(op, called, (input, *args), kwargs)
+
+    write.__name__ = write.__qualname__ = called
+    write.__doc__ = f"In-place form of `{op.name}`: the result replaces the tensor's values."
+    return write
+
+
+def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """Run an operator and write its result into its first tensor."""
+    bound = interpret.bind(op, args, kwargs)
+    mode = settle()
+    target_name = op.inputs[0].name
+    target = bound[target_name]
+    if not isinstance(target, Tensor):
+        raise errors.not_a_tensor(called, target_name, target)
+    if mode.levels:
+        return mode.levels[-1].process_inplace(op, target, bound)  # type: ignore[no-any-return]
+    values = {p.name: bound[p.name] for p in op.inputs}
+    options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
+    recording = starts_write(called, target, values, mode) and bool(op.rules)
+    arrays = interpret.input_arrays(op, values)
+    interpret.normalise(op, options, arrays)
+    result = interpret._compute(op, arrays, options)
+    result = interpret.as_array(result)
+    check_fit(called, target, result)
+    history = _history(op, target, values, options, mode) if recording else None
+    target._array[...] = result
+    bump(target, called)
+    if history is not None:
+        history(mode)
+    return target
+
+
+def starts_write(op: str, target: Tensor, values: dict[str, Any], mode: Mode) -> bool:
+    """Check that `target` may be written; tell whether the write must be recorded."""
+    array = target._array
+    if array.size > 1 and 0 in array.strides and has_overlap(array):
+        raise errors.overlapping_write(op)
+    if target.is_inference() and not mode.inference:
+        raise RuntimeError(
+            f"{op}: an inference tensor cannot be changed in place outside inference_mode. Clone it to "
+            "get a normal tensor."
+        )
+    if not mode.grad or mode.inference or array.dtype.kind not in "fcV":
+        return False
+    tracked = target.requires_grad or any(requires_grad(value) for value in values.values())
+    if tracked:
+        check_history_can_change(op, target)
+    return tracked
+
+
+def requires_grad(value: Any) -> bool:
+    """Whether a tensor, or any of several, requires grad."""
+    if isinstance(value, Tensor):
+        return value.requires_grad
+    return isinstance(value, tuple | list) and any(requires_grad(one) for one in value)
+
+
+def has_overlap(array: Array) -> bool:
+    """Whether a dimension of more than one element stands on one place in memory."""
+    return any(
+        size > 1 and stride == 0 for size, stride in zip(array.shape, array.strides, strict=True)
+    )
+
+
+def check_history_can_change(op: str, target: Tensor) -> None:
+    """Refuse recorded writes to leaves, to views of leaves, and to views that forbid them."""
+    info = target._node
+    if info.__class__ is Leaf:
+        raise errors.leaf_written(op)
+    if info.__class__ is not View:
+        return
+    if info.creation is not DEFAULT:
+        raise forbidden(target, info, written="is being")
+    if info.node.__class__ is Leaf:
+        raise errors.leaf_written(op)
+    if info.base._node.__class__ is Leaf:
+        raise errors.leaf_view_written(op)
+
+
+def check_fit(op: str, target: Tensor, result: Array) -> None:
+    """An in-place result must have the target's shape and a dtype that goes into it."""
+    array = target._array
+    if result.shape != array.shape:
+        raise errors.inplace_shape(op, array.shape, result.shape)
+    if result.dtype != array.dtype:
+        source, into = from_numpy_dtype(result.dtype), target.dtype
+        if not can_cast(source, into):
+            raise errors.inplace_dtype(op, into, source)
+
+
+def _history(
+    op: Op, target: Tensor, values: dict[str, Any], options: dict[str, Any], mode: Mode
+) -> Callable[[Mode], None]:
+    """Collect what the node needs before the write; the result makes the node after it."""
+    edges = interpret.input_edges(op, values)
+    plan = interpret.node_class(op).plan  # type: ignore[attr-defined]  # written by node_class
+    name = op.inputs[0].name
+    if any(param.name == name for param in plan.inputs):
+        values = {**values, name: old_value(target, edge_of(target))}
+
+    def after_write(mode: Mode) -> None:
+        node = interpret.make_node(op, edges, values, options, [target], mode)
+        rebase(target, node)
+
+    return after_write
+
+
+def old_value(target: Tensor, edge: Edge | None) -> Tensor:
+    """A private copy of what is about to be overwritten, in the target's place in the graph."""
+    kept = new(Tensor)
+    kept._array = target._array.copy()
+    kept._node = edge
+    kept._cell = UNWRITTEN
+    return kept
+
+
+def rebase(target: Tensor, node: OperatorNode) -> None:
+    """Make `node` the history of a tensor just written; through the base if it is a view."""
+    info = target._node
+    if info.__class__ is View:
+        rebase_view(target, info, node)
+        return
+    _move_retention(target, node)
+    target._node = node
+
+
+def _move_retention(target: Tensor, node: OperatorNode) -> None:
+    """`retain_grad` follows the tensor to its new value; hooks stay with the old one."""
+    if not target.retains_grad:
+        return
+    old, number = node_and_number(target._node)
+    if old is not None and old.cold is not None and old.cold.retained:
+        node._warm().retained = {0: old.cold.retained.pop(number)}
+
+
+class CopySlices(OperatorNode):
+    """A write to a view, seen from the base: the slice's gradient goes through the written operator,
+    the rest passes.
+    """
+
+    __slots__ = ("geometry", "inner", "replay")
+
+    prefix = "torch::autograd::"
+
+    inner: Any  # the written operator's node, or what says that it was freed
+    # Shape, strides and offset of the view in elements, on a row-major copy of the base.
+    geometry: tuple[Any, Any, int]
+    replay: tuple[Callable[[Any], Any], ...] | None  # steps, where strides cannot say it
+
+    def apply(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Arrays: a copy of the base's gradient, its slice replaced."""
+        whole = numpy.array(g, order="C")
+        part = self._part(wrap(whole))._array if self.replay else strided(whole, *self.geometry)
+        results = self._inner().apply(part.copy(), self._inner_edges(edges))
+        part[...] = 0 if results[0] is None else results[0]
+        return (whole, *results[1:])
+
+    def apply_tensors(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Tensors: the same, recorded."""
+        whole = g.clone().contiguous()
+        part = self._part(whole)
+        results = self._inner().apply_tensors(part.clone(), self._inner_edges(edges))
+        if results[0] is None:
+            part.zero_()  # type: ignore[attr-defined]  # attached by methods.py
+        else:
+            part.copy_(results[0])  # type: ignore[attr-defined]
+        return (whole, *results[1:])
+
+    def _inner(self) -> OperatorNode:
+        if type(self.inner) is Freed:
+            raise errors.graph_freed(self, self.inner)
+        return self.inner  # type: ignore[no-any-return]
+
+    def _inner_edges(self, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+        # The slice's own gradient is wanted whenever the base's is, whatever the inner edge says.
+        return (edges[0], *edges[1:])
+
+    def _part(self, whole: Tensor) -> Tensor:
+        if self.replay is None:
+            return whole.as_strided(*self.geometry)  # type: ignore[attr-defined, no-any-return]
+        for step in self.replay:
+            whole = step(whole)
+        return whole
+
+    def release(self, freed: Any) -> None:
+        """Forget the written operator's values, and that it may run again."""
+        if isinstance(self.inner, OperatorNode):
+            self.inner.release(freed)
+            self.inner = freed
+
+
+def rebase_view(target: Tensor, info: View, inner: OperatorNode) -> None:
+    """Enter a write to a view in its base's history, and renew the view's own."""
+    base = info.base
+    node = CopySlices()
+    node.cold = None
+    node.inner = inner
+    node.replay = info.replay
+    node.geometry = relaid(geometry_on(target, base), base._array)
+    node.edges = (edge_of(base), *inner.edges[1:])
+    node.shape, node.dtype = base._array.shape, base._array.dtype
+    node.code, node.lasti = inner.code, inner.lasti
+    node.seq = next_seq()
+    kept = target.retains_grad
+    _move_retention(base, node)
+    base._node = node
+    info.node = view.regenerate(target, info)
+    info.version = target._cell[0]
+    if kept:
+        target.retain_grad()
+
+
+def element_strides(array: Array) -> tuple[int, ...]:
+    """Strides counted in elements."""
+    size = array.itemsize
+    return tuple(stride // size for stride in array.strides)
+
+
+def geometry_on(target: Tensor, base: Tensor) -> tuple[Any, Any, int]:
+    """Shape, strides and offset (in elements) of a view on its base."""
+    array = target._array
+    distance = address(array) - address(base._array)
+    return array.shape, element_strides(array), distance // array.itemsize
+
+
+def address(array: Array) -> int:
+    """Where the first element is."""
+    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major strides in elements."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def strided(array: Array, shape: Any, strides: Any, offset: int) -> Array:
+    """A writable view of dense `array` by strides and offset in elements."""
+    size = array.itemsize
+    flat = numpy.lib.stride_tricks.as_strided(
+        array, (array.size,), (size,), writeable=True
+    )
+    return numpy.lib.stride_tricks.as_strided(
+        flat[offset:], shape, [stride * size for stride in strides], writeable=True
+    )
+
+
+def relaid(geometry: tuple[Any, Any, int], base: Array) -> tuple[Any, Any, int]:
+    """The geometry of a view on `base`, as it is on a row-major copy of it."""
+    shape, strides, offset = geometry
+    own = contiguous_strides(base.shape)
+    sides = zip(element_strides(base), own, base.shape, strict=True)
+    by_stride = sorted(((s, o) for s, o, n in sides if n > 1 and s), reverse=True)
+
+    def moved(distance: int) -> int:
+        total = 0
+        for stride, new_stride in by_stride:
+            steps, distance = divmod(distance, stride)
+            total += steps * new_stride
+        return total
+
+    return shape, tuple(moved(stride) for stride in strides), moved(offset)
+
+
+def write_out(op: str, target: Any, array: Array) -> None:
+    """Put a result into the tensor given as `out=`, resizing it where its shape differs."""
+    if not isinstance(target, Tensor):
+        raise errors.not_a_tensor(op, "out", target)
+    source = from_numpy_dtype(array.dtype)
+    if not can_cast(source, target.dtype):
+        raise errors.inplace_dtype(op, target.dtype, source)
+    if target.is_inference() and not get_mode().inference:
+        raise RuntimeError(f"{op}: out= is an inference tensor; clone it outside inference_mode.")
+    if target._array.shape != array.shape:
+        if target._array.size:
+            warnings.warn(
+                f"{op}: out= has shape {target._array.shape} and is resized to {array.shape}; pass an "
+                "empty tensor, or one of the right shape.",
+                UserWarning,
+                stacklevel=origin.stacklevel(),
+            )
+        target._array = numpy.empty(array.shape, target._array.dtype)
+    elif has_overlap(target._array):
+        raise errors.overlapping_write(op)
+    target._array[...] = array
+    bump(target, op)

@@ -1,0 +1,344 @@
+"""Runs a declaration step by step: every case, no hurry. The built functions come here for whatever is
+not plain (numbers, mixed dtypes, transforms, hooks, `out=`), and the tests compare the two.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy
+
+from pullback.core import errors, saved
+from pullback.core.arrays import Array, as_array, namespace
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.mode import Mode, settle
+from pullback.core.node import Edge, OperatorNode, next_seq
+from pullback.core.origin import getframe, user_frame
+from pullback.core.promotion import promote_to_float, result_dtype
+from pullback.core.tensor import Tensor, new, wrap
+from pullback.core.version import INFERENCE_CELL, UNWRITTEN, own_cell
+from pullback.core.view import CreationMeta, attach, edge_of
+from pullback.operators.declare import REQUIRED, Op
+from pullback.operators.nodes import SeveralOutputs, node_class, several_outputs
+from pullback.operators.options import NORMALISE
+
+NUMBERS = (bool, int, float, complex, numpy.generic)
+
+
+def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run an operator on whatever the user passed."""
+    out = kwargs.pop("out", None)
+    bound = bind(op, args, kwargs)
+    mode = settle()
+    if mode.levels:
+        return mode.levels[-1].process(op, bound)
+    values = {p.name: bound[p.name] for p in op.inputs}
+    if not any_tensor(values):
+        if op.promote is None or not any_array(values):
+            raise errors.not_a_tensor(op.name, op.inputs[0].name, bound[op.inputs[0].name])
+        return op.forward(namespace(next(iter(values.values()))), **bound)
+    arrays = input_arrays(op, values)
+    options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
+    normalise(op, options, arrays)
+    if out is not None:
+        return _into(op, out, values, _compute(op, arrays, options), mode)
+    result = _compute(op, arrays, options)
+    tensors = [_result(array, mode) for array in outputs_of(op, result)]
+    record(op, values, options, tensors, mode)
+    return tensors[0] if len(op.outputs) == 1 and op.outputs != ("*",) else tuple(tensors)
+
+
+def bind(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by parameter name, defaults filled in."""
+    positional = [param.name for param in op.params if not param.keyword_only]
+    if len(args) > len(positional):
+        raise TypeError(
+            f"{op.name}() takes at most {len(positional)} positional arguments ({len(args)} given)."
+        )
+    bound = dict(zip(positional, args, strict=False))
+    for name, value in kwargs.items():
+        if name in bound:
+            raise TypeError(f"{op.name}() got two values for argument {name!r}.")
+        bound[name] = value
+    known = {param.name for param in op.params}
+    if unknown := bound.keys() - known:
+        raise TypeError(
+            f"{op.name}() got an unknown argument {sorted(unknown)[0]!r}; it takes {sorted(known)}."
+        )
+    for param in op.params:
+        if param.name not in bound:
+            if param.default is REQUIRED:
+                raise TypeError(f"{op.name}() misses its argument {param.name!r}.")
+            bound[param.name] = param.default
+    return bound
+
+
+def any_tensor(values: dict[str, Any]) -> bool:
+    """Whether any input is a tensor."""
+    return any(
+        isinstance(value, Tensor)
+        or (isinstance(value, tuple | list) and any(isinstance(v, Tensor) for v in value))
+        for value in values.values()
+    )
+
+
+def any_array(values: dict[str, Any]) -> bool:
+    """Whether any input is a bare array: arrays in, arrays out."""
+    return any(isinstance(value, numpy.ndarray | numpy.generic) for value in values.values())
+
+
+def input_arrays(op: Op, values: dict[str, Any]) -> dict[str, Any]:
+    """Arrays of the inputs, brought to one dtype where the operator promotes."""
+    arrays: dict[str, Any] = {}
+    for param in op.inputs:
+        value = values[param.name]
+        if param.kind == "tensors":
+            arrays[param.name] = tuple(_array_of(op, param.name, v) for v in value)
+        elif value is None and param.kind == "optional":
+            arrays[param.name] = None
+        else:
+            arrays[param.name] = _array_of(op, param.name, value)
+    return promoted(op, arrays) if op.promote else arrays
+
+
+def _array_of(op: Op, name: str, value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value._array
+    if isinstance(value, numpy.ndarray):
+        return value
+    if isinstance(value, numpy.generic):
+        return value.item() if op.promote else as_array(value)
+    if op.promote and isinstance(value, numbers.Number):
+        return value
+    raise errors.not_a_tensor(op.name, name, value)
+
+
+def promoted(op: Op, arrays: dict[str, Any]) -> dict[str, Any]:
+    """All of `arrays` (Python numbers among them) in the dtype that torch computes in."""
+    flat = [v for v in arrays.values() if v is not None and type(v) is not tuple]
+    dtype = result_dtype(flat)
+    if op.promote == "float":
+        dtype = promote_to_float(dtype)
+    return {name: _cast(op, value, dtype) for name, value in arrays.items()}
+
+
+def _cast(op: Op, value: Any, dtype: numpy.dtype[Any]) -> Any:
+    if value is None or type(value) is tuple:
+        return value
+    if isinstance(value, numbers.Number) and not isinstance(value, numpy.generic):
+        try:
+            return numpy.array(value, dtype)
+        except OverflowError:
+            if isinstance(value, int) and dtype.kind in "iu" and abs(value) < 2**63:
+                return numpy.array(value).astype(dtype)  # wraps, as torch does
+            raise RuntimeError(
+                f"{op.name}: the number {value} does not fit {from_numpy_dtype(dtype)}."
+            ) from None
+    return value if value.dtype == dtype else value.astype(dtype)
+
+
+def normalise(op: Op, options: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Check and complete options that name dimensions or shapes."""
+    first = next(iter(arrays.values()), None)
+    for param in op.params:
+        check = NORMALISE.get(param.kind)
+        if check is not None:
+            ndim = first.ndim if hasattr(first, "ndim") else 0
+            options[param.name] = check(options[param.name], ndim, op.name)
+
+
+def _compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
+    first = next((v for v in arrays.values() if v is not None), None)
+    xp = namespace(first[0] if type(first) is tuple and first else first)
+    try:
+        return op.forward(xp, **arrays, **options)
+    except (ValueError, TypeError) as error:
+        raise explained(op, arrays, error) from None
+
+
+def explained(op: Op, arrays: dict[str, Any], error: Exception) -> Exception:
+    """NumPy's refusal in torch's type, with the operator's name and the shapes."""
+    shapes = [getattr(v, "shape", None) for v in arrays.values() if v is not None]
+    if op.kind == "elementwise" and None not in shapes:
+        try:
+            numpy.broadcast_shapes(*shapes)  # type: ignore[arg-type]  # no None among them
+        except ValueError:
+            return errors.shapes_do_not_broadcast(op.name, *shapes)  # type: ignore[arg-type]
+    listed = ", ".join(f"{name} {getattr(v, 'shape', v)}" for name, v in arrays.items())
+    return errors.kernel_failed(op.name, listed, error)
+
+
+def outputs_of(op: Op, result: Any) -> list[Array]:
+    """The forward's outputs as a list of arrays."""
+    if len(op.outputs) == 1 and op.outputs != ("*",):
+        return [as_array(result)]
+    return [as_array(value) for value in result]
+
+
+def _result(array: Array, mode: Mode) -> Tensor:
+    tensor = new(Tensor)
+    tensor._array = array
+    tensor._node = None
+    tensor._cell = INFERENCE_CELL if mode.inference else UNWRITTEN
+    return tensor
+
+
+def _into(op: Op, out: Any, values: dict[str, Any], result: Any, mode: Mode) -> Any:
+    from pullback.operators.inplace import write_out
+
+    targets = out if isinstance(out, tuple | list) else (out,)
+    tracked = any(edge is not None for edge in input_edges(op, values))
+    if mode.grad and (tracked or any(target.requires_grad for target in targets)):
+        raise errors.out_requires_grad(op.name)
+    for target, array in zip(targets, outputs_of(op, result), strict=True):
+        write_out(op.name, target, array)
+    return out
+
+
+# Recording --------------------------------------------------------------------------------------
+
+
+def input_edges(op: Op, values: dict[str, Any]) -> tuple[Edge | None, ...]:
+    """Where the gradients of the differentiable inputs go."""
+    edges: list[Edge | None] = []
+    for param in op.differentiable:
+        value = values[param.name]
+        for one in value if param.kind == "tensors" else (value,):
+            edges.append(edge_of(one) if isinstance(one, Tensor) else None)
+    return tuple(edges)
+
+
+def record(
+    op: Op,
+    values: dict[str, Any],
+    options: dict[str, Any],
+    results: list[Tensor],
+    mode: Mode,
+) -> None:
+    """Give the results their history, and views their base."""
+    recording = mode.grad and not mode.inference
+    edges = input_edges(op, values) if recording and op.differentiable else ()
+    tracked = any(edge is not None for edge in edges)
+    node = make_node(op, edges, values, options, results, mode) if tracked else None
+    carries = [r._array.dtype.kind in "fcV" for r in results]  # V: bfloat16
+    for number, result in enumerate(results):
+        fixed = len(op.outputs) > number and op.outputs[number] in op.fixed_outputs
+        edge = None if node is None or fixed or not carries[number] else _edge(op, node, number)
+        if op.kind == "view":
+            _attach_view(op, values, options, result, edge, mode)
+        else:
+            result._node = edge
+
+
+def _edge(op: Op, node: OperatorNode, number: int) -> Edge:
+    return node.output(number) if isinstance(node, SeveralOutputs) else node
+
+
+def _attach_view(
+    op: Op,
+    values: dict[str, Any],
+    options: dict[str, Any],
+    result: Tensor,
+    edge: Edge | None,
+    mode: Mode,
+) -> None:
+    source = next(iter(values.values()))
+    if not shares_memory(result._array, source._array):
+        result._node = edge
+        return
+    creation = CreationMeta.DEFAULT
+    if mode.inference:
+        creation = CreationMeta.INFERENCE_MODE
+    elif not mode.grad:
+        creation = CreationMeta.NO_GRAD_MODE
+    elif op.outputs == ("*",):
+        creation = CreationMeta.MULTI_OUTPUT_NODE
+    replay = None if op.strided else (lambda base: op.function(base, **options))
+    attach(result, source, edge, replay, creation)
+
+
+def shares_memory(a: Array, b: Array) -> bool:
+    """Whether `a` is made on the memory of `b` (as view operators do, or fail to and copy)."""
+    return a is b or (a.base is not None and root(a) is root(b))
+
+
+def root(array: Array) -> Array:
+    """The array that owns the memory."""
+    while isinstance(array.base, type(array)):
+        array = array.base
+    return array
+
+
+def make_node(
+    op: Op,
+    edges: tuple[Edge | None, ...],
+    values: dict[str, Any],
+    options: dict[str, Any],
+    results: list[Tensor],
+    mode: Mode,
+) -> OperatorNode:
+    """A node with what its rules will ask for."""
+    cls = node_class(op)
+    plan = cls.plan  # type: ignore[attr-defined]  # written by node_class
+    node = cls()
+    node.edges = edges
+    node.cold = None
+    node.shape, node.dtype = results[0]._array.shape, results[0]._array.dtype
+    if isinstance(node, SeveralOutputs):
+        node.sizes = tuple((r._array.shape, r._array.dtype) for r in results)
+    frame = user_frame(getframe(2))
+    node.code, node.lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+    for param in plan.inputs:
+        needed = any(i < len(edges) and edges[i] is not None for i in plan.users(param.name))
+        keep_input(node, param.name, values[param.name] if needed else None, mode)
+    for name in plan.options:
+        setattr(node, "s_" + name, options[name])
+    for name in plan.derived:
+        setattr(node, "s_" + name, derived_value(name, values))
+    for name in plan.outputs:
+        keep_output(node, name, results[op.outputs.index(name)], mode)
+    node.seq = next_seq()
+    return node
+
+
+def keep_input(node: OperatorNode, name: str, value: Any, mode: Mode) -> None:
+    """Save an input: the object and its version, or what the user's pack hook made of it."""
+    if isinstance(value, tuple | list):
+        kept: Any = tuple(_kept(v, mode) for v in value)
+        version: Any = tuple(_version(v) for v in value)
+    else:
+        kept, version = _kept(value, mode), _version(value)
+    setattr(node, "s_" + name, kept)
+    setattr(node, "s_" + name + "_v", version)
+
+
+def _kept(value: Any, mode: Mode) -> Any:
+    hooked = mode.saved_hooks and isinstance(value, Tensor)
+    return saved.pack(value, output=False) if hooked else value
+
+
+def _version(value: Any) -> int | None:
+    return value._cell[0] if isinstance(value, Tensor) else None
+
+
+def keep_output(node: OperatorNode, name: str, result: Tensor, mode: Mode) -> None:
+    """Save an output without its owner, which holds the node."""
+    packed = saved.pack(result, output=True) if mode.saved_hooks else None
+    setattr(node, "s_" + name, packed or result._array)
+    setattr(node, "s_" + name + "_c", packed._cell if packed else own_cell(result))
+    setattr(node, "s_" + name + "_v", result._cell[0])
+
+
+def derived_value(name: str, values: dict[str, Any]) -> Any:
+    """`input_shape` and `input_dtype`."""
+    owner, _, what = name.rpartition("_")
+    value = values[owner]
+    if isinstance(value, tuple | list):
+        return tuple(getattr(as_array(getattr(v, "_array", v)), what) for v in value)
+    if value is None:
+        return None
+    return getattr(as_array(getattr(value, "_array", value)), what)
+
+
+__all__ = ["call", "several_outputs", "wrap"]

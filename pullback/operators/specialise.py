@@ -1,0 +1,108 @@
+"""The same function on bare arrays: rules are written in operators, and run on arrays without any.
+
+A rule names operators as globals. `on_arrays` gives it a copy of those globals in which each operator
+is its forward, bound to an array namespace, so that the plain backward pass calls NumPy directly:
+no wrapping, no dispatch, no second version of the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from types import CellType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy
+
+_PACKAGE = __name__.rpartition(".")[0] + "."
+_made: dict[tuple[Any, ModuleType], Any] = {}
+
+
+def on_arrays(function: Any, xp: ModuleType = numpy) -> Any:
+    """`function` with every operator it uses, however deep, replaced by its forward on `xp`."""
+    op = getattr(function, "op", None)
+    if op is not None:
+        return kernel(op, xp)
+    if type(function) is not FunctionType or not function.__module__.startswith(_PACKAGE):
+        return function
+    known = _made.get((function, xp))
+    if known is not None:
+        return known
+    scope = dict(function.__globals__)
+    cells = function.__closure__ and tuple(CellType() for _ in function.__closure__)
+    made = FunctionType(
+        function.__code__, scope, function.__name__, function.__defaults__, cells
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    _made[function, xp] = made  # entered first: functions may call one another
+    for name in _global_names(function.__code__):
+        if name in scope:
+            scope[name] = on_arrays(scope[name], xp)
+    for cell, original in zip(cells or (), function.__closure__ or (), strict=True):
+        cell.cell_contents = on_arrays(original.cell_contents, xp)
+    return made
+
+
+def kernel(op: Any, xp: ModuleType = numpy) -> Any:
+    """The operator's forward on arrays of `xp`; the array function itself where it is just that."""
+    known = _made.get((op, xp))
+    if known is None:
+        direct = array_call(op)
+        known = getattr(xp, direct) if direct else partial(op.forward, xp)
+        if direct and any(not param.is_tensor for param in op.params):
+            known = partial(op.forward, xp)
+        _made[op, xp] = known
+    return known
+
+
+def _global_names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _global_names(constant)
+
+
+class _Probe:
+    """An array namespace that notes which function is called, with what."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self.result = object()
+
+    def __getattr__(self, name: str) -> Any:
+        def note(*args: Any, **kwargs: Any) -> Any:
+            self.calls.append((name, args, kwargs))
+            return self.result
+
+        return note
+
+
+def array_call(op: Any) -> str | None:
+    """The array function's name if, options at their defaults, the forward is that call alone.
+
+    Found by running the forward on stand-ins: `return xp.multiply(input, other)` passes them on
+    untouched and returns what it got. Anything else fails on a stand-in, or shows in the notes.
+    """
+    known = _direct.get(op, "")
+    if known != "":
+        return known
+    probe = _Probe()
+    stand_ins = [object() for param in op.params if param.kind == "tensor"]
+    options = {param.name: param.default for param in op.params if param.kind != "tensor"}
+    found = None
+    try:
+        result = op.forward(probe, *stand_ins, **options)
+    except (TypeError, AttributeError, ValueError, IndexError):
+        result = None
+    if result is probe.result and len(probe.calls) == 1:
+        name, args, kwargs = probe.calls[0]
+        same = len(args) == len(stand_ins) and all(
+            a is b for a, b in zip(args, stand_ins, strict=True)
+        )
+        if same and not kwargs and isinstance(getattr(numpy, name, None), numpy.ufunc):
+            found = name
+    _direct[op] = found
+    return found
+
+
+_direct: dict[Any, str | None] = {}

@@ -1,0 +1,19 @@
+"""For every test: how long hypothesis searches, and that no mode is left behind."""
+
+import os
+
+import pytest
+from hypothesis import settings
+
+from tests.modes import modes_kept
+
+settings.register_profile("dev", max_examples=25, deadline=None)
+settings.register_profile("ci", max_examples=50, deadline=None, derandomize=True)
+settings.register_profile("night", max_examples=5000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+@pytest.fixture(autouse=True)
+def no_mode_left_behind():
+    with modes_kept():
+        yield
