@@ -33,13 +33,15 @@ def graph_freed(node: Node, freed: Freed) -> RuntimeError:
     )
 
 
-def changed_in_place(node: Node, name: str, value: Any, cell: Any, expected: int) -> RuntimeError:
+def changed_in_place(
+    node: Node, name: str, value: Any, version: int, made: list[str], expected: int
+) -> RuntimeError:
     """A saved value was overwritten after it was saved."""
-    writes = "".join(f" by {write}" for write in cell[1:2])
+    by = f" by {', then '.join(made)}" if made else ""
     return RuntimeError(
         f"{node.name()}{_at(node.origin)} needs `{name}` ({value.dtype}, shape {_shape(value)}) as it "
-        f"was when it was saved, but it was modified in place since{writes}: it is at version "
-        f"{cell[0]}, expected version {expected}. Clone it before the write, or write out of place "
+        f"was when it was saved, but it was modified in place since{by}: it is at version "
+        f"{version}, expected version {expected}. Clone it before the write, or write out of place "
         "(`x = x + 1` instead of `x += 1`). Anomaly detection shows the forward call: "
         "autograd.set_detect_anomaly(True)."
     )

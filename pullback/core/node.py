@@ -219,36 +219,44 @@ def node_and_number(edge: Edge | None) -> tuple[Node | None, int]:
 class AccumulateGrad(Node):
     """Adds what arrives to a leaf's `.grad`. The leaf knows it weakly, it holds the leaf."""
 
-    __slots__ = ("dtype", "lock", "shape", "variable")
+    __slots__ = ("dtype", "shape", "variable")
 
     seq: ClassVar[int] = LEAF_SEQ  # type: ignore[misc]  # a constant where operator nodes have a slot
     edges: ClassVar[tuple[()]] = ()  # type: ignore[misc]  # the graph ends here
     prefix: ClassVar[str] = "torch::autograd::"
 
     variable: Tensor
-    lock: threading.Lock
+
+    @property
+    def lock(self) -> threading.Lock:
+        """Guards the leaf's `.grad`. One of a few: a lock each would cost more than the node."""
+        return _LOCKS[(id(self.variable) >> 5) % len(_LOCKS)]
 
     @staticmethod
     def of(leaf: Tensor) -> AccumulateGrad:
         """The accumulator of a leaf that requires grad, made when first needed."""
-        known = leaf._leaf_mark()()
+        mark = leaf._leaf_mark()
+        known = mark()
         if known is not None:
             return known  # type: ignore[no-any-return]
-        with _making_accumulator:
-            known = leaf._leaf_mark()()
-            if known is not None:
-                return known  # type: ignore[no-any-return]
-            node = AccumulateGrad.__new__(AccumulateGrad)
-            node.variable = leaf
-            node.shape = leaf._array.shape
-            node.dtype = leaf._array.dtype
-            node.cold = None
-            node.lock = threading.Lock()
+        node = AccumulateGrad()
+        node.variable = leaf
+        node.shape = leaf._array.shape
+        node.dtype = leaf._array.dtype
+        node.cold = None
+        _making_accumulator.acquire()  # a `with` costs three times as much
+        try:
+            now = leaf._leaf_mark()
+            if now is not mark and (known := now()) is not None:
+                return known  # type: ignore[no-any-return]  # another thread was faster
             leaf._set_leaf_mark(Leaf(node))
-            return node
+        finally:
+            _making_accumulator.release()
+        return node
 
 
 _making_accumulator = threading.Lock()
+_LOCKS = [threading.Lock() for _ in range(61)]
 
 
 class Leaf(weakref.ref):  # type: ignore[type-arg]  # of an AccumulateGrad

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pullback.core import errors
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.origin import Origin
+from pullback.core.version import writes
 
 if TYPE_CHECKING:
     from pullback.core.node import OperatorNode
@@ -104,7 +105,12 @@ def _unpacked(node: OperatorNode, value: Any) -> Any:
 
 def _check(node: OperatorNode, name: str, value: Any, version: int | None) -> None:
     if version is not None and type(value) is not Packed and value._cell[0] != version:
-        raise errors.changed_in_place(node, name, value, value._cell, version)
+        raise _changed(node, name, value, value._cell, version)
+
+
+def _changed(node: Any, name: str, value: Any, cell: Any, version: int) -> RuntimeError:
+    made = writes(cell, version)
+    return errors.changed_in_place(node, name, value, cell[0], made, version)
 
 
 def output_array(node: OperatorNode, name: str) -> Any:
@@ -117,5 +123,5 @@ def output_array(node: OperatorNode, name: str) -> Any:
     cell = getattr(node, "s_" + name + "_c")
     version = getattr(node, "s_" + name + "_v")
     if cell[0] != version:
-        raise errors.changed_in_place(node, name, value, cell, version)
+        raise _changed(node, name, value, cell, version)
     return value

@@ -7,27 +7,14 @@ these have the constant `UNWRITTEN`, and get a list when they are first written,
 
 from __future__ import annotations
 
-from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 from pullback.core import errors
-from pullback.core.origin import Origin, getframe, user_frame
+from pullback.core.origin import Origin, getframe, internal, user_frame
 
 Cell = Any  # a list, or UNWRITTEN
 UNWRITTEN = (0,)
 _REMEMBERED_WRITES = 8
-
-
-class Write(NamedTuple):
-    """Who wrote: the operator, and the place in the user's code."""
-
-    op: str
-    code: CodeType | None
-    lasti: int
-
-    def __str__(self) -> str:
-        where = "" if self.code is None else f" at {Origin(self.code, self.lasti)}"
-        return f"{self.op}{where}"
 
 
 def own_cell(tensor: Any) -> Cell:
@@ -44,11 +31,22 @@ def bump(tensor: Any, op: str) -> None:
     if cell is INFERENCE_CELL:
         return
     cell[0] += 1
-    frame = user_frame(getframe(1))
+    frame: Any = getframe(1)
+    if internal[frame.f_code.co_filename]:
+        frame = user_frame(frame)
     if frame is not None:
-        cell.append(Write(op, frame.f_code, frame.f_lasti))
+        cell.append((op, frame.f_code, frame.f_lasti))
         if len(cell) > _REMEMBERED_WRITES + 1:
             del cell[1]
+
+
+def writes(cell: Cell, since: int = 0) -> list[str]:
+    """The remembered writes after version `since`, oldest first, as readable text."""
+    known = cell[1:]
+    return [
+        f"{op} at {Origin(code, lasti)}"
+        for op, code, lasti in known[max(0, len(known) - (cell[0] - since)) :]
+    ]
 
 
 class _InferenceCell(list[Any]):

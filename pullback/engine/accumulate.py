@@ -48,7 +48,10 @@ def broadcast_dims(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int
 def cast(g: Array, dtype: numpy.dtype[Any], node: Node, index: int) -> Array:
     """To the dtype of the tensor whose gradient this is."""
     if g.dtype.kind == "c" and dtype.kind != "c":
-        raise errors.gradient_complex(node.name(), index, from_numpy_dtype(dtype))
+        # An operator's rule need not know that an input was real; a user's formula must.
+        if not hasattr(node, "op"):
+            raise errors.gradient_complex(node.name(), index, from_numpy_dtype(dtype))
+        g = g.real
     return g.astype(dtype)
 
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy
 
-from pullback.core import arrays, origin
+from pullback.core import arrays, errors, origin
 from pullback.core.mode import fast, get_mode
-from pullback.core.node import next_seq
+from pullback.core.node import Leaf, next_seq
 from pullback.core.tensor import Tensor, new
-from pullback.core.version import UNWRITTEN
-from pullback.core.view import attach, edge_of
-from pullback.operators import declare, interpret
+from pullback.core.version import INFERENCE_CELL, UNWRITTEN
+from pullback.core.view import View, attach, edge_of
+from pullback.operators import declare, inplace, interpret
 from pullback.operators.declare import REQUIRED, Op, Param
-from pullback.operators.nodes import Plan, execute, node_class, several_outputs
+from pullback.operators.nodes import Plan, execute, node_class
 from pullback.operators.options import NORMALISE
 from pullback.operators.specialise import array_call
 
@@ -39,14 +39,20 @@ def build(op: Op) -> Any:
     return function
 
 
-declare.builder = build
-
-
 def _scope(op: Op) -> dict[str, Any]:
     direct = array_call(op)
     return {
         "op": op,
         "call": interpret.call,
+        "call_inplace": inplace.call_inplace,
+        "check_fit": inplace.check_fit,
+        "old_value": inplace.old_value,
+        "rebase": inplace.rebase,
+        "has_overlap": inplace.has_overlap,
+        "check_history_can_change": inplace.check_history_can_change,
+        "errors": errors,
+        "INFERENCE_CELL": INFERENCE_CELL,
+        "SPECIAL": (Leaf, View),
         "explained": interpret.explained,
         "Tensor": Tensor,
         "UNWRITTEN": UNWRITTEN,
@@ -64,6 +70,8 @@ def _scope(op: Op) -> dict[str, Any]:
         "numpy": numpy,
         "forward": op.forward,
         "kernel": getattr(numpy, direct) if direct else None,
+        # Whether the array function's result has the dtype of its inputs.
+        "fits": bool(direct) and "?" not in {t[-1] for t in getattr(numpy, direct).types[1:]},
         "F32": arrays.F32,
         "F64": arrays.F64,
         "numbers32": arrays.numbers32,
@@ -75,24 +83,50 @@ def _scope(op: Op) -> dict[str, Any]:
     }
 
 
+def build_inplace(op: Op, name: str) -> Any:
+    """Write the operator's in-place form."""
+    scope = {"__name__": op.forward.__module__, "called": name, **_scope(op)}
+    execute(inplace_source_of(op), scope, f"{origin.GENERATED}{name}>")
+    return scope["written"]
+
+
 def source_of(op: Op) -> str:
     """The Python source of the operator's function."""
-    plain = (
+    lines = [f"def written({_signature(op)}):"]
+    if not _has_straight_line(op):
+        return "\n".join([*lines, f"    return call(op, {_everything(op)})"])
+    return "\n".join([*lines, *_straight_line(op)])
+
+
+def _has_straight_line(op: Op) -> bool:
+    return (
         all(param.kind != "tensors" for param in op.params)
         and len(op.outputs) == 1
         and op.outputs != ("*",)
         and (op.kind != "view" or op.strided)
     )
-    lines = [f"def written({_signature(op)}):"]
-    if not plain:
-        return "\n".join([*lines, f"    return call(op, {_everything(op)})"])
-    return "\n".join([*lines, *_straight_line(op)])
 
 
-def _signature(op: Op) -> str:
+def _arrays(op: Op, leave: str) -> list[str]:
+    with_numbers = op.kind == "elementwise" and len(op.inputs) == 2 and op.promote is not None
+    lines = ["    try:"]
+    for i, param in enumerate(op.inputs):
+        lines += ["        " + line for line in _array_of(i, param, leave, with_numbers=with_numbers)]
+    return [*lines, "    except AttributeError:", f"        {leave}"]
+
+
+def _normalised(op: Op) -> list[str]:
+    return [
+        f"    {param.name} = as_{param.kind}({param.name}, a0.ndim, {op.name!r})"
+        for param in op.params
+        if param.kind in NORMALISE
+    ]
+
+
+def _signature(op: Op, *, out: bool = True) -> str:
     parts = [_parameter(param) for param in op.params if not param.keyword_only]
     keywords = [_parameter(param) for param in op.params if param.keyword_only]
-    if op.has_out:
+    if op.has_out and out:
         keywords.append("out=None")
     return ", ".join([*parts, *(["*"] if keywords else []), *keywords])
 
@@ -101,29 +135,20 @@ def _parameter(param: Param) -> str:
     return param.name if param.default is REQUIRED else f"{param.name}=default_{param.name}"
 
 
-def _everything(op: Op) -> str:
+def _everything(op: Op, *, out: bool = True) -> str:
     args = "".join(f"{param.name}, " for param in op.params if not param.keyword_only)
     kwargs = "".join(f"'{param.name}': {param.name}, " for param in op.params if param.keyword_only)
-    if op.has_out:
+    if op.has_out and out:
         kwargs += "'out': out"
     return f"({args}), {{{kwargs}}}"
 
 
 def _straight_line(op: Op) -> list[str]:
-    tensors = op.inputs
     leave = f"return call(op, {_everything(op)})"
-    with_numbers = op.kind == "elementwise" and len(tensors) == 2 and op.promote is not None
-    lines = ["    try:"]
-    for i, param in enumerate(tensors):
-        lines += ["        " + line for line in _array_of(i, param, leave, with_numbers=with_numbers)]
-    lines += ["    except AttributeError:", f"        {leave}"]
+    lines = _arrays(op, leave)
     lines += ["    mode = get_mode()", "    plain = fast.plain"]
     lines += [f"    if {_not_plain(op)}:", f"        {leave}"]
-    for param in op.params:
-        if param.kind in NORMALISE:
-            lines.append(
-                f"    {param.name} = as_{param.kind}({param.name}, a0.ndim, {op.name!r})"
-            )
+    lines += _normalised(op)
     lines += _computed(op)
     lines += [
         "    if type(r) is not ndarray:",
@@ -136,6 +161,93 @@ def _straight_line(op: Op) -> list[str]:
     shared = Plan(op).outputs and op.rules
     lines.append(f"    result._cell = {'[0]' if shared else 'UNWRITTEN'}")
     return lines + _recorded(op)
+
+
+def inplace_source_of(op: Op) -> str:
+    """The Python source of the in-place form."""
+    lines = [f"def written({_signature(op, out=False)}):"]
+    leave = f"return call_inplace(op, called, {_everything(op, out=False)})"
+    if not _has_straight_line(op) or not op.differentiable or op.differentiable[0] != op.inputs[0]:
+        return "\n".join([*lines, f"    {leave}"])
+    target = op.inputs[0].name
+    edges = [f"n{i}" for i in range(len(op.differentiable))]
+    lines += [
+        *_arrays(op, leave),
+        "    mode = get_mode()",
+        "    plain = fast.plain",
+        f"    cell = {target}._cell",
+        f"    if {_not_plain(op, out=False)} or cell is INFERENCE_CELL:",
+        f"        {leave}",
+        *_normalised(op),
+        "    if a0.base is not None and has_overlap(a0):",
+        "        raise errors.overlapping_write(called)",
+        "    tracked = False",
+        "    if mode is plain and a0.dtype.kind in 'fcV':",
+        *("    " + line for line in _edges(op)),
+        f"        if {' or '.join(f'{edge} is not None' for edge in edges)}:",
+        "            tracked = True",
+        f"            if {target}._node.__class__ in SPECIAL:",
+        f"                check_history_can_change(called, {target})",
+        *("            " + line for line in _before_write(op)),
+        *_written(op),
+        "    if cell is UNWRITTEN:",
+        f"        cell = {target}._cell = [0]",
+        "    cell[0] += 1",
+        *_frame(),
+        "    if code is not None:",
+        "        cell.append((called, code, frame.f_lasti))",
+        "        if len(cell) > 9:",
+        "            del cell[1]",
+        "    if tracked:",
+        f"        result = {target}",
+        "        r = a0",
+        *([f"        {target} = old"] if _saves_target(op) else []),
+        *("    " + line for line in _node(op, framed=True)),
+        "        rebase(result, node)",
+        "        return result",
+        f"    return {target}",
+    ]
+    return "\n".join(lines)
+
+
+def _saves_target(op: Op) -> bool:
+    return any(param is op.inputs[0] for param in Plan(op).inputs)
+
+
+def _before_write(op: Op) -> list[str]:
+    """Keep the old value if a rule asks for it, and the versions that other inputs have by now."""
+    plan, lines = Plan(op), []
+    for param in plan.inputs:
+        needed = " or ".join(f"n{i} is not None" for i in plan.users(param.name))
+        if param is op.inputs[0]:
+            lines.append(f"old = old_value({param.name}, n0) if {needed} else None")
+        else:
+            lines.append(f"v_{param.name} = {_version(op, param)}")
+    return lines
+
+
+def _written(op: Op) -> list[str]:
+    """Compute into the target itself where one array function does it, else write afterwards."""
+    direct = array_call(op)
+    general = _call(op)[0]
+    shown = ", ".join(f"'{param.name}': a{i}" for i, param in enumerate(op.inputs))
+    options = [param for param in op.params if not param.is_tensor]
+    lines = ["    try:"]
+    after = [f"        r = {general}", "        r = asarray(r)"]
+    after += [f"        check_fit(called, {op.inputs[0].name}, r)", "        a0[...] = r"]
+    if direct:
+        arguments = ", ".join(f"a{i}" for i in range(len(op.inputs)))
+        # A result of another dtype (comparisons) does not go into the target directly.
+        usual = " and ".join(["fits", *(f"{p.name} == default_{p.name}" for p in options)])
+        lines += [f"        if {usual}:", f"            kernel({arguments}, a0)", "        else:"]
+        lines += ["    " + line for line in after]
+    else:
+        lines += after
+    return [
+        *lines,
+        "    except (ValueError, TypeError) as error:",
+        f"        raise explained(op, {{{shown}}}, error, a0) from None",
+    ]
 
 
 def _array_of(i: int, param: Param, leave: str, *, with_numbers: bool) -> list[str]:
@@ -160,10 +272,10 @@ def _array_of(i: int, param: Param, leave: str, *, with_numbers: bool) -> list[s
     ]
 
 
-def _not_plain(op: Op) -> str:
+def _not_plain(op: Op, *, out: bool = True) -> str:
     # In inference mode and under transforms `mode` is neither of the two.
     conditions = ["(mode is not plain and mode is not fast.no_grad)"]
-    if op.has_out:
+    if op.has_out and out:
         conditions.append("out is not None")
     required = [i for i, param in enumerate(op.inputs) if param.kind == "tensor"]
     if op.promote is not None:
@@ -182,7 +294,8 @@ def _not_plain(op: Op) -> str:
     return " or ".join(conditions)
 
 
-def _computed(op: Op) -> list[str]:
+def _call(op: Op) -> tuple[str, str]:
+    """The forward as a call with all options, and as the array function it is at their defaults."""
     arguments = ", ".join(f"a{i}" for i in range(len(op.inputs)))
     options = [param for param in op.params if not param.is_tensor]
     named = []
@@ -191,11 +304,16 @@ def _computed(op: Op) -> list[str]:
         value = f"a{next(number)}" if param.is_tensor else param.name
         named.append(f"{param.name}={value}" if param.keyword_only else value)
     general = f"forward(numpy, {', '.join(named)})"
-    direct = array_call(op)
-    call = general
-    if direct:
-        unusual = " or ".join(f"{p.name} != default_{p.name}" for p in options)
-        call = f"{general} if {unusual} else kernel({arguments})" if unusual else f"kernel({arguments})"
+    if not array_call(op):
+        return general, general
+    unusual = " or ".join(f"{p.name} != default_{p.name}" for p in options)
+    return general, (
+        f"{general} if {unusual} else kernel({arguments})" if unusual else f"kernel({arguments})"
+    )
+
+
+def _computed(op: Op) -> list[str]:
+    call = _call(op)[1]
     shown = ", ".join(f"'{param.name}': a{i}" for i, param in enumerate(op.inputs))
     return [
         "    try:",
@@ -259,7 +377,17 @@ def _viewed(op: Op) -> list[str]:
     ]
 
 
-def _node(op: Op) -> list[str]:
+def _frame() -> list[str]:
+    return [
+        "    frame = getframe(1)",
+        "    code = frame.f_code",
+        "    if internal[code.co_filename]:",
+        "        frame = user_frame(frame)",
+        "        code = None if frame is None else frame.f_code",
+    ]
+
+
+def _node(op: Op, *, framed: bool = False) -> list[str]:
     plan = Plan(op)
     lines = [
         "    node = NodeClass()",
@@ -269,7 +397,7 @@ def _node(op: Op) -> list[str]:
         "    node.dtype = r.dtype",
     ]
     for param in plan.inputs:
-        lines += _kept(op, plan, param)
+        lines += _kept(op, plan, param, inplace=framed)
     lines += [f"    node.s_{name} = {name}" for name in plan.options]
     number = {param.name: i for i, param in enumerate(op.inputs)}
     for name in plan.derived:
@@ -283,29 +411,31 @@ def _node(op: Op) -> list[str]:
         lines += [
             f"    node.s_{name} = r",
             f"    node.s_{name}_c = result._cell",
-            f"    node.s_{name}_v = 0",
+            f"    node.s_{name}_v = result._cell[0]",
         ]
     return [
         *lines,
-        "    frame = getframe(1)",
-        "    code = frame.f_code",
-        "    if internal[code.co_filename]:",
-        "        frame = user_frame(frame)",
-        "        code = None if frame is None else frame.f_code",
+        *([] if framed else _frame()),
         "    node.code = code",
         "    node.lasti = 0 if frame is None else frame.f_lasti",
         "    node.seq = next_seq()",
     ]
 
 
-def _kept(op: Op, plan: Plan, param: Param) -> list[str]:
-    name = param.name
-    version = f"{name}._cell[0]"
+def _version(op: Op, param: Param) -> str:
     with_numbers = op.kind == "elementwise" and len(op.inputs) == 2 and op.promote is not None
     if with_numbers and param is op.inputs[1]:
-        version = f"None if number else {version}"
+        return f"None if number else {param.name}._cell[0]"
     if param.kind == "optional":
-        version = f"None if {name} is None else {version}"
+        return f"None if {param.name} is None else {param.name}._cell[0]"
+    return f"{param.name}._cell[0]"
+
+
+def _kept(op: Op, plan: Plan, param: Param, *, inplace: bool) -> list[str]:
+    name = param.name
+    version = _version(op, param)
+    if inplace:
+        version = "0" if param is op.inputs[0] else f"v_{name}"
     keep = [f"node.s_{name} = {name}", f"node.s_{name}_v = {version}"]
     users = plan.users(name)
     if len(users) == len(plan.edges) and len(users) == 1:
@@ -319,4 +449,5 @@ def _kept(op: Op, plan: Plan, param: Param) -> list[str]:
     ]
 
 
-__all__ = ["build", "several_outputs", "source_of"]
+declare.builder = build
+inplace.builder = build_inplace

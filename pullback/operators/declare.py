@@ -65,6 +65,8 @@ class Op:
         self.fixed_outputs: frozenset[str] = frozenset(about.pop("fixed", "").split())
         # To which dtype tensor inputs are brought: "same", "float", or None (left as they are).
         self.promote: str | None = about.pop("promote", "same" if kind == "elementwise" else None)
+        # Whether a Python number may stand where a tensor is expected.
+        self.numbers: bool = about.pop("numbers", self.promote is not None)
         self.has_out: bool = about.pop("has_out", kind != "view")
         self.jvp: Rule | None = about.pop("jvp", None)
         self.batch: Rule | None = about.pop("batch", None)
@@ -205,7 +207,7 @@ def primitive(**declared: Any) -> Callable[[Callable[..., Array]], Callable[...,
 
 _ABOUT = (
     *("name", "outputs", "fixed", "promote", "has_out", "jvp", "batch", "strided", "node"),
-    *("space", "method", "inplace"),
+    *("space", "method", "inplace", "numbers"),
 )
 
 

@@ -6,14 +6,14 @@ rebase the history. Whatever fails before the write leaves everything as it was.
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy
 
-from pullback.core import errors, origin, view
+from pullback.core import errors, origin
 from pullback.core.arrays import Array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import Mode, get_mode, settle
@@ -25,18 +25,34 @@ from pullback.core.version import UNWRITTEN, bump
 from pullback.core.view import DEFAULT, View, edge_of, forbidden
 from pullback.operators import interpret
 from pullback.operators.declare import Op
+from pullback.operators.strides import Geometry, address, element_strides, on_storage, relaid
+
+
+# Writes an operator's in-place form; set by build.py.
+builder: Callable[[Op, str], Any]
+
+
+def _stub(*args: Any, **kwargs: Any) -> Any:
+    # Runs in a globals dict of its own, as the stub of declare.py does.
+    return __build__()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
 def inplace_of(function: Any, name: str | None = None) -> Callable[..., Tensor]:
-    """The in-place form of an operator: `mul_` for `mul`."""
+    """The in-place form of an operator, `mul_` for `mul`; written on its first call."""
     op: Op = function.op
     called = name or f"{op.name}_"
+    scope: dict[str, Any] = {"__name__": function.__module__}
+    write = FunctionType(_stub.__code__, scope, called)
 
-    @functools.wraps(function, updated=())
-    def write(input: Any, *args: Any, **kwargs: Any) -> Any:
-        return call_inplace(op, called, (input, *args), kwargs)
+    def build() -> Any:
+        written = builder(op, called)
+        scope.update(written.__globals__)
+        write.__defaults__, write.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
+        write.__code__ = written.__code__
+        return write
 
-    write.__name__ = write.__qualname__ = called
+    scope["__build__"] = build
+    write.__module__ = function.__module__
     write.__doc__ = f"In-place form of `{op.name}`: the result replaces the tensor's values."
     return write
 
@@ -135,8 +151,19 @@ def _history(
     if any(param.name == name for param in plan.inputs):
         values = {**values, name: old_value(target, edge_of(target))}
 
+    # What is saved was read before the write: should it share the target's memory, backward must
+    # find it changed.
+    versions = {
+        param.name: interpret._version(values[param.name])
+        for param in plan.inputs
+        if isinstance(values[param.name], Tensor)
+    }
+
     def after_write(mode: Mode) -> None:
         node = interpret.make_node(op, edges, values, options, [target], mode)
+        for saved_name, version in versions.items():
+            if getattr(node, f"s_{saved_name}_v") is not None:
+                setattr(node, f"s_{saved_name}_v", version)
         rebase(target, node)
 
     return after_write
@@ -187,7 +214,7 @@ class CopySlices(OperatorNode):
     def apply(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
         """Arrays: a copy of the base's gradient, its slice replaced."""
         whole = numpy.array(g, order="C")
-        part = self._part(wrap(whole))._array if self.replay else strided(whole, *self.geometry)
+        part = self._part(wrap(whole))._array if self.replay else on_storage(whole, self.geometry)
         results = self._inner().apply(part.copy(), self._inner_edges(edges))
         part[...] = 0 if results[0] is None else results[0]
         return (whole, *results[1:])
@@ -233,7 +260,9 @@ def rebase_view(target: Tensor, info: View, inner: OperatorNode) -> None:
     node.cold = None
     node.inner = inner
     node.replay = info.replay
-    node.geometry = relaid(geometry_on(target, base), base._array)
+    geometry = geometry_on(target, base)
+    dense = base._array.flags.c_contiguous
+    node.geometry = geometry if dense else relaid(geometry, base._array)
     node.edges = (edge_of(base), *inner.edges[1:])
     node.shape, node.dtype = base._array.shape, base._array.dtype
     node.code, node.lasti = inner.code, inner.lasti
@@ -241,65 +270,18 @@ def rebase_view(target: Tensor, info: View, inner: OperatorNode) -> None:
     kept = target.retains_grad
     _move_retention(base, node)
     base._node = node
-    info.node = view.regenerate(target, info)
-    info.version = target._cell[0]
+    # The view's own node is made from the new history when someone asks for it.
+    info.node = None
+    info.version = -1
     if kept:
         target.retain_grad()
 
 
-def element_strides(array: Array) -> tuple[int, ...]:
-    """Strides counted in elements."""
-    size = array.itemsize
-    return tuple(stride // size for stride in array.strides)
-
-
-def geometry_on(target: Tensor, base: Tensor) -> tuple[Any, Any, int]:
+def geometry_on(target: Tensor, base: Tensor) -> Geometry:
     """Shape, strides and offset (in elements) of a view on its base."""
     array = target._array
     distance = address(array) - address(base._array)
-    return array.shape, element_strides(array), distance // array.itemsize
-
-
-def address(array: Array) -> int:
-    """Where the first element is."""
-    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
-
-
-def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Row-major strides in elements."""
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
-
-
-def strided(array: Array, shape: Any, strides: Any, offset: int) -> Array:
-    """A writable view of dense `array` by strides and offset in elements."""
-    size = array.itemsize
-    flat = numpy.lib.stride_tricks.as_strided(
-        array, (array.size,), (size,), writeable=True
-    )
-    return numpy.lib.stride_tricks.as_strided(
-        flat[offset:], shape, [stride * size for stride in strides], writeable=True
-    )
-
-
-def relaid(geometry: tuple[Any, Any, int], base: Array) -> tuple[Any, Any, int]:
-    """The geometry of a view on `base`, as it is on a row-major copy of it."""
-    shape, strides, offset = geometry
-    own = contiguous_strides(base.shape)
-    sides = zip(element_strides(base), own, base.shape, strict=True)
-    by_stride = sorted(((s, o) for s, o, n in sides if n > 1 and s), reverse=True)
-
-    def moved(distance: int) -> int:
-        total = 0
-        for stride, new_stride in by_stride:
-            steps, distance = divmod(distance, stride)
-            total += steps * new_stride
-        return total
-
-    return shape, tuple(moved(stride) for stride in strides), moved(offset)
+    return array.shape, element_strides(array), distance // int(array.itemsize)
 
 
 def write_out(op: str, target: Any, array: Array) -> None:

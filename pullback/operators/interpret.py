@@ -16,12 +16,13 @@ from pullback.core.mode import Mode, settle
 from pullback.core.node import Edge, OperatorNode, next_seq
 from pullback.core.origin import getframe, user_frame
 from pullback.core.promotion import promote_to_float, result_dtype
-from pullback.core.tensor import Tensor, new, wrap
+from pullback.core.tensor import Tensor, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, own_cell
 from pullback.core.view import CreationMeta, attach, edge_of
 from pullback.operators.declare import REQUIRED, Op
-from pullback.operators.nodes import SeveralOutputs, node_class, several_outputs
+from pullback.operators.nodes import SeveralOutputs, node_class
 from pullback.operators.options import NORMALISE
+from pullback.operators.strides import root
 
 NUMBERS = (bool, int, float, complex, numpy.generic)
 
@@ -35,7 +36,7 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return mode.levels[-1].process(op, bound)
     values = {p.name: bound[p.name] for p in op.inputs}
     if not any_tensor(values):
-        if op.promote is None or not any_array(values):
+        if not any_array(values):
             raise errors.not_a_tensor(op.name, op.inputs[0].name, bound[op.inputs[0].name])
         return op.forward(namespace(next(iter(values.values()))), **bound)
     arrays = input_arrays(op, values)
@@ -109,7 +110,7 @@ def _array_of(op: Op, name: str, value: Any) -> Any:
         return value
     if isinstance(value, numpy.generic):
         return value.item() if op.promote else as_array(value)
-    if op.promote and isinstance(value, numbers.Number):
+    if op.numbers and isinstance(value, numbers.Number):
         return value
     raise errors.not_a_tensor(op.name, name, value)
 
@@ -157,7 +158,9 @@ def _compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
         raise explained(op, arrays, error) from None
 
 
-def explained(op: Op, arrays: dict[str, Any], error: Exception) -> Exception:
+def explained(
+    op: Op, arrays: dict[str, Any], error: Exception, target: Array | None = None
+) -> Exception:
     """NumPy's refusal in torch's type, with the operator's name and the shapes."""
     shapes = [getattr(v, "shape", None) for v in arrays.values() if v is not None]
     if op.kind == "elementwise" and None not in shapes:
@@ -165,6 +168,9 @@ def explained(op: Op, arrays: dict[str, Any], error: Exception) -> Exception:
             numpy.broadcast_shapes(*shapes)  # type: ignore[arg-type]  # no None among them
         except ValueError:
             return errors.shapes_do_not_broadcast(op.name, *shapes)  # type: ignore[arg-type]
+        result = numpy.broadcast_shapes(*shapes)  # type: ignore[arg-type]
+        if target is not None and result != target.shape:
+            return errors.inplace_shape(f"{op.name}_", target.shape, result)
     listed = ", ".join(f"{name} {getattr(v, 'shape', v)}" for name, v in arrays.items())
     return errors.kernel_failed(op.name, listed, error)
 
@@ -263,13 +269,6 @@ def shares_memory(a: Array, b: Array) -> bool:
     return a is b or (a.base is not None and root(a) is root(b))
 
 
-def root(array: Array) -> Array:
-    """The array that owns the memory."""
-    while isinstance(array.base, type(array)):
-        array = array.base
-    return array
-
-
 def make_node(
     op: Op,
     edges: tuple[Edge | None, ...],
@@ -339,6 +338,3 @@ def derived_value(name: str, values: dict[str, Any]) -> Any:
     if value is None:
         return None
     return getattr(as_array(getattr(value, "_array", value)), what)
-
-
-__all__ = ["call", "several_outputs", "wrap"]

@@ -1,0 +1,47 @@
+"""Automatic differentiation: backward(), grad(), grad modes, and tools around them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.autograd import graph
+from pullback.autograd.grad_mode import (
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_grad_enabled,
+)
+from pullback.core.tensor import Tensor
+from pullback.engine.backward import backward, grad
+
+__all__ = [
+    "backward",
+    "enable_grad",
+    "grad",
+    "graph",
+    "inference_mode",
+    "no_grad",
+    "set_grad_enabled",
+]
+
+
+def _backward(
+    self: Tensor,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradient of this tensor to the `.grad` of the leaves it was computed from.
+
+    >>> import pullback as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x ** 2).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+_backward.__name__ = _backward.__qualname__ = "backward"
+Tensor.backward = _backward  # type: ignore[attr-defined]  # methods attach themselves

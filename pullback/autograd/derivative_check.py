@@ -1,0 +1,314 @@
+"""What gradcheck checks, one method each, and what it says when a check fails.
+
+How the two Jacobians are computed is in jacobians.py; arguments and defaults are in gradcheck.py.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+
+from pullback.autograd import jacobians
+from pullback.autograd.jacobians import Part, parts_of
+from pullback.core import origin
+from pullback.core.arrays import Array
+from pullback.core.node import OperatorNode, next_seq
+from pullback.core.tensor import Tensor, wrap
+from pullback.core.view import edge_of
+from pullback.engine.backward import grad
+
+
+class GradcheckError(RuntimeError):
+    """A derivative is not what finite differences say, or not what backward must give."""
+
+
+def tupled(values: Any) -> tuple[Any, ...]:
+    """One value, a tuple or a list, as a tuple."""
+    return tuple(values) if isinstance(values, tuple | list) else (values,)
+
+
+def is_checked(value: Any) -> bool:
+    """Whether gradcheck differentiates by this input."""
+    return isinstance(value, Tensor) and value.requires_grad
+
+
+def differentiable(outputs: Sequence[Any]) -> list[Tensor]:
+    """The outputs that require grad."""
+    return [output for output in tensors_of(outputs) if output.requires_grad]
+
+
+def tensors_of(outputs: Sequence[Any]) -> list[Tensor]:
+    """The outputs, each of which must be a tensor."""
+    for number, output in enumerate(outputs):
+        if not isinstance(output, Tensor):
+            raise TypeError(
+                f"gradcheck: output {number} of the function is a {type(output).__name__}. It must "
+                "return a Tensor or a tuple of Tensors; leave other values out."
+            )
+    return list(outputs)
+
+
+def _checked_inputs(inputs: tuple[Any, ...]) -> dict[int, Tensor]:
+    """The inputs to differentiate by, under their number among all."""
+    checked = {number: one for number, one in enumerate(inputs) if is_checked(one)}
+    if not checked:
+        raise ValueError(
+            "gradcheck: none of the inputs is a tensor that requires grad, so there is nothing to "
+            "check. Set requires_grad=True on the tensors to differentiate by."
+        )
+    for number, one in checked.items():
+        array = one._array
+        if array.dtype not in (numpy.float64, numpy.complex128):
+            warnings.warn(
+                f"gradcheck: input {number} has dtype {one.dtype}. Finite differences need float64 "
+                "or complex128; with less precision this check will most likely fail.",
+                UserWarning,
+                stacklevel=origin.stacklevel(),
+            )
+        sides = zip(array.shape, array.strides, strict=True)
+        if array.size and any(size > 1 and stride == 0 for size, stride in sides):
+            raise RuntimeError(
+                f"gradcheck: input {number} (shape {array.shape}) is expanded: several of its "
+                "elements are one place in memory and cannot be moved one by one. Pass "
+                "input.contiguous()."
+            )
+    return checked
+
+
+@dataclass
+class Check:
+    """One call of gradcheck: the function, its inputs and how close is close enough."""
+
+    func: Callable[..., Any]
+    inputs: tuple[Any, ...]
+    eps: float
+    atol: float
+    rtol: float
+    nondet_tol: float
+    masked: bool
+    grad_dtypes: bool
+    # The inputs to differentiate by, under their number among all.
+    checked: dict[int, Tensor] = field(init=False)
+
+    def run(self, *, fast: bool, undefined: bool) -> None:
+        """All that is asked for; GradcheckError at the first failure."""
+        self.checked = _checked_inputs(self.inputs)
+        outputs = self.outputs()
+        if not outputs:
+            self.compare_with_zero()
+            return
+        if fast:
+            self.compare_projections(outputs)
+        else:
+            self.compare_jacobians(outputs)
+        self.check_zero_gradients()
+        if undefined:
+            self.check_undefined_gradients()
+
+    def outputs(self) -> list[Tensor]:
+        """Call the function; its outputs that require grad."""
+        return differentiable(tupled(self.func(*self.inputs)))
+
+    def compare_with_zero(self) -> None:
+        """Nothing requires grad, so nothing may depend on the inputs."""
+
+        def everything() -> list[Tensor]:
+            return tensors_of(tupled(self.func(*self.inputs)))
+
+        parts = parts_of(everything())
+        for number, one in self.checked.items():
+            found = jacobians.numerical(everything, parts, one, self.eps)
+            for part, jacobian in zip(parts, found, strict=True):
+                if numpy.any(jacobian != 0):
+                    raise GradcheckError(
+                        f"gradcheck: no output requires grad, yet {part} changes with input "
+                        f"{number}; finite differences give\n{jacobian}\nDoes the function detach, "
+                        "leave the graph through NumPy, or run under no_grad?"
+                    )
+
+    def compare_jacobians(self, outputs: list[Tensor]) -> None:
+        """Every element of every Jacobian; each analytical one is computed twice."""
+        parts = parts_of(outputs)
+        wanted = list(self.checked.values())
+        expected = [jacobians.numerical(self.outputs, parts, one, self.eps) for one in wanted]
+        for index, part in enumerate(parts):
+            output = outputs[part.output]
+            self.check_attributes(output, part)
+            first = jacobians.analytical(output, part, wanted)
+            second = jacobians.analytical(output, part, wanted)
+            for column, number in enumerate(self.checked):
+                a, n = first[column], expected[column][index]
+                if not self.close(a, n, self.atol):
+                    raise GradcheckError(_mismatch(part, number, a, n))
+                self.check_same(part, number, a, second[column])
+
+    def compare_projections(self, outputs: list[Tensor]) -> None:
+        """One number for each Jacobian: between a random direction and random weights."""
+        draw = numpy.random.default_rng(0)  # a generator of its own: the user's is left alone
+        parts = parts_of(outputs)
+        wanted = list(self.checked.values())
+        directions = [_unit_vector(draw, one._array) for one in wanted]
+        slopes = [
+            jacobians.numerical_along(self.outputs, parts, one, u, self.eps)
+            for one, u in zip(wanted, directions, strict=True)
+        ]
+        for index, part in enumerate(parts):
+            output = outputs[part.output]
+            self.check_attributes(output, part)
+            v = _unit_vector(draw, output._array.real)
+            first = jacobians.analytical_along(output, part, wanted, v)
+            second = jacobians.analytical_along(output, part, wanted, v)
+            for column, number in enumerate(self.checked):
+                u, g = directions[column], first[column]
+                a, n = (g.conj() * u).sum().real, (slopes[column][index] * v).sum()
+                # The errors that atol allows each element add up along u and v.
+                atol = self.atol * numpy.abs(u).sum() * v.sum()
+                if not self.close(a, n, atol):
+                    raise GradcheckError(self.explain_projection(outputs, part, number, a, n))
+                self.check_same(part, number, g, second[column])
+
+    def explain_projection(
+        self, outputs: list[Tensor], part: Part, number: int, a: Array, n: Array
+    ) -> str:
+        """What fast mode found, and what the full comparison says about it."""
+        found = (
+            f"gradcheck (fast mode): {part}, input {number}: along a random direction finite "
+            f"differences give {n} and backward gives {a}."
+        )
+        try:
+            self.compare_jacobians(outputs)
+        except GradcheckError as error:
+            return f"{found}\nThe full comparison fails too:\n{error}"
+        return (
+            f"{found}\nThe full comparison of every element passes, so the fast one is too strict "
+            "here: use fast_mode=False, or a larger atol."
+        )
+
+    def close(self, analytical: Array, numerical: Array, atol: float) -> bool:
+        """Whether the two agree within the tolerances; NaN agrees with nothing."""
+        return bool(numpy.allclose(analytical, numerical, self.rtol, atol))
+
+    def check_same(self, part: Part, number: int, first: Array, second: Array) -> None:
+        """Backward must give the same twice."""
+        gap = numpy.abs(first - second)
+        if gap.size and gap.max() > self.nondet_tol:
+            raise GradcheckError(
+                f"gradcheck: backward gave two different gradients of {part} with respect to input "
+                f"{number}, up to {gap.max()} apart (nondet_tol is {self.nondet_tol}). Function "
+                "or backward are not deterministic; fix its seed, or raise nondet_tol if such a "
+                "difference is expected."
+            )
+
+    def check_attributes(self, output: Tensor, part: Part) -> None:
+        """A gradient must have the shape of its input, and its dtype where that is asked."""
+        g = numpy.full(output._array.shape, part.unit)
+        wanted = list(self.checked.values())
+        found = jacobians.pulled_back(output, wanted, g)
+        for (number, one), result in zip(self.checked.items(), found, strict=True):
+            if result is None:
+                continue
+            if result.shape != one.shape:
+                raise GradcheckError(
+                    f"gradcheck: the gradient of input {number} has shape "
+                    f"{tuple(result.shape)}, the input has {tuple(one.shape)}."
+                )
+            if self.grad_dtypes and result.dtype is not one.dtype:
+                raise GradcheckError(
+                    f"gradcheck: the gradient of input {number} has dtype {result.dtype}, the "
+                    f"input has {one.dtype}; backward must return the input's dtype."
+                )
+
+    def check_zero_gradients(self) -> None:
+        """Backward is linear: zero in must give zero out, of the input's kind."""
+        outputs = self.outputs()
+        zeros = [wrap(numpy.zeros_like(output._array)) for output in outputs]
+        wanted = list(self.checked.values())
+        found = grad(outputs, wanted, zeros, retain_graph=True, allow_unused=True)
+        for (number, one), result in zip(self.checked.items(), found, strict=True):
+            if result is None:
+                continue
+            array = result._array
+            is_zero = numpy.allclose(array, 0) if self.masked else not numpy.any(array != 0)
+            if not is_zero:
+                raise GradcheckError(
+                    f"gradcheck: with zero gradients of the outputs, input {number} gets\n{array}\n"
+                    "Backward must be linear in the gradients it is given: multiply by them."
+                )
+            for what in ("shape", "dtype", "device"):
+                got, due = getattr(result, what), getattr(one, what)
+                if got != due:
+                    raise GradcheckError(
+                        f"gradcheck: the gradient of input {number} has {what} {got}, not {due}."
+                    )
+
+    def check_undefined_gradients(self) -> None:
+        """An output nobody asks about counts as zero: all outputs at once, then each alone."""
+        count = len(self.outputs())
+        for undefined in [set(range(count)), *({k} for k in range(count) if count > 1)]:
+            outputs = [
+                _without_gradient(output) if k in undefined else output
+                for k, output in enumerate(self.outputs())
+            ]
+            zeros = [wrap(numpy.zeros_like(output._array)) for output in outputs]
+            wanted = list(self.checked.values())
+            try:
+                found = grad(outputs, wanted, zeros, allow_unused=True)
+            except RuntimeError as error:
+                raise GradcheckError(
+                    f"gradcheck: backward failed when the gradients of outputs {sorted(undefined)} "
+                    "were undefined (None). It must treat them as zeros; pass "
+                    "check_undefined_grad=False if it never meets them."
+                ) from error
+            for number, result in zip(self.checked, found, strict=True):
+                if result is not None and numpy.any(result._array != 0):
+                    raise GradcheckError(
+                        f"gradcheck: with undefined (None) gradients of outputs "
+                        f"{sorted(undefined)} and zeros for the others, input {number} gets\n"
+                        f"{result._array}\nBackward must treat undefined gradients as zeros."
+                    )
+
+
+def _unit_vector(draw: numpy.random.Generator, array: Array) -> Array:
+    """A random vector of length 1, for the elements of `array`; all its numbers are positive."""
+    vector = draw.uniform(0, 1, array.size)
+    if array.dtype.kind == "c":
+        vector = vector + 1j * draw.uniform(0, 1, array.size)
+    return vector / (numpy.linalg.norm(vector) or 1)
+
+
+def _mismatch(part: Part, number: int, analytical: Array, numerical: Array) -> str:
+    gap = numpy.nan_to_num(numpy.abs(analytical - numerical), nan=numpy.inf)
+    row, column = numpy.unravel_index(gap.argmax(), gap.shape)
+    return (
+        f"gradcheck: {part} with respect to input {number}: backward and finite differences "
+        f"disagree, most at input element {row}, output element {column} "
+        f"({analytical[row, column]} and {numerical[row, column]}).\nnumerical:\n{numerical}\n"
+        f"analytical:\n{analytical}\nThe backward formula is wrong, or the function is not smooth "
+        "within eps of the input."
+    )
+
+
+class UndefinedGrad(OperatorNode):
+    """Lets no gradient through: what lies behind it sees None."""
+
+    __slots__ = ()
+
+    def apply(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+        """None, whatever arrives."""
+        return (None,)
+
+    apply_tensors = apply
+
+
+def _without_gradient(output: Tensor) -> Tensor:
+    node = UndefinedGrad()
+    node.edges = (edge_of(output),)
+    node.shape, node.dtype = output._array.shape, output._array.dtype
+    node.cold, node.code, node.lasti, node.seq = None, None, 0, next_seq()
+    stopped = wrap(output._array)
+    stopped._node = node
+    return stopped

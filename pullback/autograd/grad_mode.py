@@ -1,0 +1,201 @@
+"""Grad modes as contexts, decorators and functions."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Generator
+from types import TracebackType
+from typing import Any, TypeVar
+
+from pullback.core import origin
+from pullback.core.mode import changed, current, get_mode, settle
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+__all__ = [
+    "enable_grad",
+    "inference_mode",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "set_grad_enabled",
+]
+
+
+def is_grad_enabled() -> bool:
+    """Whether operators record now, in this thread."""
+    return get_mode().grad
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether inference mode is on, in this thread."""
+    return get_mode().inference
+
+
+class _ModeContext:
+    """A context that is a decorator too. Subclasses say what changes."""
+
+    def _changes(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _again(self) -> _ModeContext:
+        """A new context like this one, for each call of a decorated function."""
+        return type(self)()
+
+    def __enter__(self) -> None:
+        self._before = settle()
+        current.set(changed(self._before, **self._changes()))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # Only what this context changed goes back: others may have been entered and left across it.
+        before = {name: getattr(self._before, name) for name in self._changes()}
+        current.set(changed(get_mode(), **before))
+
+    def __call__(self, function: F) -> F:
+        return decorated(self._again, function)
+
+
+def decorated(context: Callable[[], Any], function: F) -> F:
+    """`function` run inside `context()`; generators re-enter it each time their body runs."""
+    if inspect.isclass(function):
+        warnings.warn(
+            f"Decorating class {function.__name__} covers only its construction; decorate its methods "
+            "instead.",
+            FutureWarning,
+            stacklevel=origin.stacklevel(),
+        )
+    if inspect.isgeneratorfunction(function):
+        return _decorated_generator(context, function)  # type: ignore[return-value]
+
+    @functools.wraps(function, updated=() if inspect.isclass(function) else ("__dict__",))
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        with context():
+            return function(*args, **kwargs)
+
+    return wrapper  # type: ignore[return-value]
+
+
+def _decorated_generator(context: Callable[[], Any], function: Callable[..., Any]) -> Any:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        generator = function(*args, **kwargs)
+        step: Callable[[], Any] = lambda: next(generator)  # noqa: E731
+        while True:
+            try:
+                with context():
+                    value = step()
+            except StopIteration as end:
+                return end.value
+            try:
+                received = yield value
+            except GeneratorExit:
+                with context():
+                    generator.close()
+                raise
+            except BaseException as error:
+                step = functools.partial(generator.throw, error)
+            else:
+                step = functools.partial(generator.send, received)
+
+    return wrapper
+
+
+class _PlainOrCalled(_ModeContext):
+    """`@no_grad` works like `@no_grad()`."""
+
+    def __new__(cls, function: Any = None) -> Any:
+        if function is None:
+            return super().__new__(cls)
+        return decorated(cls, function)
+
+
+class no_grad(_PlainOrCalled):  # noqa: N801 (torch's name)
+    """Operators inside record nothing. Context and decorator, also on generators.
+
+    >>> import pullback as torch
+    >>> x = torch.ones(1, requires_grad=True)
+    >>> with torch.no_grad():
+    ...     (x * 2).requires_grad
+    False
+    """
+
+    def _changes(self) -> dict[str, Any]:
+        return {"grad": False}
+
+
+class enable_grad(_PlainOrCalled):  # noqa: N801
+    """Operators inside record again, within `no_grad`.
+
+    >>> import pullback as torch
+    >>> x = torch.ones(1, requires_grad=True)
+    >>> with torch.no_grad(), torch.enable_grad():
+    ...     (x * 2).requires_grad
+    True
+    """
+
+    def _changes(self) -> dict[str, Any]:
+        return {"grad": True}
+
+
+class set_grad_enabled(_ModeContext):  # noqa: N801
+    """Switch recording on or off: at once when called, until the end of the block as a context.
+
+    >>> import pullback as torch
+    >>> with torch.set_grad_enabled(False):
+    ...     torch.is_grad_enabled()
+    False
+    """
+
+    def __init__(self, mode: bool) -> None:
+        if not isinstance(mode, bool):
+            raise TypeError(f"set_grad_enabled() needs a bool, got {type(mode).__name__}.")
+        self.mode = mode
+        self._before = settle()
+        current.set(changed(self._before, grad=mode))
+
+    def __enter__(self) -> None:
+        current.set(changed(get_mode(), grad=self.mode))
+
+    def __call__(self, function: F) -> F:
+        current.set(changed(get_mode(), grad=self._before.grad))
+        return super().__call__(function)
+
+    def _again(self) -> _ModeContext:
+        return set_grad_enabled(self.mode)
+
+    def _changes(self) -> dict[str, Any]:
+        return {"grad": self.mode}
+
+    def __repr__(self) -> str:
+        return f"set_grad_enabled(mode={self.mode})"
+
+
+class inference_mode(_ModeContext):  # noqa: N801
+    """Like `no_grad`, and new tensors are not tracked at all: no version, never part of a graph.
+
+    >>> import pullback as torch
+    >>> with torch.inference_mode():
+    ...     torch.ones(1).is_inference()
+    True
+    """
+
+    def __new__(cls, mode: Any = True) -> Any:
+        if isinstance(mode, bool):
+            return super().__new__(cls)
+        return decorated(cls, mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+
+    def _again(self) -> _ModeContext:
+        return inference_mode(self.mode)
+
+    def _changes(self) -> dict[str, Any]:
+        return {"inference": self.mode, "grad": not self.mode, "forward_ad": not self.mode}

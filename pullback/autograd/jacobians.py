@@ -1,0 +1,123 @@
+"""Jacobians two ways, by central differences and by backward: what gradcheck compares.
+
+A complex output counts as two real functions, its real and its imaginary part, so every Jacobian is
+of real functions. Towards a complex input it holds `d/dRe + 1j * d/dIm`, as backward gives it. Rows
+are elements of the input, columns elements of the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy
+
+from pullback.core.arrays import Array
+from pullback.core.tensor import Tensor, wrap
+from pullback.engine.backward import grad
+
+Outputs = Callable[[], Sequence[Tensor]]
+
+
+class Part(NamedTuple):
+    """One real function of the inputs: a real output, or one half of a complex one."""
+
+    output: int
+    half: str  # "", "real part of " or "imaginary part of "
+    unit: complex  # the gradient of the output that asks for this part's derivative
+
+    def of(self, outputs: Sequence[Tensor]) -> Array:
+        """This part's values, flat, in double precision, in memory of their own."""
+        array = outputs[self.output]._array
+        values = array.imag if self.unit == 1j else array.real
+        return values.astype(numpy.float64).reshape(-1)
+
+    def __str__(self) -> str:
+        return f"{self.half}output {self.output}"
+
+
+def parts_of(outputs: Sequence[Tensor]) -> list[Part]:
+    """The real functions that `outputs` consist of."""
+    parts = []
+    for number, output in enumerate(outputs):
+        if output.dtype.is_complex:
+            parts.append(Part(number, "real part of ", 1))
+            parts.append(Part(number, "imaginary part of ", 1j))
+        else:
+            parts.append(Part(number, "", 1))
+    return parts
+
+
+@contextmanager
+def moved(array: Array, place: Any, step: Any) -> Iterator[None]:
+    """`array[place]` moved by `step`; afterwards the same bits as before, unknown to versions."""
+    before = numpy.array(array[place])
+    array[place] = before + step
+    try:
+        yield
+    finally:
+        array[place] = before
+
+
+def _slope(
+    outputs: Outputs, parts: list[Part], array: Array, place: Any, step: Any, eps: float
+) -> list[Array]:
+    with moved(array, place, step):
+        ahead = outputs()
+        above = [part.of(ahead) for part in parts]
+    with moved(array, place, -step):
+        behind = outputs()
+        below = [part.of(behind) for part in parts]
+    return [(a - b) / (2 * eps) for a, b in zip(above, below, strict=True)]
+
+
+def numerical(outputs: Outputs, parts: list[Part], input: Tensor, eps: float) -> list[Array]:
+    """For each part, its Jacobian towards `input` by central differences."""
+    array = input._array
+    is_complex = array.dtype.kind == "c"
+    sizes = [part.of(outputs()).size for part in parts]
+    dtype = numpy.complex128 if is_complex else numpy.float64
+    jacobians = [numpy.zeros((array.size, size), dtype) for size in sizes]
+    for row, place in enumerate(numpy.ndindex(array.shape)):
+        for direction in (1, 1j) if is_complex else (1,):
+            slopes = _slope(outputs, parts, array, place, eps * direction, eps)
+            for jacobian, slope in zip(jacobians, slopes, strict=True):
+                jacobian[row] += direction * slope
+    return jacobians
+
+
+def numerical_along(
+    outputs: Outputs, parts: list[Part], input: Tensor, u: Array, eps: float
+) -> list[Array]:
+    """For each part, its derivative along `u`, by one central difference."""
+    array = input._array
+    return _slope(outputs, parts, array, ..., eps * u.reshape(array.shape), eps)
+
+
+def pulled_back(output: Tensor, inputs: Sequence[Tensor], g: Array) -> tuple[Tensor | None, ...]:
+    """Gradients of `inputs` for the gradient `g` of `output`; the graph stays."""
+    given = wrap(numpy.asarray(g).astype(output._array.dtype).reshape(output._array.shape))
+    found = grad(output, inputs, given, retain_graph=True, allow_unused=True)
+    return tuple(found)
+
+
+def analytical(output: Tensor, part: Part, inputs: Sequence[Tensor]) -> list[Array]:
+    """For each input, the part's Jacobian by one backward for each element of the output."""
+    size = output._array.size
+    jacobians = [numpy.zeros((one._array.size, size), one._array.dtype) for one in inputs]
+    for column in range(size):
+        g = numpy.zeros(size, output._array.dtype)
+        g[column] = part.unit
+        for jacobian, found in zip(jacobians, pulled_back(output, inputs, g), strict=True):
+            if found is not None:
+                jacobian[:, column] = found._array.reshape(-1)
+    return jacobians
+
+
+def analytical_along(output: Tensor, part: Part, inputs: Sequence[Tensor], v: Array) -> list[Array]:
+    """For each input, the gradient of the part weighted by `v`, flat."""
+    return [
+        numpy.zeros(one._array.size, one._array.dtype) if g is None else g._array.reshape(-1)
+        for one, g in zip(inputs, pulled_back(output, inputs, part.unit * v), strict=True)
+    ]

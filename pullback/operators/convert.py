@@ -1,0 +1,400 @@
+"""From one dtype to another, and from tensors to Python's numbers.
+
+Early in the order of the operators, since the rules of all others may cast (`astype`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from pullback.core import errors, origin
+from pullback.core.device import as_device, require_available
+from pullback.core.dtype import NumpyDtype, as_dtype, dtype, from_numpy_dtype, named_dtype
+from pullback.core.layout import (
+    empty_like,
+    is_in_format,
+    memory_format,
+    order_of,
+    preserve_format,
+    suggested_format,
+)
+from pullback.core.tensor import Tensor
+from pullback.operators.declare import METHODS, Array, Namespace, elementwise, linear, method
+
+__all__ = ["astype", "item", "to", "type_as"]
+
+
+# Casts ------------------------------------------------------------------------------------------
+
+
+def cast_array(xp: Namespace, array: Array, dtype: NumpyDtype, format: memory_format) -> Array:
+    """A copy in another dtype and memory order; the imaginary part of what becomes real is lost."""
+    if array.dtype.kind == "c" and dtype.kind not in "cb":
+        array = array.real
+    if format is preserve_format and 0 not in array.strides:
+        return array.astype(dtype)  # NumPy keeps the order of strides as torch does
+    if format is not preserve_format:
+        order_of("to", format, array.ndim)  # refuses the wrong number of dimensions
+    result = empty_like(xp, array, dtype, format)
+    result[...] = array
+    return result
+
+
+@linear(input=lambda g, input_dtype: astype(g, input_dtype), has_out=False)
+def _to_copy(
+    xp: Namespace, input: Array, dtype: Any, memory_format: memory_format = preserve_format
+) -> Array:
+    """Copy to a dtype that has gradients."""
+    return cast_array(xp, input, dtype, memory_format)
+
+
+@elementwise(promote=None, has_out=False)
+def _to_fixed(
+    xp: Namespace, input: Array, dtype: Any, memory_format: memory_format = preserve_format
+) -> Array:
+    """Copy to integers or bool, where gradients end."""
+    return cast_array(xp, input, dtype, memory_format)
+
+
+def numpy_dtype(value: Any) -> NumpyDtype:
+    """The NumPy dtype that one of ours, Python's or NumPy's stands for."""
+    return value if isinstance(value, numpy.dtype) else as_dtype(value).numpy
+
+
+def astype(input: Any, dtype: Any) -> Any:
+    """`input`, array or tensor, in a dtype of ours or NumPy's; itself if it has that already.
+
+    For rules: complex to real drops the imaginary part without a word.
+    """
+    wanted = numpy_dtype(dtype)
+    if getattr(input, "_array", input).dtype == wanted:
+        return input
+    if wanted.kind in "fcV":
+        return _to_copy(input, wanted)
+    return _to_fixed(input, wanted)
+
+
+def _converted(
+    input: Tensor, wanted: NumpyDtype | None, format: memory_format, *, copy: bool
+) -> Tensor:
+    """`input` itself where nothing changes, else a copy."""
+    array = input._array
+    have = array.dtype
+    if wanted is None:
+        wanted = have
+    if not copy and have == wanted and _has_format(array, format):
+        return input
+    if have.kind == "c" and wanted.kind not in "cb":
+        warnings.warn(
+            f"Converting {input.dtype} to {from_numpy_dtype(wanted)} drops the imaginary part. Use "
+            "`.real` if that is meant, `.abs()` for the modulus.",
+            UserWarning,
+            stacklevel=origin.stacklevel(),
+        )
+    if wanted.kind in "fcV":
+        return _to_copy(input, wanted, format)
+    return _to_fixed(input, wanted, format)
+
+
+def _has_format(array: Array, format: memory_format) -> bool:
+    # As torch: a transposed matrix counts as contiguous_format, since no other format fits it.
+    if format is preserve_format or is_in_format(array, format):
+        return True
+    order_of("to", format, array.ndim)
+    return format is suggested_format(array)
+
+
+# to and its relatives ---------------------------------------------------------------------------
+
+_PYTHON_TYPES = (float, int, bool, complex)
+
+
+@method
+def to(self: Tensor, *args: Any, **options: Any) -> Tensor:
+    """Convert to a dtype, a device, or those of another tensor; the same tensor if it has them.
+
+    Called as `to(dtype)`, `to(device, dtype)` or `to(other)`, each with `non_blocking`, `copy` and
+    `memory_format`.
+
+    Example:
+        >>> import pullback as torch
+        >>> x = torch.ones(2)
+        >>> x.to(torch.int64), x.to("cpu", torch.float64), x.to(x) is x
+        (tensor([1, 1]), tensor([1., 1.], dtype=torch.float64), True)
+    """
+    if len(args) == 1 and not options and type(args[0]) is dtype:
+        return _converted(self, args[0].numpy, preserve_format, copy=False)
+    given = _named_arguments(args, options)
+    for name in ("non_blocking", "copy"):
+        if not isinstance(given.get(name, False), bool):
+            raise _refused(f"{name} must be a bool, got {given[name]!r}")
+    other = given.get("other")
+    wanted = given.get("dtype")
+    if other is not None:
+        wanted = other.dtype
+    elif given.get("device") is not None:
+        require_available(as_device(given["device"]))
+    return _converted(
+        self,
+        None if wanted is None else _dtype_argument(wanted),
+        given.get("memory_format") or preserve_format,
+        copy=given.get("copy", False),
+    )
+
+
+def _named_arguments(args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of `to` by name; the first one tells which of the forms is meant."""
+    names = ["device", "dtype", "non_blocking", "copy"]
+    if args and isinstance(args[0], Tensor):
+        names = ["other", "non_blocking", "copy"]
+    elif args and (isinstance(args[0], dtype) or args[0] in _PYTHON_TYPES):
+        names = ["dtype", "non_blocking", "copy"]
+    if len(args) > len(names):
+        raise _refused(f"got {len(args)} positional arguments")
+    given = dict(zip(names, args, strict=False))
+    for name, value in options.items():
+        if name in given:
+            raise _refused(f"got two values for {name}")
+        if name not in (*names, "memory_format") or name == "other":
+            raise _refused(f"got an unknown argument {name!r}")
+        given[name] = value
+    format = given.get("memory_format")
+    if format is not None and not isinstance(format, memory_format):
+        raise _refused(f"memory_format must be a torch.memory_format, got {format!r}")
+    return given
+
+
+def _dtype_argument(value: Any) -> NumpyDtype:
+    if not isinstance(value, dtype) and value not in _PYTHON_TYPES:
+        raise _refused(f"dtype must be a torch.dtype, got {value!r}")
+    return as_dtype(value).numpy
+
+
+def _refused(reason: str) -> TypeError:
+    return TypeError(
+        f"to(): {reason}; call it as to(dtype), to(device, dtype) or to(other), then non_blocking, "
+        "copy and memory_format."
+    )
+
+
+def _caster(method_name: str, dtype_name: str) -> Callable[..., Tensor]:
+    def cast(self: Tensor, *, memory_format: memory_format = preserve_format) -> Tensor:
+        return _converted(self, named_dtype(dtype_name).numpy, memory_format, copy=False)
+
+    cast.__name__ = cast.__qualname__ = method_name
+    cast.__doc__ = f"The same values as {dtype_name}; the same tensor if they are that already."
+    return cast
+
+
+# Method -> dtype. No functions of this module: most have names that Python uses.
+_CASTS = {
+    "half": "float16",
+    "bfloat16": "bfloat16",
+    "float": "float32",
+    "double": "float64",
+    "cfloat": "complex64",
+    "cdouble": "complex128",
+    "byte": "uint8",
+    "char": "int8",
+    "short": "int16",
+    "int": "int32",
+    "long": "int64",
+    "bool": "bool",
+}
+METHODS.update({name: _caster(name, of) for name, of in _CASTS.items()})
+
+
+@method
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """Convert to the dtype of `other`."""
+    if not isinstance(other, Tensor):
+        raise errors.not_a_tensor("type_as", "other", other)
+    return _converted(self, other._array.dtype, preserve_format, copy=False)
+
+
+@method
+def cpu(self: Tensor, *, memory_format: memory_format = preserve_format) -> Tensor:
+    """This tensor in the memory of the host; itself if it is there already."""
+    return _converted(self, None, memory_format, copy=False)
+
+
+# Names of torch's old tensor types, by dtype name; `Tensor.type` speaks in them.
+TYPE_NAMES = {
+    "float16": "Half",
+    "bfloat16": "BFloat16",
+    "float32": "Float",
+    "float64": "Double",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+    "uint8": "Byte",
+    "int8": "Char",
+    "int16": "Short",
+    "int32": "Int",
+    "int64": "Long",
+    "uint16": "UInt16",
+    "uint32": "UInt32",
+    "uint64": "UInt64",
+    "bool": "Bool",
+}
+_DTYPE_NAMES = {f"torch.{name}Tensor": of for of, name in TYPE_NAMES.items()}
+
+
+def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The old name of the tensor's type, or the tensor converted to `dtype` (or such a name).
+
+    Example:
+        >>> import pullback as torch
+        >>> torch.ones(1).type(), torch.ones(1).type(torch.int64)
+        ('torch.FloatTensor', tensor([1]))
+    """
+    if dtype is None:
+        return f"torch.{TYPE_NAMES[self.dtype._name]}Tensor"
+    if isinstance(dtype, str | type):
+        name = dtype if isinstance(dtype, str) else getattr(dtype, "type_name", dtype.__name__)
+        if name not in _DTYPE_NAMES:
+            known = ", ".join(_DTYPE_NAMES)
+            raise ValueError(f"type(): {name!r} names no tensor type; known are {known}.")
+        dtype = named_dtype(_DTYPE_NAMES[name])
+    elif not hasattr(dtype, "numpy"):
+        raise TypeError(
+            f"type(): dtype must be a torch.dtype, a type or its name, got {dtype!r} "
+            f"of type {type(dtype).__name__}."
+        )
+    return _converted(self, dtype.numpy, preserve_format, copy=False)
+
+
+METHODS["type"] = _type
+
+
+# Python's numbers -------------------------------------------------------------------------------
+
+
+@method
+def item(self: Tensor) -> Any:
+    """The one element as a Python number; RuntimeError if there is not exactly one.
+
+    Example:
+        >>> import pullback as torch
+        >>> torch.tensor([2.5]).item()
+        2.5
+    """
+    array = self._array
+    if array.size != 1:
+        raise RuntimeError(
+            f"item(): only a tensor of one element becomes a number, this one has {array.size} "
+            f"(shape {array.shape}). Index or reduce it first, or use tolist()."
+        )
+    return array.item()
+
+
+@method
+def tolist(self: Tensor) -> Any:
+    """The elements as nested lists of Python numbers; a number for a 0-d tensor."""
+    return self._array.tolist()
+
+
+def _bool(self: Tensor) -> bool:
+    array = self._array
+    if array.size == 1:
+        return bool(array.item())
+    many = "more than one value" if array.size else "no values"
+    raise RuntimeError(
+        f"The truth of a tensor with {many} is ambiguous (shape {array.shape}). Use .any(), .all() "
+        "or .numel()."
+    )
+
+
+@method
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the one element is not zero; RuntimeError if there is not exactly one."""
+    if not isinstance(input, Tensor):
+        raise errors.not_a_tensor("is_nonzero", "input", input)
+    return _bool(input)
+
+
+def _one_number(self: Tensor, kind: str) -> Any:
+    array = self._array
+    if array.size != 1:
+        raise ValueError(
+            f"{kind}(): only a tensor of one element becomes a number, this one has shape "
+            f"{array.shape}."
+        )
+    return array.item()
+
+
+def _real_number(self: Tensor, kind: str) -> Any:
+    number = _one_number(self, kind)
+    if isinstance(number, complex):
+        if number.imag:
+            raise RuntimeError(
+                f"{kind}(): {number} has an imaginary part, which {kind} cannot hold; "
+                "take `.real` first."
+            )
+        return number.real
+    return number
+
+
+def _float(self: Tensor) -> float:
+    return float(_real_number(self, "float"))
+
+
+def _int(self: Tensor) -> int:
+    return int(_real_number(self, "int"))
+
+
+def _complex(self: Tensor) -> complex:
+    return complex(_one_number(self, "complex"))
+
+
+def _index(self: Tensor) -> int:
+    array = self._array
+    if array.size != 1 or array.dtype.kind not in "iub":
+        raise TypeError(
+            "only an integer tensor of one element can be an index here, this one has dtype "
+            f"{self.dtype} and shape {array.shape}."
+        )
+    return int(array.item())
+
+
+# Elements ---------------------------------------------------------------------------------------
+
+
+def _contains(self: Tensor, element: Any) -> bool:
+    if isinstance(element, Tensor):
+        element = element._array
+    elif not isinstance(element, int | float | complex | numpy.generic):
+        kind = type(element).__name__
+        raise RuntimeError(  # noqa: TRY004  torch's type
+            f"`in` looks for numbers and tensors among the elements, not for {kind}."
+        )
+    try:
+        return bool(numpy.equal(self._array, element).any())
+    except ValueError:
+        raise errors.shapes_do_not_broadcast("in", self._array.shape, element.shape) from None
+
+
+def _iter(self: Any) -> Any:
+    if self._array.ndim == 0:
+        raise TypeError("A 0-d tensor cannot be iterated over; item() gives its number.")
+    return iter(self.unbind(0))
+
+
+def _reversed(self: Any) -> Any:
+    return self.flip(0) if self._array.ndim else self
+
+
+# Special methods, attached by methods.py.
+DUNDERS: dict[str, Callable[..., Any]] = {
+    "__bool__": _bool,
+    "__complex__": _complex,
+    "__contains__": _contains,
+    "__float__": _float,
+    "__index__": _index,
+    "__int__": _int,
+    "__iter__": _iter,
+    "__reversed__": _reversed,
+}

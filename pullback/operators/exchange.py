@@ -1,0 +1,295 @@
+"""Tensors to and from other array libraries: NumPy's protocols, and DLPack."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from pullback.core import errors, origin
+from pullback.core.arrays import Array, as_array
+from pullback.core.device import as_device, require_available
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.mode import get_mode, settle
+from pullback.core.tensor import Tensor, wrap
+from pullback.operators.declare import method
+from pullback.operators.inplace import write_out
+
+__all__ = ["from_dlpack", "from_numpy"]
+
+
+# NumPy ------------------------------------------------------------------------------------------
+
+
+@method
+def numpy_method(self: Tensor, *, force: bool = False) -> Array:
+    """The values as a NumPy array on the same memory: a write to one shows in the other.
+
+    RuntimeError for a tensor that requires grad, whose history the array would leave; `force=True`
+    detaches it. Where torch refuses bfloat16, this gives an array of ml_dtypes' bfloat16.
+
+    Example:
+        >>> import pullback as torch
+        >>> torch.ones(2).numpy()
+        array([1., 1.], dtype=float32)
+    """
+    if not force:
+        _check_leaves_no_history(self, "numpy()")
+    return self._array
+
+
+def _check_leaves_no_history(tensor: Tensor, how: str) -> None:
+    if tensor.requires_grad and get_mode().grad:
+        raise RuntimeError(
+            f"{how}: this tensor requires grad, and an array would not carry its history. Use "
+            "`tensor.detach().numpy()`, or torch.no_grad() around it."
+        )
+
+
+def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Array:
+    _check_leaves_no_history(self, "conversion to a NumPy array")
+    return numpy.array(self._array, dtype, copy=copy)
+
+
+def check_from_numpy(op: str, array: Array) -> None:
+    """Refuse arrays that torch's tensors cannot be: odd dtypes, byte orders and strides."""
+    from_numpy_dtype(array.dtype)
+    if array.size > 1 and min(array.strides, default=0) < 0:
+        raise ValueError(
+            f"{op}: the array has negative strides {array.strides}, which tensors cannot have. Pass "
+            "`array.copy()`."
+        )
+    if any(stride % array.itemsize for stride in array.strides):
+        raise ValueError(
+            f"{op}: the strides {array.strides} of the array are not multiples of its element size "
+            f"{array.itemsize}. Pass `array.copy()`."
+        )
+
+
+def from_numpy(ndarray: Array, /) -> Tensor:
+    """A tensor on the memory of a NumPy array: a write to one shows in the other.
+
+    An array that is not writeable gives a tensor that refuses writes too, and a warning.
+
+    Example:
+        >>> import numpy as np
+        >>> import pullback as torch
+        >>> array = np.zeros(2)
+        >>> x = torch.from_numpy(array)
+        >>> array[0] = 7
+        >>> x
+        tensor([7., 0.], dtype=torch.float64)
+    """
+    if not isinstance(ndarray, numpy.ndarray):
+        raise TypeError(f"from_numpy(): expected a numpy.ndarray, got {type(ndarray).__name__}.")
+    check_from_numpy("from_numpy", ndarray)
+    warn_if_read_only("from_numpy", ndarray)
+    return wrap(plain(ndarray))
+
+
+def plain(array: Array) -> Array:
+    """The array itself, as an ndarray and no subclass (masked arrays, matrices)."""
+    return array if type(array) is numpy.ndarray else array.view(numpy.ndarray)
+
+
+def warn_if_read_only(op: str, array: Array) -> None:
+    """Tell the user now that in-place operators will fail."""
+    if not array.flags.writeable:
+        warnings.warn(
+            f"{op}: the memory is read-only, so in-place operators on the tensor will fail. Copy the "
+            "array first if you want to write.",
+            UserWarning,
+            stacklevel=origin.stacklevel(),
+        )
+
+
+# NumPy's ufuncs whose operator has another name here.
+_OTHER_NAMES = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "conjugate": "conj_physical",
+    "divide": "div",
+    "equal": "eq",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "invert": "bitwise_not",
+    "left_shift": "bitwise_left_shift",
+    "less": "lt",
+    "less_equal": "le",
+    "multiply": "mul",
+    "negative": "neg",
+    "not_equal": "ne",
+    "power": "pow",
+    "right_shift": "bitwise_right_shift",
+    "rint": "round",
+    "subtract": "sub",
+}
+# Same name, other meaning or result.
+_NOT_THE_SAME = {"modf", "frexp", "divmod", "spacing", "cbrt", "fabs", "isnat"}
+
+
+def _array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    """What NumPy calls for `ndarray * tensor` and `numpy.sin(tensor)`.
+
+    An operator of ours, with gradients, if there is one and no NumPy option is given; else NumPy's
+    function on the arrays.
+    """
+    operator = getattr(Tensor, _OTHER_NAMES.get(ufunc.__name__, ufunc.__name__), None)
+    if method == "__call__" and not options and operator and ufunc.__name__ not in _NOT_THE_SAME:
+        return operator(*(_operand(value) for value in inputs))
+    return _on_arrays(ufunc, method, inputs, options)
+
+
+def _operand(value: Any) -> Any:
+    """Arrays count as tensors, NumPy's scalars as Python's numbers."""
+    if isinstance(value, numpy.generic):
+        return value.item()
+    if isinstance(value, list | tuple):
+        value = numpy.asarray(value)
+    if isinstance(value, numpy.ndarray):
+        from_numpy_dtype(value.dtype)
+        return wrap(plain(value))
+    return value
+
+
+def _on_arrays(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    settle()
+    name = f"numpy.{ufunc.__name__}"
+    for value in (*inputs, *options.values()):
+        if isinstance(value, Tensor):
+            _check_leaves_no_history(value, name)
+    targets = options.pop("out", ())
+    arrays = [getattr(value, "_array", value) for value in inputs]
+    options = {key: getattr(value, "_array", value) for key, value in options.items()}
+    if any(isinstance(target, Tensor) for target in targets):
+        results = getattr(ufunc, method)(*arrays, **options)
+        for target, result in zip(targets, _as_tuple(results), strict=True):
+            write_out(name, target, as_array(result))
+        return targets[0] if len(targets) == 1 else targets
+    if targets:
+        return getattr(ufunc, method)(*arrays, out=targets, **options)
+    results = getattr(ufunc, method)(*arrays, **options)
+    if isinstance(results, tuple):
+        return tuple(wrap(as_array(result)) for result in results)
+    return None if results is None else wrap(as_array(results))
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+# DLPack -----------------------------------------------------------------------------------------
+
+
+def _dlpack(
+    self: Tensor,
+    *,
+    stream: Any = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """The tensor's memory as a DLPack capsule, for another library's `from_dlpack`."""
+    if self.requires_grad:
+        raise BufferError(
+            "__dlpack__: this tensor requires grad, and a capsule does not carry its history. Use "
+            "`tensor.detach()`."
+        )
+    if stream == -1:  # "no synchronisation", which the host needs none of
+        stream = None
+    return self._array.__dlpack__(
+        stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+    )
+
+
+def _dlpack_device(self: Tensor) -> tuple[int, int]:
+    """Device type and number as DLPack counts them."""
+    return self._array.__dlpack_device__()  # type: ignore[no-any-return]
+
+
+class _Capsule:
+    """A capsule as the object that NumPy wants to take it from."""
+
+    def __init__(self, capsule: Any, device: tuple[int, int]) -> None:
+        self.capsule = capsule
+        self.device = device
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+
+class _Writable:
+    """The memory of an array, to be made into an array that may write."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        address, _read_only = array.__array_interface__["data"]
+        self.__array_interface__ = array.__array_interface__ | {"data": (address, False)}
+
+
+_CPU_DEVICE = (1, 0)
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor on the memory of another library's array: anything with `__dlpack__`, or a capsule.
+
+    Example:
+        >>> import numpy as np
+        >>> import pullback as torch
+        >>> torch.from_dlpack(np.arange(3))
+        tensor([0, 1, 2])
+    """
+    if device is not None:
+        require_available(as_device(device))
+    if isinstance(ext_tensor, Tensor) and ext_tensor.requires_grad:
+        _dlpack(ext_tensor)  # refuses
+    capsule, place = _capsule_of(ext_tensor)
+    # The first version of the protocol cannot say "read-only", so NumPy assumes it.
+    unversioned = "versioned" not in repr(capsule)
+    array = numpy.from_dlpack(_Capsule(capsule, place))
+    if not array.flags.writeable and unversioned:
+        array = numpy.asarray(_Writable(array))
+    check_from_numpy("from_dlpack", array)
+    if copy:
+        return wrap(array.copy())
+    warn_if_read_only("from_dlpack", array)
+    return wrap(array)
+
+
+def _capsule_of(source: Any) -> tuple[Any, tuple[int, int]]:
+    if not hasattr(source, "__dlpack__"):
+        if type(source).__name__ != "PyCapsule":
+            raise RuntimeError(
+                "from_dlpack(): expected a DLPack capsule or an object with __dlpack__, got "
+                f"{type(source).__name__}."
+            )
+        return source, _CPU_DEVICE
+    place = tuple(source.__dlpack_device__())
+    try:
+        return source.__dlpack__(max_version=(1, 0)), place
+    except TypeError:  # a library from before the argument
+        return source.__dlpack__(), place
+
+
+# Attached by methods.py: the plain name would be that of the module that everyone here needs.
+numpy_method.__name__ = numpy_method.__qualname__ = "numpy"
+
+DUNDERS: dict[str, Callable[..., Any]] = {
+    "__array__": _array,
+    "__array_ufunc__": _array_ufunc,
+    "__dlpack__": _dlpack,
+    "__dlpack_device__": _dlpack_device,
+}
+
+_ = errors

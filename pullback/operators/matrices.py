@@ -1,0 +1,182 @@
+"""Functions of whole matrices that are no single product: several factors, powers, traces, Kronecker and
+cross products. Decompositions live elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from pullback.core import errors, origin
+from pullback.core.dtype import from_numpy_dtype
+from pullback.operators.arithmetic import conj
+from pullback.operators.declare import Array, Dim, Namespace, linear, method, multilinear
+from pullback.operators.options import as_dim
+from pullback.operators.products import delivered, matmul, mm
+from pullback.operators.reduction import sum
+from pullback.operators.shape import reshape
+from pullback.operators.views import _diagonal_adjoint
+
+__all__ = ["chain_matmul", "cross", "kron", "linalg_cross", "multi_dot", "trace", "vecdot"]
+
+
+@linear(
+    input=lambda g, input_shape: _diagonal_adjoint(g, input_shape, 0, 0, 1), has_out=False
+)
+def trace(xp: Namespace, input: Array) -> Array:
+    """The sum of a matrix's diagonal."""
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: needs a matrix, got shape {input.shape}.")
+    wide = xp.int64 if input.dtype.kind in "iub" else input.dtype
+    return input.trace(dtype=wide)
+
+
+def vecdot(x: Any, y: Any, *, dim: int = -1, out: Any = None) -> Any:
+    """The dot products of the vectors along `dim`; those of `x` are conjugated."""
+    if x.dtype != y.dtype:
+        raise RuntimeError(
+            f"linalg.vecdot: x and y must have the same dtype, got {x.dtype} and {y.dtype}; convert one."
+        )
+    return delivered("linalg.vecdot", sum(conj(x) * y, dim), out)
+
+
+@method
+def kron(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The Kronecker product: a copy of `other` for each element of `input`, scaled by it."""
+    ndim = max(input.ndim, other.ndim)
+    sizes = (1,) * (ndim - input.ndim) + tuple(input.shape)
+    others = (1,) * (ndim - other.ndim) + tuple(other.shape)
+    spread = tuple(size for n in sizes for size in (n, 1))
+    copies = tuple(size for n in others for size in (1, n))
+    shape = tuple(n * m for n, m in zip(sizes, others, strict=True))
+    return delivered("kron", reshape(reshape(input, spread) * reshape(other, copies), shape), out)
+
+
+# Cross products -----------------------------------------------------------------------------------
+
+
+@multilinear(
+    input=lambda g, other, dim: _linalg_cross(conj(other), g, dim),
+    other=lambda g, input, dim: _linalg_cross(g, conj(input), dim),
+    node="LinalgCrossBackward0",
+)
+def _linalg_cross(xp: Namespace, input: Array, other: Array, dim: Dim) -> Array:
+    if input.dtype != other.dtype:
+        raise RuntimeError(
+            f"cross: both tensors must have the same dtype, got {from_numpy_dtype(input.dtype)} and "
+            f"{from_numpy_dtype(other.dtype)}; convert one of them."
+        )
+    first = xp.moveaxis(input, dim, 0)
+    second = xp.moveaxis(other, dim, 0)
+    shape = xp.broadcast_shapes(first.shape[1:], second.shape[1:])
+    out = xp.empty((3, *shape), input.dtype)
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        out[i] = first[j] * second[k]
+        out[i] -= first[k] * second[j]
+    return xp.moveaxis(out, 0, dim)
+
+
+def linalg_cross(input: Any, other: Any, *, dim: int = -1, out: Any = None) -> Any:
+    """The cross product of vectors of 3 elements along `dim`; other dimensions broadcast."""
+    first, second = tuple(input.shape), tuple(other.shape)
+    if len(first) != len(second):
+        raise RuntimeError(
+            f"linalg.cross: shapes {first} and {second} must have the same number of dimensions."
+        )
+    at = as_dim(dim, len(first), "linalg.cross")
+    if not first or first[at] != 3 or second[at] != 3:
+        raise RuntimeError(
+            f"linalg.cross: dimension {dim} must have 3 elements in both tensors, shapes are {first} and "
+            f"{second}."
+        )
+    return delivered("linalg.cross", _linalg_cross(input, other, at), out)
+
+
+@method
+def cross(input: Any, other: Any, dim: int | None = None, *, out: Any = None) -> Any:
+    """As `linalg.cross`; without `dim` along the first dimension of 3 elements, which is deprecated."""
+    if dim is None:
+        shape = tuple(input.shape)
+        if 3 not in shape:
+            raise RuntimeError(f"cross: no dimension of shape {shape} has 3 elements.")
+        dim = shape.index(3)
+        warnings.warn(
+            f"cross without dim takes the first dimension of 3 elements (here {dim}), linalg.cross the last "
+            "one. Pass dim, or use linalg.cross.",
+            UserWarning,
+            stacklevel=origin.stacklevel(),
+        )
+    return linalg_cross(input, other, dim=dim, out=out)
+
+
+# Several factors ----------------------------------------------------------------------------------
+
+
+def multi_dot(tensors: Sequence[Any], *, out: Any = None) -> Any:
+    """The product of several matrices, in the order of multiplication that costs least.
+
+    The first and the last may be vectors.
+    """
+    factors = list(tensors)
+    if len(factors) < 2:
+        raise RuntimeError(f"linalg.multi_dot: needs at least 2 tensors, got {len(factors)}.")
+    row, column = factors[0].ndim == 1, factors[-1].ndim == 1
+    if row:
+        factors[0] = factors[0][None, :]
+    if column:
+        factors[-1] = factors[-1][:, None]
+    for number, factor in enumerate(factors):
+        if factor.ndim != 2:
+            raise RuntimeError(
+                f"linalg.multi_dot: tensor {number} must be a matrix, got shape {tuple(factor.shape)}; only the "
+                "first and the last may be vectors."
+            )
+    result = _multiplied(factors, _cheapest_splits(factors), 0, len(factors) - 1)
+    if row or column:
+        rows = () if row else (result.shape[0],)
+        result = reshape(result, rows if column else (*rows, result.shape[1]))
+    return delivered("linalg.multi_dot", result, out)
+
+
+def _cheapest_splits(factors: list[Any]) -> dict[tuple[int, int], int]:
+    """Where to split the product of factors i to j: the textbook recursion, over growing spans."""
+    sizes = [factors[0].shape[0], *(factor.shape[1] for factor in factors)]
+    cost: dict[tuple[int, int], int] = {(i, i): 0 for i in range(len(factors))}
+    splits: dict[tuple[int, int], int] = {}
+    for span in range(1, len(factors)):
+        for i in range(len(factors) - span):
+            j = i + span
+            costs = {
+                k: cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1]
+                for k in range(i, j)
+            }
+            splits[i, j] = min(costs, key=lambda k: costs[k])
+            cost[i, j] = costs[splits[i, j]]
+    return splits
+
+
+def _multiplied(factors: list[Any], splits: dict[tuple[int, int], int], i: int, j: int) -> Any:
+    if i == j:
+        return factors[i]
+    k = splits[i, j]
+    return mm(_multiplied(factors, splits, i, k), _multiplied(factors, splits, k + 1, j))
+
+
+def chain_matmul(*matrices: Any, out: Any = None) -> Any:
+    """The old name of `linalg.multi_dot`; takes matrices only."""
+    warnings.warn(
+        "chain_matmul is deprecated; use linalg.multi_dot, which takes a sequence.",
+        UserWarning,
+        stacklevel=origin.stacklevel(),
+    )
+    if len(matrices) == 1 and isinstance(matrices[0], Sequence):
+        matrices = tuple(matrices[0])
+    for number, matrix in enumerate(matrices):
+        if matrix.ndim != 2:
+            raise RuntimeError(
+                f"chain_matmul: tensor {number} must be a matrix, got shape {tuple(matrix.shape)}."
+            )
+    return matrices[0] if len(matrices) == 1 else multi_dot(matrices, out=out)

@@ -1,0 +1,116 @@
+"""Arrays seen through other strides: the geometry that views, their adjoints and in-place writes share.
+
+A geometry is `(shape, strides, offset)`, the last two counted in elements.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy
+from numpy import ndarray
+
+from pullback.core.arrays import Array
+
+Geometry: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], int]
+
+
+def root(array: Array) -> Array:
+    """The array that owns the memory."""
+    while isinstance(array.base, type(array)):
+        array = array.base
+    return array
+
+
+def address(array: Array) -> int:
+    """Where the first element is."""
+    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+
+
+def element_strides(array: Array) -> tuple[int, ...]:
+    """Strides counted in elements."""
+    size = array.itemsize
+    return tuple(stride // size for stride in array.strides)
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major strides in elements."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def storage_offset(array: Array) -> int:
+    """Elements from the start of the memory to the first one."""
+    owner = root(array)
+    if owner is array:
+        return 0
+    return (address(array) - address(owner)) // int(array.itemsize)
+
+
+def restrided(array: Array, shape: Any, strides: Any, offset: int = 0) -> Array:
+    """A writable view of the memory of `array`, strides and offset in bytes from its first element.
+
+    The ndarray constructor is seven times faster than `as_strided`, and refuses to leave the memory.
+    """
+    if array.flags.c_contiguous and offset >= 0:
+        return ndarray(shape, array.dtype, array, offset, strides)
+    owner = root(array)
+    if owner.flags.c_contiguous:
+        start = address(array) - address(owner) + offset
+        return ndarray(shape, array.dtype, owner, start, strides)
+    shifted = numpy.lib.stride_tricks.as_strided(array, (1,) * array.ndim)
+    return numpy.lib.stride_tricks.as_strided(shifted, shape, strides, writeable=True)
+
+
+def on_storage(array: Array, geometry: Geometry) -> Array:
+    """The memory behind `array` seen with a geometry counted from the memory's start."""
+    shape, strides, offset = geometry
+    owner = root(array)
+    if not owner.flags.c_contiguous:
+        owner = owner.T if owner.T.flags.c_contiguous else owner
+    size = array.itemsize
+    return ndarray(shape, array.dtype, owner, offset * size, tuple(s * size for s in strides))
+
+
+def geometry_of(array: Array) -> Geometry:
+    """Shape, strides and offset of an array on the memory it belongs to."""
+    return array.shape, element_strides(array), storage_offset(array)
+
+
+def extent(geometry: Geometry) -> int:
+    """How many elements of memory, from its start, a geometry touches."""
+    shape, strides, offset = geometry
+    if 0 in shape:
+        return offset
+    return offset + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+
+
+def may_overlap(geometry: Geometry) -> bool:
+    """Whether two indices may stand on one place (never False when they do)."""
+    shape, strides, _ = geometry
+    reach = 0
+    for stride, size in sorted((s, n) for s, n in zip(strides, shape, strict=True) if n > 1):
+        if stride <= reach:
+            return True
+        reach += (size - 1) * stride
+    return False
+
+
+def relaid(geometry: Geometry, base: Array) -> Geometry:
+    """The geometry of a view, given relative to `base`, as it is on a row-major copy of `base`."""
+    shape, strides, offset = geometry
+    own = contiguous_strides(base.shape)
+    sides = zip(element_strides(base), own, base.shape, strict=True)
+    by_stride = sorted(((s, o) for s, o, n in sides if n > 1 and s), reverse=True)
+
+    def moved(distance: int) -> int:
+        total = 0
+        for stride, new_stride in by_stride:
+            steps, distance = divmod(distance, stride)
+            total += steps * new_stride
+        return total
+
+    return shape, tuple(moved(stride) for stride in strides), moved(offset)

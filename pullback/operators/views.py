@@ -1,0 +1,366 @@
+"""Operators whose result shares its input's memory. Their gradients are views of the gradient, or put it
+back into zeros: never into memory that values live in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core import view as history
+from pullback.core.mode import PLAIN, current
+from pullback.core.node import Edge
+from pullback.core.tensor import Tensor
+from pullback.core.view import View, edge_of
+from pullback.operators import interpret
+from pullback.operators.declare import Array, Dim, Dims, Namespace, Shape, linear, view
+from pullback.operators.strides import (
+    Geometry,
+    extent,
+    geometry_of,
+    may_overlap,
+    on_storage,
+    restrided,
+    root,
+)
+
+# Whole tensor -----------------------------------------------------------------------------------
+
+
+@view(input=lambda g: g, method=False)
+def alias(xp: Namespace, input: Array) -> Array:
+    """A new tensor on the same memory."""
+    return input[...]
+
+
+def completed_shape(op: str, size: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """`shape` with its -1 worked out, for a tensor of `size` elements."""
+    known = 1
+    for n in shape:
+        if n >= 0:
+            known *= n
+    if shape.count(-1) > 1 or any(n < -1 for n in shape):
+        raise RuntimeError(
+            f"{op}: shape {shape} is not one: at most one size may be -1 (to be worked out), no other may "
+            "be negative."
+        )
+    if -1 not in shape:
+        if known != size:
+            raise RuntimeError(
+                f"{op}: shape '{list(shape)}' is invalid for input of size {size}: it would hold {known} elements."
+            )
+        return shape
+    if known == 0 or size % known:
+        raise RuntimeError(
+            f"{op}: shape '{list(shape)}' is invalid for input of size {size}: -1 cannot be worked out."
+        )
+    return tuple(size // known if n == -1 else n for n in shape)
+
+
+@view(input=lambda g, input_shape: g.reshape(input_shape), node="ViewBackward0", method=False)
+def _view(xp: Namespace, input: Array, size: Shape) -> Array:
+    """The same elements in another shape, on the same memory."""
+    try:
+        result = input.reshape(size)
+    except ValueError:
+        completed_shape("view", input.size, size)  # says what is wrong with the shape
+        raise
+    if not input.flags.c_contiguous and not interpret.shares_memory(result, input) and input.size:
+        raise RuntimeError(
+            f"view: shape {size} cannot be a view of a tensor of shape {input.shape} with strides "
+            f"{geometry_of(input)[1]}: it would span two separate parts of memory. Use reshape() instead."
+        )
+    return result
+
+
+@linear(
+    input=lambda g, input_shape: g.reshape(input_shape), node="UnsafeViewBackward0", has_out=False
+)
+def _unsafe_view(xp: Namespace, input: Array, size: Shape) -> Array:
+    return input.reshape(size)
+
+
+# The engine sums what comes back to the input's shape.
+@view(input=lambda g: g, node="ExpandBackward0", method=False)
+def _expand(xp: Namespace, input: Array, size: Shape) -> Array:
+    shape = _expanded_shape(input.shape, size)
+    extra = len(shape) - input.ndim
+    strides = (0,) * extra + tuple(
+        stride if n == wanted else 0
+        for stride, n, wanted in zip(input.strides, input.shape, shape[extra:], strict=True)
+    )
+    return restrided(input, shape, strides)
+
+
+def _expanded_shape(shape: tuple[int, ...], size: tuple[int, ...]) -> tuple[int, ...]:
+    extra = len(size) - len(shape)
+    if extra < 0:
+        raise RuntimeError(
+            f"expand: {len(size)} sizes {size} for a tensor of {len(shape)} dimensions {shape}; give at "
+            "least one size per dimension."
+        )
+    wanted = []
+    for dim, n in enumerate(size):
+        here = shape[dim - extra] if dim >= extra else None
+        if n == -1 and here is None:
+            raise RuntimeError(f"expand: -1 (keep the size) at new dimension {dim} of {size}.")
+        if n != -1 and here not in (None, 1, n):
+            raise RuntimeError(
+                f"expand: size {here} at dimension {dim} cannot become {n}; only size 1 can be expanded "
+                f"(shape {shape} to {size})."
+            )
+        wanted.append(here if n == -1 and here is not None else n)
+    return tuple(wanted)
+
+
+# Dimensions ---------------------------------------------------------------------------------------
+
+
+@view(input=lambda g, dim0, dim1: transpose(g, dim0, dim1))
+def transpose(xp: Namespace, input: Array, dim0: Dim, dim1: Dim) -> Array:
+    """Swap two dimensions; the result shares the memory of `input`."""
+    return input.swapaxes(dim0, dim1) if input.ndim else input[...]
+
+
+@view(input=lambda g: t(g))
+def t(xp: Namespace, input: Array) -> Array:
+    """The transpose of a tensor of at most two dimensions."""
+    if input.ndim > 2:
+        raise RuntimeError(
+            f"t: expects a tensor with at most 2 dimensions, got {input.ndim}; use mT or transpose."
+        )
+    return input.T
+
+
+def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(dims.index(dim) for dim in range(len(dims)))
+
+
+@view(input=lambda g, dims: _permute(g, _inverse(dims)), node="PermuteBackward0", method=False)
+def _permute(xp: Namespace, input: Array, dims: Dims) -> Array:
+    if len(dims) != input.ndim:
+        raise RuntimeError(
+            f"permute: {len(dims)} dims {tuple(dims)} for a tensor of {input.ndim} dimensions; name each once."
+        )
+    return input.transpose(dims)
+
+
+@view(input=lambda g, dim: g.squeeze(dim))
+def unsqueeze(xp: Namespace, input: Array, dim: int) -> Array:
+    """Insert a dimension of size 1 at `dim`."""
+    ndim = input.ndim + 1
+    if not -ndim <= dim < ndim:
+        raise IndexError(
+            f"unsqueeze: dim {dim} is out of range for a tensor of {input.ndim} dimensions; use {-ndim} to "
+            f"{ndim - 1}."
+        )
+    return input[(slice(None),) * (dim % ndim) + (None,)]
+
+
+@view(input=lambda g, input_shape: g.reshape(input_shape), node="SqueezeBackward0", method=False)
+def _squeeze_all(xp: Namespace, input: Array) -> Array:
+    return input.squeeze() if input.ndim else input[...]
+
+
+@view(input=lambda g, input_shape: g.reshape(input_shape), node="SqueezeBackward1", method=False)
+def _squeeze(xp: Namespace, input: Array, dim: Dims) -> Array:
+    dims = tuple(d for d in dim if input.ndim and input.shape[d] == 1)
+    return input.squeeze(dims) if dims else input[...]
+
+
+# Parts ---------------------------------------------------------------------------------------------
+
+
+@view(input=lambda g, input_shape, dim, index: _select_adjoint(g, input_shape, dim, index))
+def select(xp: Namespace, input: Array, dim: Dim, index: int) -> Array:
+    """The slice at position `index` of dimension `dim`."""
+    if input.ndim == 0:
+        raise IndexError("select: a 0-d tensor has no dimension to select from.")
+    size = input.shape[dim]
+    if not -size <= index < size:
+        raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {size}")
+    # The ellipsis keeps a result of no dimensions a view and not a scalar.
+    return input[(slice(None),) * dim + (index, ...)]
+
+
+@linear(g=lambda g, dim, index: select(g, dim, index), node="SelectBackwardBackward0")
+def _select_adjoint(xp: Namespace, g: Array, shape: Any, dim: int, index: int) -> Array:
+    whole = xp.zeros(shape, g.dtype)
+    whole[(slice(None),) * dim + (index,)] = g
+    return whole
+
+
+@view(
+    input=lambda g, input_shape, dim, start, stop, step: _slice_adjoint(
+        g, input_shape, dim, start, stop, step
+    ),
+    node="SliceBackward0",
+    method=False,
+)
+def slice_along(
+    xp: Namespace, input: Array, dim: Dim, start: Any = None, stop: Any = None, step: int = 1
+) -> Array:
+    """Elements `start` to `stop` (exclusive) of dimension `dim`, every `step`-th."""
+    return input[(slice(None),) * dim + (slice(start, stop, step),)]
+
+
+@linear(
+    g=lambda g, dim, start, stop, step: slice_along(g, dim, start, stop, step),
+    node="SliceBackwardBackward0",
+)
+def _slice_adjoint(
+    xp: Namespace, g: Array, shape: Any, dim: int, start: Any, stop: Any, step: int
+) -> Array:
+    whole = xp.zeros(shape, g.dtype)
+    whole[(slice(None),) * dim + (slice(start, stop, step),)] = g
+    return whole
+
+
+@view(
+    input=lambda g, input_shape, offset, dim1, dim2: _diagonal_adjoint(
+        g, input_shape, offset, dim1, dim2
+    )
+)
+def diagonal(
+    xp: Namespace, input: Array, offset: int = 0, dim1: Dim = 0, dim2: Dim = 1
+) -> Array:
+    """The diagonal of two dimensions, as the last dimension of the result."""
+    if dim1 == dim2:
+        raise RuntimeError(f"diagonal: dim1 and dim2 are both {dim1}; they must differ.")
+    return _writable(input.diagonal(offset, dim1, dim2), input)
+
+
+def _writable(part: Array, whole: Array) -> Array:
+    if whole.flags.writeable:
+        part.flags.writeable = True  # NumPy hands diagonals out read-only
+    return part
+
+
+@linear(
+    g=lambda g, offset, dim1, dim2: diagonal(g, offset, dim1, dim2),
+    node="DiagonalBackwardBackward0",
+)
+def _diagonal_adjoint(
+    xp: Namespace, g: Array, shape: Any, offset: int, dim1: int, dim2: int
+) -> Array:
+    whole = xp.zeros(shape, g.dtype)
+    _writable(whole.diagonal(offset, dim1, dim2), whole)[...] = g
+    return whole
+
+
+@view(
+    input=lambda g, input_shape, dimension, size, step: _unfold_adjoint(
+        g, input_shape, dimension, size, step
+    )
+)
+def unfold(xp: Namespace, input: Array, dimension: Dim, size: int, step: int) -> Array:
+    """Windows of `size` elements, `step` apart, along `dimension`; they become the last dimension."""
+    if input.ndim == 0:
+        return restrided(input, (size,), (input.itemsize,))
+    length = input.shape[dimension]
+    if size > length or size < 0 or step <= 0:
+        raise RuntimeError(
+            f"unfold: windows of size {size} and step {step} along a dimension of {length}; the size must be "
+            "between 0 and that length, the step positive."
+        )
+    stride = input.strides[dimension]
+    shape = list(input.shape)
+    strides = list(input.strides)
+    shape[dimension] = (length - size) // step + 1
+    strides[dimension] = stride * step
+    return restrided(input, (*shape, size), (*strides, stride))
+
+
+@linear(g=lambda g, dimension, size, step: unfold(g, dimension, size, step))
+def _unfold_adjoint(
+    xp: Namespace, g: Array, shape: Any, dimension: int, size: int, step: int
+) -> Array:
+    whole = xp.zeros(shape, g.dtype)
+    if not shape:
+        return g.reshape(())
+    # One pass per place in the window: windows overlap, but equal places of different windows do not.
+    count = g.shape[dimension]
+    for place in range(size):
+        stop = place + (count - 1) * step + 1
+        part = whole[(slice(None),) * dimension + (slice(place, max(stop, 0), step),)]
+        part += g[..., place]
+    return whole
+
+
+# Strides --------------------------------------------------------------------------------------------
+
+
+@view(
+    input=lambda g, geometry, source: _restride(g, geometry, source),
+    node="AsStridedBackward0",
+    method=False,
+)
+def _as_strided(xp: Namespace, input: Array, geometry: Any, source: Any) -> Array:
+    return on_storage(input, geometry)
+
+
+@linear(input=lambda g, taken, given: _restride(g, given, taken), node="AsStridedBackwardBackward0")
+def _restride(xp: Namespace, input: Array, taken: Any, given: Any) -> Array:
+    """Put `input` where the geometry `taken` points, on memory of zeros, and read it as `given`.
+
+    Elements that meet at one place add up, so this is its own adjoint with the geometries swapped.
+    """
+    storage = xp.zeros(max(extent(taken), extent(given), 1), input.dtype)
+    if may_overlap(taken):
+        places = on_storage(xp.arange(storage.size), taken)
+        xp.add.at(storage, places.reshape(-1), input.reshape(-1))
+    else:
+        on_storage(storage, taken)[...] = input
+    return on_storage(storage, given)
+
+
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+    """A view of the tensor's memory with any shape, strides and offset, counted in elements."""
+    source = geometry_of(input._array)
+    offset = source[2] if storage_offset is None else storage_offset
+    geometry = (tuple(size), tuple(stride), offset)
+    if len(geometry[0]) != len(geometry[1]):
+        raise RuntimeError(
+            f"as_strided: {len(geometry[0])} sizes but {len(geometry[1])} strides; give one stride per size."
+        )
+    if any(s < 0 for s in geometry[1]):
+        raise RuntimeError(f"as_strided: negative strides are not supported, got {geometry[1]}.")
+    available = root(input._array).size
+    if 0 not in geometry[0] and extent(geometry) > available:
+        raise RuntimeError(
+            f"as_strided: sizes {geometry[0]}, strides {geometry[1]} and offset {offset} reach element "
+            f"{extent(geometry)}, but the memory holds {available}."
+        )
+    return _as_strided(input, geometry, source)
+
+
+def regenerate(tensor: Tensor, info: View) -> Edge | None:
+    """A view's node, made anew from its base's present history."""
+    base = info.base
+    edge = edge_of(base)
+    if edge is None:
+        return None
+    if info.replay is not None:
+        before = current.get()
+        current.set(PLAIN)
+        try:
+            step: Any = base
+            for replay in info.replay:
+                step = replay(step)
+        finally:
+            current.set(before)
+        return edge_of(step)
+    options = {"geometry": geometry_of(tensor._array), "source": geometry_of(base._array)}
+    mode = interpret.settle()
+    op = _as_strided.op  # type: ignore[attr-defined]  # a declared operator
+    return interpret.make_node(op, (edge,), {"input": base}, options, [tensor], mode)
+
+
+def restride(tensor: Tensor) -> Any:
+    """A function that views another base as `tensor` views its own."""
+    geometry: Geometry = geometry_of(tensor._array)
+    return lambda base: as_strided(base, *geometry)
+
+
+history.regenerate = regenerate
+history.restride = restride
+

@@ -1,0 +1,186 @@
+"""Sample inputs of every operator, for our tests and for yours.
+
+    for sample in samples_for("logsumexp"):
+        out = logsumexp(sample.input, *sample.args, **sample.kwargs)
+
+The tables are beside this, a file for each family and a line for each operator. An operator goes by
+the name under which a module with torch's names has it: "add", "linalg.norm", "nn.functional.gelu",
+"Tensor.expand". With `module=` the same samples come as tensors of another such module.
+"""
+
+from __future__ import annotations
+
+import inspect
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from pullback.core.arrays import Array
+from pullback.core.dtype import dtype as Dtype  # noqa: N812 (samples_for has an argument `dtype`)
+from pullback.core.dtype import float64, named_dtype
+from pullback.core.tensor import Tensor, wrap
+from pullback.testing.cases import LAYOUTS, Case, DtypeName, Entry, Fixed, Draw
+from pullback.testing.coverage import supports
+from pullback.testing.samples_indexing import INDEXING
+from pullback.testing.samples_nn import NN
+from pullback.testing.samples_pointwise import POINTWISE
+from pullback.testing.samples_products import PRODUCTS
+from pullback.testing.samples_reduction import REDUCTION
+from pullback.testing.samples_shape import SHAPE
+
+__all__ = ["SAMPLES", "SampleInput", "resolve", "samples_for"]
+
+SAMPLES: dict[str, Entry] = POINTWISE | REDUCTION | SHAPE | INDEXING | PRODUCTS | NN
+
+
+@dataclass(frozen=True)
+class SampleInput:
+    """Arguments of one call: `function(sample.input, *sample.args, **sample.kwargs)`."""
+
+    input: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    layout: str = "contiguous"
+    # Whether finite differences make sense here: no kink, tie, pole, NaN or shared memory.
+    smooth: bool = True
+
+    def call(self, function: Callable[..., Any]) -> Any:
+        """The function's result for these arguments."""
+        return function(self.input, *self.args, **self.kwargs)
+
+    @property
+    def tensors(self) -> list[Any]:
+        """Every tensor among the arguments, those in lists included, in order."""
+        return list(_tensors_in((self.input, self.args, list(self.kwargs.values()))))
+
+    @property
+    def differentiable(self) -> list[Any]:
+        """The tensors that require grad."""
+        return [tensor for tensor in self.tensors if tensor.requires_grad]
+
+    def __repr__(self) -> str:
+        shown = [_shown(value) for value in (self.input, *self.args)]
+        shown += [f"{name}={_shown(value)}" for name, value in self.kwargs.items()]
+        return f"<sample ({', '.join(shown)}) {self.layout}>"
+
+
+def samples_for(
+    operator: Any,
+    dtype: Dtype = float64,
+    seed: int = 0,
+    requires_grad: bool = True,
+    *,
+    module: Any = None,
+) -> Iterator[SampleInput]:
+    """Sample inputs of an operator, given by its name or as the function; fresh tensors each time.
+
+    First typical calls, broadcasting, 0-d, empty, options; then the first one again in other memory
+    layouts. None for a complex dtype that the operator does not take.
+
+    >>> [tuple(sample.input.shape) for sample in samples_for("sin")][:3]
+    [(2, 3), (), (0, 3)]
+    """
+    name = operator if isinstance(operator, str) else name_of(operator)
+    if name not in SAMPLES:
+        raise KeyError(f"There are no sample inputs for {name!r}; add a line to its family's table.")
+    if dtype.is_complex and not supports(name, "complex"):
+        return
+    table_line = SAMPLES[name]
+    convert = _converter(module)
+    cases = list(_cases(table_line, dtype, name, seed))
+    for one in cases:
+        yield _sample(one, "contiguous", convert, requires_grad=requires_grad)
+    for layout in table_line.layouts if cases else ():
+        yield _sample(cases[0], layout, convert, requires_grad=requires_grad)
+
+
+def name_of(function: Any) -> str:
+    """The public name of an operator's function."""
+    op = getattr(function, "op", None)
+    if op is not None:
+        return f"{op.space}.{op.name}" if op.space else str(op.name)
+    return str(function.__name__)
+
+
+def resolve(module: Any, name: str) -> Callable[..., Any] | None:
+    """The function of this name in a module with torch's names, or None where it has none."""
+    if name.startswith("Tensor."):
+        attribute = name.removeprefix("Tensor.")
+        if not hasattr(module.Tensor, attribute):
+            return None
+        # Whether a method, a property, or a slot of Python's: what the instance gives, decides.
+        return lambda input, *args, **kwargs: _of_instance(input, attribute, args, kwargs)
+    found = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found  # type: ignore[no-any-return]  # an attribute of an arbitrary module
+
+
+def _of_instance(
+    input: Any, attribute: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    value = getattr(input, attribute)
+    return value(*args, **kwargs) if inspect.isroutine(value) else value
+
+
+def _cases(line: Entry, dtype: Dtype, name: str, seed: int) -> Iterator[Case]:
+    # By name, so that an operator's samples stay the same when others join the table.
+    draw = Draw(dtype.numpy, zlib.crc32(name.encode()) + seed)
+    for one in line.cases(draw):
+        if not (one.real and dtype.is_complex):
+            yield one
+
+
+def _sample(
+    one: Case, layout: str, convert: Callable[..., Any], *, requires_grad: bool
+) -> SampleInput:
+    lay_out = LAYOUTS[layout]
+
+    def made(value: Any) -> Any:
+        if isinstance(value, Fixed):
+            return convert(lay_out(value.array), requires_grad=False)
+        if isinstance(value, numpy.ndarray):
+            grad = requires_grad and value.dtype.kind in "fc"
+            return convert(lay_out(value), requires_grad=grad)
+        if isinstance(value, DtypeName):
+            return convert(value, requires_grad=False)
+        if isinstance(value, tuple | list):
+            return type(value)(made(item) for item in value)
+        return value
+
+    first, *rest = (made(value) for value in one.args)
+    kwargs = {key: made(value) for key, value in one.kwargs.items()}
+    smooth = one.smooth and layout != "expanded"
+    return SampleInput(first, tuple(rest), kwargs, layout, smooth)
+
+
+def _converter(module: Any) -> Callable[..., Any]:
+    """What makes a tensor of an array, and a dtype of its name, in a module."""
+
+    def convert(value: Array | DtypeName, *, requires_grad: bool) -> Any:
+        if isinstance(value, DtypeName):
+            return named_dtype(value) if module is None else getattr(module, value)
+        tensor = wrap(value) if module is None else module.from_numpy(value)
+        return tensor.requires_grad_(requires_grad)
+
+    return convert
+
+
+def _tensors_in(value: Any) -> Iterator[Any]:
+    if isinstance(value, tuple | list):
+        for item in value:
+            yield from _tensors_in(item)
+    elif isinstance(value, Tensor) or hasattr(value, "requires_grad_"):
+        yield value
+
+
+def _shown(value: Any) -> str:
+    if hasattr(value, "requires_grad_"):
+        return f"{value.dtype}{list(value.shape)}".removeprefix("torch.")
+    if isinstance(value, tuple | list):
+        inner = ", ".join(_shown(item) for item in value)
+        return f"[{inner}]" if isinstance(value, list) else f"({inner})"
+    return repr(value)

@@ -1,0 +1,3 @@
+"""placeholder"""
+from pullback.testing.cases import Entry
+SHAPE: dict[str, Entry] = {}

@@ -1,0 +1,174 @@
+"""Random programs of views, in-place writes, detaching and grad modes: the same on torch and on pullback.
+
+Compared after every step: values, `requires_grad`, `is_leaf`, version, name of `grad_fn`, `_base`
+identity, and whether the step was refused; at the end the gradients of the leaves.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+
+import numpy as np
+import pytest
+
+import pullback
+
+torch = pytest.importorskip("torch")
+
+
+def make_leaves(lib, rng):
+    arrays = [rng.standard_normal((2, 3)), rng.standard_normal((3,)), rng.standard_normal((2, 3))]
+    leaves = [lib.from_numpy(array.copy()) for array in arrays]
+    leaves[0].requires_grad_()
+    leaves[1].requires_grad_()
+    return leaves
+
+
+def view_steps(t, pick):
+    """Views that fit the shape of `t`, as functions of the tensor."""
+    shape = tuple(t.shape)
+    steps = []
+    if len(shape) >= 1:
+        dim = pick.randrange(len(shape))
+        if shape[dim] > 0:
+            index = pick.randrange(shape[dim])
+            steps.append(("select", lambda x: x.select(dim, index)))
+            start = pick.randrange(shape[dim])
+            steps.append(("narrow", lambda x: x.narrow(dim, start, shape[dim] - start)))
+        steps.append(("unsqueeze", lambda x: x.unsqueeze(dim)))
+        steps.append(("expand", lambda x: x.unsqueeze(0).expand(2, *shape)))
+        steps.append(("unbind", lambda x: x.unbind(dim)[0]))
+        steps.append(("split", lambda x: x.split(1, dim)[-1]))
+    if len(shape) >= 2:
+        steps.append(("transpose", lambda x: x.transpose(0, 1)))
+        steps.append(("diagonal", lambda x: x.diagonal()))
+        steps.append(("reshape", lambda x: x.reshape(-1)))
+        steps.append(("permute", lambda x: x.permute(*reversed(range(len(shape))))))
+    steps.append(("squeeze", lambda x: x.squeeze()))
+    return steps
+
+
+def one_step(pick, shapes):
+    """A step as (description, function(lib, tensors) -> new tensor or None)."""
+    kind = pick.choice(
+        ["view", "view", "inplace", "inplace", "inplace_tensor", "functional", "detach", "no_grad", "copy"]
+    )
+    which, other = pick.randrange(len(shapes)), pick.randrange(len(shapes))
+    number = pick.choice([2.0, 0.5, -1.0])
+    seed = pick.random()
+
+    def view(lib, ts):
+        steps = view_steps(ts[which], random.Random(seed))
+        name, step = random.Random(seed).choice(steps)
+        return step(ts[which])
+
+    def inplace(lib, ts):
+        name = random.Random(seed).choice(["mul_", "add_", "zero_", "sin_", "exp_"])
+        method = getattr(ts[which], name)
+        if name in ("mul_", "add_"):
+            method(number)
+        else:
+            method()
+
+    def inplace_tensor(lib, ts):
+        name = random.Random(seed).choice(["mul_", "add_", "sub_", "copy_"])
+        getattr(ts[which], name)(ts[other])
+
+    def functional(lib, ts):
+        name = random.Random(seed).choice(["mul", "add"])
+        return getattr(ts[which], name)(ts[other])
+
+    def detach(lib, ts):
+        return ts[which].detach()
+
+    def no_grad(lib, ts):
+        with lib.no_grad():
+            if seed < 0.5:
+                ts[which].mul_(number)
+                return None
+            return view(lib, ts)
+
+    def copy(lib, ts):
+        return ts[which].clone()
+
+    steps = {
+        "view": view,
+        "inplace": inplace,
+        "inplace_tensor": inplace_tensor,
+        "functional": functional,
+        "detach": detach,
+        "no_grad": no_grad,
+        "copy": copy,
+    }
+    return f"{kind}({which}, {other}, {number})", steps[kind]
+
+
+def attempt(step, lib, tensors):
+    try:
+        return step(lib, tensors), None
+    except (RuntimeError, IndexError, TypeError, ValueError) as error:
+        return None, error
+
+
+def state_of(t, tensors):
+    try:
+        name = None if t.grad_fn is None else type(t.grad_fn).__name__
+        leaf = t.is_leaf
+    except RuntimeError:
+        name, leaf = "refused", None
+    base = next((i for i, one in enumerate(tensors) if one is t._base), None)
+    return {
+        "requires_grad": t.requires_grad,
+        "leaf": leaf,
+        "version": t._version,
+        "grad_fn": name,
+        "base": base,
+        "output_nr": t.output_nr if name != "refused" else None,
+    }
+
+
+def values(t):
+    return np.array(t.detach().numpy())
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_random_programs_of_views_and_writes_behave_as_in_torch(seed):
+    pick = random.Random(seed)
+    libs = [torch, pullback]
+    worlds = [make_leaves(lib, np.random.default_rng(seed)) for lib in libs]
+    story = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(12):
+            text, step = one_step(pick, worlds[0])
+            story.append(text)
+            outcomes = [attempt(step, lib, ts) for lib, ts in zip(libs, worlds, strict=True)]
+            (theirs, their_error), (ours, our_error) = outcomes
+            assert type(their_error) is type(our_error), (story, their_error, our_error)
+            if theirs is not None:
+                worlds[0].append(theirs)
+                worlds[1].append(ours)
+            for i, (a, b) in enumerate(zip(*worlds, strict=True)):
+                np.testing.assert_allclose(values(b), values(a), err_msg=str((story, i)))
+                assert state_of(b, worlds[1]) == state_of(a, worlds[0]), (story, i)
+        compare_gradients(libs, worlds, story)
+
+
+def compare_gradients(libs, worlds, story):
+    """Sum of everything that requires grad, back to the leaves."""
+
+    def run(lib, ts):
+        roots = [t.sum() for t in ts if t.requires_grad and not t.is_leaf]
+        if roots:
+            lib.autograd.backward(roots)
+
+    errors = [attempt(lambda lib, ts: run(lib, ts), lib, ts)[1] for lib, ts in zip(libs, worlds, strict=True)]
+    assert type(errors[0]) is type(errors[1]), (story, errors)
+    if errors[0] is not None:
+        return
+    for i, (a, b) in enumerate(zip(*worlds, strict=True)):
+        if a.is_leaf:
+            assert (a.grad is None) == (b.grad is None), (story, i)
+            if a.grad is not None:
+                np.testing.assert_allclose(values(b.grad), values(a.grad), err_msg=str((story, i)))
