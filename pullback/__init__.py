@@ -1,11 +1,355 @@
-"""pullback: PyTorch's autograd in Python you can read, on NumPy."""
+"""pullback: PyTorch's autograd in Python you can read, on NumPy.
+
+>>> import pullback as torch
+>>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+>>> (x * x).sum().backward()
+>>> x.grad
+tensor([2., 4.])
+"""
 
 from __future__ import annotations
 
-from pullback.core.dtype import *  # noqa: F403
+from typing import Any as _Any
+
+from pullback.core import memory as _memory
+from pullback.core.device import device, get_default_device, set_default_device
+from pullback.core.dtype import (
+    ALIASES as _DTYPE_ALIASES,
+)
+from pullback.core.dtype import (
+    DTYPES as _DTYPES,
+)
+from pullback.core.dtype import (
+    dtype,
+    finfo,
+    get_default_dtype,
+    iinfo,
+    set_default_dtype,
+)
+from pullback.core.layout import *  # noqa: F403
+from pullback.core.promotion import can_cast, promote_types, result_type
+from pullback.core.size import Size
 from pullback.core.tensor import Tensor
 from pullback.operators import build as _build
-from pullback.operators.arithmetic import add, mul, sub
+from pullback.operators.arithmetic import (
+    add,
+    addcdiv,
+    addcmul,
+    conj,
+    conj_physical,
+    lerp,
+    mul,
+    multiply,
+    neg,
+    negative,
+    positive,
+    reciprocal,
+    rsub,
+    sub,
+    subtract,
+    true_divide,
+)
+from pullback.operators.comparison import (
+    bitwise_and,
+    bitwise_left_shift,
+    bitwise_not,
+    bitwise_or,
+    bitwise_right_shift,
+    bitwise_xor,
+    eq,
+    gcd,
+    ge,
+    greater,
+    greater_equal,
+    gt,
+    isclose,
+    isfinite,
+    isinf,
+    isnan,
+    isneginf,
+    isposinf,
+    lcm,
+    le,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    lt,
+    ne,
+    not_equal,
+    signbit,
+)
+from pullback.operators.complex import (
+    complex,
+    imag,
+    isreal,
+    real,
+    resolve_conj,
+    resolve_neg,
+    view_as_complex,
+    view_as_real,
+)
+from pullback.operators.contraction import einsum, inner, tensordot
+from pullback.operators.convert import is_nonzero
+from pullback.operators.copy import fill
+from pullback.operators.creation import (
+    empty,
+    empty_like,
+    empty_permuted,
+    empty_strided,
+    eye,
+    full,
+    full_like,
+    ones,
+    ones_like,
+    scalar_tensor,
+    tril_indices,
+    triu_indices,
+    zeros,
+    zeros_like,
+)
+from pullback.operators.data import as_tensor, asarray, frombuffer, tensor
+from pullback.operators.direction import abs, absolute, angle, polar, sgn, sign
+from pullback.operators.erf import erf, erfc
+from pullback.operators.exchange import from_dlpack, from_numpy
+from pullback.operators.extrema import (
+    clamp,
+    clamp_,
+    clamp_max,
+    clamp_max_,
+    clamp_min,
+    clamp_min_,
+    clip,
+    fmax,
+    fmin,
+    maximum,
+    minimum,
+    relu,
+)
+from pullback.operators.gamma import digamma, lgamma, polygamma
+from pullback.operators.gather import gather, scatter_add, take_along_dim
+from pullback.operators.generator import (
+    Generator,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
+from pullback.operators.indexing import index_put
+from pullback.operators.matrices import chain_matmul, cross, kron, trace
+from pullback.operators.metadata import (
+    UntypedStorage,
+    get_device,
+    is_complex,
+    is_conj,
+    is_distributed,
+    is_floating_point,
+    is_neg,
+    is_same_size,
+    is_signed,
+    is_storage,
+    is_tensor,
+    numel,
+)
 from pullback.operators.methods import attach_methods as _attach_methods
+from pullback.operators.normalise import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    native_batch_norm,
+    native_group_norm,
+    native_layer_norm,
+    rms_norm,
+)
+from pullback.operators.piecewise import hardshrink
+from pullback.operators.places import (
+    argwhere,
+    masked_scatter,
+    masked_select,
+    nonzero,
+    nonzero_static,
+    put,
+    take,
+    unravel_index,
+)
+from pullback.operators.pointwise import (
+    copysign,
+    exp,
+    exp2,
+    expm1,
+    frexp,
+    heaviside,
+    ldexp,
+    log,
+    log1p,
+    log2,
+    log10,
+    logaddexp,
+    logaddexp2,
+    logit,
+    nan_to_num,
+    nextafter,
+    sigmoid,
+    xlogy,
+)
+from pullback.operators.powers import float_power, pow, rsqrt, sqrt, square, square_
+from pullback.operators.printing import set_printoptions
+from pullback.operators.products import (
+    addbmm,
+    addmm,
+    addmv,
+    addr,
+    baddbmm,
+    bmm,
+    dot,
+    ger,
+    matmul,
+    mm,
+    mv,
+    outer,
+    vdot,
+)
+from pullback.operators.random import (
+    bernoulli,
+    binomial,
+    multinomial,
+    normal,
+    poisson,
+    rand,
+    rand_like,
+    randint,
+    randint_like,
+    randn,
+    randn_like,
+    randperm,
+)
+from pullback.operators.ranges import arange, linspace, logspace, range
+from pullback.operators.reduction import (
+    all,
+    allclose,
+    any,
+    count_nonzero,
+    equal,
+    logsumexp,
+    mean,
+    nanmean,
+    nansum,
+    prod,
+    sum,
+)
+from pullback.operators.reduction_extremes import amax, amin, aminmax, argmax, argmin, max, min
+from pullback.operators.rounding import (
+    ceil,
+    div,
+    divide,
+    fix,
+    floor,
+    floor_divide,
+    fmod,
+    frac,
+    remainder,
+    round,
+    trunc,
+)
+from pullback.operators.rows import index_add, index_copy, index_fill, index_select
+from pullback.operators.scan import cummax, cummin, cumprod, cumsum, logcumsumexp
+from pullback.operators.scatter import scatter
+from pullback.operators.scatter_reduce import index_reduce, scatter_reduce
+from pullback.operators.selection import masked_fill, tril, triu, where
+from pullback.operators.shape import (
+    adjoint,
+    atleast_1d,
+    broadcast_to,
+    cat,
+    chunk,
+    clone,
+    flatten,
+    flip,
+    moveaxis,
+    movedim,
+    narrow,
+    permute,
+    ravel,
+    reshape,
+    roll,
+    split,
+    split_with_sizes,
+    squeeze,
+    stack,
+    swapaxes,
+    swapdims,
+    tensor_split,
+    tile,
+    unbind,
+    unflatten,
+)
+from pullback.operators.softmax import log_softmax, softmax
+from pullback.operators.trigonometry import (
+    acos,
+    acosh,
+    arccos,
+    arccosh,
+    arcsin,
+    arcsinh,
+    arctan,
+    arctan2,
+    arctanh,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    cos,
+    cosh,
+    deg2rad,
+    hypot,
+    rad2deg,
+    sin,
+    sinc,
+    sinh,
+    tan,
+    tanh,
+)
+from pullback.operators.view_scatter import (
+    as_strided_scatter,
+    diagonal_scatter,
+    narrow_copy,
+    select_scatter,
+    slice_scatter,
+)
+from pullback.operators.views import as_strided, diagonal, select, t, transpose, unsqueeze
 
 _attach_methods()
+_memory.keep_freed_memory()
+
+# After the methods: these layers use tensors as users do.
+from pullback import autograd  # noqa: E402
+from pullback.autograd.anomaly_mode import (  # noqa: E402
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_anomaly_enabled,
+)
+from pullback.autograd.grad_mode import (  # noqa: E402
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+
+globals().update({**_DTYPES, **_DTYPE_ALIASES})
+
+
+def __getattr__(name: str) -> _Any:
+    # bfloat16 needs ml_dtypes, which is not imported before someone asks for it.
+    if name in ("bfloat16", "complex32", "chalf"):
+        from pullback.core import dtype as dtypes
+
+        return getattr(dtypes, name)
+    raise AttributeError(f"module 'pullback' has no attribute {name!r}")

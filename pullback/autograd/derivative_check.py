@@ -297,18 +297,18 @@ class UndefinedGrad(OperatorNode):
 
     __slots__ = ()
 
-    def apply(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _run(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
         """None, whatever arrives."""
         return (None,)
 
-    apply_tensors = apply
+    _run_tensors = _run
 
 
 def _without_gradient(output: Tensor) -> Tensor:
     node = UndefinedGrad()
-    node.edges = (edge_of(output),)
-    node.shape, node.dtype = output._array.shape, output._array.dtype
-    node.cold, node.code, node.lasti, node.seq = None, None, 0, next_seq()
+    node._edges = (edge_of(output),)
+    node._g_shape, node._g_dtype = output._array.shape, output._array.dtype
+    node._cold, node._code, node._lasti, node._seq = None, None, 0, next_seq()
     stopped = wrap(output._array)
     stopped._node = node
     return stopped

@@ -17,6 +17,10 @@ def _at(origin: object) -> str:
     return f" at {origin}" if origin is not None else ""
 
 
+def _name(node: Node) -> str:
+    return type(node).name(node)  # users may set `ctx.name`
+
+
 def _shape(value: Any) -> str:
     return str(tuple(value.shape))
 
@@ -27,7 +31,7 @@ def _shape(value: Any) -> str:
 def graph_freed(node: Node, freed: Freed) -> RuntimeError:
     """A second backward over values that the first one dropped."""
     return RuntimeError(
-        f"{node.name()} (made{_at(node.origin)}) has no saved values any more: the backward pass"
+        f"{_name(node)} (made{_at(node._origin)}) has no saved values any more: the backward pass"
         f"{_at(freed.by)} used and freed them. Pass retain_graph=True to that call if the same graph "
         "is to be used again, or compute the result anew."
     )
@@ -39,7 +43,7 @@ def changed_in_place(
     """A saved value was overwritten after it was saved."""
     by = f" by {', then '.join(made)}" if made else ""
     return RuntimeError(
-        f"{node.name()}{_at(node.origin)} needs `{name}` ({value.dtype}, shape {_shape(value)}) as it "
+        f"{_name(node)}{_at(node._origin)} needs `{name}` ({value.dtype}, shape {_shape(value)}) as it "
         f"was when it was saved, but it was modified in place since{by}: it is at version "
         f"{version}, expected version {expected}. Clone it before the write, or write out of place "
         "(`x = x + 1` instead of `x += 1`). Anomaly detection shows the forward call: "

@@ -19,5 +19,4 @@ def internal_edge(edge: GradientEdge) -> Edge:
     """The same as the engine keeps it."""
     if not isinstance(edge.node, Node):
         raise RuntimeError(f"A GradientEdge must hold a Node, got {type(edge.node).__name__}.")
-    output = getattr(edge.node, "output", None)
-    return output(edge.output_nr) if output is not None else edge.node
+    return edge.node._output(edge.output_nr)

@@ -23,6 +23,8 @@ class Mode:
     grad: bool = True
     inference: bool = False
     forward_ad: bool = True
+    # How many of the open forward-mode levels are visible; None: all.
+    dual_depth: int | None = None
     # Active transforms, innermost last; each has `process(op, args, options)`.
     levels: tuple[Any, ...] = ()
     # (pack, unpack) pairs of saved-tensor hooks, innermost last.

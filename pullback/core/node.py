@@ -2,9 +2,10 @@
 
 An edge is one reference: to a node, or, for a node of several outputs, to one `Output` of it.
 Everything that the engine reads in its loop is a slot; what is rare (hooks, metadata) hides behind
-the one slot `cold`. Sequence numbers count down, so that `heapq` pops the newest node first; leaves
+the one slot `_cold`. Sequence numbers count down, so that `heapq` pops the newest node first; leaves
 and outputs answer 0 and 1 there, which tells them from nodes with the comparison the engine makes
-anyway.
+anyway. All of it begins with an underscore: the node of a custom Function is the `ctx` on which users
+store `shape`, `dtype`, `sizes`, `op` and whatever else they like.
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ class Cold:
         return bool(self.tensor_hooks or self.retained or self.pre_hooks or self.post_hooks)
 
 
+# What the nodes of custom Functions have instead of None: the engine stops by there, hooks or not.
+QUIET = Cold()
+
+
 class InputMetadata(NamedTuple):
     """What a node knows of a tensor whose gradient it receives."""
 
@@ -72,23 +77,29 @@ class Node:
     ('SumBackward0', 'MulBackward0')
     """
 
-    __slots__ = ("__weakref__", "cold")
+    __slots__ = ("__weakref__", "_cold")
 
     # Leaf and View, which stand in a tensor's `_node` slot too, say True: resolve them first.
-    special: ClassVar[bool] = False
+    _special: ClassVar[bool] = False
+    # Shape and dtype of each gradient that arrives, in a node of several outputs.
+    _g_sizes: tuple[Any, ...] | None = None
+    # Whether a user wrote its backward: then it runs even when no gradient arrives, and what it
+    # returns may be seen by others.
+    _by_user: ClassVar[bool] = False
     # Shown by `name()` in front of the class name of the nodes that torch wrote by hand.
-    prefix: ClassVar[str] = ""
+    _prefix: ClassVar[str] = ""
     describe_metadata: ClassVar[Callable[[Any, Any], tuple[Any, Any]]]
 
-    seq: int
-    edges: tuple[Edge | None, ...]
-    cold: Cold | None
-    shape: tuple[int, ...]
-    dtype: numpy.dtype[Any]
+    _seq: int
+    _edges: tuple[Edge | None, ...]
+    _cold: Cold | None
+    # Of the gradient that arrives.
+    _g_shape: tuple[int, ...]
+    _g_dtype: numpy.dtype[Any]
 
     def name(self) -> str:
         """The operator's name as torch spells it, e.g. `MulBackward0`."""
-        return self.prefix + type(self).__name__
+        return self._prefix + type(self).__name__
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} object at {id(self):#x}>"
@@ -96,7 +107,7 @@ class Node:
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """For each differentiable input, the node its gradient goes to and the slot there."""
-        return tuple(node_and_number(edge) for edge in self.edges)
+        return tuple(node_and_number(edge) for edge in self._edges)
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -113,11 +124,24 @@ class Node:
 
     @property
     def _input_metadata(self) -> tuple[InputMetadata, ...]:
-        return (InputMetadata(self.shape, *Node.describe_metadata(self.dtype, self)),)
+        sizes = self._g_sizes or ((self._g_shape, self._g_dtype),)
+        return tuple(
+            InputMetadata(shape, *Node.describe_metadata(dtype, self)) for shape, dtype in sizes
+        )
+
+    def _output(self, number: int) -> Edge:
+        """Where the gradient of one output goes."""
+        if self._g_sizes is None:
+            return self
+        return Output(self, number, *self._g_sizes[number])
 
     @property
     def origin(self) -> Origin | None:
         """The line of the user's program that made this node."""
+        return self._origin
+
+    @property
+    def _origin(self) -> Origin | None:
         return None
 
     def _sequence_nr(self) -> int:
@@ -127,9 +151,9 @@ class Node:
         raise errors.fixed_sequence_number(self.name())
 
     def _warm(self) -> Cold:
-        if self.cold is None:
-            self.cold = Cold()
-        return self.cold
+        if self._cold is None or self._cold is QUIET:
+            self._cold = Cold()
+        return self._cold
 
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """Call `fn(grad_inputs, grad_outputs)` after this node ran; it may return new grad_inputs."""
@@ -145,7 +169,7 @@ class Node:
             cold.pre_hooks = OrderedDict()
         return RemovableHandle.add(cold.pre_hooks, fn)
 
-    def tensor_hooks(self, output_nr: int) -> OrderedDict[int, Any]:
+    def _tensor_hooks(self, output_nr: int) -> OrderedDict[int, Any]:
         """The table for hooks of the tensor that is output `output_nr` of this node."""
         cold = self._warm()
         if cold.tensor_hooks is None:
@@ -159,49 +183,48 @@ class Node:
 class OperatorNode(Node):
     """A node made by an operator; subclasses, built from declarations, add slots for saved values."""
 
-    __slots__ = ("code", "dtype", "edges", "lasti", "seq", "shape")
+    __slots__ = ("_code", "_edges", "_g_dtype", "_g_shape", "_lasti", "_seq")
 
-    code: Any
-    lasti: int
+    _code: Any
+    _lasti: int
 
     @property
-    def origin(self) -> Origin | None:
-        """The line of the user's program that made this node."""
-        return None if self.code is None else Origin(self.code, self.lasti)
+    def _origin(self) -> Origin | None:
+        return None if self._code is None else Origin(self._code, self._lasti)
 
     def _sequence_nr(self) -> int:
-        return -self.seq - 1
+        return -self._seq - 1
 
     def _set_sequence_nr(self, number: int) -> None:
-        self.seq = -number - 1
+        self._seq = -number - 1
 
-    def apply(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _run(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
         """Gradients for `edges` (None: not wanted) from the output's gradient; arrays."""
         raise NotImplementedError
 
-    def apply_tensors(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
-        """As `apply`, on tensors, recording what it does."""
+    def _run_tensors(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+        """As `_run`, on tensors, recording what it does."""
         raise NotImplementedError
 
-    def release(self, freed: Any) -> None:
+    def _release(self, freed: Any) -> None:
         """Forget the saved values; `freed` remembers who did it. Nodes that save override this."""
 
 
 class Output:
     """One output of a node of several: where that output's gradient goes."""
 
-    __slots__ = ("dtype", "node", "nr", "shape")
+    __slots__ = ("_g_dtype", "_g_shape", "node", "nr")
 
-    special: ClassVar[bool] = False
-    seq: ClassVar[int] = OUTPUT_SEQ
+    _special: ClassVar[bool] = False
+    _seq: ClassVar[int] = OUTPUT_SEQ
 
     def __init__(
         self, node: Node, nr: int, shape: tuple[int, ...], dtype: numpy.dtype[Any]
     ) -> None:
         self.node = node
         self.nr = nr
-        self.shape = shape
-        self.dtype = dtype
+        self._g_shape = shape
+        self._g_dtype = dtype
 
 
 Edge: TypeAlias = Node | Output
@@ -219,11 +242,11 @@ def node_and_number(edge: Edge | None) -> tuple[Node | None, int]:
 class AccumulateGrad(Node):
     """Adds what arrives to a leaf's `.grad`. The leaf knows it weakly, it holds the leaf."""
 
-    __slots__ = ("dtype", "shape", "variable")
+    __slots__ = ("_g_dtype", "_g_shape", "variable")
 
-    seq: ClassVar[int] = LEAF_SEQ  # type: ignore[misc]  # a constant where operator nodes have a slot
-    edges: ClassVar[tuple[()]] = ()  # type: ignore[misc]  # the graph ends here
-    prefix: ClassVar[str] = "torch::autograd::"
+    _seq: ClassVar[int] = LEAF_SEQ  # type: ignore[misc]  # a constant where operator nodes have a slot
+    _edges: ClassVar[tuple[()]] = ()  # type: ignore[misc]  # the graph ends here
+    _prefix: ClassVar[str] = "torch::autograd::"
 
     variable: Tensor
 
@@ -241,9 +264,9 @@ class AccumulateGrad(Node):
             return known  # type: ignore[no-any-return]
         node = AccumulateGrad()
         node.variable = leaf
-        node.shape = leaf._array.shape
-        node.dtype = leaf._array.dtype
-        node.cold = None
+        node._g_shape = leaf._array.shape
+        node._g_dtype = leaf._array.dtype
+        node._cold = None
         _making_accumulator.acquire()  # a `with` costs three times as much
         try:
             now = leaf._leaf_mark()
@@ -266,7 +289,7 @@ class Leaf(weakref.ref):  # type: ignore[type-arg]  # of an AccumulateGrad
 
     __slots__ = ()
 
-    special: ClassVar[bool] = True
+    _special: ClassVar[bool] = True
 
 
 class _NoAccumulator:
@@ -289,4 +312,4 @@ def walk(roots: Iterator[Edge | None]) -> Iterator[Node]:
             continue
         seen.add(node)
         yield node
-        stack.extend(reversed(node.edges))
+        stack.extend(reversed(node._edges))

@@ -18,6 +18,7 @@ from pullback.core import errors, origin
 from pullback.core.arrays import Array
 from pullback.core.device import CPU, device
 from pullback.core.dtype import dtype, from_numpy_dtype
+from pullback.core.forward import LEVELS
 from pullback.core.hooks import RemovableHandle
 from pullback.core.mode import get_mode
 from pullback.core.node import Edge, Leaf, Node, new_leaf_mark, node_and_number
@@ -49,7 +50,6 @@ class Tensor:
     _leaf_hooks: OrderedDict[int, Any] | None = None
     _post_accumulate_grad_hooks: OrderedDict[int, Any] | None = None
     _grad_dtype: Any = "same"
-    _tangent: Tensor | None = None
 
     # ndarray's own operators step aside for a tensor operand.
     __array_priority__ = 1000
@@ -218,9 +218,9 @@ class Tensor:
     def retains_grad(self) -> bool:
         """Whether `retain_grad()` was called on this (non-leaf) tensor."""
         node, nr = node_and_number(self._interior_edge())
-        if node is None or node.cold is None or node.cold.retained is None:
+        if node is None or node._cold is None or node._cold.retained is None:
             return False
-        kept = node.cold.retained.get(nr)
+        kept = node._cold.retained.get(nr)
         return kept is not None and kept() is self
 
     def retain_grad(self) -> None:
@@ -243,7 +243,7 @@ class Tensor:
             raise errors.hook_without_grad()
         node, nr = node_and_number(self._interior_edge())
         if node is not None:
-            return RemovableHandle.add(node.tensor_hooks(nr), hook)
+            return RemovableHandle.add(node._tensor_hooks(nr), hook)
         if self._leaf_hooks is None:
             self._leaf_hooks = OrderedDict()
         leaf_hooks_in_use[id(self)] = self
@@ -265,9 +265,9 @@ class Tensor:
         node, nr = node_and_number(self._interior_edge())
         if node is None:
             return self._leaf_hooks
-        if node.cold is None or node.cold.tensor_hooks is None:
+        if node._cold is None or node._cold.tensor_hooks is None:
             return None
-        return node.cold.tensor_hooks.get(nr)
+        return node._cold.tensor_hooks.get(nr)
 
     # ------------------------------------------------------------------ detaching
 
@@ -288,7 +288,8 @@ class Tensor:
         if self._is_view():
             raise errors.detach_view()
         self._node = None
-        self._tangent = None
+        for level in LEVELS:
+            level.put(self, None)
         return self
 
     @property

@@ -36,11 +36,11 @@ DEFAULT = CreationMeta.DEFAULT
 class _Nowhere:
     """An edge for what requires grad but leads to no one, as a view made under no_grad."""
 
-    special: ClassVar[bool] = False
-    seq: ClassVar[int] = 2
+    _special: ClassVar[bool] = False
+    _seq: ClassVar[int] = 2
     node: ClassVar[None] = None
     nr: ClassVar[int] = 0
-    edges: ClassVar[tuple[()]] = ()
+    _edges: ClassVar[tuple[()]] = ()
 
 
 NOWHERE: Any = _Nowhere()
@@ -49,15 +49,17 @@ NOWHERE: Any = _Nowhere()
 class View:
     """Stands in the `_node` slot of a view."""
 
-    __slots__ = ("base", "creation", "node", "replay", "version")
+    __slots__ = ("base", "creation", "forward", "node", "replay", "version")
 
-    special: ClassVar[bool] = True
+    _special: ClassVar[bool] = True
 
     base: Tensor
     node: Edge | Leaf | None
     # The version of the memory that `node` belongs to.
     version: int
     creation: CreationMeta
+    # Whether tangents follow this relation too; not for duals made by hand.
+    forward: bool
     # Steps from the base to this view; None where shape, strides and offset say it all.
     replay: tuple[Callable[[Tensor], Tensor], ...] | None
 
@@ -91,6 +93,7 @@ def attach(
         info.replay = None if replay is None else (replay,)
     info.node = node
     info.creation = creation
+    info.forward = True
     cell = result._cell = own_cell(source)
     info.version = 0 if cell is INFERENCE_CELL else cell[0]
     result._node = info
@@ -111,7 +114,7 @@ restride: Callable[[Tensor], Callable[[Tensor], Tensor]]
 def edge_of(tensor: Tensor) -> Edge | None:
     """Where the gradient of `tensor` goes: its node, its accumulator, or None."""
     kind = tensor._node
-    if kind is None or not kind.special:
+    if kind is None or not kind._special:
         return kind  # type: ignore[no-any-return]  # the slot is untyped for speed
     if kind.__class__ is Leaf:
         return AccumulateGrad.of(tensor)
@@ -142,7 +145,7 @@ def refresh(tensor: Tensor, info: View) -> None:
 def forbidden(tensor: Tensor, info: View, written: str) -> RuntimeError:
     """The error for a recorded write to (or through) a view whose history cannot be rebuilt."""
     node, nr = node_and_number(None if isinstance(info.node, Leaf) else info.node)
-    made_by = f"Output {nr} of {node.name()}" if node is not None else "This tensor"
+    made_by = f"Output {nr} of {type(node).name(node)}" if node is not None else "This tensor"
     reasons = {
         CreationMeta.MULTI_OUTPUT_NODE: "a function that returns several views, and such views cannot "
         "be rebuilt one by one. Use the out-of-place form of the write",

@@ -16,10 +16,10 @@ from pullback.core.version import own_cell
 
 def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
     """`g` summed to the target's shape and cast to its dtype; refused if it cannot be."""
-    if g.shape != target.shape:
-        g = sum_to(g, target.shape, node, index)
-    if g.dtype != target.dtype:
-        g = cast(g, target.dtype, node, index)
+    if g.shape != target._g_shape:
+        g = sum_to(g, target._g_shape, node, index)
+    if g.dtype != target._g_dtype:
+        g = cast(g, target._g_dtype, node, index)
     return g
 
 
@@ -27,7 +27,7 @@ def sum_to(g: Array, shape: tuple[int, ...], node: Node, index: int) -> Array:
     """Undo broadcasting: sum leading dimensions away and stretched ones down to 1."""
     dims = broadcast_dims(tuple(g.shape), shape)
     if dims is None:
-        raise errors.gradient_shape(node.name(), index, tuple(g.shape), tuple(shape))
+        raise errors.gradient_shape(type(node).name(node), index, tuple(g.shape), tuple(shape))
     return g.sum(dims, keepdims=True).reshape(shape) if dims else g.reshape(shape)
 
 
@@ -49,8 +49,8 @@ def cast(g: Array, dtype: numpy.dtype[Any], node: Node, index: int) -> Array:
     """To the dtype of the tensor whose gradient this is."""
     if g.dtype.kind == "c" and dtype.kind != "c":
         # An operator's rule need not know that an input was real; a user's formula must.
-        if not hasattr(node, "op"):
-            raise errors.gradient_complex(node.name(), index, from_numpy_dtype(dtype))
+        if not hasattr(type(node), "op"):
+            raise errors.gradient_complex(type(node).name(node), index, from_numpy_dtype(dtype))
         g = g.real
     return g.astype(dtype)
 

@@ -10,6 +10,7 @@ import numpy
 
 from pullback.core import errors, mode, origin
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.forward import LEVELS
 from pullback.core.graph import GradientEdge, internal_edge
 from pullback.core.node import node_and_number
 from pullback.core.saved import Freed
@@ -191,15 +192,17 @@ def _run(
     freed = Freed(origin.here(2))
     mode.current.set(mode.changed(before, grad=create_graph))
     try:
-        simple = accumulates and not create_graph and wanted is None and len(roots) == 1
+        tensors = create_graph or bool(LEVELS) or bool(before.levels)
+        simple = accumulates and not tensors and wanted is None and len(roots) == 1
         if simple and not always_ordered and not leaf_hooks_in_use:
             edge, g = roots[0]
             plain.run(edge, g._array, keep_graph=retain_graph, freed=freed)
             return []
         task = ordered.Task(
-            roots if create_graph else [(edge, g._array) for edge, g in roots],
+            roots if tensors else [(edge, g._array) for edge, g in roots],
             keep_graph=retain_graph,
             create_graph=create_graph,
+            tensors=tensors,
             accumulates=accumulates,
             wanted=wanted,
             freed=freed,

@@ -12,28 +12,34 @@ from pullback.core import errors
 from pullback.core.mode import current, get_mode
 from pullback.core.node import Cold, Node
 from pullback.core.tensor import Tensor, wrap
+from pullback.core.view import NOWHERE
+from pullback.engine.accumulate import fitted
 from pullback.engine.ownership import private_copy
 
 
 def run_with_hooks(node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Apply a node of the plain pass that has hooks (or metadata)."""
+    """Run a node of the plain pass that has hooks (or metadata), or whose gradient is undefined."""
     several = isinstance(g, list)
     gradients = tuple(tensors_of(g if several else (g,)))
-    gradients = run_before(node.cold, gradients)
+    gradients = run_before(node._cold, gradients)
     arrays = [None if t is None else t._array for t in gradients]
-    results = apply_node(node, arrays if several else arrays[0], edges)
-    if not node.cold.post_hooks:
+    results = _run_node(node, arrays, edges)
+    if node._cold is None or not node._cold.post_hooks:
         return results
-    shown = tuple(tensors_of(results))
+    fit = (
+        None if edge is None or r is None or edge is NOWHERE else fitted(r, edge, node, index)
+        for index, (edge, r) in enumerate(zip(edges, results, strict=True))
+    )
+    shown = tuple(tensors_of(fit))
     changed = run_post_hooks(node, shown, gradients)
     return tuple(None if t is None else t._array for t in changed)
 
 
-def apply_node(node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Run a node on arrays; nothing arrives if nothing is sent."""
-    if g is None:
+def _run_node(node: Any, arrays: list[Any], edges: tuple[Any, ...]) -> tuple[Any, ...]:
+    # Where no gradient arrives, none goes on; only a user's backward is asked all the same.
+    if not node._by_user and all(g is None for g in arrays):
         return (None,) * len(edges)
-    return node.apply(g, edges)  # type: ignore[no-any-return]
+    return node._run(arrays if node._g_sizes is not None else arrays[0], edges)  # type: ignore[no-any-return]
 
 
 def tensors_of(values: Iterable[Any]) -> Iterable[Any]:
@@ -117,7 +123,7 @@ def run_post_hooks(
     node: Node, results: tuple[Any, ...], gradients: tuple[Any, ...]
 ) -> tuple[Any, ...]:
     """Hooks that see what a node returned."""
-    hooks = node.cold.post_hooks if node.cold is not None else None
+    hooks = node._cold.post_hooks if node._cold is not None else None
     for hook in list((hooks or {}).values()):
         results = _replaced(hook, _called(hook, results, gradients), results)
     return results

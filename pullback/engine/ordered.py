@@ -39,6 +39,7 @@ class Task:
     roots: list[tuple[Any, Any]]  # edge, gradient
     keep_graph: bool
     create_graph: bool
+    tensors: bool  # gradients are tensors: recorded, dual or batched ones; otherwise arrays
     accumulates: bool  # into .grad; otherwise only captures
     wanted: list[Any] | None  # edges asked for; None: every leaf
     freed: Freed
@@ -84,7 +85,7 @@ class _Ready:
         if isinstance(node, AccumulateGrad):
             self.leaves.append(node)
         else:
-            heappush(self.heap, (node.seq, next(self.arrival), node))
+            heappush(self.heap, (node._seq, next(self.arrival), node))
 
     def take(self) -> Node:
         return self.leaves.popleft() if self.leaves else heappop(self.heap)[2]
@@ -112,7 +113,7 @@ class _Plan:
             for node in order:
                 leads_on = any(
                     node_and_number(edge)[0] in self.reached
-                    for edge in node.edges
+                    for edge in node._edges
                     if edge is not None
                 )
                 if leads_on or (task.accumulates and node in self.wanted):
@@ -123,7 +124,7 @@ class _Plan:
         for node in order:
             if node not in self.runs:
                 continue
-            for edge in node.edges:
+            for edge in node._edges:
                 target = node_and_number(edge)[0]
                 if target is not None and target in self.reached:
                     self.missing[target] = self.missing.get(target, 0) + 1
@@ -131,10 +132,10 @@ class _Plan:
     def edges(self, task: Task, node: Node) -> tuple[Any, ...]:
         """The node's edges, None where nobody wants the gradient."""
         if task.wanted is None:
-            return node.edges
+            return node._edges
         return tuple(
             edge if edge is not None and node_and_number(edge)[0] in self.reached else None
-            for edge in node.edges
+            for edge in node._edges
         )
 
 
@@ -153,7 +154,7 @@ def _children_first(roots: list[Any]) -> list[Node]:
                 order.append(node)
             continue
         state[node] = False
-        for edge in node.edges:
+        for edge in node._edges:
             target = node_and_number(edge)[0]
             if target is not None and target not in state:
                 stack.append(target)
@@ -163,12 +164,12 @@ def _children_first(roots: list[Any]) -> list[Node]:
 def _add(task: Task, inbox: dict[Node, list[Any]], node: Node, number: int, g: Any) -> None:
     slots = inbox.get(node)
     if slots is None:
-        slots = inbox[node] = [None] * len(getattr(node, "sizes", (None,)))
+        slots = inbox[node] = [None] * len(node._g_sizes or (None,))
     before = slots[number]
     if before is None:
         slots[number] = g
     elif g is not None:
-        slots[number] = before + g if task.create_graph else numpy.add(before, g)
+        slots[number] = before + g if task.tensors else numpy.add(before, g)
 
 
 def _visit(
@@ -188,15 +189,15 @@ def _visit(
     if isinstance(node, AccumulateGrad):
         _accumulate(task, node, gradients)
         return
-    cold = node.cold
+    cold = node._cold
     if cold is not None and cold.pre_hooks:
         gradients = run_pre_hooks(cold, tuple(tensors_of(gradients)))
     edges = plan.edges(task, node)
     results = _apply(task, node, gradients, edges)
-    if node.cold is not None and node.cold.post_hooks:
+    if node._cold is not None and node._cold.post_hooks:
         results = run_post_hooks(node, tuple(tensors_of(results)), tuple(tensors_of(gradients)))
     if not task.keep_graph:
-        node.release(task.freed)  # type: ignore[attr-defined]  # all nodes but leaves have it
+        node._release(task.freed)  # type: ignore[attr-defined]  # all nodes but leaves have it
     _deliver(task, plan, inbox, ready, edges, results)
 
 
@@ -206,14 +207,14 @@ def _tensor_hooks(node: Node, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         if hooks:
             return (run_hooks(hooks.values(), next(iter(tensors_of(gradients)))),)
         return gradients
-    cold = node.cold
+    cold = node._cold
     if cold is not None and (cold.tensor_hooks or cold.retained):
         return run_tensor_hooks(cold, tuple(tensors_of(gradients)))
     return gradients
 
 
 def _accumulate(task: Task, node: AccumulateGrad, gradients: tuple[Any, ...]) -> None:
-    leaf, cold = node.variable, node.cold
+    leaf, cold = node.variable, node._cold
     if cold is not None and cold.pre_hooks:
         gradients = run_pre_hooks(cold, tuple(tensors_of(gradients)))
     g = gradients[0]
@@ -244,16 +245,16 @@ def _post(hook: Any, leaf: Tensor) -> None:
 
 
 def _apply(task: Task, node: Any, gradients: tuple[Any, ...], edges: tuple[Any, ...]) -> Any:
-    if all(g is None for g in gradients):
+    if not node._by_user and all(g is None for g in gradients):
         return (None,) * len(edges)
-    several = hasattr(node, "sizes")
-    if task.create_graph:
+    several = node._g_sizes is not None
+    if task.tensors:
         shown = list(tensors_of(gradients))
-        results = node.apply_tensors(shown if several else shown[0], edges)
+        results = node._run_tensors(shown if several else shown[0], edges)
         fit = recorded.fitted
     else:
         arrays = [getattr(g, "_array", g) for g in gradients]
-        results = node.apply(arrays if several else arrays[0], edges)
+        results = node._run(arrays if several else arrays[0], edges)
         fit = fitted
     checked = []
     for index, (edge, result) in enumerate(zip(edges, results, strict=True)):
@@ -278,7 +279,7 @@ def _deliver(
         node, number = node_and_number(edge)
         if node is None or node not in plan.reached:
             continue
-        value = result if task.create_graph or result is None else getattr(result, "_array", result)
+        value = result if task.tensors or result is None else getattr(result, "_array", result)
         _add(task, inbox, node, number, value)
         plan.missing[node] -= 1
         if plan.missing[node] == 0:

@@ -14,7 +14,14 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import Array
-from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, AccumulateGrad, OperatorNode, Output
+from pullback.core.node import (
+    LEAF_SEQ,
+    OUTPUT_SEQ,
+    QUIET,
+    AccumulateGrad,
+    OperatorNode,
+    Output,
+)
 from pullback.core.saved import Freed
 from pullback.engine.accumulate import accumulate, fitted
 from pullback.engine.hooks import run_with_hooks
@@ -37,12 +44,13 @@ class Inbox:
 
     def put(self, node: OperatorNode, g: Array, *, owned: bool) -> None:
         """A gradient for a node of one output."""
-        seq = node.seq
+        seq = node._seq
         before = self.gradients.get(seq)
         if before is None:
             self.gradients[seq] = g
-            self.nodes[seq] = node
-            heappush(self.heap, seq)
+            if seq not in self.nodes:
+                self.nodes[seq] = node
+                heappush(self.heap, seq)
             if owned:
                 self.owned.add(seq)
         elif seq in self.owned and type(before) is numpy.ndarray:
@@ -67,20 +75,48 @@ class Inbox:
     def put_output(self, output: Output, g: Array) -> None:
         """A gradient for one output of a node of several."""
         node: Any = output.node
-        seq = node.seq
+        seq = node._seq
         slots = self.gradients.get(seq)
         if slots is None:
-            slots = self.gradients[seq] = [None] * len(node.sizes)
-            self.nodes[seq] = node
-            heappush(self.heap, seq)
+            slots = self.gradients[seq] = [None] * len(node._g_sizes)
+            if seq not in self.nodes:
+                self.nodes[seq] = node
+                heappush(self.heap, seq)
         before = slots[output.nr]
         slots[output.nr] = g if before is None else add(before, g)
+
+    def put_undefined(self, target: Any) -> None:
+        """No gradient for a node or output, which runs all the same; leaves stay as they are."""
+        seq = target._seq
+        if seq == OUTPUT_SEQ:
+            target = target.node
+            seq = target._seq
+        if seq < 0 and seq not in self.nodes:
+            self.gradients[seq] = None
+            self.nodes[seq] = target
+            heappush(self.heap, seq)
+
+    def deliver(self, node: Any, edges: tuple[Any, ...], results: Any) -> None:
+        """Pass on what a node returned that ran without any gradient."""
+        for index, (target, r) in enumerate(zip(edges, results, strict=True)):
+            if target is None or target._seq > OUTPUT_SEQ:
+                continue
+            if r is None:
+                self.put_undefined(target)
+                continue
+            r = fitted(r, target, node, index)
+            if target._seq < 0:
+                self.put(target, r, owned=False)
+            elif target._seq == LEAF_SEQ:
+                self.put_leaf(target, r, owned=False)
+            else:
+                self.put_output(target, r)
 
 
 def run(edge: Any, g: Array, *, keep_graph: bool, freed: Freed) -> None:
     """Take the gradient of one root to the leaves."""
     inbox = Inbox()
-    seq = edge.seq
+    seq = edge._seq
     if seq == LEAF_SEQ:
         inbox.put_leaf(edge, g, owned=False)
     elif seq == OUTPUT_SEQ:
@@ -109,32 +145,39 @@ def _loop(  # noqa: C901, PLR0912 (one loop, flat on purpose: it is the hot path
     heap, nodes, gradients = inbox.heap, inbox.nodes, inbox.gradients
     owned = False  # whether `g` is seen by nobody else
     while True:
-        edges = node.edges
-        if node.cold is None:
-            try:
-                results = node.apply(g, edges)
-            except Exception as error:
-                annotate(error, node)
-                raise
-        else:
-            results, owned = run_with_hooks(node, g, edges), False
+        edges = node._edges
+        fresh = True  # whether the results are the engine's own, or may be known to a user
+        try:
+            cold = node._cold
+            if cold is None:
+                results = node._run(g, edges)
+            elif cold is QUIET:
+                results, fresh = node._run(g, edges), False
+            else:
+                results, fresh = run_with_hooks(node, g, edges), False
+        except Exception as error:
+            annotate(error, node)
+            raise
         if not keep_graph:
-            node.release(freed)
+            node._release(freed)
         following = None
         index = 0
         for target in edges:
             r = results[index]
             index += 1
-            if target is None or r is None:
+            if target is None:
                 continue
-            seq = target.seq
+            if r is None:
+                inbox.put_undefined(target)
+                continue
+            seq = target._seq
             if seq > OUTPUT_SEQ:
                 continue
-            if r.shape != target.shape or r.dtype is not target.dtype:
+            if r.shape != target._g_shape or r.dtype is not target._g_dtype:
                 r = fitted(r, target, node, index - 1)
             # A rule's result is new unless it is its argument or a view; those are still ours alone
             # if the argument was and there is no second edge that may hold it too.
-            mine = (r is not g and r.base is None) or (owned and len(edges) == 1)
+            mine = fresh and ((r is not g and r.base is None) or (owned and len(edges) == 1))
             if seq < 0:
                 if following is None:
                     following, next_g, next_owned = target, r, mine
@@ -149,7 +192,7 @@ def _loop(  # noqa: C901, PLR0912 (one loop, flat on purpose: it is the hot path
         g = results = r = None
         if following is not None:
             # Every node that could still add to `following` is newer, and all newer ones have run.
-            if not heap or following.seq < heap[0]:
+            if not heap or following._seq < heap[0]:
                 node, g, owned = following, next_g, next_owned
                 next_g = None
                 continue
@@ -160,14 +203,35 @@ def _loop(  # noqa: C901, PLR0912 (one loop, flat on purpose: it is the hot path
         seq = heappop(heap)
         node = nodes.pop(seq)
         g = gradients.pop(seq)
+        while g is None:
+            _run_undefined(node, inbox, keep_graph, freed)
+            if not heap:
+                return
+            seq = heappop(heap)
+            node = nodes.pop(seq)
+            g = gradients.pop(seq)
         owned = seq in inbox.owned
         if owned:
             inbox.owned.discard(seq)
+
+
+def _run_undefined(node: Any, inbox: Inbox, keep_graph: bool, freed: Freed) -> None:  # noqa: FBT001
+    """Run a node whose consumers all returned no gradient; its hooks are called all the same."""
+    edges = node._edges
+    g = None if node._g_sizes is None else [None] * len(node._g_sizes)
+    try:
+        results = run_with_hooks(node, g, edges)
+    except Exception as error:
+        annotate(error, node)
+        raise
+    if not keep_graph:
+        node._release(freed)
+    inbox.deliver(node, edges, results)
 
 
 def annotate(error: Exception, node: Any) -> None:
     """Add the forward line of the node at fault to an exception, once."""
     notes = getattr(error, "__notes__", ())
     if not any(note.startswith("in the backward of") for note in notes):
-        where = f", recorded at {node.origin}" if node.origin is not None else ""
-        error.add_note(f"in the backward of {node.name()}{where}")
+        where = f", recorded at {node._origin}" if node._origin is not None else ""
+        error.add_note(f"in the backward of {type(node).name(node)}{where}")

@@ -13,16 +13,16 @@ from pullback.engine.accumulate import broadcast_dims
 def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
     """`g` summed to the target's shape and cast to its dtype, in operators."""
     shape = g._array.shape
-    if shape != target.shape:
-        dims = broadcast_dims(shape, target.shape)
+    if shape != target._g_shape:
+        dims = broadcast_dims(shape, target._g_shape)
         if dims is None:
-            raise errors.gradient_shape(node.name(), index, shape, target.shape)
-        g = (g.sum(dims, keepdim=True) if dims else g).reshape(target.shape)
-    if g._array.dtype != target.dtype:
-        wanted = from_numpy_dtype(target.dtype)
+            raise errors.gradient_shape(type(node).name(node), index, shape, target._g_shape)
+        g = (g.sum(dims, keepdim=True) if dims else g).reshape(target._g_shape)
+    if g._array.dtype != target._g_dtype:
+        wanted = from_numpy_dtype(target._g_dtype)
         if g.dtype.is_complex and not wanted.is_complex:
-            if not hasattr(node, "op"):
-                raise errors.gradient_complex(node.name(), index, wanted)
+            if not hasattr(type(node), "op"):
+                raise errors.gradient_complex(type(node).name(node), index, wanted)
             g = g.real
         g = g.to(wanted)
     return g

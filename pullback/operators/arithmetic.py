@@ -60,10 +60,24 @@ def conj(input: Any) -> Any:
     return input.conjugate() if kind is complex else _conj(input)
 
 
-@elementwise(input=lambda g: conj(g))
-def conj_physical(xp: Namespace, input: Array) -> Array:
-    """Conjugate each element, in memory of its own; the result is a copy where nothing is complex."""
+@elementwise(input=lambda g: conj(g), method=False, node="ConjPhysicalBackward0")
+def _conj_physical(xp: Namespace, input: Array) -> Array:
     return xp.conjugate(input)
+
+
+@method
+def conj_physical(input: Any, *, out: Tensor | None = None) -> Any:
+    """The conjugate in memory of its own; what is real comes back as it is."""
+    return input if out is None and not is_complex(input) else _conj_physical(input, out=out)
+
+
+_conj_physical_ = inplace_of(_conj_physical, "conj_physical_")
+
+
+@method
+def conj_physical_(input: Tensor) -> Tensor:
+    """In-place form of `conj_physical`."""
+    return _conj_physical_(input)
 
 
 def unsupported(op: str, array: Array) -> NotImplementedError:

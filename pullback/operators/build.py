@@ -328,7 +328,7 @@ def _edges(op: Op) -> list[str]:
     for i, param in enumerate(op.differentiable):
         lines += [
             f"    n{i} = {_node_of(op, param)}",
-            f"    if n{i} is not None and n{i}.special:",
+            f"    if n{i} is not None and n{i}._special:",
             f"        n{i} = n{i}() or edge_of({param.name})",
         ]
     return lines
@@ -391,10 +391,10 @@ def _node(op: Op, *, framed: bool = False) -> list[str]:
     plan = Plan(op)
     lines = [
         "    node = NodeClass()",
-        f"    node.edges = ({''.join(f'n{i}, ' for i in range(len(plan.edges)))})",
-        "    node.cold = None",
-        "    node.shape = r.shape",
-        "    node.dtype = r.dtype",
+        f"    node._edges = ({''.join(f'n{i}, ' for i in range(len(plan.edges)))})",
+        "    node._cold = None",
+        "    node._g_shape = r.shape",
+        "    node._g_dtype = r.dtype",
     ]
     for param in plan.inputs:
         lines += _kept(op, plan, param, inplace=framed)
@@ -416,9 +416,9 @@ def _node(op: Op, *, framed: bool = False) -> list[str]:
     return [
         *lines,
         *([] if framed else _frame()),
-        "    node.code = code",
-        "    node.lasti = 0 if frame is None else frame.f_lasti",
-        "    node.seq = next_seq()",
+        "    node._code = code",
+        "    node._lasti = 0 if frame is None else frame.f_lasti",
+        "    node._seq = next_seq()",
     ]
 
 

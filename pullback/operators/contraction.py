@@ -1,7 +1,7 @@
 """Sums of products over named dimensions: einsum, tensordot, inner.
 
-Every such sum is made of contractions of two tensors, and each of those is a product of matrices once its
-dimensions are in order. The gradient of a contraction is a contraction, with the names moved around.
+Every such sum is made of contractions of two tensors, and each of those is a product of matrices
+once its dimensions are in order. The gradient of a contraction is one too, with the names moved.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pullback.operators.declare import Array, Namespace, method, multilinear
 from pullback.operators.options import as_dims
 from pullback.operators.products import delivered, product
 from pullback.operators.reduction import sum
-from pullback.operators.shape import diagonal, permute, reshape
+from pullback.operators.shape import diagonal, permute
 
 __all__ = ["einsum", "inner", "tensordot"]
 
@@ -61,7 +61,7 @@ def _sizes(array: Array, labels: Labels, wanted: list[int]) -> list[int]:
 def _arranged(
     array: Array, labels: Labels, batch: list[int], first: list[int], second: list[int]
 ) -> Array:
-    """The array as a batch of matrices: `first` labels merged into the rows, `second` into columns."""
+    """The array as a batch of matrices: `first` labels make the rows, `second` the columns."""
     ordered = array.transpose([labels.index(label) for label in (*batch, *first, *second)])
     sizes = ordered.shape
     end = len(batch) + len(first)
@@ -108,7 +108,7 @@ def einsum(*args: Any) -> Any:
     """
     if len(args) < 2:
         raise ValueError(
-            "einsum(): give an equation and at least one tensor, or tensors each followed by its labels."
+            "einsum(): give an equation and tensors, or tensors each followed by its labels."
         )
     if isinstance(args[0], str):
         tensors = list(args[1:])
@@ -121,7 +121,8 @@ def einsum(*args: Any) -> Any:
         raise RuntimeError(
             f"einsum(): the equation names {len(inputs)} tensors, but {len(tensors)} are given."
         )
-    labels = [_filled(n, name, one) for n, (name, one) in enumerate(zip(inputs, tensors, strict=True))]
+    pairs = enumerate(zip(inputs, tensors, strict=True))
+    labels = [_filled(number, names, one) for number, (names, one) in pairs]
     output = _output(inputs, kept, labels)
     sizes = _label_sizes(labels, tensors)
     operands = [_distinct(one, names, sizes) for one, names in zip(tensors, labels, strict=True)]
@@ -153,7 +154,7 @@ def _labels(part: str, where: str) -> list[int]:
             labels.append(ord(character) - (65 if character.isupper() else 71))
         else:
             raise RuntimeError(
-                f"einsum(): {where} has {character!r} in {part!r}; subscripts are letters a-z and A-Z."
+                f"einsum(): {where} has {character!r} in {part!r}; subscripts are letters (a-zA-Z)."
             )
     return labels
 
@@ -183,9 +184,10 @@ def _filled(number: int, labels: list[int], tensor: Any) -> Labels:
     named = len(labels) - (_ELLIPSIS in labels)
     hidden = tensor.ndim - named
     if hidden < 0 or (hidden and _ELLIPSIS not in labels):
+        ellipsis = "and an ellipsis" if _ELLIPSIS in labels else "and no ellipsis"
         raise RuntimeError(
-            f"einsum(): operand {number} has {tensor.ndim} dimensions (shape {tuple(tensor.shape)}), but its "
-            f"subscripts name {named}{'' if _ELLIPSIS in labels else ' and no ellipsis'}."
+            f"einsum(): operand {number} has {tensor.ndim} dims, shape {tuple(tensor.shape)} "
+            f"but {named} subscripts {ellipsis}."
         )
     if _ELLIPSIS not in labels:
         return tuple(labels)
@@ -202,7 +204,9 @@ def _output(inputs: list[list[int]], kept: list[int] | None, labels: list[Labels
         return (*hidden, *sorted(label for label in set(written) if written.count(label) == 1))
     for label in kept:
         if label != _ELLIPSIS and kept.count(label) > 1:
-            raise RuntimeError(f"einsum(): output subscript {_letter(label)!r} appears more than once.")
+            raise RuntimeError(
+                f"einsum(): output subscript {_letter(label)!r} appears more than once."
+            )
         if label != _ELLIPSIS and not any(label in names for names in labels):
             raise RuntimeError(
                 f"einsum(): output subscript {_letter(label)!r} appears in no operand's subscripts."
@@ -224,15 +228,15 @@ def _label_sizes(labels: list[Labels], tensors: list[Any]) -> dict[int, int]:
             known = sizes.get(label, 1)
             if known != size and 1 not in (known, size):
                 raise RuntimeError(
-                    f"einsum(): subscript {_letter(label)!r} has size {size} in operand {number} (shape "
-                    f"{tuple(tensor.shape)}), but size {known} before."
+                    f"einsum(): subscript {_letter(label)!r} has size {size} in operand {number}, "
+                    f"shape {tuple(tensor.shape)}, but size {known} before."
                 )
             sizes[label] = size if known == 1 else known
     return sizes
 
 
 def _distinct(tensor: Any, labels: Labels, sizes: dict[int, int]) -> tuple[Any, Labels]:
-    """Diagonals for repeated labels; no dimension where the label's size is 1 here, but not elsewhere."""
+    """Diagonals for repeated labels, and no dimension of size 1 whose label is larger elsewhere."""
     stretched = tuple(d for d, label in enumerate(labels) if tensor.shape[d] == 1 != sizes[label])
     if stretched:
         tensor = tensor.squeeze(stretched)
@@ -283,7 +287,7 @@ def _elements(labels: set[int], sizes: dict[int, int]) -> int:
 
 
 def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
-    """Multiply and sum over the last `dims` dimensions of `a` and the first of `b`, or over listed ones."""
+    """Multiply and sum over the last `dims` dimensions of `a` and first of `b`, or listed ones."""
     mine, theirs = _paired_dims(a, b, dims)
     shapes = tuple(a.shape), tuple(b.shape)
     labels = list(range(a.ndim))
@@ -293,8 +297,8 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
             continue  # one size is 1: each side sums its own
         if shapes[0][i] != shapes[1][j]:
             raise RuntimeError(
-                f"tensordot: sizes must be equal where dimensions meet, but dimension {i} of shape {shapes[0]} "
-                f"meets dimension {j} of shape {shapes[1]}."
+                f"tensordot: sizes must be equal where dimensions meet, but dimension {i} of shape "
+                f"{shapes[0]} meets dimension {j} of shape {shapes[1]}."
             )
         others[j] = labels[i]
     kept = [label for d, label in enumerate(labels) if d not in mine]
@@ -310,8 +314,7 @@ def _paired_dims(a: Any, b: Any, dims: Any) -> tuple[Labels, Labels]:
         first, second = (([one] if isinstance(one, int) else list(one)) for one in dims)
         if len(first) != len(second):
             raise RuntimeError(
-                f"tensordot: {len(first)} dimensions of a ({first}) but {len(second)} of b ({second}); they "
-                "pair up."
+                f"tensordot: dimensions of a and b come in pairs, got {first} and {second}."
             )
         return as_dims(first, a.ndim, "tensordot") or (), as_dims(second, b.ndim, "tensordot") or ()
     count = operator.index(dims)
@@ -319,7 +322,8 @@ def _paired_dims(a: Any, b: Any, dims: Any) -> tuple[Labels, Labels]:
         raise RuntimeError(f"tensordot: dims must not be negative, got {count}.")
     if count > min(a.ndim, b.ndim):
         raise RuntimeError(
-            f"tensordot: {count} dimensions to sum, but shapes are {tuple(a.shape)} and {tuple(b.shape)}."
+            f"tensordot: {count} dimensions to sum over, but shapes are {tuple(a.shape)} and "
+            f"{tuple(b.shape)}."
         )
     return tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
 
@@ -331,6 +335,7 @@ def inner(input: Any, other: Any, *, out: Any = None) -> Any:
         return delivered("inner", input * other, out)
     if input.shape[-1] != other.shape[-1]:
         raise RuntimeError(
-            f"inner: the last sizes must be equal, shapes are {tuple(input.shape)} and {tuple(other.shape)}."
+            f"inner: the last sizes must be equal, shapes are {tuple(input.shape)} and "
+            f"{tuple(other.shape)}."
         )
     return tensordot(input, other, ([-1], [-1]), out)

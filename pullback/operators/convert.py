@@ -25,7 +25,7 @@ from pullback.core.layout import (
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import METHODS, Array, Namespace, elementwise, linear, method
 
-__all__ = ["astype", "item", "to", "type_as"]
+__all__ = ["astype", "is_nonzero"]
 
 
 # Casts ------------------------------------------------------------------------------------------
@@ -219,6 +219,19 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 @method
 def cpu(self: Tensor, *, memory_format: memory_format = preserve_format) -> Tensor:
     """This tensor in the memory of the host; itself if it is there already."""
+    return _converted(self, None, memory_format, copy=False)
+
+
+@method
+def cuda(
+    self: Tensor,
+    device: Any = None,
+    non_blocking: bool = False,
+    *,
+    memory_format: memory_format = preserve_format,
+) -> Tensor:
+    """This tensor on a CUDA device; RuntimeError where there is none."""
+    require_available(as_device("cuda" if device is None else device))
     return _converted(self, None, memory_format, copy=False)
 
 

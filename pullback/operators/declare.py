@@ -65,6 +65,8 @@ class Op:
         self.fixed_outputs: frozenset[str] = frozenset(about.pop("fixed", "").split())
         # To which dtype tensor inputs are brought: "same", "float", or None (left as they are).
         self.promote: str | None = about.pop("promote", "same" if kind == "elementwise" else None)
+        # Whether vmap may batch an operator of one tensor by shifting its annotated options alone.
+        self.shifts: bool = about.pop("shifts", True)
         # Whether a Python number may stand where a tensor is expected.
         self.numbers: bool = about.pop("numbers", self.promote is not None)
         self.has_out: bool = about.pop("has_out", kind != "view")
@@ -207,7 +209,7 @@ def primitive(**declared: Any) -> Callable[[Callable[..., Array]], Callable[...,
 
 _ABOUT = (
     *("name", "outputs", "fixed", "promote", "has_out", "jvp", "batch", "strided", "node"),
-    *("space", "method", "inplace", "numbers"),
+    *("space", "method", "inplace", "numbers", "shifts"),
 )
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy
 
-from pullback.core import errors, origin
+from pullback.core import origin
 from pullback.core.arrays import Array, as_array
 from pullback.core.device import as_device, require_available
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import get_mode, settle
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.declare import method
+from pullback.operators.declare import METHODS
 from pullback.operators.inplace import write_out
 
 __all__ = ["from_dlpack", "from_numpy"]
@@ -23,8 +23,7 @@ __all__ = ["from_dlpack", "from_numpy"]
 # NumPy ------------------------------------------------------------------------------------------
 
 
-@method
-def numpy_method(self: Tensor, *, force: bool = False) -> Array:
+def _numpy(self: Tensor, *, force: bool = False) -> Array:
     """The values as a NumPy array on the same memory: a write to one shows in the other.
 
     RuntimeError for a tensor that requires grad, whose history the array would leave; `force=True`
@@ -58,8 +57,8 @@ def check_from_numpy(op: str, array: Array) -> None:
     from_numpy_dtype(array.dtype)
     if array.size > 1 and min(array.strides, default=0) < 0:
         raise ValueError(
-            f"{op}: the array has negative strides {array.strides}, which tensors cannot have. Pass "
-            "`array.copy()`."
+            f"{op}: the array has negative strides {array.strides}, which tensors cannot have. "
+            "Pass `array.copy()`."
         )
     if any(stride % array.itemsize for stride in array.strides):
         raise ValueError(
@@ -98,8 +97,8 @@ def warn_if_read_only(op: str, array: Array) -> None:
     """Tell the user now that in-place operators will fail."""
     if not array.flags.writeable:
         warnings.warn(
-            f"{op}: the memory is read-only, so in-place operators on the tensor will fail. Copy the "
-            "array first if you want to write.",
+            f"{op}: the memory is read-only, so in-place operators on the tensor will fail. Copy "
+            "the array first if you want to write.",
             UserWarning,
             stacklevel=origin.stacklevel(),
         )
@@ -282,14 +281,14 @@ def _capsule_of(source: Any) -> tuple[Any, tuple[int, int]]:
         return source.__dlpack__(), place
 
 
-# Attached by methods.py: the plain name would be that of the module that everyone here needs.
-numpy_method.__name__ = numpy_method.__qualname__ = "numpy"
+# By hand, since in this module the name `numpy` is taken.
+_numpy.__name__ = _numpy.__qualname__ = "numpy"
+METHODS["numpy"] = _numpy
 
+# Special methods, attached by methods.py.
 DUNDERS: dict[str, Callable[..., Any]] = {
     "__array__": _array,
     "__array_ufunc__": _array_ufunc,
     "__dlpack__": _dlpack,
     "__dlpack_device__": _dlpack_device,
 }
-
-_ = errors

@@ -16,6 +16,7 @@ import numpy
 from pullback.core import errors, origin
 from pullback.core.arrays import Array
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.forward import LEVELS
 from pullback.core.mode import Mode, get_mode, settle
 from pullback.core.node import Edge, Leaf, OperatorNode, next_seq, node_and_number
 from pullback.core.promotion import can_cast
@@ -25,6 +26,7 @@ from pullback.core.version import UNWRITTEN, bump
 from pullback.core.view import DEFAULT, View, edge_of, forbidden
 from pullback.operators import interpret
 from pullback.operators.declare import Op
+from pullback.operators.derive import tangents_of_write, write_tangents
 from pullback.operators.strides import Geometry, address, element_strides, on_storage, relaid
 
 
@@ -69,6 +71,7 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
         return mode.levels[-1].process_inplace(op, target, bound)  # type: ignore[no-any-return]
     values = {p.name: bound[p.name] for p in op.inputs}
     options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
+    duals = tangents_of_write(op, bound, values) if LEVELS else None
     recording = starts_write(called, target, values, mode) and bool(op.rules)
     arrays = interpret.input_arrays(op, values)
     interpret.normalise(op, options, arrays)
@@ -80,6 +83,8 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
     bump(target, called)
     if history is not None:
         history(mode)
+    if duals is not None:
+        write_tangents(target, duals)
     return target
 
 
@@ -193,8 +198,8 @@ def _move_retention(target: Tensor, node: OperatorNode) -> None:
     if not target.retains_grad:
         return
     old, number = node_and_number(target._node)
-    if old is not None and old.cold is not None and old.cold.retained:
-        node._warm().retained = {0: old.cold.retained.pop(number)}
+    if old is not None and old._cold is not None and old._cold.retained:
+        node._warm().retained = {0: old._cold.retained.pop(number)}
 
 
 class CopySlices(OperatorNode):
@@ -204,26 +209,26 @@ class CopySlices(OperatorNode):
 
     __slots__ = ("geometry", "inner", "replay")
 
-    prefix = "torch::autograd::"
+    _prefix = "torch::autograd::"
 
     inner: Any  # the written operator's node, or what says that it was freed
     # Shape, strides and offset of the view in elements, on a row-major copy of the base.
     geometry: tuple[Any, Any, int]
     replay: tuple[Callable[[Any], Any], ...] | None  # steps, where strides cannot say it
 
-    def apply(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _run(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
         """Arrays: a copy of the base's gradient, its slice replaced."""
         whole = numpy.array(g, order="C")
         part = self._part(wrap(whole))._array if self.replay else on_storage(whole, self.geometry)
-        results = self._inner().apply(part.copy(), self._inner_edges(edges))
+        results = self._inner()._run(part.copy(), self._inner_edges(edges))
         part[...] = 0 if results[0] is None else results[0]
         return (whole, *results[1:])
 
-    def apply_tensors(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _run_tensors(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
         """Tensors: the same, recorded."""
         whole = g.clone().contiguous()
         part = self._part(whole)
-        results = self._inner().apply_tensors(part.clone(), self._inner_edges(edges))
+        results = self._inner()._run_tensors(part.clone(), self._inner_edges(edges))
         if results[0] is None:
             part.zero_()  # type: ignore[attr-defined]  # attached by methods.py
         else:
@@ -246,10 +251,10 @@ class CopySlices(OperatorNode):
             whole = step(whole)
         return whole
 
-    def release(self, freed: Any) -> None:
+    def _release(self, freed: Any) -> None:
         """Forget the written operator's values, and that it may run again."""
         if isinstance(self.inner, OperatorNode):
-            self.inner.release(freed)
+            self.inner._release(freed)
             self.inner = freed
 
 
@@ -257,16 +262,16 @@ def rebase_view(target: Tensor, info: View, inner: OperatorNode) -> None:
     """Enter a write to a view in its base's history, and renew the view's own."""
     base = info.base
     node = CopySlices()
-    node.cold = None
+    node._cold = None
     node.inner = inner
     node.replay = info.replay
     geometry = geometry_on(target, base)
     dense = base._array.flags.c_contiguous
     node.geometry = geometry if dense else relaid(geometry, base._array)
-    node.edges = (edge_of(base), *inner.edges[1:])
-    node.shape, node.dtype = base._array.shape, base._array.dtype
-    node.code, node.lasti = inner.code, inner.lasti
-    node.seq = next_seq()
+    node._edges = (edge_of(base), *inner._edges[1:])
+    node._g_shape, node._g_dtype = base._array.shape, base._array.dtype
+    node._code, node._lasti = inner._code, inner._lasti
+    node._seq = next_seq()
     kept = target.retains_grad
     _move_retention(base, node)
     base._node = node

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy
 
-from pullback.core import errors, saved
+from pullback.core import anomaly, errors, saved
 from pullback.core.arrays import Array, as_array, namespace
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.forward import LEVELS
 from pullback.core.mode import Mode, settle
 from pullback.core.node import Edge, OperatorNode, next_seq
 from pullback.core.origin import getframe, user_frame
@@ -20,6 +21,7 @@ from pullback.core.tensor import Tensor, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, own_cell
 from pullback.core.view import CreationMeta, attach, edge_of
 from pullback.operators.declare import REQUIRED, Op
+from pullback.operators.derive import any_dual, propagate
 from pullback.operators.nodes import SeveralOutputs, node_class
 from pullback.operators.options import NORMALISE
 from pullback.operators.strides import root
@@ -43,10 +45,14 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
     normalise(op, options, arrays)
     if out is not None:
+        if any_dual(values):
+            raise NotImplementedError(f"{op.name}: out= cannot take a result with a tangent; leave it away.")
         return _into(op, out, values, _compute(op, arrays, options), mode)
     result = _compute(op, arrays, options)
     tensors = [_result(array, mode) for array in outputs_of(op, result)]
     record(op, values, options, tensors, mode)
+    if LEVELS:
+        propagate(op, values, options, tensors)
     return tensors[0] if len(op.outputs) == 1 and op.outputs != ("*",) else tuple(tensors)
 
 
@@ -238,7 +244,7 @@ def record(
 
 
 def _edge(op: Op, node: OperatorNode, number: int) -> Edge:
-    return node.output(number) if isinstance(node, SeveralOutputs) else node
+    return node._output(number) if isinstance(node, SeveralOutputs) else node
 
 
 def _attach_view(
@@ -281,13 +287,13 @@ def make_node(
     cls = node_class(op)
     plan = cls.plan  # type: ignore[attr-defined]  # written by node_class
     node = cls()
-    node.edges = edges
-    node.cold = None
-    node.shape, node.dtype = results[0]._array.shape, results[0]._array.dtype
+    node._edges = edges
+    node._cold = None
+    node._g_shape, node._g_dtype = results[0]._array.shape, results[0]._array.dtype
     if isinstance(node, SeveralOutputs):
-        node.sizes = tuple((r._array.shape, r._array.dtype) for r in results)
+        node._g_sizes = tuple((r._array.shape, r._array.dtype) for r in results)
     frame = user_frame(getframe(2))
-    node.code, node.lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+    node._code, node._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
     for param in plan.inputs:
         needed = any(i < len(edges) and edges[i] is not None for i in plan.users(param.name))
         keep_input(node, param.name, values[param.name] if needed else None, mode)
@@ -297,7 +303,9 @@ def make_node(
         setattr(node, "s_" + name, derived_value(name, values))
     for name in plan.outputs:
         keep_output(node, name, results[op.outputs.index(name)], mode)
-    node.seq = next_seq()
+    node._seq = next_seq()
+    if anomaly.state.enabled:
+        anomaly.remember(node)
     return node
 
 

@@ -1,21 +1,20 @@
-"""Functions of whole matrices that are no single product: several factors, powers, traces, Kronecker and
-cross products. Decompositions live elsewhere.
+"""Functions of whole matrices that are no plain product: several factors, trace, Kronecker, cross.
+
+Decompositions live elsewhere.
 """
 
 from __future__ import annotations
 
-import math
-import operator
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.core import errors, origin
+from pullback.core import origin
 from pullback.core.dtype import from_numpy_dtype
 from pullback.operators.arithmetic import conj
 from pullback.operators.declare import Array, Dim, Namespace, linear, method, multilinear
 from pullback.operators.options import as_dim
-from pullback.operators.products import delivered, matmul, mm
+from pullback.operators.products import delivered, mm
 from pullback.operators.reduction import sum
 from pullback.operators.shape import reshape
 from pullback.operators.views import _diagonal_adjoint
@@ -23,9 +22,7 @@ from pullback.operators.views import _diagonal_adjoint
 __all__ = ["chain_matmul", "cross", "kron", "linalg_cross", "multi_dot", "trace", "vecdot"]
 
 
-@linear(
-    input=lambda g, input_shape: _diagonal_adjoint(g, input_shape, 0, 0, 1), has_out=False
-)
+@linear(input=lambda g, input_shape: _diagonal_adjoint(g, input_shape, 0, 0, 1), has_out=False)
 def trace(xp: Namespace, input: Array) -> Array:
     """The sum of a matrix's diagonal."""
     if input.ndim != 2:
@@ -38,7 +35,7 @@ def vecdot(x: Any, y: Any, *, dim: int = -1, out: Any = None) -> Any:
     """The dot products of the vectors along `dim`; those of `x` are conjugated."""
     if x.dtype != y.dtype:
         raise RuntimeError(
-            f"linalg.vecdot: x and y must have the same dtype, got {x.dtype} and {y.dtype}; convert one."
+            f"linalg.vecdot: x and y must have one dtype, got {x.dtype} and {y.dtype}; convert one."
         )
     return delivered("linalg.vecdot", sum(conj(x) * y, dim), out)
 
@@ -66,7 +63,7 @@ def kron(input: Any, other: Any, *, out: Any = None) -> Any:
 def _linalg_cross(xp: Namespace, input: Array, other: Array, dim: Dim) -> Array:
     if input.dtype != other.dtype:
         raise RuntimeError(
-            f"cross: both tensors must have the same dtype, got {from_numpy_dtype(input.dtype)} and "
+            f"cross: both tensors must have one dtype, got {from_numpy_dtype(input.dtype)} and "
             f"{from_numpy_dtype(other.dtype)}; convert one of them."
         )
     first = xp.moveaxis(input, dim, 0)
@@ -89,23 +86,23 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1, out: Any = None) -> A
     at = as_dim(dim, len(first), "linalg.cross")
     if not first or first[at] != 3 or second[at] != 3:
         raise RuntimeError(
-            f"linalg.cross: dimension {dim} must have 3 elements in both tensors, shapes are {first} and "
-            f"{second}."
+            f"linalg.cross: dimension {dim} must have 3 elements in both tensors, got shapes "
+            f"{first} and {second}."
         )
     return delivered("linalg.cross", _linalg_cross(input, other, at), out)
 
 
 @method
 def cross(input: Any, other: Any, dim: int | None = None, *, out: Any = None) -> Any:
-    """As `linalg.cross`; without `dim` along the first dimension of 3 elements, which is deprecated."""
+    """As `linalg.cross`; without `dim` (deprecated) along the first dimension of 3 elements."""
     if dim is None:
         shape = tuple(input.shape)
         if 3 not in shape:
             raise RuntimeError(f"cross: no dimension of shape {shape} has 3 elements.")
         dim = shape.index(3)
         warnings.warn(
-            f"cross without dim takes the first dimension of 3 elements (here {dim}), linalg.cross the last "
-            "one. Pass dim, or use linalg.cross.",
+            f"cross without dim takes the first dimension of 3 elements (here {dim}), linalg.cross "
+            "the last one. Pass dim, or use linalg.cross.",
             UserWarning,
             stacklevel=origin.stacklevel(),
         )
@@ -131,8 +128,8 @@ def multi_dot(tensors: Sequence[Any], *, out: Any = None) -> Any:
     for number, factor in enumerate(factors):
         if factor.ndim != 2:
             raise RuntimeError(
-                f"linalg.multi_dot: tensor {number} must be a matrix, got shape {tuple(factor.shape)}; only the "
-                "first and the last may be vectors."
+                f"linalg.multi_dot: tensor {number} must be a matrix, got shape "
+                f"{tuple(factor.shape)}; only the first and the last may be vectors."
             )
     result = _multiplied(factors, _cheapest_splits(factors), 0, len(factors) - 1)
     if row or column:

@@ -1,30 +1,53 @@
 """Makes operators methods of Tensor: declared ones by their declaration, plain functions of operators
-by the mark `@method`, Python's signs and other spellings by the tables below.
+by the mark `@method`, special methods, properties and other spellings by the tables below.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from pullback.core.tensor import Tensor
+from pullback.operators import convert, exchange, indexing, metadata, printing, signs
 from pullback.operators.declare import METHODS, OPERATORS
 from pullback.operators.inplace import inplace_of
+from pullback.operators.shape import conj_transpose, matrix_transpose, reverse_dims
 
-# Python's sign -> the method behind it.
-SIGNS = {
-    "__add__": "add",
-    "__radd__": "add",
-    "__sub__": "sub",
-    "__mul__": "mul",
-    "__rmul__": "mul",
-    "__iadd__": "add_",
-    "__isub__": "sub_",
-    "__imul__": "mul_",
-}
-
-# Other name -> the method it is.
+# Other name -> the method it is; the in-place form comes along.
 ALIASES: dict[str, str] = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "clip": "clamp",
+    "divide": "div",
+    "fix": "trunc",
+    "ger": "outer",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "moveaxis": "movedim",
     "multiply": "mul",
+    "negative": "neg",
+    "not_equal": "ne",
     "subtract": "sub",
+    "swapaxes": "transpose",
+    "swapdims": "transpose",
 }
+
+PROPERTIES: dict[str, Any] = {
+    **metadata.PROPERTIES,
+    "T": reverse_dims,
+    "mT": matrix_transpose,
+    "H": conj_transpose,
+    "mH": conj_transpose,
+}
+
+_SPECIAL = (convert.DUNDERS, exchange.DUNDERS, indexing.DUNDERS, printing.DUNDERS, signs.SIGNS)
 
 
 def attach_methods() -> None:
@@ -32,13 +55,15 @@ def attach_methods() -> None:
     for op in OPERATORS.values():
         if op.method:
             setattr(Tensor, op.name, op.function)
-        if op.inplace:
+        if op.inplace and f"{op.name}_" not in METHODS:
             setattr(Tensor, f"{op.name}_", inplace_of(op.function))
-    for name, function in METHODS.items():
-        setattr(Tensor, name, function)
-    for table in (SIGNS, ALIASES):
-        for name, target in table.items():
-            if hasattr(Tensor, target):
-                setattr(Tensor, name, getattr(Tensor, target))
-            if hasattr(Tensor, f"{target}_") and table is ALIASES:
-                setattr(Tensor, f"{name}_", getattr(Tensor, f"{target}_"))
+    for table in (METHODS, *_SPECIAL):
+        for name, function in table.items():
+            setattr(Tensor, name, function)
+    for name, target in ALIASES.items():
+        for end in ("", "_"):
+            if hasattr(Tensor, target + end):
+                setattr(Tensor, name + end, getattr(Tensor, target + end))
+    for name, getter in PROPERTIES.items():
+        attribute = getter if isinstance(getter, property) else property(getter)
+        setattr(Tensor, name, attribute)

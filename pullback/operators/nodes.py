@@ -11,6 +11,7 @@ import numpy
 
 from pullback.core import saved
 from pullback.core.arrays import Array
+from pullback.core.forward import LEVELS
 from pullback.core.node import OperatorNode, Output
 from pullback.core.origin import GENERATED
 from pullback.core.tensor import Tensor, new, wrap
@@ -61,8 +62,8 @@ def node_class(op: Op) -> type[OperatorNode]:
     plan = Plan(op)
     source = "\n".join(
         [
-            *_apply(plan, "apply", tensors=False),
-            *_apply(plan, "apply_tensors", tensors=True),
+            *_running(plan, "_run", tensors=False),
+            *_running(plan, "_run_tensors", tensors=True),
             *_release(plan),
         ]
     )
@@ -77,7 +78,7 @@ def node_class(op: Op) -> type[OperatorNode]:
         rule = op.rules[param.name]
         scope[f"rule_{i}"], scope[f"array_rule_{i}"] = rule, on_arrays(rule)
     execute(source, scope, f"{GENERATED}{op.node_name}>")
-    members = {name: scope[name] for name in ("apply", "apply_tensors", "release") if name in scope}
+    members = {name: scope[name] for name in ("_run", "_run_tensors", "_release") if name in scope}
     members |= {"__slots__": plan.slots, "op": op, "plan": plan, "__module__": "pullback.autograd"}
     base = SeveralOutputs if several_outputs(op) else OperatorNode
     made = type(op.node_name, (base,), members)
@@ -91,7 +92,7 @@ def execute(source: str, scope: dict[str, Any], filename: str) -> None:
     exec(compile(source, filename, "exec"), scope)
 
 
-def _apply(plan: Plan, name: str, *, tensors: bool) -> list[str]:
+def _running(plan: Plan, name: str, *, tensors: bool) -> list[str]:
     op = plan.op
     lines = [f"def {name}(self, g, edges):"]
     edges = [f"e{i}" for i in range(len(plan.edges))]
@@ -165,7 +166,7 @@ def _release(plan: Plan) -> list[str]:
         forget += [f"    self.s_{param.name} = freed", f"    self.s_{param.name}_v = 0"]
     for name in plan.outputs:
         forget += [f"    self.s_{name} = freed", f"    self.s_{name}_c = freed._cell"]
-    return ["def release(self, freed):", *forget] if forget else []
+    return ["def _release(self, freed):", *forget] if forget else []
 
 
 def output_tensor(node: Any, name: str, number: int) -> Any:
@@ -178,7 +179,9 @@ def output_tensor(node: Any, name: str, number: int) -> Any:
     tensor._array = array
     tensor._cell = getattr(node, "s_" + name + "_c")
     fixed = name in node.op.fixed_outputs
-    tensor._node = None if fixed else node.output(number) if several_outputs(node.op) else node
+    tensor._node = None if fixed else node._output(number) if several_outputs(node.op) else node
+    for level in LEVELS:
+        level.put(tensor, level.saved.get(node, {}).get(name))
     return tensor
 
 
@@ -186,7 +189,7 @@ def fill_missing(node: Any, gradients: Any, tensors: bool) -> Any:  # noqa: FBT0
     """Gradients of several outputs, zeros where none arrived."""
     fixed = [name in node.op.fixed_outputs for name in node.op.outputs]
     return [
-        node.zeros(i, tensors=tensors) if g is None and not (len(fixed) > i and fixed[i]) else g
+        node._zeros(i, tensors=tensors) if g is None and not (len(fixed) > i and fixed[i]) else g
         for i, g in enumerate(gradients)
     ]
 
@@ -194,15 +197,15 @@ def fill_missing(node: Any, gradients: Any, tensors: bool) -> Any:  # noqa: FBT0
 class SeveralOutputs(OperatorNode):
     """A node that receives the gradients of several tensors."""
 
-    __slots__ = ("sizes",)
+    __slots__ = ("_g_sizes",)
 
-    sizes: tuple[tuple[tuple[int, ...], Any], ...]  # shape and dtype of each output
+    _g_sizes: tuple[tuple[tuple[int, ...], Any], ...]  # shape and dtype of each output
 
-    def output(self, number: int) -> Output:
+    def _output(self, number: int) -> Output:
         """Where the gradient of one output goes."""
-        return Output(self, number, *self.sizes[number])
+        return Output(self, number, *self._g_sizes[number])
 
-    def zeros(self, number: int, *, tensors: bool) -> Array:
+    def _zeros(self, number: int, *, tensors: bool) -> Array:
         """What a missing gradient counts as."""
-        zeros = numpy.zeros(*self.sizes[number])
+        zeros = numpy.zeros(*self._g_sizes[number])
         return wrap(zeros) if tensors else zeros

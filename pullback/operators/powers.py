@@ -4,21 +4,25 @@ number, neither) with a node each, and because the common exponents must not cos
 
 from __future__ import annotations
 
+import cmath
 import math
 from typing import Any
 
 import numpy
 
-from pullback.core import errors
-from pullback.core.dtype import from_numpy_dtype
+from pullback.core.dtype import complex128, float64
 from pullback.core.promotion import dtype_with_number
 from pullback.core.tensor import Tensor
-from pullback.operators.arithmetic import conj, keep_where, unsupported, zeros_of
+from pullback.operators.arithmetic import conj, is_complex, keep_where, unsupported, zeros_of
+from pullback.operators.complex import real
 from pullback.operators.convert import astype
 from pullback.operators.declare import Array, Namespace, elementwise, method
 from pullback.operators.inplace import inplace_of
 
-__all__ = ["float_power", "pow", "power_of_number", "rsqrt", "sqrt", "square"]
+__all__ = ["float_power", "pow", "rsqrt", "sqrt", "square"]
+
+NUMBERS = (int, float, complex)  # a bool is an int
+
 
 # Roots ------------------------------------------------------------------------------------------
 
@@ -66,12 +70,11 @@ def _power(xp: Namespace, x: Array, exponent: Any) -> Array:
         return xp.ones(x.shape, x.dtype)
     if exponent == -0.5:
         return xp.reciprocal(xp.sqrt(x))
-    if isinstance(exponent, complex) or exponent != exponent // 1 or x.dtype.kind == "c":
-        return xp.power(x, x.dtype.type(exponent))
-    if abs(exponent) > _LARGEST_PRODUCT:
-        return xp.power(x, x.dtype.type(exponent) if x.dtype.kind not in "iu" else exponent)
-    product = _by_products(x, abs(int(exponent)))
-    return xp.reciprocal(product) if exponent < 0 else product
+    whole = not isinstance(exponent, complex) and exponent == exponent // 1
+    if whole and (x.dtype.kind in "iu" or abs(exponent) <= _LARGEST_PRODUCT):
+        product = _by_products(x, abs(int(exponent)))
+        return xp.reciprocal(product) if exponent < 0 else product
+    return xp.power(x, x.dtype.type(exponent))
 
 
 def _slope(g: Any, input: Any, exponent: Any) -> Any:
@@ -79,8 +82,6 @@ def _slope(g: Any, input: Any, exponent: Any) -> Any:
         return g * conj(input + input)
     if exponent == 0:
         return zeros_of(g)
-    if exponent == 1:
-        return g
     return g * conj(_pow_number(input, exponent - 1) * exponent)
 
 
@@ -101,22 +102,16 @@ def _pow_number(xp: Namespace, input: Array, exponent: Any) -> Array:
 # A number as base -------------------------------------------------------------------------------
 
 
+def _log_of(base: Any) -> Any:
+    if isinstance(base, complex):
+        return cmath.log(base)
+    return math.log(base) if base > 0 else math.nan
+
+
 def _slope_of_exponent(g: Any, input: Any, base: Any, out: Any) -> Any:
-    if base == 0:
-        # 0 ** x is 0 on the right of 0, and -inf is the limit of the slope elsewhere.
-        return keep_where(g * (out * -math.inf), ~(_real(input) >= 0))
-    return g * conj(out * _log_of_number(base))
-
-
-def _real(input: Any) -> Any:
-    return input.real if input.dtype in _COMPLEX else input
-
-
-def _log_of_number(base: Any) -> Any:
-    if isinstance(base, complex) or base < 0:
-        logarithm = complex(numpy.log(complex(base)))
-        return logarithm if isinstance(base, complex) else math.nan
-    return math.log(base)
+    if base == 0:  # constant to the right of 0, and falling without limit elsewhere
+        return keep_where(g * conj(out * -math.inf), ~(real(input) >= 0))
+    return g * conj(out * _log_of(base))
 
 
 @elementwise(
@@ -124,20 +119,115 @@ def _log_of_number(base: Any) -> Any:
 )
 def _pow_base(xp: Namespace, input: Array, base: Any) -> Array:
     dtype = dtype_with_number(input.dtype, base)
-    input = input.astype(dtype, copy=False)
+    if input.dtype != dtype:
+        input = input.astype(dtype)
     if dtype.kind in "iu":
-        return _integer_power(xp, xp.asarray(base, dtype), input)
+        return _integer_power(xp, xp.asarray(base).astype(dtype), input)
     return xp.exp2(input) if base == 2 and dtype.kind == "f" else xp.power(dtype.type(base), input)
 
 
-# Tensors both -----------------------------------------------------------------------------------
+# Neither ----------------------------------------------------------------------------------------
 
 
 def _integer_power(xp: Namespace, base: Array, exponent: Array) -> Array:
-    """Powers of integers; a negative exponent leaves 0 but for bases 1 and -1."""
+    """Powers of integers; a negative exponent leaves 0 but for the bases 1 and -1."""
     negative = exponent < 0
     if not negative.any():
         return xp.power(base, exponent)
-    sign = xp.where(exponent & 1, base, 1)
-    unit = xp.where((base == 1) | (base == -1), sign, 0)
+    unit = xp.where(xp.abs(base) == 1, xp.where(exponent & 1, base, 1), 0)
     return xp.where(negative, unit, xp.power(base, xp.where(negative, 0, exponent)))
+
+
+@elementwise(
+    input=lambda g, input, exponent: keep_where(
+        g * conj(exponent * input ** (exponent - 1)), exponent != 0
+    ),
+    exponent=lambda g, input, exponent, out: keep_where(
+        g * conj(out * _log(astype(input, out.dtype))), (input != 0) | ~(real(exponent) >= 0)
+    ),
+    name="pow.Tensor_Tensor",
+    method=False,
+    node="PowBackward1",
+)
+def _pow_tensors(xp: Namespace, input: Array, exponent: Array) -> Array:
+    kind = input.dtype.kind
+    if kind in "iu":
+        return _integer_power(xp, input, exponent)
+    if kind == "b":
+        raise unsupported("pow", input)
+    return xp.power(input, exponent)
+
+
+@elementwise(input=lambda g, input: g / conj(input), promote="float", method=False)
+def _log(xp: Namespace, input: Array) -> Array:
+    return xp.log(input)
+
+
+# What users call --------------------------------------------------------------------------------
+
+
+def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Any:
+    """`input` to the power of `exponent`; one of the two may be a number.
+
+    >>> import pullback as torch
+    >>> torch.pow(torch.tensor([1.0, 2.0, 3.0]), 2)
+    tensor([1., 4., 9.])
+    >>> 2 ** torch.tensor([1.0, 2.0, 3.0])
+    tensor([2., 4., 8.])
+    """
+    if isinstance(exponent, numpy.generic):
+        exponent = exponent.item()
+    if isinstance(exponent, NUMBERS):
+        return _pow_number(input, exponent, out=out)
+    if isinstance(input, NUMBERS):
+        return _pow_base(exponent, input, out=out)
+    return _pow_tensors(input, exponent, out=out)
+
+
+_pow_number_ = inplace_of(_pow_number, "pow_")
+_pow_tensors_ = inplace_of(_pow_tensors, "pow_")
+
+
+@method
+def pow_(input: Tensor, exponent: Any) -> Tensor:
+    """In-place form of `pow`."""
+    return (_pow_number_ if isinstance(exponent, NUMBERS) else _pow_tensors_)(input, exponent)
+
+
+@method
+def square(input: Any, *, out: Tensor | None = None) -> Any:
+    """Multiply each element by itself."""
+    return _pow_number(input, 2, out=out)
+
+
+@method
+def square_(input: Tensor) -> Tensor:
+    """In-place form of `square`."""
+    return _pow_number_(input, 2)
+
+
+def _doubled(*operands: Any) -> list[Any]:
+    """Tensors in double precision, complex if any operand is; numbers as they are."""
+    dtype = complex128 if any(is_complex(operand) for operand in operands) else float64
+    return [x if isinstance(x, NUMBERS) else astype(x, dtype) for x in operands]
+
+
+@method
+def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Any:
+    """As `pow`, always in double precision."""
+    return pow(*_doubled(input, exponent), out=out)
+
+
+@method
+def float_power_(input: Tensor, exponent: Any) -> Tensor:
+    """In-place form of `float_power`; the tensor must be of double precision already."""
+    base, exponent = _doubled(input, exponent)
+    if base is not input:
+        raise RuntimeError(
+            f"float_power_: the result has {base.dtype}, which does not fit a tensor of {input.dtype}; "
+            "use float_power."
+        )
+    return pow_(input, exponent)
+
+
+method(pow)

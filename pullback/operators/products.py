@@ -12,8 +12,10 @@ from typing import Any
 
 from pullback.core import errors
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.mode import get_mode
 from pullback.operators.arithmetic import conj, mul
 from pullback.operators.declare import Array, Namespace, method, multilinear, primitive
+from pullback.operators.inplace import write_out
 from pullback.operators.reduction import sum
 from pullback.operators.shape import reshape
 
@@ -53,7 +55,7 @@ def product(xp: Namespace, op: str, a: Array, b: Array) -> Array:
         return _folded(xp, a.astype(xp.float32), b.astype(xp.float32)).astype(a.dtype)
     if kind == "?":
         raise NotImplementedError(
-            f"{op}: there is no product of torch.bool tensors; convert them, for example to torch.int64."
+            f"{op}: there is no product of torch.bool tensors; convert them, e.g. to torch.int64."
         )
     return xp.matmul(a, b)
 
@@ -67,7 +69,7 @@ def _folded(xp: Namespace, a: Array, b: Array) -> Array:
 
 
 def _for_blas(xp: Namespace, a: Array) -> Array:
-    """The array, or a copy where BLAS cannot read its strides: before 2.3 NumPy leaves BLAS then."""
+    """The array, or a copy where BLAS cannot read its strides: old NumPy leaves BLAS aside then."""
     if a.flags.c_contiguous or a.ndim < 2 or a.size < 1024:
         return a
     down, right = a.strides[-2:]
@@ -85,15 +87,19 @@ def _adjoint(matrix: Any) -> Any:
 
 def _check_ndim(op: str, name: str, array: Array, ndim: int) -> None:
     if array.ndim != ndim:
-        raise RuntimeError(f"{op}: {name} must have {ndim} dimensions, got shape {tuple(array.shape)}.")
-
-
-def _check_inner(op: str, a: Array, b: Array) -> None:
-    if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
         raise RuntimeError(
-            f"{op}: shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied: the last size of the "
-            f"first, {a.shape[-1]}, must equal the {'second to last' if b.ndim > 1 else 'only'} size of "
-            f"the second, {b.shape[-2 if b.ndim > 1 else 0]}."
+            f"{op}: {name} must have {ndim} dimensions, got shape {tuple(array.shape)}."
+        )
+
+
+def check_inner(op: str, a: Array, b: Array) -> None:
+    """Refuse factors whose inner sizes differ."""
+    rows = b.shape[-2 if b.ndim > 1 else 0]
+    if a.shape[-1] != rows:
+        which = "second to last" if b.ndim > 1 else "only"
+        raise RuntimeError(
+            f"{op}: shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied: the last "
+            f"size of the first, {a.shape[-1]}, must equal the {which} size of the second, {rows}."
         )
 
 
@@ -101,7 +107,7 @@ def delivered(op: str, result: Any, out: Any) -> Any:
     """The result of a function made of operators, in `out` where the user gave one."""
     if out is None:
         return result
-    if result.requires_grad or (out.requires_grad and is_grad_enabled()):
+    if result.requires_grad or (out.requires_grad and get_mode().grad):
         raise errors.out_requires_grad(op)
     write_out(op, out, result._array)
     return out
@@ -117,7 +123,7 @@ def mm(xp: Namespace, input: Array, mat2: Array) -> Array:
     """The product of two matrices."""
     _check_ndim("mm", "input", input, 2)
     _check_ndim("mm", "mat2", mat2, 2)
-    _check_inner("mm", input, mat2)
+    check_inner("mm", input, mat2)
     return product(xp, "mm", input, mat2)
 
 
@@ -137,24 +143,20 @@ def _batch_product(xp: Namespace, op: str, batch1: Array, batch2: Array) -> Arra
             f"{op}: batches of {len(batch1)} and {len(batch2)} matrices (shapes {batch1.shape} and "
             f"{batch2.shape}); they must be equally many. matmul broadcasts."
         )
-    _check_inner(op, batch1, batch2)
+    check_inner(op, batch1, batch2)
     return product(xp, op, batch1, batch2)
 
 
-@multilinear(
-    input=lambda g, vec: outer(g, conj(vec)), vec=lambda g, input: mv(_adjoint(input), g)
-)
+@multilinear(input=lambda g, vec: outer(g, conj(vec)), vec=lambda g, input: mv(_adjoint(input), g))
 def mv(xp: Namespace, input: Array, vec: Array) -> Array:
     """A matrix times a vector."""
     _check_ndim("mv", "input", input, 2)
     _check_ndim("mv", "vec", vec, 1)
-    _check_inner("mv", input, vec)
+    check_inner("mv", input, vec)
     return product(xp, "mv", input, vec)
 
 
-@multilinear(
-    input=lambda g, tensor: g * conj(tensor), tensor=lambda g, input: g * conj(input)
-)
+@multilinear(input=lambda g, tensor: g * conj(tensor), tensor=lambda g, input: g * conj(input))
 def dot(xp: Namespace, input: Array, tensor: Array) -> Array:
     """The sum of the products of two vectors' elements; nothing is conjugated."""
     _check_vectors("dot", input, tensor)
@@ -164,7 +166,7 @@ def dot(xp: Namespace, input: Array, tensor: Array) -> Array:
 @primitive(
     input=lambda g, other: conj(g) * other,
     other=lambda g, input: g * input,
-    jvp=lambda d_input, d_other, input, other: _total(
+    jvp=lambda d_input, d_other, input, other: total(
         d_input is not None and vdot(d_input, other), d_other is not None and vdot(input, d_other)
     ),
 )
@@ -178,7 +180,9 @@ def _check_vectors(op: str, a: Array, b: Array) -> None:
     _check_ndim(op, "the first vector", a, 1)
     _check_ndim(op, "the second vector", b, 1)
     if len(a) != len(b):
-        raise RuntimeError(f"{op}: vectors of {len(a)} and {len(b)} elements; they must be equally long.")
+        raise RuntimeError(
+            f"{op}: vectors of {len(a)} and {len(b)} elements; they must be equally long."
+        )
 
 
 def _matmul_input(g: Any, input_shape: Any, other: Any) -> Any:
@@ -205,10 +209,10 @@ def _matmul_other(g: Any, input: Any, other_shape: Any) -> Any:
 def _matmul(xp: Namespace, input: Array, other: Array) -> Array:
     if input.ndim == 0 or other.ndim == 0:
         raise RuntimeError(
-            f"matmul: both tensors need at least 1 dimension, got shapes {input.shape} and {other.shape}; use "
-            "mul for 0-d tensors."
+            f"matmul: both tensors need at least 1 dimension, got shapes {input.shape} and "
+            f"{other.shape}; use mul for 0-d tensors."
         )
-    _check_inner("matmul", input, other)
+    check_inner("matmul", input, other)
     try:
         return product(xp, "matmul", input, other)
     except ValueError:
@@ -230,11 +234,11 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     except AttributeError:
         name = "other" if hasattr(input, "ndim") else "input"
         raise errors.not_a_tensor("matmul", name, other if name == "other" else input) from None
-    function = _BY_DIMS.get(dims, _matmul)
+    if dims == (2, 2):
+        function = mm
+    else:
+        function = dot if dims == (1, 1) else mv if dims == (2, 1) else _matmul
     return function(input, other) if out is None else function(input, other, out=out)
-
-
-_BY_DIMS = {(2, 2): mm, (1, 1): dot, (2, 1): mv}
 
 
 @method
@@ -256,8 +260,8 @@ def _scaled(g: Any, factor: Any) -> Any:
     return g if factor == 1 else g * conj(factor)
 
 
-def _total(*terms: Any) -> Any:
-    """The sum of the tangents that there are."""
+def total(*terms: Any) -> Any:
+    """The sum of the tangents that there are; None and False are none."""
     there = [term for term in terms if term is not None and term is not False]
     total = there[0]
     for term in there[1:]:
@@ -265,18 +269,16 @@ def _total(*terms: Any) -> Any:
     return total
 
 
-def _plus(
-    xp: Namespace, op: str, result: Array, input: Array, beta: Any, alpha: Any
-) -> Array:
+def _plus(xp: Namespace, op: str, result: Array, input: Array, beta: Any, alpha: Any) -> Array:
     """`beta * input + alpha * result`, into `result`, which is new."""
     if input.dtype != result.dtype:
         raise RuntimeError(
             f"{op}: input has dtype {from_numpy_dtype(input.dtype)}, the product has "
             f"{from_numpy_dtype(result.dtype)}; convert one of them."
         )
-    if not _expands(input.shape, result.shape):
+    if not expands(input.shape, result.shape):
         raise RuntimeError(
-            f"{op}: input of shape {input.shape} does not expand to the product's shape {result.shape}."
+            f"{op}: input of shape {input.shape} does not expand to the product's {result.shape}."
         )
     if alpha != 1:
         result *= _factor(op, "alpha", alpha, result)
@@ -290,7 +292,8 @@ def _plus(
     return result
 
 
-def _expands(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+def expands(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    """Whether broadcasting leads from one shape to the other."""
     pairs = zip(reversed(shape), reversed(to), strict=False)
     return len(shape) <= len(to) and all(a in (1, b) for a, b in pairs)
 
@@ -298,7 +301,8 @@ def _expands(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
 def _factor(op: str, name: str, value: Any, like: Array) -> Any:
     if isinstance(value, complex) and like.dtype.kind != "c":
         raise RuntimeError(
-            f"{op}: {name} is the complex number {value}, but the tensors are {from_numpy_dtype(like.dtype)}."
+            f"{op}: {name} is the complex number {value}, but the tensors are "
+            f"{from_numpy_dtype(like.dtype)}."
         )
     return like.dtype.type(value)
 
@@ -306,7 +310,7 @@ def _factor(op: str, name: str, value: Any, like: Array) -> Any:
 def _addmm_tangent(
     d_input: Any, d_mat1: Any, d_mat2: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any
 ) -> Any:
-    return _total(
+    return total(
         d_input is not None and _scaled(d_input, beta),
         d_mat1 is not None and _scaled(mm(d_mat1, mat2), alpha),
         d_mat2 is not None and _scaled(mm(mat1, d_mat2), alpha),
@@ -326,14 +330,14 @@ def addmm(
     """`beta * input + alpha * (mat1 @ mat2)`; `input` broadcasts."""
     _check_ndim("addmm", "mat1", mat1, 2)
     _check_ndim("addmm", "mat2", mat2, 2)
-    _check_inner("addmm", mat1, mat2)
+    check_inner("addmm", mat1, mat2)
     return _plus(xp, "addmm", product(xp, "addmm", mat1, mat2), input, beta, alpha)
 
 
 def _addmv_tangent(
     d_input: Any, d_mat: Any, d_vec: Any, mat: Any, vec: Any, beta: Any, alpha: Any
 ) -> Any:
-    return _total(
+    return total(
         d_input is not None and _scaled(d_input, beta),
         d_mat is not None and _scaled(mv(d_mat, vec), alpha),
         d_vec is not None and _scaled(mv(mat, d_vec), alpha),
@@ -353,14 +357,14 @@ def addmv(
     """`beta * input + alpha * (mat @ vec)`; `input` broadcasts."""
     _check_ndim("addmv", "mat", mat, 2)
     _check_ndim("addmv", "vec", vec, 1)
-    _check_inner("addmv", mat, vec)
+    check_inner("addmv", mat, vec)
     return _plus(xp, "addmv", product(xp, "addmv", mat, vec), input, beta, alpha)
 
 
 def _addr_tangent(
     d_input: Any, d_vec1: Any, d_vec2: Any, vec1: Any, vec2: Any, beta: Any, alpha: Any
 ) -> Any:
-    return _total(
+    return total(
         d_input is not None and _scaled(d_input, beta),
         d_vec1 is not None and _scaled(outer(d_vec1, vec2), alpha),
         d_vec2 is not None and _scaled(outer(vec1, d_vec2), alpha),
@@ -388,7 +392,7 @@ def addr(
 def _addbmm_tangent(
     d_input: Any, d_batch1: Any, d_batch2: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any
 ) -> Any:
-    return _total(
+    return total(
         d_input is not None and _scaled(d_input, beta),
         d_batch1 is not None and _scaled(sum(bmm(d_batch1, batch2), 0), alpha),
         d_batch2 is not None and _scaled(sum(bmm(batch1, d_batch2), 0), alpha),
@@ -413,7 +417,7 @@ def addbmm(
 def _baddbmm_tangent(
     d_input: Any, d_batch1: Any, d_batch2: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any
 ) -> Any:
-    return _total(
+    return total(
         d_input is not None and _scaled(d_input, beta),
         d_batch1 is not None and _scaled(bmm(d_batch1, batch2), alpha),
         d_batch2 is not None and _scaled(bmm(batch1, d_batch2), alpha),

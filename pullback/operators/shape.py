@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pullback.core.dtype import dtype
+from pullback.core.origin import stacklevel
+from pullback.core.promotion import common_dtype
 from pullback.core.tensor import Tensor
+from pullback.operators.arithmetic import conj
+from pullback.operators.convert import astype
 from pullback.operators.declare import (
     METHODS,
     Array,
@@ -250,6 +255,40 @@ _spread("permute", permute)
 swapaxes = swapdims = transpose
 
 
+
+
+def reverse_dims(input: Any) -> Any:
+    """`x.T`: the dimensions in reverse order."""
+    if input.ndim not in (0, 2):
+        warnings.warn(
+            f"x.T on a tensor of {input.ndim} dimensions reverses them all; say x.mT for a batch of matrices, "
+            "or x.permute(...) for this.",
+            UserWarning,
+            stacklevel=stacklevel(),
+        )
+    return _permute(input, tuple(reversed(range(input.ndim))))
+
+
+def matrix_transpose(input: Any) -> Any:
+    """`x.mT`: the last two dimensions exchanged."""
+    if input.ndim < 2:
+        raise RuntimeError(f"mT needs at least 2 dimensions, got shape {tuple(input.shape)}.")
+    return transpose(input, -2, -1)
+
+
+def conj_transpose(input: Any) -> Any:
+    """`x.mH`: the last two dimensions exchanged, and conjugated."""
+    if input.ndim < 2 and input.ndim != 0:
+        raise RuntimeError(f"mH needs at least 2 dimensions, got shape {tuple(input.shape)}.")
+    return conj(transpose(input, -2, -1) if input.ndim else input)
+
+
+@method
+def adjoint(input: Any) -> Any:
+    """The conjugate transpose of the last two dimensions."""
+    return conj_transpose(input)
+
+
 @method
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """Move dimensions to other places; the rest keep their order."""
@@ -266,6 +305,9 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
         order[place] = dim
     rest = iter(dim for dim in range(ndim) if dim not in taken)
     return _permute(input, tuple(next(rest) if dim is None else dim for dim in order))
+
+
+moveaxis = movedim
 
 
 @method
@@ -456,9 +498,6 @@ def _check_joined(op: str, tensors: Sequence[Any], dim: int) -> None:
 
 def _common(tensors: Sequence[Any]) -> tuple[Any, ...]:
     """All of one dtype, as torch's cat makes them."""
-    from pullback.core.promotion import common_dtype
-    from pullback.operators.convert import astype
-
     dtypes = {one.dtype for one in tensors}
     if len(dtypes) == 1:
         return tuple(tensors)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core import forward
 from pullback.core import view as history
 from pullback.core.mode import PLAIN, current
 from pullback.core.node import Edge
@@ -19,6 +20,7 @@ from pullback.operators.strides import (
     geometry_of,
     may_overlap,
     on_storage,
+    relaid,
     restrided,
     root,
 )
@@ -361,6 +363,22 @@ def restride(tensor: Tensor) -> Any:
     return lambda base: as_strided(base, *geometry)
 
 
+def view_of(tensor: Tensor, other: Any) -> Any:
+    """`other`, shaped as the base of `tensor`, viewed as `tensor` views that base."""
+    info = tensor._node
+    if info.replay is not None:
+        for step in info.replay:
+            other = step(other)
+        return other
+    shape, strides, offset = geometry_of(tensor._array)
+    start = geometry_of(info.base._array)[2]
+    geometry = relaid((shape, strides, offset - start), info.base._array)
+    other = other if other._array.flags.c_contiguous else other.contiguous()
+    shape, strides, offset = geometry
+    return as_strided(other, shape, strides, offset + geometry_of(other._array)[2])
+
+
 history.regenerate = regenerate
 history.restride = restride
+forward.view_of = view_of
 

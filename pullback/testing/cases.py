@@ -1,8 +1,8 @@
 """The parts that tables of sample inputs are written with: cases, and the values in them.
 
-Values are NumPy arrays here, so that one table serves any module with torch's names: samples.py turns
-an array of floating-point or complex numbers into a tensor to differentiate by, and any other array
-into a tensor without gradient.
+Values are NumPy arrays here, so that one table serves any module with torch's names: samples.py
+turns an array of floating-point or complex numbers into a tensor to differentiate by, and any other
+array into a tensor without gradient.
 """
 
 from __future__ import annotations

@@ -393,10 +393,11 @@ ALIASES: dict[str, str] = dict(pair.split("=") for pair in _ALIASES.split())
 
 
 def supports(name: str, mode: str) -> bool:
-    """Whether the operator of this name, or of which this is another name, works in a mode.
+    """Whether the operator of this name, function, method or alias, works in a mode.
 
     >>> supports("sin", "complex"), supports("arctan2", "complex")
     (True, False)
     """
-    known = COVERAGE.get(name) or COVERAGE.get(ALIASES.get(name, ""))
-    return known is not None and mode in known.modes
+    bare = name.removeprefix("Tensor.")
+    names = (name, bare, f"Tensor.{bare}", ALIASES.get(bare, ""))
+    return any(mode in COVERAGE[one].modes for one in names if one in COVERAGE)

@@ -22,7 +22,7 @@ from pullback.core.arrays import Array
 from pullback.core.dtype import dtype as Dtype  # noqa: N812 (samples_for has an argument `dtype`)
 from pullback.core.dtype import float64, named_dtype
 from pullback.core.tensor import Tensor, wrap
-from pullback.testing.cases import LAYOUTS, Case, DtypeName, Entry, Fixed, Draw
+from pullback.testing.cases import LAYOUTS, Case, Draw, DtypeName, Entry, Fixed
 from pullback.testing.coverage import supports
 from pullback.testing.samples_indexing import INDEXING
 from pullback.testing.samples_nn import NN
@@ -31,7 +31,7 @@ from pullback.testing.samples_products import PRODUCTS
 from pullback.testing.samples_reduction import REDUCTION
 from pullback.testing.samples_shape import SHAPE
 
-__all__ = ["SAMPLES", "SampleInput", "resolve", "samples_for"]
+__all__ = ["SAMPLES", "SampleInput", "resolve", "samples_for", "tensors_in"]
 
 SAMPLES: dict[str, Entry] = POINTWISE | REDUCTION | SHAPE | INDEXING | PRODUCTS | NN
 
@@ -54,7 +54,7 @@ class SampleInput:
     @property
     def tensors(self) -> list[Any]:
         """Every tensor among the arguments, those in lists included, in order."""
-        return list(_tensors_in((self.input, self.args, list(self.kwargs.values()))))
+        return list(tensors_in((self.input, self.args, list(self.kwargs.values()))))
 
     @property
     def differentiable(self) -> list[Any]:
@@ -85,7 +85,9 @@ def samples_for(
     """
     name = operator if isinstance(operator, str) else name_of(operator)
     if name not in SAMPLES:
-        raise KeyError(f"There are no sample inputs for {name!r}; add a line to its family's table.")
+        raise KeyError(
+            f"There are no sample inputs for {name!r}; add a line to its family's table."
+        )
     if dtype.is_complex and not supports(name, "complex"):
         return
     table_line = SAMPLES[name]
@@ -119,9 +121,7 @@ def resolve(module: Any, name: str) -> Callable[..., Any] | None:
     return found  # type: ignore[no-any-return]  # an attribute of an arbitrary module
 
 
-def _of_instance(
-    input: Any, attribute: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def _of_instance(input: Any, attribute: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     value = getattr(input, attribute)
     return value(*args, **kwargs) if inspect.isroutine(value) else value
 
@@ -169,10 +169,11 @@ def _converter(module: Any) -> Callable[..., Any]:
     return convert
 
 
-def _tensors_in(value: Any) -> Iterator[Any]:
+def tensors_in(value: Any) -> Iterator[Any]:
+    """Every tensor in a function's result or among its arguments, however nested, in order."""
     if isinstance(value, tuple | list):
         for item in value:
-            yield from _tensors_in(item)
+            yield from tensors_in(item)
     elif isinstance(value, Tensor) or hasattr(value, "requires_grad_"):
         yield value
 

@@ -12,7 +12,7 @@ SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 6.0, inf, -inf, nan)
 
 
 def unary(low: float = -2.0, high: float = 2.0, *more: Any, **options: Any) -> Entry:
-    """One tensor, its values between `low` and `high`; `more` are the functions of further cases."""
+    """One tensor, its values between `low` and `high`; `more` functions make further cases."""
 
     def cases(t: Draw) -> list[Case]:
         return [
@@ -55,9 +55,7 @@ def bits(t: Draw) -> list[Case]:
 def shapes_of_two(t: Draw, low: float, high: float, other: tuple[float, float]) -> list[Case]:
     """Two tensors: equal shapes, broadcasting both ways, 0-d, empty."""
     pairs = [((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (3,)), ((0, 3), (3,))]
-    return [
-        case(t(*a, low=low, high=high), t(*b, low=other[0], high=other[1])) for a, b in pairs
-    ]
+    return [case(t(*a, low=low, high=high), t(*b, low=other[0], high=other[1])) for a, b in pairs]
 
 
 def binary(
@@ -233,9 +231,21 @@ UNARY = {
     "bitwise_not": entry(lambda t: [case(t.ints(2, 3)), case(t.bools(2, 3)), case(t.ints())]),
 }
 
-COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-COMPARISONS += ("greater", "greater_equal", "less", "less_equal", "not_equal")
-LOGIC = ("logical_and", "logical_or", "logical_xor")
+COMPARISONS = [
+    *("eq", "ne", "lt", "le", "gt", "ge"),
+    *("greater", "greater_equal", "less", "less_equal", "not_equal"),
+]
+LOGIC = ["logical_and", "logical_or", "logical_xor"]
+
+# On the right of a number, x is the operand whose method runs.
+REFLECTED = {
+    "Tensor.__radd__": entry(lambda t: [case(t(2, 3), 2.5), case(t(), 2)]),
+    "Tensor.__rsub__": entry(lambda t: [case(t(2, 3), 2.5), case(t(), 2)]),
+    "Tensor.__rmul__": entry(lambda t: [case(t(2, 3), 2.5), case(t(), 2)]),
+    "Tensor.__rdiv__": entry(lambda t: [case(t.positive(2, 3), 2.5), case(t.positive(), 2)]),
+    "Tensor.__rpow__": entry(lambda t: [case(t(2, 3), 2.5), case(t(), 2)]),
+    "Tensor.__rmod__": entry(lambda t: [case(t.fixed(2, 3), 2.6), case(t.ints(3, low=1), 7)]),
+}
 
 BINARY = {
     "add": binary(-2, 2, scaled),
@@ -360,9 +370,13 @@ ACTIVATIONS = {
         lambda t: [case(t(2, 3), 0.3, 5.0), case(t(), 0.3, 5.0), kink(t.of(0.5, 0.4, nan), 0.5, 9)]
     ),
     "nn.functional.prelu": entry(
-        lambda t: [case(t(2, 3), t(1)), case(t(2, 3, 2), t(3)), kink(t.of(0.0, -0.0, 1), t.of(0.25))]
+        lambda t: [
+            case(t(2, 3), t(1)),
+            case(t(2, 3, 2), t(3)),
+            kink(t.of(0.0, -0.0, 1), t.of(0.25)),
+        ]
     ),
     "nn.functional.glu": entry(lambda t: [case(t(2, 4)), case(t(4, 3), 0), case(t(2, 6), -1)]),
 }
 
-POINTWISE: dict[str, Entry] = UNARY | BINARY | TERNARY | ACTIVATIONS
+POINTWISE: dict[str, Entry] = UNARY | REFLECTED | BINARY | TERNARY | ACTIVATIONS

@@ -1,0 +1,82 @@
+"""Anomaly detection: which forward call made the gradient that failed or became NaN."""
+
+from __future__ import annotations
+
+import warnings
+from types import TracebackType
+
+from pullback.core import anomaly, origin
+
+__all__ = [
+    "detect_anomaly",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
+    "set_anomaly_enabled",
+    "set_detect_anomaly",
+]
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly mode is on."""
+    return anomaly.state.enabled
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode looks for NaN in gradients."""
+    return anomaly.state.check_nan
+
+
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:  # noqa: FBT001, FBT002 (torch's)
+    """Switch anomaly mode for the whole process."""
+    anomaly.switch(enabled=mode, check_nan=check_nan)
+
+
+class set_detect_anomaly:  # noqa: N801
+    """Switch anomaly mode on or off: at once when called, until the end of the block as a context.
+
+    >>> import pullback as torch
+    >>> with torch.autograd.set_detect_anomaly(True):
+    ...     torch.is_anomaly_enabled()
+    True
+    """
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:  # noqa: FBT001, FBT002
+        self._before = (anomaly.state.enabled, anomaly.state.check_nan)
+        anomaly.switch(enabled=mode, check_nan=check_nan)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        enabled, check_nan = self._before
+        anomaly.switch(enabled=enabled, check_nan=check_nan)
+
+
+class detect_anomaly:  # noqa: N801
+    """Context in which a failing backward shows the forward call, and NaN gradients are errors."""
+
+    def __init__(self, check_nan: bool = True) -> None:  # noqa: FBT001, FBT002
+        self.check_nan = check_nan
+        self._before = (anomaly.state.enabled, anomaly.state.check_nan)
+        warnings.warn(
+            "Anomaly detection slows every operator down; switch it on to find an error, then off again.",
+            UserWarning,
+            stacklevel=origin.stacklevel(),
+        )
+
+    def __enter__(self) -> None:
+        anomaly.switch(enabled=True, check_nan=self.check_nan)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        enabled, check_nan = self._before
+        anomaly.switch(enabled=enabled, check_nan=check_nan)

@@ -1,0 +1,162 @@
+"""Forward mode with dual tensors: a value and its directional derivative, computed together."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from pullback.autograd.grad_mode import decorated
+from pullback.core.forward import Level, close_level, open_level
+from pullback.core.mode import change, get_mode
+from pullback.core.tensor import Tensor
+from pullback.operators.shape import view_as
+
+__all__ = [
+    "UnpackedDualTensor",
+    "dual_level",
+    "enter_dual_level",
+    "exit_dual_level",
+    "make_dual",
+    "unpack_dual",
+]
+
+# The one level that this interface may open; function transforms have their own.
+_open: Level | None = None
+
+
+class UnpackedDualTensor(NamedTuple):
+    """What `unpack_dual` returns."""
+
+    primal: Tensor
+    tangent: Tensor | None
+
+
+def enter_dual_level() -> int:
+    """Open the level in which tensors can carry tangents. Process-wide, not per thread."""
+    global _open  # noqa: PLW0603 (one per process, by definition)
+    if _open is not None:
+        raise RuntimeError(
+            "A dual level is open already, and nesting is not supported; use func.jvp for higher orders."
+        )
+    _open = open_level()
+    return 0
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """Close the level; every tangent is erased."""
+    global _open  # noqa: PLW0603
+    if _open is None:
+        raise RuntimeError("No dual level is open, so there is none to exit.")
+    if level not in (None, 0):
+        raise RuntimeError(f"Only the innermost dual level (0) can be exited, not {level}.")
+    closing, _open = _open, None
+    close_level(closing)
+
+
+class dual_level:  # noqa: N801 (torch's name)
+    """Context in which tensors can carry tangents; a decorator too.
+
+    >>> import pullback as torch
+    >>> import pullback.autograd.forward_ad as fwAD
+    >>> with fwAD.dual_level():
+    ...     x = fwAD.make_dual(torch.tensor(3.0), torch.tensor(1.0))
+    ...     fwAD.unpack_dual(x * x).tangent
+    tensor(6.)
+    """
+
+    def __enter__(self) -> int:
+        return enter_dual_level()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        exit_dual_level()
+
+    def __call__(self, function: Any) -> Any:
+        return decorated(dual_level, function)
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+    """A new tensor on the memory of `tensor` that carries `tangent`."""
+    opened = _level(level)
+    for name, value in (("tensor", tensor), ("tangent", tangent)):
+        if not value.dtype.is_differentiable:
+            raise ValueError(
+                f"make_dual: {name} must be floating point or complex, got {value.dtype}; convert it first."
+            )
+    if tensor._array.shape != tangent._array.shape:
+        raise RuntimeError(
+            f"make_dual: the tangent has shape {tuple(tangent.shape)}, the primal {tuple(tensor.shape)}; "
+            "they must be equal."
+        )
+    if opened.get(tensor) is not None:
+        raise RuntimeError("make_dual: the primal carries a tangent already; unpack it first.")
+    if opened.get(tangent) is not None:
+        raise RuntimeError("make_dual: the tangent itself carries a tangent; unpack it first.")
+    return attach_tangent(tensor, tangent, opened)
+
+
+def attach_tangent(tensor: Tensor, tangent: Tensor, level: Level) -> Tensor:
+    """A backward view of `tensor` with a tangent of its own; `tensor` stays as it is."""
+    dual = view_as(tensor, tensor)
+    dual._node.forward = False
+    level.put(dual, laid_out_as(tangent, tensor))
+    return dual  # type: ignore[no-any-return]
+
+
+def laid_out_as(tangent: Any, tensor: Any) -> Any:
+    """The tangent itself if its memory is laid out as the tensor's, else a copy that is."""
+    a, b = tangent._array, tensor._array
+    if a.strides == b.strides and (a.base is None) == (b.base is None):
+        return tangent
+    if a.flags.c_contiguous and b.flags.c_contiguous:
+        return tangent
+    fresh = tensor.detach().clone().to(tangent.dtype)
+    return fresh.copy_(tangent)
+
+
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
+    """The value without its tangent, and the tangent (None where there is none)."""
+    if _open is None:
+        return UnpackedDualTensor(tensor, None)
+    opened = _level(level)
+    tangent = opened.get(tensor) if get_mode().forward_ad else None
+    primal = view_as(tensor, tensor)
+    primal._node.forward = False
+    opened.put(primal, None)
+    return UnpackedDualTensor(primal, tangent)
+
+
+def _level(level: int | None) -> Level:
+    if _open is None:
+        raise RuntimeError("No dual level is open; wrap the computation in forward_ad.dual_level().")
+    if level not in (None, 0):
+        raise RuntimeError(f"Dual level {level} does not exist; the open one is 0.")
+    return _open
+
+
+class _set_fwd_grad_enabled:  # noqa: N801
+    """Hide tangents (False) or show them again; at once, and as a context."""
+
+    def __init__(self, mode: bool) -> None:  # noqa: FBT001 (torch's signature)
+        self._before = change(forward_ad=mode).forward_ad
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        change(forward_ad=self._before)
+
+
+def _is_fwd_grad_enabled() -> bool:
+    return get_mode().forward_ad
+
+

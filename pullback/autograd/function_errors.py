@@ -1,0 +1,212 @@
+"""What users of custom Functions can be told when something is wrong, a function each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+# Declaring and calling ----------------------------------------------------------------------------
+
+
+def no_forward(function: str) -> NotImplementedError:
+    """A Function without forward was applied."""
+    return NotImplementedError(
+        f"{function} has no forward. Give it a static method `forward(ctx, ...)`, or "
+        "`forward(...)` together with `setup_context(ctx, inputs, output)`."
+    )
+
+
+def no_backward(function: str) -> NotImplementedError:
+    """A gradient arrived at a Function without backward."""
+    return NotImplementedError(
+        f"{function} has no backward, and a gradient arrived at it. Give it a static method "
+        "`backward(ctx, *gradients)` (or `vjp`, its other name) that returns one gradient for each "
+        "argument of forward."
+    )
+
+
+def backward_and_vjp(function: str) -> RuntimeError:
+    """Two definitions of the same thing."""
+    return RuntimeError(
+        f"{function} defines both backward and vjp, which are two names of one method. Keep one."
+    )
+
+
+def no_setup_context(function: str) -> NotImplementedError:
+    """The default was called."""
+    return NotImplementedError(
+        f"{function} has no setup_context(ctx, inputs, output); without one, forward takes ctx itself."
+    )
+
+
+def no_jvp(function: str) -> NotImplementedError:
+    """An argument carries a tangent."""
+    return NotImplementedError(
+        f"{function} has no jvp, and an argument of it carries a tangent. Give it a static method "
+        "`jvp(ctx, *tangents)` that returns one tangent for each output."
+    )
+
+
+def no_vmap(function: str) -> NotImplementedError:
+    """The default was called."""
+    return NotImplementedError(
+        f"{function} has no vmap(info, in_dims, *args). Define it, or set `generate_vmap_rule = True`."
+    )
+
+
+def needs_setup_context(function: str) -> RuntimeError:
+    """Function transforms call forward and the bookkeeping apart."""
+    return RuntimeError(
+        f"{function} takes ctx in forward, and function transforms (func.grad, vmap, jvp, ...) cannot "
+        "run that. Write `forward(*args)` without ctx, and move what uses ctx to a static method "
+        "`setup_context(ctx, inputs, output)`."
+    )
+
+
+def old_style(function: str) -> RuntimeError:
+    """An instance was called, as long ago."""
+    return RuntimeError(
+        f"{function} is called through an instance, the old non-static style. Make forward and "
+        f"backward static methods with ctx as their first argument, and call {function}.apply(...)."
+    )
+
+
+def argument_twice(name: str) -> TypeError:
+    """By position and by keyword."""
+    return TypeError(f"forward() got two values for argument {name!r}: by position and by keyword.")
+
+
+def unknown_argument(function: str, name: str, known: list[str]) -> TypeError:
+    """A keyword that is no parameter which could be given by position as well."""
+    return TypeError(
+        f"{function}.apply: forward() has no positional parameter {name!r}; it has {known}. "
+        "Keyword-only parameters and **kwargs cannot be used: every argument has its gradient by "
+        "position."
+    )
+
+
+def argument_gap(function: str, name: str, position: int) -> TypeError:
+    """Keywords that leave out a parameter before them."""
+    return TypeError(
+        f"{function}.apply: argument {name!r} (position {position}) of forward() is left out, but a "
+        "later one is given. Pass it too: backward returns gradients by position."
+    )
+
+
+# ctx ----------------------------------------------------------------------------------------------
+
+
+def not_a_bool(what: str, value: object) -> TypeError:
+    """A switch was set to something else."""
+    return TypeError(f"{what} must be True or False, got {_kind(value)}.")
+
+
+def staging_not_tuple(name: str, value: object) -> RuntimeError:
+    """`ctx.to_save = [...]` and the like."""
+    return RuntimeError(f"ctx.{name} must be a tuple of tensors, got {_kind(value)}.")
+
+
+def saves_non_tensor(index: int, value: object) -> TypeError:
+    """save_for_backward(3)."""
+    return TypeError(
+        f"save_for_backward takes tensors and None, but argument {index} is a {_kind(value)}. Store "
+        "other values as attributes: `ctx.value = ...`."
+    )
+
+
+def marks_non_tensor(method: str, index: int, value: object) -> RuntimeError:
+    """mark_dirty(3)."""
+    return RuntimeError(f"{method} takes tensors, but argument {index} is a {_kind(value)}.")
+
+
+def cleared_on_access(node: str) -> RuntimeError:
+    """saved_tensors was read twice."""
+    return RuntimeError(
+        f"{node}: ctx.saved_tensors was read before, and clear_saved_tensors_on_access = True hands "
+        "the tensors over at the first read. Read it once and keep the tuple, or set the class flag "
+        "clear_saved_tensors_on_access to False."
+    )
+
+
+def dirty_not_returned(function: str, count: int) -> RuntimeError:
+    """mark_dirty without return."""
+    return RuntimeError(
+        f"{function}: {count} tensor(s) given to mark_dirty were not returned by forward. Return every "
+        "input that forward changes in place; its history leads through this function."
+    )
+
+
+def dirty_view_not_input(function: str, number: int) -> RuntimeError:
+    """mark_dirty on a view made inside forward."""
+    return RuntimeError(
+        f"{function}: output {number} was given to mark_dirty, but it is no input: it is a view made "
+        "in forward. Mark (and return) the input itself."
+    )
+
+
+def dirty_leaf(function: str) -> RuntimeError:
+    """In-place on a leaf; by now its data has changed."""
+    return RuntimeError(
+        f"{function}: a leaf tensor that requires grad was changed in place and given to mark_dirty; "
+        "its old value is where the gradient must arrive. Pass a clone, or call it under "
+        "torch.no_grad()."
+    )
+
+
+def dirty_view_with_others(function: str, count: int) -> RuntimeError:
+    """A changed view and other results."""
+    return RuntimeError(
+        f"{function} changed a view in place and returned {count} values. The history of the view's "
+        "base can only follow a function of one result: clone the view before the call, or split the "
+        "function in two."
+    )
+
+
+def returned_and_saved(function: str) -> RuntimeError:
+    """Split style: which of the two objects would be saved is unclear."""
+    return RuntimeError(
+        f"{function} returns an input as it is and saves the same object in setup_context, which would "
+        "lose the history of one of them. Return `x.view_as(x)` from forward, or take ctx in forward "
+        "instead of setup_context."
+    )
+
+
+def pure_view_shape(function: str, inputs: int, outputs: int) -> RuntimeError:
+    """`_is_pure_view` with more than one tensor on a side."""
+    return RuntimeError(
+        f"{function} sets ctx._is_pure_view, which is for one tensor argument and one result; it has "
+        f"{inputs} and {outputs}."
+    )
+
+
+# What backward returned ---------------------------------------------------------------------------
+
+
+def gradient_count(node: str, expected: int, returned: Any) -> RuntimeError:
+    """Not one gradient per argument."""
+    got = len(returned) if isinstance(returned, tuple) else 1
+    hint = " Return a tuple, not a list." if isinstance(returned, list) else ""
+    return RuntimeError(
+        f"{node}: backward must return one gradient for each argument of forward, None where there is "
+        f"none: expected {expected}, got {got}.{hint}"
+    )
+
+
+def gradient_for_non_tensor(node: str, position: int) -> RuntimeError:
+    """A gradient where forward got a number."""
+    return RuntimeError(
+        f"{node}: backward returned a gradient at position {position}, but that argument of forward was "
+        "not a tensor. Return None there."
+    )
+
+
+def gradient_type(node: str, position: int, value: object) -> RuntimeError:
+    """A number, an array or a list as gradient."""
+    return RuntimeError(
+        f"{node}: backward returned a {_kind(value)} at position {position}; each gradient must be a "
+        "Tensor or None."
+    )

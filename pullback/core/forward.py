@@ -1,0 +1,92 @@
+"""Forward mode: which perturbations are open, and the tangents that tensors carry for each.
+
+A level keeps its tangents in a table by tensor, so closing it erases them all at once. Levels are
+process-wide, outermost first; while the tangents of one are computed, only those outside of it are
+visible, so a perturbation never meets itself.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pullback.core.mode import detour, get_mode
+from pullback.core.view import View
+
+if TYPE_CHECKING:
+    from pullback.core.tensor import Tensor
+
+
+class Level:
+    """One perturbation, and the tangents of the tensors that feel it."""
+
+    __slots__ = ("__weakref__", "saved", "tangents")
+
+    def __init__(self) -> None:
+        self.tangents: dict[int, tuple[weakref.ref[Any], Any]] = {}
+        # node -> {name of a saved output: its tangent}
+        self.saved: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+
+    def get(self, tensor: Tensor) -> Any:
+        """The tangent of `tensor`, or None. A view of a dual base has the same view of its tangent."""
+        entry = self.tangents.get(id(tensor))
+        if entry is not None and entry[0]() is tensor:
+            return entry[1]
+        info = tensor._node
+        if info.__class__ is not View or not info.forward:
+            return None
+        above = self.get(info.base)
+        if above is None:
+            return None
+        tangent = view_of(tensor, above)
+        self.put(tensor, tangent)
+        return tangent
+
+    def put(self, tensor: Tensor, tangent: Any) -> None:
+        """Set the tangent of `tensor`; None takes it away."""
+        key = id(tensor)
+        if tangent is None:
+            self.tangents.pop(key, None)
+            return
+        table = self.tangents
+        self.tangents[key] = (weakref.ref(tensor, lambda _: table.pop(key, None)), tangent)
+
+    def close(self) -> None:
+        """Erase every tangent."""
+        self.tangents.clear()
+        self.saved.clear()
+
+
+# Open levels, outermost first.
+LEVELS: list[Level] = []
+_changing = threading.Lock()
+
+# Views another tensor as `tensor` views its base; the operators' layer fills it in.
+view_of: Callable[[Tensor, Any], Any]
+
+
+def open_level() -> Level:
+    """Begin a perturbation; operators leave their fast path while any is open."""
+    level = Level()
+    with _changing:
+        LEVELS.append(level)
+        detour(+1)
+    return level
+
+
+def close_level(level: Level) -> None:
+    """End a perturbation and erase its tangents."""
+    with _changing:
+        LEVELS.remove(level)
+        detour(-1)
+    level.close()
+
+
+def visible_levels() -> list[Level]:
+    """The levels whose tangents operators propagate now, in this thread."""
+    mode = get_mode()
+    if not LEVELS or not mode.forward_ad:
+        return []
+    return LEVELS if mode.dual_depth is None else LEVELS[: mode.dual_depth]

@@ -1,0 +1,61 @@
+"""Deep re-entrance: a backward inside a backward inside ... continues on another thread's stack."""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+
+# A level takes about ten Python frames of ours besides the user's; the interpreter allows 1000.
+LEVELS_PER_THREAD = 30
+
+_depth = threading.local()
+_pool: ThreadPoolExecutor | None = None
+_pool_lock = threading.Lock()
+
+
+def nested(function: Callable[[], T]) -> T:
+    """Run a pass; beyond so many levels on this thread, on a fresh one while this one waits."""
+    depth: int = getattr(_depth, "value", 0)
+    if depth >= LEVELS_PER_THREAD:
+        # The context carries grad mode, hooks and everything else that a thread has of its own.
+        context = contextvars.copy_context()
+        return _threads().submit(context.run, _from_the_start, function).result()
+    _depth.value = depth + 1
+    try:
+        return function()
+    finally:
+        _depth.value = depth
+
+
+def _from_the_start(function: Callable[[], T]) -> T:
+    _depth.value = 0
+    return nested(function)
+
+
+def _threads() -> ThreadPoolExecutor:
+    global _pool  # noqa: PLW0603 (one pool per process)
+    with _pool_lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(max_workers=100_000, thread_name_prefix="pullback-nested")
+        return _pool
+
+
+def _forget_pool() -> None:
+    global _pool, _pool_lock  # noqa: PLW0603
+    _pool, _pool_lock = None, threading.Lock()
+
+
+def running_levels() -> int:
+    """How many passes run inside one another on this thread."""
+    return getattr(_depth, "value", 0)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)
+

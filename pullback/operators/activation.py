@@ -1,0 +1,314 @@
+"""Activations as torch calls them: with `inplace`, and with names for the in-place forms.
+
+Their arithmetic is in `smooth.py`, `piecewise.py` and the families of the plain functions.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from pullback.core import origin
+from pullback.core.tensor import wrap
+from pullback.operators import softmax as exponentials
+from pullback.operators.arithmetic import mul, sub
+from pullback.operators.declare import Array, Dim, Namespace, method, primitive
+from pullback.operators.direction import abs
+from pullback.operators.extrema import relu as relu_kernel
+from pullback.operators.inplace import inplace_of
+from pullback.operators.piecewise import (
+    hardshrink,
+    hardsigmoid_kernel,
+    hardswish_kernel,
+    hardtanh_kernel,
+    leaky_relu_kernel,
+    prelu_kernel,
+    softshrink,
+    threshold_kernel,
+)
+from pullback.operators.pointwise import sigmoid
+from pullback.operators.shape import cat, narrow, reshape
+from pullback.operators.smooth import (
+    check_floating,
+    elu_kernel,
+    gelu,
+    logsigmoid,
+    mish_kernel,
+    silu_kernel,
+    softplus,
+)
+from pullback.operators.trigonometry import tanh
+
+__all__ = [
+    "celu",
+    "celu_",
+    "elu",
+    "elu_",
+    "gelu",
+    "glu",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hardtanh_",
+    "leaky_relu",
+    "leaky_relu_",
+    "log_softmax",
+    "logsigmoid",
+    "mish",
+    "prelu",
+    "relu",
+    "relu6",
+    "relu_",
+    "rrelu",
+    "rrelu_",
+    "selu",
+    "selu_",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanh",
+    "tanhshrink",
+    "threshold",
+    "threshold_",
+]
+
+_elu_ = inplace_of(elu_kernel, "elu_")
+_hardsigmoid_ = inplace_of(hardsigmoid_kernel, "hardsigmoid_")
+_hardswish_ = inplace_of(hardswish_kernel, "hardswish_")
+_hardtanh_ = inplace_of(hardtanh_kernel, "hardtanh_")
+_leaky_relu_ = inplace_of(leaky_relu_kernel, "leaky_relu_")
+_mish_ = inplace_of(mish_kernel, "mish_")
+_mul_ = inplace_of(mul, "rrelu_")
+_silu_ = inplace_of(silu_kernel, "silu_")
+_threshold_ = inplace_of(threshold_kernel, "threshold_")
+relu_ = inplace_of(relu_kernel, "relu_")
+
+
+def relu(input: Any, inplace: bool = False) -> Any:
+    """Each element, or 0 where it is negative."""
+    return relu_(input) if inplace else relu_kernel(input)
+
+
+# Exponential at the left --------------------------------------------------------------------------
+
+_SELU_ALPHA = 1.6732632423543772
+_SELU_SCALE = 1.0507009873554805
+
+
+def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """`x`, or `alpha * (exp(x) - 1)` where it is negative."""
+    return (_elu_ if inplace else elu_kernel)(input, alpha, 1.0, 1.0)
+
+
+def elu_(input: Any, alpha: float = 1.0) -> Any:
+    """In-place form of `elu`."""
+    return _elu_(input, alpha, 1.0, 1.0)
+
+
+def selu(input: Any, inplace: bool = False) -> Any:
+    """`elu`, scaled so that it keeps mean 0 and variance 1."""
+    return (_elu_ if inplace else elu_kernel)(input, _SELU_ALPHA, _SELU_SCALE, 1.0)
+
+
+def selu_(input: Any) -> Any:
+    """In-place form of `selu`."""
+    return _elu_(input, _SELU_ALPHA, _SELU_SCALE, 1.0)
+
+
+def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """`x`, or `alpha * (exp(x / alpha) - 1)` where it is negative: its slope has no jump."""
+    if alpha == 0:
+        raise RuntimeError("celu: alpha must not be 0 (ZeroDivisionError).")
+    return (_elu_ if inplace else elu_kernel)(input, alpha, 1.0, 1 / alpha)
+
+
+def celu_(input: Any, alpha: float = 1.0) -> Any:
+    """In-place form of `celu`."""
+    return celu(input, alpha, inplace=True)
+
+
+def silu(input: Any, inplace: bool = False) -> Any:
+    """`x * sigmoid(x)`."""
+    return (_silu_ if inplace else silu_kernel)(input)
+
+
+def mish(input: Any, inplace: bool = False) -> Any:
+    """`x * tanh(softplus(x))`."""
+    return (_mish_ if inplace else mish_kernel)(input)
+
+
+# Straight pieces ----------------------------------------------------------------------------------
+
+
+def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+    """`x`, or `negative_slope * x` where it is negative."""
+    return (_leaky_relu_ if inplace else leaky_relu_kernel)(input, negative_slope)
+
+
+def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Any:
+    """In-place form of `leaky_relu`."""
+    return _leaky_relu_(input, negative_slope)
+
+
+@method
+def prelu(input: Any, weight: Any) -> Any:
+    """`x`, or `weight * x` where it is negative; one weight, or one for each channel (dim 1)."""
+    count = weight._array.size
+    channels = input.shape[1] if input.ndim > 1 else 1
+    if count not in (1, channels) or weight.ndim > 1:
+        raise RuntimeError(
+            f"prelu: weight must have 1 element or one for each of the {channels} channels, got shape "
+            f"{tuple(weight.shape)} for an input of shape {tuple(input.shape)}."
+        )
+    if input.ndim < 2 or count == 1:
+        return prelu_kernel(input, reshape(weight, (1,) * input.ndim))
+    return prelu_kernel(input, reshape(weight, (count,) + (1,) * (input.ndim - 2)))
+
+
+def rrelu(
+    input: Any,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Any:
+    """`leaky_relu` with a random slope for each element, or in evaluation the mean of the limits."""
+    if lower > upper:
+        raise RuntimeError(f"rrelu: lower ({lower}) must not be above upper ({upper}).")
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    check_floating("rrelu", input._array)
+    array = input._array
+    slopes = _generator().uniform(lower, upper, array.shape).astype(array.dtype)
+    slopes[array > 0] = 1
+    return _mul_(input, wrap(slopes)) if inplace else mul(input, wrap(slopes))
+
+
+def rrelu_(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Any:
+    """In-place form of `rrelu`."""
+    return rrelu(input, lower, upper, training, inplace=True)
+
+
+def _generator() -> Any:
+    from pullback.operators.random import default_generator
+
+    return default_generator.numpy
+
+
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+    """`x`, kept between `min_val` and `max_val`."""
+    if min_val > max_val:
+        raise ValueError(f"hardtanh: min_val ({min_val}) must not be above max_val ({max_val}).")
+    return (_hardtanh_ if inplace else hardtanh_kernel)(input, min_val, max_val)
+
+
+def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
+    """In-place form of `hardtanh`."""
+    return hardtanh(input, min_val, max_val, inplace=True)
+
+
+def relu6(input: Any, inplace: bool = False) -> Any:
+    """`x`, kept between 0 and 6."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def hardsigmoid(input: Any, inplace: bool = False) -> Any:
+    """A straight line from 0 at -3 to 1 at 3."""
+    return (_hardsigmoid_ if inplace else hardsigmoid_kernel)(input)
+
+
+def hardswish(input: Any, inplace: bool = False) -> Any:
+    """`x * hardsigmoid(x)`."""
+    return (_hardswish_ if inplace else hardswish_kernel)(input)
+
+
+def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
+    """`x` where it is above `threshold`, `value` elsewhere."""
+    return (_threshold_ if inplace else threshold_kernel)(input, threshold, value)
+
+
+def threshold_(input: Any, threshold: float, value: float) -> Any:
+    """In-place form of `threshold`."""
+    return _threshold_(input, threshold, value)
+
+
+# Quotients, differences, gates --------------------------------------------------------------------
+
+
+def softsign(input: Any) -> Any:
+    """`x / (1 + |x|)`."""
+    return input / (abs(input) + 1)
+
+
+def tanhshrink(input: Any) -> Any:
+    """`x - tanh(x)`."""
+    return sub(input, tanh(input))
+
+
+def _glu_gradient(g: Any, input: Any, dim: int) -> Any:
+    size = input.shape[dim] // 2
+    value = narrow(input, dim, 0, size)
+    gate = sigmoid(narrow(input, dim, size, size))
+    through = g * gate
+    return cat([through, through * value * (1 - gate)], dim)
+
+
+def _glu_tangent(d_input: Any, input: Any, dim: int) -> Any:
+    size = input.shape[dim] // 2
+    value = narrow(input, dim, 0, size)
+    gate = sigmoid(narrow(input, dim, size, size))
+    d_value, d_gate = narrow(d_input, dim, 0, size), narrow(d_input, dim, size, size)
+    return d_value * gate + value * gate * (1 - gate) * d_gate
+
+
+@primitive(input=_glu_gradient, jvp=_glu_tangent, space="nn.functional", has_out=False)
+def glu(xp: Namespace, input: Array, dim: Dim = -1) -> Array:
+    """One half of `dim` times the sigmoid of the other."""
+    if input.ndim == 0:
+        raise RuntimeError("glu: a 0-d tensor has no dimension to halve.")
+    check_floating("glu", input)
+    size, odd = divmod(input.shape[dim], 2)
+    if odd:
+        raise RuntimeError(
+            f"glu: dimension {dim} must have an even size to be halved, got shape {input.shape}."
+        )
+    before = (slice(None),) * dim
+    gate = xp.exp(-input[(*before, slice(size, None))])
+    gate += 1
+    return input[(*before, slice(size))] / gate
+
+
+# Softmax, with the dimension guessed --------------------------------------------------------------
+
+
+def _guessed(op: str, input: Any, dim: int | None) -> int:
+    """The dimension that torch once took where none is named; it warns."""
+    if dim is not None:
+        return dim
+    dim = 0 if input.ndim in (0, 1, 3) else 1
+    warnings.warn(
+        f"{op} without dim guesses one (here {dim}), which is deprecated; pass dim.",
+        UserWarning,
+        stacklevel=origin.stacklevel(),
+    )
+    return dim
+
+
+def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """Exponentials of the elements, scaled so that their sums along `dim` are 1."""
+    return exponentials.softmax(input, _guessed("softmax", input, dim), dtype)
+
+
+def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """The logarithm of `softmax`, without its rounding to 0."""
+    return exponentials.log_softmax(input, _guessed("log_softmax", input, dim), dtype)
+
+
+def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """The softmax of the negative elements."""
+    return exponentials.softmax(-input, _guessed("softmin", input, dim), dtype)

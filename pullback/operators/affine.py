@@ -1,0 +1,92 @@
+"""Linear layers as functions: one matrix product and a bias, and the bilinear form."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback.core.dtype import from_numpy_dtype
+from pullback.operators.arithmetic import conj
+from pullback.operators.contraction import einsum
+from pullback.operators.declare import Array, Namespace, primitive
+from pullback.operators.products import check_inner, expands, matmul, mm, mv, product, total
+from pullback.operators.shape import reshape
+
+__all__ = ["bilinear", "linear"]
+
+
+def _input_gradient(g: Any, weight: Any) -> Any:
+    return matmul(g, conj(weight)) if weight.ndim == 2 else g[..., None] * conj(weight)
+
+
+def _weight_gradient(g: Any, input: Any, weight_shape: Any) -> Any:
+    rows = math.prod(input.shape[:-1])
+    columns = conj(reshape(input, (rows, input.shape[-1])))
+    if len(weight_shape) == 1:
+        return mv(columns.mT, reshape(g, (rows,)))
+    return mm(reshape(g, (rows, g.shape[-1])).mT, columns)
+
+
+def _tangent(d_input: Any, d_weight: Any, d_bias: Any, input: Any, weight: Any) -> Any:
+    return total(
+        d_input is not None and linear(d_input, weight),
+        d_weight is not None and linear(input, d_weight),
+        d_bias,
+    )
+
+
+@primitive(
+    input=_input_gradient,
+    weight=_weight_gradient,
+    bias=lambda g: g,
+    jvp=_tangent,
+    space="nn.functional",
+    node="AddmmBackward0",
+    has_out=False,
+)
+def linear(xp: Namespace, input: Array, weight: Array, bias: Array | None = None) -> Array:
+    """`input @ weight.T + bias`, over the last dimension of `input`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.linear(torch.ones(5, 2), torch.ones(3, 2), torch.zeros(3)).shape
+    torch.Size([5, 3])
+    """
+    if weight.ndim not in (1, 2) or (weight.ndim == 1 and bias is not None):
+        raise RuntimeError(
+            f"linear: weight must be a matrix (or a vector, without bias), got shape {weight.shape}."
+        )
+    if input.ndim == 0:
+        raise RuntimeError("linear: input needs at least 1 dimension, got a 0-d tensor.")
+    matrix = weight.T
+    check_inner("linear", input, matrix)
+    result = product(xp, "linear", input, matrix)
+    if bias is None:
+        return result
+    if bias.dtype != result.dtype:
+        raise RuntimeError(
+            f"linear: bias has dtype {from_numpy_dtype(bias.dtype)}, input has "
+            f"{from_numpy_dtype(result.dtype)}; convert one of them."
+        )
+    if not expands(bias.shape, result.shape):
+        raise RuntimeError(
+            f"linear: bias of shape {bias.shape} does not expand to the result's {result.shape}."
+        )
+    result += bias
+    return result
+
+
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+    """`input1 @ weight[k] @ input2` for each k, plus a bias."""
+    shapes = tuple(input1.shape), tuple(input2.shape), tuple(weight.shape)
+    if shapes[0][:-1] != shapes[1][:-1]:
+        raise RuntimeError(
+            f"bilinear: all but the last sizes of both inputs must be equal, shapes are {shapes[0]} "
+            f"and {shapes[1]}."
+        )
+    if len(shapes[2]) != 3 or shapes[2][1:] != (shapes[0][-1], shapes[1][-1]):
+        raise RuntimeError(
+            f"bilinear: weight of shape {shapes[2]} does not fit inputs of shapes {shapes[0]} and "
+            f"{shapes[1]}; it must be (outputs, {shapes[0][-1]}, {shapes[1][-1]})."
+        )
+    result = einsum("...i,kij,...j->...k", input1, weight, input2)
+    return result if bias is None else result + bias

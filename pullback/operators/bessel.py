@@ -1,0 +1,248 @@
+"""Bessel functions. The modified ones of the first kind, which have gradients, are computed here; for
+the others SciPy is asked, an extra that is imported when first needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from pullback.core.arrays import Array, Namespace
+from pullback.operators.declare import elementwise
+from pullback.operators.direction import sgn
+from pullback.operators.arithmetic import keep_where
+from pullback.operators.gamma import in_double
+
+__all__ = [
+    "airy_ai",
+    "bessel_j0",
+    "bessel_j1",
+    "bessel_y0",
+    "bessel_y1",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
+    "modified_bessel_i0",
+    "modified_bessel_i1",
+    "modified_bessel_k0",
+    "modified_bessel_k1",
+    "scaled_modified_bessel_k0",
+    "scaled_modified_bessel_k1",
+    "spherical_bessel_j0",
+]
+
+
+def from_scipy(xp: Namespace, op: str, name: str, *arrays: Array) -> Array:
+    """SciPy's function `name`, for CuPy's arrays from its own SciPy."""
+    library = "scipy.special" if xp.__name__ == "numpy" else "cupyx.scipy.special"
+    try:
+        module = importlib.import_module(library)
+    except ImportError:
+        raise ImportError(
+            f"{op} needs SciPy, which is not installed: pip install 'pullback[full]'"
+        ) from None
+    dtype = arrays[0].dtype
+    if dtype.itemsize < 4:  # SciPy has no loops for half precision
+        arrays = tuple(array.astype(xp.float32) for array in arrays)
+    found = getattr(module, name)(*arrays)
+    return (found[0] if isinstance(found, tuple) else found).astype(dtype)
+
+
+# Modified, first kind ---------------------------------------------------------------------------
+
+# Chebyshev coefficients, fitted for this file: of exp(-x) I0(x) and exp(-x) I1(x) / x in x / 4 - 1 for
+# 0 <= x <= 8, and of exp(-x) sqrt(x) I(x) in 16 / x - 1 beyond.
+_NEAR_0 = (
+    *(0.33839763720473803, -0.3046826723431984, 0.17162090152220877, -0.09490109704804764),
+    *(0.04930528423967071, -0.02373741480589947, 0.010546460394594998, -0.004324309995050576),
+    *(0.0016394756169413357, -0.0005763755745385824, 0.00018850288509584165),
+    *(-5.754195010082104e-05, 1.6448448070728896e-05, -4.4167383584587505e-06),
+    *(1.1173875391201037e-06, -2.670793853940612e-07, 6.046995022541919e-08),
+    *(-1.300025009986248e-08, 2.6598237246823866e-09, -5.189795601635263e-10),
+    *(9.675809035373237e-11, -1.726826291441556e-11, 2.95505266312964e-12),
+    *(-4.856446783111929e-13, 7.676185498604936e-14, -1.1685332877993451e-14),
+    *(1.715391285555133e-15, -2.431279846547955e-16, 3.3307945188222384e-17),
+)
+_NEAR_1 = (
+    *(0.12629359322181682, -0.17641651835783406, 0.1026436586898471, -0.05294598120809499),
+    *(0.024726449030626516, -0.010564084894626197, 0.004156422944312888),
+    *(-0.0015135724506312532, 0.0005122859561685758, -0.00016176081582589674),
+    *(4.781565107550054e-05, -1.3273163656039436e-05, 3.4702513081376785e-06),
+    *(-8.568720264695455e-07, 2.0032947535521353e-07, -4.445059128796328e-08),
+    *(9.381537386495773e-09, -1.8872497517228294e-09, 3.625590281552117e-10),
+    *(-6.663489723502027e-11, 1.1736186298890901e-11, -1.9839743977649436e-12),
+    *(3.223793365945575e-13, -5.042185504727912e-14, 7.600684294735408e-15),
+    *(-1.1055969477353862e-15, 1.5536319577362005e-16, -2.111421214358166e-17),
+)
+_FAR_0 = (
+    *(0.4022452055070544, 0.0033691164782556943, 6.889758346916825e-05, 2.8913705208347567e-06),
+    *(2.0489185894690638e-07, 2.266668990498178e-08, 3.3962320257083865e-09),
+    *(4.94060238822497e-10, 1.1889147107846439e-11, -3.1499165279632416e-11),
+    *(-1.3215811840447713e-11, -1.7941785315068062e-12, 7.180124451383666e-13),
+    *(3.8527783827421426e-13, 1.54008621752141e-14, -4.150569347287222e-14),
+    *(-9.554846698828307e-15, 3.8116806693526224e-15, 1.7725601330565263e-15),
+    *(-3.425485619677219e-16, -2.8276239805165836e-16, 3.461222867697461e-17),
+    *(4.46562142029676e-17,),
+)
+_FAR_1 = (
+    *(0.38928811750914005, -0.009761097491361469, -0.00011058893876262371),
+    *(-3.882564808877691e-06, -2.512236237870209e-07, -2.6314688468895196e-08),
+    *(-3.835380385964237e-09, -5.589743462196584e-10, -1.8974958123505413e-11),
+    *(3.2526035830154884e-11, 1.4125807436613782e-11, 2.0356285441470896e-12),
+    *(-7.198551776245908e-13, -4.0835511110921974e-13, -2.1015418427726643e-14),
+    *(4.272440016711951e-14, 1.0420276984128802e-14, -3.8144030724370075e-15),
+    *(-1.8803547755107825e-15, 3.3082023109209285e-16, 2.96262899764595e-16),
+    *(-3.209525921993424e-17, -4.6503053684893586e-17),
+)
+
+
+def _chebyshev(coefficients: tuple[float, ...], t: Array) -> Array:
+    """The sum of Chebyshev polynomials, by Clenshaw's recurrence."""
+    last, total = 0.0 * t, 0.0 * t
+    for coefficient in coefficients[:0:-1]:
+        last, total = total, 2 * t * total - last + coefficient
+    return t * total - last + coefficients[0]
+
+
+def _scaled_i0(xp: Namespace, x: Array) -> Array:
+    size = xp.absolute(x)
+    near = _chebyshev(_NEAR_0, xp.minimum(size, 8) / 4 - 1)
+    beyond = xp.maximum(size, 8)
+    return xp.where(size <= 8, near, _chebyshev(_FAR_0, 16 / beyond - 1) / xp.sqrt(beyond))
+
+
+def _scaled_i1(xp: Namespace, x: Array) -> Array:
+    size = xp.absolute(x)
+    near = size * _chebyshev(_NEAR_1, xp.minimum(size, 8) / 4 - 1)
+    beyond = xp.maximum(size, 8)
+    far = _chebyshev(_FAR_1, 16 / beyond - 1) / xp.sqrt(beyond)
+    return xp.copysign(xp.where(size <= 8, near, far), x)
+
+
+def _unscaled(xp: Namespace, scaled: Array, x: Array) -> Array:
+    half = xp.exp(xp.absolute(x) / 2)  # in two steps, lest e to the x overflow before the result
+    return scaled * half * half
+
+
+@elementwise(input=lambda g, input: g * i1(input), promote="float")
+def i0(xp: Namespace, input: Array) -> Array:
+    """The modified Bessel function of the first kind, order 0."""
+    return in_double(xp, lambda xp, x: _unscaled(xp, _scaled_i0(xp, x), x), input)
+
+
+@elementwise(
+    input=lambda g, input, out: g * (i1e(input) - sgn(input) * out),
+    promote="float",
+    space="special",
+    node="SpecialI0EBackward0",
+)
+def i0e(xp: Namespace, input: Array) -> Array:
+    """`exp(-abs(x)) * i0(x)`."""
+    return in_double(xp, _scaled_i0, input)
+
+
+def _over(out: Any, input: Any) -> Any:
+    """`out / input` for what is `input / 2` near 0."""
+    zero = input == 0
+    return keep_where(out / input, ~zero) + zero * 0.5
+
+
+@elementwise(
+    input=lambda g, input, out: g * (i0(input) - _over(out, input)),
+    promote="float",
+    space="special",
+    node="SpecialI1Backward0",
+)
+def i1(xp: Namespace, input: Array) -> Array:
+    """The modified Bessel function of the first kind, order 1."""
+    return in_double(xp, lambda xp, x: _unscaled(xp, _scaled_i1(xp, x), x), input)
+
+
+@elementwise(
+    input=lambda g, input, out: g * (i0e(input) - sgn(input) * out - _over(out, input)),
+    promote="float",
+    space="special",
+    node="SpecialI1EBackward0",
+)
+def i1e(xp: Namespace, input: Array) -> Array:
+    """`exp(-abs(x)) * i1(x)`."""
+    return in_double(xp, _scaled_i1, input)
+
+
+# Without gradients ------------------------------------------------------------------------------
+
+
+@elementwise(promote="float", space="special")
+def modified_bessel_i0(xp: Namespace, input: Array) -> Array:
+    """As `i0`, without a gradient."""
+    return in_double(xp, lambda xp, x: _unscaled(xp, _scaled_i0(xp, x), x), input)
+
+
+@elementwise(promote="float", space="special")
+def modified_bessel_i1(xp: Namespace, input: Array) -> Array:
+    """As `i1`, without a gradient."""
+    return in_double(xp, lambda xp, x: _unscaled(xp, _scaled_i1(xp, x), x), input)
+
+
+@elementwise(promote="float", space="special")
+def modified_bessel_k0(xp: Namespace, input: Array) -> Array:
+    """The modified Bessel function of the second kind, order 0."""
+    return from_scipy(xp, "modified_bessel_k0", "k0", input)
+
+
+@elementwise(promote="float", space="special")
+def modified_bessel_k1(xp: Namespace, input: Array) -> Array:
+    """The modified Bessel function of the second kind, order 1."""
+    return from_scipy(xp, "modified_bessel_k1", "k1", input)
+
+
+@elementwise(promote="float", space="special")
+def scaled_modified_bessel_k0(xp: Namespace, input: Array) -> Array:
+    """`exp(x) * modified_bessel_k0(x)`."""
+    return from_scipy(xp, "scaled_modified_bessel_k0", "k0e", input)
+
+
+@elementwise(promote="float", space="special")
+def scaled_modified_bessel_k1(xp: Namespace, input: Array) -> Array:
+    """`exp(x) * modified_bessel_k1(x)`."""
+    return from_scipy(xp, "scaled_modified_bessel_k1", "k1e", input)
+
+
+@elementwise(promote="float", space="special")
+def bessel_j0(xp: Namespace, input: Array) -> Array:
+    """The Bessel function of the first kind, order 0."""
+    return from_scipy(xp, "bessel_j0", "j0", input)
+
+
+@elementwise(promote="float", space="special")
+def bessel_j1(xp: Namespace, input: Array) -> Array:
+    """The Bessel function of the first kind, order 1."""
+    return from_scipy(xp, "bessel_j1", "j1", input)
+
+
+@elementwise(promote="float", space="special")
+def bessel_y0(xp: Namespace, input: Array) -> Array:
+    """The Bessel function of the second kind, order 0."""
+    return from_scipy(xp, "bessel_y0", "y0", input)
+
+
+@elementwise(promote="float", space="special")
+def bessel_y1(xp: Namespace, input: Array) -> Array:
+    """The Bessel function of the second kind, order 1."""
+    return from_scipy(xp, "bessel_y1", "y1", input)
+
+
+@elementwise(promote="float", space="special")
+def airy_ai(xp: Namespace, input: Array) -> Array:
+    """Airy's function Ai."""
+    # SciPy gives Ai, Ai', Bi and Bi' at once.
+    return from_scipy(xp, "airy_ai", "airy", input)
+
+
+@elementwise(promote="float", space="special")
+def spherical_bessel_j0(xp: Namespace, input: Array) -> Array:
+    """The spherical Bessel function of the first kind, order 0: `sin(x) / x`."""
+    finite = xp.where(xp.isinf(input), input.dtype.type(1), input)
+    value = xp.where(finite == 0, input.dtype.type(1), xp.sin(finite) / finite)
+    return xp.where(xp.isinf(input), input.dtype.type(0), value)

@@ -1,0 +1,275 @@
+"""Questions about elements, answered by bools: comparisons, logic, kinds of numbers; and the bits."""
+
+from __future__ import annotations
+
+import math
+
+from pullback.core.dtype import from_numpy_dtype
+from pullback.operators.arithmetic import unsupported
+from pullback.operators.declare import Array, Namespace, elementwise
+
+__all__ = [
+    "bitwise_and",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "eq",
+    "gcd",
+    "ge",
+    "greater",
+    "greater_equal",
+    "gt",
+    "isclose",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "isneginf",
+    "isposinf",
+    "lcm",
+    "le",
+    "less",
+    "less_equal",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "lt",
+    "ne",
+    "not_equal",
+    "signbit",
+]
+
+
+# Comparisons ------------------------------------------------------------------------------------
+
+
+@elementwise()
+def eq(xp: Namespace, input: Array, other: Array) -> Array:
+    """Whether elements are equal."""
+    return xp.equal(input, other)
+
+
+@elementwise()
+def ne(xp: Namespace, input: Array, other: Array) -> Array:
+    """Whether elements differ."""
+    return xp.not_equal(input, other)
+
+
+# NumPy orders complex numbers by their real parts first; nobody who compares them means that.
+
+
+@elementwise()
+def lt(xp: Namespace, input: Array, other: Array) -> Array:
+    """Whether elements of `input` are less than those of `other`."""
+    if input.dtype.kind == "c":
+        raise unsupported("lt", input)
+    return xp.less(input, other)
+
+
+@elementwise()
+def le(xp: Namespace, input: Array, other: Array) -> Array:
+    """Whether elements of `input` are less than those of `other`, or equal."""
+    if input.dtype.kind == "c":
+        raise unsupported("le", input)
+    return xp.less_equal(input, other)
+
+
+@elementwise()
+def gt(xp: Namespace, input: Array, other: Array) -> Array:
+    """Whether elements of `input` are greater than those of `other`."""
+    if input.dtype.kind == "c":
+        raise unsupported("gt", input)
+    return xp.greater(input, other)
+
+
+@elementwise()
+def ge(xp: Namespace, input: Array, other: Array) -> Array:
+    """Whether elements of `input` are greater than those of `other`, or equal."""
+    if input.dtype.kind == "c":
+        raise unsupported("ge", input)
+    return xp.greater_equal(input, other)
+
+
+@elementwise(promote=None, inplace=False, has_out=False)
+def isclose(
+    xp: Namespace,
+    input: Array,
+    other: Array,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,  # noqa: FBT001, FBT002 (torch's)
+) -> Array:
+    """Whether elements differ by no more than `atol + rtol * abs(other)`."""
+    if input.dtype != other.dtype:
+        raise RuntimeError(
+            f"isclose: {from_numpy_dtype(input.dtype)} cannot be compared with "
+            f"{from_numpy_dtype(other.dtype)}; convert one first."
+        )
+    if rtol < 0 or atol < 0:
+        raise RuntimeError(f"isclose: rtol={rtol} and atol={atol} must not be negative.")
+    close = xp.equal(input, other)
+    if equal_nan:
+        close |= (input != input) & (other != other)
+    if rtol == 0 and atol == 0:
+        return close
+    if input.dtype.kind in "biu":
+        input, other = input.astype(xp.float64), other.astype(xp.float64)
+    distance = xp.absolute(input - other)
+    return close | (xp.isfinite(distance) & (distance <= atol + rtol * xp.absolute(other)))
+
+
+# Logic ------------------------------------------------------------------------------------------
+
+
+@elementwise(promote=None)
+def logical_and(xp: Namespace, input: Array, other: Array) -> Array:
+    """Whether both elements are other than 0."""
+    return xp.logical_and(input, other)
+
+
+@elementwise(promote=None)
+def logical_or(xp: Namespace, input: Array, other: Array) -> Array:
+    """Whether at least one of two elements is other than 0."""
+    return xp.logical_or(input, other)
+
+
+@elementwise(promote=None)
+def logical_xor(xp: Namespace, input: Array, other: Array) -> Array:
+    """Whether exactly one of two elements is other than 0."""
+    return xp.logical_xor(input, other)
+
+
+@elementwise(promote=None)
+def logical_not(xp: Namespace, input: Array) -> Array:
+    """Whether each element is 0."""
+    return xp.logical_not(input)
+
+
+# Kinds of numbers -------------------------------------------------------------------------------
+
+
+@elementwise(inplace=False, has_out=False)
+def isnan(xp: Namespace, input: Array) -> Array:
+    """Whether each element is not a number."""
+    return xp.isnan(input)
+
+
+@elementwise(inplace=False, has_out=False)
+def isinf(xp: Namespace, input: Array) -> Array:
+    """Whether each element is infinite, in either direction."""
+    return xp.isinf(input)
+
+
+@elementwise(inplace=False, has_out=False)
+def isfinite(xp: Namespace, input: Array) -> Array:
+    """Whether each element is neither infinite nor NaN."""
+    return xp.isfinite(input)
+
+
+def _is_infinity(xp: Namespace, op: str, input: Array, infinity: float) -> Array:
+    if input.dtype.kind == "c":
+        raise RuntimeError(f"{op}: complex numbers have no sign; ask for the real or imaginary part.")
+    if input.dtype.kind in "biu":
+        return xp.zeros(input.shape, bool)
+    return xp.equal(input, infinity)
+
+
+@elementwise(inplace=False)
+def isposinf(xp: Namespace, input: Array) -> Array:
+    """Whether each element is positive infinity."""
+    return _is_infinity(xp, "isposinf", input, math.inf)
+
+
+@elementwise(inplace=False)
+def isneginf(xp: Namespace, input: Array) -> Array:
+    """Whether each element is negative infinity."""
+    return _is_infinity(xp, "isneginf", input, -math.inf)
+
+
+@elementwise(inplace=False)
+def signbit(xp: Namespace, input: Array) -> Array:
+    """Whether the sign bit is set: for negative numbers, and for -0.0."""
+    kind = input.dtype.kind
+    if kind == "c":
+        raise unsupported("signbit", input)
+    if kind in "fV":
+        return xp.signbit(input)
+    return xp.zeros(input.shape, bool) if kind == "b" else xp.less(input, 0)
+
+
+# Whole numbers and their bits -------------------------------------------------------------------
+
+
+def _check_whole(op: str, input: Array, kinds: str = "biu") -> None:
+    if input.dtype.kind not in kinds:
+        raise NotImplementedError(
+            f"{op}: {from_numpy_dtype(input.dtype)} has no bits to work on; the tensors must be of "
+            "integer dtype."
+        )
+
+
+@elementwise()
+def bitwise_and(xp: Namespace, input: Array, other: Array) -> Array:
+    """The bits that both elements have; for bools, both."""
+    _check_whole("bitwise_and", input)
+    return xp.bitwise_and(input, other)
+
+
+@elementwise()
+def bitwise_or(xp: Namespace, input: Array, other: Array) -> Array:
+    """The bits that either element has; for bools, either."""
+    _check_whole("bitwise_or", input)
+    return xp.bitwise_or(input, other)
+
+
+@elementwise()
+def bitwise_xor(xp: Namespace, input: Array, other: Array) -> Array:
+    """The bits that exactly one of two elements has; for bools, exactly one."""
+    _check_whole("bitwise_xor", input)
+    return xp.bitwise_xor(input, other)
+
+
+@elementwise()
+def bitwise_not(xp: Namespace, input: Array) -> Array:
+    """The other bits; for bools, not."""
+    _check_whole("bitwise_not", input)
+    return xp.invert(input)
+
+
+@elementwise()
+def bitwise_left_shift(xp: Namespace, input: Array, other: Array) -> Array:
+    """Move bits up: `input * 2 ** other`."""
+    _check_whole("bitwise_left_shift", input, "iu")
+    return xp.left_shift(input, other)
+
+
+@elementwise()
+def bitwise_right_shift(xp: Namespace, input: Array, other: Array) -> Array:
+    """Move bits down: `input / 2 ** other`, rounded down."""
+    _check_whole("bitwise_right_shift", input, "iu")
+    return xp.right_shift(input, other)
+
+
+@elementwise()
+def gcd(xp: Namespace, input: Array, other: Array) -> Array:
+    """The greatest common divisor; not negative."""
+    _check_whole("gcd", input, "iu")
+    return xp.gcd(input, other)
+
+
+@elementwise()
+def lcm(xp: Namespace, input: Array, other: Array) -> Array:
+    """The least common multiple; not negative."""
+    _check_whole("lcm", input, "iu")
+    return xp.lcm(input, other)
+
+
+# Other names ------------------------------------------------------------------------------------
+
+greater = gt
+greater_equal = ge
+less = lt
+less_equal = le
+not_equal = ne

@@ -1,0 +1,137 @@
+"""Complex numbers from their parts and back. Parts are views: writing to `z.real` writes to `z`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.tensor import Tensor
+from pullback.operators.arithmetic import is_complex
+from pullback.operators.declare import Array, Namespace, elementwise, method, view
+
+__all__ = [
+    "complex",
+    "imag",
+    "isreal",
+    "real",
+    "resolve_conj",
+    "resolve_neg",
+    "view_as_complex",
+    "view_as_real",
+]
+
+
+# Parts ------------------------------------------------------------------------------------------
+
+
+@view(input=lambda g: g, strided=False, node="SelectBackward0")
+def _real(xp: Namespace, input: Array) -> Array:
+    return input.real
+
+
+@view(input=lambda g: g * 1j, strided=False, node="SelectBackward0")
+def _imag(xp: Namespace, input: Array) -> Array:
+    return input.imag
+
+
+def real(input: Any) -> Any:
+    """The real part, a view; what is real comes back as it is."""
+    return _real(input) if is_complex(input) else input
+
+
+def imag(input: Any) -> Any:
+    """The imaginary part, a view; complex tensors only."""
+    if not is_complex(input):
+        raise RuntimeError(f"imag: {input.dtype} has no imaginary part; the tensor must be complex.")
+    return _imag(input)
+
+
+@view(input=lambda g: complex(g[..., 0], g[..., 1]), strided=False, method=False)
+def view_as_real(xp: Namespace, input: Array) -> Array:
+    """A view of real numbers with a last dimension of size 2: real and imaginary parts."""
+    if input.dtype.kind != "c":
+        raise RuntimeError(
+            f"view_as_real: the tensor must be complex, got {from_numpy_dtype(input.dtype)}."
+        )
+    return input[..., None].view(input.real.dtype)
+
+
+_COMPLEX_OF = {"f": "F", "d": "D"}  # by NumPy's characters of the dtypes
+
+
+@view(input=lambda g: view_as_real(g), strided=False, method=False)
+def view_as_complex(xp: Namespace, input: Array) -> Array:
+    """A complex view of real numbers whose last dimension holds real and imaginary parts."""
+    wanted = _COMPLEX_OF.get(input.dtype.char)
+    if wanted is None:
+        raise RuntimeError(
+            f"view_as_complex: the tensor must be float32 or float64, got "
+            f"{from_numpy_dtype(input.dtype)}."
+        )
+    if input.ndim == 0 or input.shape[-1] != 2:
+        raise RuntimeError(
+            f"view_as_complex: the last dimension must have size 2, got shape {input.shape}."
+        )
+    size = input.itemsize
+    if input.strides[-1] != size or any(stride % (2 * size) for stride in input.strides[:-1]):
+        raise RuntimeError(
+            "view_as_complex: the two parts of each number must lie side by side in memory; call "
+            "contiguous() first."
+        )
+    return input.view(wanted)[..., 0]
+
+
+# From parts -------------------------------------------------------------------------------------
+
+
+def empty_complex(xp: Namespace, op: str, first: Array, second: Array) -> Array:
+    """An empty complex array for results of two real ones."""
+    wanted = _COMPLEX_OF.get(first.dtype.char)
+    if wanted is None or first.dtype != second.dtype:
+        raise RuntimeError(
+            f"{op}: both tensors must be float32 or both float64, got "
+            f"{from_numpy_dtype(first.dtype)} and {from_numpy_dtype(second.dtype)}."
+        )
+    return xp.empty(xp.broadcast(first, second).shape, wanted)
+
+
+def _complex_tangent(d_real: Any, d_imag: Any) -> Any:
+    if d_imag is None:
+        return d_real * (1 + 0j)
+    return d_imag * 1j if d_real is None else complex(d_real, d_imag)
+
+
+@elementwise(
+    real=lambda g: real(g),
+    imag=lambda g: imag(g),
+    jvp=_complex_tangent,
+    promote=None,
+    method=False,
+)
+def complex(xp: Namespace, real: Array, imag: Array) -> Array:
+    """Complex numbers from their real and imaginary parts."""
+    out = empty_complex(xp, "complex", real, imag)
+    out.real = real
+    out.imag = imag
+    return out
+
+
+# Questions --------------------------------------------------------------------------------------
+
+
+@elementwise(promote=None, inplace=False, has_out=False)
+def isreal(xp: Namespace, input: Array) -> Array:
+    """Whether each element has no imaginary part."""
+    return input.imag == 0 if input.dtype.kind == "c" else xp.ones(input.shape, bool)
+
+
+@method
+def resolve_conj(input: Tensor) -> Tensor:
+    """The tensor itself: conjugation is never put off here."""
+    return input
+
+
+@method
+def resolve_neg(input: Tensor) -> Tensor:
+    """The tensor itself: negation is never put off here."""
+    return input

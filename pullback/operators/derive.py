@@ -1,0 +1,227 @@
+"""What an operator's kind implies for forward mode: the tangent of its result, from the same declaration.
+
+elementwise: the reverse rule itself, since the Jacobian is diagonal. linear, view: the operator applied
+to the tangent. multilinear: one term per input. primitive: its `jvp=`, which asks by name as rules do,
+with `d_<input>` for tangents (None: absent).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pullback.core import forward
+from pullback.core.forward import Level, visible_levels
+from pullback.core.mode import changed, current, get_mode
+from pullback.core.tensor import Tensor
+from pullback.operators.declare import Op, parameters_of
+
+
+def any_dual(values: dict[str, Any]) -> bool:
+    """Whether any input carries a tangent."""
+    return any(tangents_in(level, values) for level in visible_levels())
+
+
+def tangents_in(level: Level, values: dict[str, Any]) -> dict[str, Any]:
+    """Tangents of the inputs that have one; of a sequence, a list with None for those that do not."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Tensor):
+            tangent = level.get(value)
+        elif isinstance(value, tuple | list):
+            tangents = [level.get(one) if isinstance(one, Tensor) else None for one in value]
+            tangent = tangents if any(t is not None for t in tangents) else None
+        else:
+            tangent = None
+        if tangent is not None:
+            found[name] = tangent
+    return found
+
+
+def propagate(
+    op: Op, values: dict[str, Any], options: dict[str, Any], results: list[Tensor]
+) -> None:
+    """Give the results their tangents at every open level."""
+    for depth, level in enumerate(list(visible_levels())):
+        tangents = tangents_in(level, values)
+        if not tangents or not any(r.dtype.is_differentiable for r in results):
+            continue
+        with _only_outside(depth):
+            made = jvp(op, values, options, results, tangents)
+        for name, result, tangent in zip(_names(op, results), results, made, strict=True):
+            if tangent is not None and result.dtype.is_differentiable:
+                level.put(result, tangent)
+                _keep_saved(level, op, name, result, tangent)
+
+
+def _keep_saved(level: Level, op: Op, name: str, result: Tensor, tangent: Any) -> None:
+    node = result.grad_fn
+    plan = getattr(type(node), "plan", None)
+    if node is not None and plan is not None and plan.op is op and name in plan.outputs:
+        level.saved.setdefault(node, {})[name] = tangent
+
+
+def _names(op: Op, results: list[Tensor]) -> tuple[str, ...]:
+    return op.outputs if op.outputs != ("*",) else ("*",) * len(results)
+
+
+@contextmanager
+def _only_outside(depth: int) -> Iterator[None]:
+    before = get_mode()
+    current.set(changed(before, dual_depth=depth))
+    try:
+        yield
+    finally:
+        current.set(before)
+
+
+def jvp(
+    op: Op,
+    values: dict[str, Any],
+    options: dict[str, Any],
+    results: list[Tensor],
+    tangents: dict[str, Any],
+) -> list[Any]:
+    """Tangents of the outputs from those of the inputs."""
+    if op.jvp is not None:
+        return _by_rule(op, values, options, results, tangents)
+    if not op.rules:
+        return [None] * len(results)
+    if op.kind == "elementwise":
+        return [_elementwise(op, values, options, results[0], tangents)]
+    if op.kind in ("linear", "view", "multilinear"):
+        return _multilinear(op, values, options, tangents)
+    raise NotImplementedError(
+        f"{op.name} has no forward-mode rule yet; use reverse mode (autograd.grad) for it."
+    )
+
+
+def known_names(
+    op: Op, values: dict[str, Any], options: dict[str, Any], results: list[Tensor]
+) -> dict[str, Any]:
+    """Everything that a rule may ask for by name."""
+    known = {**options, **values, **dict(zip(op.outputs, results, strict=False))}
+    for name, value in values.items():
+        if isinstance(value, tuple | list):
+            known[f"{name}_shape"] = tuple(tuple(one.shape) for one in value)
+            known[f"{name}_dtype"] = tuple(one.dtype for one in value)
+        elif value is not None:
+            known[f"{name}_shape"] = tuple(getattr(value, "shape", ()))
+            known[f"{name}_dtype"] = getattr(value, "dtype", None)
+    return known
+
+
+def _by_rule(
+    op: Op,
+    values: dict[str, Any],
+    options: dict[str, Any],
+    results: list[Tensor],
+    tangents: dict[str, Any],
+) -> list[Any]:
+    assert op.jvp is not None
+    known = known_names(op, values, options, results)
+    known |= {f"d_{name}": tangents.get(name) for name in values}
+    made = op.jvp(**{name: known[name] for name in parameters_of(op.jvp)})
+    if len(op.outputs) == 1 and op.outputs != ("*",):
+        return [_fitted(made, results[0])]
+    made = list(made)
+    return made + [None] * (len(results) - len(made))
+
+
+def _elementwise(
+    op: Op,
+    values: dict[str, Any],
+    options: dict[str, Any],
+    result: Tensor,
+    tangents: dict[str, Any],
+) -> Any:
+    known = known_names(op, values, options, [result])
+    total = None
+    for name, tangent in tangents.items():
+        if name not in op.rules:
+            continue
+        rule = op.rules[name]
+        # The reverse rule multiplies by the conjugate of the derivative.
+        asked = {n: known[n] for n in parameters_of(rule) if n != "g"}
+        if "g" in parameters_of(rule):
+            asked["g"] = _conj(tangent)
+        term = _conj(rule(**asked))
+        if term is not None:
+            total = term if total is None else total + term
+    return _fitted(total, result)
+
+
+def _conj(value: Any) -> Any:
+    return value.conj() if value is not None and value.dtype.is_complex else value
+
+
+def _fitted(tangent: Any, result: Tensor) -> Any:
+    """A tangent in its result's shape and dtype: broadcasting and casts are linear."""
+    if tangent is None:
+        return None
+    if tangent._array.shape != result._array.shape:
+        tangent = tangent.expand(result._array.shape)
+    if tangent._array.dtype != result._array.dtype:
+        tangent = tangent.real if _loses_imaginary(tangent, result) else tangent
+        tangent = tangent.to(result.dtype)
+    return tangent
+
+
+def _loses_imaginary(tangent: Tensor, result: Tensor) -> bool:
+    return tangent.dtype.is_complex and not result.dtype.is_complex
+
+
+def _multilinear(
+    op: Op, values: dict[str, Any], options: dict[str, Any], tangents: dict[str, Any]
+) -> list[Any]:
+    totals: list[Any] | None = None
+    for name, tangent in tangents.items():
+        if name not in op.rules:
+            continue
+        made = op.function(**{**values, **options, name: tangent})
+        terms = list(made) if isinstance(made, tuple) else [made]
+        totals = terms if totals is None else [a + b for a, b in zip(totals, terms, strict=True)]
+    return totals if totals is not None else [None]
+
+
+# In-place writes ----------------------------------------------------------------------------------
+
+
+def tangents_of_write(
+    op: Op, bound: dict[str, Any], values: dict[str, Any]
+) -> list[tuple[int, Level, Any]] | None:
+    """The tangents that a write will leave, worked out before it: (depth, level, tangent or None)."""
+    levels = list(visible_levels())
+    if not any(tangents_in(level, values) for level in levels):
+        return None
+    result = op.function(**bound)
+    return [(depth, level, level.get(result)) for depth, level in enumerate(levels)]
+
+
+def write_tangents(target: Tensor, duals: list[tuple[int, Level, Any]]) -> None:
+    """Update the target's tangents in place; a base becomes dual through a view written with one."""
+    for depth, level, tangent in duals:
+        with _only_outside(depth):
+            _write_tangent(level, target, tangent)
+
+
+def _write_tangent(level: Level, target: Any, tangent: Any) -> None:
+    known = level.get(target)
+    if known is not None:
+        if tangent is None:
+            known.zero_()
+        elif tangent is not known:
+            known.copy_(tangent)
+        return
+    if tangent is None:
+        return
+    base = target._base
+    if base is None or not target._node.forward:
+        level.put(target, tangent.clone())
+        return
+    if level.get(base) is None:
+        level.put(base, base.new_zeros(base.shape))
+    part = forward.view_of(target, level.get(base))
+    part.copy_(tangent)
+    level.put(target, part)

@@ -1,0 +1,98 @@
+"""How large a number is and which way it points: abs, sign, angle, and back with polar."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback.operators.arithmetic import conj, is_complex, keep_where, zeros_of
+from pullback.operators.complex import empty_complex, imag, real
+from pullback.operators.declare import Array, Namespace, elementwise
+
+__all__ = ["abs", "absolute", "angle", "polar", "sgn", "sign"]
+
+
+def _sign(x: Array) -> Array:
+    """-1, 0 or 1, and 0 for NaN, where xp.sign says NaN."""
+    result = (x > 0).astype(x.dtype)
+    result -= x < 0
+    return result
+
+
+# The way along which |z| stays as it is: what a direction can turn towards.
+def _across(g: Any, input: Any, out: Any) -> Any:
+    if not is_complex(input):
+        return zeros_of(g)
+    along = out * real(g * conj(out))
+    return keep_where((g - along) / abs(input), input != 0)
+
+
+@elementwise(input=_across, jvp=lambda d_input, input, out: _across(d_input, input, out))
+def sgn(xp: Namespace, input: Array) -> Array:
+    """The sign of each element; for a complex one, itself divided by its absolute value."""
+    return _sign(input) if input.dtype.kind in "fV" else xp.sign(input)
+
+
+@elementwise(input=lambda g: zeros_of(g))
+def sign(xp: Namespace, input: Array) -> Array:
+    """-1, 0 or 1 for each element; 0 for NaN."""
+    kind = input.dtype.kind
+    if kind in "fV":
+        return _sign(input)
+    if kind == "c":
+        raise NotImplementedError("sign: complex numbers have no sign; sgn gives their direction.")
+    return input.copy() if kind == "b" else xp.sign(input)
+
+
+def _growth(d_input: Any, input: Any) -> Any:
+    return real(conj(sgn(input)) * d_input)
+
+
+@elementwise(input=lambda g, input: g * sgn(input), jvp=_growth)
+def abs(xp: Namespace, input: Array) -> Array:
+    """The absolute value of each element; real for complex ones."""
+    return xp.absolute(input)
+
+
+def _turn(g: Any, input: Any) -> Any:
+    if not is_complex(input):
+        return zeros_of(g)
+    return keep_where(g * 1j / conj(input), input != 0)
+
+
+def _turned(d_input: Any, input: Any) -> Any:
+    if not is_complex(input):
+        return zeros_of(d_input)
+    return imag(keep_where(d_input / input, input != 0))
+
+
+@elementwise(input=_turn, jvp=_turned, promote="float", inplace=False)
+def angle(xp: Namespace, input: Array) -> Array:
+    """The angle in the complex plane, in radians: 0 or pi for real numbers."""
+    if input.dtype.kind == "c":
+        return xp.arctan2(input.imag, input.real)
+    straight = xp.multiply(input < 0, input.dtype.type(math.pi))
+    return xp.where(xp.isnan(input), input, straight)
+
+
+def _polar_tangent(d_abs: Any, d_angle: Any, out: Any) -> Any:
+    outwards = 0 if d_abs is None else d_abs * sgn(out)
+    return outwards if d_angle is None else outwards + d_angle * (out * 1j)
+
+
+@elementwise(
+    abs=lambda g, out: real(g * conj(sgn(out))),
+    angle=lambda g, out: real(g * conj(out * 1j)),
+    jvp=_polar_tangent,
+    promote=None,
+    method=False,
+)
+def polar(xp: Namespace, abs: Array, angle: Array) -> Array:
+    """Complex numbers from their absolute values and angles."""
+    out = empty_complex(xp, "polar", abs, angle)
+    out.real = abs * xp.cos(angle)
+    out.imag = abs * xp.sin(angle)
+    return out
+
+
+absolute = abs

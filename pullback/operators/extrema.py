@@ -1,0 +1,294 @@
+"""The larger and the smaller of two, and limits: which of the inputs decides gets the gradient."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from pullback.core.arrays import F32, F64, number_array, numbers32, numbers64
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.promotion import dtype_with_number
+from pullback.core.tensor import Tensor
+from pullback.operators.arithmetic import keep_where, unsupported
+from pullback.operators.declare import Array, Namespace, elementwise, method
+from pullback.operators.inplace import inplace_of
+
+__all__ = [
+    "clamp",
+    "clamp_max",
+    "clamp_min",
+    "clip",
+    "fmax",
+    "fmin",
+    "maximum",
+    "minimum",
+    "relu",
+]
+
+# Two tensors ------------------------------------------------------------------------------------
+
+
+def _won(g: Any, lost: Any, tied: Any) -> Any:
+    """Half for a tie; a NaN neither loses nor ties, so both sides get all of it."""
+    return keep_where(g, ~(lost | tied)) + keep_where(g * 0.5, tied)
+
+
+@elementwise(
+    input=lambda g, input, other: _won(g, input < other, input == other),
+    other=lambda g, input, other: _won(g, input > other, input == other),
+    inplace=False,
+)
+def maximum(xp: Namespace, input: Array, other: Array) -> Array:
+    """The larger of two elements, NaN if one is; a tie shares the gradient evenly."""
+    if input.dtype.kind == "c":
+        raise _unordered("maximum")
+    return xp.maximum(input, other)
+
+
+@elementwise(
+    input=lambda g, input, other: _won(g, input > other, input == other),
+    other=lambda g, input, other: _won(g, input < other, input == other),
+    inplace=False,
+)
+def minimum(xp: Namespace, input: Array, other: Array) -> Array:
+    """The smaller of two elements, NaN if one is; a tie shares the gradient evenly."""
+    if input.dtype.kind == "c":
+        raise _unordered("minimum")
+    return xp.minimum(input, other)
+
+
+def _unordered(op: str) -> RuntimeError:
+    return RuntimeError(f"{op}: complex numbers are not ordered; compare their abs() or real parts.")
+
+
+@elementwise(
+    input=lambda g, input, other: keep_where(g, (input >= other) | (other != other)),
+    other=lambda g, input, other: keep_where(g, ~((input >= other) | (other != other))),
+    inplace=False,
+)
+def fmax(xp: Namespace, input: Array, other: Array) -> Array:
+    """The larger of two elements; a number wins over NaN. A tie's gradient goes to `input`."""
+    if input.dtype.kind == "c":
+        raise unsupported("fmax", input)
+    return xp.fmax(input, other)
+
+
+@elementwise(
+    input=lambda g, input, other: keep_where(g, (input <= other) | (other != other)),
+    other=lambda g, input, other: keep_where(g, ~((input <= other) | (other != other))),
+    inplace=False,
+)
+def fmin(xp: Namespace, input: Array, other: Array) -> Array:
+    """The smaller of two elements; a number wins over NaN. A tie's gradient goes to `input`."""
+    if input.dtype.kind == "c":
+        raise unsupported("fmin", input)
+    return xp.fmin(input, other)
+
+
+# Limits that are numbers ------------------------------------------------------------------------
+
+# From this many elements on, clip's plain loop saves more than its call costs: for 4 million float32
+# 1.1 ms, where maximum takes 2.0 ms.
+_MANY = 20_000
+_ZEROS = {F32: numpy.zeros((), F32), F64: numpy.zeros((), F64)}
+
+
+@elementwise(input=lambda g, out: keep_where(g, out != 0))
+def relu(xp: Namespace, input: Array) -> Array:
+    """Each element, or 0 where it is negative."""
+    if input.dtype.kind in "bc":
+        raise unsupported("relu", input)
+    zero = _ZEROS.get(input.dtype) if xp is numpy else None
+    if zero is None:
+        return xp.maximum(input, 0)
+    return input.clip(0, math.inf) if input.size > _MANY else xp.maximum(input, zero)
+
+
+def _bound(op: str, value: Any, dtype: Any) -> Array:
+    """A number as an array of no dimensions, which ufuncs take sooner."""
+    if dtype is F32 or dtype is F64:
+        known = (numbers64 if dtype is F64 else numbers32).get(value)
+        return number_array(value, dtype) if known is None else known
+    try:
+        return numpy.array(value, dtype)
+    except OverflowError:
+        raise RuntimeError(
+            f"{op}: the limit {value} does not fit {from_numpy_dtype(dtype)}; convert the tensor first."
+        ) from None
+
+
+def _limited(xp: Namespace, op: str, input: Array, min: Any, max: Any) -> Array:
+    if input.dtype.kind == "c":
+        raise unsupported(op, input)
+    for limit in (min, max):
+        if limit is not None:
+            dtype = dtype_with_number(input.dtype, limit)
+            input = input if dtype is input.dtype else input.astype(dtype)
+    low = None if min is None else _bound(op, min, input.dtype)
+    high = None if max is None else _bound(op, max, input.dtype)
+    if low is not None and high is not None and input.size > _MANY:
+        return input.clip(low, high)
+    if low is not None:
+        input = xp.maximum(input, low)
+    return input if high is None else xp.minimum(input, high)
+
+
+def _within(g: Any, input: Any, min: Any, max: Any) -> Any:
+    if min is None:
+        return keep_where(g, input <= max)
+    if max is None:
+        return keep_where(g, input >= min)
+    return keep_where(g, (input >= min) & (input <= max))
+
+
+@elementwise(input=_within, name="clamp.Scalar", promote=None, method=False, node="ClampBackward1")
+def _clamp_numbers(xp: Namespace, input: Array, min: Any = None, max: Any = None) -> Array:
+    return _limited(xp, "clamp", input, min, max)
+
+
+@elementwise(
+    input=lambda g, input, min: keep_where(g, input >= min),
+    name="clamp_min.Scalar",
+    promote=None,
+    method=False,
+    node="ClampMinBackward0",
+)
+def _clamp_min_number(xp: Namespace, input: Array, min: Any) -> Array:
+    return _limited(xp, "clamp_min", input, min, None)
+
+
+@elementwise(
+    input=lambda g, input, max: keep_where(g, input <= max),
+    name="clamp_max.Scalar",
+    promote=None,
+    method=False,
+    node="ClampMaxBackward0",
+)
+def _clamp_max_number(xp: Namespace, input: Array, max: Any) -> Array:
+    return _limited(xp, "clamp_max", input, None, max)
+
+
+# Limits that are tensors ------------------------------------------------------------------------
+
+
+def _below(g: Any, input: Any, min: Any, max: Any) -> Any:
+    cut = input < min
+    return keep_where(g, cut if max is None else cut & (min < max))
+
+
+def _above(g: Any, input: Any, min: Any, max: Any) -> Any:
+    cut = input > max
+    return keep_where(g, cut if min is None else cut | (max < min))
+
+
+@elementwise(
+    input=_within,
+    min=_below,
+    max=_above,
+    name="clamp.Tensor",
+    method=False,
+    node="ClampBackward0",
+)
+def _clamp_tensors(
+    xp: Namespace, input: Array, min: Array | None = None, max: Array | None = None
+) -> Array:
+    if input.dtype.kind == "c":
+        raise unsupported("clamp", input)
+    if min is not None:
+        input = xp.maximum(input, min)
+    return input if max is None else xp.minimum(input, max)
+
+
+@elementwise(
+    input=lambda g, input, min: keep_where(g, input >= min),
+    min=lambda g, input, min: keep_where(g, input < min),
+    name="clamp_min.Tensor",
+    method=False,
+    node="ClampMinBackward1",
+)
+def _clamp_min_tensor(xp: Namespace, input: Array, min: Array) -> Array:
+    if input.dtype.kind == "c":
+        raise unsupported("clamp_min", input)
+    return xp.maximum(input, min)
+
+
+@elementwise(
+    input=lambda g, input, max: keep_where(g, input <= max),
+    max=lambda g, input, max: keep_where(g, input > max),
+    name="clamp_max.Tensor",
+    method=False,
+    node="ClampMaxBackward1",
+)
+def _clamp_max_tensor(xp: Namespace, input: Array, max: Array) -> Array:
+    if input.dtype.kind == "c":
+        raise unsupported("clamp_max", input)
+    return xp.minimum(input, max)
+
+
+# What users call --------------------------------------------------------------------------------
+
+_NUMBERS = (int, float)
+
+
+def _clamp_form(min: Any, max: Any) -> bool:
+    """Whether both limits are numbers."""
+    if min is None and max is None:
+        raise RuntimeError("clamp: without `min` and `max` there is nothing to do; give one or both.")
+    return all(limit is None or isinstance(limit, _NUMBERS) for limit in (min, max))
+
+
+@method
+def clamp(input: Any, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Any:
+    """Bring each element between `min` and `max`, numbers or tensors; None is no limit.
+
+    >>> import pullback as torch
+    >>> torch.clamp(torch.tensor([-1.0, 0.5, 2.0]), 0, 1)
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    function = _clamp_numbers if _clamp_form(min, max) else _clamp_tensors
+    return function(input, min, max, out=out)
+
+
+@method
+def clamp_min(input: Any, min: Any, *, out: Tensor | None = None) -> Any:
+    """Raise each element to `min`, a number or a tensor, where it is below."""
+    function = _clamp_min_number if isinstance(min, _NUMBERS) else _clamp_min_tensor
+    return function(input, min, out=out)
+
+
+@method
+def clamp_max(input: Any, max: Any, *, out: Tensor | None = None) -> Any:
+    """Lower each element to `max`, a number or a tensor, where it is above."""
+    function = _clamp_max_number if isinstance(max, _NUMBERS) else _clamp_max_tensor
+    return function(input, max, out=out)
+
+
+_clamp_numbers_ = inplace_of(_clamp_numbers, "clamp_")
+_clamp_tensors_ = inplace_of(_clamp_tensors, "clamp_")
+_clamp_min_number_ = inplace_of(_clamp_min_number, "clamp_min_")
+_clamp_min_tensor_ = inplace_of(_clamp_min_tensor, "clamp_min_")
+_clamp_max_number_ = inplace_of(_clamp_max_number, "clamp_max_")
+_clamp_max_tensor_ = inplace_of(_clamp_max_tensor, "clamp_max_")
+
+
+@method
+def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """In-place form of `clamp`."""
+    return (_clamp_numbers_ if _clamp_form(min, max) else _clamp_tensors_)(input, min, max)
+
+
+@method
+def clamp_min_(input: Tensor, min: Any) -> Tensor:
+    """In-place form of `clamp_min`."""
+    return (_clamp_min_number_ if isinstance(min, _NUMBERS) else _clamp_min_tensor_)(input, min)
+
+
+@method
+def clamp_max_(input: Tensor, max: Any) -> Tensor:
+    """In-place form of `clamp_max`."""
+    return (_clamp_max_number_ if isinstance(max, _NUMBERS) else _clamp_max_tensor_)(input, max)
+
+
+clip = clamp

@@ -1,0 +1,142 @@
+"""What all functions that make tensors share: their options, checked once, and their sizes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, TypedDict, Unpack
+
+from pullback.core import errors
+from pullback.core.arrays import Array
+from pullback.core.device import DeviceLike, as_device, require_available
+from pullback.core.dtype import NumpyDtype, as_dtype, dtype
+from pullback.core.layout import layout, strided
+from pullback.core.mode import get_mode
+from pullback.core.tensor import Tensor, wrap
+from pullback.operators.inplace import write_out
+
+__all__ = ["Options", "Unpack", "allocated", "checked", "made", "shape_argument"]
+
+
+class Options(TypedDict, total=False):
+    """Keyword arguments of the functions that make tensors."""
+
+    dtype: dtype | type | None
+    layout: layout | None
+    device: DeviceLike | None
+    pin_memory: bool
+    requires_grad: bool
+
+
+_NAMES = frozenset(Options.__annotations__)
+
+
+def checked(op: str, options: Options, fallback: NumpyDtype, out: Any = None) -> NumpyDtype:
+    """Check the options; the dtype they ask for, else that of `out`, else `fallback`."""
+    if out is None and not options:
+        # Names of devices that can hold nothing are refused here too, when one is the default.
+        require_available(as_device(None))
+        return fallback
+    if unknown := options.keys() - _NAMES:
+        known = ", ".join(sorted(_NAMES))
+        raise TypeError(f"{op}() has no argument {sorted(unknown)[0]!r}; its options are {known}.")
+    _check_memory(op, options)
+    wanted = options.get("dtype")
+    result = fallback if wanted is None else as_dtype(wanted).numpy
+    if out is not None:
+        result = _dtype_of_out(op, out, wanted)
+    _check_requires_grad(op, options.get("requires_grad", False), result)
+    return result
+
+
+def _check_memory(op: str, options: Options) -> None:
+    require_available(as_device(options.get("device")))
+    kind = options.get("layout")
+    if kind is not None and kind is not strided:
+        if not isinstance(kind, layout):
+            raise TypeError(f"{op}(): layout must be a torch.layout, got {type(kind).__name__}.")
+        raise NotImplementedError(
+            f"{op}(): tensors of layout {kind} cannot be made; the only layout is torch.strided."
+        )
+    pin = options.get("pin_memory", False)
+    if pin is not None and not isinstance(pin, bool):
+        raise TypeError(f"{op}(): pin_memory must be a bool, got {type(pin).__name__}.")
+    if pin:
+        raise RuntimeError(
+            f"{op}(): pin_memory=True needs an accelerator to pin memory for; leave it out."
+        )
+
+
+def _check_requires_grad(op: str, value: Any, numpy_dtype: NumpyDtype) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"{op}(): requires_grad must be a bool, got {type(value).__name__}.")
+    if value and numpy_dtype.kind not in "fcV":
+        from pullback.core.dtype import from_numpy_dtype
+
+        raise errors.not_differentiable_dtype(from_numpy_dtype(numpy_dtype))
+
+
+def _dtype_of_out(op: str, out: Any, wanted: Any) -> NumpyDtype:
+    if not isinstance(out, Tensor):
+        raise errors.not_a_tensor(op, "out", out)
+    if wanted is not None and as_dtype(wanted) is not out.dtype:
+        raise RuntimeError(
+            f"{op}(): dtype={as_dtype(wanted)} does not fit out= of dtype {out.dtype}; give one of "
+            "them, or the same for both."
+        )
+    return out._array.dtype  # type: ignore[no-any-return]
+
+
+def made(op: str, array: Array, options: Options, out: Any = None) -> Tensor:
+    """The tensor on a new array, or `out` with the array's values."""
+    if out is None:
+        result = wrap(array)
+    else:
+        if out.requires_grad and get_mode().grad:
+            raise errors.out_requires_grad(op)
+        write_out(op, out, array)
+        result = out
+    # A leaf requires grad as told, whatever the grad mode.
+    return result.requires_grad_() if options and options.get("requires_grad") else result
+
+
+def shape_argument(op: str, sizes: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
+    """A shape given as ints, as one sequence, or by the keyword `size`."""
+    if size is not None:
+        if sizes:
+            raise TypeError(f"{op}() got its size twice, by position and by keyword.")
+        return one_shape(op, size)
+    if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
+        sizes = tuple(sizes[0])
+    elif not sizes:
+        raise TypeError(f"{op}() misses its argument `size`; write {op}(()) for no dimensions.")
+    return _checked_shape(op, sizes)
+
+
+def one_shape(op: str, size: Any) -> tuple[int, ...]:
+    """A shape given as one sequence."""
+    if not isinstance(size, tuple | list):
+        raise TypeError(f"{op}(): size must be a tuple of ints, got {type(size).__name__}.")
+    return _checked_shape(op, tuple(size))
+
+
+def _checked_shape(op: str, shape: tuple[Any, ...]) -> tuple[int, ...]:
+    for position, length in enumerate(shape):
+        if type(length) is not int:
+            if isinstance(length, bool) or not hasattr(length, "__index__"):
+                raise TypeError(
+                    f"{op}(): size must consist of ints, got {type(length).__name__} at position "
+                    f"{position}."
+                )
+            return _checked_shape(op, tuple(operator.index(length) for length in shape))
+        if length < 0:
+            raise RuntimeError(f"{op}(): size {shape} has a negative length at dim {position}.")
+    return shape
+
+
+def allocated(op: str, allocate: Callable[..., Array], shape: Any, *args: Any) -> Array:
+    """Memory from one of the array library's functions; RuntimeError where there is not enough."""
+    try:
+        return allocate(shape, *args)
+    except (MemoryError, ValueError) as error:
+        raise RuntimeError(f"{op}(): no memory for a tensor of size {shape}: {error}") from None

@@ -1,0 +1,205 @@
+"""Random numbers written into tensors that are already there: `uniform_`, `normal_` and so on."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy
+
+from pullback.core import errors
+from pullback.core.arrays import Array
+from pullback.core.dtype import NumpyDtype, finfo, from_numpy_dtype
+from pullback.core.forward import LEVELS
+from pullback.core.layout import empty_like
+from pullback.core.mode import settle
+from pullback.core.tensor import Tensor
+from pullback.core.version import bump
+from pullback.operators import distributions as draw
+from pullback.operators.creation import zeros_like
+from pullback.operators.declare import Namespace, method, primitive
+from pullback.operators.generator import Generator
+from pullback.operators.inplace import call_inplace, starts_write
+from pullback.operators.random import (
+    Fill,
+    check_p,
+    check_probabilities,
+    check_std,
+    exact_integers,
+    integer_bounds,
+    needs,
+    no_gradient,
+    source_of,
+)
+
+__all__: list[str] = []
+
+
+def _filler(name: str, node: str) -> Any:
+    """The operator behind an in-place fill, for when it must be recorded: it cuts the gradient."""
+
+    @primitive(
+        input=no_gradient,
+        name=name,
+        node=node,
+        has_out=False,
+        jvp=lambda d_input: zeros_like(d_input),
+    )
+    def fill(xp: Namespace, input: Array, fill: Any) -> Array:
+        """The input's memory, filled anew."""
+        result = empty_like(xp, input)
+        fill(result)
+        return result
+
+    return fill
+
+
+_fillers: dict[str, Any] = {}
+
+
+def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int = 0) -> Tensor:
+    """Fill a tensor in place; by way of an operator only where history or transforms want one."""
+    if not isinstance(self, Tensor):
+        raise errors.not_a_tensor(called, "self", self)
+    mode = settle()
+    source = source_of(called, generator)
+    plain = not mode.levels and not LEVELS
+    if plain and not starts_write(called, self, {"input": self}, mode):
+        fill(source, self._array)
+        bump(self, called)
+        return self
+    # Torch's node names count the overloads of a function.
+    node = "".join(part.capitalize() for part in called.split("_")) + f"Backward{overload}"
+    if node not in _fillers:
+        _fillers[node] = _filler(f"_{called}{overload}", node)
+    return call_inplace(_fillers[node].op, called, (self, lambda array: fill(source, array)), {})
+
+
+def _from_to(
+    op: str, positional: tuple[Any, ...], named: dict[str, Any], defaults: tuple[Any, Any]
+) -> tuple[Any, Any]:
+    """The bounds `from` and `to`; the first is a word that Python does not allow as a parameter."""
+    given = dict(zip(("from", "to"), positional, strict=False))
+    if len(positional) > 2 or given.keys() & named.keys() or named.keys() - {"from", "to"}:
+        raise TypeError(f"{op}() takes `from`, `to` and generator.")
+    given |= named
+    return given.get("from", defaults[0]), given.get("to", defaults[1])
+
+
+@method
+def uniform_(
+    self: Tensor, *bounds: float, generator: Generator | None = None, **named: float
+) -> Tensor:
+    """Fill with numbers from `from` (0) up to but without `to` (1)."""
+    low, high = _from_to("uniform_", bounds, named, (0.0, 1.0))
+    dtype = self._array.dtype
+    needs("uniform_", dtype, "fcV")
+    largest = _largest(draw.real_of(dtype))
+    if not (abs(low) <= largest and abs(high) <= largest):
+        raise RuntimeError(f"uniform_(): the bounds {low} and {high} do not fit {self.dtype}.")
+    if low > high:
+        raise RuntimeError(f"uniform_(): `from` must not exceed `to`, got {low} and {high}.")
+    return _fill(self, "uniform_", generator, functools.partial(draw.uniform, low=low, high=high))
+
+
+def _largest(dtype: NumpyDtype) -> float:
+    return finfo(from_numpy_dtype(dtype)).max
+
+
+@method
+def normal_(
+    self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill with normal numbers."""
+    needs("normal_", self._array.dtype, "fcV")
+    check_std(std)
+    return _fill(self, "normal_", generator, functools.partial(draw.normal, mean=mean, std=std))
+
+
+@method
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Fill with 1 with probability `p`, a number or a tensor that broadcasts, else 0."""
+    overload = 2
+    if isinstance(p, Tensor):
+        overload = 1
+        p = p._array
+        needs("bernoulli_", p.dtype, "fV")
+        check_probabilities("bernoulli_", p)
+        try:
+            p = numpy.broadcast_to(p, self._array.shape)
+        except ValueError:
+            raise errors.shapes_do_not_broadcast("bernoulli_", self._array.shape, p.shape) from None
+    else:
+        check_p("bernoulli_", p)
+    return _fill(self, "bernoulli_", generator, functools.partial(draw.bernoulli, p=p), overload)
+
+
+@method
+def random_(self: Tensor, *bounds: Any, generator: Generator | None = None, **named: Any) -> Tensor:
+    """Fill with integers from `from` (0) up to but without `to` (as many as the dtype tells apart).
+
+    One number alone is `to`.
+    """
+    dtype = self._array.dtype
+    needs("random_", dtype, "iubfV")
+    overload = 0 if bounds or named else 2
+    if len(bounds) == 1 and not named:
+        bounds, overload = (0, *bounds), 1
+    low, high = _from_to("random_", bounds, named, (0, None))
+    if high is None:
+        exact = exact_integers(dtype) + 1
+        highest = numpy.iinfo(dtype).max if dtype.kind in "iu" else exact - 1
+        high = 2 if dtype.kind == "b" else min(int(highest) + 1, 2**63)
+    low, high = integer_bounds("random_", low, high, dtype)
+    fill = functools.partial(draw.integers, low=low, high=high)
+    return _fill(self, "random_", generator, fill, overload)
+
+
+def _check_positive(op: str, name: str, value: float) -> None:
+    if not value > 0:
+        raise RuntimeError(f"{op}(): {name} must be greater than 0, got {value}.")
+
+
+def _check_continuous(op: str, self: Tensor) -> None:
+    if self._array.dtype.kind not in "fV":
+        raise RuntimeError(f"{op}(): the numbers are not whole, so {self.dtype} cannot hold them.")
+
+
+@method
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with exponentially distributed numbers of mean 1 / lambd."""
+    _check_continuous("exponential_", self)
+    _check_positive("exponential_", "lambd", lambd)
+    return _fill(self, "exponential_", generator, functools.partial(draw.exponential, rate=lambd))
+
+
+@method
+def cauchy_(
+    self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill with numbers of the Cauchy distribution."""
+    _check_continuous("cauchy_", self)
+    _check_positive("cauchy_", "sigma", sigma)
+    fill = functools.partial(draw.cauchy, median=median, sigma=sigma)
+    return _fill(self, "cauchy_", generator, fill)
+
+
+@method
+def log_normal_(
+    self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill with e to the power of normal numbers."""
+    needs("log_normal_", self._array.dtype, "fV")
+    _check_positive("log_normal_", "std", std)
+    return _fill(
+        self, "log_normal_", generator, functools.partial(draw.log_normal, mean=mean, std=std)
+    )
+
+
+@method
+def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Fill with the number of trials until the first success of probability `p`."""
+    needs("geometric_", self._array.dtype, "iufV")
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_(): p must lie between 0 and 1, both excluded, got {p}.")
+    return _fill(self, "geometric_", generator, functools.partial(draw.geometric, p=p))

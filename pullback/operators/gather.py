@@ -1,0 +1,229 @@
+"""gather and its adjoint scatter_add: single elements by their position along one dimension.
+
+The index has the input's number of dimensions. Each of its elements is a position along `dim`; all
+other positions are the element's own. It may be smaller than the tensors it is used with; then it
+covers their leading corner.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core import errors
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.tensor import Tensor, wrap
+from pullback.operators.copy import zeros_of
+from pullback.operators.declare import (
+    Array,
+    Dim,
+    Namespace,
+    Shape,
+    linear,
+    method,
+    primitive,
+)
+from pullback.operators.scatter_kernels import along, check_bounds, check_index_dtype, reduce_along
+from pullback.operators.shape import expand, reshape
+from pullback.operators.writes import number_array, writing
+
+__all__ = ["gather", "scatter_add", "take_along_dim"]
+
+
+# Checks and corners ------------------------------------------------------------------------------
+
+
+def check_along(op: str, input: Array, dim: int, index: Array, src: Array | None = None) -> None:
+    """Refuse an index that does not fit the tensors it is used with."""
+    check_index_dtype(op, index)
+    sizes = [("input", input.shape, dim)] + ([("src", src.shape, None)] if src is not None else [])
+    for name, shape, free in sizes:
+        if max(len(shape), 1) != max(index.ndim, 1):
+            raise RuntimeError(
+                f"{op}: the index has shape {index.shape}, {name} has shape {shape}; they must have the "
+                "same number of dimensions."
+            )
+        shape = shape or (1,)
+        if any(n > shape[d] for d, n in enumerate(index.shape) if d != free):
+            apart = "" if free is None else f" apart from dimension {dim}"
+            raise RuntimeError(
+                f"{op}: the index of shape {index.shape} must be no larger than {name} of shape {shape}"
+                f"{apart}."
+            )
+    if src is not None and src.dtype != input.dtype:
+        raise RuntimeError(
+            f"{op}: input is {from_numpy_dtype(input.dtype)}, src is {from_numpy_dtype(src.dtype)}; they "
+            "must be equal. Convert one of them with .to()."
+        )
+    check_bounds(op, index, input.shape[dim] if input.ndim else 1, dim)
+
+
+def lined_up(input: Array, index: Array) -> tuple[Array, Array]:
+    """A tensor of no dimensions is a line of one element."""
+    return (input if input.ndim else input.reshape(1)), (index if index.ndim else index.reshape(1))
+
+
+def corner(src: Any, index: Any) -> Any:
+    """The part of `src` that the index covers."""
+    if tuple(src.shape) == tuple(index.shape):
+        return src
+    return src.reshape(tuple(src.shape) or (1,))[tuple(map(slice, index.shape))]
+
+
+@linear(input=lambda g, input_shape: g[tuple(map(slice, input_shape))], has_out=False)
+def _enlarge(xp: Namespace, input: Array, shape: Shape) -> Array:
+    whole = xp.zeros(shape, input.dtype)
+    whole[tuple(map(slice, input.shape))] = input
+    return whole
+
+
+def enlarged(part: Any, shape: Any) -> Any:
+    """Zeros of `shape` with `part` in the leading corner: the adjoint of `corner`."""
+    if tuple(part.shape) == tuple(shape):
+        return part
+    if len(shape) == len(part.shape):
+        return _enlarge(part, tuple(shape))
+    return reshape(part, tuple(shape))
+
+
+def gathered(g: Any, dim: int, index: Any, shape: Any) -> Any:
+    """What comes back to a `src` of `shape` through an index."""
+    return enlarged(gather(g, dim, index), shape)
+
+
+# Gathering ---------------------------------------------------------------------------------------
+
+
+@linear(
+    input=lambda g, input_shape, dim, index: _gather_adjoint(g, input_shape, dim, index),
+)
+def gather(
+    xp: Namespace, input: Array, dim: Dim, index: Array, *, sparse_grad: bool = False
+) -> Array:
+    """The elements of `input` that `index` names along `dim`.
+
+    >>> import pullback as torch
+    >>> x = torch.tensor([[1, 2], [3, 4]])
+    >>> torch.gather(x, 1, torch.tensor([[1], [0]]))
+    tensor([[2],
+            [3]])
+    """
+    if sparse_grad:
+        raise NotImplementedError(
+            "gather: sparse gradients do not exist here; leave sparse_grad away for a dense one."
+        )
+    if not index.size:
+        return xp.empty(index.shape, input.dtype)
+    check_along("gather", input, dim, index)
+    lines, flat = lined_up(input, index)
+    return lines[along(xp, dim, flat)].reshape(index.shape)
+
+
+@linear(
+    input=lambda g, dim, index: gather(g, dim, index), node="ScatterAddBackward0", has_out=False
+)
+def _gather_adjoint(xp: Namespace, input: Array, shape: Shape, dim: int, index: Array) -> Array:
+    whole = xp.zeros(shape, input.dtype)
+    if index.size:
+        _add_along(xp, whole, dim, index, input)
+    return whole
+
+
+def _add_along(xp: Namespace, input: Array, dim: int, index: Array, src: Array) -> None:
+    lines, flat = lined_up(input, index)
+    reduce_along(xp, xp.add, lines, dim, flat, src.reshape(src.shape or (1,)))
+
+
+@method
+def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any = None) -> Any:
+    """As `gather`, with `input` and `indices` broadcast against each other; no dim: of all elements."""
+    if not isinstance(indices, Tensor):
+        raise errors.not_a_tensor("take_along_dim", "indices", indices)
+    if indices._array.dtype.char not in "lq":
+        raise RuntimeError(f"take_along_dim: the indices must be int64, got {indices.dtype}.")
+    if dim is None:
+        input, indices, dim = reshape(input, (-1,)), reshape(indices, (-1,)), 0
+    if input.ndim != indices.ndim:
+        raise RuntimeError(
+            f"take_along_dim: input has shape {tuple(input.shape)}, indices {tuple(indices.shape)}; they "
+            "must have the same number of dimensions."
+        )
+    dim = range(input.ndim)[dim]
+    here, there = list(input.shape), list(indices.shape)
+    here[dim] = there[dim] = 1
+    common = _broadcast("take_along_dim", here, there)
+    size = input.shape[dim]
+    common[dim] = size
+    input = expand(input, tuple(common))
+    common[dim] = indices.shape[dim]
+    # Indices beyond the end start again at the front, and negative ones count from the end.
+    wrapped = wrap(indices._array % max(size, 1))
+    return gather(input, dim, expand(wrapped, tuple(common)), **({} if out is None else {"out": out}))
+
+
+def _broadcast(op: str, a: list[int], b: list[int]) -> list[int]:
+    if any(n != m and 1 not in (n, m) for n, m in zip(a, b, strict=True)):
+        raise errors.shapes_do_not_broadcast(op, tuple(a), tuple(b))
+    return [m if n == 1 else n for n, m in zip(a, b, strict=True)]
+
+
+# Adding -------------------------------------------------------------------------------------------
+
+
+def _write_scatter_add(xp: Namespace, input: Array, dim: int, index: Array, src: Array) -> None:
+    if not index.size:
+        return
+    check_along("scatter_add", input, dim, index, src)
+    _add_along(xp, input, dim, index, src)
+
+
+def _scatter_add_tangent(
+    d_input: Any, d_src: Any, input: Any, dim: int, index: Any, src: Any
+) -> Any:
+    d_input = zeros_of(input) if d_input is None else d_input
+    return d_input if d_src is None else scatter_add(d_input, dim, index, d_src)
+
+
+@primitive(
+    input=lambda g: g,
+    src=lambda g, dim, index, src_shape: gathered(g, dim, index, src_shape),
+    jvp=_scatter_add_tangent,
+)
+def scatter_add(xp: Namespace, input: Array, dim: Dim, index: Array, src: Array) -> Array:
+    """`input` with the elements of `src` added where `index` says along `dim`.
+
+    >>> import pullback as torch
+    >>> torch.zeros(3).scatter_add(0, torch.tensor([0, 0, 2]), torch.tensor([1.0, 2.0, 3.0]))
+    tensor([3., 0., 3.])
+    """
+    out = input.copy()
+    _write_scatter_add(xp, out, dim, index, src)
+    return out
+
+
+scatter_add_ = writing(scatter_add, _write_scatter_add)
+
+
+# A number -----------------------------------------------------------------------------------------
+
+
+def write_fill(xp: Namespace, input: Array, dim: int, index: Array, value: Any) -> None:
+    """Write a number where the index points, in place."""
+    if not index.size:
+        return
+    check_along("scatter", input, dim, index)
+    number = number_array("scatter", value, input.dtype)
+    lines, flat = lined_up(input, index)
+    lines[along(xp, dim, flat)] = number
+
+
+@primitive(
+    input=lambda g, dim, index: fill_along(g, dim, index, 0),
+    jvp=lambda d_input, dim, index: fill_along(d_input, dim, index, 0),
+    node="ScatterBackward1",
+    method=False,
+)
+def fill_along(xp: Namespace, input: Array, dim: Dim, index: Array, value: Any) -> Array:
+    """`input` with a number where the index points: scatter with a number."""
+    out = input.copy()
+    write_fill(xp, out, dim, index, value)
+    return out

@@ -1,0 +1,148 @@
+"""What stands between the brackets of `t[key]`, brought to a few plain forms.
+
+A key becomes a list of ints, slices, None, `...`, bools and index tensors (int32, int64 or masks). Here
+because reading and assignment take the same keys, and mistakes in them are the user's most frequent.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from pullback.core import origin
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.tensor import Tensor, wrap
+
+__all__ = ["BASIC", "as_index", "items_of", "plain_slice", "spans"]
+
+# Types of the items that need no look, in a NumPy key as in ours.
+BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
+_PLAIN = BASIC | {bool}
+
+
+def items_of(key: Any) -> list[Any]:
+    """The items of a key, each in a plain form."""
+    if type(key) is not tuple:
+        key = _as_tuple(key)
+    return [item if type(item) in _PLAIN else _plain(item) for item in key]
+
+
+def _as_tuple(key: Any) -> tuple[Any, ...]:
+    """One item, but for lists that hold more than numbers: torch still reads those as tuples."""
+    if not isinstance(key, list) or len(key) >= 32:
+        return (key,)
+    if not any(item is None or isinstance(item, _NESTED) for item in key):
+        return (key,)
+    warnings.warn(
+        "A list that holds slices, sequences or tensors is read as a tuple of indices, x[tuple(key)]; "
+        "this is deprecated in torch. Write x[tuple(key)], or x[torch.tensor(key)] for one index.",
+        UserWarning,
+        stacklevel=origin.stacklevel(),
+    )
+    return tuple(key)
+
+
+_NESTED = (slice, type(Ellipsis), Tensor, list, tuple, range, numpy.ndarray)
+
+
+def _plain(item: Any) -> Any:
+    if isinstance(item, Tensor):
+        return _plain_tensor(item)
+    if isinstance(item, numpy.ndarray):
+        return _plain_array(item)
+    if isinstance(item, numpy.bool_ | float | complex | str | bytes):
+        raise _not_an_index(item)
+    if isinstance(item, Sequence):
+        return _plain_array(numpy.array(_without_tensors(item)))
+    try:
+        return operator.index(item)
+    except TypeError:
+        raise _not_an_index(item) from None
+
+
+def _plain_tensor(item: Tensor) -> Any:
+    array = item._array
+    if array.ndim == 0 and array.dtype.kind in "biu":
+        as_index(item, warn=False)  # refuses what is no index
+        return bool(array) if array.dtype.char in "?B" else int(array)
+    return as_index(item)
+
+
+def _plain_array(array: Any) -> Any:
+    """Of lists and arrays torch takes any numbers, and cuts floats to integers."""
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"an index cannot consist of {array.dtype} values; use integers or bools.")
+    if array.ndim == 0 and array.dtype.kind in "iuf":
+        return int(array)
+    return wrap(array if array.dtype.kind == "b" else array.astype("i8"))
+
+
+def _without_tensors(items: Any) -> Any:
+    if isinstance(items, Tensor):
+        return items._array.tolist()
+    if isinstance(items, str | bytes) or not isinstance(items, Sequence):
+        return items
+    return [_without_tensors(item) for item in items]
+
+
+def _not_an_index(item: Any) -> Exception:
+    kind = TypeError if isinstance(item, str | bytes) else IndexError
+    return kind(
+        f"a tensor cannot be indexed by {item!r} ({type(item).__name__}); valid are integers, slices "
+        "(`:`), ellipsis (`...`), None, and tensors, lists or arrays of integers or bools."
+    )
+
+
+def as_index(index: Any, *, warn: bool = True) -> Any:
+    """An index tensor, checked; a uint8 one is a mask, as torch has it still."""
+    char = index._array.dtype.char
+    if char in "?liq":
+        return index
+    if char != "B":
+        raise IndexError(
+            f"a tensor of {from_numpy_dtype(index._array.dtype)} cannot be an index; use int64, int32 "
+            "or bool (convert with .long() or .bool())."
+        )
+    if not warn:
+        return index
+    warnings.warn(
+        "Indexing with a torch.uint8 tensor reads it as a mask, which is deprecated; use torch.bool.",
+        UserWarning,
+        stacklevel=origin.stacklevel(),
+    )
+    return wrap(index._array.astype(bool))
+
+
+def spans(item: Any) -> int:
+    """How many dimensions of the tensor an item takes up."""
+    if item is None or item is Ellipsis or item.__class__ is bool:
+        return 0
+    if isinstance(item, Tensor) and item._array.dtype.kind == "b":
+        return item._array.ndim  # type: ignore[no-any-return]
+    return 1
+
+
+def plain_slice(item: slice) -> tuple[int | None, int | None, int]:
+    """Start, stop and step of a slice as ints."""
+    start, stop, step = item.start, item.stop, item.step
+    if step is None:
+        step = 1
+    elif type(step) is not int:
+        step = _slice_int(step)
+    if step <= 0:
+        raise ValueError(
+            f"the step of a slice must be greater than zero, got {item.step}; use flip() to reverse."
+        )
+    if start is not None and type(start) is not int:
+        start = _slice_int(start)
+    if stop is not None and type(stop) is not int:
+        stop = _slice_int(stop)
+    return start, stop, step
+
+
+def _slice_int(value: Any) -> int:
+    return operator.index(value._array if isinstance(value, Tensor) else value)

@@ -1,0 +1,109 @@
+"""Torch's oldest ways to make tensors, which many programs still use: `Tensor(2, 3)`,
+`LongTensor([1, 2])`, `x.new(2)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from pullback.core.device import DeviceLike, as_device, require_available
+from pullback.core.dtype import NumpyDtype, default, named_dtype
+from pullback.core.size import Size
+from pullback.core.tensor import Tensor, new, wrap
+from pullback.operators.convert import TYPE_NAMES
+from pullback.operators.data import copied, is_sequence
+from pullback.operators.declare import METHODS
+from pullback.operators.factory import allocated, shape_argument
+
+__all__ = ["typename", *(f"{name}Tensor" for name in TYPE_NAMES.values())]
+
+
+def _made(op: str, args: tuple[Any, ...], dtype: NumpyDtype, device: DeviceLike | None) -> Tensor:
+    """Ints are a size, whose elements are not set; a sequence or array is data; nothing is empty."""
+    require_available(as_device(device))
+    if not args:
+        return wrap(numpy.empty(0, dtype))
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        if args[0]._array.dtype != dtype:
+            raise TypeError(
+                f"{op}(): takes a tensor of its own dtype only, got {args[0].dtype}. Use "
+                ".to(dtype)."
+            )
+        return args[0].detach()
+    data = len(args) == 1 and not isinstance(args[0], Size)
+    if data and (is_sequence(args[0]) or isinstance(args[0], numpy.ndarray)):
+        return wrap(copied(op, args[0], dtype))
+    return wrap(allocated(op, numpy.empty, shape_argument(op, args), dtype))
+
+
+def _new_tensor(cls: type[Tensor], /, *args: Any, device: DeviceLike | None = None) -> Tensor:
+    """Called as `Tensor(2, 3)` (a size) or `Tensor([2, 3])` (data), in the default dtype."""
+    made = _made("Tensor", args, default.numpy, device)
+    if cls is Tensor:
+        return made
+    result = new(cls)
+    result._array, result._node, result._cell = made._array, None, made._cell
+    return result
+
+
+def _new_method(self: Tensor, *args: Any, device: DeviceLike | None = None) -> Tensor:
+    """A tensor of this one's dtype: ints are a size, a sequence is data."""
+    return _made("new", args, self._array.dtype, device)
+
+
+METHODS["new"] = _new_method
+
+
+class _TypedTensor(type):
+    """The type of the types that make tensors of one dtype; no tensor is an instance of one of
+    them, but `isinstance` compares dtypes.
+    """
+
+    dtype_name: str
+    type_name: str
+
+    def __call__(cls, *args: Any, device: DeviceLike | None = None) -> Tensor:
+        return _made(cls.__name__, args, named_dtype(cls.dtype_name).numpy, device)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype._name == cls.dtype_name
+
+    @property
+    def dtype(cls) -> Any:
+        """The dtype of the tensors that it makes."""
+        return named_dtype(cls.dtype_name)
+
+
+def _typed(dtype_name: str, name: str) -> _TypedTensor:
+    members = {
+        "__doc__": f"Makes {dtype_name} tensors: ints are a size, a sequence is data.",
+        "__module__": "pullback",
+        "dtype_name": dtype_name,
+        "type_name": f"torch.{name}Tensor",
+    }
+    return _TypedTensor(f"{name}Tensor", (), members)
+
+
+globals().update({f"{name}Tensor": _typed(of, name) for of, name in TYPE_NAMES.items()})
+
+
+def typename(obj: Any) -> str:
+    """The name of an object's type; of a tensor, the old name of its type.
+
+    Example:
+        >>> import pullback as torch
+        >>> torch.typename(torch.ones(1))
+        'torch.FloatTensor'
+    """
+    if isinstance(obj, Tensor):
+        return f"torch.{TYPE_NAMES[obj.dtype._name]}Tensor"
+    kind = obj if isinstance(obj, type) else type(obj)
+    module = kind.__module__
+    return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"
+
+
+# Special methods, attached by methods.py.
+DUNDERS: dict[str, Callable[..., Any]] = {"__new__": _new_tensor}

@@ -1,0 +1,355 @@
+"""What a tensor says of itself: sizes, strides, memory, kind of elements."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from pullback.core import errors, origin
+from pullback.core.arrays import Array
+from pullback.core.device import device
+from pullback.core.dtype import dtype
+from pullback.core.layout import contiguous_format, is_in_format, layout, memory_format, strided
+from pullback.core.size import Size, size_of
+from pullback.core.tensor import Tensor
+from pullback.operators.declare import METHODS, method
+from pullback.operators.options import as_dim
+from pullback.operators.strides import address, contiguous_strides, root, storage_offset
+
+__all__ = [
+    *("get_device", "is_complex", "is_conj", "is_floating_point", "is_neg", "is_same_size"),
+    *("is_signed", "is_storage", "is_tensor", "numel"),
+]
+
+
+def _checked(op: str, name: str, value: Any) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise errors.not_a_tensor(op, name, value)
+    return value
+
+
+# Sizes and strides ------------------------------------------------------------------------------
+
+
+@method
+def size(self: Tensor, dim: int | None = None) -> Size | int:
+    """The sizes of all dimensions, or of one.
+
+    Example:
+        >>> import pullback as torch
+        >>> torch.ones(2, 3).size(), torch.ones(2, 3).size(-1)
+        (torch.Size([2, 3]), 3)
+    """
+    shape = self._array.shape
+    if dim is None:
+        return size_of(shape)
+    return shape[_dim("size", dim, len(shape))]  # type: ignore[no-any-return]
+
+
+def _dim(op: str, dim: Any, ndim: int) -> int:
+    if ndim == 0:
+        raise IndexError(f"{op}(): dim {dim} does not exist, the tensor has no dimensions.")
+    return as_dim(dim, ndim, op)
+
+
+@method
+def dim(self: Tensor) -> int:
+    """The number of dimensions."""
+    return self._array.ndim  # type: ignore[no-any-return]
+
+
+@method
+def numel(input: Tensor) -> int:
+    """The number of elements."""
+    return _checked("numel", "input", input)._array.size  # type: ignore[no-any-return]
+
+
+@method
+def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
+    """How many elements of memory lie between neighbours, in all dimensions or in one.
+
+    Example:
+        >>> import pullback as torch
+        >>> torch.ones(2, 3).stride()
+        (3, 1)
+    """
+    steps = strides_of(self._array)
+    if dim is None:
+        return steps
+    return steps[_dim("stride", dim, len(steps))]
+
+
+def strides_of(array: Array) -> tuple[int, ...]:
+    """Strides in elements, as torch gives them.
+
+    NumPy's say nothing where a dimension has one element or none; there they are what they would be
+    in memory without gaps.
+    """
+    shape, itemsize = array.shape, array.itemsize
+    if 0 in shape:
+        return contiguous_strides(shape)
+    steps = [step // itemsize for step in array.strides]
+    for dim in reversed(range(len(shape) - 1)):
+        if shape[dim] == 1 and not steps[dim]:
+            steps[dim] = steps[dim + 1] * shape[dim + 1]
+    if shape and shape[-1] == 1 and not steps[-1]:
+        steps[-1] = 1
+    return tuple(steps)
+
+
+@method
+def is_contiguous(self: Tensor, *, memory_format: memory_format = contiguous_format) -> bool:
+    """Whether the elements lie in memory without gaps, the last dimension fastest."""
+    return is_in_format(self._array, memory_format)
+
+
+@method
+def dim_order(self: Tensor) -> tuple[int, ...]:
+    """The dimensions from slowest to fastest in memory."""
+    steps = strides_of(self._array)
+    return tuple(sorted(range(len(steps)), key=lambda dim: -steps[dim]))
+
+
+@method
+def is_same_size(self: Tensor, other: Tensor) -> bool:
+    """Whether both have the same shape."""
+    _checked("is_same_size", "self", self)
+    return _checked("is_same_size", "other", other)._array.shape == self._array.shape  # type: ignore[no-any-return]
+
+
+# Memory -----------------------------------------------------------------------------------------
+
+
+class UntypedStorage:
+    """The memory behind a tensor and all its views, in bytes; compare `data_ptr()` for aliasing.
+
+    Example:
+        >>> import pullback as torch
+        >>> x = torch.zeros(4)
+        >>> x[1:].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+        True
+        >>> x[1:].untyped_storage().nbytes()
+        16
+    """
+
+    __slots__ = ("_owner", "device")
+
+    def __init__(self, owner: Array, device: device) -> None:
+        self._owner = owner
+        self.device = device
+
+    def data_ptr(self) -> int:
+        """The address of the first byte; 0 where there is none."""
+        return address(self._owner) if self._owner.size else 0
+
+    def nbytes(self) -> int:
+        """How many bytes there are."""
+        return self._owner.nbytes  # type: ignore[no-any-return]
+
+    size = nbytes
+    __len__ = nbytes
+
+    def element_size(self) -> int:
+        """Bytes have one byte."""
+        return 1
+
+    def tolist(self) -> list[int]:
+        """The bytes."""
+        return list(self._owner.tobytes("A"))
+
+    def __repr__(self) -> str:
+        return f"<torch.UntypedStorage(device={self.device}) of size {self.nbytes()}>"
+
+
+@method
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """The memory that this tensor shares with its views."""
+    return UntypedStorage(root(self._array), self.device)
+
+
+@method
+def data_ptr(self: Tensor) -> int:
+    """The address of the first element; 0 for a tensor without elements."""
+    return address(self._array) if self._array.size else 0
+
+
+def _storage_offset(self: Tensor) -> int:
+    """How many elements of the memory lie before the first one."""
+    return storage_offset(self._array)
+
+
+_storage_offset.__name__ = _storage_offset.__qualname__ = "storage_offset"
+
+
+@method
+def element_size(self: Tensor) -> int:
+    """The number of bytes of an element."""
+    return self._array.itemsize  # type: ignore[no-any-return]
+
+
+@method
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both are the same view of the same memory."""
+    other = _checked("is_set_to", "tensor", tensor)._array
+    own = self._array
+    return (
+        address(root(own)) == address(root(other))
+        and own.shape == other.shape
+        and own.strides == other.strides
+        and address(own) == address(other)
+    )
+
+
+@method
+def is_shared(self: Tensor) -> bool:
+    """Whether the memory is shared between processes; here it never is."""
+    return False
+
+
+@method
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    """Whether the memory is pinned for an accelerator; here it never is."""
+    return False
+
+
+@method
+def get_device(self: Tensor) -> int:
+    """The number of the device; -1 for the CPU."""
+    _checked("get_device", "input", self)
+    return -1 if self.device.index is None else self.device.index
+
+
+# Kind of elements -------------------------------------------------------------------------------
+
+
+def _dtype(op: str, input: Any) -> dtype:
+    return _checked(op, "input", input).dtype
+
+
+@method
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the elements are real floating-point numbers."""
+    return _dtype("is_floating_point", input).is_floating_point
+
+
+@method
+def is_complex(input: Tensor) -> bool:
+    """Whether the elements are complex numbers."""
+    return _dtype("is_complex", input).is_complex
+
+
+@method
+def is_signed(input: Tensor) -> bool:
+    """Whether the elements can be negative."""
+    return _dtype("is_signed", input).is_signed
+
+
+@method
+def is_conj(input: Tensor) -> bool:
+    """Whether conjugation is still to be done; here it never is."""
+    _checked("is_conj", "input", input)
+    return False
+
+
+@method
+def is_neg(input: Tensor) -> bool:
+    """Whether negation is still to be done; here it never is."""
+    _checked("is_neg", "input", input)
+    return False
+
+
+@method
+def is_distributed(input: Tensor) -> bool:
+    """Always False, as in torch."""
+    return False
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether `obj` is a tensor.
+
+    Example:
+        >>> import pullback as torch
+        >>> torch.is_tensor(torch.ones(1)), torch.is_tensor([1.0])
+        (True, False)
+    """
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether `obj` is the memory behind a tensor."""
+    return isinstance(obj, UntypedStorage)
+
+
+METHODS.update({"ndimension": dim, "nelement": numel, "storage_offset": _storage_offset})
+
+
+# Properties, attached by methods.py: a getter, or a property with a setter ------------------------
+
+
+def _layout(self: Tensor) -> layout:
+    """How the elements are stored: always `torch.strided`."""
+    return strided
+
+
+def _nbytes(self: Tensor) -> int:
+    """Bytes of all elements, those of an expanded tensor counted as often as they appear."""
+    return self._array.size * self._array.itemsize  # type: ignore[no-any-return]
+
+
+def _is_cpu(self: Tensor) -> bool:
+    """Whether the memory is the host's."""
+    return self.device.type == "cpu"
+
+
+def _is_cuda(self: Tensor) -> bool:
+    """Whether the memory is on a CUDA device."""
+    return self.device.type == "cuda"
+
+
+def _never(what: str) -> Callable[[Tensor], bool]:
+    def answer(self: Tensor) -> bool:
+        return False
+
+    answer.__doc__ = f"Whether the tensor is {what}; here it never is."
+    return answer
+
+
+def _name(self: Tensor) -> None:
+    """Always None, as in torch."""
+
+
+def _warn_volatile() -> None:
+    warnings.warn(
+        "`volatile` has no effect; use torch.no_grad() to run without history.",
+        UserWarning,
+        stacklevel=origin.stacklevel(),
+    )
+
+
+def _volatile(self: Tensor) -> bool:
+    """Always False; reading and assigning it warn."""
+    _warn_volatile()
+    return False
+
+
+def _set_volatile(self: Tensor, value: Any) -> None:
+    _warn_volatile()
+
+
+PROPERTIES: dict[str, Any] = {
+    "is_cpu": _is_cpu,
+    "is_cuda": _is_cuda,
+    "itemsize": element_size,
+    "layout": _layout,
+    "name": _name,
+    "nbytes": _nbytes,
+    "volatile": property(_volatile, _set_volatile),
+    **{
+        f"is_{what}": _never(what)
+        for what in (
+            *("ipu", "maia", "meta", "mkldnn", "mps", "mtia", "nested", "quantized", "sparse"),
+            *("sparse_csr", "vulkan", "xla", "xpu"),
+        )
+    },
+}

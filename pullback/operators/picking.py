@@ -1,0 +1,67 @@
+"""One element per line along a dimension, by its index, and the way back for gradients.
+
+Here and not among the indexing operators because reductions and scans need them, and come first.
+The indices have as many dimensions as the input, so a reduced dimension stays as one of size 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.operators.declare import Array, Dim, Namespace, primitive
+from pullback.operators.scatter_kernels import along, reduce_along
+from pullback.operators.shape import reshape
+
+__all__ = ["add_back", "kept", "pick", "put_back"]
+
+
+def kept(reduced: Any, dim: int, shape: Any, *, keepdim: bool) -> Any:
+    """A result reduced over `dim` of `shape`, with that dimension as one of size 1."""
+    if keepdim or not shape:
+        return reduced
+    return reshape(reduced, (*reduced.shape[:dim], 1, *reduced.shape[dim:]))
+
+
+def _size(shape: Any, dim: int) -> int:
+    return shape[dim] if shape else 1  # type: ignore[no-any-return]  # a shape of any kind
+
+
+@primitive(
+    input=lambda g, indices, input_shape, dim: add_back(g, indices, _size(input_shape, dim), dim),
+    jvp=lambda d_input, indices, dim: pick(d_input, indices, dim),
+    method=False,
+    has_out=False,
+)
+def pick(xp: Namespace, input: Array, indices: Array, dim: Dim) -> Array:
+    """`input` at `indices` along `dim`, at their own places in all others."""
+    return input[along(xp, dim, indices)] if input.ndim else input.copy()
+
+
+@primitive(
+    g=lambda g, indices, dim: pick(g, indices, dim),
+    jvp=lambda d_g, indices, size, dim: put_back(d_g, indices, size, dim),
+    method=False,
+    has_out=False,
+)
+def put_back(xp: Namespace, g: Array, indices: Array, size: int, dim: Dim) -> Array:
+    """`g` at `indices` along `dim` of zeros of that size; no index comes twice in a line."""
+    if not g.ndim:
+        return g.copy()
+    whole = xp.zeros((*g.shape[:dim], size, *g.shape[dim + 1 :]), g.dtype)
+    whole[along(xp, dim, indices)] = g
+    return whole
+
+
+@primitive(
+    g=lambda g, indices, dim: pick(g, indices, dim),
+    jvp=lambda d_g, indices, size, dim: add_back(d_g, indices, size, dim),
+    method=False,
+    has_out=False,
+)
+def add_back(xp: Namespace, g: Array, indices: Array, size: int, dim: Dim) -> Array:
+    """As `put_back`, adding up what meets at one index."""
+    if not g.ndim:
+        return g.copy()
+    whole = xp.zeros((*g.shape[:dim], size, *g.shape[dim + 1 :]), g.dtype)
+    reduce_along(xp, xp.add, whole, dim, indices, g)
+    return whole

@@ -1,0 +1,254 @@
+"""Exponentials and logarithms, and the parts that a floating-point number is made of."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback.operators.arithmetic import conj, keep_where, unsupported, zeros_of
+from pullback.operators.comparison import isfinite
+from pullback.operators.convert import astype
+from pullback.operators.declare import Array, Namespace, elementwise, primitive
+from pullback.operators.rounding import no_derivative
+
+__all__ = [
+    "copysign",
+    "exp",
+    "exp2",
+    "expm1",
+    "frexp",
+    "heaviside",
+    "ldexp",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "logaddexp2",
+    "logit",
+    "nan_to_num",
+    "nextafter",
+    "sigmoid",
+    "xlogy",
+]
+
+_LN2 = math.log(2)
+_LN10 = math.log(10)
+
+# Exponentials -----------------------------------------------------------------------------------
+
+
+@elementwise(input=lambda g, out: g * conj(out), promote="float")
+def exp(xp: Namespace, input: Array) -> Array:
+    """Raise e to each element."""
+    return xp.exp(input)
+
+
+@elementwise(input=lambda g, out: g * conj(out * _LN2), promote="float")
+def exp2(xp: Namespace, input: Array) -> Array:
+    """Raise 2 to each element."""
+    return xp.exp(input * _LN2) if input.dtype.kind == "c" else xp.exp2(input)
+
+
+@elementwise(input=lambda g, out: g * conj(out + 1), promote="float")
+def expm1(xp: Namespace, input: Array) -> Array:
+    """`exp(x) - 1`, with all its digits where x is small."""
+    return xp.expm1(input)
+
+
+@elementwise(input=lambda g, out: g * conj((1 - out) * out), promote="float")
+def sigmoid(xp: Namespace, input: Array) -> Array:
+    """`1 / (1 + exp(-x))`."""
+    if input.ndim == 0:
+        return xp.reciprocal(xp.exp(-input) + 1)
+    out = xp.negative(input)
+    xp.exp(out, out)
+    out += 1
+    return xp.reciprocal(out, out)
+
+
+# Logarithms -------------------------------------------------------------------------------------
+
+
+@elementwise(input=lambda g, input: g / conj(input), promote="float")
+def log(xp: Namespace, input: Array) -> Array:
+    """The natural logarithm of each element."""
+    return xp.log(input)
+
+
+@elementwise(input=lambda g, input: g / conj(input * _LN10), promote="float")
+def log10(xp: Namespace, input: Array) -> Array:
+    """The logarithm to base 10 of each element."""
+    return xp.log10(input)
+
+
+@elementwise(input=lambda g, input: g / conj(input * _LN2), promote="float")
+def log2(xp: Namespace, input: Array) -> Array:
+    """The logarithm to base 2 of each element."""
+    return xp.log2(input)
+
+
+@elementwise(input=lambda g, input: g / conj(input + 1), promote="float", node="Log1PBackward0")
+def log1p(xp: Namespace, input: Array) -> Array:
+    """`log(1 + x)`, with all its digits where x is small."""
+    return xp.log1p(input)
+
+
+@elementwise(
+    input=lambda g, input, other: g / conj(exp(other - input) + 1),
+    other=lambda g, input, other: g / conj(exp(input - other) + 1),
+    inplace=False,
+)
+def logaddexp(xp: Namespace, input: Array, other: Array) -> Array:
+    """`log(exp(input) + exp(other))`, without overflow in between."""
+    if input.dtype.kind == "c":
+        return _complex_logaddexp(xp, input, other)
+    if input.dtype.kind not in "fV":
+        raise unsupported("logaddexp", input)
+    return xp.logaddexp(input, other)
+
+
+def _complex_logaddexp(xp: Namespace, a: Array, b: Array) -> Array:
+    first = a.real >= b.real
+    high, low = xp.where(first, a, b), xp.where(first, b, a)
+    same = (a == b) & xp.isinf(a.real)  # inf - inf has no value, the result has
+    return xp.where(same, a, high + xp.log1p(xp.exp(low - high)))
+
+
+@elementwise(
+    input=lambda g, input, other: g / (exp2(other - input) + 1),
+    other=lambda g, input, other: g / (exp2(input - other) + 1),
+    inplace=False,
+)
+def logaddexp2(xp: Namespace, input: Array, other: Array) -> Array:
+    """`log2(2 ** input + 2 ** other)`, without overflow in between."""
+    if input.dtype.kind not in "fV":
+        raise unsupported("logaddexp2", input)
+    return xp.logaddexp2(input, other)
+
+
+def _times_log(g: Any, input: Any, other: Any) -> Any:
+    if not isinstance(other, int | float):
+        return g * keep_where(log(astype(other, g.dtype)), (input != 0) | ~(other <= 0))
+    if other > 0:
+        return g * math.log(other)
+    return keep_where(g * (-math.inf if other == 0 else math.nan), input != 0)
+
+
+@elementwise(
+    input=_times_log, other=lambda g, input, other: g * (input / other), promote="float"
+)
+def xlogy(xp: Namespace, input: Array, other: Array) -> Array:
+    """`input * log(other)`, and 0 where `input` is 0, whatever number `other` is."""
+    product = xp.multiply(input, xp.log(other))
+    return xp.where((input == 0) & (other == other), input.dtype.type(0), product)
+
+
+def _logit_slope(input: Any, eps: float | None) -> Any:
+    slope = 1 / (input * (1 - input))
+    if eps is None:
+        return slope + _nan_outside(input)
+    return keep_where(slope, (input >= eps) & (input <= 1 - eps))
+
+
+def _nan_outside(input: Any) -> Any:
+    """0 where the logarithm of odds has a meaning, NaN elsewhere."""
+    return keep_where(zeros_of(input) + math.nan, ~((input >= 0) & (input <= 1)))
+
+
+@elementwise(input=lambda g, input, eps: g * _logit_slope(input, eps), promote="float")
+def logit(xp: Namespace, input: Array, eps: float | None = None) -> Array:
+    """`log(x / (1 - x))`; with `eps`, of x brought between `eps` and `1 - eps`."""
+    if eps is not None:
+        kind = input.dtype.type
+        input = xp.minimum(xp.maximum(input, kind(eps)), kind(1 - eps))
+    return xp.log(input / (1 - input))
+
+
+# Floating-point numbers taken apart -------------------------------------------------------------
+
+
+@elementwise(
+    input=lambda g, input, out: g * keep_where(out / input, input != 0),
+    other=lambda g: zeros_of(g),
+    promote="float",
+)
+def copysign(xp: Namespace, input: Array, other: Array) -> Array:
+    """The size of `input` with the sign of `other`."""
+    return xp.copysign(input, other)
+
+
+@elementwise(
+    input=lambda g, other: g * conj(exp2(other)),
+    other=lambda g, out: g * conj(out * _LN2),
+    promote="float",
+)
+def ldexp(xp: Namespace, input: Array, other: Array) -> Array:
+    """`input * 2 ** other`."""
+    if other.dtype.kind == "c":
+        return xp.multiply(input, xp.exp(other * _LN2))
+    return xp.multiply(input, xp.exp2(other))
+
+
+@primitive(
+    input=lambda g_mantissa, exponent: g_mantissa / exp2(exponent),
+    jvp=lambda d_input, exponent: (d_input / exp2(exponent), None),
+    outputs="mantissa exponent",
+    fixed="exponent",
+)
+def frexp(xp: Namespace, input: Array) -> Any:
+    """Mantissa and exponent, so that `input` is `mantissa * 2 ** exponent`."""
+    if input.dtype.kind not in "fV":
+        raise RuntimeError("frexp: only floating-point tensors have a mantissa; convert first.")
+    return xp.frexp(input)
+
+
+@elementwise(
+    input=lambda g, input, other: g * (input != other),
+    other=lambda g: zeros_of(g),
+)
+def nextafter(xp: Namespace, input: Array, other: Array) -> Array:
+    """The next floating-point number after `input`, towards `other`."""
+    if input.dtype.kind not in "fV":
+        raise unsupported("nextafter", input)
+    return xp.nextafter(input, other)
+
+
+@elementwise(
+    input=lambda g: no_derivative("heaviside"),
+    values=lambda g: no_derivative("heaviside"),
+    node="NotImplemented",
+)
+def heaviside(xp: Namespace, input: Array, values: Array) -> Array:
+    """0 for negative elements, 1 for positive ones, `values` at 0."""
+    if input.dtype.kind == "c":
+        raise RuntimeError("heaviside: complex numbers are not ordered.")
+    return xp.where(input == 0, values, (input > 0).astype(input.dtype))
+
+
+@elementwise(input=lambda g, input: g * isfinite(input))
+def nan_to_num(
+    xp: Namespace,
+    input: Array,
+    nan: float | None = None,
+    posinf: float | None = None,
+    neginf: float | None = None,
+) -> Array:
+    """Replace NaN (by 0) and infinities (by the largest finite numbers), or by the numbers given."""
+    if input.dtype.kind in "biu":
+        return input.copy()
+    out = input.copy()
+    for part in (out.real, out.imag) if out.dtype.kind == "c" else (out,):
+        largest = _largest(xp, part.dtype)
+        part[part != part] = 0.0 if nan is None else nan
+        part[part == math.inf] = largest if posinf is None else posinf
+        part[part == -math.inf] = -largest if neginf is None else neginf
+    return out
+
+
+def _largest(xp: Namespace, dtype: Any) -> Any:
+    if dtype.kind == "f":
+        return xp.finfo(dtype).max
+    import ml_dtypes  # there, since the dtype is its
+
+    return ml_dtypes.finfo(dtype).max

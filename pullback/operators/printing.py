@@ -1,0 +1,282 @@
+"""How a tensor looks: `tensor([1., 2.], grad_fn=<MulBackward0>)`.
+
+Three steps: choose the elements to show, find one format that suits them all, lay them out in
+rows. What the tensor is besides its values follows as suffixes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy
+
+from pullback.core.arrays import Array
+from pullback.core.device import get_default_device
+from pullback.core.dtype import bool_, default, int64
+from pullback.core.forward import visible_levels
+from pullback.core.tensor import Tensor
+
+__all__ = ["get_printoptions", "printoptions", "set_printoptions"]
+
+
+@dataclass
+class _PrintOptions:
+    precision: int = 4
+    threshold: float = 1000
+    edgeitems: int = 3
+    linewidth: int = 80
+    sci_mode: bool | None = None
+
+
+_options = _PrintOptions()
+_PROFILES: dict[str, dict[str, float]] = {
+    "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
+    "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
+    "full": {"precision": 4, "threshold": numpy.inf, "edgeitems": 3, "linewidth": 80},
+}
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """Choose how tensors are printed, in the whole process.
+
+    Args:
+        precision: Digits after the point.
+        threshold: From more elements than this, only the edges are shown.
+        edgeitems: How many elements at each edge.
+        linewidth: Characters in a line.
+        profile: "default", "short" or "full": the four above at once.
+        sci_mode: Always (True) or never (False) `1.0000e+00`; None decides by the values.
+
+    Example:
+        >>> import pullback as torch
+        >>> torch.set_printoptions(precision=2)
+        >>> torch.tensor([1.12345])
+        tensor([1.12])
+        >>> torch.set_printoptions(profile="default")
+    """
+    if profile is not None:
+        if profile not in _PROFILES:
+            raise ValueError(f"profile {profile!r} is none of {', '.join(_PROFILES)}.")
+        for name, value in _PROFILES[profile].items():
+            setattr(_options, name, value)
+    given = {
+        "precision": precision,
+        "threshold": threshold,
+        "edgeitems": edgeitems,
+        "linewidth": linewidth,
+    }
+    for name, number in given.items():
+        if number is not None:
+            setattr(_options, name, number)
+    _options.sci_mode = sci_mode
+
+
+def get_printoptions() -> dict[str, Any]:
+    """How tensors are printed now."""
+    return asdict(_options)
+
+
+@contextmanager
+def printoptions(**options: Any) -> Iterator[None]:
+    """Other print options within a block.
+
+    Example:
+        >>> import pullback as torch
+        >>> with torch.printoptions(precision=1):
+        ...     print(torch.tensor([0.25]))
+        tensor([0.2])
+    """
+    before = get_printoptions()
+    set_printoptions(**options)
+    try:
+        yield
+    finally:
+        set_printoptions(**before)
+
+
+# Numbers ----------------------------------------------------------------------------------------
+
+Format = Callable[[Any], str]
+
+
+def _format_for(values: Array) -> tuple[Format, int]:
+    """One way to write all of `values`, and the width of the widest."""
+    kind = values.dtype.kind
+    if kind == "c":
+        return _complex_format(values)
+    if kind in "fV":
+        return _float_format(values.astype(numpy.float64))
+    width = max((len(str(value)) for value in values.tolist()), default=1)
+    return lambda value: str(value).rjust(width), width
+
+
+def _float_format(values: Array) -> tuple[Format, int]:
+    write = _float_writer(values)
+    width = 1
+    counted = values[numpy.isfinite(values) & (values != 0)]
+    if counted.size:
+        # Zeros, inf and NaN do not make the column wider than the numbers do.
+        width = max(len(write(value)) for value in values[numpy.isfinite(values)].tolist())
+    width = max(width, *(len(write(value)) for value in values.tolist()), 1)
+    return lambda value: write(value).rjust(width), width
+
+
+def _float_writer(values: Array) -> Format:
+    precision = _options.precision
+    sizes = numpy.abs(values[numpy.isfinite(values) & (values != 0)])
+    whole = bool((sizes == numpy.ceil(sizes)).all())
+    scientific = False
+    if sizes.size:
+        smallest, largest = float(sizes.min()), float(sizes.max())
+        scientific = largest / smallest > 1000 or largest > 1e8
+        scientific = scientific or (not whole and smallest < 1e-4)
+    if _options.sci_mode is not None:
+        scientific = _options.sci_mode
+    if scientific:
+        return lambda value: f"{value:.{precision}e}"
+    if whole:
+        return lambda value: f"{value:.0f}." if numpy.isfinite(value) else f"{value:.0f}"
+    return lambda value: f"{value:.{precision}f}"
+
+
+def _complex_format(values: Array) -> tuple[Format, int]:
+    real, real_width = _float_format(values.real.astype(numpy.float64))
+    imaginary, imaginary_width = _float_format(values.imag.astype(numpy.float64))
+
+    def write(value: complex) -> str:
+        part = imaginary(value.imag).lstrip() + "j"
+        return real(value.real) + (part if part[0] in "+-" else "+" + part)
+
+    return write, real_width + imaginary_width + 1
+
+
+# Rows -------------------------------------------------------------------------------------------
+
+
+def _edges(array: Array) -> Array:
+    """The elements that are shown when only the edges are."""
+    edge = _options.edgeitems
+    for dim, length in enumerate(array.shape):
+        if length > 2 * edge:
+            shown = numpy.r_[:edge, length - edge : length]
+            array = array.take(shown, dim)
+    return array
+
+
+def _laid_out(array: Array, indent: int, format: Format, width: int, *, edges_only: bool) -> str:
+    """Brackets within brackets, rows broken at the width of a line."""
+    if array.ndim == 0:
+        return format(array.item())
+    if array.ndim == 1:
+        return _row(array, indent, format, width, edges_only=edges_only)
+    parts = [
+        _laid_out(part, indent + 1, format, width, edges_only=edges_only)
+        if part is not None
+        else "..."
+        for part in _shown(array, edges_only=edges_only)
+    ]
+    between: str = "," + "\n" * (array.ndim - 1) + " " * (indent + 1)
+    return "[" + between.join(parts) + "]"
+
+
+def _shown(array: Array, *, edges_only: bool) -> list[Any]:
+    """The parts along the first dimension; None stands for those left out."""
+    edge, length = _options.edgeitems, len(array)
+    if not edges_only or length <= 2 * edge:
+        return [array[i, ...] for i in range(length)]
+    first = [array[i, ...] for i in range(edge)]
+    return [*first, None, *(array[i, ...] for i in range(length - edge, length))]
+
+
+def _row(array: Array, indent: int, format: Format, width: int, *, edges_only: bool) -> str:
+    if edges_only and not _options.edgeitems:
+        texts = ["..."]
+    else:
+        parts = _shown(array, edges_only=edges_only)
+        texts = [" ..." if part is None else format(part.item()) for part in parts]
+    per_line = max(1, (_options.linewidth - indent) // (width + 2))
+    lines = [", ".join(texts[i : i + per_line]) for i in range(0, len(texts), per_line)]
+    return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
+
+
+def _values(array: Array, indent: int) -> str:
+    if array.size == 0:
+        return "[]"
+    edges_only = array.size > _options.threshold
+    chosen = _edges(array) if edges_only else array
+    format, width = _format_for(chosen.reshape(-1))
+    return _laid_out(array, indent, format, width, edges_only=edges_only)
+
+
+# The whole --------------------------------------------------------------------------------------
+
+
+def describe(tensor: Tensor, prefix: str = "tensor") -> str:
+    """The text that `repr` gives; subclasses may pass another word in front."""
+    array = tensor._array
+    opening = f"{prefix}("
+    text = opening + _values(array, len(opening))
+    last_line = len(text) - text.rfind("\n") + 1
+    for suffix in _suffixes(tensor):
+        if last_line + len(suffix) + 2 > _options.linewidth:
+            text += ",\n" + " " * len(opening) + suffix
+            last_line = len(opening) + len(suffix)
+        else:
+            text += ", " + suffix
+            last_line += len(suffix) + 2
+    return text + ")"
+
+
+def _suffixes(tensor: Tensor) -> Iterator[str]:
+    array, own = tensor._array, tensor.dtype
+    if tensor.device != get_default_device() and tensor.device.type != "cpu":
+        yield f"device='{tensor.device}'"
+    if array.size == 0 and array.ndim != 1:
+        yield f"size={array.shape}"
+    usual = own is default.dtype
+    if array.size:
+        usual = usual or own is int64 or own is bool_
+        usual = usual or (own.is_complex and own.to_real() is default.dtype)
+    if not usual:
+        yield f"dtype={own}"
+    if history := _history(tensor):
+        yield history
+    for level in visible_levels()[-1:]:
+        tangent = level.get(tensor)
+        if tangent is not None:
+            yield f"tangent={tangent!r}"
+
+
+def _history(tensor: Tensor) -> str:
+    try:
+        node = tensor.grad_fn
+    except RuntimeError:  # a view whose base was written where that is forbidden
+        return "grad_fn=<Invalid>"
+    if node is not None:
+        return f"grad_fn=<{type(node).__name__}>"
+    return "requires_grad=True" if tensor.requires_grad else ""
+
+
+def _repr(self: Tensor) -> str:
+    return describe(self, "tensor" if type(self) is Tensor else type(self).__name__)
+
+
+def _format(self: Tensor, spec: str) -> str:
+    """A 0-d tensor is written as its number."""
+    if self._array.ndim == 0:
+        return format(self._array.item(), spec)
+    return object.__format__(self, spec)
+
+
+# Special methods, attached by methods.py.
+DUNDERS: dict[str, Callable[..., Any]] = {"__format__": _format, "__repr__": _repr}

@@ -1,0 +1,261 @@
+"""The largest and smallest elements, and where they are.
+
+Values alone (`amax`, `max()`) share their gradient among equal elements; with an index (`max(dim)`) it
+goes to the one that was chosen.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core import errors
+from pullback.core.tensor import Tensor
+from pullback.operators import reduction_kernels as kernels
+from pullback.operators.arithmetic import keep_where
+from pullback.operators.declare import (
+    Array,
+    Dim,
+    Dims,
+    Namespace,
+    elementwise,
+    method,
+    primitive,
+)
+from pullback.operators.extrema import maximum, minimum
+from pullback.operators.picking import kept, pick, put_back
+from pullback.operators.reduction import restored, sum
+from pullback.operators.results import result_class
+
+__all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
+
+# Ties ---------------------------------------------------------------------------------------------
+
+
+@elementwise(method=False, has_out=False)
+def same(xp: Namespace, input: Array, other: Array) -> Array:
+    """Whether two elements are equal, or both NaN."""
+    equal = input == other
+    if other.dtype.kind in "fV" and (other != other).any():
+        equal |= (input != input) & (other != other)
+    return equal
+
+
+def share(g: Any, ties: Any, dim: Any, keepdim: Any) -> Any:
+    """A reduced gradient in equal parts to the elements that reached the result."""
+    g = restored(g, ties.shape, dim, keepdim)
+    return keep_where(g / sum(ties, dim, True, dtype=g.dtype), ties)  # noqa: FBT003
+
+
+def mean_over(tangent: Any, ties: Any, dim: Any, keepdim: Any) -> Any:
+    """The adjoint of `share`: the mean tangent of the elements that reached the result."""
+    total = sum(keep_where(tangent, ties), dim, keepdim)
+    return total / sum(ties, dim, keepdim, dtype=tangent.dtype)
+
+
+def _ties(input: Any, out: Any, dim: Any, keepdim: Any) -> Any:
+    return input == restored(out, input.shape, dim, keepdim)
+
+
+def share_extreme(g: Any, input: Any, out: Any, dim: Any, keepdim: Any) -> Any:
+    """The rule of `amax` and its like."""
+    return share(g, _ties(input, out, dim, keepdim), dim, keepdim)
+
+
+def extreme_tangent(d_input: Any, input: Any, out: Any, dim: Any, keepdim: Any) -> Any:
+    """The tangent of `amax` and its like."""
+    return mean_over(d_input, _ties(input, out, dim, keepdim), dim, keepdim)
+
+
+# Values alone -------------------------------------------------------------------------------------
+
+
+@primitive(input=share_extreme, jvp=extreme_tangent)
+def amax(xp: Namespace, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
+    """The largest elements over `dim`; equal ones share the gradient.
+
+    >>> import pullback as torch
+    >>> torch.amax(torch.tensor([[1.0, 4.0], [3.0, 2.0]]), 1)
+    tensor([4., 3.])
+    """
+    return kernels.extreme(xp, "amax", input, dim, keepdim, xp.maximum)
+
+
+@primitive(input=share_extreme, jvp=extreme_tangent)
+def amin(xp: Namespace, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
+    """The smallest elements over `dim`; equal ones share the gradient."""
+    return kernels.extreme(xp, "amin", input, dim, keepdim, xp.minimum)
+
+
+def _aminmax_adjoint(
+    g_min: Any, g_max: Any, input: Any, min: Any, max: Any, dim: Any, keepdim: Any
+) -> Any:
+    dims = None if dim is None else (dim,)
+    low = share_extreme(g_min, input, min, dims, keepdim)
+    return low + share_extreme(g_max, input, max, dims, keepdim)
+
+
+def _aminmax_tangent(d_input: Any, input: Any, min: Any, max: Any, dim: Any, keepdim: Any) -> Any:
+    dims = None if dim is None else (dim,)
+    return tuple(extreme_tangent(d_input, input, out, dims, keepdim) for out in (min, max))
+
+
+@primitive(
+    input=_aminmax_adjoint,
+    jvp=_aminmax_tangent,
+    outputs="min max",
+    name="aminmax",
+    method=False,
+)
+def _aminmax(
+    xp: Namespace,
+    input: Array,
+    *,
+    dim: Dim = None,  # type: ignore[assignment]  # the annotation says the kind of option
+    keepdim: bool = False,
+) -> Any:
+    dims = None if dim is None else (dim,)
+    least = kernels.extreme(xp, "aminmax", input, dims, keepdim, xp.minimum)
+    return least, kernels.extreme(xp, "aminmax", input, dims, keepdim, xp.maximum)
+
+
+_AminmaxResult = result_class("aminmax", "min max")
+
+
+@method
+def aminmax(
+    input: Any, *, dim: int | None = None, keepdim: bool = False, out: Any = None
+) -> Any:
+    """Smallest and largest elements in one call."""
+    return _AminmaxResult(_aminmax(input, dim=dim, keepdim=keepdim, out=out))
+
+
+# Over everything ----------------------------------------------------------------------------------
+
+
+def _share_full(g: Any, input: Any, out: Any, dim: Any) -> Any:
+    return share(g, same(input, restored(out, input.shape, dim, False)), dim, False)  # noqa: FBT003
+
+
+def _full_tangent(d_input: Any, input: Any, out: Any, dim: Any) -> Any:
+    ties = same(input, restored(out, input.shape, dim, False))  # noqa: FBT003
+    return mean_over(d_input, ties, dim, False)  # noqa: FBT003
+
+
+@primitive(
+    input=_share_full, jvp=_full_tangent, name="max.full", node="MaxBackward1", method=False
+)
+def _max_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
+    return kernels.extreme(xp, "max", input, dim, False, xp.maximum)  # noqa: FBT003
+
+
+@primitive(
+    input=_share_full, jvp=_full_tangent, name="min.full", node="MinBackward1", method=False
+)
+def _min_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
+    return kernels.extreme(xp, "min", input, dim, False, xp.minimum)  # noqa: FBT003
+
+
+# Along a dimension --------------------------------------------------------------------------------
+
+
+def put_back_chosen(g_values: Any, indices: Any, input_shape: Any, dim: int, keepdim: Any) -> Any:
+    """The gradient of chosen elements at the places they were chosen from."""
+    size = input_shape[dim] if input_shape else 1
+    g = kept(g_values, dim, input_shape, keepdim=keepdim)
+    return put_back(g, kept(indices, dim, input_shape, keepdim=keepdim), size, dim)
+
+
+def pick_chosen(d_input: Any, indices: Any, input_shape: Any, dim: int, keepdim: Any) -> Any:
+    """The tangents of chosen elements; the indices have none."""
+    chosen = pick(d_input, kept(indices, dim, input_shape, keepdim=keepdim), dim)
+    if not keepdim and input_shape:
+        chosen = chosen.squeeze(dim)
+    return chosen, None
+
+
+@primitive(
+    input=put_back_chosen,
+    jvp=pick_chosen,
+    outputs="values indices",
+    fixed="indices",
+    name="max",
+    method=False,
+)
+def _max_along(xp: Namespace, input: Array, dim: Dim, keepdim: bool = False) -> Any:
+    return kernels.extreme_along(xp, "max", input, dim, keepdim)
+
+
+@primitive(
+    input=put_back_chosen,
+    jvp=pick_chosen,
+    outputs="values indices",
+    fixed="indices",
+    name="min",
+    method=False,
+)
+def _min_along(xp: Namespace, input: Array, dim: Dim, keepdim: bool = False) -> Any:
+    return kernels.extreme_along(xp, "min", input, dim, keepdim)
+
+
+_MaxResult = result_class("max", "values indices")
+_MinResult = result_class("min", "values indices")
+
+
+@method
+def max(
+    input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None
+) -> Any:
+    """The largest element; with `dim` the largest along it and their indices; with a tensor `maximum`.
+
+    >>> import pullback as torch
+    >>> torch.max(torch.tensor([[1.0, 4.0], [3.0, 2.0]]), 1).indices
+    tensor([1, 0])
+    """
+    if dim is None and other is None:
+        if keepdim is not False:
+            raise errors.not_an_int("max", "dim", dim)
+        return _max_full(input, out=out)
+    if other is not None or isinstance(dim, Tensor):
+        return maximum(input, dim if other is None else other, out=out)
+    kernels.check_keepdim("max", keepdim)
+    return _MaxResult(_max_along(input, dim, keepdim, out=out))
+
+
+@method
+def min(
+    input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None
+) -> Any:
+    """The smallest element; with `dim` the smallest along it and their indices; with a tensor `minimum`."""
+    if dim is None and other is None:
+        if keepdim is not False:
+            raise errors.not_an_int("min", "dim", dim)
+        return _min_full(input, out=out)
+    if other is not None or isinstance(dim, Tensor):
+        return minimum(input, dim if other is None else other, out=out)
+    kernels.check_keepdim("min", keepdim)
+    return _MinResult(_min_along(input, dim, keepdim, out=out))
+
+
+# Indices alone ------------------------------------------------------------------------------------
+
+
+@primitive()
+def argmax(
+    xp: Namespace,
+    input: Array,
+    dim: Dim = None,  # type: ignore[assignment]  # the annotation says the kind of option
+    keepdim: bool = False,
+) -> Array:
+    """The index of the (first) largest element, along `dim` or in the flattened tensor."""
+    return kernels.index_of_extreme(xp, "argmax", input, dim, keepdim)
+
+
+@primitive()
+def argmin(
+    xp: Namespace,
+    input: Array,
+    dim: Dim = None,  # type: ignore[assignment]  # the annotation says the kind of option
+    keepdim: bool = False,
+) -> Array:
+    """The index of the (first) smallest element, along `dim` or in the flattened tensor."""
+    return kernels.index_of_extreme(xp, "argmin", input, dim, keepdim)

@@ -1,0 +1,233 @@
+"""Reductions on bare arrays: what several of the declared ones compute with, and their checks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback.core.arrays import Array, Namespace
+from pullback.core.dtype import from_numpy_dtype
+from pullback.operators.arithmetic import unsupported
+from pullback.operators.blocks import BLOCK, slices
+from pullback.operators.convert import numpy_dtype
+
+__all__ = [
+    "axis_of",
+    "check_keepdim",
+    "check_not_empty",
+    "converted",
+    "extreme",
+    "extreme_along",
+    "index_of_extreme",
+    "kept_shape",
+    "log_total_exp",
+    "reduced_count",
+    "total",
+    "total_of_squares",
+]
+
+# Options ------------------------------------------------------------------------------------------
+
+
+def axis_of(dim: Any, ndim: int) -> tuple[int, ...] | None:
+    """The dims to reduce as NumPy wants them: None for all, which () and the dim of a 0-d array are.
+
+    Rules on arrays pass what they like, so here dims are made whole once more.
+    """
+    if dim is None or not ndim:
+        return None
+    if type(dim) is not tuple:
+        dim = (dim,) if isinstance(dim, int) else tuple(dim)
+    for one in dim:
+        if one < 0:
+            return tuple([d % ndim for d in dim])
+    return dim or None
+
+
+def kept_shape(shape: Any, dim: Any) -> tuple[int, ...]:
+    """`shape` with size 1 at the reduced dims."""
+    axis = axis_of(dim, len(shape))
+    if axis is None:
+        return (1,) * len(shape)
+    return tuple([1 if i in axis else n for i, n in enumerate(shape)])
+
+
+def reduced_count(shape: Any, dim: Any) -> int:
+    """How many elements go into each result."""
+    axis = axis_of(dim, len(shape))
+    return math.prod(shape if axis is None else [shape[i] for i in axis])
+
+
+def converted(input: Array, dtype: Any) -> Array:
+    """`input` in the dtype that the user wants the reduction in, if any."""
+    if dtype is None:
+        return input
+    wanted = numpy_dtype(dtype)
+    if input.dtype.kind == "c" and wanted.kind not in "cb":
+        input = input.real
+    return input.astype(wanted, copy=False)
+
+
+def check_keepdim(op: str, keepdim: Any) -> None:
+    """`x.sum(0, 1)` is more often meant as two dims than as keepdim."""
+    if keepdim is not True and keepdim is not False:
+        raise TypeError(
+            f"{op}(): argument `keepdim` must be bool, got {keepdim!r}; several dims are given as one "
+            "tuple, like dim=(0, 1)."
+        )
+
+
+def check_not_empty(op: str, input: Array, dim: Any) -> None:
+    """Refuse to reduce no elements where there is no neutral one."""
+    if input.size:
+        return
+    if dim is None or dim == ():
+        raise RuntimeError(
+            f"{op}: the input of shape {input.shape} has no elements, and no element to start from; name "
+            "the `dim` of non-zero size to reduce."
+        )
+    for one in dim if isinstance(dim, tuple) else (dim,):
+        if input.shape[one] == 0:
+            raise IndexError(
+                f"{op}: dim {one} of shape {input.shape} has size 0, so there is nothing to choose from; "
+                "reduce a dim of non-zero size."
+            )
+
+
+# Sums ---------------------------------------------------------------------------------------------
+
+# NumPy adds the rows of a C-ordered array one by one: the error grows with their number, and narrow
+# rows are slow. Seen as fewer rows of about this many elements, (1000000, 8) float32 takes 1.6 ms
+# instead of 21, with a twentieth of the error.
+_ROW = 8192
+
+
+def total(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
+    """The sum in the dtype of `input`; half precision is added up in single."""
+    axis = axis_of(dim, input.ndim)
+    if input.dtype.itemsize == 2 and input.dtype.kind in "fV":
+        return xp.add.reduce(input, axis, xp.float32, None, keepdim).astype(input.dtype)
+    if axis and input.size > 4 * _ROW and input.flags.c_contiguous:
+        folded = _folded_total(xp, input, axis)
+        if folded is not None:
+            shape = kept_shape(input.shape, axis)
+            return folded.reshape(shape if keepdim else _without(input.shape, axis))
+    return xp.add.reduce(input, axis, input.dtype, None, keepdim)
+
+
+def _without(shape: tuple[int, ...], axis: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([n for i, n in enumerate(shape) if i not in axis])
+
+
+def _folded_total(xp: Namespace, input: Array, axis: tuple[int, ...]) -> Array | None:
+    """Neighbouring dims, not the last ones, summed in wide rows; None where that does not apply."""
+    first, last = min(axis), max(axis) + 1
+    inner = math.prod(input.shape[last:])
+    rows = math.prod(input.shape[first:last])
+    fold = min(_ROW // inner, rows // 32)
+    if last - first != len(axis) or inner == 1 or fold < 2:
+        return None
+    outer = math.prod(input.shape[:first])
+    flat = input.reshape(outer, rows, inner)
+    whole = rows - rows % fold
+    wide = flat[:, :whole] if whole < rows else flat
+    sums = xp.add.reduce(wide.reshape(outer, -1, fold * inner), 1).reshape(outer, fold, inner)
+    if whole < rows:
+        sums[:, 0] += xp.add.reduce(flat[:, whole:], 1)
+    return xp.add.reduce(sums, 1)
+
+
+def total_of_squares(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
+    """The sum of squared moduli, real, in one pass where the layout allows it."""
+    axis = axis_of(dim, input.ndim)
+    if input.dtype.itemsize == 2:
+        input = input.astype(xp.float32)
+    if input.dtype.kind == "c":
+        return total(xp, xp.square(input.real) + xp.square(input.imag), axis, keepdim)
+    if input.flags.c_contiguous and input.dtype.char in "fd" and input.size:
+        first = 0 if axis is None else min(axis)
+        if axis is None or (len(axis) == input.ndim - first and max(axis) == input.ndim - 1):
+            rows = input.reshape(math.prod(input.shape[:first]), -1)
+            squares = xp.vecdot(rows, rows)
+            shape = kept_shape(input.shape, axis) if keepdim else input.shape[:first]
+            return squares.reshape(shape)
+    return total(xp, xp.square(input), axis, keepdim)
+
+
+# Extremes -----------------------------------------------------------------------------------------
+
+
+def extreme(xp: Namespace, op: str, input: Array, dim: Any, keepdim: Any, ufunc: Any) -> Array:
+    """What `ufunc`, maximum or minimum, leaves over `dim`; NaN wins."""
+    check_not_empty(op, input, dim if input.ndim else None)
+    if input.dtype.kind == "c":
+        raise unsupported(op, input)
+    return ufunc.reduce(input, axis_of(dim, input.ndim), None, None, keepdim)
+
+
+def extreme_along(xp: Namespace, op: str, input: Array, dim: int, keepdim: Any) -> Any:
+    """Extremes along `dim` and the index of the first of each; NaN wins."""
+    if input.dtype.kind == "c":
+        raise RuntimeError(f"{op}: complex numbers are not ordered; compare their abs() or real parts.")
+    if not input.ndim:
+        return input.copy(), xp.zeros((), xp.int64)
+    check_not_empty(op, input, dim)
+    largest = op == "max"
+    values = input.max(dim, keepdims=True) if largest else input.min(dim, keepdims=True)
+    if dim == input.ndim - 1 or input.size < BLOCK:
+        indices = input.argmax(dim, keepdims=True) if largest else input.argmin(dim, keepdims=True)
+    else:
+        # NumPy's argmax turns the array around first; comparing costs half of that.
+        reached = input == values
+        if input.dtype.kind in "fV" and (values != values).any():
+            reached |= input != input
+        indices = reached.argmax(dim, keepdims=True)
+    if not keepdim:
+        shape = input.shape[:dim] + input.shape[dim + 1 :]
+        values, indices = values.reshape(shape), indices.reshape(shape)
+    return values, indices
+
+
+def index_of_extreme(xp: Namespace, op: str, input: Array, dim: Any, keepdim: Any) -> Array:
+    """The index of the first extreme, along `dim` or in the flattened array."""
+    if input.dtype.kind in "bc":
+        raise RuntimeError(
+            f"{op}: not defined for {from_numpy_dtype(input.dtype)}; convert first, or compare abs()."
+        )
+    if not input.size and (dim is None or not input.ndim):
+        raise IndexError(f"{op}: the input of shape {input.shape} has no elements; name a `dim`.")
+    if not input.ndim:
+        return xp.zeros((), xp.int64)
+    check_not_empty(op, input, dim)
+    if dim is not None and dim < input.ndim - 1 and input.size >= BLOCK:
+        return extreme_along(xp, op.removeprefix("arg"), input, dim, keepdim)[1]
+    return input.argmax(dim, keepdims=keepdim) if op == "argmax" else input.argmin(dim, keepdims=keepdim)
+
+
+# Logarithms of sums -------------------------------------------------------------------------------
+
+
+def log_total_exp(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
+    """log(sum(exp(input))) over `dim`, shifted by the largest element, in blocks that stay in cache."""
+    if input.dtype.itemsize == 2:
+        return log_total_exp(xp, input.astype(xp.float32), dim, keepdim).astype(input.dtype)
+    axis = axis_of(dim, input.ndim)
+    shape = kept_shape(input.shape, axis)
+    if not input.size:
+        result = xp.full(shape, -math.inf, input.dtype)
+    elif axis is None or not input.flags.c_contiguous or min(axis) != input.ndim - len(axis):
+        result = _log_total_exp(xp, input, axis)
+    else:
+        rows = input.reshape(math.prod(input.shape[: min(axis)]), -1)
+        result = xp.empty((rows.shape[0], 1), input.dtype)
+        for block in slices(*rows.shape):
+            result[block] = _log_total_exp(xp, rows[block], 1)
+    return result.reshape(shape if keepdim else _without(input.shape, axis or range(input.ndim)))
+
+
+def _log_total_exp(xp: Namespace, input: Array, axis: Any) -> Array:
+    largest = input.real.max(axis, keepdims=True)
+    largest = xp.where(xp.isfinite(largest), largest, 0)
+    powers = xp.asarray(input - largest)
+    xp.exp(powers, out=powers)
+    return xp.log(xp.add.reduce(powers, axis, None, None, True)) + largest

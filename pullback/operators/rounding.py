@@ -1,0 +1,187 @@
+"""To whole numbers: rounding, division without a rest, and the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.operators.arithmetic import true_divide, unsupported, zeros_of
+from pullback.operators.declare import Array, Namespace, elementwise, method
+from pullback.operators.inplace import inplace_of
+
+__all__ = [
+    "ceil",
+    "div",
+    "divide",
+    "fix",
+    "floor",
+    "floor_divide",
+    "fmod",
+    "frac",
+    "remainder",
+    "round",
+    "trunc",
+]
+
+
+def _rounded(op: str, function: Any, input: Array) -> Array:
+    kind = input.dtype.kind
+    if kind in "fV":
+        return function(input)
+    if kind in "iu":
+        return input.copy()
+    raise unsupported(op, input)
+
+
+@elementwise(input=lambda g: zeros_of(g))
+def floor(xp: Namespace, input: Array) -> Array:
+    """The largest whole number not above each element."""
+    return _rounded("floor", xp.floor, input)
+
+
+@elementwise(input=lambda g: zeros_of(g))
+def ceil(xp: Namespace, input: Array) -> Array:
+    """The smallest whole number not below each element."""
+    return _rounded("ceil", xp.ceil, input)
+
+
+@elementwise(input=lambda g: zeros_of(g))
+def trunc(xp: Namespace, input: Array) -> Array:
+    """Each element without what follows the point."""
+    return _rounded("trunc", xp.trunc, input)
+
+
+@elementwise(input=lambda g: zeros_of(g))
+def round(xp: Namespace, input: Array, *, decimals: int = 0) -> Array:
+    """The nearest whole number, the even one of two; or that many `decimals`."""
+    if decimals == 0:
+        return _rounded("round", xp.rint, input)
+    if input.dtype.kind not in "fV":
+        raise unsupported("round", input)
+    scale = input.dtype.type(10.0 ** abs(decimals))
+    if decimals < 0:
+        return xp.rint(input / scale) * scale
+    return xp.rint(input * scale) / scale
+
+
+@elementwise(input=lambda g: g)
+def frac(xp: Namespace, input: Array) -> Array:
+    """What follows the point, with the sign of the element."""
+    if input.dtype.kind not in "fV":
+        raise unsupported("frac", input)
+    return xp.subtract(input, xp.trunc(input))
+
+
+# Division ---------------------------------------------------------------------------------------
+
+
+def _check_divisor(op: str, other: Array) -> None:
+    """Whole numbers have no infinity to answer with. A number as divisor has come as an array, too."""
+    if other.dtype.kind in "iu" and not other.all():
+        raise RuntimeError(
+            f"{op}: ZeroDivisionError: an integer divided by zero; convert to floating point for an "
+            "infinite result, or replace the zeros."
+        )
+    if other.dtype.kind in "bc":
+        raise unsupported(op, other)
+
+
+def _divided(xp: Namespace, op: str, input: Array, other: Array, rounding_mode: str) -> Array:
+    _check_divisor(op, other)
+    if rounding_mode == "floor":
+        return xp.floor_divide(input, other)
+    if input.dtype.kind not in "iu":
+        return xp.trunc(xp.true_divide(input, other))
+    quotient = xp.floor_divide(input, other)
+    below = (quotient < 0) & (quotient * other != input)
+    return quotient + below.astype(quotient.dtype)
+
+
+@elementwise(
+    input=lambda g: zeros_of(g),
+    other=lambda g: zeros_of(g),
+    name="div.Tensor_mode",
+    method=False,
+    node="DivBackward2",
+)
+def _div_rounded(xp: Namespace, input: Array, other: Array, *, rounding_mode: str = "floor") -> Array:
+    if rounding_mode not in ("floor", "trunc"):
+        raise RuntimeError(
+            f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}."
+        )
+    return _divided(xp, "div", input, other, rounding_mode)
+
+
+@method
+def div(
+    input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None
+) -> Any:
+    """Divide element by element; `rounding_mode` "trunc" or "floor" gives whole numbers.
+
+    >>> import pullback as torch
+    >>> torch.div(torch.tensor([7, -7]), 2), torch.div(torch.tensor([7, -7]), 2, rounding_mode="trunc")
+    (tensor([ 3.5000, -3.5000]), tensor([ 3, -3]))
+    """
+    if rounding_mode is None:
+        return true_divide(input, other, out=out)
+    return _div_rounded(input, other, rounding_mode=rounding_mode, out=out)
+
+
+_true_divide_ = inplace_of(true_divide, "div_")
+_div_rounded_ = inplace_of(_div_rounded, "div_")
+
+
+@method
+def div_(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """In-place form of `div`."""
+    if rounding_mode is None:
+        return _true_divide_(input, other)
+    return _div_rounded_(input, other, rounding_mode=rounding_mode)
+
+
+def no_derivative(op: str) -> Any:
+    """What a rule does that cannot be: torch records such operators and refuses in the backward."""
+    raise RuntimeError(
+        f"{op}: its derivative is not implemented. Detach its inputs if no gradient is to flow."
+    )
+
+
+@elementwise(
+    input=lambda g: no_derivative("floor_divide"),
+    other=lambda g: no_derivative("floor_divide"),
+    node="NotImplemented",
+)
+def floor_divide(xp: Namespace, input: Array, other: Array) -> Array:
+    """Divide and round down; integers stay integers."""
+    return _divided(xp, "floor_divide", input, other, "floor")
+
+
+# The rest ---------------------------------------------------------------------------------------
+
+
+@elementwise(
+    input=lambda g: g,
+    other=lambda g, input, other: -g * _div_rounded(input, other, rounding_mode="floor"),
+)
+def remainder(xp: Namespace, input: Array, other: Array) -> Array:
+    """The rest of a division that rounds down; it has the sign of the divisor, as Python's `%`."""
+    _check_divisor("remainder", other)
+    if other.dtype.kind in "iu":
+        return xp.remainder(input, other)
+    # As torch; xp.remainder takes four times as long.
+    rest = xp.fmod(input, other)
+    return rest + xp.where((rest != 0) & ((rest < 0) != (other < 0)), other, other.dtype.type(0))
+
+
+@elementwise(
+    input=lambda g: g,
+    other=lambda g, input, other: -g * _div_rounded(input, other, rounding_mode="trunc"),
+)
+def fmod(xp: Namespace, input: Array, other: Array) -> Array:
+    """The rest of a division that cuts off; it has the sign of the dividend, as in C."""
+    _check_divisor("fmod", other)
+    return xp.fmod(input, other)
+
+
+divide = div
+fix = trunc

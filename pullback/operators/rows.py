@@ -1,0 +1,290 @@
+"""Whole slices named by one index along a dimension: index_select, index_add, index_copy, index_fill.
+
+The index has one dimension (or none, for a single slice). index_select and index_add are each other's
+adjoints; copying and filling pass the gradient of what they leave alone.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+from pullback.core.arrays import Array
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.tensor import Tensor
+from pullback.operators.arithmetic import conj
+from pullback.operators.copy import zeros_of
+from pullback.operators.declare import Dim, Namespace, Shape, linear, method, primitive
+from pullback.operators.indexing import _index_one
+from pullback.operators.scatter_kernels import add_at, check_bounds, check_index_dtype
+from pullback.operators.shape import expand, reshape
+from pullback.operators.writes import call_writing, number_array, writing
+
+__all__ = [
+    "index_add",
+    "index_add_",
+    "index_copy",
+    "index_copy_",
+    "index_fill",
+    "index_fill_",
+    "index_select",
+]
+
+
+# Checks ------------------------------------------------------------------------------------------
+
+
+def check_rows(
+    op: str, input: Array, dim: int, index: Array, source: Array, *, bounds: type = RuntimeError
+) -> None:
+    """Refuse slices of another shape, number or dtype than the index and `input` ask for."""
+    if index.ndim > 1:
+        raise IndexError(f"{op}: the index must have one dimension, got shape {index.shape}.")
+    if source.dtype != input.dtype:
+        raise RuntimeError(
+            f"{op}: input is {from_numpy_dtype(input.dtype)}, source is "
+            f"{from_numpy_dtype(source.dtype)}; they must be equal. Convert one of them with .to()."
+        )
+    _check_slices(op, input.shape, dim, index.size, source.shape)
+    check_bounds(op, index, input.shape[dim] if input.ndim else 1, dim, bounds)
+
+
+def _check_slices(
+    op: str, shape: tuple[int, ...], dim: int, count: int, source: tuple[int, ...]
+) -> None:
+    wanted = (*shape[:dim], count, *shape[dim + 1 :]) if shape else ()
+    if source != wanted and not (not source and len(shape) <= 1 and count == 1):
+        raise RuntimeError(
+            f"{op}: {count} indices along dimension {dim} of a tensor of shape {shape} need a source of "
+            f"shape {wanted}, got {source}."
+        )
+
+
+def upright(index: Any, dim: int, ndim: int) -> Any:
+    """The index along its dimension, with size 1 in the others."""
+    if not ndim:
+        return index.reshape(())
+    return index.reshape((1,) * dim + (-1,) + (1,) * (ndim - dim - 1))
+
+
+def spread(index: Any, dim: int, shape: Any) -> Any:
+    """The index repeated over the other dimensions of `shape`, as `gather` takes it."""
+    return expand(upright(index, dim, len(shape)), tuple(shape))
+
+
+def _key(input: Array, dim: int, index: Array) -> tuple[Any, ...]:
+    return (slice(None),) * dim + (index.reshape(-1),)
+
+
+def _lines(array: Array) -> Array:
+    return array if array.ndim else array.reshape(1)
+
+
+# Selecting ---------------------------------------------------------------------------------------
+
+
+@linear(input=lambda g, input_shape, dim, index: _select_adjoint(g, input_shape, dim, index))
+def index_select(xp: Namespace, input: Array, dim: Dim, index: Array) -> Array:
+    """The slices of `input` that `index` names along `dim`, in new memory.
+
+    >>> import pullback as torch
+    >>> torch.index_select(torch.eye(3), 0, torch.tensor([2, 0]))
+    tensor([[0., 0., 1.],
+            [1., 0., 0.]])
+    """
+    check_index_dtype("index_select", index)
+    if index.ndim > 1:
+        raise IndexError(
+            f"index_select: the index must have one dimension, got shape {index.shape}."
+        )
+    if not input.ndim and index.size != 1:
+        raise RuntimeError(f"index_select: a 0-d tensor takes one index, got {index.size}.")
+    check_bounds("index_select", index, input.shape[dim] if input.ndim else 1, dim)
+    return input.take(index.reshape(-1), dim) if input.ndim else input.copy()
+
+
+@linear(
+    input=lambda g, dim, index: index_select(g, dim, index), node="IndexAddBackward0", has_out=False
+)
+def _select_adjoint(xp: Namespace, input: Array, shape: Shape, dim: int, index: Array) -> Array:
+    whole = xp.zeros(shape, input.dtype)
+    add_at(xp, _lines(whole), (index.reshape(-1),), (dim,), _lines(input))
+    return whole
+
+
+# Adding ------------------------------------------------------------------------------------------
+
+
+def _write_index_add(
+    xp: Namespace, input: Array, dim: int, index: Array, source: Array, alpha: Any
+) -> None:
+    check_index_dtype("index_add", index)
+    check_rows("index_add", input, dim, index, source)
+    if source.ndim != input.ndim:
+        raise RuntimeError(
+            f"index_add: source of shape {source.shape} for a tensor of shape {input.shape}; they must "
+            "have the same number of dimensions."
+        )
+    if alpha != 1:
+        source = source * number_array("index_add", alpha, input.dtype)
+    add_at(xp, _lines(input), (index.reshape(-1),), (dim,), _lines(source))
+
+
+def _add_tangent(
+    d_input: Any, d_source: Any, input: Any, dim: int, index: Any, alpha: Any
+) -> Any:
+    d_input = zeros_of(input) if d_input is None else d_input
+    return d_input if d_source is None else index_add(d_input, dim, index, d_source, alpha=alpha)
+
+
+def _selected(g: Any, dim: int, index: Any, alpha: Any) -> Any:
+    g = index_select(g, dim, index)
+    return g if alpha == 1 else g * conj(alpha)
+
+
+@primitive(
+    input=lambda g: g,
+    source=lambda g, dim, index, alpha: _selected(g, dim, index, alpha),
+    jvp=_add_tangent,
+)
+def index_add(
+    xp: Namespace, input: Array, dim: Dim, index: Array, source: Array, *, alpha: Any = 1
+) -> Array:
+    """`input` with `alpha` times the slices of `source` added where `index` says along `dim`.
+
+    >>> import pullback as torch
+    >>> torch.zeros(2).index_add(0, torch.tensor([1, 1]), torch.tensor([1.0, 2.0]))
+    tensor([0., 3.])
+    """
+    out = input.copy()
+    _write_index_add(xp, out, dim, index, source, alpha)
+    return out
+
+
+index_add_ = writing(index_add, _write_index_add)
+
+
+# Copying -----------------------------------------------------------------------------------------
+
+
+def _write_index_copy(
+    xp: Namespace, input: Array, dim: int, index: Array, source: Array
+) -> None:
+    check_index_dtype("index_copy", index, "l")
+    check_rows("index_copy", input, dim, index, source, bounds=IndexError)
+    lines = _lines(input)
+    lines[_key(lines, dim, index)] = source
+
+
+def _copy_tangent(
+    d_input: Any, d_source: Any, input: Any, dim: int, index: Any, source: Any
+) -> Any:
+    d_input = zeros_of(input) if d_input is None else d_input
+    return index_copy(d_input, dim, index, zeros_of(source) if d_source is None else d_source)
+
+
+@primitive(
+    input=lambda g, dim, index: _fill_rows(g, dim, index, 0),
+    source=lambda g, dim, index, source_shape: reshape(index_select(g, dim, index), source_shape),
+    jvp=_copy_tangent,
+)
+def index_copy(xp: Namespace, input: Array, dim: Dim, index: Array, source: Array) -> Array:
+    """`input` with the slices of `source` where `index` says along `dim`."""
+    out = input.copy()
+    _write_index_copy(xp, out, dim, index, source)
+    return out
+
+
+index_copy_ = writing(index_copy, _write_index_copy)
+
+
+# Filling -----------------------------------------------------------------------------------------
+
+
+def _check_fill(input: Array, dim: int, index: Array) -> None:
+    try:
+        check_index_dtype("index_fill", index, "l")
+    except RuntimeError as error:
+        raise IndexError(str(error)) from None
+    if index.ndim > 1:
+        raise RuntimeError(f"index_fill: the index must have one dimension, got {index.shape}.")
+    size = input.shape[dim] if input.ndim else 1
+    # Negative positions count from the end here, and only here, as in torch.
+    check_bounds("index_fill", index + (index < 0) * size, size, dim, IndexError)
+
+
+def _write_fill(xp: Namespace, input: Array, dim: int, index: Array, value: Any) -> None:
+    _check_fill(input, dim, index)
+    number = number_array("index_fill", value, input.dtype)
+    lines = _lines(input)
+    lines[_key(lines, dim, index)] = number
+
+
+@primitive(
+    input=lambda g, dim, index: _fill_rows(g, dim, index, 0),
+    jvp=lambda d_input, dim, index: _fill_rows(d_input, dim, index, 0),
+    node="IndexFillBackward0",
+    has_out=False,
+)
+def _fill_rows(xp: Namespace, input: Array, dim: Dim, index: Array, value: Any) -> Array:
+    out = input.copy()
+    _write_fill(xp, out, dim, index, value)
+    return out
+
+
+def _write_fill_with(xp: Namespace, input: Array, dim: int, index: Array, value: Array) -> None:
+    _check_fill(input, dim, index)
+    lines = _lines(input)
+    lines[_key(lines, dim, index)] = value
+
+
+def _fill_tangent(d_input: Any, d_value: Any, input: Any, dim: int, index: Any, value: Any) -> Any:
+    d_input = zeros_of(input) if d_input is None else d_input
+    return _fill_rows_with(d_input, dim, index, zeros_of(value) if d_value is None else d_value)
+
+
+@primitive(
+    input=lambda g, dim, index: _fill_rows(g, dim, index, 0),
+    value=lambda g, dim, index: _index_one(g, index, dim) if g.ndim else g,  # the engine sums
+    jvp=_fill_tangent,
+    node="IndexFillBackward1",
+    has_out=False,
+)
+def _fill_rows_with(xp: Namespace, input: Array, dim: Dim, index: Array, value: Array) -> Array:
+    out = input.copy()
+    _write_fill_with(xp, out, dim, index, value)
+    return out
+
+
+@method
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """`input` with `value`, a number or 0-d tensor, in the slices that `index` names along `dim`."""
+    value = _checked_value(input, value)
+    filling = _fill_rows_with if isinstance(value, Tensor) else _fill_rows
+    return filling(input, dim, index, value)
+
+
+@method
+def index_fill_(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """In-place form of `index_fill`: changes the tensor itself."""
+    value = _checked_value(input, value)
+    args = (input, dim, index, value)
+    if isinstance(value, Tensor):
+        op = _fill_rows_with.op  # type: ignore[attr-defined]  # a declared operator
+        return call_writing(op, "index_fill_", _write_fill_with, args, {})
+    op = _fill_rows.op  # type: ignore[attr-defined]
+    return call_writing(op, "index_fill_", _write_fill, args, {})
+
+
+def _checked_value(input: Any, value: Any) -> Any:
+    if isinstance(value, Tensor):
+        if value._array.ndim:
+            raise RuntimeError(
+                f"index_fill: the value must be a number or a 0-d tensor, got shape {value._array.shape}."
+            )
+        return value
+    if not isinstance(value, numbers.Number):
+        raise TypeError(
+            f"index_fill(): argument `value` must be a number or a Tensor, got {type(value).__name__}."
+        )
+    return value

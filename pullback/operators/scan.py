@@ -1,0 +1,297 @@
+"""Running sums, products and extremes along one dimension, and the recurrence behind their gradients.
+
+    s[i] = b[i] + a[i] * s[i - 1]
+
+The gradients of `cumprod`, `prod` and `logcumsumexp` are such recurrences: no division, so zeros among
+the factors need no cases of their own, and the recurrence is its own adjoint read backwards, so that
+every order of derivative is right.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from pullback.core import errors
+from pullback.operators.arithmetic import conj, is_complex, unsupported
+from pullback.operators.convert import numpy_dtype
+from pullback.operators.declare import Array, Dim, Namespace, linear, method, primitive
+from pullback.operators.picking import add_back, pick
+from pullback.operators.pointwise import exp
+from pullback.operators.results import result_class
+from pullback.operators.shape import flip
+
+__all__ = [
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "exclusive_cumprod",
+    "logcumsumexp",
+    "recurrence",
+    "reverse_cumsum",
+    "shifted",
+]
+
+# Running totals are kept in a wider dtype, as torch does on the CPU; it costs nothing measurable.
+_WIDER = {"e": "f4", "f": "f8", "F": "c16"}
+
+
+def _required(op: str, dim: Any) -> None:
+    if dim is None:
+        raise errors.not_an_int(op, "dim", dim)
+
+
+def _accumulated(xp: Namespace, op: str, ufunc: Any, input: Array, dim: int, dtype: Any) -> Array:
+    """`ufunc` accumulated along `dim`; without a dtype, integers and bools count in int64."""
+    _required(op, dim)
+    if dtype is not None:
+        result_dtype = numpy_dtype(dtype)
+        if input.dtype.kind == "c" and result_dtype.kind != "c":
+            input = input.real
+        input = input.astype(result_dtype, copy=False)
+    else:
+        result_dtype = xp.dtype(xp.int64) if input.dtype.kind in "biu" else input.dtype
+    if not input.ndim:
+        return input.astype(result_dtype)
+    wide = "f4" if result_dtype.kind == "V" else _WIDER.get(result_dtype.char, result_dtype)
+    result = ufunc.accumulate(input, dim, wide)
+    return result if result.dtype == result_dtype else result.astype(result_dtype)
+
+
+# Sums ---------------------------------------------------------------------------------------------
+
+
+@linear(input=lambda g, dim: reverse_cumsum(g, dim), inplace=True)
+def cumsum(xp: Namespace, input: Array, dim: Dim, *, dtype: Any = None) -> Array:
+    """Running sums along `dim`.
+
+    >>> import pullback as torch
+    >>> torch.cumsum(torch.tensor([1, 2, 3]), 0)
+    tensor([1, 3, 6])
+    """
+    return _accumulated(xp, "cumsum", xp.add, input, dim, dtype)
+
+
+@linear(input=lambda g, dim: cumsum(g, dim), method=False, has_out=False)
+def reverse_cumsum(xp: Namespace, input: Array, dim: Dim) -> Array:
+    """Running sums from the end of `dim`."""
+    if not input.ndim:
+        return input.copy()
+    back = (slice(None),) * dim + (slice(None, None, -1),)
+    return _accumulated(xp, "cumsum", xp.add, input[back], dim, None)[back]
+
+
+# The recurrence -----------------------------------------------------------------------------------
+
+
+@primitive(
+    input=lambda g, dim, by: shifted(g, dim, -by),
+    jvp=lambda d_input, dim, by: shifted(d_input, dim, by),
+    method=False,
+    has_out=False,
+)
+def shifted(xp: Namespace, input: Array, dim: Dim, by: int, fill: float = 0) -> Array:
+    """`input` moved by one place along `dim`, to the end (`by` 1) or the start (-1); `fill` moves in."""
+    out = xp.empty(input.shape, input.dtype)
+    if not input.ndim:
+        out[...] = fill
+        return out
+    before = (slice(None),) * dim
+    low, high = slice(None, -1), slice(1, None)
+    into, out_of, edge = (high, low, slice(None, 1)) if by > 0 else (low, high, slice(-1, None))
+    out[(*before, into)] = input[(*before, out_of)]
+    out[(*before, edge)] = fill
+    return out
+
+
+def _backwards(a: Any, g: Any, dim: int) -> Any:
+    """What arrives at each place of a recurrence from all later ones, itself included."""
+    a = flip(shifted(conj(a), dim, -1), (dim,))
+    return flip(recurrence(a, flip(g, (dim,)), dim), (dim,))
+
+
+def _recurrence_tangent(d_a: Any, d_b: Any, a: Any, out: Any, dim: int) -> Any:
+    if d_a is not None:
+        through = d_a * shifted(out, dim, 1)
+        d_b = through if d_b is None else d_b + through
+    return recurrence(a, d_b, dim)
+
+
+@primitive(
+    a=lambda g, a, out, dim: _backwards(a, g, dim) * conj(shifted(out, dim, 1)),
+    b=lambda g, a, dim: _backwards(a, g, dim),
+    jvp=_recurrence_tangent,
+    method=False,
+    has_out=False,
+)
+def recurrence(xp: Namespace, a: Array, b: Array, dim: Dim) -> Array:
+    """`s[i] = b[i] + a[i] * s[i - 1]` along `dim`, `s[-1]` being 0."""
+    if not b.ndim or b.shape[dim] < 2:
+        return b.copy()
+    dtype = xp.result_type(a, b)
+    wide = _WIDER.get(dtype.char, dtype)
+    first = (slice(None),) * dim + (slice(None, 1),)
+    a = a.astype(wide)
+    a[first] = 1  # meets no predecessor, whatever it is
+    products = xp.multiply.accumulate(a, dim)
+    size = xp.abs(products)
+    if size.size and size.min() > _LEAST and size.max() < _GREATEST:
+        # s[i] = p[i] * sum of b[k] / p[k] over k <= i, p the running products: a few passes.
+        result = xp.add.accumulate(b / products, dim, wide)
+        result *= products
+    else:
+        result = _by_doubling(a, b.astype(wide), dim)
+    return result if result.dtype == dtype else result.astype(dtype)
+
+
+# Between these, neither products nor quotients leave the range of a double.
+_LEAST, _GREATEST = 1e-120, 1e120
+
+
+def _by_doubling(a: Array, b: Array, dim: int) -> Array:
+    """The recurrence over runs of 2, 4, 8 ... places: no division, a logarithmic number of passes."""
+    before = (slice(None),) * dim
+    step, size = 1, b.shape[dim]
+    while step < size:
+        late, early = (*before, slice(step, None)), (*before, slice(None, -step))
+        b[late] += a[late] * b[early]
+        a[late] = a[late] * a[early]
+        step *= 2
+    return b
+
+
+# Products -----------------------------------------------------------------------------------------
+
+
+def _cumprod_adjoint(g: Any, input: Any, out: Any, dim: int) -> Any:
+    """The product of all factors before a place, times what all later places make of it."""
+    if not input.shape:
+        return g
+    return conj(shifted(out, dim, 1, 1)) * _backwards(input, g, dim)
+
+
+@primitive(
+    input=_cumprod_adjoint,
+    jvp=lambda d_input, input, out, dim: recurrence(input, d_input * shifted(out, dim, 1, 1), dim),
+    inplace=True,
+)
+def cumprod(xp: Namespace, input: Array, dim: Dim, *, dtype: Any = None) -> Array:
+    """Running products along `dim`.
+
+    >>> import pullback as torch
+    >>> torch.cumprod(torch.tensor([1.0, 2.0, 3.0]), 0)
+    tensor([1., 2., 6.])
+    """
+    return _accumulated(xp, "cumprod", xp.multiply, input, dim, dtype)
+
+
+def exclusive_cumprod(input: Any, dim: int) -> Any:
+    """Products of the elements before each place along `dim`."""
+    return shifted(cumprod(input, dim), dim, 1, 1)
+
+
+# Extremes -----------------------------------------------------------------------------------------
+
+
+def _running_extreme(xp: Namespace, op: str, ufunc: Any, input: Array, dim: int) -> Any:
+    """Running extreme and the last index where it stood; NaN stays once it has come."""
+    _required(op, dim)
+    if input.dtype.kind == "c":
+        raise unsupported(op, input)
+    if not input.ndim:
+        return input.copy(), xp.zeros((), xp.int64)
+    values = ufunc.accumulate(input, dim)
+    reached = input == values
+    if input.dtype.kind in "fV":
+        reached |= input != input
+    places = xp.arange(input.shape[dim]).reshape((-1,) + (1,) * (input.ndim - 1 - dim))
+    return values, xp.maximum.accumulate(xp.where(reached, places, 0), dim)
+
+
+def _extreme_adjoint(g_values: Any, indices: Any, input_shape: Any, dim: int) -> Any:
+    return add_back(g_values, indices, input_shape[dim] if input_shape else 1, dim)
+
+
+@primitive(
+    input=_extreme_adjoint,
+    jvp=lambda d_input, indices, dim: (pick(d_input, indices, dim), None),
+    outputs="values indices",
+    fixed="indices",
+    name="cummax",
+    method=False,
+)
+def _cummax(xp: Namespace, input: Array, dim: Dim) -> Any:
+    return _running_extreme(xp, "cummax", xp.maximum, input, dim)
+
+
+@primitive(
+    input=_extreme_adjoint,
+    jvp=lambda d_input, indices, dim: (pick(d_input, indices, dim), None),
+    outputs="values indices",
+    fixed="indices",
+    name="cummin",
+    method=False,
+)
+def _cummin(xp: Namespace, input: Array, dim: Dim) -> Any:
+    return _running_extreme(xp, "cummin", xp.minimum, input, dim)
+
+
+_CummaxResult = result_class("cummax", "values indices")
+_CumminResult = result_class("cummin", "values indices")
+
+
+@method
+def cummax(input: Any, dim: int, *, out: Any = None) -> Any:
+    """Running maxima along `dim` and the (last) indices where they stand."""
+    return _CummaxResult(_cummax(input, dim, out=out))
+
+
+@method
+def cummin(input: Any, dim: int, *, out: Any = None) -> Any:
+    """Running minima along `dim` and the (last) indices where they stand."""
+    return _CumminResult(_cummin(input, dim, out=out))
+
+
+# Sums in the logarithm ----------------------------------------------------------------------------
+
+
+def _logcumsumexp_adjoint(g: Any, input: Any, out: Any, dim: int) -> Any:
+    # exp(out[i] - out[i + 1]) is at most 1: nothing can overflow on the way back.
+    decay = exp(flip(out - shifted(out, dim, -1, inf), (dim,)))
+    later = flip(recurrence(conj(decay), flip(g, (dim,)), dim), (dim,))
+    return conj(exp(input - out)) * later
+
+
+def _logcumsumexp_tangent(d_input: Any, input: Any, out: Any, dim: int) -> Any:
+    decay = exp(shifted(out, dim, 1, -inf) - out)
+    return recurrence(decay, d_input * exp(input - out), dim)
+
+
+@primitive(input=_logcumsumexp_adjoint, jvp=_logcumsumexp_tangent)
+def logcumsumexp(xp: Namespace, input: Array, dim: Dim) -> Array:
+    """Logarithms of running sums of exponentials along `dim`, without overflow."""
+    _required("logcumsumexp", dim)
+    if input.dtype.kind in "biu":
+        raise unsupported("logcumsumexp", input)
+    if not input.ndim:
+        return input.copy()
+    if is_complex(input):
+        return _complex_logcumsumexp(xp, input, dim)
+    wide = xp.float32 if input.dtype.itemsize == 2 else input.dtype
+    return xp.logaddexp.accumulate(input, dim, wide).astype(input.dtype, copy=False)
+
+
+def _complex_logcumsumexp(xp: Namespace, input: Array, dim: int) -> Array:
+    """By runs of 2, 4, 8 ... places, since NumPy's logaddexp knows no complex numbers."""
+    out = input.copy()
+    before = (slice(None),) * dim
+    step, size = 1, out.shape[dim]
+    while step < size:
+        late, early = (*before, slice(step, None)), (*before, slice(None, -step))
+        a, b = out[late], out[early]
+        larger, smaller = xp.where(a.real >= b.real, a, b), xp.where(a.real >= b.real, b, a)
+        total = larger + xp.log1p(xp.exp(smaller - larger))
+        out[late] = xp.where(xp.isneginf(smaller.real), larger, total)
+        step *= 2
+    return out

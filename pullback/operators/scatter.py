@@ -1,0 +1,124 @@
+"""scatter: writing elements at positions along one dimension, or combining them with what is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor, wrap
+from pullback.operators.copy import zeros_of
+from pullback.operators.declare import Array, Dim, Namespace, method, primitive
+from pullback.operators.gather import (
+    check_along,
+    corner,
+    fill_along,
+    gathered,
+    lined_up,
+    scatter_add,
+    scatter_add_,
+    write_fill,
+)
+from pullback.operators.scatter_kernels import along
+from pullback.operators.scatter_reduce import scatter_reduce, scatter_reduce_
+from pullback.operators.shape import expand
+from pullback.operators.writes import call_writing, number_array
+
+__all__ = ["scatter", "scatter_"]
+
+
+def _write_scatter(xp: Namespace, input: Array, dim: int, index: Array, src: Array) -> None:
+    if not index.size:
+        return
+    check_along("scatter", input, dim, index, src)
+    lines, flat = lined_up(input, index)
+    lines[along(xp, dim, flat)] = corner(src, flat)
+
+
+def _scatter_tangent(
+    d_input: Any, d_src: Any, input: Any, dim: int, index: Any, src: Any
+) -> Any:
+    d_input = zeros_of(input) if d_input is None else d_input
+    return _scatter(d_input, dim, index, zeros_of(src) if d_src is None else d_src)
+
+
+@primitive(
+    input=lambda g, dim, index: fill_along(g, dim, index, 0),
+    src=lambda g, dim, index, src_shape: gathered(g, dim, index, src_shape),
+    jvp=_scatter_tangent,
+    node="ScatterBackward0",
+)
+def _scatter(xp: Namespace, input: Array, dim: Dim, index: Array, src: Array) -> Array:
+    out = input.copy()
+    _write_scatter(xp, out, dim, index, src)
+    return out
+
+
+@method
+def scatter(
+    input: Any,
+    dim: int,
+    index: Any,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
+    out: Any = None,
+) -> Any:
+    """`input` with `src`, a tensor or number, put where `index` says along `dim`; places that come
+    twice get one of the values. `reduce`, "add" or "multiply", combines with what is there instead.
+
+    >>> import pullback as torch
+    >>> torch.zeros(3).scatter(0, torch.tensor([0, 2]), 5.0)
+    tensor([5., 0., 5.])
+    """
+    src = _source(src, value)
+    given = {} if out is None else {"out": out}
+    if reduce is not None:
+        function, src, extra = _reducing(input, index, src, reduce, in_place=False)
+        return function(input, dim, index, src, *extra, **given)
+    if isinstance(src, Tensor):
+        return _scatter(input, dim, index, src, **given)
+    return fill_along(input, dim, index, src, **given)
+
+
+@method
+def scatter_(
+    input: Any,
+    dim: int,
+    index: Any,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
+) -> Any:
+    """In-place form of `scatter`: changes the tensor itself."""
+    src = _source(src, value)
+    if reduce is not None:
+        function, src, extra = _reducing(input, index, src, reduce, in_place=True)
+        return function(input, dim, index, src, *extra)
+    by_tensor = isinstance(src, Tensor)
+    op = (_scatter if by_tensor else fill_along).op  # type: ignore[union-attr]  # declared
+    write = _write_scatter if by_tensor else write_fill
+    return call_writing(op, "scatter_", write, (input, dim, index, src), {})
+
+
+def _source(src: Any, value: Any) -> Any:
+    given = value if src is None else src
+    if given is None or (src is not None and value is not None):
+        raise TypeError("scatter(): give either `src` or `value`.")
+    if value is not None and isinstance(value, Tensor):
+        return value._array.item()
+    return given
+
+
+def _reducing(
+    input: Any, index: Any, src: Any, reduce: str, *, in_place: bool
+) -> tuple[Any, Any, tuple[Any, ...]]:
+    """The operator behind `reduce=`, its source as a tensor, and its further arguments."""
+    if reduce not in ("add", "multiply"):
+        raise RuntimeError(f"scatter: reduce must be 'add' or 'multiply', got {reduce!r}.")
+    if not isinstance(src, Tensor):
+        number = wrap(number_array("scatter", src, input._array.dtype))
+        src = expand(number, tuple(index.shape))
+    if reduce == "add":
+        return scatter_add_ if in_place else scatter_add, src, ()
+    return scatter_reduce_ if in_place else scatter_reduce, src, ("prod",)

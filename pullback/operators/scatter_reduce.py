@@ -1,0 +1,241 @@
+"""scatter_reduce and index_reduce: elements that meet at one place are multiplied, averaged, compared.
+
+Both come down to one kernel and one pair of rules, since `index_reduce` is `scatter_reduce` with the
+index repeated over the other dimensions. Each element of `src` reaches one element of the result, so the
+tangent uses the weights that the reverse rules find for a gradient of ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.arrays import Array
+from pullback.operators.convert import astype
+from pullback.operators.copy import zeros_of
+from pullback.operators.declare import Dim, Namespace, primitive
+from pullback.operators.gather import (
+    check_along,
+    corner,
+    enlarged,
+    fill_along,
+    gather,
+    lined_up,
+    scatter_add,
+)
+from pullback.operators.rows import check_rows, spread, upright
+from pullback.operators.scatter_kernels import along, reduce_along
+from pullback.operators.selection import where
+from pullback.operators.writes import writing
+
+__all__ = ["index_reduce", "index_reduce_", "scatter_reduce", "scatter_reduce_"]
+
+
+# Kernel ------------------------------------------------------------------------------------------
+
+
+def _reduce_into(
+    xp: Namespace, input: Array, dim: int, index: Array, src: Array, reduce: str, include_self: bool
+) -> None:
+    lines, flat = lined_up(input, index)
+    values = corner(src, flat)
+    if not include_self:
+        # Of what is largest or smallest, any of the values will do to begin with.
+        start = {"sum": 0, "mean": 0, "prod": 1}.get(reduce, values)
+        lines[along(xp, dim, flat)] = start
+    ufunc = {"prod": xp.multiply, "amax": xp.maximum, "amin": xp.minimum}.get(reduce, xp.add)
+    reduce_along(xp, ufunc, lines, dim, flat, values)
+    if reduce == "mean":
+        count = xp.full(lines.shape, int(include_self), lines.dtype)
+        reduce_along(xp, xp.add, count, dim, flat, xp.ones(flat.shape, lines.dtype))
+        count = xp.maximum(count, 1)
+        divide = xp.true_divide if lines.dtype.kind in "fcV" else xp.floor_divide
+        divide(lines, count, out=lines)
+
+
+# Rules -------------------------------------------------------------------------------------------
+
+
+def _ties(input: Any, dim: int, index: Any, src: Any, include_self: bool, out: Any, dtype: Any) -> Any:
+    """Which elements of input and src equal the result at their place, and how many there are."""
+    own = astype(input == out, dtype)
+    if not include_self:
+        own = fill_along(own, dim, index, 0)
+        # What nothing was written to keeps its own value.
+        own = own + astype(_count(own, dim, index) == 0, dtype)
+    others = astype(src == gather(out, dim, index), dtype)
+    return own, others, scatter_add(own, dim, index, others)
+
+
+def _count(like: Any, dim: int, index: Any) -> Any:
+    return scatter_add(zeros_of(like), dim, index, astype(index == index, like.dtype))
+
+
+def _members(like: Any, dim: int, index: Any, include_self: bool) -> Any:
+    """How many values each mean is of, at least 1."""
+    count = _count(like, dim, index) + (1 if include_self else 0)
+    return count + astype(count == 0, like.dtype)
+
+
+def _others(input: Any, dim: int, index: Any, src: Any, include_self: bool) -> tuple[Any, ...]:
+    """For products: inputs with ones for zeros, their product, and which have no zero beside them."""
+    own = where(input == 0, zeros_of(input) + 1, input)
+    others = where(src == 0, zeros_of(src) + 1, src)
+    product = scatter_reduce(own, dim, index, others, "prod", include_self=include_self)
+    own_zero, other_zero = astype(input == 0, input.dtype), astype(src == 0, src.dtype)
+    counted = own_zero if include_self else fill_along(own_zero, dim, index, 0)
+    zeros = scatter_add(counted, dim, index, other_zero)
+    alone = astype(zeros == counted, input.dtype)
+    beside = astype(gather(zeros, dim, index) == other_zero, src.dtype)
+    return own, others, product, alone, beside
+
+
+def _to_input(
+    g: Any, input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool, out: Any
+) -> Any:
+    src = corner(src, index)
+    if reduce == "mean":
+        g = g / _members(g, dim, index, include_self)
+    elif reduce in ("amax", "amin"):
+        own, _, count = _ties(input, dim, index, src, include_self, out, g.dtype)
+        g = g * own / count
+    elif reduce == "prod":
+        own, _, product, alone, _ = _others(input, dim, index, src, include_self)
+        g = g * product / own * alone
+    return g if include_self else fill_along(g, dim, index, 0)
+
+
+def _to_src(
+    g: Any, input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool, out: Any
+) -> Any:
+    shape = src.shape
+    src = corner(src, index)
+    if reduce == "mean":
+        part = gather(g / _members(g, dim, index, include_self), dim, index)
+    elif reduce in ("amax", "amin"):
+        _, others, count = _ties(input, dim, index, src, include_self, out, g.dtype)
+        part = others * gather(g / count, dim, index)
+    elif reduce == "prod":
+        _, others, product, _, beside = _others(input, dim, index, src, include_self)
+        part = gather(g * product, dim, index) / others * beside
+    else:
+        part = gather(g, dim, index)
+    return enlarged(part, shape)
+
+
+def _tangent(
+    d_input: Any,
+    d_src: Any,
+    input: Any,
+    dim: int,
+    index: Any,
+    src: Any,
+    reduce: str,
+    include_self: bool,
+    out: Any,
+) -> Any:
+    ones = zeros_of(out) + 1
+    known = (input, dim, index, src, reduce, include_self, out)
+    total = zeros_of(out) if d_input is None else d_input * _to_input(ones, *known)
+    if d_src is None:
+        return total
+    return scatter_add(total, dim, index, corner(d_src * _to_src(ones, *known), index))
+
+
+# Operators ---------------------------------------------------------------------------------------
+
+
+def _write_scatter_reduce(
+    xp: Namespace, input: Array, dim: int, index: Array, src: Array, reduce: str, include_self: bool
+) -> None:
+    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            f"scatter_reduce: reduce must be sum, prod, mean, amax or amin, got {reduce!r}."
+        )
+    if index.size:
+        check_along("scatter_reduce", input, dim, index, src)
+        _reduce_into(xp, input, dim, index, src, reduce, include_self)
+
+
+@primitive(input=_to_input, src=_to_src, jvp=_tangent)
+def scatter_reduce(
+    xp: Namespace,
+    input: Array,
+    dim: Dim,
+    index: Array,
+    src: Array,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Array:
+    """Combine the elements of `src` at the places that `index` names along `dim`.
+
+    `reduce` is sum, prod, mean, amax or amin; what `input` holds there counts too if `include_self`.
+    Tied largest or smallest elements share the gradient evenly.
+
+    >>> import pullback as torch
+    >>> index, src = torch.tensor([0, 0, 1]), torch.tensor([1.0, 2.0, 3.0])
+    >>> torch.zeros(2).scatter_reduce(0, index, src, "amax")
+    tensor([2., 3.])
+    """
+    out = input.copy()
+    _write_scatter_reduce(xp, out, dim, index, src, reduce, include_self)
+    return out
+
+
+scatter_reduce_ = writing(scatter_reduce, _write_scatter_reduce)
+
+
+def _write_index_reduce(
+    xp: Namespace,
+    input: Array,
+    dim: int,
+    index: Array,
+    source: Array,
+    reduce: str,
+    include_self: bool,
+) -> None:
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            f"index_reduce: reduce must be prod, mean, amax or amin, got {reduce!r}."
+        )
+    check_rows("index_reduce", input, dim, index, source, bounds=IndexError)
+    if source.size:
+        places = xp.broadcast_to(upright(index, dim, source.ndim), source.shape)
+        _reduce_into(xp, input, dim, places, source, reduce, include_self)
+
+
+def _index_to_input(
+    g: Any, input: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool, out: Any
+) -> Any:
+    places = spread(index, dim, source.shape)
+    return _to_input(g, input, dim, places, source, reduce, include_self, out)
+
+
+def _index_to_source(
+    g: Any, input: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool, out: Any
+) -> Any:
+    places = spread(index, dim, source.shape)
+    return _to_src(g, input, dim, places, source, reduce, include_self, out)
+
+
+@primitive(input=_index_to_input, source=_index_to_source)
+def index_reduce(
+    xp: Namespace,
+    input: Array,
+    dim: Dim,
+    index: Array,
+    source: Array,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Array:
+    """Combine slices of `source` into the slices of `input` that `index` names along `dim`.
+
+    `reduce` is prod, mean, amax or amin; what `input` holds there counts too if `include_self`.
+    """
+    out = input.copy()
+    _write_index_reduce(xp, out, dim, index, source, reduce, include_self)
+    return out
+
+
+index_reduce_ = writing(index_reduce, _write_index_reduce)

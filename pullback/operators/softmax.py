@@ -1,0 +1,138 @@
+"""Softmax and its logarithm, along one dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pullback.core.dtype import as_dtype, from_numpy_dtype
+from pullback.operators.arithmetic import neg
+from pullback.operators.blocks import slices
+from pullback.operators.convert import astype
+from pullback.operators.declare import Array, Dim, Namespace, primitive
+from pullback.operators.pointwise import exp
+from pullback.operators.reduction import sum
+
+__all__ = ["log_softmax", "softmax", "softmin"]
+
+
+def prepared(op: str, input: Array, dtype: Any) -> Array:
+    """`input` in the dtype asked for; refused if that is not a floating-point one."""
+    if dtype is not None:
+        wanted = as_dtype(dtype).numpy
+        if input.dtype.kind == "c" and wanted.kind != "c":
+            input = input.real
+        input = input.astype(wanted, copy=False)
+    if input.dtype.kind not in "fV":
+        raise NotImplementedError(
+            f"{op}: not defined for {from_numpy_dtype(input.dtype)}; convert first, or pass dtype."
+        )
+    return input
+
+
+def along_rows(
+    xp: Namespace, kernel: Callable[..., None], dim: int, x: Array, *others: Array
+) -> Array:
+    """Run `kernel(xp, out, x, *others)` on arrays of one shape, seen as (outer, `dim`, inner).
+
+    What is outside of `dim` goes through in blocks. Half precision is computed in single.
+    """
+    if x.dtype.itemsize == 2:
+        single = [array.astype(xp.float32) for array in (x, *others)]
+        return along_rows(xp, kernel, dim, *single).astype(x.dtype)
+    out = xp.empty(x.shape, x.dtype)
+    if not x.size:
+        return out
+    size = x.shape[dim] if x.ndim else 1
+    inner = 1
+    for n in x.shape[dim + 1 :]:
+        inner *= n
+    shape = (x.size // (size * inner), size, inner) if inner > 1 else (x.size // size, size)
+    result, *arrays = [array.reshape(shape) for array in (out, x, *others)]
+    for block in slices(shape[0], size * inner):
+        kernel(xp, result[block], *[array[block] for array in arrays])
+    return out
+
+
+# softmax ------------------------------------------------------------------------------------------
+
+
+@primitive(
+    input=lambda g, out, dim: _softmax_adjoint(g, out, dim),
+    jvp=lambda d_input, out, dim: _softmax_adjoint(astype(d_input, out.dtype), out, dim),
+)
+def softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Array:
+    """Exponentials of the elements, scaled so that their sums along `dim` are 1.
+
+    >>> import pullback as torch
+    >>> torch.softmax(torch.zeros(2), dim=0)
+    tensor([0.5000, 0.5000])
+    """
+    return along_rows(xp, _softmax_rows, dim, prepared("softmax", input, dtype))
+
+
+def _softmax_rows(xp: Namespace, out: Array, x: Array) -> None:
+    xp.subtract(x, x.max(1, keepdims=True), out=out)
+    xp.exp(out, out=out)
+    out /= out.sum(1, keepdims=True)
+
+
+# The derivative of softmax is symmetric, so this is its tangent too.
+@primitive(
+    gradient=lambda g, output, dim: _softmax_adjoint(g, output, dim),
+    output=lambda g, gradient, output, dim: (
+        g * (gradient - sum(gradient * output, dim, keepdim=True))
+        - gradient * sum(g * output, dim, keepdim=True)
+    ),
+    node="SoftmaxBackwardDataBackward0",
+    has_out=False,
+)
+def _softmax_adjoint(xp: Namespace, gradient: Array, output: Array, dim: int) -> Array:
+    """`output * (gradient - sum(gradient * output))`."""
+    return along_rows(xp, _softmax_adjoint_rows, dim, gradient, output)
+
+
+def _softmax_adjoint_rows(xp: Namespace, out: Array, g: Array, y: Array) -> None:
+    xp.multiply(g, y, out=out)
+    out -= y * out.sum(1, keepdims=True)
+
+
+def softmin(input: Any, dim: int, dtype: Any = None) -> Any:
+    """The softmax of the negative elements."""
+    return softmax(neg(input), dim, dtype)
+
+
+# log_softmax --------------------------------------------------------------------------------------
+
+
+def _log_softmax_tangent(d_input: Any, out: Any, dim: int) -> Any:
+    d_input = astype(d_input, out.dtype)
+    return d_input - sum(d_input * exp(out), dim, keepdim=True)
+
+
+@primitive(input=lambda g, out, dim: _log_softmax_adjoint(g, out, dim), jvp=_log_softmax_tangent)
+def log_softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Array:
+    """The logarithm of `softmax`, without its rounding to 0."""
+    return along_rows(xp, _log_softmax_rows, dim, prepared("log_softmax", input, dtype))
+
+
+def _log_softmax_rows(xp: Namespace, out: Array, x: Array) -> None:
+    xp.subtract(x, x.max(1, keepdims=True), out=out)
+    out -= xp.log(xp.exp(out).sum(1, keepdims=True))
+
+
+@primitive(
+    gradient=lambda g, output, dim: g - sum(g * exp(output), dim, keepdim=True),
+    output=lambda g, gradient, output, dim: -g * exp(output) * sum(gradient, dim, keepdim=True),
+    node="LogSoftmaxBackwardDataBackward0",
+    has_out=False,
+)
+def _log_softmax_adjoint(xp: Namespace, gradient: Array, output: Array, dim: int) -> Array:
+    """`gradient - exp(output) * sum(gradient)`."""
+    return along_rows(xp, _log_softmax_adjoint_rows, dim, gradient, output)
+
+
+def _log_softmax_adjoint_rows(xp: Namespace, out: Array, g: Array, y: Array) -> None:
+    xp.exp(y, out=out)
+    out *= g.sum(1, keepdims=True)
+    xp.subtract(g, out, out=out)

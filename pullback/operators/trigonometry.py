@@ -1,0 +1,185 @@
+"""Circular and hyperbolic functions, their inverses, and the angles and sides of triangles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback.operators.arithmetic import conj, is_complex, keep_where, unsupported
+from pullback.operators.declare import Array, Namespace, elementwise
+from pullback.operators.powers import sqrt
+
+__all__ = [
+    "acos",
+    "acosh",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cos",
+    "cosh",
+    "deg2rad",
+    "hypot",
+    "rad2deg",
+    "sin",
+    "sinc",
+    "sinh",
+    "tan",
+    "tanh",
+]
+
+# Circular ---------------------------------------------------------------------------------------
+
+
+@elementwise(input=lambda g, input: g * conj(cos(input)), promote="float")
+def sin(xp: Namespace, input: Array) -> Array:
+    """The sine of each element, in radians."""
+    return xp.sin(input)
+
+
+@elementwise(input=lambda g, input: g * conj(-sin(input)), promote="float")
+def cos(xp: Namespace, input: Array) -> Array:
+    """The cosine of each element, in radians."""
+    return xp.cos(input)
+
+
+@elementwise(input=lambda g, out: g * conj(out * out + 1), promote="float")
+def tan(xp: Namespace, input: Array) -> Array:
+    """The tangent of each element, in radians."""
+    return xp.tan(input)
+
+
+@elementwise(input=lambda g, input: g / conj(sqrt(1 - input * input)), promote="float")
+def asin(xp: Namespace, input: Array) -> Array:
+    """The angle whose sine each element is."""
+    return xp.arcsin(input)
+
+
+@elementwise(input=lambda g, input: g / conj(-sqrt(1 - input * input)), promote="float")
+def acos(xp: Namespace, input: Array) -> Array:
+    """The angle whose cosine each element is."""
+    return xp.arccos(input)
+
+
+@elementwise(input=lambda g, input: g / conj(input * input + 1), promote="float")
+def atan(xp: Namespace, input: Array) -> Array:
+    """The angle whose tangent each element is."""
+    return xp.arctan(input)
+
+
+@elementwise(
+    input=lambda g, input, other: g * _share(other, input, other),
+    other=lambda g, input, other: g * _share(-input, input, other),
+    promote="float",
+)
+def atan2(xp: Namespace, input: Array, other: Array) -> Array:
+    """The angle of the point (other, input), in all four quadrants."""
+    return xp.arctan2(input, other)
+
+
+def _share(part: Any, input: Any, other: Any) -> Any:
+    square = input * input + other * other
+    return keep_where(part / square, square != 0)
+
+
+@elementwise(
+    input=lambda g, input, out: g * (input / out), other=lambda g, other, out: g * (other / out)
+)
+def hypot(xp: Namespace, input: Array, other: Array) -> Array:
+    """The length of the hypotenuse, without overflow in between."""
+    if input.dtype.kind not in "fV":
+        raise unsupported("hypot", input)
+    return xp.hypot(input, other)
+
+
+# Hyperbolic -------------------------------------------------------------------------------------
+
+
+@elementwise(input=lambda g, input: g * conj(cosh(input)), promote="float")
+def sinh(xp: Namespace, input: Array) -> Array:
+    """The hyperbolic sine of each element."""
+    return xp.sinh(input)
+
+
+@elementwise(input=lambda g, input: g * conj(sinh(input)), promote="float")
+def cosh(xp: Namespace, input: Array) -> Array:
+    """The hyperbolic cosine of each element."""
+    return xp.cosh(input)
+
+
+@elementwise(input=lambda g, out: g * conj(1 - out * out), promote="float")
+def tanh(xp: Namespace, input: Array) -> Array:
+    """The hyperbolic tangent of each element."""
+    return xp.tanh(input)
+
+
+@elementwise(input=lambda g, input: g / conj(sqrt(input * input + 1)), promote="float")
+def asinh(xp: Namespace, input: Array) -> Array:
+    """The inverse of `sinh`."""
+    return xp.arcsinh(input)
+
+
+def _acosh_slope(input: Any) -> Any:
+    if is_complex(input):  # on the branch where acosh is: the root of the product is not
+        return sqrt(input - 1) * sqrt(input + 1)
+    return sqrt(input * input - 1)
+
+
+@elementwise(input=lambda g, input: g / conj(_acosh_slope(input)), promote="float")
+def acosh(xp: Namespace, input: Array) -> Array:
+    """The inverse of `cosh`, not negative."""
+    return xp.arccosh(input)
+
+
+@elementwise(input=lambda g, input: g / conj(1 - input * input), promote="float")
+def atanh(xp: Namespace, input: Array) -> Array:
+    """The inverse of `tanh`."""
+    return xp.arctanh(input)
+
+
+# Degrees, and the sine over its angle -----------------------------------------------------------
+
+_DEGREE = math.pi / 180
+
+
+@elementwise(input=lambda g: g * _DEGREE, promote="float", node="Deg2RadBackward0")
+def deg2rad(xp: Namespace, input: Array) -> Array:
+    """From degrees to radians."""
+    return xp.deg2rad(input)
+
+
+@elementwise(input=lambda g: g * (1 / _DEGREE), promote="float", node="Rad2DegBackward0")
+def rad2deg(xp: Namespace, input: Array) -> Array:
+    """From radians to degrees."""
+    return xp.rad2deg(input)
+
+
+def _sinc_slope(input: Any) -> Any:
+    angle = input * math.pi
+    return keep_where((angle * cos(angle) - sin(angle)) / (angle * input), input != 0)
+
+
+@elementwise(input=lambda g, input: g * conj(_sinc_slope(input)), promote="float")
+def sinc(xp: Namespace, input: Array) -> Array:
+    """`sin(pi * x) / (pi * x)`, and 1 at 0."""
+    angle = input * input.dtype.type(math.pi)
+    return xp.where(angle == 0, input.dtype.type(1), xp.sin(angle) / angle)
+
+
+# Other names ------------------------------------------------------------------------------------
+
+arccos = acos
+arccosh = acosh
+arcsin = asin
+arcsinh = asinh
+arctan = atan
+arctan2 = atan2
+arctanh = atanh

@@ -1,0 +1,23 @@
+"""Seeds and states of random numbers, under the name that torch gives this module."""
+
+from __future__ import annotations
+
+from pullback.operators.generator import (
+    default_generator,
+    fork_rng,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
+
+__all__ = [
+    "default_generator",
+    "fork_rng",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "seed",
+    "set_rng_state",
+]

@@ -1,0 +1,1 @@
+"""Utilities under torch's module names."""

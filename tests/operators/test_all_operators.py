@@ -1,0 +1,314 @@
+"""Every operator on all its samples: values, derivatives, in-place forms, both speeds, both passes.
+
+A new line in a table of pullback/testing is tested here without another word. One test item is one
+operator in one dtype; a failure names the sample.
+"""
+
+import contextlib
+
+import numpy
+import pytest
+
+import pullback
+from pullback.autograd.gradcheck import gradcheck, gradgradcheck
+from pullback.core.promotion import can_cast
+from pullback.core.tensor import Tensor
+from pullback.engine import backward as engine
+from pullback.operators import interpret
+from pullback.testing import SAMPLES, resolve, samples_for, tensors_in
+from pullback.testing.coverage import supports
+
+NAMES = [name for name in SAMPLES if resolve(pullback, name) is not None]
+COMPLEX = [name for name in NAMES if supports(name, "complex")]
+DTYPES = [pytest.param(name, pullback.float64, id=f"{name}-float64") for name in NAMES]
+DTYPES += [pytest.param(name, pullback.complex128, id=f"{name}-complex128") for name in COMPLEX]
+DECLARED = [name for name in NAMES if hasattr(resolve(pullback, name), "op")]
+
+in_both_dtypes = pytest.mark.parametrize(("name", "dtype"), DTYPES)
+
+# What the foundation promises; a name that goes missing is a failure, not a shorter list.
+PROMISED = """
+    add sub mul div pow neg abs sign reciprocal sqrt rsqrt exp log log1p expm1 sin cos tan tanh
+    sigmoid relu clamp maximum minimum where lerp addcmul addcdiv remainder fmod floor ceil round
+    eq ne lt le gt ge logical_and logical_or logical_xor logical_not isnan isinf isfinite
+    sum mean prod max min amax amin var std var_mean norm logsumexp argmax argmin all any cumsum
+    cumprod Tensor.view reshape flatten unflatten squeeze unsqueeze transpose permute t Tensor.T
+    Tensor.mT Tensor.H Tensor.mH Tensor.expand Tensor.expand_as broadcast_to narrow select
+    Tensor.__getitem__ split chunk unbind diagonal Tensor.unfold as_strided movedim swapaxes flip
+    roll Tensor.repeat tile cat stack matmul mm bmm mv dot addmm baddbmm einsum outer tensordot
+    gather scatter scatter_add index_select index_add masked_fill masked_select take_along_dim
+    sort topk tril triu clone Tensor.contiguous Tensor.to softmax log_softmax
+    nn.functional.linear nn.functional.relu nn.functional.gelu nn.functional.cross_entropy
+    nn.functional.nll_loss nn.functional.mse_loss nn.functional.layer_norm
+    nn.functional.embedding nn.functional.dropout
+"""
+
+# In-place forms that change a tensor's shape, not its values.
+RESHAPING = {"squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims", "as_strided"}
+
+# NumPy's name, and ours where it differs.
+UFUNCS = """
+    abs arccos=acos arcsin=asin arctan=atan arccosh=acosh arcsinh=asinh arctanh=atanh ceil cos cosh
+    exp exp2 expm1 floor log log10 log1p log2 negative=neg negative positive reciprocal
+    rint=round signbit sin sinh sqrt square tan tanh trunc isfinite isinf isnan logical_not
+    conjugate=conj conjugate=conj_physical add subtract=sub multiply=mul divide=div
+    divide=true_divide arctan2=atan2 hypot copysign logaddexp logaddexp2 maximum minimum fmax fmin
+    equal=eq not_equal=ne less=lt less_equal=le greater=gt greater_equal=ge logical_and logical_or
+    logical_xor fmod remainder matmul
+"""
+REFERENCES = {
+    ours or theirs: getattr(numpy, theirs)
+    for theirs, _, ours in (pair.partition("=") for pair in UFUNCS.split())
+}
+
+
+@contextlib.contextmanager
+def naming(sample):
+    """Say in a failure which sample it was."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"on {sample!r}")
+        raise
+
+
+def pairs(name, dtype=pullback.float64, **options):
+    """The samples twice over, so that two computations can run on equal, separate tensors."""
+    both = zip(
+        samples_for(name, dtype, **options), samples_for(name, dtype, **options), strict=True
+    )
+    for one, other in both:
+        with naming(one):
+            yield one, other
+
+
+def as_arrays(sample):
+    """The sample's arguments as arrays; None where NumPy would promote them otherwise."""
+    args = [getattr(value, "_array", value) for value in (sample.input, *sample.args)]
+    kwargs = {key: getattr(value, "_array", value) for key, value in sample.kwargs.items()}
+    kinds = {value.dtype.name for value in args if isinstance(value, numpy.ndarray)}
+    return (args, kwargs) if kinds == {"float64"} else None
+
+
+def outputs(result):
+    return list(tensors_in(result))
+
+
+def differentiable_part(sample, function):
+    """What gradcheck wants: a function of tensors that it moves in place."""
+
+    def call(*_):
+        return tuple(out for out in outputs(sample.call(function)) if out.requires_grad)
+
+    return call
+
+
+def weights_like(tensor, seed=0):
+    """A gradient that no symmetry can hide behind."""
+    random = numpy.random.default_rng(seed)
+    values = random.normal(size=tensor.shape)
+    if tensor.dtype.is_complex:
+        values = values + 1j * random.normal(size=tensor.shape)
+    return pullback.from_numpy(numpy.asarray(values).astype(tensor.dtype.numpy))
+
+
+def gradients(result, inputs, **options):
+    """Gradients of `inputs` for weighted outputs; an empty list where nothing has history."""
+    roots = [out for out in outputs(result) if out.requires_grad]
+    if not roots or not inputs:
+        return []
+    weights = [weights_like(out, number) for number, out in enumerate(roots)]
+    return list(engine.grad(roots, inputs, weights, allow_unused=True, **options))
+
+
+def assert_same(ours, others, *, exactly=True):
+    """Equal values, shapes and dtypes; NaN equals NaN."""
+    assert len(ours) == len(others)
+    for a, b in zip(ours, others, strict=True):
+        if a is None or b is None:
+            assert a is b
+            continue
+        assert a.dtype is b.dtype
+        assert a.shape == b.shape
+        if exactly:
+            numpy.testing.assert_array_equal(a._array, b._array)
+        else:
+            numpy.testing.assert_allclose(a._array, b._array, rtol=1e-10, atol=1e-12)
+
+
+def test_every_promised_operator_is_there_and_has_samples():
+    assert not [name for name in PROMISED.split() if resolve(pullback, name) is None]
+    assert not [name for name in PROMISED.split() if name not in SAMPLES]
+
+
+def test_every_public_operator_has_samples():
+    public = [name for name in dir(pullback) if hasattr(getattr(pullback, name), "op")]
+    without = [name for name in public if name not in SAMPLES and f"Tensor.{name}" not in SAMPLES]
+    assert not without
+
+
+@in_both_dtypes
+def test_result_is_as_many_tensors_on_every_call(name, dtype):
+    function = resolve(pullback, name)
+    for one, other in pairs(name, dtype):
+        assert_same(outputs(one.call(function)), outputs(other.call(function)))
+
+
+@pytest.mark.parametrize("name", [name for name in REFERENCES if name in NAMES])
+def test_values_are_those_of_numpy(name):
+    function, reference = resolve(pullback, name), REFERENCES[name]
+    for sample, _ in pairs(name, requires_grad=False):
+        arguments = as_arrays(sample)
+        if sample.kwargs or arguments is None:
+            continue
+        expected = reference(*arguments[0])
+        result = sample.call(function)
+        assert result.shape == numpy.shape(expected)
+        numpy.testing.assert_allclose(result._array, expected, rtol=1e-12)
+
+
+@in_both_dtypes
+def test_first_derivatives_agree_with_finite_differences(name, dtype):
+    if not supports(name, "grad"):
+        pytest.skip("has no derivative")
+    function = resolve(pullback, name)
+    for sample in samples_for(name, dtype):
+        if sample.smooth and sample.differentiable:
+            with naming(sample):
+                call = differentiable_part(sample, function)
+                assert gradcheck(call, sample.differentiable, check_grad_dtypes=True)
+
+
+@in_both_dtypes
+def test_second_derivatives_agree_with_finite_differences(name, dtype):
+    if not supports(name, "gradgrad"):
+        pytest.skip("has no second derivative")
+    function = resolve(pullback, name)
+    for sample in samples_for(name, dtype):
+        if sample.smooth and sample.differentiable and sample.layout == "contiguous":
+            with naming(sample):
+                call = differentiable_part(sample, function)
+                if call():
+                    assert gradgradcheck(call, sample.differentiable, fast_mode=True)
+
+
+@in_both_dtypes
+def test_recorded_gradients_equal_unrecorded_ones(name, dtype):
+    function = resolve(pullback, name)
+    for one, other in pairs(name, dtype):
+        if supports(name, "grad"):
+            plain = gradients(one.call(function), one.differentiable)
+            recorded = gradients(other.call(function), other.differentiable, create_graph=True)
+            assert_same(plain, [None if g is None else g.detach() for g in recorded], exactly=False)
+
+
+INPLACE = [name for name in NAMES if hasattr(Tensor, f"{name}_")]
+
+
+@pytest.mark.parametrize("name", INPLACE)
+def test_inplace_form_writes_what_the_function_returns(name):
+    function, write = resolve(pullback, name), getattr(Tensor, f"{name}_")
+    for one, other in pairs(name):
+        if not isinstance(one.input, Tensor):
+            continue
+        expected = function(one.input.clone(), *one.args, **one.kwargs)
+        if not isinstance(expected, Tensor):
+            continue
+        target = other.input.clone()
+        fits = expected.shape == target.shape and can_cast(expected.dtype, target.dtype)
+        if not fits and name not in RESHAPING:
+            before = target._array.copy()
+            with pytest.raises(RuntimeError):
+                write(target, *other.args, **other.kwargs)
+            numpy.testing.assert_array_equal(target._array, before)
+            continue
+        assert write(target, *other.args, **other.kwargs) is target
+        assert_same([target.detach()], [expected.detach().to(target.dtype)])
+        if supports(name, "grad") and expected.dtype is target.dtype:
+            assert_same(
+                gradients(target, other.differentiable),
+                gradients(expected, one.differentiable),
+                exactly=False,
+            )
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_built_function_equals_interpreter(name):
+    function = resolve(pullback, name)
+    for one, other in pairs(name):
+        built = one.call(function)
+        interpreted = interpret.call(function.op, (other.input, *other.args), dict(other.kwargs))
+        assert_same(outputs(built), outputs(interpreted))
+        for a, b in zip(outputs(built), outputs(interpreted), strict=True):
+            assert type(a.grad_fn) is type(b.grad_fn)
+        if supports(name, "grad"):
+            assert_same(
+                gradients(built, one.differentiable), gradients(interpreted, other.differentiable)
+            )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_plain_pass_equals_ordered_pass(name, monkeypatch):
+    if not supports(name, "grad"):
+        pytest.skip("has no derivative")
+    function = resolve(pullback, name)
+    for one, other in pairs(name):
+        for sample, ordered in ((one, False), (other, True)):
+            monkeypatch.setattr(engine, "always_ordered", ordered)
+            for number, out in enumerate(outputs(sample.call(function))):
+                if out.requires_grad:
+                    engine.backward(out, weights_like(out, number), retain_graph=True)
+        assert_same(
+            [tensor.grad for tensor in one.differentiable],
+            [tensor.grad for tensor in other.differentiable],
+        )
+
+
+@in_both_dtypes
+def test_memory_layout_makes_no_difference(name, dtype):
+    function = resolve(pullback, name)
+    first = next(iter(samples_for(name, dtype)), None)
+    for sample in samples_for(name, dtype):
+        if sample.layout not in ("transposed", "sliced"):
+            continue
+        with naming(sample):
+            result, expected = sample.call(function), first.call(function)
+            assert_same(outputs(result), outputs(expected), exactly=False)
+            if supports(name, "grad"):
+                assert_same(
+                    gradients(result, sample.differentiable),
+                    gradients(expected, first.differentiable),
+                    exactly=False,
+                )
+
+
+@pytest.mark.parametrize("name", [n for n in DECLARED if resolve(pullback, n).op.promote])
+def test_arrays_give_arrays(name):
+    function = resolve(pullback, name)
+    for sample, _ in pairs(name, requires_grad=False):
+        arguments = as_arrays(sample)
+        if arguments is None:
+            continue
+        result = function(*arguments[0], **arguments[1])
+        assert not isinstance(result, Tensor)
+        numpy.testing.assert_array_equal(result, sample.call(function)._array)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_single_precision_stays_single(name):
+    function = resolve(pullback, name)
+    for sample, double in zip(
+        samples_for(name, pullback.float32), samples_for(name, pullback.float64), strict=True
+    ):
+        with naming(sample):
+            results = outputs(sample.call(function))
+            for a, b in zip(results, outputs(double.call(function)), strict=True):
+                assert a.shape == b.shape
+                if b.dtype is pullback.float64 and sample.kwargs.get("dtype") is None:
+                    takes_single = any(x.dtype is pullback.float32 for x in sample.tensors)
+                    assert (a.dtype is pullback.float32) or not takes_single
+            if supports(name, "grad"):
+                for g, x in zip(
+                    gradients(results, sample.differentiable), sample.differentiable, strict=False
+                ):
+                    assert g is None or (g.dtype is x.dtype and g.shape == x.shape)
