@@ -210,3 +210,126 @@ def gradient_type(node: str, position: int, value: object) -> RuntimeError:
         f"{node}: backward returned a {_kind(value)} at position {position}; each gradient must be a "
         "Tensor or None."
     )
+
+
+# What jvp returned --------------------------------------------------------------------------------
+
+
+def tangent_count(function: str, expected: int, got: int) -> RuntimeError:
+    """Not one tangent per result."""
+    return RuntimeError(
+        f"{function}: jvp must return exactly one value for each result of forward: expected "
+        f"{expected}, got {got}."
+    )
+
+
+def tangent_type(function: str, number: int, value: object) -> RuntimeError:
+    """A number, an array or a list as tangent."""
+    return RuntimeError(
+        f"{function}: jvp returned a {_kind(value)} at index {number}; a tangent must be a Tensor or "
+        "None."
+    )
+
+
+def tangent_for_constant(function: str, number: int) -> RuntimeError:
+    """A tangent for an output that has none."""
+    return RuntimeError(
+        f"{function}: jvp returned a tangent at position {number}, but that result of forward carries "
+        "no gradient (it is no floating point tensor, or was marked non-differentiable). Return None "
+        "there."
+    )
+
+
+def tangent_missing(function: str, number: int) -> RuntimeError:
+    """None for a differentiable output."""
+    return RuntimeError(
+        f"{function}: jvp returned None at position {number}, but that result of forward is "
+        "differentiable. Return its tangent, zeros if need be."
+    )
+
+
+def tangent_shape(
+    function: str, number: int, got: tuple[int, ...], expected: tuple[int, ...]
+) -> RuntimeError:
+    """A tangent of another size than its output."""
+    return RuntimeError(
+        f"{function}: jvp returned a tangent of shape {tuple(got)} at position {number}, but that "
+        f"result of forward has shape {tuple(expected)}; they must be equal."
+    )
+
+
+def tangent_not_written(function: str) -> RuntimeError:
+    """An in-place function whose jvp is not."""
+    return RuntimeError(
+        f"{function} changes an argument in place, but its jvp did not modify that argument's tangent "
+        "in place. Change the tangent in place and return it."
+    )
+
+
+def tangent_not_returned(function: str) -> RuntimeError:
+    """An in-place function whose jvp returns another tensor."""
+    return RuntimeError(
+        f"{function} changes an argument in place, but its jvp did not return that argument's tangent "
+        "as is. Change the given tangent in place and return the same object."
+    )
+
+
+def tangent_not_view(function: str, number: int) -> RuntimeError:
+    """A view whose tangent is a copy."""
+    return RuntimeError(
+        f"{function}: result {number} is a view of an argument (or that argument as it is), but the "
+        "tangent that jvp returned is not a view. Return a view of the argument's tangent, e.g. "
+        "`t.view_as(t)`."
+    )
+
+
+def tangent_other_view(function: str, number: int) -> RuntimeError:
+    """A view whose tangent is a view of something else."""
+    return RuntimeError(
+        f"{function}: result {number} is a view of an argument, but the tangent that jvp returned is a "
+        "view of something else. Return a view of that argument's tangent."
+    )
+
+
+# vmap ---------------------------------------------------------------------------------------------
+
+
+def no_vmap_rule(function: str) -> RuntimeError:
+    """Neither way to batch."""
+    return RuntimeError(
+        f"{function} cannot be used under vmap: it has no rule for batches. Set "
+        "`generate_vmap_rule = True` on the class if forward, setup_context, backward and jvp are made "
+        "of operators, or define a static method `vmap(info, in_dims, *args)`."
+    )
+
+
+def two_vmap_rules(function: str) -> RuntimeError:
+    """Both ways to batch."""
+    return RuntimeError(
+        f"{function} has a vmap staticmethod and generate_vmap_rule = True; keep one, so that it is "
+        "clear which rule is meant."
+    )
+
+
+def vmap_returned(function: str, what: str) -> RuntimeError:
+    """Not (output, out_dims)."""
+    return RuntimeError(
+        f"{function}.vmap must return a tuple of two, (output, out_dims), but returned {what}."
+    )
+
+
+def out_dims_mismatch(function: str, dims: object, output: Any) -> RuntimeError:
+    """out_dims does not follow output."""
+    count = f"{len(output)} values" if isinstance(output, tuple | list) else f"a {_kind(output)}"
+    return RuntimeError(
+        f"{function}.vmap returned out_dims {dims!r} for {count}; it must have the structure of the "
+        "output: one int or None for each value, or a single one for all."
+    )
+
+
+def dirty_under_vmap(function: str) -> RuntimeError:
+    """mark_dirty and a generated rule."""
+    return RuntimeError(
+        f"{function}: mark_dirty does not work with generate_vmap_rule = True. Write the vmap "
+        "staticmethod, or do not change inputs in place."
+    )

@@ -15,14 +15,14 @@ import numpy
 from pullback.autograd import function_errors, function_saved
 from pullback.autograd.function_ctx import FunctionCtx
 from pullback.core import origin
-from pullback.core.arrays import Array
 from pullback.core.dtype import get_default_dtype
-from pullback.core.mode import Mode, current, get_mode
+from pullback.core.mode import current, get_mode
 from pullback.core.node import InputMetadata, Node, OperatorNode
-from pullback.core.saved import Freed
+from pullback.core.saved import Freed, keeps_graph
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import UNWRITTEN
-from pullback.engine.backward import keeps_graph
+from pullback.engine.accumulate import fitted
+from pullback.engine.recorded import fitted as fitted_tensor
 
 ndarray = numpy.ndarray
 
@@ -198,6 +198,15 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
             current.set(mode)
         return self._per_edge(returned)
 
+    def _run_written(self, g: Any, position: int) -> list[Any]:
+        """As `_run`, from inside CopySlices: the gradient of the written view must fit the slice."""
+        recorded = isinstance(g, Tensor)
+        results = list((self._run_tensors if recorded else self._run)(g, self._edges))
+        if results[position] is not None:
+            fit = fitted_tensor if recorded else fitted
+            results[position] = fit(results[position], self, self, position)
+        return results
+
     def _arguments(self, g: Any) -> list[Any]:
         """One tensor for each result of forward; zeros where no gradient arrived, if so asked."""
         given = (g,) if self._g_sizes is None else g
@@ -218,7 +227,11 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
             return None
         if not cls._materialize_non_diff_grads.of(self) and number in self._without_gradient:
             return None
-        return wrap(numpy.zeros(*size))
+        return self._zeros(*size)
+
+    @staticmethod
+    def _zeros(shape: tuple[int, ...], dtype: Any) -> Tensor:
+        return wrap(numpy.zeros(shape, dtype))
 
     @property
     def _without_gradient(self) -> frozenset[int]:
@@ -305,15 +318,3 @@ def missing_backward(ctx: Any, *grad_outputs: Any) -> Any:
     """
     raise function_errors.no_backward(type(ctx)._forward_cls.__name__)
 
-
-def zeros_like(array: Array) -> Tensor:
-    """Row-major zeros of the shape and dtype of `array`."""
-    return wrap(numpy.zeros(array.shape, array.dtype))
-
-
-def mode_for_forward(mode: Mode) -> Mode:
-    """The mode in which forward runs: nothing is recorded, no tangents are seen."""
-    from pullback.core.forward import LEVELS
-    from pullback.core.mode import changed
-
-    return changed(mode, grad=False, forward_ad=False) if LEVELS else changed(mode, grad=False)

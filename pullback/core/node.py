@@ -33,6 +33,18 @@ LARGEST_SEQUENCE_NUMBER = 2**64 - 1
 next_seq = itertools.count(-1, -1).__next__
 
 
+class _Numbering:
+    """Whether a user ever renumbered a node: then numbers no longer give a topological order."""
+
+    __slots__ = ("changed",)
+
+    def __init__(self) -> None:
+        self.changed = False
+
+
+numbering = _Numbering()
+
+
 class Cold:
     """What few nodes have. Hook tables are dicts by handle id, or None."""
 
@@ -197,6 +209,7 @@ class OperatorNode(Node):
 
     def _set_sequence_nr(self, number: int) -> None:
         self._seq = -number - 1
+        numbering.changed = True
 
     def _run(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
         """Gradients for `edges` (None: not wanted) from the output's gradient; arrays."""

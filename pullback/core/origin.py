@@ -10,6 +10,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+from contextvars import ContextVar
 from types import CodeType, FrameType
 from typing import NamedTuple
 
@@ -72,9 +73,20 @@ class Origin(NamedTuple):
         return f"{os.path.basename(self.file)}:{self.line}"
 
 
+# The frame of the user's call of backward() or grad(), while a recorded pass runs; and the code of the
+# loop that runs it. What its rules compute comes from there: no need to climb all the way again.
+passing: ContextVar[FrameType | None] = ContextVar("pullback_passing", default=None)
+engine_loop: CodeType | None = None
+
+
 def user_frame(frame: FrameType | None) -> FrameType | None:
     """The first frame at or above `frame` that is not the package's own."""
-    while frame is not None and internal[frame.f_code.co_filename]:
+    while frame is not None:
+        code = frame.f_code
+        if code is engine_loop:
+            return passing.get()
+        if not internal[code.co_filename]:
+            break
         frame = frame.f_back
     return frame
 

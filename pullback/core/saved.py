@@ -10,12 +10,14 @@ and is sorted out here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from pullback.core import errors
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.origin import Origin
 from pullback.core.version import writes
+from pullback.core.view import View, edge_of
 
 if TYPE_CHECKING:
     from pullback.core.node import OperatorNode
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 Pack = Callable[[Any], Any]
 
 NEVER = -1  # a version that no tensor has
+
+# Whether the pass that runs in this thread keeps what nodes saved.
+keeps_graph: ContextVar[bool] = ContextVar("pullback_keeps_graph", default=True)
 
 
 class Freed:
@@ -50,7 +55,8 @@ class Packed:
         self.output = output
         # The unpacked tensor gets the original's place in the graph. An output's own node is the one
         # that holds this object: known when unpacking, not kept.
-        self.node = None if output else original._node
+        view = original._node.__class__ is View
+        self.node = None if output else edge_of(original) if view else original._node
 
     def unpack(self, node: Any) -> Any:
         """Call the user's hook and put the result in the original's place in the graph."""

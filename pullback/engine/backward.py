@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy
 
-from pullback.core import errors, mode, origin
+from pullback.core import anomaly, errors, mode, origin
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.forward import LEVELS
 from pullback.core.graph import GradientEdge, internal_edge
-from pullback.core.node import node_and_number
-from pullback.core.saved import Freed
+from pullback.core.node import node_and_number, numbering
+from pullback.core.saved import Freed, keeps_graph
 from pullback.core.tensor import Tensor, leaf_hooks_in_use, wrap
 from pullback.core.view import edge_of
-from pullback.engine import ordered, plain
+from pullback.engine import ordered, plain, recorded
+from pullback.engine.filter import Filter
 
 # Tests set it to run every program through the whole pass.
 always_ordered = False
@@ -191,26 +192,48 @@ def _run(
         )
     freed = Freed(origin.here(2))
     mode.current.set(mode.changed(before, grad=create_graph))
+    outer = keeps_graph.set(retain_graph)
     try:
         tensors = create_graph or bool(LEVELS) or bool(before.levels)
-        simple = accumulates and not tensors and wanted is None and len(roots) == 1
-        if simple and not always_ordered and not leaf_hooks_in_use:
-            edge, g = roots[0]
-            plain.run(edge, g._array, keep_graph=retain_graph, freed=freed)
-            return []
-        task = ordered.Task(
-            roots if tensors else [(edge, g._array) for edge, g in roots],
-            keep_graph=retain_graph,
-            create_graph=create_graph,
-            tensors=tensors,
-            accumulates=accumulates,
-            wanted=wanted,
-            freed=freed,
-        )
-        ordered.run(task)
-        return [task.captured.get(node_and_number(edge)) for edge in wanted or ()]  # type: ignore[arg-type]
+        if always_ordered or leaf_hooks_in_use or anomaly.state.enabled or numbering.changed:
+            captured = _in_order(roots, retain_graph, create_graph, tensors, accumulates, wanted, freed)
+        else:
+            chosen = None
+            if wanted is not None:
+                chosen = Filter([edge for edge, _ in roots], wanted, accumulates=accumulates)
+            if tensors:
+                captured = recorded.run(
+                    roots, keep_graph=retain_graph, create_graph=create_graph, freed=freed, chosen=chosen
+                )
+            else:
+                arrays = [(edge, g._array) for edge, g in roots]
+                captured = plain.run(arrays, keep_graph=retain_graph, freed=freed, chosen=chosen)
+        return [captured.get(node_and_number(edge)) for edge in wanted or ()]
     finally:
         mode.current.set(before)
+        keeps_graph.reset(outer)
+
+
+def _in_order(
+    roots: list[tuple[Any, Any]],
+    retain_graph: bool,  # noqa: FBT001
+    create_graph: bool,  # noqa: FBT001
+    tensors: bool,  # noqa: FBT001
+    accumulates: bool,  # noqa: FBT001
+    wanted: list[Any] | None,
+    freed: Freed,
+) -> dict[Any, Any]:
+    task = ordered.Task(
+        roots if tensors else [(edge, g._array) for edge, g in roots],
+        keep_graph=retain_graph,
+        create_graph=create_graph,
+        tensors=tensors,
+        accumulates=accumulates,
+        wanted=wanted,
+        freed=freed,
+    )
+    ordered.run(task)
+    return task.captured
 
 
 # Arguments --------------------------------------------------------------------------------------

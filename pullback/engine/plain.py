@@ -1,4 +1,4 @@
-"""The plain pass: arrays only, every reachable leaf gets its gradient, nobody watches the order.
+"""The plain pass: arrays only, leaves are served at the end because nobody watches the order.
 
 Every node has a creation number smaller than those of the nodes before it, so a heap on that number
 is a topological order and needs no count of dependencies. A node whose one live successor is the
@@ -21,10 +21,12 @@ from pullback.core.node import (
     AccumulateGrad,
     OperatorNode,
     Output,
+    node_and_number,
 )
 from pullback.core.saved import Freed
 from pullback.engine.accumulate import accumulate, fitted
-from pullback.engine.hooks import run_with_hooks
+from pullback.engine.filter import Filter
+from pullback.engine.hooks import run_tensor_hooks, run_with_hooks, tensors_of
 
 add = numpy.add
 
@@ -56,7 +58,7 @@ class Inbox:
         elif seq in self.owned and type(before) is numpy.ndarray:
             add(before, g, before)
         else:
-            self.gradients[seq] = add(before, g)
+            self.gradients[seq] = before + g
             self.owned.add(seq)
 
     def put_leaf(self, leaf: AccumulateGrad, g: Array, *, owned: bool) -> None:
@@ -69,7 +71,7 @@ class Inbox:
         elif leaf in self.owned_leaves and type(before) is numpy.ndarray:
             add(before, g, before)
         else:
-            self.leaves[leaf] = add(before, g)
+            self.leaves[leaf] = before + g
             self.owned_leaves.add(leaf)
 
     def put_output(self, output: Output, g: Array) -> None:
@@ -83,7 +85,19 @@ class Inbox:
                 self.nodes[seq] = node
                 heappush(self.heap, seq)
         before = slots[output.nr]
-        slots[output.nr] = g if before is None else add(before, g)
+        slots[output.nr] = g if before is None else before + g
+
+    def put_root(self, edge: Any, g: Array, chosen: Filter | None) -> None:
+        """The gradient that a pass starts from."""
+        seq = edge._seq
+        if chosen is not None and node_and_number(edge)[0] not in chosen.reached:
+            return
+        if seq == LEAF_SEQ:
+            self.put_leaf(edge, g, owned=False)
+        elif seq == OUTPUT_SEQ:
+            self.put_output(edge, g)
+        elif seq < 0:
+            self.put(edge, g, owned=False)
 
     def put_undefined(self, target: Any) -> None:
         """No gradient for a node or output, which runs all the same; leaves stay as they are."""
@@ -113,39 +127,65 @@ class Inbox:
                 self.put_output(target, r)
 
 
-def run(edge: Any, g: Array, *, keep_graph: bool, freed: Freed) -> None:
-    """Take the gradient of one root to the leaves."""
+def run(
+    roots: list[tuple[Any, Any]], *, keep_graph: bool, freed: Freed, chosen: Filter | None = None
+) -> dict[tuple[Any, int], Any]:
+    """Take the gradients of the roots to the leaves, or to what `chosen` asks for."""
     inbox = Inbox()
-    seq = edge._seq
-    if seq == LEAF_SEQ:
-        inbox.put_leaf(edge, g, owned=False)
-    elif seq == OUTPUT_SEQ:
-        inbox.put_output(edge, g)
-    elif seq < 0:
-        inbox.put(edge, g, owned=False)
-    node = None
+    for edge, g in roots:
+        inbox.put_root(edge, g, chosen)
+    captured: dict[tuple[Any, int], Any] = {}
     try:
         if inbox.heap:
-            seq = heappop(inbox.heap)
-            node = inbox.nodes.pop(seq)
-            _loop(node, inbox.gradients.pop(seq), inbox, keep_graph, freed)
-        for leaf, total in inbox.leaves.items():
-            accumulate(leaf, total, owned=leaf in inbox.owned_leaves)
+            _loop(inbox, keep_graph, freed, chosen, captured)
+        finish(inbox, chosen, captured)
     finally:
         inbox = None  # type: ignore[assignment]  # a kept traceback must not keep gradients
+    return captured
 
 
-def _loop(  # noqa: C901, PLR0912 (one loop, flat on purpose: it is the hot path)
-    node: Any,
-    g: Any,
+def finish(inbox: Inbox, chosen: Filter | None, captured: dict[tuple[Any, int], Any]) -> None:
+    """Hand the leaves what arrived for them."""
+    for leaf, total in inbox.leaves.items():
+        if chosen is not None and leaf in chosen.captures:
+            captured[leaf, 0] = total
+        else:
+            accumulate(leaf, total, owned=leaf in inbox.owned_leaves)
+
+
+def _loop(  # noqa: C901, PLR0912, PLR0915 (one loop, flat on purpose: it is the hot path)
     inbox: Inbox,
     keep_graph: bool,  # noqa: FBT001
     freed: Freed,
+    chosen: Filter | None,
+    captured: dict[tuple[Any, int], Any],
 ) -> None:
     heap, nodes, gradients = inbox.heap, inbox.nodes, inbox.gradients
+    pruned = None if chosen is None else chosen.edges
+    node: Any = None
+    g: Any = None
     owned = False  # whether `g` is seen by nobody else
+    following = None
     while True:
-        edges = node._edges
+        if following is None:
+            if not heap:
+                return
+            seq = heappop(heap)
+            node = nodes.pop(seq)
+            g = gradients.pop(seq)
+            owned = seq in inbox.owned
+            if owned:
+                inbox.owned.discard(seq)
+        if chosen is not None and node in chosen.captures:
+            capture(node, g, chosen, captured)
+            if node not in chosen.edges:
+                g = following = None
+                continue
+        if g is None:
+            _run_undefined(node, inbox, keep_graph, freed, chosen)
+            following = None
+            continue
+        edges = node._edges if pruned is None else pruned[node]
         fresh = True  # whether the results are the engine's own, or may be known to a user
         try:
             cold = node._cold
@@ -182,7 +222,7 @@ def _loop(  # noqa: C901, PLR0912 (one loop, flat on purpose: it is the hot path
                 if following is None:
                     following, next_g, next_owned = target, r, mine
                 elif following is target:
-                    next_g, next_owned = add(next_g, r), True
+                    next_g, next_owned = next_g + r, True
                 else:
                     inbox.put(target, r, owned=mine)
             elif seq == LEAF_SEQ:
@@ -194,30 +234,34 @@ def _loop(  # noqa: C901, PLR0912 (one loop, flat on purpose: it is the hot path
             # Every node that could still add to `following` is newer, and all newer ones have run.
             if not heap or following._seq < heap[0]:
                 node, g, owned = following, next_g, next_owned
-                next_g = None
-                continue
-            inbox.put(following, next_g, owned=next_owned)
+            else:
+                inbox.put(following, next_g, owned=next_owned)
+                following = None
             next_g = None
-        if not heap:
-            return
-        seq = heappop(heap)
-        node = nodes.pop(seq)
-        g = gradients.pop(seq)
-        while g is None:
-            _run_undefined(node, inbox, keep_graph, freed)
-            if not heap:
-                return
-            seq = heappop(heap)
-            node = nodes.pop(seq)
-            g = gradients.pop(seq)
-        owned = seq in inbox.owned
-        if owned:
-            inbox.owned.discard(seq)
 
 
-def _run_undefined(node: Any, inbox: Inbox, keep_graph: bool, freed: Freed) -> None:  # noqa: FBT001
+def capture(node: Any, g: Any, chosen: Filter, captured: dict[tuple[Any, int], Any]) -> None:
+    """Keep the gradient that arrived at a node for the caller of grad()."""
+    gradients = g if node._g_sizes is not None else (g,)
+    if g is None:
+        gradients = (None,) * (len(node._g_sizes) if node._g_sizes is not None else 1)
+    # A node that runs as well passes its tensors' hooks later; one that does not has them run here.
+    cold = node._cold
+    if node not in chosen.edges and cold is not None and (cold.tensor_hooks or cold.retained):
+        gradients = run_tensor_hooks(cold, tuple(tensors_of(gradients)))
+    for number in chosen.captures[node]:
+        captured[node, number] = gradients[number]
+
+
+def _run_undefined(
+    node: Any,
+    inbox: Inbox,
+    keep_graph: bool,  # noqa: FBT001
+    freed: Freed,
+    chosen: Filter | None,
+) -> None:
     """Run a node whose consumers all returned no gradient; its hooks are called all the same."""
-    edges = node._edges
+    edges = node._edges if chosen is None else chosen.edges[node]
     g = None if node._g_sizes is None else [None] * len(node._g_sizes)
     try:
         results = run_with_hooks(node, g, edges)

@@ -1,13 +1,21 @@
-"""What the recorded pass (`create_graph`) does differently: sums, casts and stores as operators."""
+"""The pass whose gradients are tensors (recorded, dual or batched ones): sums, casts and stores are
+operators. Otherwise as the plain pass.
+"""
 
 from __future__ import annotations
 
+from heapq import heappop
 from typing import Any
 
-from pullback.core import errors
+from pullback.core import errors, origin
 from pullback.core.dtype import from_numpy_dtype
-from pullback.core.node import AccumulateGrad, Node
+from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, QUIET, AccumulateGrad, Node
+from pullback.core.saved import Freed
+from pullback.engine.accumulate import accumulate as accumulate_array
 from pullback.engine.accumulate import broadcast_dims
+from pullback.engine.filter import Filter
+from pullback.engine.hooks import run_before, run_post_hooks
+from pullback.engine.plain import Inbox, annotate, capture
 
 
 def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
@@ -39,3 +47,95 @@ def accumulate(leaf_node: AccumulateGrad, g: Any) -> None:
         stored = leaf._stored_grad
     total = g.clone() if stored is None else stored + g
     leaf._stored_grad = total
+
+
+def run(
+    roots: list[tuple[Any, Any]],
+    *,
+    keep_graph: bool,
+    create_graph: bool,
+    freed: Freed,
+    chosen: Filter | None,
+) -> dict[tuple[Any, int], Any]:
+    """Take the gradients of the roots to the leaves, or to what `chosen` asks for."""
+    inbox = Inbox()
+    for edge, g in roots:
+        inbox.put_root(edge, g, chosen)
+    captured: dict[tuple[Any, int], Any] = {}
+    pass_frame = origin.passing.set(origin.user_frame(origin.getframe(1)))
+    try:
+        _loop(inbox, keep_graph, freed, chosen, captured)
+        for leaf, total in inbox.leaves.items():
+            if chosen is not None and leaf in chosen.captures:
+                captured[leaf, 0] = total
+            elif create_graph:
+                accumulate(leaf, total)
+            else:
+                accumulate_array(leaf, total._array, owned=False)
+    finally:
+        origin.passing.reset(pass_frame)
+        inbox = None  # type: ignore[assignment]  # a kept traceback must not keep gradients
+    return captured
+
+
+def _loop(
+    inbox: Inbox,
+    keep_graph: bool,  # noqa: FBT001
+    freed: Freed,
+    chosen: Filter | None,
+    captured: dict[tuple[Any, int], Any],
+) -> None:
+    heap, nodes, gradients = inbox.heap, inbox.nodes, inbox.gradients
+    while heap:
+        seq = heappop(heap)
+        node: Any = nodes.pop(seq)
+        g = gradients.pop(seq)
+        if chosen is not None and node in chosen.captures:
+            capture(node, g, chosen, captured)
+            if node not in chosen.edges:
+                continue
+        edges = node._edges if chosen is None else chosen.edges[node]
+        try:
+            results = _results(node, g, edges)
+        except Exception as error:
+            annotate(error, node)
+            raise
+        if not keep_graph:
+            node._release(freed)
+        for index, target in enumerate(edges):
+            r = results[index]
+            if target is None or target._seq > OUTPUT_SEQ:
+                continue
+            if r is None:
+                inbox.put_undefined(target)
+                continue
+            array = r._array
+            if array.shape != target._g_shape or array.dtype is not target._g_dtype:
+                r = fitted(r, target, node, index)
+            seq = target._seq
+            if seq < 0:
+                inbox.put(target, r, owned=False)
+            elif seq == LEAF_SEQ:
+                inbox.put_leaf(target, r, owned=False)
+            else:
+                inbox.put_output(target, r)
+        g = results = r = None
+
+
+origin.engine_loop = _loop.__code__
+
+
+def _results(node: Any, g: Any, edges: tuple[Any, ...]) -> Any:
+    cold = node._cold
+    if g is not None and (cold is None or cold is QUIET):
+        return node._run_tensors(g, edges)
+    several = node._g_sizes is not None
+    gradients: tuple[Any, ...] = tuple(g or [None] * len(node._g_sizes)) if several else (g,)
+    gradients = run_before(cold, gradients)
+    if not node._by_user and all(one is None for one in gradients):
+        results: Any = (None,) * len(edges)
+    else:
+        results = node._run_tensors(list(gradients) if several else gradients[0], edges)
+    if cold is not None and cold.post_hooks:
+        results = run_post_hooks(node, tuple(results), gradients)
+    return results

@@ -15,6 +15,7 @@ from pullback.operators.arithmetic import mul, sub
 from pullback.operators.declare import Array, Dim, Namespace, method, primitive
 from pullback.operators.direction import abs
 from pullback.operators.extrema import relu as relu_kernel
+from pullback.operators.generator import default_generator
 from pullback.operators.inplace import inplace_of
 from pullback.operators.piecewise import (
     hardshrink,
@@ -29,6 +30,7 @@ from pullback.operators.piecewise import (
 from pullback.operators.pointwise import sigmoid
 from pullback.operators.shape import cat, narrow, reshape
 from pullback.operators.smooth import (
+    celu_kernel,
     check_floating,
     elu_kernel,
     gelu,
@@ -77,6 +79,7 @@ __all__ = [
     "threshold_",
 ]
 
+_celu_ = inplace_of(celu_kernel, "celu_")
 _elu_ = inplace_of(elu_kernel, "elu_")
 _hardsigmoid_ = inplace_of(hardsigmoid_kernel, "hardsigmoid_")
 _hardswish_ = inplace_of(hardswish_kernel, "hardswish_")
@@ -122,14 +125,12 @@ def selu_(input: Any) -> Any:
 
 def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """`x`, or `alpha * (exp(x / alpha) - 1)` where it is negative: its slope has no jump."""
-    if alpha == 0:
-        raise RuntimeError("celu: alpha must not be 0 (ZeroDivisionError).")
-    return (_elu_ if inplace else elu_kernel)(input, alpha, 1.0, 1 / alpha)
+    return (_celu_ if inplace else celu_kernel)(input, alpha)
 
 
 def celu_(input: Any, alpha: float = 1.0) -> Any:
     """In-place form of `celu`."""
-    return celu(input, alpha, inplace=True)
+    return _celu_(input, alpha)
 
 
 def silu(input: Any, inplace: bool = False) -> Any:
@@ -162,8 +163,8 @@ def prelu(input: Any, weight: Any) -> Any:
     channels = input.shape[1] if input.ndim > 1 else 1
     if count not in (1, channels) or weight.ndim > 1:
         raise RuntimeError(
-            f"prelu: weight must have 1 element or one for each of the {channels} channels, got shape "
-            f"{tuple(weight.shape)} for an input of shape {tuple(input.shape)}."
+            f"prelu: weight must have 1 element, or one for each of the {channels} channels of "
+            f"input (shape {tuple(input.shape)}), got shape {tuple(weight.shape)}."
         )
     if input.ndim < 2 or count == 1:
         return prelu_kernel(input, reshape(weight, (1,) * input.ndim))
@@ -177,14 +178,14 @@ def rrelu(
     training: bool = False,
     inplace: bool = False,
 ) -> Any:
-    """`leaky_relu` with a random slope for each element, or in evaluation the mean of the limits."""
+    """`leaky_relu` with random slopes; where not in training, with the mean of the limits."""
     if lower > upper:
         raise RuntimeError(f"rrelu: lower ({lower}) must not be above upper ({upper}).")
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
     check_floating("rrelu", input._array)
     array = input._array
-    slopes = _generator().uniform(lower, upper, array.shape).astype(array.dtype)
+    slopes = default_generator.draw_from().uniform(lower, upper, array.shape).astype(array.dtype)
     slopes[array > 0] = 1
     return _mul_(input, wrap(slopes)) if inplace else mul(input, wrap(slopes))
 
@@ -192,12 +193,6 @@ def rrelu(
 def rrelu_(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Any:
     """In-place form of `rrelu`."""
     return rrelu(input, lower, upper, training, inplace=True)
-
-
-def _generator() -> Any:
-    from pullback.operators.random import default_generator
-
-    return default_generator.numpy
 
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:

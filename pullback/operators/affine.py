@@ -53,7 +53,7 @@ def linear(xp: Namespace, input: Array, weight: Array, bias: Array | None = None
     """
     if weight.ndim not in (1, 2) or (weight.ndim == 1 and bias is not None):
         raise RuntimeError(
-            f"linear: weight must be a matrix (or a vector, without bias), got shape {weight.shape}."
+            f"linear: weight must be a matrix, or a vector without bias; got shape {weight.shape}."
         )
     if input.ndim == 0:
         raise RuntimeError("linear: input needs at least 1 dimension, got a 0-d tensor.")
@@ -80,7 +80,7 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     shapes = tuple(input1.shape), tuple(input2.shape), tuple(weight.shape)
     if shapes[0][:-1] != shapes[1][:-1]:
         raise RuntimeError(
-            f"bilinear: all but the last sizes of both inputs must be equal, shapes are {shapes[0]} "
+            f"bilinear: all but the last sizes of the inputs must be equal, shapes are {shapes[0]} "
             f"and {shapes[1]}."
         )
     if len(shapes[2]) != 3 or shapes[2][1:] != (shapes[0][-1], shapes[1][-1]):

@@ -7,6 +7,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+import numpy
+
 from pullback.core.arrays import Array, Namespace
 from pullback.operators.declare import elementwise
 from pullback.operators.direction import sgn
@@ -35,14 +37,14 @@ __all__ = [
 
 def from_scipy(xp: Namespace, op: str, name: str, *arrays: Array) -> Array:
     """SciPy's function `name`, for CuPy's arrays from its own SciPy."""
-    library = "scipy.special" if xp.__name__ == "numpy" else "cupyx.scipy.special"
+    dtype = arrays[0].dtype
+    library = "scipy.special" if xp is numpy else "cupyx.scipy.special"
     try:
         module = importlib.import_module(library)
     except ImportError:
         raise ImportError(
             f"{op} needs SciPy, which is not installed: pip install 'pullback[full]'"
         ) from None
-    dtype = arrays[0].dtype
     if dtype.itemsize < 4:  # SciPy has no loops for half precision
         arrays = tuple(array.astype(xp.float32) for array in arrays)
     found = getattr(module, name)(*arrays)

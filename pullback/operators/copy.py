@@ -14,6 +14,7 @@ from pullback.core import errors, origin
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
+from pullback.operators.arithmetic import is_complex, zeros_of
 from pullback.operators.declare import Namespace, method, primitive
 from pullback.operators.views import diagonal
 from pullback.operators.writes import (
@@ -23,13 +24,7 @@ from pullback.operators.writes import (
     number_array,
 )
 
-__all__ = ["copy_", "fill", "fill_", "fill_diagonal_", "store", "zero_", "zeros_of"]
-
-
-@primitive(method=False, has_out=False)
-def zeros_of(xp: Namespace, input: Array) -> Array:
-    """Zeros of the shape and dtype of `input`: the gradient of what was overwritten."""
-    return xp.zeros(input.shape, input.dtype)
+__all__ = ["copy_", "fill", "fill_", "fill_diagonal_", "store", "zero_"]
 
 
 # From another tensor -----------------------------------------------------------------------------
@@ -46,9 +41,14 @@ def _copy_tangent(d_src: Any, input: Any) -> Any:
     return zeros_of(input) if d_src is None else _copy(input, d_src)
 
 
+def _to_source(g: Any, src_dtype: Any) -> Any:
+    """A real source written to a complex tensor gets the real part; the engine sums and casts."""
+    return g.real if is_complex(g) and src_dtype.kind != "c" else g
+
+
 @primitive(
     input=lambda g: zeros_of(g),
-    src=lambda g: g,
+    src=_to_source,
     jvp=_copy_tangent,
     node="CopyBackwards",
     method=False,
@@ -93,7 +93,10 @@ def store(target: Array, source: Array) -> None:
     try:
         target[...] = source
     except ValueError:
-        raise errors.shapes_do_not_broadcast("copy_", target.shape, source.shape) from None
+        raise RuntimeError(
+            f"values of shape {source.shape} cannot be broadcast to {target.shape}, the shape of what "
+            "they are to be written to."
+        ) from None
 
 
 # From a number -----------------------------------------------------------------------------------
@@ -136,7 +139,7 @@ def _fill_operators(ends: tuple[str, str], name: str) -> tuple[Any, Any]:
 
     @primitive(
         input=lambda g: zeros_of(g),
-        value=lambda g: g,
+        value=lambda g, value_dtype: _to_source(g, value_dtype),
         jvp=lambda d_value, input: zeros_of(input) if d_value is None else _copy(input, d_value),
         name=f"_{name}_with",
         node=f"FillBackward{ends[1]}",
@@ -175,7 +178,11 @@ def fill_(input: Any, value: Any) -> Any:
     tensor([7., 7.])
     """
     if isinstance(value, Tensor):
-        return call_writing(_refill_with.op, "fill_", _write_filler, (input, value), {})
+        if not is_plain_write(input, value):
+            return call_writing(_refill_with.op, "fill_", _write_filler, (input, value), {})
+        _write_filler(None, input._array, value._array)
+        bump(input, "fill_")
+        return input
     if not isinstance(value, numbers.Number):
         raise TypeError(
             f"fill_(): argument `value` must be a number or a Tensor, got {type(value).__name__}."

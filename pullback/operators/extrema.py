@@ -30,14 +30,14 @@ __all__ = [
 # Two tensors ------------------------------------------------------------------------------------
 
 
-def _won(g: Any, lost: Any, tied: Any) -> Any:
-    """Half for a tie; a NaN neither loses nor ties, so both sides get all of it."""
-    return keep_where(g, ~(lost | tied)) + keep_where(g * 0.5, tied)
+def _won(g: Any, not_more: Any, tied: Any) -> Any:
+    """Half for a tie. A NaN is not less, not more and not tied, so both sides get all of it."""
+    return keep_where(g, ~not_more) + keep_where(g * 0.5, tied)
 
 
 @elementwise(
-    input=lambda g, input, other: _won(g, input < other, input == other),
-    other=lambda g, input, other: _won(g, input > other, input == other),
+    input=lambda g, input, other: _won(g, input <= other, input == other),
+    other=lambda g, input, other: _won(g, input >= other, input == other),
     inplace=False,
 )
 def maximum(xp: Namespace, input: Array, other: Array) -> Array:
@@ -48,8 +48,8 @@ def maximum(xp: Namespace, input: Array, other: Array) -> Array:
 
 
 @elementwise(
-    input=lambda g, input, other: _won(g, input > other, input == other),
-    other=lambda g, input, other: _won(g, input < other, input == other),
+    input=lambda g, input, other: _won(g, input >= other, input == other),
+    other=lambda g, input, other: _won(g, input <= other, input == other),
     inplace=False,
 )
 def minimum(xp: Namespace, input: Array, other: Array) -> Array:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from pullback.core.arrays import Array, Namespace
+from pullback.operators.blocks import BLOCK, slices
 
 __all__ = ["digamma", "in_double", "lgamma", "polygamma", "series", "zeta"]
 
@@ -47,11 +48,18 @@ _NEAR_TWO = (
 
 
 def in_double(xp: Namespace, kernel: Callable[..., Array], *arrays: Array) -> Array:
-    """Run a kernel that computes in float64 on arrays of any one floating-point dtype."""
+    """Run a kernel that computes in float64 on arrays of any one floating-point dtype.
+
+    In blocks, since kernels of many steps make many arrays; operands of several shapes in one piece.
+    """
     dtype = arrays[0].dtype
-    if dtype == xp.float64:
-        return kernel(xp, *arrays)
-    return kernel(xp, *[array.astype(xp.float64) for array in arrays]).astype(dtype)
+    if arrays[0].size <= BLOCK or any(array.shape != arrays[0].shape for array in arrays):
+        return kernel(xp, *[array.astype(xp.float64) for array in arrays]).astype(dtype)
+    out = xp.empty(arrays[0].shape, dtype)
+    flat, result = [array.reshape(-1) for array in arrays], out.reshape(-1)
+    for block in slices(out.size, 1):
+        result[block] = kernel(xp, *[array[block].astype(xp.float64) for array in flat])
+    return out
 
 
 def series(coefficients: Sequence[float], x: Array) -> Array:
@@ -136,4 +144,5 @@ def polygamma(xp: Namespace, n: int, x: Array) -> Array:
     if n == 0:
         return digamma(xp, x)
     sign = 1 if n % 2 else -1
-    return sign * math.factorial(n) * zeta(xp, xp.float64(n + 1), x)
+    result = sign * math.factorial(n) * zeta(xp, xp.float64(n + 1), x)
+    return xp.where(xp.isinf(x), xp.where(x > 0, 0.0, math.nan), result)

@@ -12,7 +12,7 @@ from typing import Any
 from pullback.core import errors
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.copy import zeros_of
+from pullback.operators.arithmetic import zeros_of
 from pullback.operators.declare import (
     Array,
     Dim,
@@ -80,9 +80,9 @@ def enlarged(part: Any, shape: Any) -> Any:
     """Zeros of `shape` with `part` in the leading corner: the adjoint of `corner`."""
     if tuple(part.shape) == tuple(shape):
         return part
-    if len(shape) == len(part.shape):
-        return _enlarge(part, tuple(shape))
-    return reshape(part, tuple(shape))
+    if len(shape) != len(part.shape):  # an empty index, or a line for no dimensions
+        part = reshape(part, tuple(shape) if 0 not in part.shape else (0,) * len(shape))
+    return _enlarge(part, tuple(shape))
 
 
 def gathered(g: Any, dim: int, index: Any, shape: Any) -> Any:

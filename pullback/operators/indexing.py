@@ -25,8 +25,9 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
 from pullback.core.view import DEFAULT, View, edge_of
 from pullback.operators import inplace
+from pullback.operators.arithmetic import zeros_of
 from pullback.operators.convert import astype
-from pullback.operators.copy import _copy, _refill, copy_, fill_, store, zeros_of
+from pullback.operators.copy import _copy, _refill, copy_, fill_, store
 from pullback.operators.declare import METHODS, Arrays, Namespace, Shape, linear, primitive
 from pullback.operators.inplace import has_overlap
 from pullback.operators.keys import BASIC, as_index, items_of, plain_slice, spans
@@ -377,8 +378,9 @@ def _is_itself(self: Any, part: Array, value: Any) -> bool:
 def _assign(target: Any, value: Any) -> None:
     """Write `value` over all of `target`."""
     if not isinstance(value, Tensor):
-        fill_(target, _checked_number(target, value))
-    elif value._array.ndim == 0:
+        number = _checked_number(target, value)
+        value = wrap(number_array("__setitem__", number, target._array.dtype))
+    if value._array.ndim == 0:
         fill_(target, value)
     else:
         copy_(target, _trimmed(value, target._array.ndim))
@@ -425,13 +427,18 @@ def _assign_part(self: Any, key: tuple[Any, ...], part: Array, value: Any) -> No
     store(part, source)
     bump(self, "__setitem__")
     if recorded:
-        _record(self, key, part, (_refill if edge is None else _copy).op, edge)
+        _record(self, key, part, source.dtype, edge)
 
 
-def _record(self: Any, key: tuple[Any, ...], part: Array, op: Any, edge: Any) -> None:
-    """Make the write of `part` the tensor's history."""
-    inner: Any = node_class(op)()
-    inner._edges = (None,) if edge is None else (None, edge)
+def _record(self: Any, key: tuple[Any, ...], part: Array, dtype: Any, edge: Any) -> None:
+    """Make the write of `part`, from a source of `dtype` that `edge` leads to, the history."""
+    if edge is None:
+        inner: Any = node_class(_refill.op)()
+        inner._edges = (None,)
+    else:
+        inner = node_class(_copy.op)()  # type: ignore[attr-defined]  # a declared operator
+        inner._edges = (None, edge)
+        inner.s_src_dtype = dtype
     inner._cold = None
     inner._g_shape, inner._g_dtype = part.shape, part.dtype
     frame = user_frame(getframe(1))

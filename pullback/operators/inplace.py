@@ -18,7 +18,7 @@ from pullback.core.arrays import Array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.forward import LEVELS
 from pullback.core.mode import Mode, get_mode, settle
-from pullback.core.node import Edge, Leaf, OperatorNode, next_seq, node_and_number
+from pullback.core.node import QUIET, Edge, Leaf, OperatorNode, next_seq, node_and_number
 from pullback.core.promotion import can_cast
 from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, new, wrap
@@ -207,7 +207,7 @@ class CopySlices(OperatorNode):
     the rest passes.
     """
 
-    __slots__ = ("geometry", "inner", "replay")
+    __slots__ = ("geometry", "inner", "position", "replay")
 
     _prefix = "torch::autograd::"
 
@@ -215,34 +215,48 @@ class CopySlices(OperatorNode):
     # Shape, strides and offset of the view in elements, on a row-major copy of the base.
     geometry: tuple[Any, Any, int]
     replay: tuple[Callable[[Any], Any], ...] | None  # steps, where strides cannot say it
+    position: int  # of the written tensor among the inner node's edges
 
     def _run(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
         """Arrays: a copy of the base's gradient, its slice replaced."""
         whole = numpy.array(g, order="C")
         part = self._part(wrap(whole))._array if self.replay else on_storage(whole, self.geometry)
-        results = self._inner()._run(part.copy(), self._inner_edges(edges))
-        part[...] = 0 if results[0] is None else results[0]
-        return (whole, *results[1:])
+        inner = self._inner()
+        if inner._by_user:
+            own, others = self._split(inner._run_written(part.copy(), self.position))  # type: ignore[attr-defined]
+            if own is None:
+                return (None, *others)
+        else:
+            own, *others = inner._run(part.copy(), edges)
+        part[...] = 0 if own is None else own
+        return (whole, *others)
 
     def _run_tensors(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
         """Tensors: the same, recorded."""
         whole = g.clone().contiguous()
         part = self._part(whole)
-        results = self._inner()._run_tensors(part.clone(), self._inner_edges(edges))
-        if results[0] is None:
+        inner = self._inner()
+        if inner._by_user:
+            own, others = self._split(inner._run_written(part.clone(), self.position))  # type: ignore[attr-defined]
+            if own is None:
+                return (None, *others)
+        else:
+            own, *others = inner._run_tensors(part.clone(), edges)
+        if own is None:
             part.zero_()  # type: ignore[attr-defined]  # attached by methods.py
         else:
-            part.copy_(results[0])  # type: ignore[attr-defined]
-        return (whole, *results[1:])
+            part.copy_(own)  # type: ignore[attr-defined]
+        return (whole, *others)
 
     def _inner(self) -> OperatorNode:
         if type(self.inner) is Freed:
             raise errors.graph_freed(self, self.inner)
         return self.inner  # type: ignore[no-any-return]
 
-    def _inner_edges(self, edges: tuple[Any, ...]) -> tuple[Any, ...]:
-        # The slice's own gradient is wanted whenever the base's is, whatever the inner edge says.
-        return (edges[0], *edges[1:])
+    def _split(self, results: Any) -> tuple[Any, list[Any]]:
+        """The gradient of the written tensor, and those of the other inputs."""
+        others = list(results)
+        return others.pop(self.position), others
 
     def _part(self, whole: Tensor) -> Tensor:
         if self.replay is None:
@@ -258,17 +272,21 @@ class CopySlices(OperatorNode):
             self.inner = freed
 
 
-def rebase_view(target: Tensor, info: View, inner: OperatorNode) -> None:
-    """Enter a write to a view in its base's history, and renew the view's own."""
+def rebase_view(target: Tensor, info: View, inner: OperatorNode, position: int = 0) -> None:
+    """Enter a write to a view, the input `position` of `inner`, in its base's history, and renew the
+    view's own.
+    """
     base = info.base
     node = CopySlices()
-    node._cold = None
+    node._cold = QUIET if inner._by_user else None
     node.inner = inner
+    node.position = position
     node.replay = info.replay
     geometry = geometry_on(target, base)
     dense = base._array.flags.c_contiguous
     node.geometry = geometry if dense else relaid(geometry, base._array)
-    node._edges = (edge_of(base), *inner._edges[1:])
+    others = inner._edges[:position] + inner._edges[position + 1 :]
+    node._edges = (edge_of(base), *others)
     node._g_shape, node._g_dtype = base._array.shape, base._array.dtype
     node._code, node._lasti = inner._code, inner._lasti
     node._seq = next_seq()

@@ -1,5 +1,6 @@
-"""Torch's oldest ways to make tensors, which many programs still use: `Tensor(2, 3)`,
-`LongTensor([1, 2])`, `x.new(2)`.
+"""Torch's oldest ways to make tensors: `Tensor(2, 3)`, `LongTensor([1, 2])`, `x.new(2)`.
+
+Their own file because nothing else is built on them; many programs still use them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["typename", *(f"{name}Tensor" for name in TYPE_NAMES.values())]
 
 
 def _made(op: str, args: tuple[Any, ...], dtype: NumpyDtype, device: DeviceLike | None) -> Tensor:
-    """Ints are a size, whose elements are not set; a sequence or array is data; nothing is empty."""
+    """Ints are a size, whose elements are not set; a sequence or array is data."""
     require_available(as_device(device))
     if not args:
         return wrap(numpy.empty(0, dtype))
@@ -58,9 +59,7 @@ METHODS["new"] = _new_method
 
 
 class _TypedTensor(type):
-    """The type of the types that make tensors of one dtype; no tensor is an instance of one of
-    them, but `isinstance` compares dtypes.
-    """
+    """The type of the types that make tensors of one dtype; `isinstance` compares dtypes."""
 
     dtype_name: str
     type_name: str

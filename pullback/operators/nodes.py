@@ -130,8 +130,15 @@ def _guard(plan: Plan, name: str, *, guarded: bool) -> list[str]:
 
 def _read_input(plan: Plan, param: Param, *, tensors: bool, guarded: bool) -> list[str]:
     name = param.name
-    if tensors or param.kind == "tensors":
+    if param.kind == "tensors":
         read = [f"{name} = input_{'tensor' if tensors else 'array'}(self, '{name}')"]
+    elif tensors:
+        read = [
+            f"{name} = self.s_{name}",
+            f"version = self.s_{name}_v",
+            f"if version is not None and {name}._cell[0] != version:",
+            f"    {name} = input_tensor(self, '{name}')",
+        ]
     else:
         read = [
             f"{name} = self.s_{name}",

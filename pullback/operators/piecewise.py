@@ -21,7 +21,9 @@ __all__ = [
 
 
 @elementwise(
-    input=lambda g, input, min_val, max_val: keep_where(g, (input > min_val) & (input < max_val)),
+    input=lambda g, input, min_val, max_val: keep_where(
+        g, ~((input <= min_val) | (input >= max_val))
+    ),
     name="hardtanh",
     node="HardtanhBackward0",
     space="nn.functional",
@@ -47,9 +49,14 @@ def hardsigmoid_kernel(xp: Namespace, input: Array) -> Array:
     return (input + 3).clip(0, 6) * (1 / 6)
 
 
-def _hardswish_slope(input: Any) -> Any:
-    middle = keep_where(input * (1 / 3) + 0.5, (input >= -3) & (input <= 3))
-    return middle + keep_where(input * 0 + 1, input > 3)
+@elementwise(
+    input=lambda g, input: keep_where(g * (1 / 3), (input > -3) & (input < 3)), has_out=False
+)
+def _hardswish_slope(xp: Namespace, input: Array) -> Array:
+    slope = xp.asarray(input * (1 / 3) + 0.5)
+    xp.copyto(slope, 0, where=input <= -3)
+    xp.copyto(slope, 1, where=~(input < 3))
+    return slope
 
 
 @elementwise(
@@ -65,19 +72,24 @@ def hardswish_kernel(xp: Namespace, input: Array) -> Array:
     return input * (input + 3).clip(0, 6) * (1 / 6)
 
 
+def _near(input: Any, limit: float) -> Any:
+    """Whether |x| is at most `limit`; NaN is not."""
+    return (input <= limit) & (input >= -limit)
+
+
 @elementwise(
-    input=lambda g, input, lambd: keep_where(g, (input > lambd) | (input < -lambd)),
+    input=lambda g, input, lambd: keep_where(g, ~_near(input, lambd)),
     inplace=False,
     has_out=False,
 )
 def hardshrink(xp: Namespace, input: Array, lambd: float = 0.5) -> Array:
     """`x`, or 0 where it is between `-lambd` and `lambd`."""
     check_floating("hardshrink", input)
-    return xp.where((input <= lambd) & (input >= -lambd), input.dtype.type(0), input)
+    return xp.where(_near(input, lambd), input.dtype.type(0), input)
 
 
 @elementwise(
-    input=lambda g, input, lambd: keep_where(g, (input > lambd) | (input < -lambd)),
+    input=lambda g, input, lambd: keep_where(g, ~_near(input, lambd)),
     space="nn.functional",
     has_out=False,
 )

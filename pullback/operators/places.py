@@ -7,7 +7,7 @@ from typing import Any
 from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.dtype import from_numpy_dtype
-from pullback.operators.copy import zeros_of
+from pullback.operators.arithmetic import zeros_of
 from pullback.operators.declare import Namespace, Shape, linear, method, primitive
 from pullback.operators.options import as_shape
 from pullback.operators.scatter_kernels import add_at, check_bounds, check_index_dtype
@@ -44,7 +44,7 @@ def _check_mask(op: str, mask: Array) -> None:
         )
 
 
-@linear(input=lambda g, input_shape, mask: _select_adjoint(g, input_shape, mask))
+@linear(input=lambda g, input_shape, mask: _masked_select_adjoint(g, input_shape, mask))
 def masked_select(xp: Namespace, input: Array, mask: Array) -> Array:
     """The elements where `mask` holds, in one dimension; the two broadcast.
 
@@ -64,7 +64,7 @@ def masked_select(xp: Namespace, input: Array, mask: Array) -> Array:
     node="MaskedScatterBackward0",
     has_out=False,
 )
-def _select_adjoint(xp: Namespace, input: Array, shape: Shape, mask: Array) -> Array:
+def _masked_select_adjoint(xp: Namespace, input: Array, shape: Shape, mask: Array) -> Array:
     """Zeros with the elements of `input` where the mask holds; the engine sums to `shape`."""
     common = xp.broadcast_shapes(shape, mask.shape)
     whole = xp.zeros(common, input.dtype)
@@ -87,8 +87,9 @@ def _write_masked_scatter(xp: Namespace, input: Array, mask: Array, source: Arra
         try:
             mask = xp.broadcast_to(mask, input.shape)
         except ValueError:
-            raise errors.shapes_do_not_broadcast(
-                "masked_scatter", input.shape, mask.shape
+            raise RuntimeError(
+                f"masked_scatter: a mask of shape {mask.shape} cannot be broadcast to the shape "
+                f"{input.shape} of the tensor."
             ) from None
     count = xp.count_nonzero(mask)
     if source.size < count:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any
 
 import numpy
@@ -121,31 +122,27 @@ def _format_for(values: Array) -> tuple[Format, int]:
 
 
 def _float_format(values: Array) -> tuple[Format, int]:
-    write = _float_writer(values)
-    width = 1
+    """As torch: zeros, inf and NaN do not count, neither for the format nor for the width."""
     counted = values[numpy.isfinite(values) & (values != 0)]
-    if counted.size:
-        # Zeros, inf and NaN do not make the column wider than the numbers do.
-        width = max(len(write(value)) for value in values[numpy.isfinite(values)].tolist())
-    width = max(width, *(len(write(value)) for value in values.tolist()), 1)
+    write = _float_writer(counted, _options.sci_mode)
+    width = max((len(write(value)) for value in counted.tolist()), default=1)
     return lambda value: write(value).rjust(width), width
 
 
-def _float_writer(values: Array) -> Format:
+def _float_writer(counted: Array, scientific: bool | None) -> Format:
     precision = _options.precision
-    sizes = numpy.abs(values[numpy.isfinite(values) & (values != 0)])
+    sizes = numpy.abs(counted)
     whole = bool((sizes == numpy.ceil(sizes)).all())
-    scientific = False
-    if sizes.size:
+    if not sizes.size:
+        scientific = False
+    elif scientific is None:
         smallest, largest = float(sizes.min()), float(sizes.max())
         scientific = largest / smallest > 1000 or largest > 1e8
         scientific = scientific or (not whole and smallest < 1e-4)
-    if _options.sci_mode is not None:
-        scientific = _options.sci_mode
     if scientific:
         return lambda value: f"{value:.{precision}e}"
     if whole:
-        return lambda value: f"{value:.0f}." if numpy.isfinite(value) else f"{value:.0f}"
+        return lambda value: f"{value:.0f}." if isfinite(value) else f"{value:.0f}"
     return lambda value: f"{value:.{precision}f}"
 
 
@@ -241,7 +238,7 @@ def _suffixes(tensor: Tensor) -> Iterator[str]:
     array, own = tensor._array, tensor.dtype
     if tensor.device != get_default_device() and tensor.device.type != "cpu":
         yield f"device='{tensor.device}'"
-    if array.size == 0 and array.ndim != 1:
+    if (array.ndim != 1) if array.size == 0 else not _options.edgeitems:
         yield f"size={array.shape}"
     usual = own is default.dtype
     if array.size:

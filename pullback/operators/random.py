@@ -419,7 +419,8 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
             raise errors.not_a_tensor("binomial", name, given)
         if given._array.dtype.kind not in "fV":
             raise ValueError(f"binomial(): {name} must be floating point, got {given.dtype}.")
-    return _binomial(count, prob, generator)
+    drawn: Tensor = _binomial(count, prob, generator)
+    return drawn
 
 
 @primitive()
@@ -454,7 +455,9 @@ def multinomial(
     """
     if isinstance(num_samples, bool) or not hasattr(num_samples, "__index__"):
         raise errors.not_an_int("multinomial", "num_samples", num_samples)
-    return _multinomial(input, operator.index(num_samples), bool(replacement), generator, out=out)
+    count = operator.index(num_samples)
+    drawn: Tensor = _multinomial(input, count, bool(replacement), generator, out=out)
+    return drawn
 
 
 def _check_weights(weights: Array, count: int, *, replacement: bool) -> None:

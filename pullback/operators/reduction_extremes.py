@@ -12,6 +12,7 @@ from pullback.core import errors
 from pullback.core.tensor import Tensor
 from pullback.operators import reduction_kernels as kernels
 from pullback.operators.arithmetic import keep_where
+from pullback.operators.convert import astype
 from pullback.operators.declare import (
     Array,
     Dim,
@@ -52,18 +53,20 @@ def mean_over(tangent: Any, ties: Any, dim: Any, keepdim: Any) -> Any:
     return total / sum(ties, dim, keepdim, dtype=tangent.dtype)
 
 
-def _ties(input: Any, out: Any, dim: Any, keepdim: Any) -> Any:
-    return input == restored(out, input.shape, dim, keepdim)
+def _weights(input: Any, out: Any, dim: Any, keepdim: Any) -> Any:
+    # Where the result is NaN nothing equals it, and 0 / 0 makes the gradient NaN: torch's choice here.
+    ties = astype(input == restored(out, input.shape, dim, keepdim), input.dtype)
+    return ties / sum(ties, dim, True)  # noqa: FBT003
 
 
 def share_extreme(g: Any, input: Any, out: Any, dim: Any, keepdim: Any) -> Any:
     """The rule of `amax` and its like."""
-    return share(g, _ties(input, out, dim, keepdim), dim, keepdim)
+    return restored(g, input.shape, dim, keepdim) * _weights(input, out, dim, keepdim)
 
 
 def extreme_tangent(d_input: Any, input: Any, out: Any, dim: Any, keepdim: Any) -> Any:
     """The tangent of `amax` and its like."""
-    return mean_over(d_input, _ties(input, out, dim, keepdim), dim, keepdim)
+    return sum(d_input * _weights(input, out, dim, keepdim), dim, keepdim)
 
 
 # Values alone -------------------------------------------------------------------------------------

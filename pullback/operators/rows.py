@@ -12,8 +12,7 @@ from typing import Any
 from pullback.core.arrays import Array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
-from pullback.operators.arithmetic import conj
-from pullback.operators.copy import zeros_of
+from pullback.operators.arithmetic import conj, zeros_of
 from pullback.operators.declare import Dim, Namespace, Shape, linear, method, primitive
 from pullback.operators.indexing import _index_one
 from pullback.operators.scatter_kernels import add_at, check_bounds, check_index_dtype
@@ -83,7 +82,7 @@ def _lines(array: Array) -> Array:
 # Selecting ---------------------------------------------------------------------------------------
 
 
-@linear(input=lambda g, input_shape, dim, index: _select_adjoint(g, input_shape, dim, index))
+@linear(input=lambda g, input_shape, dim, index: _index_select_adjoint(g, input_shape, dim, index))
 def index_select(xp: Namespace, input: Array, dim: Dim, index: Array) -> Array:
     """The slices of `input` that `index` names along `dim`, in new memory.
 
@@ -106,7 +105,7 @@ def index_select(xp: Namespace, input: Array, dim: Dim, index: Array) -> Array:
 @linear(
     input=lambda g, dim, index: index_select(g, dim, index), node="IndexAddBackward0", has_out=False
 )
-def _select_adjoint(xp: Namespace, input: Array, shape: Shape, dim: int, index: Array) -> Array:
+def _index_select_adjoint(xp: Namespace, input: Array, shape: Shape, dim: int, index: Array) -> Array:
     whole = xp.zeros(shape, input.dtype)
     add_at(xp, _lines(whole), (index.reshape(-1),), (dim,), _lines(input))
     return whole

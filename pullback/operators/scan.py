@@ -14,7 +14,7 @@ from typing import Any
 
 from pullback.core import errors
 from pullback.operators.arithmetic import conj, is_complex, unsupported
-from pullback.operators.convert import numpy_dtype
+from pullback.operators.convert import astype, numpy_dtype
 from pullback.operators.declare import Array, Dim, Namespace, linear, method, primitive
 from pullback.operators.picking import add_back, pick
 from pullback.operators.pointwise import exp
@@ -168,14 +168,15 @@ def _cumprod_adjoint(g: Any, input: Any, out: Any, dim: int) -> Any:
     """The product of all factors before a place, times what all later places make of it."""
     if not input.shape:
         return g
-    return conj(shifted(out, dim, 1, 1)) * _backwards(input, g, dim)
+    return conj(shifted(out, dim, 1, 1)) * _backwards(astype(input, out.dtype), g, dim)
 
 
-@primitive(
-    input=_cumprod_adjoint,
-    jvp=lambda d_input, input, out, dim: recurrence(input, d_input * shifted(out, dim, 1, 1), dim),
-    inplace=True,
-)
+def _cumprod_tangent(d_input: Any, input: Any, out: Any, dim: int) -> Any:
+    d_input, input = astype(d_input, out.dtype), astype(input, out.dtype)
+    return recurrence(input, d_input * shifted(out, dim, 1, 1), dim)
+
+
+@primitive(input=_cumprod_adjoint, jvp=_cumprod_tangent, inplace=True)
 def cumprod(xp: Namespace, input: Array, dim: Dim, *, dtype: Any = None) -> Array:
     """Running products along `dim`.
 

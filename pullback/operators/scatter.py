@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.copy import zeros_of
+from pullback.operators.arithmetic import zeros_of
 from pullback.operators.declare import Array, Dim, Namespace, method, primitive
 from pullback.operators.gather import (
     check_along,

@@ -11,7 +11,7 @@ from typing import Any
 
 from pullback.core.arrays import Array
 from pullback.operators.convert import astype
-from pullback.operators.copy import zeros_of
+from pullback.operators.arithmetic import zeros_of
 from pullback.operators.declare import Dim, Namespace, primitive
 from pullback.operators.gather import (
     check_along,
@@ -36,6 +36,8 @@ __all__ = ["index_reduce", "index_reduce_", "scatter_reduce", "scatter_reduce_"]
 def _reduce_into(
     xp: Namespace, input: Array, dim: int, index: Array, src: Array, reduce: str, include_self: bool
 ) -> None:
+    if reduce == "mean" and input.dtype.kind == "b":
+        raise NotImplementedError("the mean of bools is not defined here; convert them first.")
     lines, flat = lined_up(input, index)
     values = corner(src, flat)
     if not include_self:

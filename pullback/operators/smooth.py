@@ -13,11 +13,18 @@ from pullback.operators.arithmetic import keep_where, unsupported
 from pullback.operators.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise
 from pullback.operators.erf import erf_double, erf_single
-from pullback.operators.extrema import clamp_max
 from pullback.operators.pointwise import exp, sigmoid
 from pullback.operators.trigonometry import tanh
 
-__all__ = ["elu_kernel", "gelu", "logsigmoid", "mish_kernel", "silu_kernel", "softplus"]
+__all__ = [
+    "celu_kernel",
+    "elu_kernel",
+    "gelu",
+    "logsigmoid",
+    "mish_kernel",
+    "silu_kernel",
+    "softplus",
+]
 
 
 def check_floating(op: str, array: Array) -> None:
@@ -298,6 +305,24 @@ def elu_kernel(
     xp: Namespace, input: Array, alpha: float, scale: float, input_scale: float
 ) -> Array:
     """`scale * x`, or `scale * alpha * (exp(input_scale * x) - 1)` where x is negative."""
+    return _elu(xp, input, alpha, scale, input_scale)
+
+
+@elementwise(
+    input=lambda g, input, alpha: g * _elu_slope(input, alpha, 1.0, 1 / alpha),
+    name="celu",
+    space="nn.functional",
+    has_out=False,
+)
+def celu_kernel(xp: Namespace, input: Array, alpha: float) -> Array:
+    """`x`, or `alpha * (exp(x / alpha) - 1)` where x is negative."""
+    if alpha == 0:
+        raise RuntimeError("celu: alpha must not be 0 (ZeroDivisionError).")
+    return _elu(xp, input, alpha, 1.0, 1 / alpha)
+
+
+def _elu(xp: Namespace, input: Array, alpha: float, scale: float, input_scale: float) -> Array:
+    check_floating("elu", input)
 
     def kernel(xp: Namespace, out: Array, x: Array) -> None:
         xp.minimum(x, 0, out=out)
@@ -315,11 +340,8 @@ def elu_kernel(
 
 @elementwise(
     input=lambda g, input, alpha, scale, input_scale: (
-        g
-        * keep_where(
-            exp(clamp_max(input, 0) * input_scale) * (alpha * scale * input_scale * input_scale),
-            input <= 0,
-        )
+        keep_where(g * exp(keep_where(input, input <= 0) * input_scale), input <= 0)
+        * (alpha * scale * input_scale * input_scale)
     ),
     has_out=False,
 )
@@ -333,6 +355,6 @@ def _elu_slope(
         out *= input_scale
         xp.exp(out, out=out)
         out *= left
-        xp.copyto(out, scale, where=x > 0)
+        xp.copyto(out, scale, where=~(x <= 0))
 
     return in_blocks(xp, kernel, input)

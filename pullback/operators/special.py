@@ -9,7 +9,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.operators import gamma
-from pullback.operators.arithmetic import keep_where, unsupported
+from pullback.operators.arithmetic import keep_where, unsupported, zeros_of
 from pullback.operators.bessel import (
     airy_ai,
     bessel_j0,
@@ -30,7 +30,7 @@ from pullback.operators.bessel import (
     spherical_bessel_j0,
 )
 from pullback.operators.convert import astype
-from pullback.operators.declare import Array, Namespace, elementwise, method
+from pullback.operators.declare import METHODS, Array, Namespace, elementwise, method
 from pullback.operators.erf import erf as erf_of
 from pullback.operators.erf import erfc as erfc_of
 from pullback.operators.gamma import in_double
@@ -145,12 +145,14 @@ def _square_exp(xp: Namespace, x: Array) -> Array:
     return xp.exp(high * high) * xp.exp((x - high) * (x + high))
 
 
-# From here on erfc leaves the normal numbers, and the asymptotic series is exact.
+# From here on erfc leaves the normal numbers, and the asymptotic series is exact; as far to the left
+# the result overflows.
 _FAR_OUT = 26.0
+_OVERFLOW = -27.0
 
 
 def _erfcx(xp: Namespace, x: Array) -> Array:
-    near = xp.minimum(x, _FAR_OUT)
+    near = xp.minimum(xp.maximum(x, _OVERFLOW), _FAR_OUT)
     inverse = 1 / xp.maximum(x, _FAR_OUT)
     steps = (1.0, -0.5, 0.75, -1.875, 6.5625, -29.53125)
     far = gamma.series(steps, inverse * inverse) * inverse / _ROOT_PI
@@ -292,6 +294,9 @@ def _polygamma_method(input: Tensor, n: int) -> Any:
     return polygamma(n, input)
 
 
+METHODS["polygamma"] = _polygamma_method  # the method has its tensor first, the function last
+
+
 @method
 def polygamma_(input: Tensor, n: int) -> Tensor:
     """In-place form of `polygamma`."""
@@ -331,6 +336,7 @@ def _gamma_density(input: Any, other: Any) -> Any:
 @elementwise(
     input=lambda g: _no_order_derivative("igamma"),
     other=lambda g, input, other: g * _gamma_density(input, other),
+    numbers=False,
 )
 def igamma(xp: Namespace, input: Array, other: Array) -> Array:
     """The regularised lower incomplete gamma function of order `input` at `other`."""
@@ -342,6 +348,7 @@ def igamma(xp: Namespace, input: Array, other: Array) -> Array:
 @elementwise(
     input=lambda g: _no_order_derivative("igammac"),
     other=lambda g, input, other: -g * _gamma_density(input, other),
+    numbers=False,
 )
 def igammac(xp: Namespace, input: Array, other: Array) -> Array:
     """The regularised upper incomplete gamma function of order `input` at `other`."""
@@ -352,7 +359,7 @@ def igammac(xp: Namespace, input: Array, other: Array) -> Array:
 
 @elementwise(
     input=lambda g: _no_order_derivative("zeta"),
-    other=lambda g, input, other: g * (zeta(input + 1, other) * -input),
+    other=lambda g, input, other: g * (zeta(zeros_of(other) + (input + 1), other) * -input),
     promote="float",
     space="special",
     node="SpecialZetaBackward0",

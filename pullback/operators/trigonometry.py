@@ -153,13 +153,20 @@ _DEGREE = math.pi / 180
 @elementwise(input=lambda g: g * _DEGREE, promote="float", node="Deg2RadBackward0")
 def deg2rad(xp: Namespace, input: Array) -> Array:
     """From degrees to radians."""
-    return xp.deg2rad(input)
+    return _converted(xp, "deg2rad", input, _DEGREE)
 
 
 @elementwise(input=lambda g: g * (1 / _DEGREE), promote="float", node="Rad2DegBackward0")
 def rad2deg(xp: Namespace, input: Array) -> Array:
     """From radians to degrees."""
-    return xp.rad2deg(input)
+    return _converted(xp, "rad2deg", input, 1 / _DEGREE)
+
+
+def _converted(xp: Namespace, op: str, input: Array, factor: float) -> Array:
+    # Not xp.deg2rad, which takes eight times as long.
+    if input.dtype.kind == "c":
+        raise unsupported(op, input)
+    return xp.multiply(input, input.dtype.type(factor))
 
 
 def _sinc_slope(input: Any) -> Any:

@@ -11,7 +11,7 @@ from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor
 from pullback.operators.convert import astype
-from pullback.operators.copy import zeros_of
+from pullback.operators.arithmetic import zeros_of
 from pullback.operators.declare import Dim, Namespace, method, primitive
 from pullback.operators.shape import narrow
 from pullback.operators.strides import contiguous_strides, extent, restrided

@@ -100,7 +100,7 @@ def number_array(op: str, value: Any, dtype: numpy.dtype[Any]) -> Array:
     if isinstance(value, complex) and kind != "c" and value.imag == 0:
         value = value.real
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        raise ValueError(f"{op}: the number {value} has more than 64 bits.")
+        raise OverflowError(f"{op}: the number {value} has more than 64 bits.")
     if not _fits(value, dtype):
         raise RuntimeError(
             f"{op}: the value {value} cannot be converted to {from_numpy_dtype(dtype)} without "

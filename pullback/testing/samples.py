@@ -24,16 +24,27 @@ from pullback.core.dtype import float64, named_dtype
 from pullback.core.tensor import Tensor, wrap
 from pullback.testing.cases import LAYOUTS, Case, Draw, DtypeName, Entry, Fixed
 from pullback.testing.coverage import supports
+from pullback.testing.samples_creation import CREATION
 from pullback.testing.samples_indexing import INDEXING
 from pullback.testing.samples_nn import NN
 from pullback.testing.samples_pointwise import POINTWISE
 from pullback.testing.samples_products import PRODUCTS
 from pullback.testing.samples_reduction import REDUCTION
 from pullback.testing.samples_shape import SHAPE
+from pullback.testing.samples_special import SPECIAL_FUNCTIONS
 
 __all__ = ["SAMPLES", "SampleInput", "resolve", "samples_for", "tensors_in"]
 
-SAMPLES: dict[str, Entry] = POINTWISE | REDUCTION | SHAPE | INDEXING | PRODUCTS | NN
+SAMPLES: dict[str, Entry] = {
+    **POINTWISE,
+    **SPECIAL_FUNCTIONS,
+    **REDUCTION,
+    **SHAPE,
+    **INDEXING,
+    **PRODUCTS,
+    **NN,
+    **CREATION,
+}
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,7 @@ def repeated(t: Draw) -> list[Case]:
 
 
 REDUCTIONS = ("sum", "mean", "prod", "amax", "amin")
+REDUCED_BY = ("mean", "prod", "amax", "amin")
 
 INDEXING: dict[str, Entry] = {
     "Tensor.__getitem__": entry(items),
@@ -229,6 +230,18 @@ INDEXING: dict[str, Entry] = {
     "slice_scatter": entry(
         lambda t: [case(t(3, 4), t(2, 4), 0, 1), case(t(3, 4), t(3, 2), 1, 0, 4, 2)]
     ),
+    "as_strided_scatter": entry(
+        lambda t: [case(t(3, 4), t(2, 2), (2, 2), (4, 1), 1)], strided=False
+    ),
+    "index_reduce": entry(
+        lambda t: [
+            *(real(t.positive(3, 4), 0, index(0, 2), t.positive(2, 4), how) for how in REDUCED_BY),
+            real(t(4), 0, index(1, 1, 3), t(3), "amax", include_self=False),
+            real(t(4), 0, index(1, 1, 3), t(3), "mean", include_self=False),
+        ]
+    ),
+    "unravel_index": entry(lambda t: [case(index(0, 5, 11), (3, 4)), case(numpy.array(7), (2, 4))]),
+    "nonzero_static": entry(lambda t: [case(t.ints(2, 3, high=2), size=4)]),
     "diagonal_scatter": entry(lambda t: [case(t(3, 3), t(3)), case(t(3, 3), t(2), 1)]),
     "sort": entry(lambda t: [*ordered(t), *stable(t)]),
     "argsort": entry(lambda t: [*ordered(t), *stable(t)]),

@@ -100,6 +100,11 @@ def normalised(t: Draw) -> list[Case]:
     ]
 
 
+def grouped(t: Draw) -> list[Case]:
+    """Channels in groups, with and without an affine map."""
+    return [case(t(2, 4), 2), case(t(2, 4, 2), 2, t(4), t(4), 0.1), case(t(2, 4, 2), 1)]
+
+
 NN: dict[str, Entry] = {
     "softmax": entry(along, expands=True),
     "log_softmax": entry(along, expands=True),
@@ -112,6 +117,19 @@ NN: dict[str, Entry] = {
     "layer_norm": entry(lambda t: [case(t(2, 3), (3,), t(3), t(3))]),
     "nn.functional.rms_norm": entry(
         lambda t: [case(t(2, 3).real, (3,)), case(t(2, 3).real, (3,), t(3).real, 0.1)]
+    ),
+    "rms_norm": entry(lambda t: [case(t(2, 3).real, (3,), t(3).real, 0.1)]),
+    "nn.functional.group_norm": entry(grouped),
+    "group_norm": entry(grouped),
+    "nn.functional.batch_norm": entry(
+        lambda t: [
+            case(t(4, 2), None, None, training=True),
+            case(t(4, 2, 3), None, None, t(2), t(2), training=True, eps=0.1),
+            case(t(4, 2), t.fixed(2), t.fixed(2, low=0.3, high=2), t(2), t(2)),
+        ]
+    ),
+    "nn.functional.instance_norm": entry(
+        lambda t: [case(t(2, 2, 3)), case(t(2, 2, 3), weight=t(2), bias=t(2), eps=0.1)]
     ),
     "nn.functional.normalize": entry(lambda t: [case(t(2, 3)), case(t(2, 3), 3.0, 0)]),
     "nn.functional.embedding": entry(

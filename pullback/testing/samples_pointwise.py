@@ -219,10 +219,6 @@ UNARY = {
     "sin": unary(),
     "sinc": unary(),
     "sinh": unary(),
-    "special.entr": unary(0.3, 2.3),
-    "special.expit": unary(),
-    "special.log1p": unary(-0.7, 2.0),
-    "special.ndtr": unary(),
     "sqrt": unary(0.3, 2.3),
     "square": unary(),
     "tan": unary(-0.9, 0.9),
@@ -244,6 +240,10 @@ REFLECTED = {
     "Tensor.__rmul__": entry(lambda t: [case(t(2, 3), 2.5), case(t(), 2)]),
     "Tensor.__rdiv__": entry(lambda t: [case(t.positive(2, 3), 2.5), case(t.positive(), 2)]),
     "Tensor.__rpow__": entry(lambda t: [case(t(2, 3), 2.5), case(t(), 2)]),
+    **{
+        f"Tensor.__r{name}__": entry(lambda t: [case(t.ints(2, 3), 5), case(t.bools(2), 1)])
+        for name in ("and", "or", "xor")
+    },
     "Tensor.__rmod__": entry(lambda t: [case(t.fixed(2, 3), 2.6), case(t.ints(3, low=1), 7)]),
 }
 

@@ -203,6 +203,7 @@ VIEWS = {
 COPIES = {
     "clone": one_tensor((2, 3), (), (0, 3)),
     "Tensor.contiguous": one_tensor((2, 3), (), (0, 3)),
+    "narrow_copy": entry(lambda t: [case(t(4, 3), 0, 1, 2), case(t(2, 5), -1, 1, 3)]),
     "flip": entry(
         lambda t: [
             case(t(2, 3), (0,)),

@@ -15,6 +15,8 @@ from pullback.testing.coverage import supports
 
 torch = pytest.importorskip("torch")
 
+pytestmark = pytest.mark.filterwarnings("ignore:index_reduce:UserWarning")  # "is in beta"
+
 NAMES = [name for name in SAMPLES if resolve(pullback, name) is not None]
 COMPLEX = [name for name in NAMES if supports(name, "complex")]
 DTYPES = [pytest.param(name, pullback.float64, id=f"{name}-float64") for name in NAMES]
@@ -23,11 +25,22 @@ DIFFERENTIABLE = [case for case in DTYPES if supports(case.values[0], "grad")]
 
 in_both_dtypes = pytest.mark.parametrize(("name", "dtype"), DTYPES)
 
-# (operator, order of the derivative) -> samples on which torch 2.13 is wrong or refuses.
+# (operator, order of the derivative or "in place") -> samples on which torch 2.13 is wrong.
 DEFECTS = {
     # The gradient of the bias does not know that it depends on the output's gradient.
     ("nn.functional.layer_norm", 2): lambda sample: set(sample.kwargs) == {"bias"},
+    # The gradient of the input is kept where the scattered part replaced it, and dropped elsewhere.
+    ("as_strided_scatter", 1): lambda sample: True,
+    ("as_strided_scatter", 2): lambda sample: True,
+    # Fails for want of a reshape.
+    ("fill", 2): lambda sample: sample.differentiable[1:] != [],
+    # The target is resized to the broadcast shape, which no other in-place form does.
+    ("addbmm", "in place"): lambda sample: sample.input.ndim < 2,
 }
+
+
+DOUBLE = {"rtol": 1e-9, "atol": 1e-11}
+SINGLE = {"rtol": 2e-6, "atol": 1e-7}
 
 
 @contextlib.contextmanager
@@ -56,7 +69,7 @@ def both(name):
 def array_of(tensor):
     if isinstance(tensor, pullback.Tensor):
         return tensor._array
-    return tensor.detach().resolve_conj().resolve_neg().numpy()
+    return tensor.numpy(force=True)
 
 
 def assert_alike(ours, theirs, *, zeros_for_none=False):
@@ -71,7 +84,8 @@ def assert_alike(ours, theirs, *, zeros_for_none=False):
         if a is not None:
             assert tuple(a.shape) == tuple(b.shape)
             assert str(a.dtype) == str(b.dtype)
-            numpy.testing.assert_allclose(array_of(a), array_of(b), rtol=1e-9, atol=1e-11)
+            tolerances = SINGLE if array_of(b).dtype in ("float32", "complex64") else DOUBLE
+            numpy.testing.assert_allclose(array_of(a), array_of(b), **tolerances)
 
 
 def weights_like(tensor, seed):
@@ -106,12 +120,21 @@ def test_values_dtypes_and_history_are_torchs(name, dtype):
         assert_alike(ours, theirs)
         for a, b in zip(ours, theirs, strict=True):
             assert a.requires_grad == b.requires_grad
-            assert type(a.grad_fn).__name__ == type(b.grad_fn).__name__
             assert a.output_nr == b.output_nr
 
 
+@in_both_dtypes
+def test_nodes_have_torchs_names(name, dtype):
+    function, reference = both(name)
+    for one, other in pairs(name, dtype):
+        ours, theirs = list(tensors_in(one.call(function))), list(tensors_in(other.call(reference)))
+        for a, b in zip(ours, theirs, strict=True):
+            assert type(a.grad_fn).__name__ == type(b.grad_fn).__name__
+
+
 def offset(tensor):
-    return tensor.storage_offset()
+    """Where a tensor starts in its memory; in bytes, since a view may change the dtype."""
+    return tensor.storage_offset() * tensor.element_size()
 
 
 @in_both_dtypes
@@ -122,8 +145,10 @@ def test_views_are_torchs_views(name, dtype):
     for one, other in pairs(name, dtype):
         ours, theirs = list(tensors_in(one.call(function))), list(tensors_in(other.call(reference)))
         for a, b in zip(ours, theirs, strict=True):
+            if b.is_conj():
+                continue  # torch conjugates when the value is read, we at once
             assert a._is_view() == b._is_view()
-            if b._is_view() and b.numel() and not b.is_conj():
+            if b._is_view() and b.numel():
                 assert offset(a) - offset(a._base) == offset(b) - offset(b._base)
                 sides = zip(a.stride(), b.stride(), b.shape, strict=True)
                 assert all(x == y for x, y, size in sides if size > 1)
@@ -132,7 +157,10 @@ def test_views_are_torchs_views(name, dtype):
 @pytest.mark.parametrize(("name", "dtype"), DIFFERENTIABLE)
 def test_gradients_are_torchs(name, dtype):
     function, reference = both(name)
+    defective = DEFECTS.get((name, 1), lambda sample: False)
     for one, other in pairs(name, dtype):
+        if defective(one):
+            continue
         assert_alike(
             gradients(list(tensors_in(one.call(function))), one.differentiable),
             gradients(list(tensors_in(other.call(reference))), other.differentiable),
@@ -161,14 +189,20 @@ def test_second_gradients_are_torchs(name, dtype):
         )
 
 
+def kind_of_node(tensor):
+    """The node's name without the number, by which torch tells overloads apart."""
+    return type(tensor.grad_fn).__name__.rstrip("0123456789")
+
+
 @in_both_dtypes
 def test_inplace_forms_are_torchs(name, dtype):
     write = getattr(torch.Tensor, f"{name}_", None)
     if write is None:
         pytest.skip("has no in-place form")
     assert hasattr(pullback.Tensor, f"{name}_")
+    defective = DEFECTS.get((name, "in place"), lambda sample: False)
     for one, other in pairs(name, dtype):
-        if not isinstance(one.input, pullback.Tensor):
+        if not isinstance(one.input, pullback.Tensor) or defective(one):
             continue
         ours, theirs = one.input.clone(), other.input.clone()
         try:
@@ -180,7 +214,7 @@ def test_inplace_forms_are_torchs(name, dtype):
         assert getattr(ours, f"{name}_")(*one.args, **one.kwargs) is ours
         assert_alike([ours], [theirs])
         assert ours.requires_grad == theirs.requires_grad
-        assert type(ours.grad_fn).__name__ == type(theirs.grad_fn).__name__
+        assert kind_of_node(ours) == kind_of_node(theirs)
         if supports(name, "grad"):
             assert_alike(
                 gradients([ours], one.differentiable), gradients([theirs], other.differentiable)

@@ -1,0 +1,209 @@
+"""Functions whose backward the user writes: `autograd.Function`.
+
+`apply` here is the straight line for the usual call: tensors and other values by position, plain grad
+mode, one fresh tensor as result. Everything else goes on in function_apply.py.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar
+
+from pullback.autograd import function_errors
+from pullback.autograd.function_apply import apply_whole, arity, finish, missing_setup_context
+from pullback.autograd.function_check import Finding, Report, check
+from pullback.autograd.function_ctx import FunctionCtx
+from pullback.autograd.function_jvp import missing_jvp
+from pullback.autograd.function_legacy import (
+    Legacy,
+    NestedIO,
+    _iter_None_tensors,
+    _iter_tensors,
+    _iter_tensors_permissive,
+    _map_tensor_data,
+    _nested_map,
+    _unflatten,
+)
+from pullback.autograd.function_node import (
+    BackwardCFunction,
+    missing_backward,
+    next_function_id,
+)
+from pullback.autograd.function_once import once_differentiable
+from pullback.autograd.function_vmap import VmapInfo, missing_vmap
+from pullback.core.mode import NO_GRAD, current, fast, get_mode
+from pullback.core.node import QUIET, next_seq
+from pullback.core.origin import getframe, internal, user_frame
+from pullback.core.tensor import Tensor, new
+from pullback.core.view import edge_of
+
+__all__ = [
+    "BackwardCFunction",
+    "Finding",
+    "Function",
+    "FunctionCtx",
+    "FunctionMeta",
+    "InplaceFunction",
+    "NestedIOFunction",
+    "Report",
+    "VmapInfo",
+    "check",
+    "once_differentiable",
+]
+
+_ContextMethodMixin = FunctionCtx
+
+
+class FunctionMeta(type):
+    """Gives every Function class the class of its nodes."""
+
+    _backward_cls: type[BackwardCFunction]
+
+    def __init__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
+        about = {
+            "_forward_cls": cls,
+            "_autograd_function_id": next_function_id(),
+            "__module__": __name__,
+            "__qualname__": f"{name}Backward",
+        }
+        cls._backward_cls = type(f"{name}Backward", (BackwardCFunction,), about)
+        super().__init__(name, bases, members)
+
+
+class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
+    """A differentiable function with a backward of its own: subclass it, then call `apply`.
+
+    `forward` computes the results, with nothing recorded. It either takes `ctx` first, or leaves that
+    to `setup_context(ctx, inputs, output)`. `backward` gets ctx and one gradient for each result, and
+    returns one for each argument of forward. `autograd.function.check` tells what is wrong with it.
+
+    >>> import pullback as torch
+    >>> class Cube(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(x):
+    ...         return x ** 3
+    ...     @staticmethod
+    ...     def setup_context(ctx, inputs, output):
+    ...         ctx.save_for_backward(*inputs)
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 3 * g * x ** 2
+    >>> x = torch.tensor(2.0, requires_grad=True)
+    >>> Cube.apply(x).backward()
+    >>> x.grad
+    tensor(12.)
+    """
+
+    # Whether vmap makes its own rule by running the methods below under vmap.
+    generate_vmap_rule: ClassVar[bool] = False
+    # Whether `ctx.saved_tensors` can be read once only, so that backward can free each tensor early.
+    clear_saved_tensors_on_access: ClassVar[bool] = False
+    # Whether backward gets its gradients as one list, from which it can drop them early.
+    boxed_grads_call: ClassVar[bool] = False
+
+    @classmethod
+    def forward(cls, *args: Any, **kwargs: Any) -> Any:
+        """Compute the results. A static method; takes ctx first unless there is a setup_context."""
+        raise function_errors.no_forward(cls.__name__)
+
+    setup_context = staticmethod(missing_setup_context)
+    backward = staticmethod(missing_backward)
+    vjp = staticmethod(missing_backward)
+    jvp = staticmethod(missing_jvp)
+    vmap = staticmethod(missing_vmap)
+
+    @staticmethod
+    def _compiled_autograd_key(ctx: Any) -> tuple[int, ...]:
+        return (ctx._autograd_function_id,)
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Call forward and record its backward."""
+        mode = get_mode()
+        split = cls.setup_context is not missing_setup_context
+        if mode is not fast.plain or kwargs or (split and len(args) != arity(cls)):
+            return apply_whole(cls, args, kwargs)
+        ctx: Any = new(cls._backward_cls)
+        edges: list[Any] = []
+        needs = []
+        for arg in args:
+            if isinstance(arg, Tensor):
+                edge = arg._node
+                if edge is not None and edge._special:
+                    edge = edge() or edge_of(arg)
+                edges.append(edge)
+                needs.append(edge is not None)
+            else:
+                needs.append(False)
+        ctx._edges = tuple(edges)
+        ctx.needs_input_grad = tuple(needs)
+        ctx._is_tensor = (
+            None if len(edges) == len(needs) else tuple([isinstance(a, Tensor) for a in args])
+        )
+        ctx.to_save = ctx._rare = ctx._g_sizes = None
+        ctx._saved = ctx._versions = ()
+        ctx._cold = QUIET
+        frame: Any = getframe(1)
+        if internal[frame.f_code.co_filename]:
+            frame = user_frame(frame)
+        ctx._code, ctx._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+        ctx._seq = next_seq()
+        token = current.set(NO_GRAD)
+        try:
+            if split:
+                raw = cls.forward(*args)
+                cls.setup_context(ctx, args, raw)
+            else:
+                raw = cls.forward(ctx, *args)
+        finally:
+            current.reset(token)
+        if raw.__class__ is not Tensor or raw._node is not None or ctx._rare is not None:
+            return finish(cls, ctx, args, raw, mode, split=split)
+        for arg in args:
+            if arg is raw:
+                return finish(cls, ctx, args, raw, mode, split=split)
+        to_save = ctx.to_save
+        if True not in needs:
+            ctx._edges = ()
+            ctx.to_save = None
+            return raw
+        array = raw._array
+        if array.dtype.kind not in "fc" or cls.clear_saved_tensors_on_access:
+            return finish(cls, ctx, args, raw, mode, split=split)
+        if to_save is not None:
+            versions = []
+            if to_save.__class__ is not tuple:
+                return finish(cls, ctx, args, raw, mode, split=split)
+            for tensor in to_save:
+                if tensor is raw or not isinstance(tensor, Tensor):
+                    return finish(cls, ctx, args, raw, mode, split=split)
+                versions.append(tensor._cell[0])
+            ctx._saved, ctx._versions, ctx.to_save = to_save, versions, None
+        ctx._g_shape, ctx._g_dtype = array.shape, array.dtype
+        raw._node = ctx
+        return raw
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        name = type(self).__name__
+        warnings.warn(
+            f"{name} should not be instantiated: its methods are static, and instances do nothing. Call "
+            f"{name}.apply(...).",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise function_errors.old_style(type(self).__name__)
+
+
+class InplaceFunction(Function):
+    """Kept for old programs: stores whether it works in place."""
+
+    def __init__(self, inplace: bool = False) -> None:  # noqa: FBT001, FBT002 (torch's signature)
+        super().__init__()
+        self.inplace = inplace
+
+
+class NestedIOFunction(NestedIO, Function):
+    """Kept for old programs; it cannot be called, only its helpers remain."""

@@ -1,0 +1,166 @@
+"""`Function.apply`, whole: arguments by keyword, both styles, tangents, transforms, every kind of
+result. The straight line for the usual call is in function.py.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from pullback.autograd import function_errors, function_saved
+from pullback.autograd.function_jvp import propagate
+from pullback.autograd.function_results import Results
+from pullback.core import anomaly
+from pullback.core.forward import LEVELS, visible_levels
+from pullback.core.mode import Mode, changed, current, settle
+from pullback.core.node import QUIET, next_seq
+from pullback.core.origin import getframe, user_frame
+from pullback.core.tensor import Tensor, new
+from pullback.core.view import edge_of
+
+
+def apply_whole(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a custom Function on whatever the user passed, in any mode."""
+    mode = settle()
+    split = is_split(cls)
+    args = bound(cls, args, kwargs, split=split)
+    if mode.levels:
+        if not split:
+            raise function_errors.needs_setup_context(cls.__name__)
+        return mode.levels[-1].process_function(cls, args)
+    ctx = start(cls, args, mode)
+    if LEVELS:
+        current.set(changed(mode, grad=False, forward_ad=False))
+    else:
+        current.set(changed(mode, grad=False))
+    try:
+        if split:
+            raw = cls.forward(*args)
+            cls.setup_context(ctx, args, raw)
+        else:
+            raw = cls.forward(ctx, *args)
+    finally:
+        current.set(mode)
+    return finish(cls, ctx, args, raw, mode, split=split)
+
+
+def is_split(cls: Any) -> bool:
+    """Whether forward does without ctx, and setup_context gets it."""
+    return cls.setup_context is not missing_setup_context
+
+
+def missing_setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    """Called after a forward that takes no ctx: the place to save for backward.
+
+    `inputs` is the tuple of all arguments, `output` what forward returned.
+    """
+    raise function_errors.no_setup_context(type(ctx)._forward_cls.__name__)
+
+
+def start(cls: Any, args: tuple[Any, ...], mode: Mode) -> Any:
+    """The ctx of a call, with the edges that the arguments have before forward runs."""
+    ctx = new(cls._backward_cls)
+    tensors = [arg for arg in args if isinstance(arg, Tensor)]
+    recording = mode.grad and not mode.inference
+    ctx._edges = tuple(edge_of(tensor) for tensor in tensors) if recording else ()
+    ctx._is_tensor = (
+        None if len(tensors) == len(args) else tuple(isinstance(arg, Tensor) for arg in args)
+    )
+    ctx.needs_input_grad = tuple(isinstance(arg, Tensor) and arg.requires_grad for arg in args)
+    ctx.to_save = ctx._rare = ctx._g_sizes = None
+    ctx._saved = ctx._versions = ()
+    ctx._cold = QUIET
+    frame = user_frame(getframe(2))
+    ctx._code, ctx._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+    ctx._seq = next_seq()
+    return ctx
+
+
+def finish(
+    cls: Any, ctx: Any, args: tuple[Any, ...], raw: Any, mode: Mode, *, split: bool
+) -> Any:
+    """Everything after forward: history, tangents, saved values; in this order."""
+    recorded = any(edge is not None for edge in ctx._edges)
+    if not recorded:
+        ctx._edges = ()
+    elif anomaly.state.enabled:
+        anomaly.remember(ctx)
+    results = Results(ctx, args, raw, recorded=recorded)
+    if split:
+        results.also_saved = (*_tuple(ctx.to_save), *_tuple(ctx.saved_for_forward))
+    outputs = results.finish()
+    if LEVELS and visible_levels():
+        propagate(ctx, args, outputs, results.dirty)
+    to_save = ctx.to_save
+    ctx.to_save = None
+    ctx._saved = ctx._versions = ()
+    if recorded and to_save is not None:
+        if not isinstance(to_save, tuple):
+            raise function_errors.staging_not_tuple("to_save", to_save)
+        function_saved.keep(ctx, to_save, mode, once=cls.clear_saved_tensors_on_access)
+    if ctx._rare is not None:
+        for name in ("dirty_tensors", "non_differentiable", "saved_for_forward"):
+            ctx._rare.pop(name, None)
+    return outputs if isinstance(raw, tuple) else outputs[0]
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else ()
+
+
+_POSITIONAL = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+
+
+# Arguments by keyword -----------------------------------------------------------------------------
+
+
+def bound(
+    cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, split: bool
+) -> tuple[Any, ...]:
+    """All arguments by position. The split style fills in defaults, as torch does."""
+    if not split:
+        return _in_order(cls, args, kwargs) if kwargs else args
+    if not kwargs and len(args) == arity(cls):
+        return args
+    call = inspect.signature(cls.forward).bind(*args, **kwargs)
+    call.apply_defaults()
+    if call.kwargs:
+        names = list(inspect.signature(cls.forward).parameters)
+        raise function_errors.unknown_argument(cls.__name__, next(iter(call.kwargs)), names)
+    return call.args
+
+
+def arity(cls: Any) -> int:
+    """The number of forward's parameters in the split style, -1 where it has others than positional."""
+    forward = getattr(cls.forward, "__func__", cls.forward)
+    node_class = cls._backward_cls
+    known = node_class.__dict__.get("_forward_arity")
+    if known is None or known[0] is not forward:
+        kinds = [parameter.kind for parameter in _parameters(cls.forward)]
+        known = (forward, len(kinds) if set(kinds) <= _POSITIONAL else -1)
+        node_class._forward_arity = known
+    return known[1]  # type: ignore[no-any-return]
+
+
+def _parameters(forward: Any) -> list[inspect.Parameter]:
+    return list(inspect.signature(forward).parameters.values())
+
+
+def _in_order(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    parameters = _parameters(cls.forward)[1:]  # without ctx
+    names = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
+    by_name = [p.name for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    for name in kwargs:
+        if name not in by_name:
+            raise function_errors.unknown_argument(cls.__name__, name, by_name)
+        if names.index(name) < len(args):
+            raise function_errors.argument_twice(name)
+    values = list(args)
+    left = dict(kwargs)
+    for position, name in enumerate(names[len(args) :], start=len(args)):
+        if not left:
+            break
+        if name not in left:
+            raise function_errors.argument_gap(cls.__name__, name, position)
+        values.append(left.pop(name))
+    return tuple(values)

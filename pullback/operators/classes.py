@@ -1,0 +1,295 @@
+"""Losses of classification by class index: nll, and cross entropy without log_softmax between.
+
+Scores have classes in dimension 1 (0 if there is no batch), targets are their shape without it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pullback.core.dtype import from_numpy_dtype
+from pullback.operators.blocks import slices
+from pullback.operators.declare import Array, Namespace, primitive
+from pullback.operators.reduction import sum
+from pullback.operators.softmax import _softmax_adjoint, softmax
+
+__all__ = ["cross_entropy_of_indices", "nll_of_indices"]
+
+
+class Chosen(NamedTuple):
+    """Where the target classes are, and what each counts."""
+
+    key: tuple[Array, ...]  # of the chosen scores, in an array of (batch, classes[, rest])
+    weights: Array | None  # of the chosen scores; None where all count 1
+    ignored: Array | None  # which are to be left out; None where none are
+    total: Any  # the sum of the weights
+
+
+def class_dim(ndim: int) -> int:
+    """The dimension of the classes."""
+    return 0 if ndim == 1 else 1
+
+
+def _layout(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape as (batch, classes), or (batch, classes, rest)."""
+    if len(shape) == 1:
+        return (1, shape[0])
+    if len(shape) == 2:
+        return tuple(shape)
+    rest = 1
+    for size in shape[2:]:
+        rest *= size
+    return (shape[0], shape[1], rest)
+
+
+def _chosen(
+    xp: Namespace, target: Array, weight: Array | None, ignore_index: int, shape: Any, dtype: Any
+) -> Chosen:
+    layout = _layout(shape)
+    classes = layout[1]
+    index = target.reshape(layout[0], *layout[2:])
+    if index.dtype.itemsize != 8:
+        index = index.astype(xp.int64)
+    ignored = None
+    # Read as unsigned, negative numbers are large: one pass finds all that is out of the ordinary.
+    outside = index.size and index.view(xp.uint64).max() >= classes
+    if outside or 0 <= ignore_index < classes:
+        ignored = index == ignore_index
+        index = xp.where(ignored, 0, index)
+        if index.size and index.view(xp.uint64).max() >= classes:
+            worst = index[(index < 0) | (index >= classes)].flat[0]
+            raise IndexError(
+                f"Target {worst} is out of bounds: classes are numbered 0 to {classes - 1}."
+            )
+    batch = xp.arange(layout[0])
+    if len(layout) == 2:
+        key: tuple[Array, ...] = (batch, index)
+    else:
+        key = (batch[:, None], index, xp.arange(layout[2]))
+    weights = None if weight is None else weight[index]
+    if ignored is not None:
+        weights = (~ignored).astype(dtype) if weights is None else weights * ~ignored
+    total = dtype.type(index.size) if weights is None else weights.sum()
+    return Chosen(key, weights, ignored, total)
+
+
+def _reduced(xp: Namespace, losses: Array, chosen: Chosen, reduction: str, shape: Any) -> Array:
+    """Losses of the chosen scores, weighted, as the user wants them; `losses` is new."""
+    if chosen.weights is not None:
+        losses *= chosen.weights
+    if chosen.ignored is not None:
+        losses[chosen.ignored] = 0
+    if reduction == "none":
+        dim = class_dim(len(shape))
+        return losses.reshape(shape[:dim] + shape[dim + 1 :])
+    return losses.sum() if reduction == "sum" else losses.sum() / chosen.total
+
+
+def _coefficients(xp: Namespace, g: Array, chosen: Chosen, reduction: str) -> Array:
+    """What each chosen loss counts in the end, times the gradient `g`."""
+    weights = chosen.weights
+    if reduction == "none":
+        g = g.reshape(chosen.key[1].shape)
+    elif reduction == "mean":
+        g = g / chosen.total
+    if weights is None:
+        return g if g.ndim else xp.broadcast_to(g, chosen.key[1].shape)
+    made = weights * g
+    if chosen.ignored is not None:
+        made[chosen.ignored] = 0
+    return made
+
+
+# nll ----------------------------------------------------------------------------------------------
+
+
+@primitive(
+    input=lambda g, target, weight, input_shape, ignore_index, reduction: _nll_adjoint(
+        g, target, weight, input_shape, ignore_index, reduction
+    ),
+    jvp=lambda d_input, target, weight, ignore_index, reduction: nll_of_indices(
+        d_input, target, weight, ignore_index, reduction
+    ),
+    name="nll_loss",
+    space="nn.functional",
+    has_out=False,
+)
+def nll_of_indices(
+    xp: Namespace,
+    input: Array,
+    target: Array,
+    weight: Array | None,
+    ignore_index: int,
+    reduction: str,
+) -> Array:
+    """Minus the scores of the target classes."""
+    chosen = _chosen(xp, target, weight, ignore_index, input.shape, input.dtype)
+    losses = -input.reshape(_layout(input.shape))[chosen.key]
+    return _reduced(xp, losses, chosen, reduction, input.shape)
+
+
+@primitive(
+    gradient=lambda g, target, weight, ignore_index, reduction: nll_of_indices(
+        g, target, weight, ignore_index, reduction
+    ),
+    node="NllLossBackwardBackward0",
+    has_out=False,
+)
+def _nll_adjoint(
+    xp: Namespace,
+    gradient: Array,
+    target: Array,
+    weight: Array | None,
+    shape: Any,
+    ignore_index: int,
+    reduction: str,
+) -> Array:
+    """Zeros, with minus the coefficient at the place of each target class."""
+    chosen = _chosen(xp, target, weight, ignore_index, shape, gradient.dtype)
+    out = xp.zeros(_layout(shape), gradient.dtype)
+    out[chosen.key] = -_coefficients(xp, gradient, chosen, reduction)
+    return out.reshape(shape)
+
+
+# cross entropy ------------------------------------------------------------------------------------
+
+
+def _tangent(
+    d_input: Any, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str
+) -> tuple[Any]:
+    dim = class_dim(input.ndim)
+    mean = sum(d_input * softmax(input, dim), dim, keepdim=True)
+    return (nll_of_indices(d_input - mean, target, weight, ignore_index, reduction),)
+
+
+@primitive(
+    input=lambda g_out, input, target, weight, lse, ignore_index, reduction: _adjoint(
+        g_out, input, target, weight, lse, ignore_index, reduction
+    ),
+    jvp=_tangent,
+    name="cross_entropy",
+    space="nn.functional",
+    outputs="out lse",
+    fixed="lse",
+    node="NllLossBackward0",
+    has_out=False,
+)
+def cross_entropy_of_indices(
+    xp: Namespace,
+    input: Array,
+    target: Array,
+    weight: Array | None,
+    ignore_index: int,
+    reduction: str,
+) -> Any:
+    """Minus the log-probabilities of the target classes, and the scores' logarithmic sums."""
+    if input.dtype.itemsize == 2:
+        single = None if weight is None else weight.astype(xp.float32)
+        made = cross_entropy_of_indices.op.forward(  # type: ignore[attr-defined]
+            xp, input.astype(xp.float32), target, single, ignore_index, reduction
+        )
+        return made[0].astype(input.dtype), made[1]
+    scores = input.reshape(_layout(input.shape))
+    chosen = _chosen(xp, target, weight, ignore_index, input.shape, input.dtype)
+    lse = xp.empty((scores.shape[0], *scores.shape[2:]), input.dtype)
+    for block in slices(len(scores), scores.size // max(len(scores), 1)):
+        part = scores[block]
+        top = part.max(1, keepdims=True)
+        exponentials = xp.exp(part - top)
+        xp.log(exponentials.sum(1), out=lse[block])
+        lse[block] += top[:, 0]
+    return _reduced(xp, lse - scores[chosen.key], chosen, reduction, input.shape), lse
+
+
+def _second_gradient(
+    g: Any, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str
+) -> Any:
+    dim = class_dim(input.ndim)
+    mean = sum(g * softmax(input, dim), dim, keepdim=True)
+    return nll_of_indices(g - mean, target, weight, ignore_index, reduction)
+
+
+def _second_input(
+    g: Any,
+    gradient: Any,
+    input: Any,
+    target: Any,
+    weight: Any,
+    ignore_index: int,
+    reduction: str,
+) -> Any:
+    dim = class_dim(input.ndim)
+    shape = tuple(input.shape)
+    at_targets = _nll_adjoint(gradient, target, weight, shape, ignore_index, reduction)
+    slope = _softmax_adjoint(g, softmax(input, dim), dim)
+    return slope * -sum(at_targets, dim, keepdim=True)
+
+
+@primitive(
+    gradient=_second_gradient,
+    input=_second_input,
+    node="NllLossBackwardBackward0",
+    has_out=False,
+)
+def _adjoint(
+    xp: Namespace,
+    gradient: Array,
+    input: Array,
+    target: Array,
+    weight: Array | None,
+    lse: Array,
+    ignore_index: int,
+    reduction: str,
+) -> Array:
+    """Probabilities, less 1 at the target classes, times the coefficients."""
+    if input.dtype.itemsize == 2:
+        single = [None if a is None else a.astype(xp.float32) for a in (gradient, input, weight)]
+        made = _adjoint.op.forward(  # type: ignore[attr-defined]
+            xp, single[0], single[1], target, single[2], lse, ignore_index, reduction
+        )
+        return made.astype(input.dtype)
+    scores = input.reshape(_layout(input.shape))
+    chosen = _chosen(xp, target, weight, ignore_index, input.shape, input.dtype)
+    factors = _coefficients(xp, gradient, chosen, reduction)
+    out = xp.empty(scores.shape, input.dtype)
+    for block in slices(len(scores), scores.size // max(len(scores), 1)):
+        part = out[block]
+        xp.subtract(scores[block], lse[block][:, None], out=part)
+        xp.exp(part, out=part)
+        part *= factors[block][:, None]
+    out[chosen.key] -= factors
+    return out.reshape(input.shape)
+
+
+def check_target(op: str, input: Any, target: Any, weight: Any) -> None:
+    """Refuse targets and weights that do not fit the scores."""
+    shape, got = tuple(input.shape), tuple(target.shape)
+    if not shape:
+        raise RuntimeError(f"{op}: input needs a dimension of classes, got a 0-d tensor.")
+    dim = class_dim(len(shape))
+    wanted = shape[:dim] + shape[dim + 1 :]
+    if len(shape) <= 2 and len(got) > 1:
+        raise RuntimeError(
+            f"{op}: class indices have 0 or 1 dimensions for an input of shape {shape}, got shape "
+            f"{got}."
+        )
+    if got != wanted:
+        kind = ValueError if len(shape) <= 2 or shape[0] != got[0] else RuntimeError
+        raise kind(f"{op}: target must have shape {wanted} for an input of {shape}, got {got}.")
+    if target._array.dtype.char not in "lqB":
+        raise RuntimeError(
+            f"{op}: class indices must be int64 (or uint8), got {target.dtype}; use .long()."
+        )
+    if weight is not None and tuple(weight.shape) != (shape[dim],):
+        raise RuntimeError(
+            f"{op}: weight must have one element for each of the {shape[dim]} classes, got shape "
+            f"{tuple(weight.shape)}."
+        )
+    if weight is not None and weight.dtype != input.dtype:
+        raise RuntimeError(
+            f"{op}: weight has dtype {weight.dtype}, input has {input.dtype}; convert one of them."
+        )
+    if input._array.dtype.kind not in "fV":
+        raise NotImplementedError(
+            f"{op}: not defined for {from_numpy_dtype(input._array.dtype)}; convert first."
+        )

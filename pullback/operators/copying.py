@@ -1,0 +1,146 @@
+"""Copies of tensors: `copy.copy`, `copy.deepcopy`, and pickle.
+
+Values, layout, `requires_grad` and the user's own attributes go along; history and hooks never do.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from pullback.core import errors, origin
+from pullback.core.arrays import Array
+from pullback.core.layout import order_kept
+from pullback.core.tensor import Tensor, new, wrap
+from pullback.operators.strides import address, extent, restrided, root
+
+__all__: list[str] = []
+
+
+def attributes_of(tensor: Tensor) -> dict[str, Any]:
+    """What the user set on a tensor; our own cold state has class-level defaults."""
+    return {name: value for name, value in vars(tensor).items() if not hasattr(Tensor, name)}
+
+
+def _leaf(array: Array, kind: type[Tensor], *, requires_grad: bool) -> Tensor:
+    """A leaf on `array`, with a version counter of its own."""
+    result = new(kind)
+    result._array = array
+    result._node = None
+    result._cell = wrap(array)._cell  # an inference tensor's where the mode says so
+    if requires_grad:
+        result._set_requires_grad(True)  # noqa: FBT003
+    return result
+
+
+def _copy(self: Tensor) -> Tensor:
+    """A new leaf on the same memory."""
+    result = _leaf(self._array, type(self), requires_grad=self.requires_grad)
+    vars(result).update(attributes_of(self))
+    return result
+
+
+# Deep copies ------------------------------------------------------------------------------------
+
+
+def _deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
+    """A leaf on new memory; tensors that shared memory do so in the copy too."""
+    if id(self) in memo:
+        return memo[id(self)]  # type: ignore[no-any-return]
+    if not self.is_leaf:
+        raise errors.non_leaf_deepcopy()
+    array = copied_memory(self._array, memo)
+    result = _leaf(array, type(self), requires_grad=self.requires_grad)
+    memo[id(self)] = result
+    vars(result).update(copy.deepcopy(attributes_of(self), memo))
+    if self._stored_grad is not None:
+        result._stored_grad = copy.deepcopy(self._stored_grad, memo)
+    if "_grad_dtype" in vars(self):
+        result._grad_dtype = self._grad_dtype
+    return result
+
+
+def copied_memory(array: Array, memo: dict[Any, Any]) -> Array:
+    """The array on a copy of all the memory it is a view of, which `memo` keeps for other views."""
+    owner = root(array)
+    whole = in_memory_order(owner)
+    if whole is None:
+        return array.copy()
+    fresh = memo.get(id(owner))
+    if fresh is None:
+        fresh = memo[id(owner)] = owner.copy(order="K")
+        memo.setdefault(id(memo), []).append(owner)  # the id stays taken, as in Python's own memo
+    if array is owner:
+        return fresh
+    buffer = in_memory_order(fresh)
+    return numpy.ndarray(
+        array.shape, array.dtype, buffer, address(array) - address(owner), array.strides
+    )
+
+
+def in_memory_order(array: Array) -> Array | None:
+    """The same memory with dimensions in the order of strides; None if there are gaps."""
+    ordered = array.transpose(order_kept(array))
+    return ordered if ordered.flags.c_contiguous else None
+
+
+# Pickle -----------------------------------------------------------------------------------------
+
+
+def _reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
+    warn_of_hooks(self)
+    flat, strides = flat_memory(self._array)
+    state = flat, self._array.shape, strides, self.requires_grad, attributes_of(self)
+    return rebuilt, (type(self), *state)
+
+
+def warn_of_hooks(tensor: Tensor) -> None:
+    """Hooks are functions of this process; say that they stay behind."""
+    for hook in (tensor._backward_hooks or {}).values():
+        if not getattr(hook, "__torch_unserializable__", False):
+            warnings.warn(
+                f"The hook {getattr(hook, '__name__', hook)!r} on a tensor is not saved with it. "
+                "Mark it with torch.utils.hooks.unserializable_hook if that is intended.",
+                UserWarning,
+                stacklevel=origin.stacklevel(),
+            )
+
+
+def flat_memory(array: Array) -> tuple[Array, tuple[int, ...]]:
+    """The memory from an array's first element to its last, and strides (in elements) on it."""
+    if array.size == 0:
+        return array.reshape(-1), (0,) * array.ndim
+    strides = tuple(stride // array.itemsize for stride in array.strides)
+    length = extent((array.shape, strides, 0))
+    return restrided(array, (length,), (array.itemsize,)), strides
+
+
+def rebuilt(
+    kind: type[Tensor],
+    flat: Array,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    requires_grad: bool,
+    attributes: dict[str, Any],
+) -> Tensor:
+    """What a pickle calls to make the tensor again."""
+    if flat.size:
+        steps = tuple(stride * flat.itemsize for stride in strides)
+        array = numpy.ndarray(shape, flat.dtype, flat, 0, steps)
+    else:
+        array = flat.reshape(shape)
+    result = _leaf(array, kind, requires_grad=requires_grad)
+    vars(result).update(attributes)
+    return result
+
+
+# Special methods, attached by methods.py.
+DUNDERS: dict[str, Callable[..., Any]] = {
+    "__copy__": _copy,
+    "__deepcopy__": _deepcopy,
+    "__reduce_ex__": _reduce,
+}

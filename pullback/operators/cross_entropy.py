@@ -1,0 +1,115 @@
+"""Cross entropy in all its forms: class indices, probabilities, smoothed labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.core.tensor import wrap
+from pullback.operators.classes import (
+    check_target,
+    class_dim,
+    cross_entropy_of_indices,
+    nll_of_indices,
+)
+from pullback.operators.loss import reduced, reduction_of
+from pullback.operators.reduction import sum
+from pullback.operators.selection import masked_fill
+from pullback.operators.shape import reshape
+from pullback.operators.softmax import log_softmax
+
+__all__ = ["cross_entropy", "nll_loss"]
+
+
+def nll_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """Minus the elements of `input`, log-probabilities, at the target classes."""
+    name = reduction_of("nll_loss", reduction, size_average, reduce)
+    check_target("nll_loss", input, target, weight)
+    return nll_of_indices(input, target, weight, ignore_index, name)
+
+
+def cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    """Minus the log-probability that the scores `input` give to the target.
+
+    The target is class indices, or probabilities in the shape of `input`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.cross_entropy(torch.zeros(1, 2), torch.tensor([0]))
+    tensor(0.6931)
+    """
+    name = reduction_of("cross_entropy", reduction, size_average, reduce)
+    if not 0 <= label_smoothing <= 1:
+        raise RuntimeError(
+            f"cross_entropy: label_smoothing must be between 0 and 1, got {label_smoothing}."
+        )
+    if tuple(input.shape) == tuple(target.shape):
+        return _of_probabilities(input, target, weight, ignore_index, name, label_smoothing)
+    check_target("cross_entropy", input, target, weight)
+    if label_smoothing == 0:
+        return cross_entropy_of_indices(input, target, weight, ignore_index, name)[0]
+    return _smoothed(input, target, weight, ignore_index, name, label_smoothing)
+
+
+def _by_class(weight: Any, ndim: int) -> Any:
+    """Weights of the classes, shaped to broadcast against the scores."""
+    return reshape(weight, (weight.shape[0],) + (1,) * max(ndim - 2, 0))
+
+
+def _of_probabilities(
+    input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, smoothing: float
+) -> Any:
+    if not target.dtype.is_floating_point:
+        raise RuntimeError(
+            f"cross_entropy: a target in the shape of input holds probabilities and must be "
+            f"floating point, got {target.dtype}."
+        )
+    if ignore_index >= 0:
+        raise RuntimeError("cross_entropy: probabilities as target leave no class to ignore_index.")
+    dim = class_dim(input.ndim)
+    classes = input.shape[dim]
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / classes
+    scores = log_softmax(input, dim)
+    if weight is not None:
+        scores = scores * _by_class(weight, input.ndim)
+    losses = -sum(scores * target, dim)
+    if reduction == "mean":
+        return sum(losses) / (input._array.size / classes if classes else 0)
+    return reduced(losses, reduction)
+
+
+def _smoothed(
+    input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, smoothing: float
+) -> Any:
+    dim = class_dim(input.ndim)
+    scores = log_softmax(input, dim)
+    chosen = nll_of_indices(scores, target, weight, ignore_index, reduction)
+    spread = scores if weight is None else scores * _by_class(weight, input.ndim)
+    ignored = target == ignore_index
+    evenly = -masked_fill(sum(spread, dim), ignored, 0)
+    if reduction == "mean":
+        counted = ~ignored._array
+        if weight is not None:
+            counted = weight._array[numpy.where(counted, target._array, 0)] * counted
+        evenly = sum(evenly) / wrap(numpy.asarray(counted.sum(), input._array.dtype))
+    elif reduction == "sum":
+        evenly = sum(evenly)
+    return chosen * (1 - smoothing) + evenly * (smoothing / input.shape[dim])

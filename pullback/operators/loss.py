@@ -1,0 +1,380 @@
+"""Losses that compare two tensors element by element."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy
+
+from pullback.core import origin
+from pullback.core.tensor import wrap
+from pullback.operators.arithmetic import keep_where, unsupported
+from pullback.operators.declare import Array, Namespace, elementwise, primitive
+from pullback.operators.direction import abs, sign
+from pullback.operators.extrema import maximum
+from pullback.operators.pointwise import exp, log, log1p, sigmoid, xlogy
+from pullback.operators.reduction import mean, sum
+from pullback.operators.selection import where
+from pullback.operators.shape import reshape
+from pullback.operators.smooth import logsigmoid
+
+__all__ = [
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "gaussian_nll_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "mse_loss",
+    "poisson_nll_loss",
+    "smooth_l1_loss",
+]
+
+
+# How losses are reduced ---------------------------------------------------------------------------
+
+
+def reduction_of(op: str, reduction: str, size_average: Any = None, reduce: Any = None) -> str:
+    """The reduction's name, checked; the two old arguments decide where they are given."""
+    if size_average is None and reduce is None:
+        if reduction not in ("none", "mean", "sum"):
+            raise ValueError(
+                f"{op}: {reduction!r} is not a valid reduction; use 'none', 'mean' or 'sum'."
+            )
+        return reduction
+    average = size_average is None or size_average
+    name = "none" if reduce is False else "mean" if average else "sum"
+    warnings.warn(
+        f"{op}: size_average and reduce are old names; use reduction={name!r}.",
+        UserWarning,
+        stacklevel=origin.stacklevel(),
+    )
+    return name
+
+
+def reduced(losses: Any, reduction: str) -> Any:
+    """The losses, their mean or their sum."""
+    if reduction == "none":
+        return losses
+    return mean(losses) if reduction == "mean" else sum(losses)
+
+
+def _warn_of_broadcast(op: str, input: Any, target: Any) -> None:
+    if tuple(input.shape) != tuple(target.shape):
+        warnings.warn(
+            f"{op}: input of shape {tuple(input.shape)} and target of shape {tuple(target.shape)} "
+            "are broadcast, which is rarely meant; give both the same shape.",
+            UserWarning,
+            stacklevel=origin.stacklevel(),
+        )
+
+
+def _weighted(losses: Any, weight: Any, reduction: str) -> Any:
+    """Weighted losses; their mean is divided by the sum of the weights."""
+    losses = losses * weight
+    return sum(losses) / sum(weight) if reduction == "mean" else reduced(losses, reduction)
+
+
+# Distances ----------------------------------------------------------------------------------------
+
+
+def _mse_slope(input: Any, target: Any, g: Any, reduction: str) -> Any:
+    difference = input - target
+    return difference * (g * (2 / math.prod(difference.shape) if reduction == "mean" else 2))
+
+
+def _mse_tangent(d_input: Any, d_target: Any, input: Any, target: Any, reduction: str) -> Any:
+    tangent = 0 if d_input is None else d_input
+    tangent = tangent if d_target is None else tangent - d_target
+    return reduced((input - target) * tangent * 2, reduction)
+
+
+@primitive(
+    input=lambda g, input, target, reduction: _mse_slope(input, target, g, reduction),
+    target=lambda g, input, target, reduction: _mse_slope(target, input, g, reduction),
+    jvp=_mse_tangent,
+    name="mse_loss",
+    space="nn.functional",
+    promote="same",
+    numbers=False,
+    has_out=False,
+)
+def _mse_loss(xp: Namespace, input: Array, target: Array, reduction: str) -> Array:
+    if input.dtype.kind not in "fV":
+        raise unsupported("mse_loss", input)
+    difference = input - target
+    if reduction == "none":
+        return difference * difference
+    flat = difference.reshape(-1)
+    total = (flat * flat).sum() if flat.dtype.itemsize == 2 else xp.dot(flat, flat)
+    return total / flat.dtype.type(flat.size) if reduction == "mean" else total
+
+
+def mse_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
+    """The squares of the differences, as their mean unless `reduction` says otherwise.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.mse_loss(torch.tensor([1.0, 3.0]), torch.zeros(2))
+    tensor(5.)
+    """
+    name = reduction_of("mse_loss", reduction, size_average, reduce)
+    _warn_of_broadcast("mse_loss", input, target)
+    if weight is None:
+        return _mse_loss(input, target, name)
+    return _weighted(_mse_loss(input, target, "none"), weight, name)
+
+
+def l1_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
+    """The sizes of the differences."""
+    name = reduction_of("l1_loss", reduction, size_average, reduce)
+    _warn_of_broadcast("l1_loss", input, target)
+    losses = abs(input - target)
+    return reduced(losses, name) if weight is None else _weighted(losses, weight, name)
+
+
+def _bend(difference: Any, limit: float) -> Any:
+    """The difference, kept between `-limit` and `limit`."""
+    near = abs(difference) < limit
+    return keep_where(difference, near) + keep_where(sign(difference) * limit, ~near)
+
+
+@elementwise(
+    input=lambda g, input, limit: g * _bend(input, limit), node="HuberLossBackward0", has_out=False
+)
+def _huber(xp: Namespace, input: Array, limit: float) -> Array:
+    """Half the square where |x| is below `limit`, a straight line beyond."""
+    if input.dtype.kind not in "fV":
+        raise unsupported("huber_loss", input)
+    size = xp.absolute(input)
+    near = xp.minimum(size, limit)
+    # near * (size - near / 2) is both.
+    size -= near * 0.5
+    return size * near
+
+
+def smooth_l1_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Any:
+    """Half the square of the difference over `beta`, or a straight line where it is above `beta`."""
+    name = reduction_of("smooth_l1_loss", reduction, size_average, reduce)
+    _warn_of_broadcast("smooth_l1_loss", input, target)
+    if beta < 0:
+        raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}.")
+    if beta == 0:
+        return reduced(abs(input - target), name)
+    return reduced(_huber(input - target, beta) * (1 / beta), name)
+
+
+def huber_loss(
+    input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
+) -> Any:
+    """Half the square of the difference where it is below `delta`, a straight line beyond."""
+    name = reduction_of("huber_loss", reduction)
+    _warn_of_broadcast("huber_loss", input, target)
+    if delta <= 0:
+        raise RuntimeError(f"huber_loss: delta must be positive, got {delta}.")
+    losses = _huber(input - target, delta)
+    return reduced(losses if weight is None else losses * weight, name)
+
+
+# Probabilities ------------------------------------------------------------------------------------
+
+_LEAST_LOG = -100.0  # torch's bound, so that a wrong certainty costs much, but not infinitely much
+
+
+def _bce_slope(input: Any, target: Any) -> Any:
+    return (input - target) / maximum((1 - input) * input, 1e-12)
+
+
+@elementwise(
+    input=lambda g, input, target: g * _bce_slope(input, target),
+    target=lambda g, input: g * (log1p(-input) - log(input)),
+    node="BinaryCrossEntropyBackward0",
+    has_out=False,
+)
+def _bce(xp: Namespace, input: Array, target: Array) -> Array:
+    if input.dtype.kind not in "fV":
+        raise unsupported("binary_cross_entropy", input)
+    if input.size and not (input.min() >= 0 and input.max() <= 1):
+        raise RuntimeError(
+            "binary_cross_entropy: all elements of input must be between 0 and 1; apply a sigmoid, "
+            "or use binary_cross_entropy_with_logits."
+        )
+    if target.size and not (target.min() >= 0 and target.max() <= 1):
+        raise RuntimeError("binary_cross_entropy: all elements of target must be between 0 and 1.")
+    wrong = xp.maximum(xp.log1p(-input), _LEAST_LOG)
+    right = xp.maximum(xp.log(input), _LEAST_LOG)
+    return (target - 1) * wrong - target * right
+
+
+def binary_cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """Minus the log-probability of `target`, where `input` is the probability of 1."""
+    name = reduction_of("binary_cross_entropy", reduction, size_average, reduce)
+    _check_equal_shapes("binary_cross_entropy", input, target)
+    losses = _bce(input, target)
+    return reduced(losses if weight is None else losses * weight, name)
+
+
+def _check_equal_shapes(op: str, input: Any, target: Any) -> None:
+    if tuple(input.shape) != tuple(target.shape):
+        raise ValueError(
+            f"{op}: target must have the shape of input, {tuple(input.shape)}, got "
+            f"{tuple(target.shape)}."
+        )
+
+
+def _bce_logits_slope(input: Any, target: Any, pos_weight: Any) -> Any:
+    if pos_weight is None:
+        return sigmoid(input) - target
+    weighted = target * pos_weight
+    return sigmoid(input) * (weighted + 1 - target) - weighted
+
+
+def _bce_logits_target(input: Any, pos_weight: Any) -> Any:
+    if pos_weight is None:
+        return -input
+    return logsigmoid(-input) - pos_weight * logsigmoid(input)
+
+
+@elementwise(
+    input=lambda g, input, target, pos_weight: g * _bce_logits_slope(input, target, pos_weight),
+    target=lambda g, input, pos_weight: g * _bce_logits_target(input, pos_weight),
+    node="BinaryCrossEntropyWithLogitsBackward0",
+    has_out=False,
+)
+def _bce_logits(xp: Namespace, input: Array, target: Array, pos_weight: Array | None) -> Array:
+    """`(1 - t) x + (1 + (p - 1) t) log(1 + exp(-x))`, with the exponential of -|x| only."""
+    if input.dtype.kind not in "fV":
+        raise unsupported("binary_cross_entropy_with_logits", input)
+    out = xp.asarray(xp.absolute(input))
+    xp.negative(out, out=out)
+    xp.exp(out, out=out)
+    xp.log1p(out, out=out)
+    out += xp.maximum(-input, 0)
+    if pos_weight is not None:
+        out = out * ((pos_weight - 1) * target + 1)
+    return out + (1 - target) * input
+
+
+def binary_cross_entropy_with_logits(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Any = None,
+) -> Any:
+    """`binary_cross_entropy` of the sigmoid of `input`, without its rounding."""
+    op = "binary_cross_entropy_with_logits"
+    name = reduction_of(op, reduction, size_average, reduce)
+    _check_equal_shapes(op, input, target)
+    losses = _bce_logits(input, target, pos_weight)
+    return reduced(losses if weight is None else losses * weight, name)
+
+
+def kl_div(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Any:
+    """`target * (log(target) - input)`: `input` is a logarithm, and so is target, with log_target."""
+    batch = reduction == "batchmean" and size_average is None and reduce is None
+    name = "sum" if batch else reduction_of("kl_div", reduction, size_average, reduce)
+    if name == "mean":
+        warnings.warn(
+            "kl_div: reduction='mean' divides by all elements; 'batchmean' divides by the batch "
+            "size, as the divergence is defined.",
+            UserWarning,
+            stacklevel=origin.stacklevel(),
+        )
+    if log_target:
+        losses = exp(target) * (target - input)
+    else:
+        losses = xlogy(target, target) - target * input
+    total = reduced(losses, name)
+    return total / input.shape[0] if batch and input.ndim else total
+
+
+def poisson_nll_loss(
+    input: Any,
+    target: Any,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """Minus the log-probability of counts `target` at rate `input` (or its exponential)."""
+    name = reduction_of("poisson_nll_loss", reduction, size_average, reduce)
+    if log_input:
+        losses = exp(input) - target * input
+    else:
+        losses = input - target * log(input + eps)
+    if full:
+        stirling = target * log(target) - target + log(target * (2 * math.pi)) * 0.5
+        losses = losses + where(target > 1, stirling, 0.0)
+    return reduced(losses, name)
+
+
+def gaussian_nll_loss(
+    input: Any,
+    target: Any,
+    var: Any,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Any:
+    """Minus the log-density of `target` under a normal law of mean `input` and variance `var`."""
+    name = reduction_of("gaussian_nll_loss", reduction)
+    if isinstance(var, int | float):
+        if var < 0:
+            raise ValueError(f"gaussian_nll_loss: var must not be negative, got {var}.")
+        var = wrap(numpy.full(input._array.shape, var, input._array.dtype))
+    shape, got = tuple(input.shape), tuple(var.shape)
+    if got != shape:
+        if got == shape[:-1]:
+            var = reshape(var, (*got, 1))
+        elif got != (*shape[:-1], 1):
+            raise ValueError(
+                f"gaussian_nll_loss: var must have the shape of input, {shape}, or 1 or nothing "
+                f"for its last size; got {got}."
+            )
+    if (var._array < 0).any():
+        raise ValueError("gaussian_nll_loss: var has negative elements.")
+    # The bound is no part of the function that is differentiated.
+    bounded = var + wrap(numpy.maximum(eps - var._array, 0))
+    losses = (log(bounded) + (input - target) * (input - target) / bounded) * 0.5
+    return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, name)

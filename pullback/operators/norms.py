@@ -1,0 +1,216 @@
+"""Norms of vectors: all elements, or those along some dimensions, as one number each.
+
+At the zero vector, where norms have a corner, the gradient is 0 and so are those of higher order.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.tensor import Tensor
+from pullback.operators.arithmetic import conj, keep_where, mul
+from pullback.operators.complex import real
+from pullback.operators.convert import numpy_dtype
+from pullback.operators.copy import copy_
+from pullback.operators.declare import (
+    Array,
+    Dims,
+    Namespace,
+    elementwise,
+    method,
+    primitive,
+)
+from pullback.operators.direction import abs, sgn
+from pullback.operators.options import as_dim
+from pullback.operators.reduction import restored, sum
+from pullback.operators.reduction_kernels import (
+    axis_of,
+    check_keepdim,
+    converted,
+    total,
+    total_of_squares,
+)
+from pullback.operators.selection import where
+
+__all__ = ["dist", "divide_or_zero", "norm", "renorm", "vector_norm"]
+
+
+@elementwise(
+    input=lambda g, other: divide_or_zero(g, conj(other)),
+    other=lambda g, other, out: divide_or_zero(-g * conj(out), conj(other)),
+    promote="float",
+    method=False,
+    has_out=False,
+)
+def divide_or_zero(xp: Namespace, input: Array, other: Array) -> Array:
+    """The quotient, and 0 where the divisor is 0; so for its derivatives."""
+    quotient = xp.true_divide(input, other)
+    zero = xp.equal(other, 0)
+    return xp.where(zero, 0, quotient) if zero.any() else quotient
+
+
+# The slope of |x| to the power of `order`, up to what depends on the norm alone.
+def _power_slope(x: Any, order: float) -> Any:
+    if order > 2:
+        return x * abs(x) ** (order - 2)
+    slope = abs(x) ** (order - 1)
+    return sgn(x) * (keep_where(slope, x != 0) if order < 1 else slope)
+
+
+def _slope(scale: Any, x: Any, norm: Any, order: float, dim: Any) -> Any:
+    """The derivative of the norm by each element, times `scale`; `norm` and `scale` broadcast to `x`."""
+    if order == 2:
+        return x * divide_or_zero(scale, norm)
+    if order == 1:
+        return sgn(x) * scale
+    if math.isinf(order):
+        ties = abs(x) == norm
+        count = sum(ties, dim, True, dtype=norm.dtype)  # noqa: FBT003
+        return sgn(x) * keep_where(scale / count, ties)
+    if order < 1:
+        return _power_slope(x, order) * (scale * norm ** (1 - order))
+    return _power_slope(x, order) * divide_or_zero(scale, norm ** (order - 1))
+
+
+def _adjoint(g: Any, x: Any, out: Any, ord: float, dim: Any, keepdim: Any) -> Any:
+    if ord == 0:
+        return None  # a count
+    g, out = restored(g, x.shape, dim, keepdim), restored(out, x.shape, dim, keepdim)
+    return _slope(g, x, out, ord, dim)
+
+
+def _tangent(d_x: Any, x: Any, out: Any, ord: float, dim: Any, keepdim: Any) -> Any:
+    if ord == 0:
+        return None
+    slope = _slope(1, x, restored(out, x.shape, dim, keepdim), ord, dim)
+    return sum(real(conj(slope) * d_x), dim, keepdim)
+
+
+@primitive(x=_adjoint, jvp=_tangent, space="linalg", node="LinalgVectorNormBackward0")
+def vector_norm(
+    xp: Namespace,
+    x: Array,
+    ord: float = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+) -> Array:
+    """The `ord`-th root of the sum of absolute values to that power; inf is the largest, 0 counts.
+
+    >>> import pullback as torch
+    >>> torch.linalg.vector_norm(torch.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    x = _in_dtype("vector_norm", x, dtype)
+    if not x.size and (ord < 0 or math.isinf(ord)):
+        axis = axis_of(dim, x.ndim)
+        if axis is None or 0 in [x.shape[i] for i in axis]:
+            raise RuntimeError(
+                f"vector_norm: the norm of order {ord} of no elements is undefined (shape {x.shape}, dim "
+                f"{dim})."
+            )
+    if x.dtype.itemsize == 2:
+        return _norm(xp, x.astype(xp.float32), ord, dim, keepdim).astype(x.dtype)
+    return _norm(xp, x, ord, dim, keepdim)
+
+
+def _in_dtype(op: str, x: Array, dtype: Any) -> Array:
+    if x.dtype.kind not in "fcV":
+        raise RuntimeError(
+            f"{op}: defined for floating-point and complex tensors, not {from_numpy_dtype(x.dtype)}; "
+            "convert first."
+        )
+    if dtype is not None and (numpy_dtype(dtype).kind == "c") != (x.dtype.kind == "c"):
+        raise RuntimeError(
+            f"{op}: a norm of {from_numpy_dtype(x.dtype)} cannot be computed in {dtype}; one is real, the "
+            "other complex."
+        )
+    return converted(x, dtype)
+
+
+def _norm(xp: Namespace, x: Array, ord: float, dim: Any, keepdim: Any) -> Array:
+    axis = axis_of(dim, x.ndim)
+    if ord == 2:
+        return _euclidean(xp, x, axis, keepdim)
+    if ord == 0:
+        count = xp.add.reduce(x != 0, axis, xp.int64, None, keepdim)
+        return xp.asarray(count).astype(x.real.dtype)
+    size = xp.absolute(x)
+    if ord == 1:
+        return total(xp, size, axis, keepdim)
+    if math.isinf(ord):
+        return (xp.maximum if ord > 0 else xp.minimum).reduce(size, axis, None, None, keepdim)
+    return xp.asarray(total(xp, size**ord, axis, keepdim)) ** (1 / ord)
+
+
+def _euclidean(xp: Namespace, x: Array, axis: Any, keepdim: Any) -> Array:
+    """The root of the sum of squares, scaled by the largest element if squares leave the range."""
+    result = xp.sqrt(total_of_squares(xp, x, axis, keepdim))
+    limits = xp.finfo(x.dtype)
+    low, high = float(limits.tiny) ** 0.5 * 1e4, float(limits.max) ** 0.5
+    if not x.size or (result.min() > low and result.max() < high):
+        return result
+    largest = xp.absolute(x).max(axis, keepdims=True)
+    largest = xp.where(xp.isfinite(largest) & (largest > 0), largest, largest.dtype.type(1))
+    result = xp.sqrt(total_of_squares(xp, x / largest, axis, keepdim))
+    return result * largest.reshape(result.shape)
+
+
+# Under torch's older names ------------------------------------------------------------------------
+
+
+@method
+def norm(
+    input: Any,
+    p: float | str | None = "fro",
+    dim: Any = None,
+    keepdim: bool = False,
+    out: Any = None,
+    dtype: Any = None,
+) -> Any:
+    """The norm of order `p` over `dim`; "fro" is 2.
+
+    >>> import pullback as torch
+    >>> torch.norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor(5.)
+    """
+    check_keepdim("norm", keepdim)
+    if isinstance(p, str):
+        if p != "fro":
+            raise RuntimeError(f"norm: order {p!r} is not known; give a number, inf or 'fro'.")
+        if isinstance(dim, tuple | list) and len(dim) > 2:
+            raise RuntimeError(
+                f"norm: 'fro' is the norm of a matrix, over at most 2 dims, not {dim}; use p=2."
+            )
+    order = 2 if p is None or p == "fro" else p
+    return vector_norm(input, order, dim, keepdim, dtype=dtype, out=out)
+
+
+@method
+def dist(input: Any, other: Any, p: float = 2, *, out: Any = None) -> Any:
+    """The norm of order `p` of the difference of two tensors."""
+    return vector_norm(input - other, p, out=out)
+
+
+@method
+def renorm(input: Any, p: float, dim: int, maxnorm: float, *, out: Any = None) -> Any:
+    """The slices along `dim` whose norm of order `p` exceeds `maxnorm` scaled down to it."""
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: needs at least 2 dimensions, got shape {tuple(input.shape)}.")
+    if p <= 0 or maxnorm < 0:
+        raise RuntimeError(f"renorm: needs p > 0 and maxnorm >= 0, got p {p} and maxnorm {maxnorm}.")
+    at = as_dim(dim, input.ndim, "renorm")
+    others = tuple(i for i in range(input.ndim) if i != at)
+    size = vector_norm(input, p, others, keepdim=True)
+    # Torch's small number keeps the quotient finite; so results agree to the last digit.
+    scale = where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
+    return mul(input, scale, out=out)
+
+
+@method
+def renorm_(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """In-place form of `renorm`."""
+    return copy_(input, renorm(input, p, dim, maxnorm))  # type: ignore[no-any-return]

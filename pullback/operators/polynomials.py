@@ -1,0 +1,143 @@
+"""Orthogonal polynomials: each family by its recurrence, the degree a tensor as well. No gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pullback.core.arrays import Array, Namespace
+from pullback.operators.declare import elementwise
+
+__all__ = [
+    "chebyshev_polynomial_t",
+    "chebyshev_polynomial_u",
+    "chebyshev_polynomial_v",
+    "chebyshev_polynomial_w",
+    "hermite_polynomial_h",
+    "hermite_polynomial_he",
+    "laguerre_polynomial_l",
+    "legendre_polynomial_p",
+    "shifted_chebyshev_polynomial_t",
+    "shifted_chebyshev_polynomial_u",
+    "shifted_chebyshev_polynomial_v",
+    "shifted_chebyshev_polynomial_w",
+]
+
+Step = Callable[[int, Array, Array, Array], Array]
+
+
+def _polynomial(xp: Namespace, x: Array, n: Array, first: Array, step: Step) -> Array:
+    """The polynomial of degree `n` from those of degrees 0 and 1; 0 for a negative degree.
+
+    `step(k, x, last, before)` gives degree k + 1 from degrees k and k - 1.
+    """
+    degree = xp.trunc(n)
+    before, last = xp.ones_like(x), first
+    result = xp.zeros(xp.broadcast(x, degree).shape, x.dtype)
+    result = xp.where((degree == 0) & (n > -1), before, result)
+    highest = int(degree.max(initial=0, where=xp.isfinite(degree)))
+    for k in range(1, highest + 1):
+        result = xp.where(degree == k, last, result)
+        before, last = last, step(k, x, last, before)
+    return result.astype(x.dtype)
+
+
+def _chebyshev(k: int, x: Array, last: Array, before: Array) -> Array:
+    return 2 * x * last - before
+
+
+def _hermite_h(k: int, x: Array, last: Array, before: Array) -> Array:
+    return 2 * x * last - 2 * k * before
+
+
+def _hermite_he(k: int, x: Array, last: Array, before: Array) -> Array:
+    return x * last - k * before
+
+
+def _laguerre(k: int, x: Array, last: Array, before: Array) -> Array:
+    return ((2 * k + 1 - x) * last - k * before) / (k + 1)
+
+
+def _legendre(k: int, x: Array, last: Array, before: Array) -> Array:
+    return ((2 * k + 1) * x * last - k * before) / (k + 1)
+
+
+# Chebyshev --------------------------------------------------------------------------------------
+
+
+@elementwise(promote="float", space="special")
+def chebyshev_polynomial_t(xp: Namespace, input: Array, n: Array) -> Array:
+    """Chebyshev's polynomial of the first kind, of degree `n`."""
+    return _polynomial(xp, input, n, input, _chebyshev)
+
+
+@elementwise(promote="float", space="special")
+def chebyshev_polynomial_u(xp: Namespace, input: Array, n: Array) -> Array:
+    """Chebyshev's polynomial of the second kind, of degree `n`."""
+    return _polynomial(xp, input, n, 2 * input, _chebyshev)
+
+
+@elementwise(promote="float", space="special")
+def chebyshev_polynomial_v(xp: Namespace, input: Array, n: Array) -> Array:
+    """Chebyshev's polynomial of the third kind, of degree `n`."""
+    return _polynomial(xp, input, n, 2 * input - 1, _chebyshev)
+
+
+@elementwise(promote="float", space="special")
+def chebyshev_polynomial_w(xp: Namespace, input: Array, n: Array) -> Array:
+    """Chebyshev's polynomial of the fourth kind, of degree `n`."""
+    return _polynomial(xp, input, n, 2 * input + 1, _chebyshev)
+
+
+@elementwise(promote="float", space="special")
+def shifted_chebyshev_polynomial_t(xp: Namespace, input: Array, n: Array) -> Array:
+    """`chebyshev_polynomial_t(2 * x - 1, n)`."""
+    x = 2 * input - 1
+    return _polynomial(xp, x, n, x, _chebyshev)
+
+
+@elementwise(promote="float", space="special")
+def shifted_chebyshev_polynomial_u(xp: Namespace, input: Array, n: Array) -> Array:
+    """`chebyshev_polynomial_u(2 * x - 1, n)`."""
+    x = 2 * input - 1
+    return _polynomial(xp, x, n, 2 * x, _chebyshev)
+
+
+@elementwise(promote="float", space="special")
+def shifted_chebyshev_polynomial_v(xp: Namespace, input: Array, n: Array) -> Array:
+    """`chebyshev_polynomial_v(2 * x - 1, n)`."""
+    x = 2 * input - 1
+    return _polynomial(xp, x, n, 2 * x - 1, _chebyshev)
+
+
+@elementwise(promote="float", space="special")
+def shifted_chebyshev_polynomial_w(xp: Namespace, input: Array, n: Array) -> Array:
+    """`chebyshev_polynomial_w(2 * x - 1, n)`."""
+    x = 2 * input - 1
+    return _polynomial(xp, x, n, 2 * x + 1, _chebyshev)
+
+
+# Others -----------------------------------------------------------------------------------------
+
+
+@elementwise(promote="float", space="special")
+def hermite_polynomial_h(xp: Namespace, input: Array, n: Array) -> Array:
+    """Hermite's polynomial of degree `n`, the physicists'."""
+    return _polynomial(xp, input, n, 2 * input, _hermite_h)
+
+
+@elementwise(promote="float", space="special")
+def hermite_polynomial_he(xp: Namespace, input: Array, n: Array) -> Array:
+    """Hermite's polynomial of degree `n`, the probabilists'."""
+    return _polynomial(xp, input, n, input, _hermite_he)
+
+
+@elementwise(promote="float", space="special")
+def laguerre_polynomial_l(xp: Namespace, input: Array, n: Array) -> Array:
+    """Laguerre's polynomial of degree `n`."""
+    return _polynomial(xp, input, n, 1 - input, _laguerre)
+
+
+@elementwise(promote="float", space="special")
+def legendre_polynomial_p(xp: Namespace, input: Array, n: Array) -> Array:
+    """Legendre's polynomial of degree `n`."""
+    return _polynomial(xp, input, n, input, _legendre)
