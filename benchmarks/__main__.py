@@ -113,7 +113,7 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\ninterrupted: nothing is reported", file=sys.stderr)
         return 130
-    rows = report.cells(results, options.theirs, options.ours)
+    rows = report.cells(results, options.theirs, options.ours, with_wall=options.all_cores)
     print(report.markdown_table(rows) if options.markdown else report.plain_table(rows))
     if text := report.notes(results, settings):
         print(f"\n{text}")

@@ -78,6 +78,6 @@ def verdict(result: Result) -> str:
 
 
 def is_breach(result: Result) -> bool:
-    """Whether this row fails the run: an enforced bar that was missed, or a work that broke."""
+    """Whether this row fails the run: a work that broke, an enforced bar missed or not tried."""
     enforced = result.name in BARS and BARS[result.name].enforced
-    return result.failed or (enforced and verdict(result) == "short")
+    return result.failed or (enforced and (result.comparison is None or verdict(result) == "short"))

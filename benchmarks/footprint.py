@@ -9,30 +9,34 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.process import ROOT, MissingError, WorkError, child_environment
 
 
-def import_times(libraries: list[str], rounds: int) -> dict[str, list[float]]:
-    """Wall seconds that each import adds to a bare interpreter's start, round by round.
-
-    Wall time, since waiting for the disk is part of it; by `python -c` in fresh processes, in turn.
-    """
+def import_times(libraries: list[str], rounds: int) -> dict[str, list[Cost]]:
+    """What each import adds to a bare interpreter's start, round by round, in fresh processes."""
     for library in libraries:
-        start_python(
-            f"import {library}"
-        )  # once without the clock, to write bytecode and fill caches
-    times: dict[str, list[float]] = {library: [] for library in libraries}
+        start_python(f"import {library}")  # untimed: writes bytecode, fills caches
+    times: dict[str, list[Cost]] = {library: [] for library in libraries}
     for _ in range(rounds):
         bare = start_python("pass")
         for library in libraries:
-            times[library].append(max(start_python(f"import {library}") - bare, 0.0))
+            cost = start_python(f"import {library}")
+            times[library].append(Cost(cost.processor - bare.processor, cost.wall - bare.wall))
     return times
 
 
-def start_python(statement: str) -> float:
-    """Wall seconds of a fresh interpreter that runs one statement."""
-    start = time.perf_counter()
+class Cost(NamedTuple):
+    """Seconds by two clocks."""
+
+    processor: float
+    wall: float
+
+
+def start_python(statement: str) -> Cost:
+    """The cost of a fresh interpreter that runs one statement."""
+    processor, wall = children_seconds(), time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", statement],
         cwd=ROOT,
@@ -41,10 +45,20 @@ def start_python(statement: str) -> float:
         text=True,
         check=False,
     )
-    seconds = time.perf_counter() - start
+    cost = Cost(children_seconds() - processor, time.perf_counter() - wall)
     if done.returncode:
         raise WorkError(f"`{statement}` failed: {done.stderr.strip().rpartition(chr(10))[2]}")
-    return seconds
+    return cost
+
+
+def children_seconds() -> float:
+    """Processor time of all child processes that have ended."""
+    try:
+        import resource
+    except ImportError:
+        raise MissingError("this system does not tell the processor time of a process") from None
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def installed_bytes(library: str) -> int:

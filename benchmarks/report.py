@@ -54,9 +54,10 @@ def goal_text(result: Result) -> str:
     return f"{bar.goal:g}" if bar and bar.goal else ""
 
 
-def cells(results: list[Result], theirs: str, ours: str) -> list[list[str]]:
-    """The table as text, header first; columns of wall time only where it was measured."""
-    with_wall = any(result.wall for result in results)
+def cells(
+    results: list[Result], theirs: str, ours: str, *, with_wall: bool = False
+) -> list[list[str]]:
+    """The table as text, header first, with columns for wall time where asked for."""
     header = ["work", theirs, ours, "ratio (quartiles)"]
     header += ["all cores: " + theirs, ours, "ratio (quartiles)"] if with_wall else []
     header += ["bar", "goal", "verdict"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 
 from benchmarks.footprint import import_times, installed_bytes
 from benchmarks.process import MissingError, Process, WorkError
@@ -12,6 +13,8 @@ from benchmarks.rounds import Settings
 
 Rows = dict[str, tuple[str, str]]  # name of a row: its title and unit
 Numbers = dict[str, Comparison]
+
+WALL = " by wall time"  # after the name of a row, for its other clock
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,14 @@ class Resource:
 def imports(theirs: str | None, ours: str, settings: Settings) -> Numbers:
     """Time to import each library, and how much of ours is not NumPy's."""
     libraries = list(dict.fromkeys(filter(None, [theirs, ours, "numpy"])))
-    times = import_times(libraries, rounds=1 if settings.quick else min(settings.rounds, 11))
-    beyond = [own - numpy for own, numpy in zip(times[ours], times["numpy"], strict=True)]
-    return {
-        "import-time": Comparison(times[theirs] if theirs else [], times[ours]),
-        "import-beyond-numpy": Comparison([], beyond),
-    }
+    costs = import_times(libraries, rounds=1 if settings.quick else min(settings.rounds, 11))
+    numbers = {}
+    for suffix, seconds in (("", attrgetter("processor")), (WALL, attrgetter("wall"))):
+        times = {library: [seconds(cost) for cost in costs[library]] for library in libraries}
+        beyond = [own - numpy for own, numpy in zip(times[ours], times["numpy"], strict=True)]
+        numbers["import-time" + suffix] = Comparison(times[theirs] if theirs else [], times[ours])
+        numbers["import-beyond-numpy" + suffix] = Comparison([], beyond)
+    return numbers
 
 
 def sizes(theirs: str | None, ours: str, settings: Settings) -> Numbers:
@@ -119,4 +124,7 @@ def measure_resource(
         return [Result(name, *row, note=str(missing)) for name, row in rows]
     except WorkError as failure:
         return [Result(name, *row, note=str(failure), failed=True) for name, row in rows]
-    return [Result(name, *row, comparison=numbers[name]) for name, row in rows]
+    return [
+        Result(name, *row, comparison=numbers[name], wall=numbers.get(name + WALL))
+        for name, row in rows
+    ]

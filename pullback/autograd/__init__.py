@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.autograd import graph
+from pullback.autograd import forward_ad, graph
+from pullback.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
+from pullback.autograd.function import Function
 from pullback.autograd.grad_mode import (
     enable_grad,
     inference_mode,
     no_grad,
     set_grad_enabled,
 )
+from pullback.autograd.gradcheck import gradcheck, gradgradcheck
 from pullback.core.tensor import Tensor
 from pullback.engine.backward import backward, grad
 
 __all__ = [
+    "Function",
     "backward",
+    "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "graph",
     "inference_mode",
     "no_grad",
+    "set_detect_anomaly",
     "set_grad_enabled",
 ]
 

@@ -10,6 +10,23 @@ from typing import Any, NoReturn, final
 
 from pullback.core.arrays import Array, Namespace
 
+# The public names; the functions below are for operators.
+__all__ = [
+    "channels_last",
+    "channels_last_3d",
+    "contiguous_format",
+    "jagged",
+    "layout",
+    "memory_format",
+    "preserve_format",
+    "sparse_bsc",
+    "sparse_bsr",
+    "sparse_coo",
+    "sparse_csc",
+    "sparse_csr",
+    "strided",
+]
+
 
 class _Named:
     """A singleton that is its name; stays the same object through pickle and copy."""

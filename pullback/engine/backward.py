@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -18,6 +19,7 @@ from pullback.core.tensor import Tensor, leaf_hooks_in_use, wrap
 from pullback.core.view import edge_of
 from pullback.engine import ordered, plain, recorded
 from pullback.engine.filter import Filter
+from pullback.engine.threads import nested
 
 # Tests set it to run every program through the whole pass.
 always_ordered = False
@@ -190,50 +192,67 @@ def _run(
             "backward() inside a function transform: call it outside, or use the functional transform "
             "(func.grad, func.vjp) instead."
         )
-    freed = Freed(origin.here(2))
+    request = Request(
+        roots, retain_graph, create_graph, accumulates, wanted, Freed(origin.here(2))
+    )
     mode.current.set(mode.changed(before, grad=create_graph))
     outer = keeps_graph.set(retain_graph)
     try:
-        tensors = create_graph or bool(LEVELS) or bool(before.levels)
-        if always_ordered or leaf_hooks_in_use or anomaly.state.enabled or numbering.changed:
-            captured = _in_order(roots, retain_graph, create_graph, tensors, accumulates, wanted, freed)
-        else:
-            chosen = None
-            if wanted is not None:
-                chosen = Filter([edge for edge, _ in roots], wanted, accumulates=accumulates)
-            if tensors:
-                captured = recorded.run(
-                    roots, keep_graph=retain_graph, create_graph=create_graph, freed=freed, chosen=chosen
-                )
-            else:
-                arrays = [(edge, g._array) for edge, g in roots]
-                captured = plain.run(arrays, keep_graph=retain_graph, freed=freed, chosen=chosen)
+        request.tensors = create_graph or bool(LEVELS) or bool(before.levels)
+        captured = nested(request.run)
         return [captured.get(node_and_number(edge)) for edge in wanted or ()]
     finally:
         mode.current.set(before)
         keeps_graph.reset(outer)
 
 
-def _in_order(
-    roots: list[tuple[Any, Any]],
-    retain_graph: bool,  # noqa: FBT001
-    create_graph: bool,  # noqa: FBT001
-    tensors: bool,  # noqa: FBT001
-    accumulates: bool,  # noqa: FBT001
-    wanted: list[Any] | None,
-    freed: Freed,
-) -> dict[Any, Any]:
-    task = ordered.Task(
-        roots if tensors else [(edge, g._array) for edge, g in roots],
-        keep_graph=retain_graph,
-        create_graph=create_graph,
-        tensors=tensors,
-        accumulates=accumulates,
-        wanted=wanted,
-        freed=freed,
-    )
-    ordered.run(task)
-    return task.captured
+@dataclass(slots=True)
+class Request:
+    """One call of backward() or grad(), its arguments checked."""
+
+    roots: list[tuple[Any, Any]]  # edge, gradient
+    keep_graph: bool
+    create_graph: bool
+    accumulates: bool  # into .grad; otherwise only captures
+    wanted: list[Any] | None  # edges asked for; None: every leaf
+    freed: Freed
+    tensors: bool = False  # gradients are tensors: recorded, dual or batched ones; otherwise arrays
+
+    def run(self) -> dict[Any, Any]:
+        """Choose the pass and run it; returns what it captured."""
+        if always_ordered or leaf_hooks_in_use or anomaly.state.enabled or numbering.changed:
+            return self._run_in_order()
+        chosen = None
+        if self.wanted is not None:
+            edges = [edge for edge, _ in self.roots]
+            chosen = Filter(edges, self.wanted, accumulates=self.accumulates)
+        if self.tensors:
+            return recorded.run(
+                self.roots,
+                keep_graph=self.keep_graph,
+                create_graph=self.create_graph,
+                freed=self.freed,
+                chosen=chosen,
+            )
+        return plain.run(
+            self._arrays(), keep_graph=self.keep_graph, freed=self.freed, chosen=chosen
+        )
+
+    def _run_in_order(self) -> dict[Any, Any]:
+        task = ordered.Task(
+            self.roots if self.tensors else self._arrays(),
+            keep_graph=self.keep_graph,
+            create_graph=self.create_graph,
+            tensors=self.tensors,
+            accumulates=self.accumulates,
+            wanted=self.wanted,
+            freed=self.freed,
+        )
+        ordered.run(task)
+        return task.captured
+
+    def _arrays(self) -> list[tuple[Any, Any]]:
+        return [(edge, g._array) for edge, g in self.roots]
 
 
 # Arguments --------------------------------------------------------------------------------------

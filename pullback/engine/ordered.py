@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core import anomaly
 from pullback.core.mode import current, get_mode
 from pullback.core.node import AccumulateGrad, Node, node_and_number
 from pullback.core.saved import Freed
@@ -22,6 +23,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import NOWHERE
 from pullback.engine import recorded
 from pullback.engine.accumulate import accumulate, fitted
+from pullback.engine.anomaly import check_nan, evaluating, show_forward
 from pullback.engine.hooks import (
     run_hooks,
     run_post_hooks,
@@ -68,6 +70,8 @@ def run(task: Task) -> None:
     except Exception as error:
         if node is not None:
             annotate(error, node)
+            if anomaly.state.enabled:
+                show_forward(node)
         raise
     finally:
         inbox.clear()
@@ -193,9 +197,15 @@ def _visit(
     if cold is not None and cold.pre_hooks:
         gradients = run_pre_hooks(cold, tuple(tensors_of(gradients)))
     edges = plan.edges(task, node)
-    results = _apply(task, node, gradients, edges)
-    if node._cold is not None and node._cold.post_hooks:
-        results = run_post_hooks(node, tuple(tensors_of(results)), tuple(tensors_of(gradients)))
+    running = evaluating.set(node)
+    try:
+        results = _apply(task, node, gradients, edges)
+        if node._cold is not None and node._cold.post_hooks:
+            results = run_post_hooks(node, tuple(tensors_of(results)), tuple(tensors_of(gradients)))
+    finally:
+        evaluating.reset(running)
+    if anomaly.state.enabled and anomaly.state.check_nan:
+        check_nan(node, results)
     if not task.keep_graph:
         node._release(task.freed)  # type: ignore[attr-defined]  # all nodes but leaves have it
     _deliver(task, plan, inbox, ready, edges, results)

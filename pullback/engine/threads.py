@@ -6,8 +6,11 @@ import contextvars
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 T = TypeVar("T")
 
@@ -42,6 +45,8 @@ def _threads() -> ThreadPoolExecutor:
     global _pool  # noqa: PLW0603 (one pool per process)
     with _pool_lock:
         if _pool is None:
+            from concurrent.futures import ThreadPoolExecutor  # loads logging; few need it
+
             _pool = ThreadPoolExecutor(max_workers=100_000, thread_name_prefix="pullback-nested")
         return _pool
 

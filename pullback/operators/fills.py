@@ -147,12 +147,18 @@ def random_(self: Tensor, *bounds: Any, generator: Generator | None = None, **na
         bounds, overload = (0, *bounds), 1
     low, high = _from_to("random_", bounds, named, (0, None))
     if high is None:
-        exact = exact_integers(dtype) + 1
-        highest = numpy.iinfo(dtype).max if dtype.kind in "iu" else exact - 1
-        high = 2 if dtype.kind == "b" else min(int(highest) + 1, 2**63)
-    low, high = integer_bounds("random_", low, high, dtype)
+        low, high = integer_bounds("random_", low, _highest(dtype), dtype)[0], _highest(dtype) + 1
+    else:
+        low, high = integer_bounds("random_", low, high, dtype)
     fill = functools.partial(draw.integers, low=low, high=high)
     return _fill(self, "random_", generator, fill, overload)
+
+
+def _highest(dtype: NumpyDtype) -> int:
+    """The largest integer such that the dtype tells all below it apart."""
+    if dtype.kind == "b":
+        return 1
+    return int(numpy.iinfo(dtype).max) if dtype.kind in "iu" else exact_integers(dtype)
 
 
 def _check_positive(op: str, name: str, value: float) -> None:

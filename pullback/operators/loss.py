@@ -176,7 +176,7 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Any:
-    """Half the square of the difference over `beta`, or a straight line where it is above `beta`."""
+    """Half the square of the difference over `beta`, and a straight line where it is above that."""
     name = reduction_of("smooth_l1_loss", reduction, size_average, reduce)
     _warn_of_broadcast("smooth_l1_loss", input, target)
     if beta < 0:
@@ -309,7 +309,7 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Any:
-    """`target * (log(target) - input)`: `input` is a logarithm, and so is target, with log_target."""
+    """`target * (log(target) - input)`; with log_target the target is a logarithm as well."""
     batch = reduction == "batchmean" and size_average is None and reduce is None
     name = "sum" if batch else reduction_of("kl_div", reduction, size_average, reduce)
     if name == "mean":

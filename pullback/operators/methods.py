@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.operators import convert, exchange, indexing, metadata, printing, signs
+from pullback.operators.complex import imag, real
 from pullback.operators.declare import METHODS, OPERATORS
 from pullback.operators.inplace import inplace_of
 from pullback.operators.shape import conj_transpose, matrix_transpose, reverse_dims
@@ -45,6 +46,8 @@ PROPERTIES: dict[str, Any] = {
     "mT": matrix_transpose,
     "H": conj_transpose,
     "mH": conj_transpose,
+    "real": property(real, lambda self, value: real(self).copy_(value)),
+    "imag": property(imag, lambda self, value: imag(self).copy_(value)),
 }
 
 _SPECIAL = (convert.DUNDERS, exchange.DUNDERS, indexing.DUNDERS, printing.DUNDERS, signs.SIGNS)

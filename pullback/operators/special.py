@@ -171,26 +171,54 @@ def erfcx(xp: Namespace, input: Array) -> Array:
     return in_double(xp, _erfcx, input)
 
 
-def _inverse_erf(xp: Namespace, low: Array, high: Array) -> Array:
-    """The y with `erf(y) == low` and `erfc(y) == high`, y >= 0; the smaller of the two is exact.
+# y / erf(y), fitted in pieces: in w = -log(1 - erf(y) ** 2) up to 5, then in its root up to 4 and to
+# 27.5, each brought to -1 to 1. Relative errors 6e-9, 6e-8 and 2e-6.
+_NEAR = (
+    *(1.5014093597051432, 0.6166006960681979, -0.026108677963080425, -0.019573831651937722),
+    *(0.008529136194909798, -0.0004856513353507159, -0.0008454817052428313),
+    *(0.0002858074785162548, 3.5499267743301996e-05, -3.4108787728596564e-05),
+)
+_FURTHER = (
+    *(2.9513285101486653, 0.8851570428563518, 0.005571871800908036, -0.0036905957767218796),
+    *(0.0023337152876413293, -0.0014446499887246958, 0.0006372440951443362),
+    *(-3.644027035625493e-05, -7.309655974843355e-05),
+)
+_FURTHEST = (
+    *(15.666182251956348, 11.788883410014744, -0.019447561481196134, 0.011836973244924543),
+    *(-0.012916325521204992, -0.0029311950583362128, 0.021689459850796372),
+    *(0.011591566923341711, -0.030038019826627484, -0.008306492739416266, 0.015380027070070855),
+)
 
-    A guess that is right to 2 parts in a thousand, and three steps that each cube its error.
-    """
-    log_product = xp.log(high) + xp.log1p(low)
-    a = 0.147
-    middle = 2 / (math.pi * a) + log_product / 2
-    y = xp.sqrt(xp.sqrt(middle * middle - log_product / a) - middle)
-    y = xp.where(low == 0, 0.0, y)
-    for _ in range(3):
-        error = xp.where(high < 0.5, high - erfc_of(xp, y), erf_of(xp, y) - low)
-        step = error * _square_exp(xp, y) * (_ROOT_PI / 2)
-        y = y - step / (1 + y * step)
-    return xp.where(high == 0, math.inf, y)
+
+def _guess(xp: Namespace, low: Array, high: Array) -> Array:
+    """The y >= 0 with `erf(y) == low` and `erfc(y) == high`, to 7 digits."""
+    w = -xp.log(high) - xp.log1p(low)
+    root = xp.sqrt(w)
+    ratio = gamma.series(_NEAR, w / 2.5 - 1)
+    if not (w < 5).all():
+        edge = math.sqrt(5)
+        further = gamma.series(_FURTHER, (2 * root - edge - 4) / (4 - edge))
+        furthest = gamma.series(_FURTHEST, (2 * root - 31.5) / 23.5)
+        ratio = xp.where(w < 5, ratio, xp.where(root < 4, further, furthest))
+    return xp.where(high == 0, math.inf, ratio * low)
+
+
+def _inverse_erf(xp: Namespace, low: Array, high: Array) -> Array:
+    """As `_guess`, to the last digit: one step of Halley's cubes the error."""
+    y = _guess(xp, low, high)
+    error = xp.where(high < 0.5, high - erfc_of(xp, y), erf_of(xp, y) - low)
+    step = error * _square_exp(xp, y) * (_ROOT_PI / 2)
+    return xp.where(high == 0, y, y - step / (1 + y * step))
 
 
 def _erfinv(xp: Namespace, x: Array) -> Array:
     size = xp.absolute(x)
     return xp.copysign(_inverse_erf(xp, size, 1 - size), x)
+
+
+def _erfinv_single(xp: Namespace, x: Array) -> Array:
+    size = xp.absolute(x)
+    return xp.copysign(_guess(xp, size, 1 - size), x)
 
 
 @elementwise(
@@ -199,7 +227,7 @@ def _erfinv(xp: Namespace, x: Array) -> Array:
 def erfinv(xp: Namespace, input: Array) -> Array:
     """The inverse of `erf`."""
     _check_real("erfinv", input)
-    return in_double(xp, _erfinv, input)
+    return in_double(xp, _erfinv if input.dtype == xp.float64 else _erfinv_single, input)
 
 
 # The normal distribution ------------------------------------------------------------------------

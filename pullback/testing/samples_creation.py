@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.testing.cases import DtypeName, Entry, case, entry
+from pullback.testing.cases import Case, Draw, DtypeName, Entry, case, entry, real
 
 DOUBLE = {"dtype": DtypeName("float64")}
 

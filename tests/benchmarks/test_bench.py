@@ -151,7 +151,24 @@ def test_only_enforced_bars_and_failures_fail_a_run():
     assert bars.is_breach(row(short, "chain-forward"))
     assert not bars.is_breach(row(short, "conv-net"))
     assert bars.is_breach(row(None, "conv-net", failed=True))
-    assert not bars.is_breach(row(None, "chain-forward"))
+    assert bars.is_breach(row(None, "chain-forward"))
+    assert not bars.is_breach(row(None, "conv-net"))
+    assert not bars.is_breach(row(Comparison([], [1.0]), "chain-forward"))
+
+
+def test_import_time_is_told_by_both_clocks(tmp_path):
+    (tmp_path / "quick_library.py").write_text("")
+    out = tmp_path / "bench.json"
+    done = bench(
+        *("--theirs", "json", "--ours", "quick_library", "--only", "import-time"),
+        *("--json", str(out)),
+        path=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    whole, beyond = json.loads(out.read_text())["results"]
+    assert whole["comparison"]["rounds"]["theirs"]
+    assert whole["wall"]["rounds"]["theirs"]
+    assert beyond["comparison"]["ours"] < 0, "this library does not import NumPy"
 
 
 def test_every_bar_belongs_to_a_row():

@@ -1,0 +1,46 @@
+"""What anomaly mode does during a pass: look for NaN, and show the forward call of a node that failed."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy
+
+from pullback.core import anomaly, origin
+from pullback.core.tensor import Tensor
+
+
+def check_nan(node: Any, results: tuple[Any, ...]) -> None:
+    """Raise if any gradient that a node returned contains NaN."""
+    for index, result in enumerate(results):
+        array = result._array if isinstance(result, Tensor) else result
+        if array is not None and array.dtype.kind in "fcV" and numpy.isnan(array).any():
+            raise RuntimeError(
+                f"{type(node).name(node)} returned nan values in its output {index} (the gradient of its input "
+                f"{index}). The warning above shows the forward call; look there for 0/0, log of a negative number "
+                "or an overflow."
+            )
+
+
+def show_forward(node: Any) -> None:
+    """Warn with the stack that made `node`, then with those of the nodes that it was made by."""
+    first = True
+    while node is not None:
+        stack = node.metadata.get("traceback_")
+        name = type(node).name(node)
+        if stack is None:
+            text = (
+                f"Error detected in {name}. No forward call is known: anomaly mode was off then. Switch it on "
+                "before the forward pass."
+            )
+        elif first:
+            text = f"Error detected in {name}. Traceback of forward call that caused the error:\n{''.join(stack)}"
+        else:
+            text = f"Previous calculation was induced by {name}. Traceback of its forward call:\n{''.join(stack)}"
+        warnings.warn(text, UserWarning, stacklevel=origin.stacklevel())
+        first = False
+        node = node.metadata.get("parent_")
+
+
+evaluating = anomaly.evaluating

@@ -1,0 +1,150 @@
+"""Dropout: of elements or whole channels, to 0 or to a value that keeps mean and variance.
+
+The mask is drawn once and is no part of what is differentiated, so each is a product with it.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy
+
+from pullback.core import origin
+from pullback.core.tensor import Tensor, wrap
+from pullback.operators.arithmetic import add, mul
+from pullback.operators.generator import default_generator
+from pullback.operators.inplace import inplace_of
+
+__all__ = [
+    "alpha_dropout",
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "feature_alpha_dropout",
+]
+
+_mul_ = inplace_of(mul, "dropout_")
+_add_ = inplace_of(add, "alpha_dropout_")
+
+
+def _check(op: str, input: Any, p: float) -> None:
+    if not 0 <= p <= 1:
+        raise ValueError(f"{op}: p is a probability, between 0 and 1, got {p}.")
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{op}(): argument `input` must be a Tensor, got {type(input).__name__}.")
+
+
+def _kept(input: Tensor, p: float, *, channels: bool) -> Any:
+    """Which elements, or channels (of the first two dimensions), are kept: an array of bools."""
+    shape = input._array.shape
+    if channels:
+        shape = shape[:2] + (1,) * (len(shape) - 2)
+    return default_generator.draw_from().random(shape, numpy.float32) >= p
+
+
+def _dropped(op: str, input: Any, p: float, *, inplace: bool, channels: bool = False) -> Any:
+    array = input._array
+    if array.dtype.kind not in "fcV":
+        raise RuntimeError(f"{op}: the result can't be cast to {input.dtype}; convert it first.")
+    if p == 0:
+        return input
+    factor = array.dtype.type(0 if p == 1 else 1 / (1 - p))
+    mask = wrap(_kept(input, p, channels=channels) * factor)
+    return _mul_(input, mask) if inplace else mul(input, mask)
+
+
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Set elements to 0 with probability `p`, and scale the others so that the mean stays.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.dropout(torch.ones(2), p=0.9, training=False)
+    tensor([1., 1.])
+    """
+    _check("dropout", input, p)
+    return _dropped("dropout", input, p, inplace=inplace) if training else input
+
+
+# Whole channels -----------------------------------------------------------------------------------
+
+
+def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """`dropout` of whole channels: (N, C, L) or (C, L)."""
+    return _by_channel("dropout1d", input, p, 1, training=training, inplace=inplace)
+
+
+def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """`dropout` of whole channels: (N, C, H, W)."""
+    return _by_channel("dropout2d", input, p, 2, training=training, inplace=inplace)
+
+
+def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """`dropout` of whole channels: (N, C, D, H, W)."""
+    return _by_channel("dropout3d", input, p, 3, training=training, inplace=inplace)
+
+
+def _by_channel(
+    op: str, input: Any, p: float, spatial: int, *, training: bool, inplace: bool
+) -> Any:
+    _check(op, input, p)
+    ndim = input.ndim
+    # As torch has it: only the first of the three knows of inputs without a batch.
+    unbatched = spatial == 1 and ndim == 2
+    if spatial == 1 and ndim not in (2, 3):
+        raise RuntimeError(f"{op}: needs 2 or 3 dimensions, got shape {tuple(input.shape)}.")
+    if not unbatched and ndim != spatial + 2:
+        warnings.warn(
+            f"{op}: expects {spatial + 2} dimensions; this input of {ndim} is read as (batch, "
+            "channels, ...).",
+            UserWarning,
+            stacklevel=origin.stacklevel(),
+        )
+    if ndim < 2:
+        raise RuntimeError(f"{op}: needs a batch and channels, got shape {tuple(input.shape)}.")
+    if not training:
+        return input
+    if unbatched:
+        made = _dropped(op, input[None], p, inplace=inplace, channels=True)
+        return input if inplace else made[0]
+    return _dropped(op, input, p, inplace=inplace, channels=True)
+
+
+# Alpha dropout ------------------------------------------------------------------------------------
+
+_SATURATED = -1.7580993408473766  # where selu ends at the left: - scale * alpha
+
+
+def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+    """Set elements to selu's lower limit, then shift and scale so that mean and variance stay."""
+    _check("alpha_dropout", input, p)
+    return _saturated(input, p, inplace=inplace, channels=False) if training else input
+
+
+def feature_alpha_dropout(
+    input: Any, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Any:
+    """`alpha_dropout` of whole channels."""
+    _check("feature_alpha_dropout", input, p)
+    if training and input.ndim < 2:
+        raise RuntimeError(
+            f"feature_alpha_dropout: needs a batch and channels, got shape {tuple(input.shape)}."
+        )
+    return _saturated(input, p, inplace=inplace, channels=True) if training else input
+
+
+def _saturated(input: Any, p: float, *, inplace: bool, channels: bool) -> Any:
+    if p == 0:
+        return input
+    if p == 1:
+        zero = wrap(numpy.zeros((), input._array.dtype))
+        return _mul_(input, zero) if inplace else mul(input, zero)
+    kind = input._array.dtype.type
+    kept = _kept(input, p, channels=channels)
+    scale = 1 / math.sqrt((_SATURATED**2 * p + 1) * (1 - p))
+    factor = wrap(kept * kind(scale))
+    shift = wrap(~kept * kind(scale * _SATURATED) - kind(scale * _SATURATED * p))
+    if inplace:
+        return _add_(_mul_(input, factor), shift)
+    return add(mul(input, factor), shift)

@@ -1,0 +1,154 @@
+"""Rows of a table by number: embedding, embedding_bag, one_hot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.core.tensor import wrap
+from pullback.core.version import bump
+from pullback.operators.declare import Array, Namespace, primitive
+from pullback.operators.scatter_kernels import add_at, check_bounds, check_index_dtype
+
+__all__ = ["embedding", "embedding_rows", "one_hot"]
+
+
+@primitive(
+    weight=lambda g, indices, weight_shape, padding_idx, scale_grad_by_freq: _adjoint(
+        g, indices, weight_shape, padding_idx, scale_grad_by_freq
+    ),
+    jvp=lambda d_weight, indices: embedding_rows(d_weight, indices),
+    name="embedding",
+    method=False,
+    has_out=False,
+)
+def embedding_rows(
+    xp: Namespace,
+    weight: Array,
+    indices: Array,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Array:
+    """The rows of `weight` that `indices` name; the row `padding_idx` gets no gradient."""
+    if weight.ndim != 2:
+        raise RuntimeError(f"embedding: weight must be a matrix, got shape {weight.shape}.")
+    if sparse:
+        raise NotImplementedError(
+            "embedding: there are no sparse gradients here; use sparse=False."
+        )
+    check_index_dtype("embedding", indices)
+    check_bounds("embedding", indices, len(weight), 0, IndexError)
+    return weight[indices]
+
+
+@primitive(
+    gradient=lambda g, indices, padding_idx, scale_grad_by_freq: _second(
+        g, indices, padding_idx, scale_grad_by_freq
+    ),
+    node="EmbeddingDenseBackwardBackward0",
+    has_out=False,
+)
+def _adjoint(
+    xp: Namespace,
+    gradient: Array,
+    indices: Array,
+    shape: Any,
+    padding_idx: int,
+    scale_grad_by_freq: bool,
+) -> Array:
+    """Zeros, with each row of the gradient added where it came from."""
+    out = xp.zeros(shape, gradient.dtype)
+    rows, index = gradient.reshape(-1, shape[1]), indices.reshape(-1)
+    if scale_grad_by_freq:
+        rows = rows / xp.bincount(index)[index].astype(rows.dtype)[:, None]
+    add_at(xp, out, (index,), (0,), rows)
+    if padding_idx >= 0:
+        out[padding_idx] = 0
+    return out
+
+
+@primitive(
+    weight=lambda g, indices, weight_shape, padding_idx, scale_grad_by_freq: _adjoint(
+        g, indices, weight_shape, padding_idx, scale_grad_by_freq
+    ),
+    node="EmbeddingBackward0",
+    has_out=False,
+)
+def _second(
+    xp: Namespace, weight: Array, indices: Array, padding_idx: int, scale_grad_by_freq: bool
+) -> Array:
+    """The adjoint of `_adjoint`: rows again, but none of the padding, and scaled as it scales."""
+    out = weight[indices]
+    if scale_grad_by_freq:
+        counts = xp.bincount(indices.reshape(-1))[indices]
+        out /= counts.astype(out.dtype)[..., None]
+    if padding_idx >= 0:
+        out[indices == padding_idx] = 0
+    return out
+
+
+def embedding(
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
+    """The rows of `weight` that `input` names.
+
+    With `max_norm`, rows that are longer are first shortened to it, in place.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.embedding(torch.tensor([2, 0]), torch.eye(3))
+    tensor([[0., 0., 1.],
+            [1., 0., 0.]])
+    """
+    if padding_idx is not None:
+        size = weight.shape[0]
+        if not -size <= padding_idx < size:
+            raise AssertionError(
+                f"embedding: padding_idx {padding_idx} is not the number of one of {size} rows."
+            )
+        padding_idx %= size
+    if max_norm is not None:
+        _shorten(weight, input, max_norm, norm_type)
+    return embedding_rows(
+        weight, input, -1 if padding_idx is None else padding_idx, scale_grad_by_freq, sparse
+    )
+
+
+def _shorten(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
+    """Scale the rows in use down to `max_norm`, unseen by autograd."""
+    table = weight._array
+    check_bounds("embedding", indices._array, len(table), 0, IndexError)
+    rows = numpy.unique(indices._array)
+    used = table[rows]
+    norms = numpy.linalg.norm(used, norm_type, axis=1)
+    long = norms > max_norm
+    table[rows[long]] = used[long] * (max_norm / (norms[long, None] + 1e-7)).astype(table.dtype)
+    bump(weight, "embedding_renorm_")
+
+
+def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+    """A 1 at the place that each element names, zeros elsewhere, in a new last dimension."""
+    array = tensor._array
+    if array.dtype != numpy.int64:
+        raise RuntimeError(f"one_hot: needs an int64 tensor, got {tensor.dtype}; use .long().")
+    if not array.size and num_classes <= 0:
+        raise RuntimeError("one_hot: num_classes must be given for an empty tensor.")
+    if array.size and array.min() < 0:
+        raise RuntimeError(f"one_hot: class values must not be negative, got {array.min()}.")
+    classes = int(array.max()) + 1 if num_classes == -1 else num_classes
+    if classes < 1:
+        raise RuntimeError(f"one_hot: num_classes must be positive, got {num_classes}.")
+    if array.size and array.max() >= classes:
+        raise RuntimeError(
+            f"one_hot: class values must be smaller than num_classes, {classes}; got {array.max()}."
+        )
+    made = numpy.zeros((array.size, classes), numpy.int64)
+    made[numpy.arange(array.size), array.reshape(-1)] = 1
+    return wrap(made.reshape(*array.shape, classes))

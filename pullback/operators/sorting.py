@@ -1,0 +1,278 @@
+"""Sorting, the first few in order, and searching in what is sorted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.tensor import Tensor, wrap
+from pullback.operators.arithmetic import unsupported
+from pullback.operators.declare import Array, Dim, Namespace, method, primitive
+from pullback.operators.picking import pick, put_back
+from pullback.operators.reduction_extremes import pick_chosen, put_back_chosen
+from pullback.operators.reduction_kernels import check_keepdim, check_not_empty
+from pullback.operators.results import result_class
+from pullback.operators.scatter_kernels import along
+from pullback.operators.sorting_kernels import chosen, order_along, ranks
+
+__all__ = [
+    "argsort",
+    "bucketize",
+    "isin",
+    "kthvalue",
+    "msort",
+    "searchsorted",
+    "sort",
+    "topk",
+]
+
+
+def check_ordered(op: str, input: Array, kinds: str = "c") -> None:
+    """Refuse elements that have no order (or none that torch knows)."""
+    if input.dtype.kind in kinds:
+        raise RuntimeError(f"{op}: not defined for {from_numpy_dtype(input.dtype)}; convert first.")
+
+
+# Sorting ------------------------------------------------------------------------------------------
+
+
+def put_back_sorted(g_values: Any, indices: Any, input_shape: Any, dim: int) -> Any:
+    """The gradient of rearranged elements at the places they came from."""
+    return put_back(g_values, indices, input_shape[dim] if input_shape else 1, dim)
+
+
+def _pick_sorted(d_input: Any, indices: Any, dim: int) -> Any:
+    return pick(d_input, indices, dim), None
+
+
+def _sort(xp: Namespace, input: Array, dim: Dim = -1, descending: bool = False) -> Any:
+    check_ordered("sort", input)
+    if not input.ndim:
+        return input.copy(), xp.zeros((), xp.int64)
+    indices = order_along(xp, input, dim, descending=descending)
+    return input[along(xp, dim, indices)], indices
+
+
+_declared: dict[str, Any] = {
+    "input": put_back_sorted,
+    "jvp": _pick_sorted,
+    "outputs": "values indices",
+    "fixed": "indices",
+    "method": False,
+}
+_sort_default = primitive(**_declared, name="sort", node="SortBackward0")(_sort)
+_sort_stable = primitive(**_declared, name="sort.stable", node="SortBackward1")(_sort)
+_SortResult = result_class("sort", "values indices")
+
+
+@method
+def sort(
+    input: Any,
+    dim: int = -1,
+    descending: bool = False,
+    *,
+    stable: bool | None = None,
+    out: Any = None,
+) -> Any:
+    """The elements in order along `dim`, and where they were; equal ones keep their order.
+
+    >>> import pullback as torch
+    >>> torch.sort(torch.tensor([3.0, 1.0, 2.0])).indices
+    tensor([1, 2, 0])
+    """
+    function = _sort_default if stable is None else _sort_stable
+    return _SortResult(function(input, dim, descending, out=out))
+
+
+@primitive()
+def argsort(
+    xp: Namespace, input: Array, dim: Dim = -1, descending: bool = False, *, stable: bool = False
+) -> Array:
+    """The indices that put the elements in order along `dim`; equal ones keep their order."""
+    check_ordered("argsort", input)
+    if not input.ndim:
+        return xp.zeros((), xp.int64)
+    return order_along(xp, input, dim, descending=descending)
+
+
+@method
+def msort(input: Any, *, out: Any = None) -> Any:
+    """The elements in order along the first dimension."""
+    return sort(input, 0).values if out is None else _sorted_into(input, out)
+
+
+def _sorted_into(input: Any, out: Any) -> Any:
+    indices = wrap(input._array[:0].astype("i8"))
+    return _sort_default(input, 0, out=(out, indices))[0]
+
+
+# The first few ------------------------------------------------------------------------------------
+
+
+@primitive(
+    input=put_back_sorted,
+    jvp=_pick_sorted,
+    outputs="values indices",
+    fixed="indices",
+    name="topk",
+    method=False,
+)
+def _topk(
+    xp: Namespace,
+    input: Array,
+    k: int,
+    dim: Dim = -1,
+    largest: bool = True,
+    sorted: bool = True,
+) -> Any:
+    check_ordered("topk", input, "bc")
+    size = input.shape[dim] if input.ndim else 1
+    if not 0 <= k <= size:
+        raise RuntimeError(f"topk: k is {k}, but dim {dim} of shape {input.shape} has {size} elements.")
+    if not input.ndim:
+        return input.copy(), xp.zeros((), xp.int64)
+    indices = chosen(xp, input, k, dim, largest=largest, ordered=sorted)
+    return input[along(xp, dim, indices)], indices
+
+
+_TopkResult = result_class("topk", "values indices")
+
+
+@method
+def topk(
+    input: Any,
+    k: int,
+    dim: int = -1,
+    largest: bool = True,
+    sorted: bool = True,
+    *,
+    out: Any = None,
+) -> Any:
+    """The `k` largest (or smallest) elements along `dim` and their indices.
+
+    >>> import pullback as torch
+    >>> torch.topk(torch.tensor([3.0, 1.0, 2.0]), 2).values
+    tensor([3., 2.])
+    """
+    return _TopkResult(_topk(input, int(k), dim, largest, sorted, out=out))
+
+
+@primitive(
+    input=put_back_chosen,
+    jvp=pick_chosen,
+    outputs="values indices",
+    fixed="indices",
+    name="kthvalue",
+    method=False,
+)
+def _kthvalue(
+    xp: Namespace, input: Array, k: int, dim: Dim = -1, keepdim: bool = False
+) -> Any:
+    check_not_empty("kthvalue", input, dim if input.ndim else None)
+    if input.dtype.kind in "bc":
+        raise unsupported("kthvalue", input)
+    size = input.shape[dim] if input.ndim else 1
+    if not 0 < k <= size:
+        raise RuntimeError(f"kthvalue: k is {k}, but dim {dim} of shape {input.shape} has {size} elements.")
+    if not input.ndim:
+        return input.copy(), xp.zeros((), xp.int64)
+    before = (slice(None),) * dim
+    indices = input.argpartition(k - 1, dim)[(*before, slice(k - 1, k))]
+    values = input[along(xp, dim, indices)]
+    return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
+
+
+_KthvalueResult = result_class("kthvalue", "values indices")
+
+
+@method
+def kthvalue(
+    input: Any, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None
+) -> Any:
+    """The `k`-th smallest element along `dim`, counted from 1, and its index."""
+    check_keepdim("kthvalue", keepdim)
+    return _KthvalueResult(_kthvalue(input, int(k), dim, keepdim, out=out))
+
+
+# Searching ----------------------------------------------------------------------------------------
+
+
+@primitive(method=False, numbers=True)
+def searchsorted(
+    xp: Namespace,
+    sorted_sequence: Array,
+    input: Array,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Array | None = None,
+) -> Array:
+    """Where each element of `input` belongs in `sorted_sequence`, so that it stays sorted.
+
+    >>> import pullback as torch
+    >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 4]))
+    tensor([1, 2])
+    """
+    if side not in (None, "left", "right") or (side == "left" and right):
+        raise RuntimeError(
+            f"searchsorted: side is {side!r} and right {right}; side must be 'left' or 'right' and agree."
+        )
+    values = xp.asarray(input)
+    if sorted_sequence.ndim != 1 and sorted_sequence.shape[:-1] != values.shape[:-1]:
+        raise RuntimeError(
+            f"searchsorted: a sequence of shape {sorted_sequence.shape} and values of shape {values.shape}; "
+            "the sequence must be 1-d, or all dimensions but the last must be equal."
+        )
+    if not sorted_sequence.ndim or (sorted_sequence.ndim > 1 and not values.ndim):
+        raise RuntimeError("searchsorted: a single value is searched in a 1-d sequence only.")
+    if sorter is not None:
+        sorted_sequence = _sorted_by(xp, sorted_sequence, sorter)
+    places = ranks(xp, sorted_sequence, values, "right" if right or side == "right" else "left")
+    return xp.asarray(places, xp.int32 if out_int32 else xp.int64)
+
+
+def _sorted_by(xp: Namespace, sequence: Array, sorter: Array) -> Array:
+    if sorter.shape != sequence.shape or sorter.dtype != xp.int64:
+        raise RuntimeError(
+            f"searchsorted: the sorter must be int64 and have the sequence's shape {sequence.shape}, got "
+            f"{from_numpy_dtype(sorter.dtype)} and {sorter.shape}."
+        )
+    return sequence[along(xp, sequence.ndim - 1, sorter)]
+
+
+def bucketize(
+    input: Any,
+    boundaries: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    out: Any = None,
+) -> Any:
+    """The number of the bucket between `boundaries` that each element falls into."""
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"bucketize: boundaries must be 1-d, got shape {tuple(boundaries.shape)}.")
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right, out=out)
+
+
+def isin(
+    elements: Any,
+    test_elements: Any,
+    *,
+    assume_unique: bool = False,
+    invert: bool = False,
+    out: Any = None,
+) -> Any:
+    """Whether each element is among `test_elements`; one of the two may be a number."""
+    if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
+        raise TypeError("isin(): `elements` or `test_elements` must be a Tensor.")
+    return _isin(elements, test_elements, assume_unique=assume_unique, invert=invert, out=out)
+
+
+@primitive(numbers=True, method=False)
+def _isin(
+    xp: Namespace, elements: Array, test_elements: Array, *, assume_unique: bool, invert: bool
+) -> Array:
+    for array in (elements, test_elements):
+        check_ordered("isin", xp.asarray(array), "bc")
+    return xp.isin(elements, test_elements, assume_unique=assume_unique, invert=invert)
