@@ -7,6 +7,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -16,14 +17,16 @@ from benchmarks.process import ROOT, MissingError, WorkError, child_environment
 
 def import_times(libraries: list[str], rounds: int) -> dict[str, list[Cost]]:
     """What each import adds to a bare interpreter's start, round by round, in fresh processes."""
-    for library in libraries:
-        start_python(f"import {library}")  # untimed: writes bytecode, fills caches
     times: dict[str, list[Cost]] = {library: [] for library in libraries}
-    for _ in range(rounds):
-        bare = start_python("pass")
+    # Installing compiles to bytecode, a checkout may be forbidden to: here all find it alike.
+    with tempfile.TemporaryDirectory() as bytecode:
         for library in libraries:
-            cost = start_python(f"import {library}")
-            times[library].append(Cost(cost.processor - bare.processor, cost.wall - bare.wall))
+            start_python(f"import {library}", bytecode)  # untimed: compiles, fills caches
+        for _ in range(rounds):
+            bare = start_python("pass", bytecode)
+            for library in libraries:
+                cost = start_python(f"import {library}", bytecode)
+                times[library].append(Cost(cost.processor - bare.processor, cost.wall - bare.wall))
     return times
 
 
@@ -34,13 +37,15 @@ class Cost(NamedTuple):
     wall: float
 
 
-def start_python(statement: str) -> Cost:
-    """The cost of a fresh interpreter that runs one statement."""
+def start_python(statement: str, bytecode: str) -> Cost:
+    """The cost of a fresh interpreter that runs one statement, with bytecode kept in a folder."""
+    environment = child_environment(all_cores=False) | {"PYTHONPYCACHEPREFIX": bytecode}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     processor, wall = children_seconds(), time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", statement],
         cwd=ROOT,
-        env=child_environment(all_cores=False),
+        env=environment,
         capture_output=True,
         text=True,
         check=False,

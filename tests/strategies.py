@@ -85,7 +85,7 @@ def arrays(draw, shape, dtype="float64", elements=None):
             st.lists(st.integers(low, 1 if dtype.kind == "b" else 4), min_size=size, max_size=size)
         )
         return numpy.array(values, dtype).reshape(shape)
-    elements = elements or numbers()
+    elements = numbers() if elements is None else elements
     real = numpy.array(draw(st.lists(elements, min_size=size, max_size=size)), "float64")
     if dtype.kind == "c":
         imaginary = draw(st.lists(elements, min_size=size, max_size=size))

@@ -21,6 +21,7 @@ from pullback.core.node import InputMetadata, Node, OperatorNode
 from pullback.core.saved import Freed, keeps_graph
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import UNWRITTEN
+from pullback.core.view import NOWHERE
 from pullback.engine.accumulate import fitted
 from pullback.engine.recorded import fitted as fitted_tensor
 
@@ -199,13 +200,18 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
         return self._per_edge(returned)
 
     def _run_written(self, g: Any, position: int) -> list[Any]:
-        """As `_run`, from inside CopySlices: the gradient of the written view must fit the slice."""
+        """As `_run`, from inside CopySlices; fitted here, so that errors name this node.
+
+        The gradient at `position` is the written view's, and must fit the slice.
+        """
         recorded = isinstance(g, Tensor)
-        results = list((self._run_tensors if recorded else self._run)(g, self._edges))
-        if results[position] is not None:
-            fit = fitted_tensor if recorded else fitted
-            results[position] = fit(results[position], self, self, position)
-        return results
+        results = (self._run_tensors if recorded else self._run)(g, self._edges)
+        fit = fitted_tensor if recorded else fitted
+        targets = [*self._edges[:position], self, *self._edges[position + 1 :]]
+        return [
+            None if r is None or target is None or target is NOWHERE else fit(r, target, self, index)
+            for index, (target, r) in enumerate(zip(targets, results, strict=True))
+        ]
 
     def _arguments(self, g: Any) -> list[Any]:
         """One tensor for each result of forward; zeros where no gradient arrived, if so asked."""

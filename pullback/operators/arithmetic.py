@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy import ndarray
+
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import Array, Namespace, elementwise, linear, method
@@ -52,12 +54,11 @@ def _conj(xp: Namespace, input: Array) -> Array:
 
 def conj(input: Any) -> Any:
     """The conjugate; what is real comes back as it is. Takes numbers and arrays too, for rules."""
-    kind = type(input)
-    if kind is float or kind is int:
+    if type(input) is ndarray:  # first, since nearly every rule of the plain backward asks
+        return _conj(input) if input.dtype.kind == "c" else input
+    if isinstance(input, int | float) or not is_complex(input):
         return input
-    if not is_complex(input):
-        return input
-    return input.conjugate() if kind is complex else _conj(input)
+    return input.conjugate() if type(input) is complex else _conj(input)
 
 
 @elementwise(input=lambda g: conj(g), method=False, node="ConjPhysicalBackward0")
@@ -97,7 +98,7 @@ def keep_where(xp: Namespace, input: Array, mask: Array) -> Array:
     """`input` where `mask` holds, 0 elsewhere. Not a product: infinities and NaN vanish, too."""
     bits = _BITS.get(input.dtype.itemsize)
     if bits is None or input.size < _FEW or input.shape != mask.shape:
-        return xp.where(mask, input, input.dtype.type(0))
+        return xp.where(mask, input, 0)
     out = xp.empty(input.shape, input.dtype)
     xp.multiply(input.view(bits), mask, out.view(bits))
     return out
@@ -158,7 +159,9 @@ def neg(xp: Namespace, input: Array) -> Array:
 def positive(input: Tensor) -> Tensor:
     """The tensor itself; what `+x` means."""
     if input._array.dtype.kind == "b":
-        raise RuntimeError("positive: a bool tensor has no sign; convert it first, e.g. with .int().")
+        raise RuntimeError(
+            "positive: a bool tensor has no sign; convert it first, e.g. with .int()."
+        )
     return input
 
 
@@ -252,11 +255,14 @@ def _check_lerp(input: Array, *others: Array) -> None:
 )
 def _lerp_number(xp: Namespace, input: Array, end: Array, weight: Any) -> Array:
     _check_lerp(input, end)
-    kind = input.dtype.type
+    if isinstance(weight, complex) and input.dtype.kind != "c":
+        raise RuntimeError(f"lerp: the weight {weight} is complex, the tensors are not.")
+    if input.dtype.kind == "V":  # a Python float would make float32 of bfloat16
+        weight = input.dtype.type(weight)
     # From the nearer end: at weight 1 the result is `end`, to the last digit.
     if abs(weight) < 0.5:
-        return input + kind(weight) * (end - input)
-    return end - (end - input) * kind(1 - weight)
+        return input + (end - input) * weight
+    return end - (end - input) * (1 - weight)
 
 
 @elementwise(

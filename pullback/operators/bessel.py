@@ -10,9 +10,9 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import Array, Namespace
+from pullback.operators.arithmetic import keep_where
 from pullback.operators.declare import elementwise
 from pullback.operators.direction import sgn
-from pullback.operators.arithmetic import keep_where
 from pullback.operators.gamma import in_double
 
 __all__ = [

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from pullback.core.dtype import from_numpy_dtype
-from pullback.operators.arithmetic import unsupported
-from pullback.operators.declare import Array, Namespace, elementwise
+from pullback.operators.arithmetic import unsupported, zeros_of
+from pullback.operators.declare import METHODS, Array, Namespace, elementwise
+from pullback.operators.inplace import inplace_of
 
 __all__ = [
     "bitwise_and",
@@ -45,13 +47,13 @@ __all__ = [
 # Comparisons ------------------------------------------------------------------------------------
 
 
-@elementwise()
+@elementwise(inplace=False)
 def eq(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether elements are equal."""
     return xp.equal(input, other)
 
 
-@elementwise()
+@elementwise(inplace=False)
 def ne(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether elements differ."""
     return xp.not_equal(input, other)
@@ -60,7 +62,7 @@ def ne(xp: Namespace, input: Array, other: Array) -> Array:
 # NumPy orders complex numbers by their real parts first; nobody who compares them means that.
 
 
-@elementwise()
+@elementwise(inplace=False)
 def lt(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether elements of `input` are less than those of `other`."""
     if input.dtype.kind == "c":
@@ -68,7 +70,7 @@ def lt(xp: Namespace, input: Array, other: Array) -> Array:
     return xp.less(input, other)
 
 
-@elementwise()
+@elementwise(inplace=False)
 def le(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether elements of `input` are less than those of `other`, or equal."""
     if input.dtype.kind == "c":
@@ -76,7 +78,7 @@ def le(xp: Namespace, input: Array, other: Array) -> Array:
     return xp.less_equal(input, other)
 
 
-@elementwise()
+@elementwise(inplace=False)
 def gt(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether elements of `input` are greater than those of `other`."""
     if input.dtype.kind == "c":
@@ -84,7 +86,7 @@ def gt(xp: Namespace, input: Array, other: Array) -> Array:
     return xp.greater(input, other)
 
 
-@elementwise()
+@elementwise(inplace=False)
 def ge(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether elements of `input` are greater than those of `other`, or equal."""
     if input.dtype.kind == "c":
@@ -99,7 +101,7 @@ def isclose(
     other: Array,
     rtol: float = 1e-05,
     atol: float = 1e-08,
-    equal_nan: bool = False,  # noqa: FBT001, FBT002 (torch's)
+    equal_nan: bool = False,
 ) -> Array:
     """Whether elements differ by no more than `atol + rtol * abs(other)`."""
     if input.dtype != other.dtype:
@@ -123,25 +125,25 @@ def isclose(
 # Logic ------------------------------------------------------------------------------------------
 
 
-@elementwise(promote=None)
+@elementwise(promote=None, inplace=False)
 def logical_and(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether both elements are other than 0."""
     return xp.logical_and(input, other)
 
 
-@elementwise(promote=None)
+@elementwise(promote=None, inplace=False)
 def logical_or(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether at least one of two elements is other than 0."""
     return xp.logical_or(input, other)
 
 
-@elementwise(promote=None)
+@elementwise(promote=None, inplace=False)
 def logical_xor(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether exactly one of two elements is other than 0."""
     return xp.logical_xor(input, other)
 
 
-@elementwise(promote=None)
+@elementwise(promote=None, inplace=False)
 def logical_not(xp: Namespace, input: Array) -> Array:
     """Whether each element is 0."""
     return xp.logical_not(input)
@@ -170,7 +172,9 @@ def isfinite(xp: Namespace, input: Array) -> Array:
 
 def _is_infinity(xp: Namespace, op: str, input: Array, infinity: float) -> Array:
     if input.dtype.kind == "c":
-        raise RuntimeError(f"{op}: complex numbers have no sign; ask for the real or imaginary part.")
+        raise RuntimeError(
+            f"{op}: complex numbers have no sign; ask for the real or imaginary part."
+        )
     if input.dtype.kind in "biu":
         return xp.zeros(input.shape, bool)
     return xp.equal(input, infinity)
@@ -273,3 +277,36 @@ greater_equal = ge
 less = lt
 less_equal = le
 not_equal = ne
+
+
+# In place ---------------------------------------------------------------------------------------
+
+
+def _written(function: Any) -> None:
+    """Give a question its in-place form: an answer written over a number is constant from then on."""
+    op = function.op
+    forward = op.forward
+
+    @elementwise(
+        input=lambda g: zeros_of(g),
+        other=lambda g: zeros_of(g),
+        name=f"{op.name}_",
+        promote=op.promote,
+        method=False,
+    )
+    def written(xp: Namespace, input: Array, other: Array) -> Array:
+        return forward(xp, input, other)
+
+    METHODS[f"{op.name}_"] = inplace_of(written, f"{op.name}_")
+
+
+for _question in (eq, ne, lt, le, gt, ge, logical_and, logical_or, logical_xor):
+    _written(_question)
+
+
+@elementwise(input=lambda g: zeros_of(g), name="logical_not_", promote=None, method=False)
+def _logical_not_written(xp: Namespace, input: Array) -> Array:
+    return xp.logical_not(input)
+
+
+METHODS["logical_not_"] = inplace_of(_logical_not_written, "logical_not_")

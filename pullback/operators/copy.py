@@ -1,7 +1,7 @@
 """Writing values into a tensor as they are: copy_, fill_, zero_, and fill out of place.
 
-Each is an operator like any other (what does the written tensor's gradient mean for the source?), of
-which only the in-place form is public.
+Each is an operator like any other (what does a gradient of the written tensor mean for the source?),
+of which only the in-place form is public.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
 from pullback.operators.arithmetic import is_complex, zeros_of
 from pullback.operators.declare import Namespace, method, primitive
-from pullback.operators.views import diagonal
+from pullback.operators.strides import element_strides
+from pullback.operators.views import as_strided, diagonal
 from pullback.operators.writes import (
-    call_writing,
     check_no_partial_overlap,
     is_plain_write,
     number_array,
+    writing,
 )
 
 __all__ = ["copy_", "fill", "fill_", "fill_diagonal_", "store", "zero_"]
@@ -37,50 +38,6 @@ def _write_copy(xp: Namespace, input: Array, src: Array) -> None:
     store(input, src)
 
 
-def _copy_tangent(d_src: Any, input: Any) -> Any:
-    return zeros_of(input) if d_src is None else _copy(input, d_src)
-
-
-def _to_source(g: Any, src_dtype: Any) -> Any:
-    """A real source written to a complex tensor gets the real part; the engine sums and casts."""
-    return g.real if is_complex(g) and src_dtype.kind != "c" else g
-
-
-@primitive(
-    input=lambda g: zeros_of(g),
-    src=_to_source,
-    jvp=_copy_tangent,
-    node="CopyBackwards",
-    method=False,
-    has_out=False,
-)
-def _copy(xp: Namespace, input: Array, src: Array) -> Array:
-    """`src` in the shape and dtype of `input`."""
-    out = xp.empty(input.shape, input.dtype)
-    store(out, src)
-    return out
-
-
-@method
-def copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:  # noqa: FBT001, FBT002 (torch's)
-    """Overwrite the tensor with the values of `src`, broadcast and cast; gradients go to `src`.
-
-    >>> import pullback as torch
-    >>> torch.zeros(2).copy_(torch.tensor([1, 2]))
-    tensor([1., 2.])
-    """
-    if not isinstance(src, Tensor):
-        if not isinstance(src, numbers.Number):
-            raise errors.not_a_tensor("copy_", "src", src)
-        src = wrap(number_array("copy_", src, input._array.dtype))
-    if not is_plain_write(input, src):
-        return call_writing(_copy.op, "copy_", _write_copy, (input, src), {})  # type: ignore[attr-defined]
-    if input is not src:
-        _write_copy(None, input._array, src._array)
-    bump(input, "copy_")
-    return input
-
-
 def store(target: Array, source: Array) -> None:
     """Write `source` over all of `target`, broadcast and cast; nothing is written if it fails."""
     if source.dtype.kind == "c" and target.dtype.kind not in "cb":
@@ -94,79 +51,113 @@ def store(target: Array, source: Array) -> None:
         target[...] = source
     except ValueError:
         raise RuntimeError(
-            f"values of shape {source.shape} cannot be broadcast to {target.shape}, the shape of what "
-            "they are to be written to."
+            f"values of shape {source.shape} cannot be broadcast to {target.shape}, the shape of "
+            "what they are to be written to."
         ) from None
 
 
-# From a number -----------------------------------------------------------------------------------
+def _to_source(g: Any, src_dtype: Any) -> Any:
+    """A real source written to a complex tensor gets the real part; the engine sums and casts."""
+    return g.real if is_complex(g) and src_dtype.kind != "c" else g
 
 
-def _filled(xp: Namespace, input: Array, value: Any) -> Array:
-    return xp.full(input.shape, number_array("fill", value, input.dtype))
+def _copy_tangent(d_src: Any, input: Any) -> Any:
+    return zeros_of(input) if d_src is None else _copy(input, d_src)
 
 
-def _filled_with(xp: Namespace, input: Array, value: Array) -> Array:
-    _check_filler(value)
+@primitive(
+    input=lambda g: zeros_of(g),
+    src=_to_source,
+    jvp=_copy_tangent,
+    node="CopyBackwards",
+    method=False,
+    has_out=False,
+)
+def _copy(xp: Namespace, input: Array, src: Array) -> Array:
     out = xp.empty(input.shape, input.dtype)
-    store(out, value)
+    store(out, src)
     return out
 
 
-def _check_filler(value: Array) -> None:
+_copy_into = writing(_copy, _write_copy, "copy_")
+
+
+@method
+def copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
+    """Overwrite the tensor with the values of `src`, broadcast and cast; gradients go to `src`.
+
+    >>> import pullback as torch
+    >>> torch.zeros(2).copy_(torch.tensor([1, 2]))
+    tensor([1., 2.])
+    """
+    if not isinstance(src, Tensor):
+        if not isinstance(src, numbers.Number):
+            raise errors.not_a_tensor("copy_", "src", src)
+        src = wrap(number_array("copy_", src, input._array.dtype))
+    if not is_plain_write(input, src):
+        return _copy_into(input, src)
+    if input is not src:
+        _write_copy(None, input._array, src._array)
+    bump(input, "copy_")
+    return input
+
+
+# One value for all -------------------------------------------------------------------------------
+
+
+def _write_number(xp: Namespace, input: Array, value: Any) -> None:
+    input.fill(number_array("fill_", value, input.dtype))
+
+
+def _write_filler(xp: Namespace, input: Array, value: Array) -> None:
     if value.ndim:
         raise RuntimeError(
-            f"fill_: the value must be a number or a 0-d tensor, got shape {value.shape}; use copy_()."
+            f"fill_: the value must be a number or a 0-d tensor, got shape {value.shape}; use "
+            "copy_() for others."
         )
+    store(input, value)
 
 
-def _filled_tangent(input: Any) -> Any:
-    return zeros_of(input)
-
-
-def _fill_operators(ends: tuple[str, str], name: str) -> tuple[Any, Any]:
+def _fill_operators(name: str, numbered: tuple[str, str]) -> tuple[Any, Any]:
     """The operators for a number and for a tensor; torch numbers the in-place ones differently."""
 
     @primitive(
         input=lambda g: zeros_of(g),
-        jvp=_filled_tangent,
+        jvp=lambda input: zeros_of(input),
         name=f"_{name}",
-        node=f"FillBackward{ends[0]}",
+        node=f"FillBackward{numbered[0]}",
         has_out=False,
     )
     def by_number(xp: Namespace, input: Array, value: Any) -> Array:
-        return _filled(xp, input, value)
+        out = xp.empty(input.shape, input.dtype)
+        _write_number(xp, out, value)
+        return out
 
     @primitive(
         input=lambda g: zeros_of(g),
         value=lambda g, value_dtype: _to_source(g, value_dtype),
         jvp=lambda d_value, input: zeros_of(input) if d_value is None else _copy(input, d_value),
         name=f"_{name}_with",
-        node=f"FillBackward{ends[1]}",
+        node=f"FillBackward{numbered[1]}",
         has_out=False,
     )
     def by_tensor(xp: Namespace, input: Array, value: Array) -> Array:
-        return _filled_with(xp, input, value)
+        out = xp.empty(input.shape, input.dtype)
+        _write_filler(xp, out, value)
+        return out
 
     return by_number, by_tensor
 
 
-_fill, _fill_with = _fill_operators(("0", "1"), "fill")
-_refill, _refill_with = _fill_operators(("2", "3"), "refill")
+_fill, _fill_with = _fill_operators("fill", ("0", "1"))
+_refill, _refill_with = _fill_operators("refill", ("2", "3"))
+_fill_into = writing(_refill, _write_number, "fill_")
+_fill_into_with = writing(_refill_with, _write_filler, "fill_")
 
 
 def fill(input: Any, value: Any) -> Any:
     """A tensor like `input` that holds `value`, a number or 0-d tensor, everywhere."""
     return _fill_with(input, value) if isinstance(value, Tensor) else _fill(input, value)
-
-
-def _write_number(xp: Namespace, input: Array, value: Any) -> None:
-    input[...] = number_array("fill_", value, input.dtype)
-
-
-def _write_filler(xp: Namespace, input: Array, value: Array) -> None:
-    _check_filler(value)
-    store(input, value)
 
 
 @method
@@ -179,43 +170,50 @@ def fill_(input: Any, value: Any) -> Any:
     """
     if isinstance(value, Tensor):
         if not is_plain_write(input, value):
-            return call_writing(_refill_with.op, "fill_", _write_filler, (input, value), {})
+            return _fill_into_with(input, value)
         _write_filler(None, input._array, value._array)
-        bump(input, "fill_")
-        return input
-    if not isinstance(value, numbers.Number):
+    elif not isinstance(value, numbers.Number):
         raise TypeError(
             f"fill_(): argument `value` must be a number or a Tensor, got {type(value).__name__}."
         )
-    if not is_plain_write(input):
-        return call_writing(_refill.op, "fill_", _write_number, (input, value), {})
-    _write_number(None, input._array, value)
+    elif not is_plain_write(input):
+        return _fill_into(input, value)
+    else:
+        _write_number(None, input._array, value)
     bump(input, "fill_")
     return input
-
-
-@primitive(input=lambda g: zeros_of(g), jvp=_filled_tangent, node="ZeroBackward0", has_out=False)
-def _zero(xp: Namespace, input: Array) -> Array:
-    return xp.zeros(input.shape, input.dtype)
 
 
 def _write_zeros(xp: Namespace, input: Array) -> None:
     input.fill(0)
 
 
+@primitive(
+    input=lambda g: zeros_of(g),
+    jvp=lambda input: zeros_of(input),
+    node="ZeroBackward0",
+    has_out=False,
+)
+def _zero(xp: Namespace, input: Array) -> Array:
+    return xp.zeros(input.shape, input.dtype)
+
+
+_zero_into = writing(_zero, _write_zeros, "zero_")
+
+
 @method
 def zero_(input: Any) -> Any:
     """Overwrite every element with 0."""
     if not is_plain_write(input):
-        return call_writing(_zero.op, "zero_", _write_zeros, (input,), {})  # type: ignore[attr-defined]
+        return _zero_into(input)
     input._array.fill(0)
     bump(input, "zero_")
     return input
 
 
 @method
-def fill_diagonal_(input: Any, fill_value: Any, wrap: bool = False) -> Any:  # noqa: FBT001, FBT002
-    """Overwrite the main diagonal; with `wrap`, tall matrices get one again after each square."""
+def fill_diagonal_(input: Any, fill_value: Any, wrap: bool = False) -> Any:
+    """Overwrite the main diagonal; with `wrap`, a tall matrix gets another one below each square."""
     shape = tuple(input.shape)
     if len(shape) < 2:
         raise RuntimeError(f"fill_diagonal_: needs at least 2 dimensions, got shape {shape}.")
@@ -223,16 +221,11 @@ def fill_diagonal_(input: Any, fill_value: Any, wrap: bool = False) -> Any:  # n
         raise RuntimeError(
             f"fill_diagonal_: with more than 2 dimensions all sizes must be equal, got {shape}."
         )
-    if len(shape) > 2 or not wrap or shape[0] <= shape[1]:
-        fill_(_main_diagonal(input), fill_value)
+    if len(shape) > 2:
+        step = sum(element_strides(input._array))
+        fill_(as_strided(input, (shape[0],), (step,)), fill_value)
         return input
-    for start in range(0, shape[0], shape[1] + 1):
+    last = shape[0] if wrap else 1
+    for start in range(0, last, shape[1] + 1):
         fill_(diagonal(input, -start), fill_value)
     return input
-
-
-def _main_diagonal(input: Any) -> Any:
-    if input.ndim == 2:
-        return diagonal(input)
-    step = sum(input.stride())
-    return input.as_strided((input.shape[0],), (step,), input.storage_offset())

@@ -303,7 +303,7 @@ def _fitting(op: str, number: Any, dtype: NumpyDtype) -> Any:
     if number is None or type(number) is bool:
         return number
     settle()
-    return fill_number(op, number, dtype).item()
+    return fill_number(op, number, dtype)
 
 
 def empty_like(

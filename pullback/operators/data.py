@@ -52,8 +52,7 @@ def tensor(
         _warn_of_copy("tensor(x)")
     options = _options(dtype, device, requires_grad, pin_memory)
     array = copied("tensor", data, None if dtype is None else as_dtype(dtype).numpy)
-    if options:
-        checked("tensor", options, array.dtype)
+    checked("tensor", options, array.dtype)
     return made("tensor", array, options)
 
 
@@ -104,7 +103,7 @@ def copied(op: str, data: Any, wanted: NumpyDtype | None) -> Array:
     """The values of `data` as a new array, in the dtype `wanted` or the one they suggest."""
     if type(data) is float and wanted is None:
         return numpy.array(data, default.numpy)
-    source = array_of(data)
+    source = None if type(data) is list else array_of(data)
     if source is not None:
         check_from_numpy(op, source)
         return _converted(op, source, source.dtype if wanted is None else wanted)
@@ -160,6 +159,8 @@ def is_sequence(data: Any) -> bool:
     """Whether `data` counts as a row of elements: lists, ranges, deques, but not sets or dicts."""
     if isinstance(data, list | tuple):
         return True
+    if type(data) in _PYTHON_NUMBERS:
+        return False
     if isinstance(data, Tensor | numpy.generic | str | bytes | dict):
         return False
     if isinstance(data, numpy.ndarray):
@@ -279,6 +280,8 @@ def as_tensor(
         True
     """
     if isinstance(data, Tensor):
+        if dtype is None and device is None:
+            return data
         moved: Any = data
         return moved.to(device=device, dtype=dtype)  # type: ignore[no-any-return]
     settle()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import NoneType
 from typing import Any
 
 import numpy
@@ -60,7 +61,9 @@ def minimum(xp: Namespace, input: Array, other: Array) -> Array:
 
 
 def _unordered(op: str) -> RuntimeError:
-    return RuntimeError(f"{op}: complex numbers are not ordered; compare their abs() or real parts.")
+    return RuntimeError(
+        f"{op}: complex numbers are not ordered; compare their abs() or real parts."
+    )
 
 
 @elementwise(
@@ -106,6 +109,16 @@ def relu(xp: Namespace, input: Array) -> Array:
     return input.clip(0, math.inf) if input.size > _MANY else xp.maximum(input, zero)
 
 
+def _promoted(op: str, input: Array, *limits: Any) -> Array:
+    """`input` in the dtype that it has together with its limits."""
+    if input.dtype.kind == "c":
+        raise unsupported(op, input)
+    dtype = input.dtype
+    for limit in limits:
+        dtype = dtype if limit is None else dtype_with_number(dtype, limit)
+    return input.astype(dtype)
+
+
 def _bound(op: str, value: Any, dtype: Any) -> Array:
     """A number as an array of no dimensions, which ufuncs take sooner."""
     if dtype is F32 or dtype is F64:
@@ -120,19 +133,15 @@ def _bound(op: str, value: Any, dtype: Any) -> Array:
 
 
 def _limited(xp: Namespace, op: str, input: Array, min: Any, max: Any) -> Array:
-    if input.dtype.kind == "c":
-        raise unsupported(op, input)
-    for limit in (min, max):
-        if limit is not None:
-            dtype = dtype_with_number(input.dtype, limit)
-            input = input if dtype is input.dtype else input.astype(dtype)
-    low = None if min is None else _bound(op, min, input.dtype)
-    high = None if max is None else _bound(op, max, input.dtype)
-    if low is not None and high is not None and input.size > _MANY:
-        return input.clip(low, high)
-    if low is not None:
-        input = xp.maximum(input, low)
-    return input if high is None else xp.minimum(input, high)
+    dtype = input.dtype
+    if dtype is not F32 and dtype is not F64:
+        input = _promoted(op, input, min, max)
+        dtype = input.dtype
+    if min is not None and max is not None and input.size > _MANY:
+        return input.clip(_bound(op, min, dtype), _bound(op, max, dtype))
+    if min is not None:
+        input = xp.maximum(input, _bound(op, min, dtype))
+    return input if max is None else xp.minimum(input, _bound(op, max, dtype))
 
 
 def _within(g: Any, input: Any, min: Any, max: Any) -> Any:
@@ -229,14 +238,14 @@ def _clamp_max_tensor(xp: Namespace, input: Array, max: Array) -> Array:
 
 # What users call --------------------------------------------------------------------------------
 
-_NUMBERS = (int, float)
+_NUMBERS = (int, float, NoneType)
 
 
-def _clamp_form(min: Any, max: Any) -> bool:
-    """Whether both limits are numbers."""
+def _check_limits(min: Any, max: Any) -> None:
     if min is None and max is None:
-        raise RuntimeError("clamp: without `min` and `max` there is nothing to do; give one or both.")
-    return all(limit is None or isinstance(limit, _NUMBERS) for limit in (min, max))
+        raise RuntimeError(
+            "clamp: without `min` and `max` there is nothing to do; give one or both."
+        )
 
 
 @method
@@ -247,21 +256,23 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, out: Tensor | None = 
     >>> torch.clamp(torch.tensor([-1.0, 0.5, 2.0]), 0, 1)
     tensor([0.0000, 0.5000, 1.0000])
     """
-    function = _clamp_numbers if _clamp_form(min, max) else _clamp_tensors
-    return function(input, min, max, out=out)
+    _check_limits(min, max)
+    if isinstance(min, _NUMBERS) and isinstance(max, _NUMBERS):
+        return _clamp_numbers(input, min, max, out=out)
+    return _clamp_tensors(input, min, max, out=out)
 
 
 @method
 def clamp_min(input: Any, min: Any, *, out: Tensor | None = None) -> Any:
     """Raise each element to `min`, a number or a tensor, where it is below."""
-    function = _clamp_min_number if isinstance(min, _NUMBERS) else _clamp_min_tensor
+    function = _clamp_min_number if isinstance(min, int | float) else _clamp_min_tensor
     return function(input, min, out=out)
 
 
 @method
 def clamp_max(input: Any, max: Any, *, out: Tensor | None = None) -> Any:
     """Lower each element to `max`, a number or a tensor, where it is above."""
-    function = _clamp_max_number if isinstance(max, _NUMBERS) else _clamp_max_tensor
+    function = _clamp_max_number if isinstance(max, int | float) else _clamp_max_tensor
     return function(input, max, out=out)
 
 
@@ -276,19 +287,21 @@ _clamp_max_tensor_ = inplace_of(_clamp_max_tensor, "clamp_max_")
 @method
 def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """In-place form of `clamp`."""
-    return (_clamp_numbers_ if _clamp_form(min, max) else _clamp_tensors_)(input, min, max)
+    _check_limits(min, max)
+    numbers = isinstance(min, _NUMBERS) and isinstance(max, _NUMBERS)
+    return (_clamp_numbers_ if numbers else _clamp_tensors_)(input, min, max)
 
 
 @method
 def clamp_min_(input: Tensor, min: Any) -> Tensor:
     """In-place form of `clamp_min`."""
-    return (_clamp_min_number_ if isinstance(min, _NUMBERS) else _clamp_min_tensor_)(input, min)
+    return (_clamp_min_number_ if isinstance(min, int | float) else _clamp_min_tensor_)(input, min)
 
 
 @method
 def clamp_max_(input: Tensor, max: Any) -> Tensor:
     """In-place form of `clamp_max`."""
-    return (_clamp_max_number_ if isinstance(max, _NUMBERS) else _clamp_max_tensor_)(input, max)
+    return (_clamp_max_number_ if isinstance(max, int | float) else _clamp_max_tensor_)(input, max)
 
 
 clip = clamp

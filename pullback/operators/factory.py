@@ -9,7 +9,7 @@ from typing import Any, TypedDict, Unpack
 from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.device import DeviceLike, as_device, require_available
-from pullback.core.dtype import NumpyDtype, as_dtype, dtype
+from pullback.core.dtype import NumpyDtype, as_dtype, dtype, from_numpy_dtype
 from pullback.core.layout import layout, strided
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
@@ -71,8 +71,6 @@ def _check_requires_grad(op: str, value: Any, numpy_dtype: NumpyDtype) -> None:
     if not isinstance(value, bool):
         raise TypeError(f"{op}(): requires_grad must be a bool, got {type(value).__name__}.")
     if value and numpy_dtype.kind not in "fcV":
-        from pullback.core.dtype import from_numpy_dtype
-
         raise errors.not_differentiable_dtype(from_numpy_dtype(numpy_dtype))
 
 
@@ -97,7 +95,9 @@ def made(op: str, array: Array, options: Options, out: Any = None) -> Tensor:
         write_out(op, out, array)
         result = out
     # A leaf requires grad as told, whatever the grad mode.
-    return result.requires_grad_() if options and options.get("requires_grad") else result
+    if options and options.get("requires_grad"):
+        result._set_requires_grad(True)  # noqa: FBT003
+    return result
 
 
 def shape_argument(op: str, sizes: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:

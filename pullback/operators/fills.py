@@ -102,6 +102,7 @@ def uniform_(
     return _fill(self, "uniform_", generator, functools.partial(draw.uniform, low=low, high=high))
 
 
+@functools.cache
 def _largest(dtype: NumpyDtype) -> float:
     return finfo(from_numpy_dtype(dtype)).max
 

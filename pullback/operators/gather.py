@@ -206,8 +206,7 @@ scatter_add_ = writing(scatter_add, _write_scatter_add)
 # A number -----------------------------------------------------------------------------------------
 
 
-def write_fill(xp: Namespace, input: Array, dim: int, index: Array, value: Any) -> None:
-    """Write a number where the index points, in place."""
+def _write_fill(xp: Namespace, input: Array, dim: int, index: Array, value: Any) -> None:
     if not index.size:
         return
     check_along("scatter", input, dim, index)
@@ -225,5 +224,8 @@ def write_fill(xp: Namespace, input: Array, dim: int, index: Array, value: Any) 
 def fill_along(xp: Namespace, input: Array, dim: Dim, index: Array, value: Any) -> Array:
     """`input` with a number where the index points: scatter with a number."""
     out = input.copy()
-    write_fill(xp, out, dim, index, value)
+    _write_fill(xp, out, dim, index, value)
     return out
+
+
+fill_along_ = writing(fill_along, _write_fill, "scatter_")

@@ -37,10 +37,10 @@ from pullback.operators.shape import reshape
 from pullback.operators.strides import address
 from pullback.operators.views import alias, select, slice_along, unsqueeze
 from pullback.operators.writes import (
-    call_writing,
     check_no_partial_overlap,
     is_plain_write,
     number_array,
+    writing,
 )
 
 __all__ = ["getitem", "index_put", "index_put_", "setitem"]
@@ -68,43 +68,62 @@ def _placed(xp: Namespace, g: Array, indices: Any, dims: Any, shape: Any) -> Arr
     return whole
 
 
-# With one index, the usual case, the operators have no sequence among their inputs: that is faster.
+# Up to two indices are inputs of their own, since operators on sequences are called more slowly.
+
+
+def _given(*indices: Any) -> tuple[Any, ...]:
+    return tuple(index for index in indices if index is not None)
+
+
 @linear(
-    input=lambda g, input_shape, index, dim: _place_one(g, input_shape, index, dim),
+    input=lambda g, input_shape, dims, first, second: _place(g, input_shape, dims, first, second),
     node="IndexBackward0",
     has_out=False,
 )
-def _index_one(xp: Namespace, input: Array, index: Array, dim: int) -> Array:
-    return _taken(xp, input, (index,), (dim,))
+def _index(
+    xp: Namespace, input: Array, dims: Any, first: Array, second: Array | None = None
+) -> Array:
+    return _taken(xp, input, _given(first, second), dims)
 
 
 @linear(
-    input=lambda g, index, dim: _index_one(g, index, dim), node="IndexPutBackward0", has_out=False
+    input=lambda g, dims, first, second: _index(g, dims, first, second),
+    node="IndexPutBackward0",
+    has_out=False,
 )
-def _place_one(xp: Namespace, input: Array, shape: Shape, index: Array, dim: int) -> Array:
-    return _placed(xp, input, (index,), (dim,), shape)
+def _place(
+    xp: Namespace,
+    input: Array,
+    shape: Shape,
+    dims: Any,
+    first: Array,
+    second: Array | None = None,
+) -> Array:
+    return _placed(xp, input, _given(first, second), dims, shape)
 
 
 @linear(
-    input=lambda g, input_shape, indices, dims: _place(g, input_shape, indices, dims),
+    input=lambda g, input_shape, dims, indices: _place_many(g, input_shape, dims, indices),
     node="IndexBackward0",
     has_out=False,
 )
-def _index(xp: Namespace, input: Array, indices: Arrays, dims: Any) -> Array:
+def _index_many(xp: Namespace, input: Array, dims: Any, indices: Arrays) -> Array:
     return _taken(xp, input, indices, dims)
 
 
 @linear(
-    input=lambda g, indices, dims: _index(g, indices, dims),
+    input=lambda g, dims, indices: _index_many(g, dims, indices),
     node="IndexPutBackward0",
     has_out=False,
 )
-def _place(xp: Namespace, input: Array, shape: Shape, indices: Arrays, dims: Any) -> Array:
+def _place_many(
+    xp: Namespace, input: Array, shape: Shape, dims: Any, indices: Arrays
+) -> Array:
     return _placed(xp, input, indices, dims, shape)
 
 
-@linear(input=lambda g, indices, dims: _clear(g, indices, dims), has_out=False)
-def _clear(xp: Namespace, input: Array, indices: Arrays, dims: Any) -> Array:
+@linear(input=lambda g, dims, indices: _clear(g, dims, indices), has_out=False)
+def _clear(xp: Namespace, input: Array, dims: Any, indices: Arrays) -> Array:
     """`input` with zeros where the indices point."""
     out = input.copy()
     out[index_key(input.ndim, indices, dims)] = 0
@@ -112,30 +131,67 @@ def _clear(xp: Namespace, input: Array, indices: Arrays, dims: Any) -> Array:
 
 
 def _put_tangent(
-    d_input: Any, d_values: Any, input: Any, values: Any, indices: Any, dims: Any, accumulate: Any
+    d_input: Any, d_values: Any, input: Any, values: Any, dims: Any, accumulate: Any, indices: Any
 ) -> Any:
     d_input = zeros_of(input) if d_input is None else d_input
     d_values = zeros_of(values) if d_values is None else d_values
-    return _index_put(d_input, indices, d_values, dims, accumulate)
+    return _index_put_many(d_input, d_values, dims, accumulate, indices)
 
 
 @primitive(
-    input=lambda g, indices, dims, accumulate: g if accumulate else _clear(g, indices, dims),
-    values=lambda g, indices, dims: _index(g, indices, dims),
+    input=lambda g, dims, accumulate, indices: g if accumulate else _clear(g, dims, indices),
+    values=lambda g, dims, indices: _index_many(g, dims, indices),
     jvp=_put_tangent,
     node="IndexPutBackward0",
     has_out=False,
 )
-def _index_put(
-    xp: Namespace, input: Array, indices: Arrays, values: Array, dims: Any, accumulate: Any = False
+def _index_put_many(
+    xp: Namespace, input: Array, values: Array, dims: Any, accumulate: Any, indices: Arrays
 ) -> Array:
     out = input.copy()
-    _write_index_put(xp, out, indices, values, dims, accumulate)
+    _write_index_put(xp, out, values, dims, accumulate, indices)
     return out
 
 
+@primitive(
+    input=lambda g, dims, accumulate, first, second: (
+        g if accumulate else _clear(g, dims, _given(first, second))
+    ),
+    values=lambda g, dims, first, second: _index(g, dims, first, second),
+    jvp=lambda d_input, d_values, input, values, dims, accumulate, first, second: _put_tangent(
+        d_input, d_values, input, values, dims, accumulate, _given(first, second)
+    ),
+    node="IndexPutBackward0",
+    has_out=False,
+)
+def _index_put(
+    xp: Namespace,
+    input: Array,
+    values: Array,
+    dims: Any,
+    accumulate: Any,
+    first: Array,
+    second: Array | None = None,
+) -> Array:
+    out = input.copy()
+    _write_index_put(xp, out, values, dims, accumulate, _given(first, second))
+    return out
+
+
+def _write_index_put_few(
+    xp: Namespace,
+    input: Array,
+    values: Array,
+    dims: Any,
+    accumulate: Any,
+    first: Array,
+    second: Array | None,
+) -> None:
+    _write_index_put(xp, input, values, dims, accumulate, _given(first, second))
+
+
 def _write_index_put(
-    xp: Namespace, input: Array, indices: Any, values: Array, dims: Any, accumulate: Any
+    xp: Namespace, input: Array, values: Array, dims: Any, accumulate: Any, indices: Any
 ) -> None:
     key = index_key(input.ndim, indices, dims)
     try:
@@ -166,7 +222,11 @@ def _explained(input: Array, indices: Any, dims: Any, error: IndexError) -> Inde
     return IndexError(f"index tensors of shapes {listed} for a tensor of shape {input.shape}: {error}")
 
 
-def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:  # noqa: FBT001, FBT002 (torch's)
+_put_into = writing(_index_put, _write_index_put_few, "index_put_")
+_put_many_into = writing(_index_put_many, _write_index_put, "index_put_")
+
+
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """`input` with `values` at the places that the index tensors name, overwritten or added.
 
     >>> import pullback as torch
@@ -175,24 +235,28 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     tensor([[2., 2.],
             [0., 0.]])
     """
-    return _index_put(input, *_put_arguments(input, indices, values), accumulate)
+    checked, dims = _put_arguments(input, indices, values)
+    if len(checked) <= 2:
+        return _index_put(input, values, dims, bool(accumulate), *checked)
+    return _index_put_many(input, values, dims, bool(accumulate), checked)
 
 
-def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:  # noqa: FBT001, FBT002 (torch's)
+def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """In-place form of `index_put`: changes the tensor itself."""
-    return _put(input, *_put_arguments(input, indices, values), accumulate)
+    checked, dims = _put_arguments(input, indices, values)
+    return _put(input, checked, values, dims, accumulate=accumulate)
 
 
 METHODS["index_put"], METHODS["index_put_"] = index_put, index_put_
 
 
-def _put(input: Any, indices: Any, values: Any, dims: Any, accumulate: Any = False) -> Any:
-    op = _index_put.op  # type: ignore[attr-defined]  # a declared operator
-    args = (input, indices, values, dims, bool(accumulate))
-    return call_writing(op, "index_put_", _write_index_put, args, {})
+def _put(input: Any, indices: Any, values: Any, dims: Any, *, accumulate: Any = False) -> Any:
+    if len(indices) <= 2:
+        return _put_into(input, values, dims, bool(accumulate), *indices)
+    return _put_many_into(input, values, dims, bool(accumulate), indices)
 
 
-def _put_arguments(input: Any, indices: Any, values: Any) -> tuple[Any, Any, Any]:
+def _put_arguments(input: Any, indices: Any, values: Any) -> tuple[Any, Any]:
     if isinstance(indices, Tensor) or not isinstance(indices, Sequence):
         raise TypeError(
             "index_put(): argument `indices` must be a tuple of Tensors, got "
@@ -215,7 +279,7 @@ def _put_arguments(input: Any, indices: Any, values: Any) -> tuple[Any, Any, Any
     if not isinstance(values, Tensor):
         raise errors.not_a_tensor("index_put", "values", values)
     _check_dtype(input, values)
-    return tuple(checked), values, tuple(dims)
+    return tuple(checked), tuple(dims)
 
 
 def _check_dtype(input: Any, values: Any) -> None:
@@ -255,11 +319,11 @@ def getitem(self: Any, key: Any) -> Any:
     if kind is slice:
         return _sliced(self, 0, key)
     part, indices, dims = _basic_part(self, items_of(key))
-    if len(dims) == 1:
-        return _index_one(part, indices[0], dims[0])
-    if dims:
-        return _index(part, tuple(indices), tuple(dims))
-    return alias(self) if part is self else part
+    if not dims:
+        return alias(self) if part is self else part
+    if len(dims) <= 2:
+        return _index(part, tuple(dims), *indices)
+    return _index_many(part, tuple(dims), tuple(indices))
 
 
 def _sliced(tensor: Any, dim: int, item: slice) -> Any:

@@ -87,6 +87,8 @@ def strides_of(array: Array) -> tuple[int, ...]:
     in memory without gaps.
     """
     shape, itemsize = array.shape, array.itemsize
+    if 0 not in array.strides and array.size:
+        return tuple([step // itemsize for step in array.strides])  # faster than a generator
     if 0 in shape:
         return contiguous_strides(shape)
     steps = [step // itemsize for step in array.strides]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy
+
+from pullback.core.arrays import F32, F64
 from pullback.operators.arithmetic import conj, keep_where, unsupported, zeros_of
 from pullback.operators.blocks import elementwise as in_blocks
 from pullback.operators.comparison import isfinite
@@ -33,6 +36,8 @@ __all__ = [
     "xlogy",
 ]
 
+# A ufunc takes an array of no dimensions sooner than a Python number.
+_ONES = {F32: numpy.ones((), F32), F64: numpy.ones((), F64)}
 _LN2 = math.log(2)
 _FEW = 1000  # elements; from there on fast loops in blocks save more than their calls cost
 _LN10 = math.log(10)
@@ -65,7 +70,7 @@ def sigmoid(xp: Namespace, input: Array) -> Array:
         return xp.reciprocal(xp.exp(-input) + 1)
     out = xp.negative(input)
     xp.exp(out, out)
-    out += 1
+    xp.add(out, _ONES.get(input.dtype, 1), out)
     return xp.reciprocal(out, out)
 
 
@@ -158,9 +163,7 @@ def _times_log(g: Any, input: Any, other: Any) -> Any:
     return keep_where(g * (-math.inf if other == 0 else math.nan), input != 0)
 
 
-@elementwise(
-    input=_times_log, other=lambda g, input, other: g * (input / other), promote="float"
-)
+@elementwise(input=_times_log, other=lambda g, input, other: g * (input / other), promote="float")
 def xlogy(xp: Namespace, input: Array, other: Array) -> Array:
     """`input * log(other)`, and 0 where `input` is 0, whatever number `other` is."""
     product = xp.multiply(input, xp.log(other))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import cmath
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -57,19 +58,22 @@ def _by_products(x: Array, exponent: int) -> Array:
         x = x * x
 
 
+# Exponent -> how to come to it.
+_SHORT_CUTS: dict[Any, Callable[[Namespace, Array], Array]] = {
+    -1: lambda xp, x: xp.reciprocal(x),
+    -0.5: lambda xp, x: xp.reciprocal(xp.sqrt(x)),
+    0: lambda xp, x: xp.ones(x.shape, x.dtype),
+    0.5: lambda xp, x: xp.sqrt(x),
+    1: lambda xp, x: x.copy(),
+    2: lambda xp, x: xp.multiply(x, x),
+    3: lambda xp, x: x * x * x,
+}
+
+
 def _power(xp: Namespace, x: Array, exponent: Any) -> Array:
-    if exponent == 2:
-        return xp.multiply(x, x)
-    if exponent == 0.5:
-        return xp.sqrt(x)
-    if exponent == -1:
-        return xp.reciprocal(x)
-    if exponent == 1:
-        return x.copy()
-    if exponent == 0:
-        return xp.ones(x.shape, x.dtype)
-    if exponent == -0.5:
-        return xp.reciprocal(xp.sqrt(x))
+    short_cut = _SHORT_CUTS.get(exponent)
+    if short_cut is not None:
+        return short_cut(xp, x)
     whole = not isinstance(exponent, complex) and exponent == exponent // 1
     if whole and (x.dtype.kind in "iu" or abs(exponent) <= _LARGEST_PRODUCT):
         product = _by_products(x, abs(int(exponent)))

@@ -13,7 +13,7 @@ from pullback.core import errors, origin
 from pullback.core.arrays import Array
 from pullback.core.dtype import NumpyDtype, default, from_numpy_dtype, int64
 from pullback.core.mode import settle
-from pullback.core.tensor import Tensor
+from pullback.core.tensor import Tensor, wrap
 from pullback.operators.factory import Options, Unpack, allocated, checked, made
 from pullback.operators.values import number_argument
 
@@ -39,6 +39,9 @@ def arange(
         >>> torch.arange(3), torch.arange(1, 2, 0.5)
         (tensor([0, 1, 2]), tensor([1.0000, 1.5000]))
     """
+    named = not start is end is step is _UNSET
+    if len(bounds) == 1 and type(bounds[0]) is int and not (named or options or out is not None):
+        return _counted(bounds[0])  # the usual case
     start, end, step = _bounds(bounds, {"start": start, "end": end, "step": step})
     first, last, by = (_real("arange", *named) for named in _named(start, end, step))
     whole = all(isinstance(number, int) for number in (first, last, by))
@@ -53,6 +56,12 @@ def arange(
     else:
         count = math.ceil((last - first) / by)
     return made("arange", _steps("arange", first, by, count, dtype), options, out)
+
+
+def _counted(end: int) -> Tensor:
+    checked("arange", {}, int64.numpy)
+    _check_range("arange", 0, end, 1)
+    return wrap(allocated("arange", numpy.arange, end))
 
 
 def _bounds(positional: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:

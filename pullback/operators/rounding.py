@@ -104,7 +104,9 @@ def _divided(xp: Namespace, op: str, input: Array, other: Array, rounding_mode: 
     method=False,
     node="DivBackward2",
 )
-def _div_rounded(xp: Namespace, input: Array, other: Array, *, rounding_mode: str = "floor") -> Array:
+def _div_rounded(
+    xp: Namespace, input: Array, other: Array, *, rounding_mode: str = "floor"
+) -> Array:
     if rounding_mode not in ("floor", "trunc"):
         raise RuntimeError(
             f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}."

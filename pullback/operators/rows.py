@@ -14,10 +14,10 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arithmetic import conj, zeros_of
 from pullback.operators.declare import Dim, Namespace, Shape, linear, method, primitive
-from pullback.operators.indexing import _index_one
+from pullback.operators.indexing import _index
 from pullback.operators.scatter_kernels import add_at, check_bounds, check_index_dtype
 from pullback.operators.shape import expand, reshape
-from pullback.operators.writes import call_writing, number_array, writing
+from pullback.operators.writes import number_array, writing
 
 __all__ = [
     "index_add",
@@ -244,7 +244,7 @@ def _fill_tangent(d_input: Any, d_value: Any, input: Any, dim: int, index: Any, 
 
 @primitive(
     input=lambda g, dim, index: _fill_rows(g, dim, index, 0),
-    value=lambda g, dim, index: _index_one(g, index, dim) if g.ndim else g,  # the engine sums
+    value=lambda g, dim, index: _index(g, (dim,), index) if g.ndim else g,  # the engine sums
     jvp=_fill_tangent,
     node="IndexFillBackward1",
     has_out=False,
@@ -253,6 +253,10 @@ def _fill_rows_with(xp: Namespace, input: Array, dim: Dim, index: Array, value: 
     out = input.copy()
     _write_fill_with(xp, out, dim, index, value)
     return out
+
+
+_fill_into = writing(_fill_rows, _write_fill, "index_fill_")
+_fill_into_with = writing(_fill_rows_with, _write_fill_with, "index_fill_")
 
 
 @method
@@ -267,12 +271,8 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
 def index_fill_(input: Any, dim: int, index: Any, value: Any) -> Any:
     """In-place form of `index_fill`: changes the tensor itself."""
     value = _checked_value(input, value)
-    args = (input, dim, index, value)
-    if isinstance(value, Tensor):
-        op = _fill_rows_with.op  # type: ignore[attr-defined]  # a declared operator
-        return call_writing(op, "index_fill_", _write_fill_with, args, {})
-    op = _fill_rows.op  # type: ignore[attr-defined]
-    return call_writing(op, "index_fill_", _write_fill, args, {})
+    filling = _fill_into_with if isinstance(value, Tensor) else _fill_into
+    return filling(input, dim, index, value)
 
 
 def _checked_value(input: Any, value: Any) -> Any:

@@ -11,16 +11,16 @@ from pullback.operators.gather import (
     check_along,
     corner,
     fill_along,
+    fill_along_,
     gathered,
     lined_up,
     scatter_add,
     scatter_add_,
-    write_fill,
 )
 from pullback.operators.scatter_kernels import along
 from pullback.operators.scatter_reduce import scatter_reduce, scatter_reduce_
 from pullback.operators.shape import expand
-from pullback.operators.writes import call_writing, number_array
+from pullback.operators.writes import number_array, writing
 
 __all__ = ["scatter", "scatter_"]
 
@@ -50,6 +50,9 @@ def _scatter(xp: Namespace, input: Array, dim: Dim, index: Array, src: Array) ->
     out = input.copy()
     _write_scatter(xp, out, dim, index, src)
     return out
+
+
+_scatter_into = writing(_scatter, _write_scatter, "scatter_")
 
 
 @method
@@ -95,10 +98,8 @@ def scatter_(
     if reduce is not None:
         function, src, extra = _reducing(input, index, src, reduce, in_place=True)
         return function(input, dim, index, src, *extra)
-    by_tensor = isinstance(src, Tensor)
-    op = (_scatter if by_tensor else fill_along).op  # type: ignore[union-attr]  # declared
-    write = _write_scatter if by_tensor else write_fill
-    return call_writing(op, "scatter_", write, (input, dim, index, src), {})
+    scattering = _scatter_into if isinstance(src, Tensor) else fill_along_
+    return scattering(input, dim, index, src)
 
 
 def _source(src: Any, value: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 from pullback.core.arrays import Array
 from pullback.operators.convert import astype
 from pullback.operators.arithmetic import zeros_of
-from pullback.operators.declare import Dim, Namespace, primitive
+from pullback.operators.declare import METHODS, Dim, Namespace, primitive
 from pullback.operators.gather import (
     check_along,
     corner,
@@ -22,10 +22,10 @@ from pullback.operators.gather import (
     lined_up,
     scatter_add,
 )
+from pullback.operators.inplace import inplace_of
 from pullback.operators.rows import check_rows, spread, upright
 from pullback.operators.scatter_kernels import along, reduce_along
 from pullback.operators.selection import where
-from pullback.operators.writes import writing
 
 __all__ = ["index_reduce", "index_reduce_", "scatter_reduce", "scatter_reduce_"]
 
@@ -184,7 +184,8 @@ def scatter_reduce(
     return out
 
 
-scatter_reduce_ = writing(scatter_reduce, _write_scatter_reduce)
+# The rules need what was there before, so these compute and then write.
+scatter_reduce_ = METHODS["scatter_reduce_"] = inplace_of(scatter_reduce)
 
 
 def _write_index_reduce(
@@ -240,4 +241,4 @@ def index_reduce(
     return out
 
 
-index_reduce_ = writing(index_reduce, _write_index_reduce)
+index_reduce_ = METHODS["index_reduce_"] = inplace_of(index_reduce)

@@ -6,7 +6,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.operators.arithmetic import add, divide_number, mul, neg, positive, rsub, sub, true_divide
+from pullback.operators.arithmetic import (
+    add,
+    divide_number,
+    mul,
+    neg,
+    positive,
+    rsub,
+    sub,
+    true_divide,
+)
 from pullback.operators.comparison import (
     bitwise_and,
     bitwise_left_shift,

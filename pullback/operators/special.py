@@ -121,18 +121,14 @@ def _check_real(op: str, input: Array) -> None:
 # The error function -----------------------------------------------------------------------------
 
 
-@elementwise(
-    input=lambda g, input: g * (exp(-(input * input)) * (2 / _ROOT_PI)), promote="float"
-)
+@elementwise(input=lambda g, input: g * (exp(-(input * input)) * (2 / _ROOT_PI)), promote="float")
 def erf(xp: Namespace, input: Array) -> Array:
     """The error function: the chance of a normal variable of variance 1/2 to lie within `x`."""
     _check_real("erf", input)
     return erf_of(xp, input)
 
 
-@elementwise(
-    input=lambda g, input: g * (exp(-(input * input)) * (-2 / _ROOT_PI)), promote="float"
-)
+@elementwise(input=lambda g, input: g * (exp(-(input * input)) * (-2 / _ROOT_PI)), promote="float")
 def erfc(xp: Namespace, input: Array) -> Array:
     """`1 - erf(x)`, with all its digits where that is small."""
     _check_real("erfc", input)
@@ -221,9 +217,7 @@ def _erfinv_single(xp: Namespace, x: Array) -> Array:
     return xp.copysign(_guess(xp, size, 1 - size), x)
 
 
-@elementwise(
-    input=lambda g, input: g * (exp(erfinv(input) ** 2) * (_ROOT_PI / 2)), promote="float"
-)
+@elementwise(input=lambda g, input: g * (exp(erfinv(input) ** 2) * (_ROOT_PI / 2)), promote="float")
 def erfinv(xp: Namespace, input: Array) -> Array:
     """The inverse of `erf`."""
     _check_real("erfinv", input)
@@ -411,7 +405,9 @@ def entr(xp: Namespace, input: Array) -> Array:
     """`-x * log(x)`; 0 at 0, and minus infinity for negative elements."""
     _check_real("entr", input)
     kind = input.dtype.type
-    value = xp.where(input > 0, -input * xp.log(input), xp.where(input == 0, kind(0), kind(-math.inf)))
+    value = xp.where(
+        input > 0, -input * xp.log(input), xp.where(input == 0, kind(0), kind(-math.inf))
+    )
     return xp.where(input != input, input, value)
 
 

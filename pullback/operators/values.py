@@ -14,6 +14,7 @@ from pullback.core.dtype import NumpyDtype, from_numpy_dtype, int64
 __all__ = ["fill_number", "numbers_as_array"]
 
 _INT64 = int64.numpy
+_REAL_NUMBERS = ({float}, {int, float})
 
 
 def numbers_as_array(
@@ -24,6 +25,8 @@ def numbers_as_array(
     Floats go into floats as they can (1e40 is inf in float32), into integers without fraction.
     """
     kind = dtype.kind
+    if kind == "f" and kinds in _REAL_NUMBERS:
+        return numpy.array(numbers, dtype)  # the usual case
     if not all(issubclass(kind, int | float | complex) for kind in kinds):
         numbers = _as_numbers(op, numbers, kind)
     elif kind not in "cb" and any(issubclass(kind, complex) for kind in kinds):
@@ -90,8 +93,15 @@ def _does_not_fit(op: str, number: object, dtype: NumpyDtype) -> RuntimeError:
     )
 
 
+_FITS_ALL = 127  # a number smaller than that fits every dtype
+
+
 def fill_number(op: str, value: Any, dtype: NumpyDtype) -> Any:
-    """A number that fills a tensor, as a 0-d array; RuntimeError if the dtype cannot hold it."""
+    """A number that may fill a tensor of a dtype; RuntimeError if the dtype cannot hold it."""
+    kind = type(value)
+    small = kind is not complex and -_FITS_ALL < value < _FITS_ALL
+    if small and (dtype.kind in "fcV" or (kind is int and value >= 0 and dtype.kind != "b")):
+        return value
     if isinstance(value, complex) and dtype.kind not in "cb":
         if value.imag:
             raise _does_not_fit(op, value, dtype)
@@ -102,7 +112,7 @@ def fill_number(op: str, value: Any, dtype: NumpyDtype) -> Any:
         raise _does_not_fit(op, value, dtype) from None
     if numpy.isinf(array) and numpy.isfinite(complex(value)) and dtype.itemsize >= 4:
         raise _does_not_fit(op, value, dtype)
-    return array
+    return array.item()
 
 
 def number_argument(op: str, name: str, value: Any) -> Any:

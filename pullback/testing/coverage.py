@@ -399,5 +399,5 @@ def supports(name: str, mode: str) -> bool:
     (True, False)
     """
     bare = name.removeprefix("Tensor.")
-    names = (name, bare, f"Tensor.{bare}", ALIASES.get(bare, ""))
+    names = (name, bare, f"Tensor.{bare}", f"nn.functional.{bare}", ALIASES.get(bare, ""))
     return any(mode in COVERAGE[one].modes for one in names if one in COVERAGE)

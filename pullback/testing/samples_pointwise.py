@@ -379,4 +379,10 @@ ACTIVATIONS = {
     "nn.functional.glu": entry(lambda t: [case(t(2, 4)), case(t(4, 3), 0), case(t(2, 6), -1)]),
 }
 
+# Those that are found at the top level too.
+ACTIVATIONS |= {
+    name: ACTIVATIONS[f"nn.functional.{name}"]
+    for name in ("celu", "hardshrink", "prelu", "selu", "threshold")
+}
+
 POINTWISE: dict[str, Entry] = UNARY | REFLECTED | BINARY | TERNARY | ACTIVATIONS

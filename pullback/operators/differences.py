@@ -1,0 +1,224 @@
+"""Finite differences and the integrals that undo them."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+from pullback.operators.arithmetic import sub
+from pullback.operators.comparison import ne
+from pullback.operators.copy import copy_
+from pullback.operators.declare import method
+from pullback.operators.options import as_dim, as_dims
+from pullback.operators.reduction import sum
+from pullback.operators.scan import cumsum
+from pullback.operators.shape import cat, narrow, reshape
+
+__all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
+
+
+def _part(input: Any, dim: int, start: int, stop: int) -> Any:
+    """Elements `start` to `stop` along `dim`; a negative stop counts from the end."""
+    size = input.shape[dim]
+    stop = size + stop if stop < 0 else stop
+    return narrow(input, dim, start, max(stop - start, 0))
+
+
+# Differences --------------------------------------------------------------------------------------
+
+
+@method
+def diff(
+    input: Any,
+    n: int = 1,
+    dim: int = -1,
+    prepend: Any = None,
+    append: Any = None,
+    *,
+    out: Any = None,
+) -> Any:
+    """The differences of neighbours along `dim`, taken `n` times.
+
+    >>> import pullback as torch
+    >>> torch.diff(torch.tensor([1, 3, 2]))
+    tensor([ 2, -1])
+    """
+    if input.ndim == 0:
+        raise RuntimeError("diff: a 0-d tensor has no neighbours; it needs at least 1 dimension.")
+    if n < 0:
+        raise RuntimeError(f"diff: n must not be negative, got {n}.")
+    at = as_dim(dim, input.ndim, "diff")
+    around = [part for part in (prepend, input, append) if part is not None]
+    for part in around:
+        if part.ndim != input.ndim:
+            raise RuntimeError(
+                f"diff: prepend and append must have the input's {input.ndim} dimensions, got {part.ndim}."
+            )
+    result = cat(around, at) if len(around) > 1 else input
+    result = _diff(result, min(n, result.shape[at]), at)
+    return result if out is None else copy_(out, result)
+
+
+def _diff(input: Any, n: int, dim: int) -> Any:
+    if n == 0:
+        return input
+    subtract = ne if str(input.dtype) == "torch.bool" else sub
+    for _ in range(n):
+        size = input.shape[dim]
+        input = subtract(_part(input, dim, 1, size), _part(input, dim, 0, max(size - 1, 0)))
+    return input
+
+
+# Gradients of sampled functions -------------------------------------------------------------------
+
+
+@method
+def gradient(
+    input: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1
+) -> tuple[Any, ...]:
+    """The derivative along each of `dim`, estimated from neighbours `spacing` apart.
+
+    >>> import pullback as torch
+    >>> torch.gradient(torch.tensor([1.0, 4.0, 9.0, 16.0]))
+    (tensor([3., 4., 6., 7.]),)
+    """
+    dims = as_dims(dim, input.ndim, "gradient")
+    dims = tuple(range(input.ndim)) if dims is None else dims
+    if edge_order not in (1, 2):
+        raise RuntimeError(f"gradient: edge_order must be 1 or 2, got {edge_order}.")
+    for at in dims:
+        if input.shape[at] <= edge_order:
+            raise RuntimeError(
+                f"gradient: dim {at} has {input.shape[at]} elements; edge_order {edge_order} needs at least "
+                f"{edge_order + 1}."
+            )
+    if not input.dtype.is_differentiable:
+        input = input / 1
+    spacings = _spacings(spacing, dims)
+    return tuple(
+        _slopes(input, at, step, edge_order) for at, step in zip(dims, spacings, strict=True)
+    )
+
+
+def _spacings(spacing: Any, dims: tuple[int, ...]) -> list[Any]:
+    """A number, or a tensor of coordinates, for each dimension."""
+    if spacing is None or isinstance(spacing, numbers.Number):
+        return [1 if spacing is None else spacing] * len(dims)
+    if not isinstance(spacing, tuple | list):
+        raise TypeError(
+            f"gradient(): spacing must be a number, or a list of numbers or tensors, got "
+            f"{type(spacing).__name__}."
+        )
+    if len(spacing) != len(dims):
+        raise RuntimeError(
+            f"gradient: {len(spacing)} spacings for {len(dims)} dims; give one number for all, or one each."
+        )
+    return list(spacing)
+
+
+def _slopes(input: Any, dim: int, spacing: Any, edge_order: int) -> Any:
+    size = input.shape[dim]
+    if isinstance(spacing, numbers.Number):
+        steps: Any = spacing
+        inner = (_part(input, dim, 2, size) - _part(input, dim, 0, -2)) / (2 * steps)
+    else:
+        if tuple(spacing.shape) != (size,):
+            raise RuntimeError(
+                f"gradient: one coordinate for each of the {size} elements of dim {dim}, got shape "
+                f"{tuple(spacing.shape)}."
+            )
+        places = reshape(_diff(spacing, 1, 0), (-1,) + (1,) * (input.ndim - 1 - dim))
+        steps, inner = places, _uneven(input, dim, places)
+    ends = [_edge(input, dim, steps, edge_order, first=first) for first in (True, False)]
+    return cat([ends[0], inner, ends[1]], dim)
+
+
+def _uneven(input: Any, dim: int, steps: Any) -> Any:
+    """Inner slopes where the steps before and after an element differ: a parabola through three."""
+    size = input.shape[dim]
+    before, after = _part(steps, 0, 0, size - 2), _part(steps, 0, 1, size - 1)
+    low, mid, high = (
+        _part(input, dim, 0, size - 2),
+        _part(input, dim, 1, size - 1),
+        _part(input, dim, 2, size),
+    )
+    return (
+        low * (-after / (before * (before + after)))
+        + mid * ((after - before) / (before * after))
+        + high * (before / (after * (before + after)))
+    )
+
+
+def _edge(input: Any, dim: int, steps: Any, order: int, *, first: bool) -> Any:
+    """The slope at an end: along the last step, or of a parabola through the last three elements."""
+    size = input.shape[dim]
+    near, next_, third = (0, 1, 2) if first else (size - 1, size - 2, size - 3)
+    a, b = (_part(input, dim, i, i + 1) for i in (near, next_))
+    outer, inner = (steps, steps) if isinstance(steps, numbers.Number) else (
+        _part(steps, 0, 0 if first else size - 2, 1 if first else size - 1),
+        _part(steps, 0, 1 if first else size - 3, 2 if first else size - 2) if order == 2 else None,
+    )
+    if order == 1:
+        return (b - a) / outer if first else (a - b) / outer
+    c = _part(input, dim, third, third + 1)
+    whole = outer + inner
+    slope = (
+        a * (-(outer + whole) / (outer * whole))
+        + b * (whole / (outer * inner))
+        - c * (outer / (inner * whole))
+    )
+    return slope if first else -slope
+
+
+# Integrals ----------------------------------------------------------------------------------------
+
+
+def _trapezoids(op: str, y: Any, x: Any, dx: Any, dim: int) -> Any:
+    """The area between neighbours along `dim`."""
+    if y.ndim == 0:
+        raise IndexError(f"{op}: a 0-d tensor has no dimension {dim} to integrate along.")
+    if str(y.dtype) == "torch.bool" or (x is not None and str(x.dtype) == "torch.bool"):
+        raise RuntimeError(f"{op}: not defined for torch.bool; convert first.")
+    at = as_dim(dim, y.ndim, op)
+    size = y.shape[at]
+    after, before = _part(y, at, min(1, size), size), _part(y, at, 0, max(size - 1, 0))
+    if x is None:
+        if not isinstance(dx, numbers.Real):
+            raise RuntimeError(f"{op}: dx must be a real number, got {dx!r}.")
+        return (after + before) * dx, at
+    along = at if x.ndim == y.ndim else x.ndim - 1
+    if x.ndim == 0 or x.shape[along] != size:
+        raise RuntimeError(
+            f"{op}: one x for each sample point of y, but their shapes are {tuple(x.shape)} and "
+            f"{tuple(y.shape)} along dim {at}."
+        )
+    steps = _diff(x, min(1, size), along)
+    if x.ndim == 1:
+        steps = reshape(steps, (-1,) + (1,) * (y.ndim - 1 - at))
+    return (after + before) * steps, at
+
+
+def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
+    """The integral of `y` over `x` (or steps of `dx`) along `dim`, by trapezoids.
+
+    >>> import pullback as torch
+    >>> torch.trapezoid(torch.tensor([1.0, 2.0, 3.0]), dx=2)
+    tensor(8.)
+    """
+    areas, at = _trapezoids("trapezoid", y, *_steps("trapezoid", x, dx), dim)
+    return sum(areas, at) / 2
+
+
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
+    """Running integrals: those of `trapezoid` up to each sample but the first."""
+    areas, at = _trapezoids("cumulative_trapezoid", y, *_steps("cumulative_trapezoid", x, dx), dim)
+    return cumsum(areas, at) / 2
+
+
+def _steps(op: str, x: Any, dx: float | None) -> tuple[Any, Any]:
+    if x is not None and dx is not None:
+        raise TypeError(f"{op}(): give `x` or `dx`, not both.")
+    return x, 1 if dx is None else dx
+
+
+trapz = trapezoid

@@ -1,0 +1,303 @@
+"""Statistics by rank: quantiles, medians, the most frequent element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core import errors
+from pullback.core.dtype import int64
+from pullback.core.tensor import Tensor, wrap
+from pullback.operators.arithmetic import lerp, unsupported
+from pullback.operators.comparison import isnan
+from pullback.operators.convert import astype
+from pullback.operators.copy import copy_
+from pullback.operators.declare import Array, Dim, Dims, Namespace, method, primitive
+from pullback.operators.extrema import clamp_min
+from pullback.operators.options import as_dim
+from pullback.operators.picking import pick
+from pullback.operators.reduction import restored, sum
+from pullback.operators.reduction_extremes import (
+    mean_over,
+    pick_chosen,
+    put_back_chosen,
+    same,
+    share,
+)
+from pullback.operators.reduction_kernels import check_keepdim, check_not_empty
+from pullback.operators.results import result_class
+from pullback.operators.rounding import ceil, floor, round
+from pullback.operators.scatter_kernels import along
+from pullback.operators.selection import where
+from pullback.operators.shape import expand, movedim, reshape, squeeze
+from pullback.operators.sorting import sort
+from pullback.operators.sorting_kernels import order_along, within
+
+__all__ = ["median", "mode", "nanmedian", "nanquantile", "quantile"]
+
+# Medians of everything ----------------------------------------------------------------------------
+
+
+def _share_full(g: Any, input: Any, out: Any, dim: Any) -> Any:
+    return share(g, same(input, restored(out, input.shape, dim, False)), dim, False)  # noqa: FBT003
+
+
+def _full_tangent(d_input: Any, input: Any, out: Any, dim: Any) -> Any:
+    ties = same(input, restored(out, input.shape, dim, False))  # noqa: FBT003
+    return mean_over(d_input, ties, dim, False)  # noqa: FBT003
+
+
+def _median_of_all(xp: Namespace, op: str, input: Array, dim: Any) -> Array:
+    """The lower of the two middle elements, over all or (for batches) over `dim`."""
+    if dim:
+        rest = tuple(i for i in range(input.ndim) if i not in dim)
+        lines = input.transpose(rest + dim).reshape(*(input.shape[i] for i in rest), -1)
+        return _median_along(xp, op, lines, lines.ndim - 1, keepdim=False)[0]
+    if not input.size:
+        return xp.asarray(xp.nan).astype(input.dtype)
+    return _median_along(xp, op, input.reshape(-1), 0, keepdim=False)[0]
+
+
+@primitive(
+    input=_share_full,
+    jvp=_full_tangent,
+    name="median.full",
+    node="MedianBackward0",
+    method=False,
+)
+def _median_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
+    return _median_of_all(xp, "median", input, dim)
+
+
+@primitive(
+    input=_share_full,
+    jvp=_full_tangent,
+    name="nanmedian.full",
+    node="NanmedianBackward0",
+    method=False,
+)
+def _nanmedian_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
+    return _median_of_all(xp, "nanmedian", input, dim)
+
+
+# Medians along a dimension ------------------------------------------------------------------------
+
+
+def _median_along(xp: Namespace, op: str, input: Array, dim: int, keepdim: Any) -> Any:
+    """The lower middle element along `dim`, and its index; NaN wins, or does not count in nanmedian."""
+    if input.dtype.kind in "bc":
+        raise unsupported(op, input)
+    if not input.ndim:
+        return input.copy(), xp.zeros((), xp.int64)
+    check_not_empty(op, input, dim)
+    nan = input != input if input.dtype.kind in "fV" else None
+    if nan is None or not nan.any():
+        middle = (input.shape[dim] - 1) // 2
+        before = (slice(None),) * dim
+        indices = input.argpartition(middle, dim)[(*before, slice(middle, middle + 1))]
+    elif op == "median":
+        indices = _median_along(xp, "nanmedian", input, dim, keepdim=True)[1]
+        first = nan.argmax(dim, keepdims=True)
+        indices = xp.where(nan.any(dim, keepdims=True), first, indices)
+    else:
+        count = (~nan).sum(dim, keepdims=True)
+        order = order_along(xp, input, dim, descending=False)
+        indices = order[along(xp, dim, xp.maximum(count - 1, 0) // 2)]
+    values = input[along(xp, dim, indices)]
+    return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
+
+
+_chosen: dict[str, Any] = {
+    "input": put_back_chosen,
+    "jvp": pick_chosen,
+    "outputs": "values indices",
+    "fixed": "indices",
+    "method": False,
+}
+
+
+@primitive(**_chosen, name="median", node="MedianBackward1")
+def _median_dim(xp: Namespace, input: Array, dim: Dim, keepdim: bool = False) -> Any:
+    return _median_along(xp, "median", input, dim, keepdim)
+
+
+@primitive(**_chosen, name="nanmedian", node="NanmedianBackward1")
+def _nanmedian_dim(xp: Namespace, input: Array, dim: Dim, keepdim: bool = False) -> Any:
+    return _median_along(xp, "nanmedian", input, dim, keepdim)
+
+
+_MedianResult = result_class("median", "values indices")
+_NanmedianResult = result_class("nanmedian", "values indices")
+
+
+@method
+def median(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The middle element, the lower of two; with `dim` along it, and its index. NaN if one is there.
+
+    >>> import pullback as torch
+    >>> torch.median(torch.tensor([3.0, 1.0, 2.0, 4.0]))
+    tensor(2.)
+    """
+    if dim is None:
+        _check_no_keepdim("median", keepdim)
+        return _median_full(input, out=out)
+    check_keepdim("median", keepdim)
+    return _MedianResult(_median_dim(input, dim, keepdim, out=out))
+
+
+@method
+def nanmedian(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """As `median`, of the elements that are not NaN."""
+    if dim is None:
+        _check_no_keepdim("nanmedian", keepdim)
+        return _nanmedian_full(input, out=out)
+    check_keepdim("nanmedian", keepdim)
+    return _NanmedianResult(_nanmedian_dim(input, dim, keepdim, out=out))
+
+
+def _check_no_keepdim(op: str, keepdim: Any) -> None:
+    if keepdim is not False:
+        raise errors.not_an_int(op, "dim", None)
+
+
+# The most frequent element ------------------------------------------------------------------------
+
+
+@primitive(**_chosen, name="mode")
+def _mode(xp: Namespace, input: Array, dim: Dim = -1, keepdim: bool = False) -> Any:
+    if input.dtype.kind == "c":
+        raise unsupported("mode", input)
+    if not input.ndim:
+        return input.copy(), xp.zeros((), xp.int64)
+    check_not_empty("mode", input, dim)
+    rows = input.swapaxes(dim, -1)
+    order = order_along(xp, rows, rows.ndim - 1, descending=False)
+    values = rows[within(xp, order)]
+    places = xp.arange(rows.shape[-1])
+    starts = xp.zeros(values.shape, xp.int64)
+    starts[..., 1:] = xp.where(values[..., 1:] != values[..., :-1], places[1:], 0)
+    run = places - xp.maximum.accumulate(starts, -1)
+    # Where a run is first longer than all before: the smallest value, at its last index.
+    ends = run.argmax(-1, keepdims=True)
+    indices = order[within(xp, ends)].swapaxes(dim, -1)
+    values = input[along(xp, dim, indices)]
+    return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
+
+
+_ModeResult = result_class("mode", "values indices")
+
+
+@method
+def mode(input: Any, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The most frequent element along `dim`, the smallest of several, and its last index."""
+    check_keepdim("mode", keepdim)
+    return _ModeResult(_mode(input, dim, keepdim, out=out))
+
+
+# Quantiles ----------------------------------------------------------------------------------------
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+@method
+def quantile(
+    input: Any,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Any = None,
+) -> Any:
+    """The element at the fraction `q` of the sorted ones, interpolated; NaN if one is among them.
+
+    A tensor of several `q` puts them in front of the result's shape.
+
+    >>> import pullback as torch
+    >>> torch.quantile(torch.tensor([0.0, 1.0, 2.0]), 0.25)
+    tensor(0.5000)
+    """
+    result = _quantiles("quantile", input, q, dim, keepdim, interpolation)
+    return result if out is None else copy_(out, result)
+
+
+@method
+def nanquantile(
+    input: Any,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Any = None,
+) -> Any:
+    """As `quantile`, of the elements that are not NaN."""
+    result = _quantiles("nanquantile", input, q, dim, keepdim, interpolation)
+    return result if out is None else copy_(out, result)
+
+
+def _quantiles(
+    op: str, input: Any, q: Any, dim: Any, keepdim: Any, interpolation: str
+) -> Any:
+    q = _checked_fractions(op, input, q, interpolation)
+    at = None if dim is None else as_dim(dim, input.ndim, op)
+    lines = reshape(input, (-1,)) if at is None or not input.ndim else movedim(input, at, -1)
+    values = sort(lines, -1).values
+    fractions = q if q.ndim else reshape(q, (1,))
+    ranks = _ranks(op, values, fractions)
+    result = movedim(_at_ranks(values, ranks, interpolation), -1, 0)
+    if keepdim and input.ndim:
+        shape = (1,) * input.ndim if at is None else _with_one(input.shape, at)
+        result = reshape(result, (fractions.shape[0], *shape))
+    return result if q.ndim else squeeze(result, 0)
+
+
+def _with_one(shape: Any, at: int) -> tuple[int, ...]:
+    return (*shape[:at], 1, *shape[at + 1 :])
+
+
+def _checked_fractions(op: str, input: Any, q: Any, interpolation: str) -> Any:
+    array = input._array
+    if array.dtype.char not in "fd":
+        raise RuntimeError(f"{op}: the input must be float32 or float64, got {input.dtype}.")
+    if interpolation not in _INTERPOLATIONS:
+        raise RuntimeError(
+            f"{op}: interpolation must be one of {', '.join(_INTERPOLATIONS)}, got {interpolation!r}."
+        )
+    if not array.size:
+        raise RuntimeError(f"{op}: the input of shape {array.shape} has no elements.")
+    if not isinstance(q, Tensor):
+        if not 0 <= q <= 1:
+            raise RuntimeError(f"{op}: q must be between 0 and 1, got {q}.")
+        return wrap(array.dtype.type(q).reshape(()))
+    if q.ndim > 1 or q.dtype is not input.dtype:
+        raise RuntimeError(
+            f"{op}: q must be a number, or a tensor of at most 1 dimension and dtype {input.dtype}, got "
+            f"{q.dtype} and shape {tuple(q.shape)}."
+        )
+    if not ((q._array >= 0) & (q._array <= 1)).all():
+        raise RuntimeError(f"{op}: q must be between 0 and 1, got {q._array}.")
+    return q
+
+
+def _ranks(op: str, values: Any, fractions: Any) -> Any:
+    """How far along each sorted line the fractions are; at its end, where NaN is, if there is one."""
+    nan = isnan(values)
+    if op == "nanquantile":
+        count = astype(sum(~nan, -1, True), values.dtype)  # noqa: FBT003
+        return clamp_min(fractions * (count - 1), 0)
+    last = values.shape[-1] - 1
+    ranks = expand(fractions * last, (*values.shape[:-1], fractions.shape[0]))
+    return where(nan[..., -1:], float(last), ranks)
+
+
+def _at_ranks(values: Any, ranks: Any, interpolation: str) -> Any:
+    dim = values.ndim - 1
+    rounded = {"lower": floor, "higher": ceil, "nearest": round}.get(interpolation, floor)(ranks)
+    below = pick(values, astype(rounded.detach(), int64), dim)
+    if interpolation in ("lower", "higher", "nearest"):
+        return below
+    above = pick(values, astype(ceil(ranks).detach(), int64), dim)
+    weight = 0.5 if interpolation == "midpoint" else ranks - rounded
+    return lerp(below, above, weight)
+
+
