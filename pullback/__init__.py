@@ -31,6 +31,18 @@ from pullback.core.promotion import can_cast, promote_types, result_type
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor
 from pullback.operators import build as _build
+from pullback.operators.activation import (
+    celu,
+    celu_,
+    prelu,
+    rrelu,
+    rrelu_,
+    selu,
+    selu_,
+    threshold,
+    threshold_,
+)
+from pullback.operators.affine import bilinear
 from pullback.operators.arithmetic import (
     add,
     addcdiv,
@@ -111,8 +123,10 @@ from pullback.operators.creation import (
     zeros_like,
 )
 from pullback.operators.data import as_tensor, asarray, frombuffer, tensor
+from pullback.operators.differences import cumulative_trapezoid, diff, gradient, trapezoid, trapz
 from pullback.operators.direction import abs, absolute, angle, polar, sgn, sign
-from pullback.operators.erf import erf, erfc
+from pullback.operators.dropout import alpha_dropout, dropout, feature_alpha_dropout
+from pullback.operators.embedding import embedding
 from pullback.operators.exchange import from_dlpack, from_numpy
 from pullback.operators.extrema import (
     clamp,
@@ -128,7 +142,6 @@ from pullback.operators.extrema import (
     minimum,
     relu,
 )
-from pullback.operators.gamma import digamma, lgamma, polygamma
 from pullback.operators.gather import gather, scatter_add, take_along_dim
 from pullback.operators.generator import (
     Generator,
@@ -139,7 +152,10 @@ from pullback.operators.generator import (
     seed,
     set_rng_state,
 )
+from pullback.operators.histograms import bincount, hash_tensor, histc, histogram, histogramdd
 from pullback.operators.indexing import index_put
+from pullback.operators.legacy import typename
+from pullback.operators.loss import binary_cross_entropy_with_logits, kl_div, poisson_nll_loss
 from pullback.operators.matrices import chain_matmul, cross, kron, trace
 from pullback.operators.metadata import (
     UntypedStorage,
@@ -155,7 +171,6 @@ from pullback.operators.metadata import (
     is_tensor,
     numel,
 )
-from pullback.operators.methods import attach_methods as _attach_methods
 from pullback.operators.normalise import (
     batch_norm,
     group_norm,
@@ -166,6 +181,8 @@ from pullback.operators.normalise import (
     native_layer_norm,
     rms_norm,
 )
+from pullback.operators.norms import dist, norm, renorm
+from pullback.operators.order_statistics import median, mode, nanmedian, nanquantile, quantile
 from pullback.operators.piecewise import hardshrink
 from pullback.operators.places import (
     argwhere,
@@ -186,9 +203,9 @@ from pullback.operators.pointwise import (
     heaviside,
     ldexp,
     log,
+    log10,
     log1p,
     log2,
-    log10,
     logaddexp,
     logaddexp2,
     logit,
@@ -289,6 +306,28 @@ from pullback.operators.shape import (
     unflatten,
 )
 from pullback.operators.softmax import log_softmax, softmax
+from pullback.operators.sorting import (
+    argsort,
+    bucketize,
+    isin,
+    kthvalue,
+    msort,
+    searchsorted,
+    sort,
+    topk,
+)
+from pullback.operators.special import (
+    digamma,
+    erf,
+    erfc,
+    erfinv,
+    igamma,
+    igammac,
+    lgamma,
+    mvlgamma,
+    polygamma,
+)
+from pullback.operators.statistics import corrcoef, cov, std, std_mean, var, var_mean
 from pullback.operators.trigonometry import (
     acos,
     acosh,
@@ -315,6 +354,7 @@ from pullback.operators.trigonometry import (
     tan,
     tanh,
 )
+from pullback.operators.unique import unique, unique_consecutive
 from pullback.operators.view_scatter import (
     as_strided_scatter,
     diagonal_scatter,
@@ -323,12 +363,13 @@ from pullback.operators.view_scatter import (
     slice_scatter,
 )
 from pullback.operators.views import as_strided, diagonal, select, t, transpose, unsqueeze
+from pullback.operators.methods import attach_methods as _attach_methods
 
 _attach_methods()
 _memory.keep_freed_memory()
 
 # After the methods: these layers use tensors as users do.
-from pullback import autograd  # noqa: E402
+from pullback import autograd, nn, special, utils  # noqa: E402
 from pullback.autograd.anomaly_mode import (  # noqa: E402
     is_anomaly_check_nan_enabled,
     is_anomaly_enabled,

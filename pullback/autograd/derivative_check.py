@@ -164,7 +164,7 @@ class Check:
             second = jacobians.analytical_along(output, part, wanted, v)
             for column, number in enumerate(self.checked):
                 u, g = directions[column], first[column]
-                if not u.size:
+                if not u.size or not v.size:
                     continue
                 a, n = (g.conj() * u).sum().real, (slopes[column][index] * v).sum()
                 # The errors that atol allows each element add up along u and v.

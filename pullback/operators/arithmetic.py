@@ -87,8 +87,8 @@ def unsupported(op: str, array: Array) -> NotImplementedError:
     return NotImplementedError(f"{op}: not defined for {dtype}; convert first, e.g. with .float().")
 
 
-# A random mask makes xp.where guess wrong at every other element: 17 ms for 4 million float32, where
-# a product of the bits with 0 or 1 takes 1.5 ms. Below this many elements its few calls cost more.
+# A random mask makes xp.where guess wrong at every other element: 17 ms for 4 million float32, and
+# 1.5 ms for a product of the bits with 0 or 1. Below this many elements its few calls cost more.
 _FEW = 1000
 _BITS = {1: "i1", 2: "i2", 4: "i4", 8: "i8"}
 
@@ -118,8 +118,8 @@ def _scaled(op: str, other: Array, alpha: Any) -> Array:
     kind = other.dtype.kind
     if (isinstance(alpha, float) and kind in "biu") or (isinstance(alpha, complex) and kind != "c"):
         raise RuntimeError(
-            f"{op}: alpha={alpha} does not fit a result of {from_numpy_dtype(other.dtype)}; convert an "
-            "operand first, or pass an alpha of its kind."
+            f"{op}: alpha={alpha} does not fit a result of {from_numpy_dtype(other.dtype)}; pass "
+            "an alpha of its kind, or convert an operand first."
         )
     return other * other.dtype.type(alpha)
 
@@ -159,9 +159,7 @@ def neg(xp: Namespace, input: Array) -> Array:
 def positive(input: Tensor) -> Tensor:
     """The tensor itself; what `+x` means."""
     if input._array.dtype.kind == "b":
-        raise RuntimeError(
-            "positive: a bool tensor has no sign; convert it first, e.g. with .int()."
-        )
+        raise RuntimeError("positive: a bool tensor has no sign; convert it first, e.g. by .int().")
     return input
 
 

@@ -1,5 +1,7 @@
-"""Bessel functions. The modified ones of the first kind, which have gradients, are computed here; for
-the others SciPy is asked, an extra that is imported when first needed.
+"""Bessel functions.
+
+The modified ones of the first kind, which have gradients, are computed here. For the others SciPy
+is asked, an extra that is imported when first needed.
 """
 
 from __future__ import annotations
@@ -53,8 +55,8 @@ def from_scipy(xp: Namespace, op: str, name: str, *arrays: Array) -> Array:
 
 # Modified, first kind ---------------------------------------------------------------------------
 
-# Chebyshev coefficients, fitted for this file: of exp(-x) I0(x) and exp(-x) I1(x) / x in x / 4 - 1 for
-# 0 <= x <= 8, and of exp(-x) sqrt(x) I(x) in 16 / x - 1 beyond.
+# Chebyshev coefficients, fitted for this file: of exp(-x) I0(x) and exp(-x) I1(x) / x in x / 4 - 1
+# for 0 <= x <= 8, and of exp(-x) sqrt(x) I(x) in 16 / x - 1 beyond.
 _NEAR_0 = (
     *(0.33839763720473803, -0.3046826723431984, 0.17162090152220877, -0.09490109704804764),
     *(0.04930528423967071, -0.02373741480589947, 0.010546460394594998, -0.004324309995050576),

@@ -1,4 +1,4 @@
-"""Questions about elements, answered by bools: comparisons, logic, kinds of numbers; and the bits."""
+"""Questions that bools answer: comparisons, logic, kinds of numbers; and bits."""
 
 from __future__ import annotations
 
@@ -172,9 +172,7 @@ def isfinite(xp: Namespace, input: Array) -> Array:
 
 def _is_infinity(xp: Namespace, op: str, input: Array, infinity: float) -> Array:
     if input.dtype.kind == "c":
-        raise RuntimeError(
-            f"{op}: complex numbers have no sign; ask for the real or imaginary part."
-        )
+        raise RuntimeError(f"{op}: complex numbers have no sign; ask for their parts.")
     if input.dtype.kind in "biu":
         return xp.zeros(input.shape, bool)
     return xp.equal(input, infinity)
@@ -283,7 +281,7 @@ not_equal = ne
 
 
 def _written(function: Any) -> None:
-    """Give a question its in-place form: an answer written over a number is constant from then on."""
+    """Give a question its in-place form: an answer written over a number is constant thereafter."""
     op = function.op
     forward = op.forward
 

@@ -42,9 +42,7 @@ def real(input: Any) -> Any:
 def imag(input: Any) -> Any:
     """The imaginary part, a view; complex tensors only."""
     if not is_complex(input):
-        raise RuntimeError(
-            f"imag: {input.dtype} has no imaginary part; the tensor must be complex."
-        )
+        raise RuntimeError(f"imag: {input.dtype} has no imaginary part; pass a complex tensor.")
     return _imag(input)
 
 

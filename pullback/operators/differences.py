@@ -154,9 +154,15 @@ def _edge(input: Any, dim: int, steps: Any, order: int, *, first: bool) -> Any:
     size = input.shape[dim]
     near, next_, third = (0, 1, 2) if first else (size - 1, size - 2, size - 3)
     a, b = (_part(input, dim, i, i + 1) for i in (near, next_))
-    outer, inner = (steps, steps) if isinstance(steps, numbers.Number) else (
-        _part(steps, 0, 0 if first else size - 2, 1 if first else size - 1),
-        _part(steps, 0, 1 if first else size - 3, 2 if first else size - 2) if order == 2 else None,
+    outer, inner = (
+        (steps, steps)
+        if isinstance(steps, numbers.Number)
+        else (
+            _part(steps, 0, 0 if first else size - 2, 1 if first else size - 1),
+            _part(steps, 0, 1 if first else size - 3, 2 if first else size - 2)
+            if order == 2
+            else None,
+        )
     )
     if order == 1:
         return (b - a) / outer if first else (a - b) / outer

@@ -33,7 +33,7 @@ _EULER_MACLAURIN = (
     *(2.08767569878681e-08, -5.284190138687493e-10, 1.3382536530684679e-11),
     *(-3.3896802963225827e-13, 8.586062056277845e-15, -2.174868698558062e-16),
 )
-# log(gamma(2 + t)) by rising powers of t from 1: 1 - Euler's constant, then (-1)^k (zeta(k) - 1) / k.
+# log(gamma(2 + t)) by powers of t from 1: 1 - Euler's constant, then (-1)^k (zeta(k) - 1) / k.
 _NEAR_TWO = (
     *(0.42278433509846713, 0.3224670334241132, -0.0673523010531981, 0.020580808427784546),
     *(-0.007385551028673986, 0.0028905103307415234, -0.001192753911703261),
@@ -50,7 +50,7 @@ _NEAR_TWO = (
 def in_double(xp: Namespace, kernel: Callable[..., Array], *arrays: Array) -> Array:
     """Run a kernel that computes in float64 on arrays of any one floating-point dtype.
 
-    In blocks, since kernels of many steps make many arrays; operands of several shapes in one piece.
+    In blocks, since kernels of many steps make many arrays; operands of unlike shapes in one piece.
     """
     dtype = arrays[0].dtype
     if arrays[0].size <= BLOCK or any(array.shape != arrays[0].shape for array in arrays):
@@ -121,7 +121,7 @@ def zeta(xp: Namespace, x: Array, q: Array) -> Array:
     lowest = q.min(initial=0.0, where=xp.isfinite(q))
     total = xp.zeros(xp.broadcast(x, q).shape)
     # Negative q need their terms one by one until the rest is positive, and far out.
-    terms = _FAR + int(math.ceil(-lowest))
+    terms = _FAR + math.ceil(-lowest)
     for step in range(terms):
         total += (q + step) ** -x
     end = q + terms

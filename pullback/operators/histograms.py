@@ -50,7 +50,9 @@ def histc(
     if low == high:
         low, high = low - 1, high + 1
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise RuntimeError(f"histc: the range from {low} to {high} is not finite; give min and max.")
+        raise RuntimeError(
+            f"histc: the range from {low} to {high} is not finite; give min and max."
+        )
     inside = input[(input >= low) & (input <= high)]
     width = input.dtype.type(high) - input.dtype.type(low)
     places = ((inside - input.dtype.type(low)) * bins / width).astype(xp.int64)
@@ -93,7 +95,9 @@ def histogramdd(
 ) -> Any:
     """As `histogram`, in as many dimensions as the last one of `input` is long."""
     if input.ndim < 2:
-        raise RuntimeError(f"histogramdd: needs at least 2 dimensions, got shape {tuple(input.shape)}.")
+        raise RuntimeError(
+            f"histogramdd: needs at least 2 dimensions, got shape {tuple(input.shape)}."
+        )
     points = input._array.reshape(-1, input.shape[-1])
     listed = [bins] * points.shape[1] if isinstance(bins, int) else list(bins)
     if len(listed) != points.shape[1]:
@@ -120,9 +124,7 @@ def _counted(
     if points.dtype.kind != "f":
         raise unsupported(op, points)
     limits = _limits(op, points, range)
-    edges = [
-        _edges(op, points, one, *pair) for one, pair in zip(bins, limits, strict=True)
-    ]
+    edges = [_edges(op, points, one, *pair) for one, pair in zip(bins, limits, strict=True)]
     shape = tuple(len(edge) - 1 for edge in edges)
     place = numpy.zeros(len(points), numpy.int64)
     inside = numpy.ones(len(points), bool)

@@ -7,10 +7,20 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators import convert, exchange, indexing, metadata, printing, signs
+from pullback.operators import (
+    convert,
+    copying,
+    exchange,
+    indexing,
+    legacy,
+    metadata,
+    printing,
+    signs,
+)
 from pullback.operators.complex import imag, real
 from pullback.operators.declare import METHODS, OPERATORS
 from pullback.operators.inplace import inplace_of
+from pullback.operators.products import matmul
 from pullback.operators.shape import conj_transpose, matrix_transpose, reverse_dims
 
 # Other name -> the method it is; the in-place form comes along.
@@ -50,7 +60,16 @@ PROPERTIES: dict[str, Any] = {
     "imag": property(imag, lambda self, value: imag(self).copy_(value)),
 }
 
-_SPECIAL = (convert.DUNDERS, exchange.DUNDERS, indexing.DUNDERS, printing.DUNDERS, signs.SIGNS)
+_SPECIAL = (
+    convert.DUNDERS,
+    copying.DUNDERS,
+    exchange.DUNDERS,
+    indexing.DUNDERS,
+    legacy.DUNDERS,
+    printing.DUNDERS,
+    signs.SIGNS,
+    {"__matmul__": matmul, "__rmatmul__": lambda self, other: matmul(other, self)},
+)
 
 
 def attach_methods() -> None:

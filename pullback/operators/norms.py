@@ -201,7 +201,9 @@ def renorm(input: Any, p: float, dim: int, maxnorm: float, *, out: Any = None) -
     if input.ndim < 2:
         raise RuntimeError(f"renorm: needs at least 2 dimensions, got shape {tuple(input.shape)}.")
     if p <= 0 or maxnorm < 0:
-        raise RuntimeError(f"renorm: needs p > 0 and maxnorm >= 0, got p {p} and maxnorm {maxnorm}.")
+        raise RuntimeError(
+            f"renorm: needs p > 0 and maxnorm >= 0, got p {p} and maxnorm {maxnorm}."
+        )
     at = as_dim(dim, input.ndim, "renorm")
     others = tuple(i for i in range(input.ndim) if i != at)
     size = vector_norm(input, p, others, keepdim=True)

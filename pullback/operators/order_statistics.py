@@ -235,9 +235,7 @@ def nanquantile(
     return result if out is None else copy_(out, result)
 
 
-def _quantiles(
-    op: str, input: Any, q: Any, dim: Any, keepdim: Any, interpolation: str
-) -> Any:
+def _quantiles(op: str, input: Any, q: Any, dim: Any, keepdim: Any, interpolation: str) -> Any:
     q = _checked_fractions(op, input, q, interpolation)
     at = None if dim is None else as_dim(dim, input.ndim, op)
     lines = reshape(input, (-1,)) if at is None or not input.ndim else movedim(input, at, -1)
@@ -299,5 +297,3 @@ def _at_ranks(values: Any, ranks: Any, interpolation: str) -> Any:
     above = pick(values, astype(ceil(ranks).detach(), int64), dim)
     weight = 0.5 if interpolation == "midpoint" else ranks - rounded
     return lerp(below, above, weight)
-
-

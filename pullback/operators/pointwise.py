@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import F32, F64
+from pullback.core.dtype import finfo, from_numpy_dtype
 from pullback.operators.arithmetic import conj, keep_where, unsupported, zeros_of
 from pullback.operators.blocks import elementwise as in_blocks
 from pullback.operators.comparison import isfinite
@@ -103,7 +104,7 @@ def log1p(xp: Namespace, input: Array) -> Array:
     return in_blocks(xp, _log1p, input)
 
 
-# NumPy has fast loops for exp and log, not for log1p: 13 ms for a million float32, where this takes 3.
+# NumPy has fast loops for exp and log, not for log1p: 13 ms for a million float32, this takes 3.
 def _log1p(xp: Namespace, out: Array, x: Array) -> None:
     """From the logarithm of the rounded 1 + x, corrected by what the rounding lost."""
     near = 1 + x
@@ -260,21 +261,13 @@ def nan_to_num(
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> Array:
-    """Replace NaN (by 0) and infinities (by the largest finite numbers), or by the numbers given."""
+    """Replace NaN by 0, infinities by the largest finite numbers, or each by the number given."""
     if input.dtype.kind in "biu":
         return input.copy()
     out = input.copy()
     for part in (out.real, out.imag) if out.dtype.kind == "c" else (out,):
-        largest = _largest(xp, part.dtype)
+        largest = finfo(from_numpy_dtype(part.dtype)).max
         part[part != part] = 0.0 if nan is None else nan
         part[part == math.inf] = largest if posinf is None else posinf
         part[part == -math.inf] = -largest if neginf is None else neginf
     return out
-
-
-def _largest(xp: Namespace, dtype: Any) -> Any:
-    if dtype.kind == "f":
-        return xp.finfo(dtype).max
-    import ml_dtypes  # there, since the dtype is its
-
-    return ml_dtypes.finfo(dtype).max

@@ -1,4 +1,4 @@
-"""Orthogonal polynomials: each family by its recurrence, the degree a tensor as well. No gradients."""
+"""Orthogonal polynomials, each by its recurrence, the degree a tensor as well. No gradients."""
 
 from __future__ import annotations
 

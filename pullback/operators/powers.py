@@ -1,5 +1,7 @@
-"""Powers and roots. Their own file because a power has three forms (the exponent a number, the base a
-number, neither) with a node each, and because the common exponents must not cost a general power.
+"""Powers and roots.
+
+Their own file because a power has three forms (the exponent a number, the base a number, neither)
+with a node each, and because the common exponents must not cost a general power.
 """
 
 from __future__ import annotations
@@ -97,8 +99,8 @@ def _pow_number(xp: Namespace, input: Array, exponent: Any) -> Array:
         input = input.astype(dtype_with_number(input.dtype, exponent))
         if input.dtype.kind in "iu" and exponent < 0:
             raise RuntimeError(
-                f"pow: integers to the negative power {exponent} are not integers; convert the base "
-                "first, e.g. with .float()."
+                f"pow: integers to the negative power {exponent} are not integers; convert the "
+                "base first, e.g. with .float()."
             )
     return _power(xp, input, exponent)
 
@@ -228,8 +230,8 @@ def float_power_(input: Tensor, exponent: Any) -> Tensor:
     base, exponent = _doubled(input, exponent)
     if base is not input:
         raise RuntimeError(
-            f"float_power_: the result has {base.dtype}, which does not fit a tensor of {input.dtype}; "
-            "use float_power."
+            f"float_power_: the result has {base.dtype}, which does not fit a tensor of "
+            f"{input.dtype}; use float_power."
         )
     return pow_(input, exponent)
 

@@ -152,7 +152,9 @@ def _mean(
         )
     count = reduced_count(input.shape, dim)
     if input.dtype.itemsize == 2:
-        return (kernels.total(xp, input.astype(xp.float32), dim, keepdim) / count).astype(input.dtype)
+        return (kernels.total(xp, input.astype(xp.float32), dim, keepdim) / count).astype(
+            input.dtype
+        )
     return kernels.total(xp, input, dim, keepdim) / count
 
 

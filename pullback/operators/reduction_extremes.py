@@ -125,9 +125,7 @@ _AminmaxResult = result_class("aminmax", "min max")
 
 
 @method
-def aminmax(
-    input: Any, *, dim: int | None = None, keepdim: bool = False, out: Any = None
-) -> Any:
+def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
     """Smallest and largest elements in one call."""
     return _AminmaxResult(_aminmax(input, dim=dim, keepdim=keepdim, out=out))
 
@@ -144,16 +142,12 @@ def _full_tangent(d_input: Any, input: Any, out: Any, dim: Any) -> Any:
     return mean_over(d_input, ties, dim, False)  # noqa: FBT003
 
 
-@primitive(
-    input=_share_full, jvp=_full_tangent, name="max.full", node="MaxBackward1", method=False
-)
+@primitive(input=_share_full, jvp=_full_tangent, name="max.full", node="MaxBackward1", method=False)
 def _max_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     return kernels.extreme(xp, "max", input, dim, False, xp.maximum)  # noqa: FBT003
 
 
-@primitive(
-    input=_share_full, jvp=_full_tangent, name="min.full", node="MinBackward1", method=False
-)
+@primitive(input=_share_full, jvp=_full_tangent, name="min.full", node="MinBackward1", method=False)
 def _min_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     return kernels.extreme(xp, "min", input, dim, False, xp.minimum)  # noqa: FBT003
 

@@ -168,7 +168,9 @@ def extreme(xp: Namespace, op: str, input: Array, dim: Any, keepdim: Any, ufunc:
 def extreme_along(xp: Namespace, op: str, input: Array, dim: int, keepdim: Any) -> Any:
     """Extremes along `dim` and the index of the first of each; NaN wins."""
     if input.dtype.kind == "c":
-        raise RuntimeError(f"{op}: complex numbers are not ordered; compare their abs() or real parts.")
+        raise RuntimeError(
+            f"{op}: complex numbers are not ordered; compare their abs() or real parts."
+        )
     if not input.ndim:
         return input.copy(), xp.zeros((), xp.int64)
     check_not_empty(op, input, dim)
@@ -201,7 +203,11 @@ def index_of_extreme(xp: Namespace, op: str, input: Array, dim: Any, keepdim: An
     check_not_empty(op, input, dim)
     if dim is not None and dim < input.ndim - 1 and input.size >= BLOCK:
         return extreme_along(xp, op.removeprefix("arg"), input, dim, keepdim)[1]
-    return input.argmax(dim, keepdims=keepdim) if op == "argmax" else input.argmin(dim, keepdims=keepdim)
+    return (
+        input.argmax(dim, keepdims=keepdim)
+        if op == "argmax"
+        else input.argmin(dim, keepdims=keepdim)
+    )
 
 
 # Logarithms of sums -------------------------------------------------------------------------------

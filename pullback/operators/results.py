@@ -32,7 +32,9 @@ class Result(tuple[Any, ...]):
         return made
 
     def __repr__(self) -> str:
-        shown = ",\n".join(f"{name}={value!r}" for name, value in zip(self.fields, self, strict=True))
+        shown = ",\n".join(
+            f"{name}={value!r}" for name, value in zip(self.fields, self, strict=True)
+        )
         return f"torch.return_types.{type(self).__name__}(\n{shown})"
 
     def __reduce__(self) -> Any:

@@ -76,11 +76,11 @@ def frac(xp: Namespace, input: Array) -> Array:
 
 
 def _check_divisor(op: str, other: Array) -> None:
-    """Whole numbers have no infinity to answer with. A number as divisor has come as an array, too."""
+    """Refuse zeros among integers, which have no infinity to answer with."""
     if other.dtype.kind in "iu" and not other.all():
         raise RuntimeError(
-            f"{op}: ZeroDivisionError: an integer divided by zero; convert to floating point for an "
-            "infinite result, or replace the zeros."
+            f"{op}: ZeroDivisionError: an integer is divided by zero; convert to floating point "
+            "for an infinite result, or replace the zeros."
         )
     if other.dtype.kind in "bc":
         raise unsupported(op, other)
@@ -121,8 +121,10 @@ def div(
     """Divide element by element; `rounding_mode` "trunc" or "floor" gives whole numbers.
 
     >>> import pullback as torch
-    >>> torch.div(torch.tensor([7, -7]), 2), torch.div(torch.tensor([7, -7]), 2, rounding_mode="trunc")
-    (tensor([ 3.5000, -3.5000]), tensor([ 3, -3]))
+    >>> torch.div(torch.tensor([7, -7]), 2)
+    tensor([ 3.5000, -3.5000])
+    >>> torch.div(torch.tensor([7, -7]), 2, rounding_mode="trunc")
+    tensor([ 3, -3])
     """
     if rounding_mode is None:
         return true_divide(input, other, out=out)

@@ -1,5 +1,7 @@
-"""What Python's signs call, where that is not simply the operator of the same name: reflected forms
-(`2 - x` calls x), signs that answer instead of failing (`x == None`), and their in-place forms.
+"""What Python's signs call.
+
+Their own file because some are not just the operator: reflected forms (`2 - x` calls x), and signs
+that answer where the operator fails (`x == None`).
 """
 
 from __future__ import annotations

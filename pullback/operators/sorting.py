@@ -128,7 +128,9 @@ def _topk(
     check_ordered("topk", input, "bc")
     size = input.shape[dim] if input.ndim else 1
     if not 0 <= k <= size:
-        raise RuntimeError(f"topk: k is {k}, but dim {dim} of shape {input.shape} has {size} elements.")
+        raise RuntimeError(
+            f"topk: k is {k}, but dim {dim} of shape {input.shape} has {size} elements."
+        )
     if not input.ndim:
         return input.copy(), xp.zeros((), xp.int64)
     indices = chosen(xp, input, k, dim, largest=largest, ordered=sorted)
@@ -165,15 +167,15 @@ def topk(
     name="kthvalue",
     method=False,
 )
-def _kthvalue(
-    xp: Namespace, input: Array, k: int, dim: Dim = -1, keepdim: bool = False
-) -> Any:
+def _kthvalue(xp: Namespace, input: Array, k: int, dim: Dim = -1, keepdim: bool = False) -> Any:
     check_not_empty("kthvalue", input, dim if input.ndim else None)
     if input.dtype.kind in "bc":
         raise unsupported("kthvalue", input)
     size = input.shape[dim] if input.ndim else 1
     if not 0 < k <= size:
-        raise RuntimeError(f"kthvalue: k is {k}, but dim {dim} of shape {input.shape} has {size} elements.")
+        raise RuntimeError(
+            f"kthvalue: k is {k}, but dim {dim} of shape {input.shape} has {size} elements."
+        )
     if not input.ndim:
         return input.copy(), xp.zeros((), xp.int64)
     before = (slice(None),) * dim
@@ -186,9 +188,7 @@ _KthvalueResult = result_class("kthvalue", "values indices")
 
 
 @method
-def kthvalue(
-    input: Any, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None
-) -> Any:
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The `k`-th smallest element along `dim`, counted from 1, and its index."""
     check_keepdim("kthvalue", keepdim)
     return _KthvalueResult(_kthvalue(input, int(k), dim, keepdim, out=out))
@@ -251,7 +251,9 @@ def bucketize(
 ) -> Any:
     """The number of the bucket between `boundaries` that each element falls into."""
     if boundaries.ndim != 1:
-        raise RuntimeError(f"bucketize: boundaries must be 1-d, got shape {tuple(boundaries.shape)}.")
+        raise RuntimeError(
+            f"bucketize: boundaries must be 1-d, got shape {tuple(boundaries.shape)}."
+        )
     return searchsorted(boundaries, input, out_int32=out_int32, right=right, out=out)
 
 

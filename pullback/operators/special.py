@@ -1,5 +1,7 @@
-"""Special functions: the family of erf, the family of gamma, entropies. `pullback.special` is made of
-these names; the ones that torch also has at the top level are declared as such.
+"""Special functions: the family of erf, the family of gamma, entropies.
+
+`pullback.special` is made of these names; those that torch has at the top level, too, are declared
+so.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.operators import gamma
-from pullback.operators.arithmetic import keep_where, unsupported, zeros_of
+from pullback.operators.arithmetic import keep_where, mul, unsupported, zeros_of
 from pullback.operators.bessel import (
     airy_ai,
     bessel_j0,
@@ -141,8 +143,8 @@ def _square_exp(xp: Namespace, x: Array) -> Array:
     return xp.exp(high * high) * xp.exp((x - high) * (x + high))
 
 
-# From here on erfc leaves the normal numbers, and the asymptotic series is exact; as far to the left
-# the result overflows.
+# From here on erfc leaves the normal numbers, and the asymptotic series is exact; as far left the
+# result overflows.
 _FAR_OUT = 26.0
 _OVERFLOW = -27.0
 
@@ -167,8 +169,8 @@ def erfcx(xp: Namespace, input: Array) -> Array:
     return in_double(xp, _erfcx, input)
 
 
-# y / erf(y), fitted in pieces: in w = -log(1 - erf(y) ** 2) up to 5, then in its root up to 4 and to
-# 27.5, each brought to -1 to 1. Relative errors 6e-9, 6e-8 and 2e-6.
+# y / erf(y), fitted in pieces: in w = -log(1 - erf(y) ** 2) up to 5, then in its root up to 4 and
+# up to 27.5, each brought to -1 to 1. Relative errors 6e-9, 6e-8 and 2e-6.
 _NEAR = (
     *(1.5014093597051432, 0.6166006960681979, -0.026108677963080425, -0.019573831651937722),
     *(0.008529136194909798, -0.0004856513353507159, -0.0008454817052428313),
@@ -229,8 +231,7 @@ def erfinv(xp: Namespace, input: Array) -> Array:
 
 def ndtr(input: Any, *, out: Tensor | None = None) -> Any:
     """The chance of a standard normal variable to lie below each element."""
-    tail = erfc(input * -_ROOT_HALF)
-    return tail * 0.5 if out is None else tail.mul(0.5, out=out)
+    return mul(erfc(input * -_ROOT_HALF), 0.5, out=out)
 
 
 def _ndtri(xp: Namespace, p: Array) -> Array:

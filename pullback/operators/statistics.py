@@ -45,12 +45,32 @@ def _moments(
         return single[0].astype(input.dtype), single[1].astype(input.dtype)
     axis = axis_of(dim, input.ndim)
     count = reduced_count(input.shape, dim)
-    average = xp.asarray(total(xp, input, axis, keepdim=True) / xp.float64(count)).astype(input.dtype)
+    average = _average(xp, input, axis, count)
     squares = _squared_deviations(xp, input, average, axis)
+    if count > 1 and squares.size:
+        squares = _without_rounding(xp, input, average, squares, axis)
     # Real, and at least 0: more correction than data gives inf, as in torch.
     variance = xp.true_divide(squares, squares.dtype.type(max(count - correction, 0)))
     shape = average.shape if keepdim else _shape_without(input.shape, axis)
     return variance.reshape(shape), average.reshape(shape)
+
+
+def _average(xp: Namespace, input: Array, axis: Any, count: int) -> Array:
+    return xp.asarray(total(xp, input, axis, keepdim=True) / xp.float64(count)).astype(input.dtype)
+
+
+def _without_rounding(
+    xp: Namespace, input: Array, average: Array, squares: Array, axis: Any
+) -> Array:
+    """Equal elements have no variance, though their mean be rounded: shifted to 0, they show it."""
+    limit = xp.square(xp.absolute(average) * (4 * xp.finfo(input.dtype).eps))
+    doubtful = squares <= limit * input.size
+    if not doubtful.any():
+        return squares
+    first = tuple(slice(1) if axis is None or i in axis else slice(None) for i in range(input.ndim))
+    moved = xp.asarray(input - input[first])
+    centre = _average(xp, moved, axis, input.size // squares.size)
+    return xp.where(doubtful, _squared_deviations(xp, moved, centre, axis), squares)
 
 
 def _shape_without(shape: tuple[int, ...], axis: tuple[int, ...] | None) -> tuple[int, ...]:
@@ -242,9 +262,7 @@ def std_mean(
 
 
 @method
-def cov(
-    input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None
-) -> Any:
+def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """Covariances of variables (rows) over observations (columns), optionally weighted.
 
     >>> import pullback as torch
@@ -252,7 +270,7 @@ def cov(
     tensor([[ 1., -1.],
             [-1.,  1.]])
     """
-    if input.ndim > 2 or not (input.dtype.is_differentiable or input.dtype.is_signed):
+    if input.ndim > 2 or input._array.dtype.kind == "b":
         raise RuntimeError(
             f"cov: needs a tensor of numbers with at most 2 dimensions (variables, observations), got "
             f"{input.dtype} and shape {tuple(input.shape)}."
