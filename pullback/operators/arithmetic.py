@@ -52,6 +52,7 @@ def _conj(xp: Namespace, input: Array) -> Array:
     return xp.conjugate(input)
 
 
+@method
 def conj(input: Any) -> Any:
     """The conjugate; what is real comes back as it is. Takes numbers and arrays too, for rules."""
     if type(input) is ndarray:  # first, since nearly every rule of the plain backward asks

@@ -11,7 +11,7 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.operators.blocks import slices
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.reduction import sum
-from pullback.operators.softmax import _softmax_adjoint, softmax
+from pullback.operators.softmax import _softmax_adjoint, exponentials_of, row_sums, softmax
 
 __all__ = ["cross_entropy_of_indices", "nll_of_indices"]
 
@@ -156,21 +156,19 @@ def _nll_adjoint(
 
 def _tangent(
     d_input: Any, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str
-) -> tuple[Any]:
+) -> Any:
     dim = class_dim(input.ndim)
     mean = sum(d_input * softmax(input, dim), dim, keepdim=True)
-    return (nll_of_indices(d_input - mean, target, weight, ignore_index, reduction),)
+    return nll_of_indices(d_input - mean, target, weight, ignore_index, reduction)
 
 
 @primitive(
-    input=lambda g_out, input, target, weight, lse, ignore_index, reduction: _adjoint(
-        g_out, input, target, weight, lse, ignore_index, reduction
+    input=lambda g, input, target, weight, ignore_index, reduction: _adjoint(
+        g, input, target, weight, ignore_index, reduction
     ),
     jvp=_tangent,
     name="cross_entropy",
     space="nn.functional",
-    outputs="out lse",
-    fixed="lse",
     node="NllLossBackward0",
     has_out=False,
 )
@@ -182,23 +180,23 @@ def cross_entropy_of_indices(
     ignore_index: int,
     reduction: str,
 ) -> Any:
-    """Minus the log-probabilities of the target classes, and the scores' logarithmic sums."""
+    """Minus the log-probabilities of the target classes."""
     if input.dtype.itemsize == 2:
         single = None if weight is None else weight.astype(xp.float32)
         made = cross_entropy_of_indices.op.forward(  # type: ignore[attr-defined]
             xp, input.astype(xp.float32), target, single, ignore_index, reduction
         )
-        return made[0].astype(input.dtype), made[1]
+        return made.astype(input.dtype)
     scores = input.reshape(_layout(input.shape))
     chosen = _chosen(xp, target, weight, ignore_index, input.shape, input.dtype)
-    lse = xp.empty((scores.shape[0], *scores.shape[2:]), input.dtype)
+    sums = xp.empty((scores.shape[0], *scores.shape[2:]), input.dtype)
     for block in slices(len(scores), scores.size // max(len(scores), 1)):
-        part = scores[block]
-        top = part.max(1, keepdims=True)
-        exponentials = xp.exp(part - top)
-        xp.log(exponentials.sum(1), out=lse[block])
-        lse[block] += top[:, 0]
-    return _reduced(xp, lse - scores[chosen.key], chosen, reduction, input.shape), lse
+        exponentials = xp.empty_like(scores[block])
+        top = exponentials_of(xp, scores[block], exponentials)
+        xp.log(row_sums(xp, exponentials)[:, 0], out=sums[block])
+        if top is not None:
+            sums[block] += top[:, 0]
+    return _reduced(xp, sums - scores[chosen.key], chosen, reduction, input.shape)
 
 
 def _second_gradient(
@@ -237,7 +235,6 @@ def _adjoint(
     input: Array,
     target: Array,
     weight: Array | None,
-    lse: Array,
     ignore_index: int,
     reduction: str,
 ) -> Array:
@@ -245,7 +242,7 @@ def _adjoint(
     if input.dtype.itemsize == 2:
         single = [None if a is None else a.astype(xp.float32) for a in (gradient, input, weight)]
         made = _adjoint.op.forward(  # type: ignore[attr-defined]
-            xp, single[0], single[1], target, single[2], lse, ignore_index, reduction
+            xp, single[0], single[1], target, single[2], ignore_index, reduction
         )
         return made.astype(input.dtype)
     scores = input.reshape(_layout(input.shape))
@@ -254,16 +251,15 @@ def _adjoint(
     out = xp.empty(scores.shape, input.dtype)
     for block in slices(len(scores), scores.size // max(len(scores), 1)):
         part = out[block]
-        xp.subtract(scores[block], lse[block][:, None], out=part)
-        xp.exp(part, out=part)
-        part *= factors[block][:, None]
+        exponentials_of(xp, scores[block], part)
+        part *= factors[block][:, None] / row_sums(xp, part)
     out[chosen.key] -= factors
     return out.reshape(input.shape)
 
 
 def check_target(op: str, input: Any, target: Any, weight: Any) -> None:
     """Refuse targets and weights that do not fit the scores."""
-    shape, got = tuple(input.shape), tuple(target.shape)
+    shape, got = input.shape, target.shape
     if not shape:
         raise RuntimeError(f"{op}: input needs a dimension of classes, got a 0-d tensor.")
     dim = class_dim(len(shape))

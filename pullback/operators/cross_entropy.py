@@ -60,11 +60,11 @@ def cross_entropy(
         raise RuntimeError(
             f"cross_entropy: label_smoothing must be between 0 and 1, got {label_smoothing}."
         )
-    if tuple(input.shape) == tuple(target.shape):
+    if input.shape == target.shape:
         return _of_probabilities(input, target, weight, ignore_index, name, label_smoothing)
     check_target("cross_entropy", input, target, weight)
     if label_smoothing == 0:
-        return cross_entropy_of_indices(input, target, weight, ignore_index, name)[0]
+        return cross_entropy_of_indices(input, target, weight, ignore_index, name)
     return _smoothed(input, target, weight, ignore_index, name, label_smoothing)
 
 

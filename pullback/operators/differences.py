@@ -52,7 +52,8 @@ def diff(
     for part in around:
         if part.ndim != input.ndim:
             raise RuntimeError(
-                f"diff: prepend and append must have the input's {input.ndim} dimensions, got {part.ndim}."
+                f"diff: prepend and append must have the input's {input.ndim} dimensions, got "
+                f"{part.ndim}."
             )
     result = cat(around, at) if len(around) > 1 else input
     result = _diff(result, min(n, result.shape[at]), at)
@@ -89,8 +90,8 @@ def gradient(
     for at in dims:
         if input.shape[at] <= edge_order:
             raise RuntimeError(
-                f"gradient: dim {at} has {input.shape[at]} elements; edge_order {edge_order} needs at least "
-                f"{edge_order + 1}."
+                f"gradient: dim {at} has {input.shape[at]} elements; edge_order {edge_order} "
+                f"needs at least {edge_order + 1}."
             )
     if not input.dtype.is_differentiable:
         input = input / 1
@@ -111,7 +112,8 @@ def _spacings(spacing: Any, dims: tuple[int, ...]) -> list[Any]:
         )
     if len(spacing) != len(dims):
         raise RuntimeError(
-            f"gradient: {len(spacing)} spacings for {len(dims)} dims; give one number for all, or one each."
+            f"gradient: {len(spacing)} spacings for {len(dims)} dims; give one number for all, or "
+            "one each."
         )
     return list(spacing)
 
@@ -149,23 +151,19 @@ def _uneven(input: Any, dim: int, steps: Any) -> Any:
     )
 
 
+def _step(steps: Any, at: int) -> Any:
+    return steps if isinstance(steps, numbers.Number) else _part(steps, 0, at, at + 1)
+
+
 def _edge(input: Any, dim: int, steps: Any, order: int, *, first: bool) -> Any:
-    """The slope at an end: along the last step, or of a parabola through the last three elements."""
+    """The slope at an end: along the last step, or of a parabola through three elements."""
     size = input.shape[dim]
-    near, next_, third = (0, 1, 2) if first else (size - 1, size - 2, size - 3)
-    a, b = (_part(input, dim, i, i + 1) for i in (near, next_))
-    outer, inner = (
-        (steps, steps)
-        if isinstance(steps, numbers.Number)
-        else (
-            _part(steps, 0, 0 if first else size - 2, 1 if first else size - 1),
-            _part(steps, 0, 1 if first else size - 3, 2 if first else size - 2)
-            if order == 2
-            else None,
-        )
-    )
+    a, b = (_part(input, dim, i, i + 1) for i in ((0, 1) if first else (size - 1, size - 2)))
+    outer = _step(steps, 0 if first else size - 2)
     if order == 1:
         return (b - a) / outer if first else (a - b) / outer
+    inner = _step(steps, 1 if first else size - 3)
+    third = 2 if first else size - 3
     c = _part(input, dim, third, third + 1)
     whole = outer + inner
     slope = (

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arithmetic import unsupported
-from pullback.operators.declare import Array as InputArray
-from pullback.operators.declare import Dims, Namespace, method, primitive
+from pullback.operators.declare import Array, Dims, Namespace, method, primitive
 from pullback.operators.inplace import write_out
 from pullback.operators.reduction_kernels import axis_of, check_not_empty
 from pullback.operators.results import result_class
@@ -30,9 +28,7 @@ def _check_bins(op: str, array: Array, bins: int) -> None:
 
 
 @primitive()
-def histc(
-    xp: Namespace, input: InputArray, bins: int = 100, min: float = 0, max: float = 0
-) -> Array:
+def histc(xp: Namespace, input: Array, bins: int = 100, min: float = 0, max: float = 0) -> Array:
     """How many elements fall into each of `bins` bins of equal width between `min` and `max`.
 
     If both are equal, the least and the greatest element take their place.
@@ -75,7 +71,7 @@ def histogram(
     density: bool = False,
     out: Any = None,
 ) -> Any:
-    """Counts (or weights, or densities) in bins, given as a number or by their edges; and the edges."""
+    """Counts (or weights, densities) in bins, given as a number or by their edges; and those."""
     flat = input._array.reshape(-1, 1)
     weights = None if weight is None else _weights("histogram", weight, input._array.shape)
     counts, edges = _counted("histogram", flat, [bins], range, weights, density=density)
@@ -102,7 +98,8 @@ def histogramdd(
     listed = [bins] * points.shape[1] if isinstance(bins, int) else list(bins)
     if len(listed) != points.shape[1]:
         raise RuntimeError(
-            f"histogramdd: {len(listed)} bins for points of {points.shape[1]} coordinates; give one each."
+            f"histogramdd: {len(listed)} bins for points of {points.shape[1]} coordinates; give "
+            "one each."
         )
     weights = None if weight is None else _weights("histogramdd", weight, input._array.shape[:-1])
     counts, edges = _counted("histogramdd", points, listed, range, weights, density=density)
@@ -134,7 +131,7 @@ def _counted(
         inside &= (at >= 0) & (at < size) & (column == column)
         place = place * size + at
     chosen = None if weights is None else weights[inside]
-    counts = numpy.bincount(place[inside], chosen, minlength=math.prod(shape))
+    counts: Any = numpy.bincount(place[inside], chosen, minlength=math.prod(shape))
     counts = counts.astype(points.dtype).reshape(shape)
     if density:
         counts /= counts.sum()
@@ -161,8 +158,8 @@ def _edges(op: str, points: Array, bins: Any, low: float, high: float) -> Array:
     if isinstance(bins, Tensor):
         if bins._array.dtype != points.dtype or bins.ndim != 1:
             raise RuntimeError(
-                f"{op}: edges of bins must be a 1-d tensor of the input's dtype, got {bins.dtype} and shape "
-                f"{tuple(bins.shape)}."
+                f"{op}: edges of bins must be a 1-d tensor of the input's dtype, got {bins.dtype} "
+                f"and shape {tuple(bins.shape)}."
             )
         return bins._array.copy()
     _check_bins(op, points, bins)
@@ -176,7 +173,7 @@ def _edges(op: str, points: Array, bins: Any, low: float, high: float) -> Array:
 
 @primitive()
 def bincount(
-    xp: Namespace, input: InputArray, weights: InputArray | None = None, minlength: int = 0
+    xp: Namespace, input: Array, weights: Array | None = None, minlength: int = 0
 ) -> Array:
     """How often each number from 0 on comes, or the sum of its weights.
 
@@ -205,7 +202,7 @@ def bincount(
 
 @primitive()
 def hash_tensor(
-    xp: Namespace, input: InputArray, dim: Dims = (), *, keepdim: bool = False, mode: int = 0
+    xp: Namespace, input: Array, dim: Dims = (), *, keepdim: bool = False, mode: int = 0
 ) -> Array:
     """The exclusive or of the elements' 64-bit patterns over `dim`."""
     if mode != 0:

@@ -17,7 +17,7 @@ from pullback.core import origin
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor, wrap
 
-__all__ = ["BASIC", "as_index", "items_of", "plain_slice", "spans"]
+__all__ = ["BASIC", "as_index", "check_count", "check_masks", "items_of", "numpy_key", "plain_slice", "spans"]
 
 # Types of the items that need no look, in a NumPy key as in ours.
 BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
@@ -117,6 +117,26 @@ def as_index(index: Any, *, warn: bool = True) -> Any:
     return wrap(index._array.astype(bool))
 
 
+def numpy_key(key: Any) -> tuple[Any, ...] | None:
+    """A basic key as NumPy takes it, ending so that it always gives a view; None for other keys."""
+    kind = type(key)
+    if kind is int:
+        return (key, ...)
+    if kind is slice:
+        if key.step is None:  # NumPy checks the ends
+            return (key, ...)
+        key = (key,)
+    elif kind is not tuple or not BASIC.issuperset(map(type, key)):
+        return None
+    for item in key:
+        if type(item) is slice and item.step is not None and plain_slice(item)[2] != item.step:
+            return None
+    found = key.count(...)
+    if found > 1:
+        return None
+    return key if found else (*key, ...)
+
+
 def spans(item: Any) -> int:
     """How many dimensions of the tensor an item takes up."""
     if item is None or item is Ellipsis or item.__class__ is bool:
@@ -146,3 +166,23 @@ def plain_slice(item: slice) -> tuple[int | None, int | None, int]:
 
 def _slice_int(value: Any) -> int:
     return operator.index(value._array if isinstance(value, Tensor) else value)
+
+
+def check_count(input: Any, named: int) -> None:
+    """Refuse a key that names more dimensions than there are."""
+    if named > input._array.ndim:
+        raise IndexError(
+            f"too many indices: {named} dimensions are named, but the tensor has {input._array.ndim} "
+            f"(shape {input._array.shape})."
+        )
+
+
+def check_masks(input: Any, indices: Any, dims: Any) -> None:
+    """Refuse masks that do not have the sizes of the dimensions they cover."""
+    for index, dim in zip(indices, dims, strict=True):
+        array, shape = index._array, input._array.shape
+        if array.dtype.kind == "b" and array.shape != shape[dim : dim + array.ndim]:
+            raise IndexError(
+                f"a mask of shape {array.shape} at dimension {dim} does not match the indexed tensor of "
+                f"shape {shape}; a mask must have the sizes of the dimensions it covers."
+            )

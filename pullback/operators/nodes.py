@@ -30,11 +30,14 @@ class Plan:
         asked = {param.name: parameters_of(op.rules[param.name]) for param in self.edges}
         self.asked = asked
         by_name = {param.name: param for param in op.params}
-        wanted = list(dict.fromkeys(name for names in asked.values() for name in names))
+        # An adjoint may call its own input `g` too; in a rule the name always means the gradient.
+        gradients = {*op.gradient_names, "g"}
+        asked_for = [name for names in asked.values() for name in names if name not in gradients]
+        wanted = list(dict.fromkeys(asked_for))
         self.inputs = [by_name[n] for n in wanted if n in by_name and by_name[n].is_tensor]
         self.options = [n for n in wanted if n in by_name and not by_name[n].is_tensor]
         self.outputs = [n for n in wanted if n in op.outputs]
-        taken = {*by_name, *op.outputs, *op.gradient_names, "g"}
+        taken = {*by_name, *op.outputs}
         self.derived = [n for n in wanted if n not in taken]  # input_shape, input_dtype
 
     def users(self, name: str) -> list[int]:

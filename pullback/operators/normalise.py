@@ -18,7 +18,11 @@ from pullback.operators.options import as_shape
 from pullback.operators.powers import pow, rsqrt
 from pullback.operators.reduction import mean
 from pullback.operators.shape import cat, reshape, unfold
-from pullback.operators.standardise import batch_standardise, check_floating, layer_standardise
+from pullback.operators.standardise import (
+    batch_standardise,
+    inverse_deviation,
+    layer_standardise,
+)
 
 __all__ = [
     "batch_norm",
@@ -36,41 +40,44 @@ __all__ = [
 # Over the last dimensions -------------------------------------------------------------------------
 
 
-def _last_dims(op: str, input: Any, normalized_shape: Any, **parameters: Any) -> tuple[int, ...]:
+def _last_dims(op: str, input: Any, normalized_shape: Any, *parameters: Any) -> tuple[int, ...]:
     """The dimensions that `normalized_shape` names, after checking that they are there."""
     if isinstance(normalized_shape, int):
         raise TypeError(
             f"{op}(): argument `normalized_shape` must be a sequence of ints, got the int "
             f"{normalized_shape}; write ({normalized_shape},)."
         )
-    shape = as_shape(normalized_shape, 0, op)
-    if not shape:
+    wanted = as_shape(normalized_shape, 0, op)
+    if not wanted:
         raise RuntimeError(f"{op}: normalized_shape is empty; name at least the last size.")
-    if tuple(input.shape)[-len(shape) :] != shape:
+    shape = input.shape
+    if shape[-len(wanted) :] != wanted:
         raise RuntimeError(
-            f"{op}: normalized_shape {shape} must be the last sizes of input, whose shape is "
-            f"{tuple(input.shape)}."
+            f"{op}: normalized_shape {wanted} must be the last sizes of input, whose shape is "
+            f"{tuple(shape)}."
         )
-    for name, value in parameters.items():
-        if value is not None and tuple(value.shape) != shape:
+    for name, value in zip(("weight", "bias"), parameters, strict=False):
+        if value is not None and (value.shape != wanted or value.dtype != input.dtype):
             raise RuntimeError(
-                f"{op}: {name} has shape {tuple(value.shape)}, but must have that of "
-                f"normalized_shape, {shape}."
+                f"{op}: {name} must have normalized_shape {wanted} and the dtype of input, "
+                f"{input.dtype}; got shape {tuple(value.shape)} and {value.dtype}."
             )
-        if value is not None and value.dtype != input.dtype:
-            raise RuntimeError(
-                f"{op}: {name} has dtype {value.dtype}, input has {input.dtype}; convert one."
-            )
-    return tuple(range(input.ndim - len(shape), input.ndim))
+    return tuple(range(len(shape) - len(wanted), len(shape)))
 
 
 def native_layer_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any, bias: Any, eps: float
 ) -> Any:
     """`layer_norm` together with the mean and the inverse deviation that it used."""
-    dims = _last_dims("layer_norm", input, normalized_shape, weight=weight, bias=bias)
-    check_floating("layer_norm", input._array)
-    return layer_standardise(input, weight, bias, dims, eps, True)  # noqa: FBT003
+    dims = _last_dims("layer_norm", input, normalized_shape, weight, bias)
+    out = layer_standardise(input, weight, bias, dims, eps, True)  # noqa: FBT003
+    return out, *_statistics(input, dims, eps)
+
+
+def _statistics(input: Any, dims: tuple[int, ...], eps: float) -> tuple[Any, Any]:
+    """Mean and inverse deviation, which carry no gradient: that of the result covers them."""
+    input = input.detach()
+    return mean(input, dims, keepdim=True), inverse_deviation(input, dims, eps, True)  # noqa: FBT003
 
 
 def layer_norm(
@@ -87,22 +94,22 @@ def layer_norm(
     >>> torch.nn.functional.layer_norm(torch.tensor([[1.0, 3.0]]), (2,))
     tensor([[-1.0000,  1.0000]])
     """
-    return native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
+    dims = _last_dims("layer_norm", input, normalized_shape, weight, bias)
+    return layer_standardise(input, weight, bias, dims, eps, True)  # noqa: FBT003
 
 
 def rms_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
 ) -> Any:
     """Divide by the root of the mean square over the last dimensions, then scale by `weight`."""
-    dims = _last_dims("rms_norm", input, normalized_shape, weight=weight)
+    dims = _last_dims("rms_norm", input, normalized_shape, weight)
     dtype = input._array.dtype
     if eps is None:
         eps = numpy.finfo(numpy.float64 if dtype.char in "dD" else numpy.float32).eps.item()
     if dtype.kind == "c":
         scaled = input * rsqrt(mean(input * input, dims, keepdim=True) + eps)
         return scaled if weight is None else scaled * weight
-    check_floating("rms_norm", input._array)
-    return layer_standardise(input, weight, None, dims, eps, False)[0]  # noqa: FBT003
+    return layer_standardise(input, weight, None, dims, eps, False)  # noqa: FBT003
 
 
 # Over groups of channels --------------------------------------------------------------------------
@@ -112,14 +119,9 @@ def native_group_norm(
     input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
 ) -> Any:
     """`group_norm` together with the mean and inverse deviation of each group."""
-    check_floating("group_norm", input._array)
     grouped = reshape(input, (N, group, C // group, HxW))
-    each = (group, C // group, 1)
-    scale = None if weight is None else reshape(weight, each)
-    shift = None if bias is None else reshape(bias, each)
-    out, mean_, rstd = layer_standardise(grouped, scale, shift, (2, 3), eps, True)  # noqa: FBT003
-    stats = (N, group)
-    return reshape(out, tuple(input.shape)), reshape(mean_, stats), reshape(rstd, stats)
+    stats = [reshape(stat, (N, group)) for stat in _statistics(grouped, (2, 3), eps)]
+    return group_norm(input, group, weight, bias, eps), *stats
 
 
 def group_norm(
@@ -146,7 +148,16 @@ def group_norm(
             f"group_norm: one value per group has no deviation; got shape {shape} and {num_groups} "
             "groups."
         )
-    return native_group_norm(input, weight, bias, shape[0], shape[1], size, num_groups, eps)[0]
+    grouped = reshape(input, (shape[0], num_groups, shape[1] // num_groups, size))
+    each = (num_groups, shape[1] // num_groups, 1)
+    scale = None if weight is None else reshape(weight, each)
+    shift = None if bias is None else reshape(bias, each)
+    return reshape(layer_standardise(grouped, scale, shift, (2, 3), eps, True), shape)  # noqa: FBT003
+
+
+def _by_channel(value: Any, ndim: int) -> Any:
+    """One value for each channel, shaped to broadcast against (batch, channels, ...)."""
+    return value if value is None or ndim == 2 else reshape(value, (-1,) + (1,) * (ndim - 2))
 
 
 def _check_channels(op: str, channels: int, **parameters: Any) -> None:
@@ -172,25 +183,24 @@ def native_batch_norm(
     eps: float,
 ) -> Any:
     """`batch_norm` together with the mean and inverse deviation of each channel (of this batch)."""
-    check_floating("batch_norm", input._array)
     shape = tuple(input.shape)
-    each = (shape[1],) + (1,) * (len(shape) - 2)
-    scale = None if weight is None else reshape(weight, each)
-    shift = None if bias is None else reshape(bias, each)
+    scale, shift = _by_channel(weight, len(shape)), _by_channel(bias, len(shape))
     if not training:
         empty = wrap(numpy.empty(0, input._array.dtype))
         out = _with_statistics(
-            input, scale, shift, reshape(running_mean, each), reshape(running_var, each), eps
+            input,
+            scale,
+            shift,
+            _by_channel(running_mean, len(shape)),
+            _by_channel(running_var, len(shape)),
+            eps,
         )
         return out, empty, empty
     dims = (0, *range(2, len(shape)))
-    out, mean_, rstd = batch_standardise(input, scale, shift, dims, eps, True)  # noqa: FBT003
-    mean_, rstd = reshape(mean_, (shape[1],)), reshape(rstd, (shape[1],))
-    count = math.prod(shape[dim] for dim in dims)
+    out = batch_standardise(input, scale, shift, dims, eps, True)  # noqa: FBT003
+    mean_, rstd = (reshape(stat, (shape[1],)) for stat in _statistics(input, dims, eps))
     _update(running_mean, mean_._array, momentum)
-    if running_var is not None:
-        variance = 1 / numpy.square(rstd._array) - eps
-        _update(running_var, variance * (count / max(count - 1, 1)), momentum)
+    _update_variance(running_var, rstd._array, eps, math.prod(shape[d] for d in dims), momentum)
     return out, mean_, rstd
 
 
@@ -212,6 +222,12 @@ def _update(running: Any, value: Any, momentum: float) -> None:
     array *= 1 - momentum
     array += momentum * value.astype(array.dtype)
     bump(running, "batch_norm")
+
+
+def _update_variance(running: Any, rstd: Any, eps: float, count: int, momentum: float) -> None:
+    if running is not None:
+        variance = (1 / numpy.square(rstd) - eps) * (count / max(count - 1, 1))
+        _update(running, variance, momentum)
 
 
 def batch_norm(
@@ -246,6 +262,10 @@ def batch_norm(
         weight=weight,
         bias=bias,
     )
+    if training and running_mean is None and running_var is None:
+        dims = (0, *range(2, len(shape)))
+        scale, shift = _by_channel(weight, len(shape)), _by_channel(bias, len(shape))
+        return batch_standardise(input, scale, shift, dims, eps, True)  # noqa: FBT003
     made = native_batch_norm(
         input, weight, bias, running_mean, running_var, training, momentum, eps
     )
@@ -270,7 +290,6 @@ def instance_norm(
         )
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)  # noqa: FBT003
-    check_floating("instance_norm", input._array)
     _check_channels(
         "instance_norm",
         shape[1],
@@ -279,18 +298,16 @@ def instance_norm(
         weight=weight,
         bias=bias,
     )
-    each = (shape[1],) + (1,) * (len(shape) - 2)
-    scale = None if weight is None else reshape(weight, each)
-    shift = None if bias is None else reshape(bias, each)
+    scale, shift = _by_channel(weight, len(shape)), _by_channel(bias, len(shape))
     dims = tuple(range(2, len(shape)))
-    out, mean_, rstd = layer_standardise(input, scale, shift, dims, eps, True)  # noqa: FBT003
-    size = math.prod(shape[2:])
-    stats = (shape[0], shape[1])
-    _update(running_mean, mean_._array.reshape(stats).mean(0), momentum)
-    if running_var is not None:
-        variance = (1 / numpy.square(rstd._array) - eps).reshape(stats).mean(0)
-        _update(running_var, variance * (size / (size - 1)), momentum)
-    return out
+    if running_mean is not None or running_var is not None:
+        mean_, rstd = (reshape(one, shape[:2]) for one in _statistics(input, dims, eps))
+        _update(running_mean, mean_._array.mean(0), momentum)
+        count = math.prod(shape[2:])
+        # The mean over the batch of what each example's deviation says.
+        each_var = 1 / numpy.square(rstd._array)
+        _update_variance(running_var, each_var.mean(0) ** -0.5, eps, count, momentum)
+    return layer_standardise(input, scale, shift, dims, eps, True)  # noqa: FBT003
 
 
 def local_response_norm(

@@ -60,7 +60,7 @@ def _power_slope(x: Any, order: float) -> Any:
 
 
 def _slope(scale: Any, x: Any, norm: Any, order: float, dim: Any) -> Any:
-    """The derivative of the norm by each element, times `scale`; `norm` and `scale` broadcast to `x`."""
+    """The derivative of the norm by each element, times `scale`; both broadcast to `x`."""
     if order == 2:
         return x * divide_or_zero(scale, norm)
     if order == 1:
@@ -109,8 +109,8 @@ def vector_norm(
         axis = axis_of(dim, x.ndim)
         if axis is None or 0 in [x.shape[i] for i in axis]:
             raise RuntimeError(
-                f"vector_norm: the norm of order {ord} of no elements is undefined (shape {x.shape}, dim "
-                f"{dim})."
+                f"vector_norm: the norm of order {ord} of no elements is undefined (shape "
+                f"{x.shape}, dim {dim})."
             )
     if x.dtype.itemsize == 2:
         return _norm(xp, x.astype(xp.float32), ord, dim, keepdim).astype(x.dtype)
@@ -120,13 +120,13 @@ def vector_norm(
 def _in_dtype(op: str, x: Array, dtype: Any) -> Array:
     if x.dtype.kind not in "fcV":
         raise RuntimeError(
-            f"{op}: defined for floating-point and complex tensors, not {from_numpy_dtype(x.dtype)}; "
-            "convert first."
+            f"{op}: defined for floating-point and complex tensors, not "
+            f"{from_numpy_dtype(x.dtype)}; convert first."
         )
     if dtype is not None and (numpy_dtype(dtype).kind == "c") != (x.dtype.kind == "c"):
         raise RuntimeError(
-            f"{op}: a norm of {from_numpy_dtype(x.dtype)} cannot be computed in {dtype}; one is real, the "
-            "other complex."
+            f"{op}: a norm of {from_numpy_dtype(x.dtype)} cannot be computed in {dtype}; one is "
+            "real, the other complex."
         )
     return converted(x, dtype)
 

@@ -83,7 +83,7 @@ def _nanmedian_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
 
 
 def _median_along(xp: Namespace, op: str, input: Array, dim: int, keepdim: Any) -> Any:
-    """The lower middle element along `dim`, and its index; NaN wins, or does not count in nanmedian."""
+    """The lower middle element along `dim`, and its index; NaN wins, but in nanmedian."""
     if input.dtype.kind in "bc":
         raise unsupported(op, input)
     if not input.ndim:
@@ -131,7 +131,7 @@ _NanmedianResult = result_class("nanmedian", "values indices")
 
 @method
 def median(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
-    """The middle element, the lower of two; with `dim` along it, and its index. NaN if one is there.
+    """The middle element, the lower of two; with `dim` along it, and its index. NaN wins.
 
     >>> import pullback as torch
     >>> torch.median(torch.tensor([3.0, 1.0, 2.0, 4.0]))
@@ -259,7 +259,8 @@ def _checked_fractions(op: str, input: Any, q: Any, interpolation: str) -> Any:
         raise RuntimeError(f"{op}: the input must be float32 or float64, got {input.dtype}.")
     if interpolation not in _INTERPOLATIONS:
         raise RuntimeError(
-            f"{op}: interpolation must be one of {', '.join(_INTERPOLATIONS)}, got {interpolation!r}."
+            f"{op}: interpolation must be one of {', '.join(_INTERPOLATIONS)}, got "
+            f"{interpolation!r}."
         )
     if not array.size:
         raise RuntimeError(f"{op}: the input of shape {array.shape} has no elements.")
@@ -269,8 +270,8 @@ def _checked_fractions(op: str, input: Any, q: Any, interpolation: str) -> Any:
         return wrap(array.dtype.type(q).reshape(()))
     if q.ndim > 1 or q.dtype is not input.dtype:
         raise RuntimeError(
-            f"{op}: q must be a number, or a tensor of at most 1 dimension and dtype {input.dtype}, got "
-            f"{q.dtype} and shape {tuple(q.shape)}."
+            f"{op}: q must be a number, or a tensor of at most 1 dimension and dtype "
+            f"{input.dtype}, got {q.dtype} and shape {tuple(q.shape)}."
         )
     if not ((q._array >= 0) & (q._array <= 1)).all():
         raise RuntimeError(f"{op}: q must be between 0 and 1, got {q._array}.")
@@ -278,7 +279,7 @@ def _checked_fractions(op: str, input: Any, q: Any, interpolation: str) -> Any:
 
 
 def _ranks(op: str, values: Any, fractions: Any) -> Any:
-    """How far along each sorted line the fractions are; at its end, where NaN is, if there is one."""
+    """How far along each sorted line the fractions are; at its end, where NaN is, if any is."""
     nan = isnan(values)
     if op == "nanquantile":
         count = astype(sum(~nan, -1, True), values.dtype)  # noqa: FBT003

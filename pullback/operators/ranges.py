@@ -60,7 +60,7 @@ def arange(
 
 def _counted(end: int) -> Tensor:
     checked("arange", {}, int64.numpy)
-    _check_range("arange", 0, end, 1)
+    _check_range("arange", 0, _real("arange", "end", end), 1)
     return wrap(allocated("arange", numpy.arange, end))
 
 

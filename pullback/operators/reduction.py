@@ -1,7 +1,7 @@
 """Sums, means, products and truth over all elements or some dimensions.
 
-A rule gets the reduced gradient and puts it back with `unreduce`. Where torch tells the full reduction
-from the one over dimensions by the node's name, there are two declarations behind one function.
+A rule gets the reduced gradient and puts it back with `unreduce`. Where torch tells the full
+reduction from the one over dimensions by the node's name, two declarations are behind one function.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def restored(reduced: Any, shape: Any, dim: Any, keepdim: Any) -> Any:
 
 
 def in_dtype(input: Any, dtype: Any) -> Any:
-    """A tensor converted first where the reduction's dtype has other gradients: complex, or none."""
+    """`input`, converted first where the dtype to reduce in has other gradients: complex, or none."""
     wanted = numpy_dtype(dtype)
     if wanted.kind in "fV":
         return astype(input, wanted) if is_complex(input) else input
@@ -147,8 +147,8 @@ def _mean(
     input = kernels.converted(input, dtype)
     if input.dtype.kind in "biu":
         raise RuntimeError(
-            f"mean: defined for floating-point and complex tensors, not {from_numpy_dtype(input.dtype)}; "
-            "convert first, or pass such a dtype."
+            "mean: defined for floating-point and complex tensors, not "
+            f"{from_numpy_dtype(input.dtype)}; convert first, or pass such a dtype."
         )
     count = reduced_count(input.shape, dim)
     if input.dtype.itemsize == 2:
@@ -204,7 +204,7 @@ def nanmean(
 
 
 def _others(input: Any, dim: int) -> Any:
-    """The product of all other elements along `dim`, at every place: those before times those after."""
+    """At every place along `dim` the product of all others: those before times those after."""
     after = flip(exclusive_cumprod(flip(input, (dim,)), dim), (dim,))
     return exclusive_cumprod(input, dim) * after
 
@@ -359,8 +359,8 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     full = (1,) * extra + wanted
     if extra < 0 or [n for n, m in zip(shape, full, strict=True) if m not in (1, n)]:
         raise RuntimeError(
-            f"sum_to_size: size {wanted} does not expand to the tensor's shape {shape}, so no sum leads "
-            "back to it."
+            f"sum_to_size: size {wanted} does not expand to the tensor's shape {shape}, so no sum "
+            "leads back to it."
         )
     dims = tuple(i for i, n in enumerate(shape) if i < extra or (full[i] == 1 and n != 1))
     return reshape(sum(input, dims, keepdim=True), wanted) if dims else input

@@ -1,7 +1,7 @@
 """The largest and smallest elements, and where they are.
 
-Values alone (`amax`, `max()`) share their gradient among equal elements; with an index (`max(dim)`) it
-goes to the one that was chosen.
+Values alone (`amax`, `max()`) share their gradient among equal elements; with an index (`max(dim)`)
+it goes to the one that was chosen.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def mean_over(tangent: Any, ties: Any, dim: Any, keepdim: Any) -> Any:
 
 
 def _weights(input: Any, out: Any, dim: Any, keepdim: Any) -> Any:
-    # Where the result is NaN nothing equals it, and 0 / 0 makes the gradient NaN: torch's choice here.
+    # Where the result is NaN nothing equals it, and 0 / 0 makes the gradient NaN, as in torch.
     ties = astype(input == restored(out, input.shape, dim, keepdim), input.dtype)
     return ties / sum(ties, dim, True)  # noqa: FBT003
 
@@ -202,7 +202,7 @@ _MinResult = result_class("min", "values indices")
 def max(
     input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None
 ) -> Any:
-    """The largest element; with `dim` the largest along it and their indices; with a tensor `maximum`.
+    """The largest element; with `dim` those along it and their indices; with a tensor `maximum`.
 
     >>> import pullback as torch
     >>> torch.max(torch.tensor([[1.0, 4.0], [3.0, 2.0]]), 1).indices
@@ -222,7 +222,7 @@ def max(
 def min(
     input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None
 ) -> Any:
-    """The smallest element; with `dim` the smallest along it and their indices; with a tensor `minimum`."""
+    """The smallest element; with `dim` those along it and indices; with a tensor `minimum`."""
     if dim is None and other is None:
         if keepdim is not False:
             raise errors.not_an_int("min", "dim", dim)

@@ -30,7 +30,7 @@ __all__ = [
 
 
 def axis_of(dim: Any, ndim: int) -> tuple[int, ...] | None:
-    """The dims to reduce as NumPy wants them: None for all, which () and the dim of a 0-d array are.
+    """The dims to reduce as NumPy wants them: None for all, as are () and the dim of a 0-d array.
 
     Rules on arrays pass what they like, so here dims are made whole once more.
     """
@@ -72,8 +72,8 @@ def check_keepdim(op: str, keepdim: Any) -> None:
     """`x.sum(0, 1)` is more often meant as two dims than as keepdim."""
     if keepdim is not True and keepdim is not False:
         raise TypeError(
-            f"{op}(): argument `keepdim` must be bool, got {keepdim!r}; several dims are given as one "
-            "tuple, like dim=(0, 1)."
+            f"{op}(): argument `keepdim` must be bool, got {keepdim!r}; several dims are given as "
+            "one tuple, like dim=(0, 1)."
         )
 
 
@@ -83,14 +83,14 @@ def check_not_empty(op: str, input: Array, dim: Any) -> None:
         return
     if dim is None or dim == ():
         raise RuntimeError(
-            f"{op}: the input of shape {input.shape} has no elements, and no element to start from; name "
-            "the `dim` of non-zero size to reduce."
+            f"{op}: the input of shape {input.shape} has no elements, and no element to start "
+            "from; name the `dim` of non-zero size to reduce."
         )
     for one in dim if isinstance(dim, tuple) else (dim,):
         if input.shape[one] == 0:
             raise IndexError(
-                f"{op}: dim {one} of shape {input.shape} has size 0, so there is nothing to choose from; "
-                "reduce a dim of non-zero size."
+                f"{op}: dim {one} of shape {input.shape} has size 0, so there is nothing to "
+                "choose from; reduce a dim of non-zero size."
             )
 
 
@@ -194,7 +194,8 @@ def index_of_extreme(xp: Namespace, op: str, input: Array, dim: Any, keepdim: An
     """The index of the first extreme, along `dim` or in the flattened array."""
     if input.dtype.kind in "bc":
         raise RuntimeError(
-            f"{op}: not defined for {from_numpy_dtype(input.dtype)}; convert first, or compare abs()."
+            f"{op}: not defined for {from_numpy_dtype(input.dtype)}; convert first, or compare "
+            "abs()."
         )
     if not input.size and (dim is None or not input.ndim):
         raise IndexError(f"{op}: the input of shape {input.shape} has no elements; name a `dim`.")
@@ -214,7 +215,7 @@ def index_of_extreme(xp: Namespace, op: str, input: Array, dim: Any, keepdim: An
 
 
 def log_total_exp(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
-    """log(sum(exp(input))) over `dim`, shifted by the largest element, in blocks that stay in cache."""
+    """log(sum(exp(input))) over `dim`, shifted by the largest element; rows go in blocks."""
     if input.dtype.itemsize == 2:
         return log_total_exp(xp, input.astype(xp.float32), dim, keepdim).astype(input.dtype)
     axis = axis_of(dim, input.ndim)
@@ -228,7 +229,9 @@ def log_total_exp(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
         result = xp.empty((rows.shape[0], 1), input.dtype)
         for block in slices(*rows.shape):
             result[block] = _log_total_exp(xp, rows[block], 1)
-    return result.reshape(shape if keepdim else _without(input.shape, axis or range(input.ndim)))
+    return result.reshape(
+        shape if keepdim else _without(input.shape, axis or tuple(range(input.ndim)))
+    )
 
 
 def _log_total_exp(xp: Namespace, input: Array, axis: Any) -> Array:
@@ -236,4 +239,4 @@ def _log_total_exp(xp: Namespace, input: Array, axis: Any) -> Array:
     largest = xp.where(xp.isfinite(largest), largest, 0)
     powers = xp.asarray(input - largest)
     xp.exp(powers, out=powers)
-    return xp.log(xp.add.reduce(powers, axis, None, None, True)) + largest
+    return xp.log(powers.sum(axis, keepdims=True)) + largest

@@ -27,7 +27,8 @@ class Result(tuple[Any, ...]):
         made = super().__new__(cls, values)
         if len(made) != cls.n_fields:
             raise TypeError(
-                f"{cls.__name__}() takes {cls.n_fields} values ({', '.join(cls.fields)}), got {len(made)}."
+                f"{cls.__name__}() takes {cls.n_fields} values ({', '.join(cls.fields)}), got "
+                f"{len(made)}."
             )
         return made
 

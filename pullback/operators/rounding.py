@@ -179,7 +179,7 @@ def remainder(xp: Namespace, input: Array, other: Array) -> Array:
 
 @elementwise(
     input=lambda g: g,
-    other=lambda g, input, other: -g * _div_rounded(input, other, rounding_mode="trunc"),
+    other=lambda g, input, other: -g * trunc(true_divide(input, other)),
 )
 def fmod(xp: Namespace, input: Array, other: Array) -> Array:
     """The rest of a division that cuts off; it has the sign of the dividend, as in C."""

@@ -12,9 +12,9 @@ from typing import Any
 from pullback.core.arrays import Array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
+from pullback.operators.advanced import _index
 from pullback.operators.arithmetic import conj, zeros_of
 from pullback.operators.declare import Dim, Namespace, Shape, linear, method, primitive
-from pullback.operators.indexing import _index
 from pullback.operators.scatter_kernels import add_at, check_bounds, check_index_dtype
 from pullback.operators.shape import expand, reshape
 from pullback.operators.writes import number_array, writing

@@ -1,10 +1,10 @@
-"""Running sums, products and extremes along one dimension, and the recurrence behind their gradients.
+"""Running sums, products and extremes along a dimension, and the recurrence behind their gradients.
 
     s[i] = b[i] + a[i] * s[i - 1]
 
-The gradients of `cumprod`, `prod` and `logcumsumexp` are such recurrences: no division, so zeros among
-the factors need no cases of their own, and the recurrence is its own adjoint read backwards, so that
-every order of derivative is right.
+The gradients of `cumprod`, `prod` and `logcumsumexp` are such recurrences: no division, so zeros
+among the factors need no cases of their own; and the recurrence is its own adjoint read backwards,
+so that every order of derivative is right.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def reverse_cumsum(xp: Namespace, input: Array, dim: Dim) -> Array:
     has_out=False,
 )
 def shifted(xp: Namespace, input: Array, dim: Dim, by: int, fill: float = 0) -> Array:
-    """`input` moved by one place along `dim`, to the end (`by` 1) or the start (-1); `fill` moves in."""
+    """`input` moved by a place along `dim`, to its end (`by` 1) or start (-1); `fill` moves in."""
     out = xp.empty(input.shape, input.dtype)
     if not input.ndim:
         out[...] = fill
@@ -150,7 +150,7 @@ _LEAST, _GREATEST = 1e-120, 1e120
 
 
 def _by_doubling(a: Array, b: Array, dim: int) -> Array:
-    """The recurrence over runs of 2, 4, 8 ... places: no division, a logarithmic number of passes."""
+    """The recurrence over runs of 2, 4, 8 ... places: no division, logarithmically many passes."""
     before = (slice(None),) * dim
     step, size = 1, b.shape[dim]
     while step < size:

@@ -300,6 +300,8 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
         raise RuntimeError(
             f"movedim: {len(taken)} dims to move ({source}) but {len(placed)} places ({destination})."
         )
+    if ndim == 0:
+        return alias(input)
     order: list[int | None] = [None] * ndim
     for dim, place in zip(taken, placed, strict=True):
         order[place] = dim

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from pullback.core.dtype import as_dtype, from_numpy_dtype
 from pullback.operators.arithmetic import neg
-from pullback.operators.blocks import slices
+from pullback.operators.blocks import BLOCK, slices
 from pullback.operators.convert import astype
 from pullback.operators.declare import Array, Dim, Namespace, primitive
 from pullback.operators.pointwise import exp
@@ -44,14 +45,39 @@ def along_rows(
     if not x.size:
         return out
     size = x.shape[dim] if x.ndim else 1
-    inner = 1
-    for n in x.shape[dim + 1 :]:
-        inner *= n
+    inner = math.prod(x.shape[dim + 1 :])
     shape = (x.size // (size * inner), size, inner) if inner > 1 else (x.size // size, size)
     result, *arrays = [array.reshape(shape) for array in (out, x, *others)]
+    if x.size <= BLOCK:
+        kernel(xp, result, *arrays)
+        return out
     for block in slices(shape[0], size * inner):
         kernel(xp, result[block], *[array[block] for array in arrays])
     return out
+
+
+# Exponentials of numbers within this need no shift to stay clear of overflow and underflow, also in
+# the sum of any row that fits memory. Two whole extremes take a fifth of the time of those by row.
+_SAFE = 40.0
+
+
+def exponentials_of(xp: Namespace, x: Array, out: Array) -> Array | None:
+    """Exponentials of a block, up to a factor for each row; what was taken away, if anything was."""
+    if x.max() < _SAFE and x.min() > -_SAFE:
+        xp.exp(x, out=out)
+        return None
+    top = x.max(1, keepdims=True)
+    xp.subtract(x, top, out=out)
+    xp.exp(out, out=out)
+    return top
+
+
+def row_sums(xp: Namespace, x: Array) -> Array:
+    """Sums along dimension 1, which stays with size 1."""
+    if x.ndim == 2:
+        # BLAS takes a seventh of the time of `sum`: 11 us for 2048 rows of 64.
+        return (x @ xp.ones(x.shape[1], x.dtype))[:, None]
+    return x.sum(1, keepdims=True)
 
 
 # softmax ------------------------------------------------------------------------------------------
@@ -72,9 +98,8 @@ def softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Array:
 
 
 def _softmax_rows(xp: Namespace, out: Array, x: Array) -> None:
-    xp.subtract(x, x.max(1, keepdims=True), out=out)
-    xp.exp(out, out=out)
-    out /= out.sum(1, keepdims=True)
+    exponentials_of(xp, x, out)
+    out *= 1 / row_sums(xp, out)
 
 
 # The derivative of softmax is symmetric, so this is its tangent too.
@@ -93,8 +118,9 @@ def _softmax_adjoint(xp: Namespace, gradient: Array, output: Array, dim: int) ->
 
 
 def _softmax_adjoint_rows(xp: Namespace, out: Array, g: Array, y: Array) -> None:
-    xp.multiply(g, y, out=out)
-    out -= y * out.sum(1, keepdims=True)
+    total = xp.vecdot(g, y)[:, None] if g.ndim == 2 else (g * y).sum(1, keepdims=True)
+    xp.subtract(g, total, out=out)
+    out *= y
 
 
 def softmin(input: Any, dim: int, dtype: Any = None) -> Any:
@@ -117,8 +143,11 @@ def log_softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Arr
 
 
 def _log_softmax_rows(xp: Namespace, out: Array, x: Array) -> None:
-    xp.subtract(x, x.max(1, keepdims=True), out=out)
-    out -= xp.log(xp.exp(out).sum(1, keepdims=True))
+    top = exponentials_of(xp, x, out)
+    total = xp.log(row_sums(xp, out))
+    if top is not None:
+        total += top
+    xp.subtract(x, total, out=out)
 
 
 @primitive(
@@ -134,5 +163,5 @@ def _log_softmax_adjoint(xp: Namespace, gradient: Array, output: Array, dim: int
 
 def _log_softmax_adjoint_rows(xp: Namespace, out: Array, g: Array, y: Array) -> None:
     xp.exp(y, out=out)
-    out *= g.sum(1, keepdims=True)
+    out *= row_sums(xp, g)
     xp.subtract(g, out, out=out)

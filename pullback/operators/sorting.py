@@ -216,12 +216,14 @@ def searchsorted(
     """
     if side not in (None, "left", "right") or (side == "left" and right):
         raise RuntimeError(
-            f"searchsorted: side is {side!r} and right {right}; side must be 'left' or 'right' and agree."
+            f"searchsorted: side is {side!r} and right {right}; side must be 'left' or 'right' "
+            "and agree."
         )
     values = xp.asarray(input)
     if sorted_sequence.ndim != 1 and sorted_sequence.shape[:-1] != values.shape[:-1]:
         raise RuntimeError(
-            f"searchsorted: a sequence of shape {sorted_sequence.shape} and values of shape {values.shape}; "
+            f"searchsorted: a sequence of shape {sorted_sequence.shape} and values of shape "
+            f"{values.shape}; "
             "the sequence must be 1-d, or all dimensions but the last must be equal."
         )
     if not sorted_sequence.ndim or (sorted_sequence.ndim > 1 and not values.ndim):
@@ -235,8 +237,8 @@ def searchsorted(
 def _sorted_by(xp: Namespace, sequence: Array, sorter: Array) -> Array:
     if sorter.shape != sequence.shape or sorter.dtype != xp.int64:
         raise RuntimeError(
-            f"searchsorted: the sorter must be int64 and have the sequence's shape {sequence.shape}, got "
-            f"{from_numpy_dtype(sorter.dtype)} and {sorter.shape}."
+            "searchsorted: the sorter must be int64 and have the sequence's shape "
+            f"{sequence.shape}, got {from_numpy_dtype(sorter.dtype)} and {sorter.shape}."
         )
     return sequence[along(xp, sequence.ndim - 1, sorter)]
 

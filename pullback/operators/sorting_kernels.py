@@ -1,4 +1,4 @@
-"""Orders of arrays: stable ones at the speed of NumPy's unstable sort, and the first few of them."""
+"""Orders of arrays: stable ones at the speed of NumPy's unstable sort, and the first few."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pullback.core.arrays import Array, Namespace
 
 __all__ = ["chosen", "order_along", "ranks", "within"]
 
-# From here on sorting packed keys is faster than a stable argsort, which a million float32 take 130 ms:
-# the keys take 25, the same and unstable 36.
+# From here on packed keys beat NumPy's stable argsort: a million float32 take 15 ms, where that takes
+# 136 and the unstable one 36.
 _MANY = 2048
 
 
 def order_along(xp: Namespace, input: Array, dim: int, *, descending: bool) -> Array:
-    """Indices that sort `input` along `dim`; equal elements keep their order, NaN counts as largest."""
+    """Indices that sort `input` along `dim`; equal elements keep their order, NaN is largest."""
     rows = input.swapaxes(dim, -1)
     if descending:  # turned around twice, equal elements keep their order
         order = _order(xp, rows[..., ::-1])

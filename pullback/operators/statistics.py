@@ -37,8 +37,8 @@ def _moments(
     """Variance and mean, from the deviations and not from the squares, which would cancel."""
     if input.dtype.kind not in "fcV":
         raise RuntimeError(
-            f"{op}: defined for floating-point and complex tensors, not {from_numpy_dtype(input.dtype)}; "
-            "convert first."
+            f"{op}: defined for floating-point and complex tensors, not "
+            f"{from_numpy_dtype(input.dtype)}; convert first."
         )
     if input.dtype.itemsize == 2:
         single = _moments(xp, op, input.astype(xp.float32), dim, correction, keepdim)
@@ -185,7 +185,7 @@ def _std_mean(
 
 
 def _arguments(op: str, dim: Any, unbiased: Any, correction: Any) -> tuple[Any, Any]:
-    """Dims and correction out of the three forms: `(unbiased)`, `(dim, unbiased)`, `(dim, correction=)`."""
+    """Dims and correction from the forms `(unbiased)`, `(dim, unbiased)`, `(dim, correction=)`."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if unbiased is not None and correction is not None:
@@ -272,8 +272,8 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     """
     if input.ndim > 2 or input._array.dtype.kind == "b":
         raise RuntimeError(
-            f"cov: needs a tensor of numbers with at most 2 dimensions (variables, observations), got "
-            f"{input.dtype} and shape {tuple(input.shape)}."
+            "cov: needs a tensor of numbers with at most 2 dimensions (variables, observations), "
+            f"got {input.dtype} and shape {tuple(input.shape)}."
         )
     if not input.dtype.is_differentiable:
         input = true_divide(input, 1)
@@ -302,8 +302,8 @@ def _weights(rows: Any, fweights: Any, aweights: Any) -> Any:
             continue
         if tuple(weights.shape) != (rows.shape[1],):
             raise RuntimeError(
-                f"cov: {name} must be one number for each of the {rows.shape[1]} observations, got shape "
-                f"{tuple(weights.shape)}."
+                f"cov: {name} must be one number for each of the {rows.shape[1]} observations, "
+                f"got shape {tuple(weights.shape)}."
             )
         if weights.dtype.is_differentiable == (name == "fweights"):
             kind = "integral" if name == "fweights" else "floating-point"

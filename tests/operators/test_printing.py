@@ -23,7 +23,7 @@ def _default_options():
         (torch.tensor([0.0, float("inf"), float("nan")]), "tensor([0., inf, nan])"),
         (torch.tensor([1e-5, 1.0]), "tensor([1.0000e-05, 1.0000e+00])"),
         (torch.tensor([1e9]), "tensor([1.0000e+09])"),
-        (torch.tensor([1 + 2j, -0.5j]), "tensor([1.+2.0000j, 0.-0.5000j])"),
+        (torch.tensor([1 + 2j, 0 - 0.5j]), "tensor([1.+2.0000j, 0.-0.5000j])"),
         (torch.tensor([]), "tensor([])"),
         (torch.zeros(0, 3), "tensor([], size=(0, 3))"),
         (torch.zeros(0, dtype=torch.int64), "tensor([], dtype=torch.int64)"),

@@ -1,0 +1,274 @@
+"""Index tensors and masks: the operators behind the advanced part of a key, and index_put.
+
+`dims` says where each index tensor stands; the dims that none stands at are taken whole. Results
+follow NumPy's rule: the indexed dims are replaced in their place, or move to the front where others
+lie between them. Always copies, in row-major memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pullback.core import errors
+from pullback.core.arrays import Array
+from pullback.core.tensor import Tensor
+from pullback.operators.arithmetic import zeros_of
+from pullback.operators.declare import METHODS, Arrays, Namespace, Shape, linear, primitive
+from pullback.operators.keys import as_index, check_count, check_masks, spans
+from pullback.operators.scatter_kernels import add_at, index_key
+from pullback.operators.writes import writing
+
+__all__ = ["check_dtype", "index", "index_put", "index_put_", "put_at"]
+
+
+def _taken(xp: Namespace, input: Array, indices: Any, dims: Any) -> Array:
+    """What the indices name, in row-major memory."""
+    first, dim = indices[0], dims[0]
+    try:
+        if len(indices) == 1 and dim == 0:
+            return input[first]
+        if len(indices) > 1 or first.dtype.kind == "b":
+            result = input[index_key(input.ndim, indices, dims)]
+            return result if result.flags.c_contiguous else result.copy()
+        return input.take(first, dim)
+    except IndexError as error:
+        raise _explained(input, indices, dims, error) from None
+
+
+def _placed(xp: Namespace, g: Array, indices: Any, dims: Any, shape: Any) -> Array:
+    """Zeros with `g` added where the indices point."""
+    whole = xp.zeros(shape, g.dtype)
+    add_at(xp, whole, indices, dims, g)
+    return whole
+
+
+# Up to two indices are inputs of their own, since operators on sequences are called more slowly.
+
+
+def _given(*indices: Any) -> tuple[Any, ...]:
+    return tuple(index for index in indices if index is not None)
+
+
+@linear(
+    input=lambda g, input_shape, dims, first, second: _place(g, input_shape, dims, first, second),
+    node="IndexBackward0",
+    has_out=False,
+)
+def _index(
+    xp: Namespace, input: Array, dims: Any, first: Array, second: Array | None = None
+) -> Array:
+    return _taken(xp, input, _given(first, second), dims)
+
+
+@linear(
+    input=lambda g, dims, first, second: _index(g, dims, first, second),
+    node="IndexPutBackward0",
+    has_out=False,
+)
+def _place(
+    xp: Namespace,
+    input: Array,
+    shape: Shape,
+    dims: Any,
+    first: Array,
+    second: Array | None = None,
+) -> Array:
+    return _placed(xp, input, _given(first, second), dims, shape)
+
+
+@linear(
+    input=lambda g, input_shape, dims, indices: _place_many(g, input_shape, dims, indices),
+    node="IndexBackward0",
+    has_out=False,
+)
+def _index_many(xp: Namespace, input: Array, dims: Any, indices: Arrays) -> Array:
+    return _taken(xp, input, indices, dims)
+
+
+@linear(
+    input=lambda g, dims, indices: _index_many(g, dims, indices),
+    node="IndexPutBackward0",
+    has_out=False,
+)
+def _place_many(
+    xp: Namespace, input: Array, shape: Shape, dims: Any, indices: Arrays
+) -> Array:
+    return _placed(xp, input, indices, dims, shape)
+
+
+@linear(input=lambda g, dims, indices: _clear(g, dims, indices), has_out=False)
+def _clear(xp: Namespace, input: Array, dims: Any, indices: Arrays) -> Array:
+    """`input` with zeros where the indices point."""
+    out = input.copy()
+    out[index_key(input.ndim, indices, dims)] = 0
+    return out
+
+
+def _put_tangent(
+    d_input: Any, d_values: Any, input: Any, values: Any, dims: Any, accumulate: Any, indices: Any
+) -> Any:
+    d_input = zeros_of(input) if d_input is None else d_input
+    d_values = zeros_of(values) if d_values is None else d_values
+    return _index_put_many(d_input, d_values, dims, accumulate, indices)
+
+
+@primitive(
+    input=lambda g, dims, accumulate, indices: g if accumulate else _clear(g, dims, indices),
+    values=lambda g, dims, indices: _index_many(g, dims, indices),
+    jvp=_put_tangent,
+    node="IndexPutBackward0",
+    has_out=False,
+)
+def _index_put_many(
+    xp: Namespace, input: Array, values: Array, dims: Any, accumulate: Any, indices: Arrays
+) -> Array:
+    out = input.copy()
+    _write_index_put(xp, out, values, dims, accumulate, indices)
+    return out
+
+
+@primitive(
+    input=lambda g, dims, accumulate, first, second: (
+        g if accumulate else _clear(g, dims, _given(first, second))
+    ),
+    values=lambda g, dims, first, second: _index(g, dims, first, second),
+    jvp=lambda d_input, d_values, input, values, dims, accumulate, first, second: _put_tangent(
+        d_input, d_values, input, values, dims, accumulate, _given(first, second)
+    ),
+    node="IndexPutBackward0",
+    has_out=False,
+)
+def _index_put(
+    xp: Namespace,
+    input: Array,
+    values: Array,
+    dims: Any,
+    accumulate: Any,
+    first: Array,
+    second: Array | None = None,
+) -> Array:
+    out = input.copy()
+    _write_index_put(xp, out, values, dims, accumulate, _given(first, second))
+    return out
+
+
+def _write_index_put_few(
+    xp: Namespace,
+    input: Array,
+    values: Array,
+    dims: Any,
+    accumulate: Any,
+    first: Array,
+    second: Array | None,
+) -> None:
+    _write_index_put(xp, input, values, dims, accumulate, _given(first, second))
+
+
+def _write_index_put(
+    xp: Namespace, input: Array, values: Array, dims: Any, accumulate: Any, indices: Any
+) -> None:
+    key = index_key(input.ndim, indices, dims)
+    try:
+        if not accumulate:
+            input[key] = values
+            return
+        if not input.size or not all(index.size for index in indices):
+            return
+        input[key]  # raises for an index out of bounds, before anything is added
+        add_at(xp, input, indices, dims, values)
+    except IndexError as error:
+        raise _explained(input, indices, dims, error) from None
+
+
+def _explained(input: Array, indices: Any, dims: Any, error: IndexError) -> IndexError:
+    """NumPy's refusal of index arrays, with the sizes that matter."""
+    for index, dim in zip(indices, dims, strict=True):
+        if index.dtype.kind == "b" or dim >= input.ndim:
+            continue
+        size = input.shape[dim]
+        outside = index[(index < -size) | (index >= size)]
+        if outside.size:
+            return IndexError(
+                f"index {outside.flat[0]} is out of bounds for dimension {dim} with size {size} (the "
+                f"indexed tensor has shape {input.shape}); indices go from {-size} to {size - 1}."
+            )
+    listed = ", ".join(str(index.shape) for index in indices)
+    return IndexError(f"index tensors of shapes {listed} for a tensor of shape {input.shape}: {error}")
+
+
+def index(input: Any, indices: Any, dims: Any) -> Any:
+    """What index tensors at `dims` name; the arguments are checked already."""
+    if len(indices) <= 2:
+        return _index(input, tuple(dims), *indices)
+    return _index_many(input, tuple(dims), tuple(indices))
+
+
+_put_into = writing(_index_put, _write_index_put_few, "index_put_")
+_put_many_into = writing(_index_put_many, _write_index_put, "index_put_")
+
+
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """`input` with `values` at the places that the index tensors name, overwritten or added.
+
+    >>> import pullback as torch
+    >>> x, rows = torch.zeros(2, 2), torch.tensor([0, 0])
+    >>> torch.index_put(x, (rows,), torch.tensor(1.0), accumulate=True)
+    tensor([[2., 2.],
+            [0., 0.]])
+    """
+    checked, dims = _put_arguments(input, indices, values)
+    if len(checked) <= 2:
+        return _index_put(input, values, dims, bool(accumulate), *checked)
+    return _index_put_many(input, values, dims, bool(accumulate), checked)
+
+
+def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """In-place form of `index_put`: changes the tensor itself."""
+    checked, dims = _put_arguments(input, indices, values)
+    return put_at(input, checked, values, dims, accumulate=accumulate)
+
+
+METHODS["index_put"], METHODS["index_put_"] = index_put, index_put_
+
+
+def put_at(input: Any, indices: Any, values: Any, dims: Any, *, accumulate: Any = False) -> Any:
+    """Put values in place; the arguments are checked already."""
+    if len(indices) <= 2:
+        return _put_into(input, values, dims, bool(accumulate), *indices)
+    return _put_many_into(input, values, dims, bool(accumulate), indices)
+
+
+def _put_arguments(input: Any, indices: Any, values: Any) -> tuple[Any, Any]:
+    if isinstance(indices, Tensor) or not isinstance(indices, Sequence):
+        raise TypeError(
+            "index_put(): argument `indices` must be a tuple of Tensors, got "
+            f"{type(indices).__name__}."
+        )
+    checked, dims, dim = [], [], 0
+    for index in indices:
+        if not isinstance(index, Tensor):
+            raise TypeError(
+                f"index_put(): `indices` must consist of Tensors, got a {type(index).__name__}."
+            )
+        index = as_index(index)
+        checked.append(index)
+        dims.append(dim)
+        dim += spans(index)
+    if not checked:
+        raise RuntimeError("index_put: `indices` is empty; give at least one index tensor.")
+    check_count(input, dim)
+    check_masks(input, checked, dims)
+    if not isinstance(values, Tensor):
+        raise errors.not_a_tensor("index_put", "values", values)
+    check_dtype(input, values)
+    return tuple(checked), tuple(dims)
+
+
+def check_dtype(input: Any, values: Any) -> None:
+    """Refuse values of another dtype than the tensor they are put into."""
+    if values._array.dtype != input._array.dtype:
+        raise RuntimeError(
+            f"index_put: the written tensor is {input.dtype}, the values are {values.dtype}; they must "
+            "be equal. Convert the values with .to()."
+        )

@@ -1,0 +1,112 @@
+"""`t[key]`: a chain of views for the basic part of the key, one operator for the advanced part.
+
+Basic are ints, slices, None and `...`; index tensors and masks are advanced, and work on the result of
+the basic part. Unlike in NumPy an int is never an index array: `x[0, :, index]` is `x[0][:, index]`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.core.mode import fast, get_mode
+from pullback.core.tensor import Tensor, new, wrap
+from pullback.core.view import attach
+from pullback.operators.advanced import _index, index
+from pullback.operators.keys import (
+    BASIC,
+    check_count,
+    check_masks,
+    items_of,
+    numpy_key,
+    plain_slice,
+    spans,
+)
+from pullback.operators.views import alias, select, slice_along, unsqueeze
+
+__all__ = ["basic_part", "getitem"]
+
+_FIRST = (0,)
+
+
+def getitem(self: Any, key: Any) -> Any:
+    """`t[key]`: a view for ints, slices, None and `...`; a copy as soon as a tensor indexes."""
+    kind = type(key)
+    if kind is int:
+        return select(self, 0, key)
+    if kind is slice:
+        if self._array.ndim == 0:
+            raise IndexError("a 0-d tensor cannot be sliced; it has no dimension.")
+        return slice_along(self, 0, *plain_slice(key))
+    if kind is Tensor and key._array.dtype.char in "lq" and key._array.ndim and self._array.ndim:
+        return _index(self, _FIRST, key)
+    if kind is tuple and BASIC.issuperset(map(type, key)) and not self.requires_grad:
+        view = _plain_view(self, key)
+        if view is not None:
+            return view
+    part, indices, dims = basic_part(self, items_of(key))
+    if dims:
+        return index(part, indices, dims)
+    return alias(self) if part is self else part
+
+
+def _plain_view(self: Any, key: tuple[Any, ...]) -> Any:
+    """The view that a basic key names, in one step: without history no one sees the chain."""
+    if get_mode() is not fast.plain:
+        return None
+    place = numpy_key(key)
+    if place is None:
+        return None
+    try:
+        array = self._array[place]
+    except IndexError:
+        return None  # said in our words by the usual way
+    view = new(Tensor)
+    view._array = array
+    attach(view, self, None)
+    return view
+
+
+def basic_part(tensor: Any, items: list[Any]) -> tuple[Any, list[Any], list[int]]:
+    """The views that a key asks for, and the index tensors with the dims they are for."""
+    named = sum(map(spans, items))
+    check_count(tensor, named)
+    skipped = tensor._array.ndim - named
+    part, dim = tensor, 0
+    indices: list[Any] = []
+    dims: list[int] = []
+    for item in items:
+        kind = type(item)
+        if kind is int:
+            part = select(part, dim, item)
+        elif kind is slice:
+            part = _sliced(part, dim, item)
+            dim += 1
+        elif item is Ellipsis:
+            dim += skipped
+        elif item is None:
+            part = unsqueeze(part, dim)
+            dim += 1
+        elif kind is bool:
+            part = unsqueeze(part, dim)
+            indices.append(wrap(numpy.zeros(int(item), "i8")))
+            dims.append(dim)
+            dim += 1
+        else:
+            indices.append(item)
+            dims.append(dim)
+            dim += spans(item)
+    if dims:
+        check_masks(part, indices, dims)
+    return part, indices, dims
+
+
+def _sliced(tensor: Any, dim: int, item: slice) -> Any:
+    """The slice along `dim`; the tensor itself if that is all of it."""
+    start, stop, step = plain_slice(item)
+    if step == 1 and not start:
+        size = tensor._array.shape[dim]
+        if stop is None or stop >= size:
+            return tensor
+    return slice_along(tensor, dim, start, stop, step)
