@@ -9,6 +9,7 @@ tensor([2., 4.])
 
 from __future__ import annotations
 
+from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from pullback.core import memory as _memory
@@ -42,6 +43,7 @@ from pullback.operators.activation import (
     threshold,
     threshold_,
 )
+from pullback.operators.advanced import index_put, index_put_
 from pullback.operators.affine import bilinear
 from pullback.operators.arithmetic import (
     add,
@@ -146,6 +148,7 @@ from pullback.operators.gather import gather, scatter_add, take_along_dim
 from pullback.operators.generator import (
     Generator,
     default_generator,
+    fork_rng,
     get_rng_state,
     initial_seed,
     manual_seed,
@@ -153,8 +156,18 @@ from pullback.operators.generator import (
     set_rng_state,
 )
 from pullback.operators.histograms import bincount, hash_tensor, histc, histogram, histogramdd
-from pullback.operators.indexing import index_put
-from pullback.operators.legacy import typename
+from pullback.operators.legacy import (
+    BoolTensor,
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
+    typename,
+)
 from pullback.operators.loss import binary_cross_entropy_with_logits, kl_div, poisson_nll_loss
 from pullback.operators.matrices import chain_matmul, cross, kron, trace
 from pullback.operators.metadata import (
@@ -215,7 +228,7 @@ from pullback.operators.pointwise import (
     xlogy,
 )
 from pullback.operators.powers import float_power, pow, rsqrt, sqrt, square, square_
-from pullback.operators.printing import set_printoptions
+from pullback.operators.printing import get_printoptions, printoptions, set_printoptions
 from pullback.operators.products import (
     addbmm,
     addmm,
@@ -277,6 +290,7 @@ from pullback.operators.rows import index_add, index_copy, index_fill, index_sel
 from pullback.operators.scan import cummax, cummin, cumprod, cumsum, logcumsumexp
 from pullback.operators.scatter import scatter
 from pullback.operators.scatter_reduce import index_reduce, scatter_reduce
+from pullback.operators.segments import segment_reduce
 from pullback.operators.selection import masked_fill, tril, triu, where
 from pullback.operators.shape import (
     adjoint,
@@ -387,10 +401,16 @@ from pullback.autograd.grad_mode import (  # noqa: E402
 globals().update({**_DTYPES, **_DTYPE_ALIASES})
 
 
-def __getattr__(name: str) -> _Any:
-    # bfloat16 needs ml_dtypes, which is not imported before someone asks for it.
-    if name in ("bfloat16", "complex32", "chalf"):
-        from pullback.core import dtype as dtypes
+# Names that need a module which is not worth its time at start: bfloat16 needs ml_dtypes, files zipfile.
+_LATER = {
+    **dict.fromkeys(("bfloat16", "complex32", "chalf"), "pullback.core.dtype"),
+    **dict.fromkeys(("save", "load"), "pullback.serialization"),
+}
 
-        return getattr(dtypes, name)
+
+def __getattr__(name: str) -> _Any:
+    if name in _LATER:
+        return getattr(_import_module(_LATER[name]), name)
+    if name in ("random", "serialization", "testing"):
+        return _import_module(f"pullback.{name}")
     raise AttributeError(f"module 'pullback' has no attribute {name!r}")

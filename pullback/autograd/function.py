@@ -1,7 +1,7 @@
 """Functions whose backward the user writes: `autograd.Function`.
 
-`apply` here is the straight line for the usual call: tensors and other values by position, plain grad
-mode, one fresh tensor as result. Everything else goes on in function_apply.py.
+`apply` here is the straight line for the usual call: tensors and other values by position, plain
+grad mode, one fresh tensor as result. Everything else goes on in function_apply.py.
 """
 
 from __future__ import annotations
@@ -17,12 +17,6 @@ from pullback.autograd.function_jvp import missing_jvp
 from pullback.autograd.function_legacy import (
     Legacy,
     NestedIO,
-    _iter_None_tensors,
-    _iter_tensors,
-    _iter_tensors_permissive,
-    _map_tensor_data,
-    _nested_map,
-    _unflatten,
 )
 from pullback.autograd.function_node import (
     BackwardCFunction,
@@ -31,10 +25,11 @@ from pullback.autograd.function_node import (
 )
 from pullback.autograd.function_once import once_differentiable
 from pullback.autograd.function_vmap import VmapInfo, missing_vmap
+from pullback.core.arrays import F32, F64
 from pullback.core.mode import NO_GRAD, current, fast, get_mode
 from pullback.core.node import QUIET, next_seq
 from pullback.core.origin import getframe, internal, user_frame
-from pullback.core.tensor import Tensor, new
+from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
 
 __all__ = [
@@ -73,9 +68,10 @@ class FunctionMeta(type):
 class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
     """A differentiable function with a backward of its own: subclass it, then call `apply`.
 
-    `forward` computes the results, with nothing recorded. It either takes `ctx` first, or leaves that
-    to `setup_context(ctx, inputs, output)`. `backward` gets ctx and one gradient for each result, and
-    returns one for each argument of forward. `autograd.function.check` tells what is wrong with it.
+    `forward` computes the results, with nothing recorded. It either takes `ctx` first, or leaves
+    that to `setup_context(ctx, inputs, output)`. `backward` gets ctx and one gradient for each
+    result, and returns one for each argument of forward. `autograd.function.check` tells what is
+    wrong with a Function.
 
     >>> import pullback as torch
     >>> class Cube(torch.autograd.Function):
@@ -97,7 +93,8 @@ class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
 
     # Whether vmap makes its own rule by running the methods below under vmap.
     generate_vmap_rule: ClassVar[bool] = False
-    # Whether `ctx.saved_tensors` can be read once only, so that backward can free each tensor early.
+    # Whether `ctx.saved_tensors` can be read once only, so that backward can free each tensor
+    # early.
     clear_saved_tensors_on_access: ClassVar[bool] = False
     # Whether backward gets its gradients as one list, from which it can drop them early.
     boxed_grads_call: ClassVar[bool] = False
@@ -124,7 +121,7 @@ class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
         split = cls.setup_context is not missing_setup_context
         if mode is not fast.plain or kwargs or (split and len(args) != arity(cls)):
             return apply_whole(cls, args, kwargs)
-        ctx: Any = new(cls._backward_cls)
+        ctx: Any = cls._backward_cls()
         edges: list[Any] = []
         needs = []
         for arg in args:
@@ -169,7 +166,8 @@ class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
             ctx.to_save = None
             return raw
         array = raw._array
-        if array.dtype.kind not in "fc" or cls.clear_saved_tensors_on_access:
+        dtype = array.dtype
+        if (dtype is not F32 and dtype is not F64) or cls.clear_saved_tensors_on_access:
             return finish(cls, ctx, args, raw, mode, split=split)
         if to_save is not None:
             versions = []
@@ -180,27 +178,28 @@ class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
                     return finish(cls, ctx, args, raw, mode, split=split)
                 versions.append(tensor._cell[0])
             ctx._saved, ctx._versions, ctx.to_save = to_save, versions, None
-        ctx._g_shape, ctx._g_dtype = array.shape, array.dtype
+        ctx._g_shape, ctx._g_dtype = array.shape, dtype
         raw._node = ctx
         return raw
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         name = type(self).__name__
         warnings.warn(
-            f"{name} should not be instantiated: its methods are static, and instances do nothing. Call "
-            f"{name}.apply(...).",
+            f"{name} should not be instantiated: its methods are static, and instances do nothing. "
+            f"Call {name}.apply(...).",
             DeprecationWarning,
             stacklevel=2,
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused: functions are called through `apply`."""
         raise function_errors.old_style(type(self).__name__)
 
 
 class InplaceFunction(Function):
     """Kept for old programs: stores whether it works in place."""
 
-    def __init__(self, inplace: bool = False) -> None:  # noqa: FBT001, FBT002 (torch's signature)
+    def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
 

@@ -1,5 +1,6 @@
-"""`Function.apply`, whole: arguments by keyword, both styles, tangents, transforms, every kind of
-result. The straight line for the usual call is in function.py.
+"""`Function.apply`, whole: keywords, both styles, tangents, transforms, every kind of result.
+
+The straight line for the usual call is in function.py.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.mode import Mode, changed, current, settle
 from pullback.core.node import QUIET, next_seq
 from pullback.core.origin import getframe, user_frame
-from pullback.core.tensor import Tensor, new
+from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
 
 
@@ -59,7 +60,7 @@ def missing_setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Non
 
 def start(cls: Any, args: tuple[Any, ...], mode: Mode) -> Any:
     """The ctx of a call, with the edges that the arguments have before forward runs."""
-    ctx = new(cls._backward_cls)
+    ctx = cls._backward_cls()
     tensors = [arg for arg in args if isinstance(arg, Tensor)]
     recording = mode.grad and not mode.inference
     ctx._edges = tuple(edge_of(tensor) for tensor in tensors) if recording else ()
@@ -76,9 +77,7 @@ def start(cls: Any, args: tuple[Any, ...], mode: Mode) -> Any:
     return ctx
 
 
-def finish(
-    cls: Any, ctx: Any, args: tuple[Any, ...], raw: Any, mode: Mode, *, split: bool
-) -> Any:
+def finish(cls: Any, ctx: Any, args: tuple[Any, ...], raw: Any, mode: Mode, *, split: bool) -> Any:
     """Everything after forward: history, tangents, saved values; in this order."""
     recorded = any(edge is not None for edge in ctx._edges)
     if not recorded:
@@ -131,7 +130,7 @@ def bound(
 
 
 def arity(cls: Any) -> int:
-    """The number of forward's parameters in the split style, -1 where it has others than positional."""
+    """How many parameters forward has in the split style; -1 if not all are positional."""
     forward = getattr(cls.forward, "__func__", cls.forward)
     node_class = cls._backward_cls
     known = node_class.__dict__.get("_forward_arity")

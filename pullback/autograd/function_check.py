@@ -12,6 +12,7 @@ import numpy
 from pullback.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from pullback.autograd.function_jvp import missing_jvp
 from pullback.autograd.function_node import BackwardCFunction
+from pullback.autograd.function_once import Error
 from pullback.autograd.function_vmap import VmapInfo, checked_rule, missing_vmap
 from pullback.autograd.grad_mode import no_grad
 from pullback.autograd.gradcheck import gradcheck, gradgradcheck
@@ -48,7 +49,8 @@ class Report:
             start = f"  {finding.subject:{wide}}  {finding.verdict:7}  "
             text = textwrap.wrap(finding.text, max(40, 100 - len(start)))
             lines += [
-                (start if number == 0 else " " * len(start)) + line for number, line in enumerate(text)
+                (start if number == 0 else " " * len(start)) + line
+                for number, line in enumerate(text)
             ]
         return "\n".join(lines)
 
@@ -71,9 +73,9 @@ def check(function: Any, *args: Any, seed: int = 0) -> Report:
     """Try a custom Function on `args` and tell what is wrong with it.
 
     Floating point tensors among `args` are copied in double precision and made to require grad, so
-    yours stay as they are. Checked are: gradients against finite differences, second derivatives, the
-    number of gradients returned, inputs changed without mark_dirty, results kept as attributes of ctx (a
-    leak), jvp against backward, and a vmap staticmethod against a loop.
+    yours stay as they are. Checked are: gradients against finite differences, second derivatives,
+    the number of gradients returned, inputs changed without mark_dirty, results kept as attributes
+    of ctx (a leak), jvp against backward, and a vmap staticmethod against a loop.
 
     >>> import pullback as torch
     >>> class Square(torch.autograd.Function):
@@ -142,7 +144,7 @@ class _Trial:
         subject = "forward"
         try:
             outputs = _tupled(self.call(*self.fresh()))
-        except Exception as error:  # noqa: BLE001 (whatever the user's code raises)
+        except Exception as error:
             self.stopped = True
             yield Finding(subject, WRONG, f"apply raises {_said(error)}")
             return
@@ -150,7 +152,9 @@ class _Trial:
         yield Finding(subject, OK, f"{len(outputs)} result(s), {carrying} with a gradient")
         if any(isinstance(out, list) for out in outputs):
             yield Finding(
-                subject, NOTE, "a result is a list: tensors inside it carry no gradient; use a tuple"
+                subject,
+                NOTE,
+                "a result is a list: tensors inside it carry no gradient; use a tuple",
             )
         if not carrying:
             self.stopped = True
@@ -175,8 +179,8 @@ class _Trial:
             yield Finding(
                 subject,
                 WRONG,
-                f"forward changes argument(s) {silent} in place without ctx.mark_dirty: other users of "
-                "those tensors get wrong gradients. Mark and return them, or work on a clone",
+                f"forward changes argument(s) {silent} in place without ctx.mark_dirty: other "
+                "users of those tensors get wrong gradients. Mark and return them, or use a clone",
             )
         else:
             yield Finding(subject, OK, "no input is changed in secret")
@@ -193,15 +197,15 @@ class _Trial:
             yield Finding(
                 subject,
                 WRONG,
-                f"result(s) kept as {_named(leaks)}: ctx and result hold one another, and the memory is "
-                "freed only by the cyclic collector. Use ctx.save_for_backward",
+                f"result(s) kept as {_named(leaks)}: ctx and result hold one another, and the "
+                "memory is freed only by the cyclic collector. Use ctx.save_for_backward",
             )
         if others:
             yield Finding(
                 subject,
                 NOTE,
-                f"tensor(s) kept as {_named(others)}: not checked for in-place changes, not seen by "
-                "saved-tensor hooks, not freed by backward. Use ctx.save_for_backward",
+                f"tensor(s) kept as {_named(others)}: not checked for in-place changes, not seen "
+                "by saved-tensor hooks, not freed by backward. Use ctx.save_for_backward",
             )
         if not kept:
             yield Finding(subject, OK, "no tensor is kept as an attribute of ctx")
@@ -214,7 +218,7 @@ class _Trial:
         wanted = [arg for arg in args if _requires_grad(arg)]
         try:
             found = grad(outputs, wanted, [_ones(out) for out in outputs], allow_unused=True)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             self.sound = False
             yield Finding(subject, WRONG, f"raises {_said(error)}")
             return
@@ -223,36 +227,43 @@ class _Trial:
             yield Finding(
                 subject,
                 NOTE,
-                f"no gradient (None) for tensor argument(s) {unused}, which require one; right only if "
-                "the results do not depend on them",
+                f"no gradient (None) for tensor argument(s) {unused}, which require one; right "
+                "only if the results do not depend on them",
             )
         else:
             yield Finding(subject, OK, "one gradient for each argument, of its shape")
 
     def gradients(self) -> Iterator[Finding]:
-        """backward against finite differences."""
-        yield from self._compared("gradients", gradcheck, "agree with finite differences")
+        """Backward against finite differences."""
+        yield self._compared("gradients", gradcheck)
 
     def second_derivatives(self) -> Iterator[Finding]:
-        """backward of backward against finite differences."""
-        yield from self._compared(
-            "second derivatives", gradgradcheck, "agree with finite differences"
-        )
+        """Backward of backward against finite differences."""
+        subject = "second derivatives"
+        if self.sound and self._is_once_differentiable():
+            yield Finding(subject, NOTE, "backward is marked @once_differentiable: there are none")
+        else:
+            yield self._compared(subject, gradgradcheck)
 
-    def _compared(self, subject: str, test: Callable[..., Any], success: str) -> Iterator[Finding]:
+    def _compared(self, subject: str, test: Callable[..., Any]) -> Finding:
         if not self.sound:
-            yield Finding(subject, SKIPPED, "backward does not run")
-            return
+            return Finding(subject, SKIPPED, "backward does not run")
         try:
             test(self.outputs, self.fresh())
-        except Exception as error:  # noqa: BLE001
-            once = "once_differentiable" in str(error)
-            if once:
-                yield Finding(subject, NOTE, "backward is marked @once_differentiable: there are none")
-            else:
-                yield Finding(subject, WRONG, _said(error))
-        else:
-            yield Finding(subject, OK, success)
+        except Exception as error:
+            return Finding(subject, WRONG, _said(error))
+        return Finding(subject, OK, "agree with finite differences")
+
+    def _is_once_differentiable(self) -> bool:
+        args = self.fresh()
+        outputs = self.outputs(*args)
+        wanted = [arg for arg in args if _requires_grad(arg)]
+        weights = [_ones(out).requires_grad_() for out in outputs]
+        found = grad(outputs, wanted, weights, create_graph=True, allow_unused=True)
+        nodes = [g.grad_fn for g in found if g is not None and g.grad_fn is not None]
+        # Behind the clone that `call` makes.
+        nodes += [before for node in nodes for before, _ in node.next_functions]
+        return any(isinstance(node, Error) for node in nodes)
 
     def jvp(self) -> Iterator[Finding]:
         """Forward mode against backward: u . (J v) must be (J^T u) . v."""
@@ -267,7 +278,7 @@ class _Trial:
         tangents = [self._like(arg) if _requires_grad(arg) else None for arg in args]
         try:
             outputs, pushed = self._pushed(args, tangents)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             yield Finding(subject, WRONG, f"raises {_said(error)}")
             return
         weights = [self._like(out) for out in outputs]
@@ -289,11 +300,14 @@ class _Trial:
     def _pushed(self, args: tuple[Any, ...], tangents: list[Any]) -> tuple[list[Any], list[Any]]:
         with dual_level():
             duals = [
-                arg if t is None else make_dual(arg, t) for arg, t in zip(args, tangents, strict=True)
+                arg if t is None else make_dual(arg, t)
+                for arg, t in zip(args, tangents, strict=True)
             ]
             outputs = [out for out in _tupled(self.call(*duals)) if _requires_grad(out)]
             pushed = [unpack_dual(out).tangent for out in outputs]
-        return outputs, [_zeros(o) if t is None else t for o, t in zip(outputs, pushed, strict=True)]
+        return outputs, [
+            _zeros(o) if t is None else t for o, t in zip(outputs, pushed, strict=True)
+        ]
 
     def vmap(self) -> Iterator[Finding]:
         """A vmap staticmethod against a loop over the examples."""
@@ -313,7 +327,7 @@ class _Trial:
             try:
                 rule = self.function.vmap(VmapInfo(size, "error"), dims, *stacked)
                 output, out_dims = checked_rule(self.function, rule)
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:
                 yield Finding(subject, WRONG, f"raises {_said(error)}")
                 return
             expected = [_tupled(self.call(*one)) for one in examples]
@@ -346,7 +360,7 @@ def _same_batch(
                 return Finding(
                     subject,
                     WRONG,
-                    f"output {number} of the vmap staticmethod differs from a loop at example {example}",
+                    f"output {number} of the staticmethod differs from a loop at example {example}",
                 )
     return Finding(subject, OK, "the staticmethod agrees with a loop over the examples")
 
@@ -388,5 +402,4 @@ def _named(names: list[str]) -> str:
 
 
 def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
-
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

@@ -62,15 +62,15 @@ class FunctionCtx:
         """Say which outputs have no gradient. Backward still gets an argument for each."""
         self.non_differentiable = args
 
-    def set_materialize_grads(self, value: bool) -> None:  # noqa: FBT001 (torch's signature)
+    def set_materialize_grads(self, value: bool) -> None:
         """Whether backward gets zeros (True, the default) or None where no gradient arrived."""
         self.materialize_grads = value
 
     def mark_shared_storage(self, *pairs: Any) -> None:
         """Does nothing: shared memory is found without help."""
         warnings.warn(
-            "mark_shared_storage has no effect: tensors that share memory are tracked anyway. Leave "
-            "the call out.",
+            "mark_shared_storage has no effect: tensors that share memory are tracked anyway. "
+            "Leave the call out.",
             FutureWarning,
             stacklevel=origin.stacklevel(),
         )

@@ -39,7 +39,7 @@ def backward_and_vjp(function: str) -> RuntimeError:
 def no_setup_context(function: str) -> NotImplementedError:
     """The default was called."""
     return NotImplementedError(
-        f"{function} has no setup_context(ctx, inputs, output); without one, forward takes ctx itself."
+        f"{function} has no setup_context(ctx, inputs, output); then forward takes ctx itself."
     )
 
 
@@ -54,16 +54,16 @@ def no_jvp(function: str) -> NotImplementedError:
 def no_vmap(function: str) -> NotImplementedError:
     """The default was called."""
     return NotImplementedError(
-        f"{function} has no vmap(info, in_dims, *args). Define it, or set `generate_vmap_rule = True`."
+        f"{function} has no vmap(info, in_dims, *args). Define it, or set generate_vmap_rule = True."
     )
 
 
 def needs_setup_context(function: str) -> RuntimeError:
     """Function transforms call forward and the bookkeeping apart."""
     return RuntimeError(
-        f"{function} takes ctx in forward, and function transforms (func.grad, vmap, jvp, ...) cannot "
-        "run that. Write `forward(*args)` without ctx, and move what uses ctx to a static method "
-        "`setup_context(ctx, inputs, output)`."
+        f"{function} takes ctx in forward, and function transforms (func.grad, vmap, jvp, ...) "
+        "cannot run that. Write `forward(*args)` without ctx, and move what uses ctx to a static "
+        "method `setup_context(ctx, inputs, output)`."
     )
 
 
@@ -92,8 +92,8 @@ def unknown_argument(function: str, name: str, known: list[str]) -> TypeError:
 def argument_gap(function: str, name: str, position: int) -> TypeError:
     """Keywords that leave out a parameter before them."""
     return TypeError(
-        f"{function}.apply: argument {name!r} (position {position}) of forward() is left out, but a "
-        "later one is given. Pass it too: backward returns gradients by position."
+        f"{function}.apply: argument {name!r} (position {position}) of forward() is left out, but "
+        "a later one is given. Pass it too: backward returns gradients by position."
     )
 
 
@@ -113,8 +113,8 @@ def staging_not_tuple(name: str, value: object) -> RuntimeError:
 def saves_non_tensor(index: int, value: object) -> TypeError:
     """save_for_backward(3)."""
     return TypeError(
-        f"save_for_backward takes tensors and None, but argument {index} is a {_kind(value)}. Store "
-        "other values as attributes: `ctx.value = ...`."
+        f"save_for_backward takes tensors and None, but argument {index} is a {_kind(value)}. "
+        "Store other values as attributes: `ctx.value = ...`."
     )
 
 
@@ -126,60 +126,60 @@ def marks_non_tensor(method: str, index: int, value: object) -> RuntimeError:
 def cleared_on_access(node: str) -> RuntimeError:
     """saved_tensors was read twice."""
     return RuntimeError(
-        f"{node}: ctx.saved_tensors was read before, and clear_saved_tensors_on_access = True hands "
-        "the tensors over at the first read. Read it once and keep the tuple, or set the class flag "
-        "clear_saved_tensors_on_access to False."
+        f"{node}: ctx.saved_tensors was read before, and clear_saved_tensors_on_access = True "
+        "hands the tensors over at the first read. Read it once and keep the tuple, or set the "
+        "class flag clear_saved_tensors_on_access to False."
     )
 
 
 def dirty_not_returned(function: str, count: int) -> RuntimeError:
     """mark_dirty without return."""
     return RuntimeError(
-        f"{function}: {count} tensor(s) given to mark_dirty were not returned by forward. Return every "
-        "input that forward changes in place; its history leads through this function."
+        f"{function}: {count} tensor(s) given to mark_dirty were not returned by forward. Return "
+        "every input that forward changes in place; its history leads through this function."
     )
 
 
 def dirty_view_not_input(function: str, number: int) -> RuntimeError:
     """mark_dirty on a view made inside forward."""
     return RuntimeError(
-        f"{function}: output {number} was given to mark_dirty, but it is no input: it is a view made "
-        "in forward. Mark (and return) the input itself."
+        f"{function}: output {number} was given to mark_dirty, but it is no input: it is a view "
+        "made in forward. Mark (and return) the input itself."
     )
 
 
 def dirty_leaf(function: str) -> RuntimeError:
     """In-place on a leaf; by now its data has changed."""
     return RuntimeError(
-        f"{function}: a leaf tensor that requires grad was changed in place and given to mark_dirty; "
-        "its old value is where the gradient must arrive. Pass a clone, or call it under "
-        "torch.no_grad()."
+        f"{function}: a leaf tensor that requires grad was changed in place and given to "
+        "mark_dirty; its old value is where the gradient must arrive. Pass a clone, or call it "
+        "under torch.no_grad()."
     )
 
 
 def dirty_view_with_others(function: str, count: int) -> RuntimeError:
     """A changed view and other results."""
     return RuntimeError(
-        f"{function} changed a view in place and returned {count} values. The history of the view's "
-        "base can only follow a function of one result: clone the view before the call, or split the "
-        "function in two."
+        f"{function} changed a view in place and returned {count} values. The history of the "
+        "view's base can only follow a function of one result: clone the view before the call, or "
+        "split the function in two."
     )
 
 
 def returned_and_saved(function: str) -> RuntimeError:
     """Split style: which of the two objects would be saved is unclear."""
     return RuntimeError(
-        f"{function} returns an input as it is and saves the same object in setup_context, which would "
-        "lose the history of one of them. Return `x.view_as(x)` from forward, or take ctx in forward "
-        "instead of setup_context."
+        f"{function} returns an input as it is and saves the same object in setup_context, which "
+        "would lose the history of one of them. Return `x.view_as(x)` from forward, or take ctx in "
+        "forward instead of setup_context."
     )
 
 
 def pure_view_shape(function: str, inputs: int, outputs: int) -> RuntimeError:
     """`_is_pure_view` with more than one tensor on a side."""
     return RuntimeError(
-        f"{function} sets ctx._is_pure_view, which is for one tensor argument and one result; it has "
-        f"{inputs} and {outputs}."
+        f"{function} sets ctx._is_pure_view, which is for one tensor argument and one result; it "
+        f"has {inputs} and {outputs}."
     )
 
 
@@ -191,24 +191,24 @@ def gradient_count(node: str, expected: int, returned: Any) -> RuntimeError:
     got = len(returned) if isinstance(returned, tuple) else 1
     hint = " Return a tuple, not a list." if isinstance(returned, list) else ""
     return RuntimeError(
-        f"{node}: backward must return one gradient for each argument of forward, None where there is "
-        f"none: expected {expected}, got {got}.{hint}"
+        f"{node}: backward must return one gradient for each argument of forward, None where there "
+        f"is none: expected {expected}, got {got}.{hint}"
     )
 
 
 def gradient_for_non_tensor(node: str, position: int) -> RuntimeError:
     """A gradient where forward got a number."""
     return RuntimeError(
-        f"{node}: backward returned a gradient at position {position}, but that argument of forward was "
-        "not a tensor. Return None there."
+        f"{node}: backward returned a gradient at position {position}, but that argument of "
+        "forward was not a tensor. Return None there."
     )
 
 
 def gradient_type(node: str, position: int, value: object) -> RuntimeError:
     """A number, an array or a list as gradient."""
     return RuntimeError(
-        f"{node}: backward returned a {_kind(value)} at position {position}; each gradient must be a "
-        "Tensor or None."
+        f"{node}: backward returned a {_kind(value)} at position {position}; each gradient must be "
+        "a Tensor or None."
     )
 
 
@@ -226,17 +226,17 @@ def tangent_count(function: str, expected: int, got: int) -> RuntimeError:
 def tangent_type(function: str, number: int, value: object) -> RuntimeError:
     """A number, an array or a list as tangent."""
     return RuntimeError(
-        f"{function}: jvp returned a {_kind(value)} at index {number}; a tangent must be a Tensor or "
-        "None."
+        f"{function}: jvp returned a {_kind(value)} at index {number}; a tangent must be a Tensor "
+        "or None."
     )
 
 
 def tangent_for_constant(function: str, number: int) -> RuntimeError:
     """A tangent for an output that has none."""
     return RuntimeError(
-        f"{function}: jvp returned a tangent at position {number}, but that result of forward carries "
-        "no gradient (it is no floating point tensor, or was marked non-differentiable). Return None "
-        "there."
+        f"{function}: jvp returned a tangent at position {number}, but that result of forward "
+        "carries no gradient (it is no floating point tensor, or was marked non-differentiable). "
+        "Return None there."
     )
 
 
@@ -261,33 +261,33 @@ def tangent_shape(
 def tangent_not_written(function: str) -> RuntimeError:
     """An in-place function whose jvp is not."""
     return RuntimeError(
-        f"{function} changes an argument in place, but its jvp did not modify that argument's tangent "
-        "in place. Change the tangent in place and return it."
+        f"{function} changes an argument in place, but its jvp did not modify that argument's "
+        "tangent in place. Change the tangent in place and return it."
     )
 
 
 def tangent_not_returned(function: str) -> RuntimeError:
     """An in-place function whose jvp returns another tensor."""
     return RuntimeError(
-        f"{function} changes an argument in place, but its jvp did not return that argument's tangent "
-        "as is. Change the given tangent in place and return the same object."
+        f"{function} changes an argument in place, but its jvp did not return that argument's "
+        "tangent as is. Change the given tangent in place and return the same object."
     )
 
 
 def tangent_not_view(function: str, number: int) -> RuntimeError:
     """A view whose tangent is a copy."""
     return RuntimeError(
-        f"{function}: result {number} is a view of an argument (or that argument as it is), but the "
-        "tangent that jvp returned is not a view. Return a view of the argument's tangent, e.g. "
-        "`t.view_as(t)`."
+        f"{function}: result {number} is a view of an argument (or that argument as it is), but "
+        "the tangent that jvp returned is not a view. Return a view of the argument's tangent, "
+        "e.g. `t.view_as(t)`."
     )
 
 
 def tangent_other_view(function: str, number: int) -> RuntimeError:
     """A view whose tangent is a view of something else."""
     return RuntimeError(
-        f"{function}: result {number} is a view of an argument, but the tangent that jvp returned is a "
-        "view of something else. Return a view of that argument's tangent."
+        f"{function}: result {number} is a view of an argument, but the tangent that jvp returned "
+        "is a view of something else. Return a view of that argument's tangent."
     )
 
 
@@ -298,16 +298,16 @@ def no_vmap_rule(function: str) -> RuntimeError:
     """Neither way to batch."""
     return RuntimeError(
         f"{function} cannot be used under vmap: it has no rule for batches. Set "
-        "`generate_vmap_rule = True` on the class if forward, setup_context, backward and jvp are made "
-        "of operators, or define a static method `vmap(info, in_dims, *args)`."
+        "`generate_vmap_rule = True` on the class if forward, setup_context, backward and jvp are "
+        "made of operators, or define a static method `vmap(info, in_dims, *args)`."
     )
 
 
 def two_vmap_rules(function: str) -> RuntimeError:
     """Both ways to batch."""
     return RuntimeError(
-        f"{function} has a vmap staticmethod and generate_vmap_rule = True; keep one, so that it is "
-        "clear which rule is meant."
+        f"{function} has a vmap staticmethod and generate_vmap_rule = True; keep one, so that it "
+        "is clear which rule is meant."
     )
 
 
@@ -322,8 +322,8 @@ def out_dims_mismatch(function: str, dims: object, output: Any) -> RuntimeError:
     """out_dims does not follow output."""
     count = f"{len(output)} values" if isinstance(output, tuple | list) else f"a {_kind(output)}"
     return RuntimeError(
-        f"{function}.vmap returned out_dims {dims!r} for {count}; it must have the structure of the "
-        "output: one int or None for each value, or a single one for all."
+        f"{function}.vmap returned out_dims {dims!r} for {count}; it must have the structure of "
+        "the output: one int or None for each value, or a single one for all."
     )
 
 

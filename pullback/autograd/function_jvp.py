@@ -1,4 +1,4 @@
-"""Forward mode through a custom Function: calls its `jvp` and holds what it returns to the rules."""
+"""Forward mode through a custom Function: calls its `jvp` and checks what it returns."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ class _Call:
         """Call jvp, check what it returns, and attach it to the outputs."""
         known = {id(arg): self.level.get(arg) for arg in self.args if isinstance(arg, Tensor)}
         versions = {key: t._version for key, t in known.items() if t is not None}
-        returned = self.ctx._forward_cls.jvp(self.ctx, *tangents_of(self.ctx, self.args, self.level))
+        returned = self.ctx._forward_cls.jvp(
+            self.ctx, *tangents_of(self.ctx, self.args, self.level)
+        )
         for number, (output, tangent) in enumerate(
             zip(self.outputs, checked(self.ctx, self.outputs, returned), strict=True)
         ):

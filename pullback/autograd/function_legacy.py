@@ -1,5 +1,6 @@
-"""What old programs may still touch: instances of Functions, nested inputs and outputs, and the helpers
-that walk them. Here so that nothing else need know of it.
+"""What old programs may still touch: instances of Functions, nested arguments, helpers for them.
+
+Here so that nothing else need know of it.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ _iter_None_tensors = _iter_filter(  # noqa: N816 (torch's name)
 _map_tensor_data = _nested_map(_is_tensor, lambda tensor: tensor.data, "Tensors")
 
 
-def _unflatten(input: Any, proto: Any) -> Any:  # noqa: A002 (torch's name)
+def _unflatten(input: Any, proto: Any) -> Any:
     """The values of the flat `input`, nested as `proto` is; None stays None."""
     values = iter(input)
 

@@ -1,7 +1,7 @@
 """The node of a custom Function, which is also the `ctx` of its methods: runs the user's backward.
 
-One class is made for each Function class. Whatever is ours begins with an underscore or has the name
-that torch gives it; all other attributes are the user's.
+One class is made for each Function class. Whatever is ours begins with an underscore or has the
+name that torch gives it; all other attributes are the user's.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Staged:
 class _Switch:
     """A bool on ctx that can be set, but (unless `readable`) not read, as in torch."""
 
-    def __init__(self, default: bool, *, readable: bool = False) -> None:  # noqa: FBT001
+    def __init__(self, default: bool, *, readable: bool = False) -> None:
         self.default = default
         self.readable = readable
 
@@ -90,7 +90,8 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
     _autograd_function_id: ClassVar[int]
 
     needs_input_grad: Any
-    # Shape and dtype of each result, None for those that are no tensors; None if there is one result.
+    # Shape and dtype of each result, None for those that are no tensors; None if there is one
+    # result.
     _g_sizes: Any
     # For each argument, whether it is a tensor; None if all are.
     _is_tensor: tuple[bool, ...] | None
@@ -152,7 +153,7 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
             self._saved = value
 
     def maybe_clear_saved_tensors(self) -> None:
-        """Release the saved tensors now, in the middle of backward, unless the graph is retained."""
+        """Release the saved tensors now, inside backward, unless the graph is retained."""
         if not keeps_graph.get():
             self._release(Freed(origin.here(2)))
 
@@ -179,17 +180,30 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
 
     def _run(self, g: Any, edges: tuple[Any, ...]) -> Any:
         mode = get_mode()
-        if self._g_sizes is None and g is not None and not mode.inference:
+        cls = self._forward_cls
+        usual = self._g_sizes is None and g is not None and cls.vjp is missing_backward
+        if not usual or cls.boxed_grads_call or mode.inference:
+            returned = self._call(self._arguments(g))
+        else:
             tensor = new(Tensor)
             tensor._array = g if type(g) is ndarray else numpy.asarray(g)
             tensor._node = None
             tensor._cell = UNWRITTEN
-            grads: Any = (tensor,)
-        else:
-            grads = self._arguments(g)
-        returned = self._call(grads)
+            returned = cls.backward(self, tensor)
         if get_mode() is not mode:
             current.set(mode)  # whatever backward did to grad mode ends here
+        values = returned if returned.__class__ is tuple else (returned,)
+        if self._is_tensor is None and len(values) == len(edges):
+            results = []
+            for value in values:
+                if value.__class__ is Tensor:
+                    results.append(value._array)
+                elif value is None:
+                    results.append(None)
+                else:
+                    break
+            else:
+                return results
         return [None if r is None else r._array for r in self._per_edge(returned)]
 
     def _run_tensors(self, g: Any, edges: tuple[Any, ...]) -> Any:
@@ -209,7 +223,9 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
         fit = fitted_tensor if recorded else fitted
         targets = [*self._edges[:position], self, *self._edges[position + 1 :]]
         return [
-            None if r is None or target is None or target is NOWHERE else fit(r, target, self, index)
+            None
+            if r is None or target is None or target is NOWHERE
+            else fit(r, target, self, index)
             for index, (target, r) in enumerate(zip(targets, results, strict=True))
         ]
 
@@ -242,20 +258,13 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
     @property
     def _without_gradient(self) -> frozenset[int]:
         """Numbers of the results that carry no gradient."""
-        return frozenset() if self._rare is None else self._rare.get("without_gradient", frozenset())
+        return (
+            frozenset() if self._rare is None else self._rare.get("without_gradient", frozenset())
+        )
 
     def _per_edge(self, returned: Any) -> Any:
         """The gradients for the tensor arguments, from what backward returned for all of them."""
         values = returned if isinstance(returned, tuple) else (returned,)
-        if self._is_tensor is None and len(values) == len(self._edges):
-            for value in values:
-                if value.__class__ is not Tensor and value is not None:
-                    break
-            else:
-                return values
-        return self._checked(values, returned)
-
-    def _checked(self, values: tuple[Any, ...], returned: Any) -> list[Any]:
         kinds = (True,) * len(self._edges) if self._is_tensor is None else self._is_tensor
         name, expected = type(self).name(self), len(kinds)
         if len(values) > expected and all(value is None for value in values[expected:]):
@@ -319,8 +328,7 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
 def missing_backward(ctx: Any, *grad_outputs: Any) -> Any:
     """Gradients for the arguments of forward, from those of its results; also called `vjp`.
 
-    Called with ctx and one gradient for each result; returns one value for each argument of forward,
-    None for those that are no tensors or have no gradient.
+    Called with ctx and one gradient for each result; returns one value for each argument of
+    forward, None for those that are no tensors or have no gradient.
     """
     raise function_errors.no_backward(type(ctx)._forward_cls.__name__)
-

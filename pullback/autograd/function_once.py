@@ -77,8 +77,8 @@ def _guarded(values: tuple[Any, ...], name: str) -> tuple[Any, ...]:
     leaves = [v.detach().requires_grad_() for v in values if isinstance(v, Tensor)]
     node = Error()
     node.message = (
-        f"{name} is differentiated twice, but its backward is marked @once_differentiable. Write it in "
-        "differentiable operators and take the mark off, or do not ask for second derivatives."
+        f"{name} is differentiated twice, but its backward is marked @once_differentiable. Write "
+        "it in differentiable operators and take the mark off, or ask for no second derivatives."
     )
     node._edges = tuple(AccumulateGrad.of(leaf) for leaf in leaves)
     node._g_sizes = tuple((leaf._array.shape, leaf._array.dtype) for leaf in leaves)

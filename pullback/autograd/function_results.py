@@ -1,5 +1,6 @@
-"""What becomes of forward's results: which are inputs, views, changed in place or without gradient,
-and the history that each of them gets.
+"""What becomes of forward's results: the history that each of them gets.
+
+Which are inputs, views, changed in place or without gradient is told apart here.
 """
 
 from __future__ import annotations
@@ -118,9 +119,7 @@ class Results:
             set_edge(value, self._edge(number))
         if value._node.__class__ is View and not (is_input and among(value, self.dirty)):
             pure = self.pure_view
-            value._node.creation = (
-                CreationMeta.DEFAULT if pure else CreationMeta.IN_CUSTOM_FUNCTION
-            )
+            value._node.creation = CreationMeta.DEFAULT if pure else CreationMeta.IN_CUSTOM_FUNCTION
         return value
 
     def _edge(self, number: int) -> Edge:
@@ -139,7 +138,7 @@ class Results:
         return value
 
     def _as_view(self, value: Tensor) -> Tensor:
-        """An input returned as it is: a new object on its memory, which can have another history."""
+        """An input returned as it is: a new object, so that it can have another history."""
         if among(value, self.also_saved):
             raise function_errors.returned_and_saved(self.function)
         if type(value) is Tensor:
@@ -157,8 +156,8 @@ class Results:
         if value._node.__class__ is View:
             raise function_errors.dirty_view_not_input(self.function, number)
         warnings.warn(
-            f"{self.function}: output {number} was given to mark_dirty, but it is no input. Only inputs "
-            "that forward changes in place are to be marked.",
+            f"{self.function}: output {number} was given to mark_dirty, but it is no input. Only "
+            "inputs that forward changes in place are to be marked.",
             UserWarning,
             stacklevel=origin.stacklevel(),
         )

@@ -1,7 +1,7 @@
 """The vmap rule of a custom Function: the user's own, or one generated from its other methods.
 
-A vmap level calls `batched`, with the arguments unwrapped and with a way to run a function under its
-batch (`RunBatched`); nothing here knows how that is done.
+A vmap level calls `batched`, with the arguments unwrapped and with a way to run a function under
+its batch (`RunBatched`); nothing here knows how that is done.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def _set_up(
 def _pulled_back(
     cls: Any, ctx: Any, info: VmapInfo, in_dims: Dims, grads: tuple[Any, ...], run: RunBatched
 ) -> tuple[Any, ...]:
-    """backward of every example, then summed over the batch for arguments that all examples share."""
+    """Backward of every example, summed over the batch for arguments that all of them share."""
     shapes = ctx._pt_shapes
 
     def example(*values: Any) -> Any:
@@ -243,7 +243,5 @@ def _placed(value: Any, dim: int | None, want: int | None, size: int) -> Any:
     if value is None or want is None:
         return value
     if dim is None:
-        return value.unsqueeze(want).expand(
-            *value.shape[:want], size, *value.shape[want:]
-        )
+        return value.unsqueeze(want).expand(*value.shape[:want], size, *value.shape[want:])
     return value if dim == want else value.movedim(dim, want)

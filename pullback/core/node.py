@@ -98,6 +98,8 @@ class Node:
     # Whether a user wrote its backward: then it runs even when no gradient arrives, and what it
     # returns may be seen by others.
     _by_user: ClassVar[bool] = False
+    # Whether it stands where a tensor entered a function transform, which sees a leaf there.
+    _enters: ClassVar[bool] = False
     # Shown by `name()` in front of the class name of the nodes that torch wrote by hand.
     _prefix: ClassVar[str] = ""
     describe_metadata: ClassVar[Callable[[Any, Any], tuple[Any, Any]]]
@@ -229,6 +231,7 @@ class Output:
     __slots__ = ("_g_dtype", "_g_shape", "node", "nr")
 
     _special: ClassVar[bool] = False
+    _enters: ClassVar[bool] = False
     _seq: ClassVar[int] = OUTPUT_SEQ
 
     def __init__(

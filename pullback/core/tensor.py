@@ -21,6 +21,7 @@ from pullback.core.dtype import dtype, from_numpy_dtype
 from pullback.core.forward import LEVELS
 from pullback.core.hooks import RemovableHandle
 from pullback.core.mode import get_mode
+from pullback.core.nesting import Derivative, refuse_inside, running
 from pullback.core.node import Edge, Leaf, Node, new_leaf_mark, node_and_number
 from pullback.core.size import Size
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, Cell, own_cell
@@ -85,6 +86,7 @@ class Tensor:
             raise TypeError(
                 f"requires_grad_(): argument must be a bool, got {type(requires_grad).__name__}."
             )
+        refuse_inside("requires_grad_()", "Pass the tensor to it as an argument instead.")
         if self.is_leaf:
             self._set_requires_grad(requires_grad)
         elif not requires_grad:
@@ -114,7 +116,8 @@ class Tensor:
     @property
     def grad_fn(self) -> Node | None:
         """The node that made this tensor; None for leaves."""
-        return node_and_number(self._interior_edge())[0]
+        node = node_and_number(self._interior_edge())[0]
+        return None if node is None or node._enters else node
 
     @property
     def output_nr(self) -> int:
@@ -124,7 +127,8 @@ class Tensor:
     @property
     def is_leaf(self) -> bool:
         """True when no recorded operator made this tensor."""
-        return self._interior_edge() is None
+        edge = self._interior_edge()
+        return edge is None or edge._enters
 
     def _interior_edge(self) -> Edge | None:
         node = self._node
@@ -225,6 +229,7 @@ class Tensor:
 
     def retain_grad(self) -> None:
         """Store this non-leaf's gradient in `.grad` in every later backward."""
+        refuse_inside("retain_grad()", "Return the gradient from it instead.")
         if not self.requires_grad:
             raise errors.retain_grad_without_grad()
         node, nr = node_and_number(self._interior_edge())
@@ -280,8 +285,12 @@ class Tensor:
         return alias
 
     def detach(self) -> Tensor:
-        """A tensor on the same memory that has no history and requires no gradient."""
-        return self._alias()
+        """A tensor on the same memory that has no history and requires no gradient.
+
+        Inside a function transform it is constant for the innermost derivative alone.
+        """
+        derivatives = running.get()
+        return detached_inside(self, derivatives[-1]) if derivatives else self._alias()
 
     def detach_(self) -> Tensor:
         """Forget this tensor's history, in place."""
@@ -340,6 +349,9 @@ class Tensor:
             raise TypeError("len() of a 0-d tensor: it has no dimension to count.")
         return len(self._array)
 
+
+# What detach() does inside a function transform; the transforms' layer fills it in.
+detached_inside: Callable[[Tensor, Derivative], Tensor]
 
 # Leaves that have, or had, hooks: as long as any is alive, leaves must be completed in order and not
 # at the end of the pass.

@@ -28,6 +28,7 @@ class CreationMeta(enum.Enum):
     MULTI_OUTPUT_NODE = 2
     NO_GRAD_MODE = 3
     INFERENCE_MODE = 4
+    DIFFERENTIATED = 5
 
 
 DEFAULT = CreationMeta.DEFAULT
@@ -37,6 +38,7 @@ class _Nowhere:
     """An edge for what requires grad but leads to no one, as a view made under no_grad."""
 
     _special: ClassVar[bool] = False
+    _enters: ClassVar[bool] = False
     _seq: ClassVar[int] = 2
     node: ClassVar[None] = None
     nr: ClassVar[int] = 0
@@ -153,6 +155,8 @@ def forbidden(tensor: Tensor, info: View, written: str) -> RuntimeError:
         "would be lost. Clone the Function's output before the write",
         CreationMeta.NO_GRAD_MODE: "code under no_grad, and the write happened with grad mode on. Put "
         "both inside no_grad, or both outside",
+        CreationMeta.DIFFERENTIATED: "a function transform, which differentiates with respect to it. "
+        "Clone the argument before the write",
         CreationMeta.INFERENCE_MODE: "code under inference_mode, and the write happened in normal mode. "
         "Put both inside inference_mode, or both outside",
     }

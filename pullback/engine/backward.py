@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from pullback.core import anomaly, errors, mode, origin
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.forward import LEVELS
 from pullback.core.graph import GradientEdge, internal_edge
+from pullback.core.nesting import refuse_inside
 from pullback.core.node import node_and_number, numbering
 from pullback.core.saved import Freed, keeps_graph
 from pullback.core.tensor import Tensor, leaf_hooks_in_use, wrap
@@ -128,7 +129,8 @@ def _finished(
             if not isinstance(one, Tensor):
                 raise RuntimeError(f"inputs[{index}] is a GradientEdge: zeros cannot be made for it.")
             zeros = wrap(numpy.zeros_like(one._array))
-            finished.append(zeros.requires_grad_(create_graph))
+            zeros._set_requires_grad(create_graph)
+            finished.append(zeros)
         elif not allow:
             raise errors.unused_input(index)
         else:
@@ -139,42 +141,53 @@ def _finished(
 def _batched(
     outputs: Any, edges: list[Any], grad_outputs: Any, keep: bool, create_graph: bool  # noqa: FBT001
 ) -> list[Any]:
-    """One pass per example of the batch, the results stacked; the graph is kept until the last."""
-    from pullback.operators.shape import stack
-
+    """One pass for all examples: gradients are batched tensors on their way."""
     gradients = _gradients(grad_outputs)
     roots = _listed(outputs)
-    sizes = {g._array.shape[:1] for g in gradients if g is not None}
-    if len(sizes) != 1 or () in sizes or len(gradients) < len(roots) or None in sizes:
-        raise ValueError(
-            "is_grads_batched=True needs a gradient for each output, all with the same first dimension."
+    if gradients is None or len(gradients) < len(roots) or any(g is None for g in gradients):
+        raise RuntimeError(
+            "is_grads_batched=True needs a gradient for each output: their first dimension counts the "
+            "examples."
         )
+    sizes = {g._array.shape[:1] for g in gradients}
     for index, (root, g) in enumerate(zip(roots, gradients, strict=False)):
         shape = tuple(_metadata(root)[0])
-        if g is None or g._array.shape[1:] != shape:
-            got = None if g is None else g._array.shape
+        if len(sizes) != 1 or g._array.shape[1:] != shape or g._array.ndim == 0:
             raise RuntimeError(
-                f"grad_outputs[{index}] has shape {got}; with is_grads_batched=True it must be (batch, "
-                f"*{shape}): its first dimension counts examples."
+                f"grad_outputs[{index}] has shape {g._array.shape}; with is_grads_batched=True it must be "
+                f"(batch, *{shape}), the same batch for all: its first dimension counts examples."
             )
     (size,) = next(iter(sizes))
-    passes = []
-    for example in range(size):
-        single = _roots(roots, [g[example] for g in gradients])  # type: ignore[index]
-        last = example == size - 1
-        passes.append(
-            _run(
-                single,
-                retain_graph=keep or not last,
-                create_graph=create_graph,
-                accumulates=False,
-                wanted=edges,
-            )
+
+    def one_pass(*examples: Any) -> list[Any]:
+        return _run(
+            _roots(roots, list(examples)),
+            retain_graph=keep,
+            create_graph=create_graph,
+            accumulates=False,
+            wanted=edges,
         )
-    return [
-        None if any(v is None for v in values) else stack([ordered.as_tensor(v) for v in values])
-        for values in zip(*passes, strict=True)
-    ] or [None] * len(edges)
+
+    return over_batch(one_pass, gradients, size)
+
+
+# Calls a function once with the examples of a batch, and stacks its results (None stays); filled in by
+# the transforms.
+over_batch: Callable[[Callable[..., list[Any]], list[Any], int], list[Any]]
+
+
+def run_pass(
+    roots: list[tuple[Any, Any]], wanted: list[Any], *, retain_graph: bool, create_graph: bool
+) -> list[Any]:
+    """Gradients for `wanted` edges as tensors, None where nothing arrives."""
+    results = _run(
+        roots,
+        retain_graph=retain_graph,
+        create_graph=create_graph,
+        accumulates=False,
+        wanted=wanted,
+    )
+    return [None if g is None else ordered.as_tensor(g) for g in results]
 
 
 def _run(
@@ -187,11 +200,8 @@ def _run(
 ) -> list[Any]:
     """Run a pass in the right grad mode and return what it captured, in the order of `wanted`."""
     before = mode.settle()
-    if before.levels and accumulates:
-        raise RuntimeError(
-            "backward() inside a function transform: call it outside, or use the functional transform "
-            "(func.grad, func.vjp) instead."
-        )
+    if accumulates:
+        refuse_inside("backward()", "Use func.grad or func.vjp for derivatives in there.")
     request = Request(
         roots, retain_graph, create_graph, accumulates, wanted, Freed(origin.here(2))
     )

@@ -237,7 +237,8 @@ def threshold_(input: Any, threshold: float, value: float) -> Any:
 
 def softsign(input: Any) -> Any:
     """`x / (1 + |x|)`."""
-    return input / (abs(input) + 1)
+    size: Any = abs(input)
+    return input / (size + 1)
 
 
 def tanhshrink(input: Any) -> Any:
@@ -248,7 +249,7 @@ def tanhshrink(input: Any) -> Any:
 def _glu_gradient(g: Any, input: Any, dim: int) -> Any:
     size = input.shape[dim] // 2
     value = narrow(input, dim, 0, size)
-    gate = sigmoid(narrow(input, dim, size, size))
+    gate: Any = sigmoid(narrow(input, dim, size, size))
     through = g * gate
     return cat([through, through * value * (1 - gate)], dim)
 
@@ -256,7 +257,7 @@ def _glu_gradient(g: Any, input: Any, dim: int) -> Any:
 def _glu_tangent(d_input: Any, input: Any, dim: int) -> Any:
     size = input.shape[dim] // 2
     value = narrow(input, dim, 0, size)
-    gate = sigmoid(narrow(input, dim, size, size))
+    gate: Any = sigmoid(narrow(input, dim, size, size))
     d_value, d_gate = narrow(d_input, dim, 0, size), narrow(d_input, dim, size, size)
     return d_value * gate + value * gate * (1 - gate) * d_gate
 

@@ -52,7 +52,6 @@ def _conj(xp: Namespace, input: Array) -> Array:
     return xp.conjugate(input)
 
 
-@method
 def conj(input: Any) -> Any:
     """The conjugate; what is real comes back as it is. Takes numbers and arrays too, for rules."""
     if type(input) is ndarray:  # first, since nearly every rule of the plain backward asks
@@ -60,6 +59,9 @@ def conj(input: Any) -> Any:
     if isinstance(input, int | float) or not is_complex(input):
         return input
     return input.conjugate() if type(input) is complex else _conj(input)
+
+
+method(conj)
 
 
 @elementwise(input=lambda g: conj(g), method=False, node="ConjPhysicalBackward0")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pullback.core.dtype import from_numpy_dtype
-from pullback.operators.blocks import slices
+from pullback.operators.blocks import BLOCK, slices
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.reduction import sum
 from pullback.operators.softmax import _softmax_adjoint, exponentials_of, row_sums, softmax
@@ -86,15 +86,14 @@ def _reduced(xp: Namespace, losses: Array, chosen: Chosen, reduction: str, shape
 
 
 def _coefficients(xp: Namespace, g: Array, chosen: Chosen, reduction: str) -> Array:
-    """What each chosen loss counts in the end, times the gradient `g`."""
-    weights = chosen.weights
+    """What each chosen loss counts in the end, times `g`; a single number if that is the same."""
     if reduction == "none":
         g = g.reshape(chosen.key[1].shape)
     elif reduction == "mean":
         g = g / chosen.total
-    if weights is None:
-        return g if g.ndim else xp.broadcast_to(g, chosen.key[1].shape)
-    made = weights * g
+    if chosen.weights is None:
+        return g
+    made = chosen.weights * g
     if chosen.ignored is not None:
         made[chosen.ignored] = 0
     return made
@@ -189,14 +188,29 @@ def cross_entropy_of_indices(
         return made.astype(input.dtype)
     scores = input.reshape(_layout(input.shape))
     chosen = _chosen(xp, target, weight, ignore_index, input.shape, input.dtype)
-    sums = xp.empty((scores.shape[0], *scores.shape[2:]), input.dtype)
-    for block in slices(len(scores), scores.size // max(len(scores), 1)):
-        exponentials = xp.empty_like(scores[block])
-        top = exponentials_of(xp, scores[block], exponentials)
-        xp.log(row_sums(xp, exponentials)[:, 0], out=sums[block])
-        if top is not None:
-            sums[block] += top[:, 0]
-    return _reduced(xp, sums - scores[chosen.key], chosen, reduction, input.shape)
+    losses = scores[chosen.key]
+    if scores.size <= BLOCK:
+        losses = _losses(xp, scores, losses)
+    else:
+        for block in slices(len(scores), scores.size // len(scores)):
+            losses[block] = _losses(xp, scores[block], losses[block])
+    return _reduced(xp, losses, chosen, reduction, input.shape)
+
+
+# Differences of scores up to this have exponentials whose sum is far from overflow, also in single.
+_SAFE = 60.0
+
+
+def _losses(xp: Namespace, scores: Array, chosen: Array) -> Array:
+    """`log(sum(exp(scores - chosen)))`: shifted by the chosen score, no digits of it are lost."""
+    if not scores.size or scores.max() - scores.min() < _SAFE:
+        exponentials = scores - chosen[:, None]
+        xp.exp(exponentials, out=exponentials)
+        return xp.log(row_sums(xp, exponentials)[:, 0])
+    top = scores.max(1)
+    exponentials = scores - top[:, None]
+    xp.exp(exponentials, out=exponentials)
+    return xp.log(row_sums(xp, exponentials)[:, 0]) + (top - chosen)
 
 
 def _second_gradient(
@@ -252,7 +266,7 @@ def _adjoint(
     for block in slices(len(scores), scores.size // max(len(scores), 1)):
         part = out[block]
         exponentials_of(xp, scores[block], part)
-        part *= factors[block][:, None] / row_sums(xp, part)
+        part *= (factors[block][:, None] if factors.ndim else factors) / row_sums(xp, part)
     out[chosen.key] -= factors
     return out.reshape(input.shape)
 
@@ -264,28 +278,29 @@ def check_target(op: str, input: Any, target: Any, weight: Any) -> None:
         raise RuntimeError(f"{op}: input needs a dimension of classes, got a 0-d tensor.")
     dim = class_dim(len(shape))
     wanted = shape[:dim] + shape[dim + 1 :]
-    if len(shape) <= 2 and len(got) > 1:
-        raise RuntimeError(
-            f"{op}: class indices have 0 or 1 dimensions for an input of shape {shape}, got shape "
-            f"{got}."
-        )
     if got != wanted:
-        kind = ValueError if len(shape) <= 2 or shape[0] != got[0] else RuntimeError
-        raise kind(f"{op}: target must have shape {wanted} for an input of {shape}, got {got}.")
+        raise _wrong_target(op, tuple(shape), tuple(got), tuple(wanted))
     if target._array.dtype.char not in "lqB":
         raise RuntimeError(
             f"{op}: class indices must be int64 (or uint8), got {target.dtype}; use .long()."
         )
-    if weight is not None and tuple(weight.shape) != (shape[dim],):
+    kind = input._array.dtype
+    if weight is not None and (weight.shape != (shape[dim],) or weight._array.dtype != kind):
         raise RuntimeError(
-            f"{op}: weight must have one element for each of the {shape[dim]} classes, got shape "
-            f"{tuple(weight.shape)}."
+            f"{op}: weight must have one element for each of {shape[dim]} classes and the dtype "
+            f"of input, {input.dtype}; got shape {tuple(weight.shape)} and {weight.dtype}."
         )
-    if weight is not None and weight.dtype != input.dtype:
-        raise RuntimeError(
-            f"{op}: weight has dtype {weight.dtype}, input has {input.dtype}; convert one of them."
-        )
-    if input._array.dtype.kind not in "fV":
+    if kind.kind not in "fV":
         raise NotImplementedError(
-            f"{op}: not defined for {from_numpy_dtype(input._array.dtype)}; convert first."
+            f"{op}: not defined for {from_numpy_dtype(kind)}; convert first, e.g. with .float()."
         )
+
+
+def _wrong_target(op: str, shape: Any, got: Any, wanted: Any) -> Exception:
+    if len(shape) <= 2 and len(got) > 1:
+        return RuntimeError(
+            f"{op}: class indices have 0 or 1 dimensions for an input of shape {shape}, got shape "
+            f"{got}."
+        )
+    kind = ValueError if len(shape) <= 2 or shape[:1] != got[:1] else RuntimeError
+    return kind(f"{op}: target must have shape {wanted} for an input of {shape}, got {got}.")

@@ -25,7 +25,7 @@ from pullback.core.layout import (
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import METHODS, Array, Namespace, elementwise, linear, method
 
-__all__ = ["astype", "is_nonzero"]
+__all__ = ["is_nonzero"]
 
 
 # Casts ------------------------------------------------------------------------------------------

@@ -7,8 +7,7 @@ with `d_<input>` for tangents (None: absent).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any
 
 from pullback.core import forward
@@ -47,7 +46,7 @@ def propagate(
         tangents = tangents_in(level, values)
         if not tangents or not any(r.dtype.is_differentiable for r in results):
             continue
-        with _only_outside(depth):
+        with _only_outside(depth, tangents.values()):
             made = jvp(op, values, options, results, tangents)
         for name, result, tangent in zip(_names(op, results), results, made, strict=True):
             if tangent is not None and result.dtype.is_differentiable:
@@ -66,14 +65,35 @@ def _names(op: Op, results: list[Tensor]) -> tuple[str, ...]:
     return op.outputs if op.outputs != ("*",) else ("*",) * len(results)
 
 
-@contextmanager
-def _only_outside(depth: int) -> Iterator[None]:
-    before = get_mode()
-    current.set(changed(before, dual_depth=depth))
-    try:
-        yield
-    finally:
-        current.set(before)
+class _only_outside:  # noqa: N801 (a context)
+    """Inside, only levels outside of one are visible, and the vmap levels of its tangents are active."""
+
+    __slots__ = ("before", "depth", "tangents")
+
+    def __init__(self, depth: int, tangents: Iterable[Any] = ()) -> None:
+        self.depth = depth
+        self.tangents = tangents
+
+    def __enter__(self) -> None:
+        before = self.before = get_mode()
+        levels = vmap_levels(self.tangents, before.levels)
+        current.set(changed(before, dual_depth=self.depth, levels=levels))
+
+    def __exit__(self, *_: object) -> None:
+        current.set(self.before)
+
+
+def vmap_levels(tangents: Iterable[Any], active: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The active vmap levels and those at which a tangent is batched: its value may not be there."""
+    found = set(active)
+    for tangent in tangents:
+        for one in tangent if isinstance(tangent, tuple | list) else (tangent,):
+            while one.__class__ is not Tensor and (level := getattr(one, "level", None)) is not None:
+                found.add(level)
+                one = one.value  # noqa: PLW2901
+    if len(found) == len(active):
+        return active
+    return tuple(sorted(found, key=lambda level: level.number))
 
 
 def jvp(
@@ -202,13 +222,13 @@ def tangents_of_write(
 def write_tangents(target: Tensor, duals: list[tuple[int, Level, Any]]) -> None:
     """Update the target's tangents in place; a base becomes dual through a view written with one."""
     for depth, level, tangent in duals:
-        with _only_outside(depth):
+        with _only_outside(depth, (tangent, level.get(target))):
             _write_tangent(level, target, tangent)
 
 
 def _write_tangent(level: Level, target: Any, tangent: Any) -> None:
     known = level.get(target)
-    if known is not None:
+    if known is not None and (tangent is None or _fits_into(tangent, known)):
         if tangent is None:
             known.zero_()
         elif tangent is not known:
@@ -220,8 +240,18 @@ def _write_tangent(level: Level, target: Any, tangent: Any) -> None:
     if base is None or not target._node.forward:
         level.put(target, tangent.clone())
         return
-    if level.get(base) is None:
-        level.put(base, base.new_zeros(base.shape))
-    part = forward.view_of(target, level.get(base))
+    whole = level.get(base)
+    if whole is None or not _fits_into(tangent, whole):
+        # As many values as the written part has, should that be batched.
+        zeros = tangent.new_zeros(base.shape)
+        whole = zeros if whole is None else zeros + whole
+        level.put(base, whole)
+    part = forward.view_of(target, whole)
     part.copy_(tangent)
     level.put(target, part)
+
+
+def _fits_into(tangent: Any, known: Any) -> bool:
+    """Whether all vmap levels at which `tangent` is batched are levels of `known` too."""
+    have = vmap_levels((known,), ())
+    return len(vmap_levels((tangent, known), ())) == len(have)

@@ -12,7 +12,7 @@ from pullback.operators.declare import method
 from pullback.operators.options import as_dim, as_dims
 from pullback.operators.reduction import sum
 from pullback.operators.scan import cumsum
-from pullback.operators.shape import cat, narrow, reshape
+from pullback.operators.shape import cat, narrow, reshape, squeeze
 
 __all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
 
@@ -63,7 +63,7 @@ def diff(
 def _diff(input: Any, n: int, dim: int) -> Any:
     if n == 0:
         return input
-    subtract = ne if str(input.dtype) == "torch.bool" else sub
+    subtract = ne if input._array.dtype.kind == "b" else sub
     for _ in range(n):
         size = input.shape[dim]
         input = subtract(_part(input, dim, 1, size), _part(input, dim, 0, max(size - 1, 0)))
@@ -93,6 +93,10 @@ def gradient(
                 f"gradient: dim {at} has {input.shape[at]} elements; edge_order {edge_order} "
                 f"needs at least {edge_order + 1}."
             )
+    if input._array.dtype.char in "B?":
+        raise RuntimeError(
+            "gradient: differences of bool or uint8 are not numbers that it knows; convert."
+        )
     if not input.dtype.is_differentiable:
         input = input / 1
     spacings = _spacings(spacing, dims)
@@ -177,29 +181,39 @@ def _edge(input: Any, dim: int, steps: Any, order: int, *, first: bool) -> Any:
 # Integrals ----------------------------------------------------------------------------------------
 
 
-def _trapezoids(op: str, y: Any, x: Any, dx: Any, dim: int) -> Any:
-    """The area between neighbours along `dim`."""
+def _checked(op: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
+    """The step if steps are equal (else None), and the dimension to integrate along."""
+    if x is not None and dx is not None:
+        raise TypeError(f"{op}(): give `x` or `dx`, not both.")
     if y.ndim == 0:
         raise IndexError(f"{op}: a 0-d tensor has no dimension {dim} to integrate along.")
-    if str(y.dtype) == "torch.bool" or (x is not None and str(x.dtype) == "torch.bool"):
+    if any(one is not None and one._array.dtype.kind == "b" for one in (y, x)):
         raise RuntimeError(f"{op}: not defined for torch.bool; convert first.")
     at = as_dim(dim, y.ndim, op)
-    size = y.shape[at]
-    after, before = _part(y, at, min(1, size), size), _part(y, at, 0, max(size - 1, 0))
     if x is None:
-        if not isinstance(dx, numbers.Real):
+        if dx is not None and not isinstance(dx, numbers.Real):
             raise RuntimeError(f"{op}: dx must be a real number, got {dx!r}.")
-        return (after + before) * dx, at
-    along = at if x.ndim == y.ndim else x.ndim - 1
-    if x.ndim == 0 or x.shape[along] != size:
+        return 1 if dx is None else dx, at
+    if x.ndim == 0 or x.shape[at if x.ndim == y.ndim else -1] != y.shape[at]:
         raise RuntimeError(
             f"{op}: one x for each sample point of y, but their shapes are {tuple(x.shape)} and "
             f"{tuple(y.shape)} along dim {at}."
         )
-    steps = _diff(x, min(1, size), along)
+    return None, at
+
+
+def _neighbours(y: Any, dim: int) -> Any:
+    """Sums of neighbours along `dim`."""
+    size = y.shape[dim]
+    return _part(y, dim, min(1, size), size) + _part(y, dim, 0, max(size - 1, 0))
+
+
+def _areas(y: Any, x: Any, dim: int) -> Any:
+    """Twice the areas between neighbours."""
+    steps = _diff(x, min(1, y.shape[dim]), dim if x.ndim == y.ndim else x.ndim - 1)
     if x.ndim == 1:
-        steps = reshape(steps, (-1,) + (1,) * (y.ndim - 1 - at))
-    return (after + before) * steps, at
+        steps = reshape(steps, (-1,) + (1,) * (y.ndim - 1 - dim))
+    return steps * _neighbours(y, dim)
 
 
 def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
@@ -209,20 +223,21 @@ def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) 
     >>> torch.trapezoid(torch.tensor([1.0, 2.0, 3.0]), dx=2)
     tensor(8.)
     """
-    areas, at = _trapezoids("trapezoid", y, *_steps("trapezoid", x, dx), dim)
-    return sum(areas, at) / 2
+    step, at = _checked("trapezoid", y, x, dx, dim)
+    if step is None:
+        return sum(_areas(y, x, at), at) / 2
+    if y.shape[at] == 0:
+        return sum(y, at) * float(step)
+    ends = _part(y, at, 0, 1) + _part(y, at, y.shape[at] - 1, y.shape[at])
+    return (sum(y, at) - squeeze(ends, at) * 0.5) * step
 
 
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
     """Running integrals: those of `trapezoid` up to each sample but the first."""
-    areas, at = _trapezoids("cumulative_trapezoid", y, *_steps("cumulative_trapezoid", x, dx), dim)
-    return cumsum(areas, at) / 2
-
-
-def _steps(op: str, x: Any, dx: float | None) -> tuple[Any, Any]:
-    if x is not None and dx is not None:
-        raise TypeError(f"{op}(): give `x` or `dx`, not both.")
-    return x, 1 if dx is None else dx
+    step, at = _checked("cumulative_trapezoid", y, x, dx, dim)
+    if step is None:
+        return cumsum(_areas(y, x, at), at) / 2
+    return cumsum(_neighbours(y, at) * (step / 2), at)
 
 
 trapz = trapezoid

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from pullback.core.tensor import Tensor
 from pullback.operators.arithmetic import conj, is_complex, keep_where, zeros_of
 from pullback.operators.complex import empty_complex, imag, real
-from pullback.operators.declare import Array, Namespace, elementwise
+from pullback.operators.declare import Array, Namespace, elementwise, method
+from pullback.operators.inplace import inplace_of
 
 __all__ = ["abs", "absolute", "angle", "polar", "sgn", "sign"]
 
@@ -48,10 +50,21 @@ def _growth(d_input: Any, input: Any) -> Any:
     return real(conj(sgn(input)) * d_input)
 
 
-@elementwise(input=lambda g, input: g * sgn(input), jvp=_growth)
+@elementwise(input=lambda g, input: g * sgn(input), jvp=_growth, inplace=False)
 def abs(xp: Namespace, input: Array) -> Array:
     """The absolute value of each element; real for complex ones."""
     return xp.absolute(input)
+
+
+_abs_ = inplace_of(abs, "abs_")
+
+
+@method
+def abs_(input: Tensor) -> Tensor:
+    """In-place form of `abs`, for real tensors."""
+    if is_complex(input):
+        raise RuntimeError("abs_: absolute values are real, the tensor is complex; use abs().")
+    return _abs_(input)
 
 
 def _turn(g: Any, input: Any) -> Any:

@@ -35,26 +35,31 @@ __all__ = ["gather", "scatter_add", "take_along_dim"]
 def check_along(op: str, input: Array, dim: int, index: Array, src: Array | None = None) -> None:
     """Refuse an index that does not fit the tensors it is used with."""
     check_index_dtype(op, index)
-    sizes = [("input", input.shape, dim)] + ([("src", src.shape, None)] if src is not None else [])
-    for name, shape, free in sizes:
-        if max(len(shape), 1) != max(index.ndim, 1):
+    _check_covers(op, index.shape, "input", input.shape, dim)
+    if src is not None:
+        _check_covers(op, index.shape, "src", src.shape, -1)
+        if src.dtype != input.dtype:
             raise RuntimeError(
-                f"{op}: the index has shape {index.shape}, {name} has shape {shape}; they must have the "
-                "same number of dimensions."
+                f"{op}: input is {from_numpy_dtype(input.dtype)}, src is "
+                f"{from_numpy_dtype(src.dtype)}; they must be equal. Convert one of them with .to()."
             )
-        shape = shape or (1,)
-        if any(n > shape[d] for d, n in enumerate(index.shape) if d != free):
-            apart = "" if free is None else f" apart from dimension {dim}"
+    check_bounds(op, index, input.shape[dim] if input.ndim else 1, dim)
+
+
+def _check_covers(op: str, index: Any, name: str, shape: Any, free: int) -> None:
+    """The index must have as many dims as the tensor, and be no larger but along `free`."""
+    if len(shape or (1,)) != len(index or (1,)):
+        raise RuntimeError(
+            f"{op}: the index has shape {index}, {name} has shape {shape}; they must have the same "
+            "number of dimensions."
+        )
+    for dim, (n, size) in enumerate(zip(index, shape or (1,), strict=False)):
+        if n > size and dim != free:
+            apart = "" if free < 0 else f" apart from dimension {free}"
             raise RuntimeError(
-                f"{op}: the index of shape {index.shape} must be no larger than {name} of shape {shape}"
+                f"{op}: the index of shape {index} must be no larger than {name} of shape {shape}"
                 f"{apart}."
             )
-    if src is not None and src.dtype != input.dtype:
-        raise RuntimeError(
-            f"{op}: input is {from_numpy_dtype(input.dtype)}, src is {from_numpy_dtype(src.dtype)}; they "
-            "must be equal. Convert one of them with .to()."
-        )
-    check_bounds(op, index, input.shape[dim] if input.ndim else 1, dim)
 
 
 def lined_up(input: Array, index: Array) -> tuple[Array, Array]:

@@ -200,13 +200,18 @@ def bincount(
     return xp.bincount(input, weights.astype(xp.float64), minlength).astype(dtype)
 
 
-@primitive()
+@method
 def hash_tensor(
-    xp: Namespace, input: Array, dim: Dims = (), *, keepdim: bool = False, mode: int = 0
-) -> Array:
+    input: Any, dim: Any = (), *, keepdim: bool = False, mode: int = 0, out: Any = None
+) -> Any:
     """The exclusive or of the elements' 64-bit patterns over `dim`."""
     if mode != 0:
         raise RuntimeError(f"hash_tensor: mode 0 is the only one there is, got {mode}.")
+    return _hash_tensor(input, dim, keepdim, out=out)
+
+
+@primitive(name="hash_tensor", method=False)
+def _hash_tensor(xp: Namespace, input: Array, dim: Dims, keepdim: bool) -> Array:
     if input.dtype.kind == "c":
         raise unsupported("hash_tensor", input)
     check_not_empty("hash_tensor", input, dim if input.ndim else None)

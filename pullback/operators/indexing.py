@@ -13,7 +13,8 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.arrays import F32, F64, Array
+from pullback.core.arrays import F32, F64, Array, numbers32, numbers64
+from pullback.core.arrays import number_array as remembered
 from pullback.core.mode import fast, get_mode
 from pullback.core.node import Leaf, next_seq
 from pullback.core.tensor import Tensor, wrap
@@ -24,7 +25,7 @@ from pullback.operators.advanced import check_dtype, index_put, index_put_, put_
 from pullback.operators.convert import astype
 from pullback.operators.copy import copy_, fill_, store, zero_
 from pullback.operators.inplace import check_history_can_change, geometry_on, has_overlap
-from pullback.operators.keys import items_of, numpy_key
+from pullback.operators.keys import as_index, check_masks, items_of, numpy_key
 from pullback.operators.shape import clone, contiguous, reshape
 from pullback.operators.strides import Geometry, address, on_storage, relaid
 from pullback.operators.subscript import basic_part, getitem
@@ -36,6 +37,8 @@ __all__ = ["getitem", "index_put", "index_put_", "setitem"]
 _NUMBERS = frozenset((int, float))
 _LARGE = 3e38  # below the largest float32
 _SLICES = frozenset((slice, type(Ellipsis)))
+_SPECIAL = frozenset((Leaf, View))
+_FIRST = (0,)
 
 
 def setitem(self: Any, key: Any, value: Any) -> None:
@@ -83,16 +86,20 @@ def _is_itself(self: Any, part: Array, value: Any) -> bool:
 
 def _assign(target: Any, value: Any) -> None:
     """Write `value` over all of `target`."""
-    value = _as_tensor(target, value)
+    if not isinstance(value, Tensor):
+        value = wrap(_number(target, value))
     if value._array.ndim == 0:
         fill_(target, value)
     else:
         copy_(target, _trimmed(value, target._array.ndim))
 
 
-def _as_tensor(target: Any, value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return value
+def _number(target: Any, value: Any) -> Array:
+    """A number as an array of the target's dtype; to be read only."""
+    dtype = target._array.dtype
+    if type(value) in _NUMBERS and _holds(dtype, value):
+        known = (numbers64 if dtype is F64 else numbers32).get(value)
+        return remembered(value, dtype) if known is None else known
     # numpy.float64 is a float, and passes; torch takes no other NumPy numbers but integers.
     known = isinstance(value, float | complex) or not isinstance(value, numpy.inexact)
     if not known or not isinstance(value, numbers.Number):
@@ -100,7 +107,7 @@ def _as_tensor(target: Any, value: Any) -> Any:
             f"cannot assign a {type(value).__name__} to a tensor of {target.dtype}; assign a tensor "
             "or a Python number (torch.as_tensor() makes tensors of lists and arrays)."
         )
-    return wrap(number_array("__setitem__", value, target._array.dtype))
+    return number_array("__setitem__", value, dtype)
 
 
 def _trimmed(value: Any, ndim: int) -> Any:
@@ -127,23 +134,33 @@ def _assign_part(self: Any, place: tuple[Any, ...], part: Array, value: Any) -> 
         return False
     if base is not self and info.replay is not None:
         return False
-    value = _trimmed(_as_tensor(self, value), part.ndim)
     recordable = plain and part.dtype.kind in "fcV"
-    edge = edge_of(value) if recordable and value._node is not None else None
-    recorded = edge is not None or (recordable and self.requires_grad)
-    if recorded and info.__class__ is Leaf:
-        raise errors.leaf_view_written("__setitem__")
-    if recorded and base is not self:
-        check_history_can_change("__setitem__", self)
+    edge = None
+    if isinstance(value, Tensor):
+        value = _trimmed(value, part.ndim)
+        source = value._array
+        if recordable and value._node is not None:
+            edge = edge_of(value)
+    else:
+        source = _number(self, value)
+    recorded = edge is not None or (recordable and info is not None and self.requires_grad)
+    if recorded and info.__class__ in _SPECIAL:
+        _check_written(self, info)
     if 0 in part.strides and has_overlap(part):
         raise errors.overlapping_write("__setitem__")
-    check_no_partial_overlap("__setitem__", part, value._array)
-    store(part, value._array)
+    check_no_partial_overlap("__setitem__", part, source)
+    store(part, source)
     bump(self, "__setitem__")
     if recorded:
-        real = part.dtype.kind == "c" and value._array.dtype.kind != "c"
+        real = part.dtype.kind == "c" and source.dtype.kind != "c"
         _record(base, place if base is self else _geometry(part, base), edge, real=real)
     return True
+
+
+def _check_written(self: Any, info: Any) -> None:
+    if info.__class__ is Leaf:
+        raise errors.leaf_view_written("__setitem__")
+    check_history_can_change("__setitem__", self)
 
 
 def _geometry(part: Array, base: Any) -> Geometry:
@@ -236,18 +253,36 @@ def _assign_indexed(self: Any, key: Any, value: Any) -> None:
         if key:
             _assign(unsqueeze(self, 0), value)
         return
-    part, indices, dims = basic_part(self, items_of(key))
+    part, indices, dims = _indices(self, key)
     if not dims:
         _assign(part, value)
         return
-    value = _as_tensor(self, value)
-    if value._array.ndim:
-        wide = [dim for dim, size in enumerate(value._array.shape) if size != 1]
-        value = _trimmed(value, value._array.ndim - (wide[0] if wide else value._array.ndim))
+    if not isinstance(value, Tensor):
+        value = wrap(_number(self, value))
+    elif value._array.ndim:
+        value = _without_leading_ones(value)
     elif len(indices) == 1 and indices[0]._array.dtype.kind == "b":
         value = astype(value, self._array.dtype)
     check_dtype(self, value)
-    put_at(part, tuple(indices), value, tuple(dims))
+    put_at(part, indices, value, dims)
+
+
+def _indices(self: Any, key: Any) -> tuple[Any, tuple[Any, ...], tuple[int, ...]]:
+    """The view that the basic part names, the index tensors, and the dims they are for."""
+    if type(key) is Tensor and key._array.ndim and self._array.ndim:
+        index = as_index(key)
+        check_masks(self, (index,), _FIRST)
+        return self, (index,), _FIRST
+    part, indices, dims = basic_part(self, items_of(key))
+    return part, tuple(indices), tuple(dims)
+
+
+def _without_leading_ones(value: Any) -> Any:
+    shape = value._array.shape
+    if shape[0] != 1:
+        return value
+    wide = [dim for dim, size in enumerate(shape) if size != 1]
+    return _trimmed(value, len(shape) - (wide[0] if wide else len(shape)))
 
 
 # Python's brackets, for methods.py.

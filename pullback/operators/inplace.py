@@ -68,7 +68,7 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
     if not isinstance(target, Tensor):
         raise errors.not_a_tensor(called, target_name, target)
     if mode.levels:
-        return mode.levels[-1].process_inplace(op, target, bound)  # type: ignore[no-any-return]
+        return mode.levels[-1].process_inplace(op, called, target, bound)  # type: ignore[no-any-return]
     values = {p.name: bound[p.name] for p in op.inputs}
     options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
     duals = tangents_of_write(op, bound, values) if LEVELS else None

@@ -150,8 +150,11 @@ def l1_loss(
 
 def _bend(difference: Any, limit: float) -> Any:
     """The difference, kept between `-limit` and `limit`."""
-    near = abs(difference) < limit
-    return keep_where(difference, near) + keep_where(sign(difference) * limit, ~near)
+    size: Any = abs(difference)
+    towards: Any = sign(difference)
+    near = size < limit
+    inside: Any = keep_where(difference, near)
+    return inside + keep_where(towards * limit, ~near)
 
 
 @elementwise(
@@ -183,7 +186,8 @@ def smooth_l1_loss(
         raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}.")
     if beta == 0:
         return reduced(abs(input - target), name)
-    return reduced(_huber(input - target, beta) * (1 / beta), name)
+    losses: Any = _huber(input - target, beta)
+    return reduced(losses * (1 / beta), name)
 
 
 def huber_loss(
@@ -207,9 +211,14 @@ def _bce_slope(input: Any, target: Any) -> Any:
     return (input - target) / maximum((1 - input) * input, 1e-12)
 
 
+def _log_odds_against(input: Any) -> Any:
+    against: Any = log1p(-input)
+    return against - log(input)
+
+
 @elementwise(
     input=lambda g, input, target: g * _bce_slope(input, target),
-    target=lambda g, input: g * (log1p(-input) - log(input)),
+    target=lambda g, input: g * _log_odds_against(input),
     node="BinaryCrossEntropyBackward0",
     has_out=False,
 )
@@ -344,7 +353,8 @@ def poisson_nll_loss(
     else:
         losses = input - target * log(input + eps)
     if full:
-        stirling = target * log(target) - target + log(target * (2 * math.pi)) * 0.5
+        scale: Any = log(target * (2 * math.pi))
+        stirling = target * log(target) - target + scale * 0.5
         losses = losses + where(target > 1, stirling, 0.0)
     return reduced(losses, name)
 

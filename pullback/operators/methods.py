@@ -11,6 +11,7 @@ from pullback.operators import (
     convert,
     copying,
     exchange,
+    fills,
     indexing,
     legacy,
     metadata,
@@ -59,6 +60,9 @@ PROPERTIES: dict[str, Any] = {
     "real": property(real, lambda self, value: real(self).copy_(value)),
     "imag": property(imag, lambda self, value: imag(self).copy_(value)),
 }
+
+# Families whose operators are methods alone register themselves when imported.
+_METHODS_ONLY = (fills,)
 
 _SPECIAL = (
     convert.DUNDERS,

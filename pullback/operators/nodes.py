@@ -18,7 +18,7 @@ from pullback.core.tensor import Tensor, new, wrap
 from pullback.operators.declare import Op, Param, parameters_of
 from pullback.operators.specialise import on_arrays
 
-_classes: dict[str, type[OperatorNode]] = {}
+_classes: dict[Op, type[OperatorNode]] = {}
 
 
 class Plan:
@@ -59,7 +59,7 @@ def several_outputs(op: Op) -> bool:
 
 def node_class(op: Op) -> type[OperatorNode]:
     """The operator's node class, written when first needed."""
-    known = _classes.get(op.name)
+    known = _classes.get(op)
     if known is not None:
         return known
     plan = Plan(op)
@@ -85,7 +85,7 @@ def node_class(op: Op) -> type[OperatorNode]:
     members |= {"__slots__": plan.slots, "op": op, "plan": plan, "__module__": "pullback.autograd"}
     base = SeveralOutputs if several_outputs(op) else OperatorNode
     made = type(op.node_name, (base,), members)
-    _classes[op.name] = made
+    _classes[op] = made
     return made
 
 

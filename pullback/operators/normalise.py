@@ -71,12 +71,11 @@ def native_layer_norm(
     """`layer_norm` together with the mean and the inverse deviation that it used."""
     dims = _last_dims("layer_norm", input, normalized_shape, weight, bias)
     out = layer_standardise(input, weight, bias, dims, eps, True)  # noqa: FBT003
-    return out, *_statistics(input, dims, eps)
+    return out, *_statistics(input.detach(), dims, eps)  # no gradient goes there, as in torch
 
 
 def _statistics(input: Any, dims: tuple[int, ...], eps: float) -> tuple[Any, Any]:
-    """Mean and inverse deviation, which carry no gradient: that of the result covers them."""
-    input = input.detach()
+    """Mean and inverse deviation."""
     return mean(input, dims, keepdim=True), inverse_deviation(input, dims, eps, True)  # noqa: FBT003
 
 
@@ -198,7 +197,7 @@ def native_batch_norm(
         return out, empty, empty
     dims = (0, *range(2, len(shape)))
     out = batch_standardise(input, scale, shift, dims, eps, True)  # noqa: FBT003
-    mean_, rstd = (reshape(stat, (shape[1],)) for stat in _statistics(input, dims, eps))
+    mean_, rstd = (reshape(stat, (shape[1],)) for stat in _statistics(input.detach(), dims, eps))
     _update(running_mean, mean_._array, momentum)
     _update_variance(running_var, rstd._array, eps, math.prod(shape[d] for d in dims), momentum)
     return out, mean_, rstd
@@ -208,7 +207,7 @@ def _with_statistics(
     input: Any, scale: Any, shift: Any, mean_: Any, variance: Any, eps: float
 ) -> Any:
     """Standardise by a given mean and variance, in one product and one sum."""
-    factor = rsqrt(variance + eps)
+    factor: Any = rsqrt(variance + eps)
     factor = factor if scale is None else factor * scale
     offset = mean_ * -factor
     return input * factor + (offset if shift is None else shift + offset)
@@ -301,7 +300,7 @@ def instance_norm(
     scale, shift = _by_channel(weight, len(shape)), _by_channel(bias, len(shape))
     dims = tuple(range(2, len(shape)))
     if running_mean is not None or running_var is not None:
-        mean_, rstd = (reshape(one, shape[:2]) for one in _statistics(input, dims, eps))
+        mean_, rstd = (reshape(one, shape[:2]) for one in _statistics(input.detach(), dims, eps))
         _update(running_mean, mean_._array.mean(0), momentum)
         count = math.prod(shape[2:])
         # The mean over the batch of what each example's deviation says.

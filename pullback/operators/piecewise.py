@@ -138,8 +138,13 @@ def _leaky_slope(xp: Namespace, input: Array, negative_slope: float) -> Array:
     return xp.where(input > 0, kind(1), kind(negative_slope))
 
 
+def _prelu_input(g: Any, input: Any, weight: Any) -> Any:
+    right: Any = keep_where(g, input > 0)
+    return right + keep_where(g * weight, input <= 0)
+
+
 @elementwise(
-    input=lambda g, input, weight: keep_where(g, input > 0) + keep_where(g * weight, input <= 0),
+    input=_prelu_input,
     weight=lambda g, input: keep_where(g * input, input <= 0),
     name="prelu",
     node="PreluKernelBackward0",

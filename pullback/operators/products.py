@@ -116,6 +116,15 @@ def delivered(op: str, result: Any, out: Any) -> Any:
 # Products -----------------------------------------------------------------------------------------
 
 
+@method
+def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
+    """All products of an element of one vector with an element of another, as a matrix."""
+    _check_ndim("outer", "input", input, 1)
+    _check_ndim("outer", "vec2", vec2, 1)
+    column = input[:, None]
+    return mul(column, vec2) if out is None else mul(column, vec2, out=out)
+
+
 @multilinear(
     input=lambda g, mat2: mm(g, _adjoint(mat2)), mat2=lambda g, input: mm(_adjoint(input), g)
 )
@@ -239,15 +248,6 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     else:
         function = dot if dims == (1, 1) else mv if dims == (2, 1) else _matmul
     return function(input, other) if out is None else function(input, other, out=out)
-
-
-@method
-def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
-    """All products of an element of one vector with an element of another, as a matrix."""
-    _check_ndim("outer", "input", input, 1)
-    _check_ndim("outer", "vec2", vec2, 1)
-    column = input[:, None]
-    return mul(column, vec2) if out is None else mul(column, vec2, out=out)
 
 
 ger = outer

@@ -66,7 +66,7 @@ def restored(reduced: Any, shape: Any, dim: Any, keepdim: Any) -> Any:
 
 
 def in_dtype(input: Any, dtype: Any) -> Any:
-    """`input`, converted first where the dtype to reduce in has other gradients: complex, or none."""
+    """`input`, converted first where the dtype to reduce in has other gradients, or none."""
     wanted = numpy_dtype(dtype)
     if wanted.kind in "fV":
         return astype(input, wanted) if is_complex(input) else input
@@ -79,6 +79,8 @@ def in_dtype(input: Any, dtype: Any) -> Any:
 def _sum(
     xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:
+    if dtype is None and input.dtype.char in "fd" and input.size < kernels.MANY and input.ndim:
+        return xp.add.reduce(input, None if dim == () else dim, None, None, keepdim)
     if dtype is not None:
         return kernels.total(xp, kernels.converted(input, dtype), dim, keepdim)
     if input.dtype.kind in "biu":

@@ -75,22 +75,25 @@ def frac(xp: Namespace, input: Array) -> Array:
 # Division ---------------------------------------------------------------------------------------
 
 
-def _check_divisor(op: str, other: Array) -> None:
-    """Refuse zeros among integers, which have no infinity to answer with."""
-    if other.dtype.kind in "iu" and not other.all():
+def _check_divisor(xp: Namespace, op: str, input: Array, other: Array) -> str:
+    """Refuse zeros among integers, which have no infinity to answer with; tell the kind."""
+    array = input if hasattr(input, "dtype") else other  # rules may have a number on either side
+    kind: str = array.dtype.kind
+    if kind in "bc":
+        raise unsupported(op, array)
+    if kind in "iu" and not xp.all(other):
         raise RuntimeError(
             f"{op}: ZeroDivisionError: an integer is divided by zero; convert to floating point "
             "for an infinite result, or replace the zeros."
         )
-    if other.dtype.kind in "bc":
-        raise unsupported(op, other)
+    return kind
 
 
 def _divided(xp: Namespace, op: str, input: Array, other: Array, rounding_mode: str) -> Array:
-    _check_divisor(op, other)
+    kind = _check_divisor(xp, op, input, other)
     if rounding_mode == "floor":
         return xp.floor_divide(input, other)
-    if input.dtype.kind not in "iu":
+    if kind not in "iu":
         return xp.trunc(xp.true_divide(input, other))
     quotient = xp.floor_divide(input, other)
     below = (quotient < 0) & (quotient * other != input)
@@ -169,12 +172,12 @@ def floor_divide(xp: Namespace, input: Array, other: Array) -> Array:
 )
 def remainder(xp: Namespace, input: Array, other: Array) -> Array:
     """The rest of a division that rounds down; it has the sign of the divisor, as Python's `%`."""
-    _check_divisor("remainder", other)
-    if other.dtype.kind in "iu":
+    if _check_divisor(xp, "remainder", input, other) in "iu":
         return xp.remainder(input, other)
     # As torch; xp.remainder takes four times as long.
     rest = xp.fmod(input, other)
-    return rest + xp.where((rest != 0) & ((rest < 0) != (other < 0)), other, other.dtype.type(0))
+    wrong = (rest != 0) & ((rest < 0) != (other < 0))
+    return rest + xp.where(wrong, other, rest.dtype.type(0))
 
 
 @elementwise(
@@ -183,7 +186,7 @@ def remainder(xp: Namespace, input: Array, other: Array) -> Array:
 )
 def fmod(xp: Namespace, input: Array, other: Array) -> Array:
     """The rest of a division that cuts off; it has the sign of the dividend, as in C."""
-    _check_divisor("fmod", other)
+    _check_divisor(xp, "fmod", input, other)
     return xp.fmod(input, other)
 
 

@@ -32,7 +32,6 @@ from pullback.operators.comparison import (
     lt,
     ne,
 )
-from pullback.operators.declare import METHODS
 from pullback.operators.direction import abs
 from pullback.operators.inplace import inplace_of
 from pullback.operators.powers import pow, pow_
@@ -123,5 +122,3 @@ SIGNS: dict[str, Any] = {
     "__ilshift__": inplace_of(bitwise_left_shift),
     "__irshift__": inplace_of(bitwise_right_shift),
 }
-
-METHODS.update(SIGNS)

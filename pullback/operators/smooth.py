@@ -86,7 +86,7 @@ def _gelu_curvature(input: Any, approximate: str) -> Any:
     if approximate == "none":
         return exp(square * -0.5) * (2 - square) * _DENSITY
     inside = (input + input * square * _CUBIC) * _SCALE
-    t = tanh(inside)
+    t: Any = tanh(inside)
     first = (square * (3 * _CUBIC) + 1) * _SCALE
     second = input * (6 * _CUBIC * _SCALE)
     return (1 - t * t) * (first + input * (second * 0.5 - t * first * first))
@@ -134,7 +134,7 @@ def _gelu_tanh_slope(xp: Namespace, out: Array, g: Array, x: Array) -> None:
 
 
 def _silu_curvature(input: Any) -> Any:
-    s = sigmoid(input)
+    s: Any = sigmoid(input)
     return s * (1 - s) * (2 + input * (1 - 2 * s))
 
 
@@ -184,8 +184,8 @@ def _silu_slope(xp: Namespace, out: Array, g: Array, x: Array) -> None:
 
 
 def _mish_curvature(input: Any) -> Any:
-    s = sigmoid(input)
-    t = tanh(softplus(input))
+    s: Any = sigmoid(input)
+    t: Any = tanh(softplus(input))
     first = (1 - t * t) * s  # the slope of t
     return first * (2 + input * (1 - s - 2 * t * s))
 
@@ -240,7 +240,7 @@ def _mish_slope(xp: Namespace, out: Array, g: Array, x: Array) -> None:
 
 def _softplus_slope(input: Any, beta: float, threshold: float) -> Any:
     scaled = input * beta
-    slope = sigmoid(scaled)
+    slope: Any = sigmoid(scaled)
     # Beyond the threshold the result is the input itself, and the slope 1.
     return slope + keep_where(1 - slope, scaled > threshold)
 
@@ -340,7 +340,7 @@ def _elu(xp: Namespace, input: Array, alpha: float, scale: float, input_scale: f
 
 @elementwise(
     input=lambda g, input, alpha, scale, input_scale: (
-        keep_where(g * exp(keep_where(input, input <= 0) * input_scale), input <= 0)
+        keep_where(g * exp(keep_where(input, input < 0) * input_scale), input < 0)
         * (alpha * scale * input_scale * input_scale)
     ),
     has_out=False,

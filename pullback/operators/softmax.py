@@ -61,15 +61,13 @@ def along_rows(
 _SAFE = 40.0
 
 
-def exponentials_of(xp: Namespace, x: Array, out: Array) -> Array | None:
-    """Exponentials of a block, up to a factor for each row; what was taken away, if anything was."""
-    if x.max() < _SAFE and x.min() > -_SAFE:
+def exponentials_of(xp: Namespace, x: Array, out: Array) -> None:
+    """Exponentials of a block, up to a factor for each row."""
+    if not x.size or (x.max() < _SAFE and x.min() > -_SAFE):
         xp.exp(x, out=out)
-        return None
-    top = x.max(1, keepdims=True)
-    xp.subtract(x, top, out=out)
+        return
+    xp.subtract(x, x.max(1, keepdims=True), out=out)
     xp.exp(out, out=out)
-    return top
 
 
 def row_sums(xp: Namespace, x: Array) -> Array:
@@ -143,11 +141,9 @@ def log_softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Arr
 
 
 def _log_softmax_rows(xp: Namespace, out: Array, x: Array) -> None:
-    top = exponentials_of(xp, x, out)
-    total = xp.log(row_sums(xp, out))
-    if top is not None:
-        total += top
-    xp.subtract(x, total, out=out)
+    # With the largest element at 0 no digits are lost where the probability is close to 1.
+    xp.subtract(x, x.max(1, keepdims=True), out=out)
+    out -= xp.log(row_sums(xp, xp.exp(out)))
 
 
 @primitive(

@@ -8,8 +8,8 @@ from pullback.core.arrays import Array, Namespace
 
 __all__ = ["chosen", "order_along", "ranks", "within"]
 
-# From here on packed keys beat NumPy's stable argsort: a million float32 take 15 ms, where that takes
-# 136 and the unstable one 36.
+# From here on packed keys beat NumPy's stable argsort: a million float32 take 15 ms, where that
+# takes 136 and the unstable one 36.
 _MANY = 2048
 
 

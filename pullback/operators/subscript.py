@@ -16,6 +16,7 @@ from pullback.core.view import attach
 from pullback.operators.advanced import _index, index
 from pullback.operators.keys import (
     BASIC,
+    as_index,
     check_count,
     check_masks,
     items_of,
@@ -39,7 +40,9 @@ def getitem(self: Any, key: Any) -> Any:
         if self._array.ndim == 0:
             raise IndexError("a 0-d tensor cannot be sliced; it has no dimension.")
         return slice_along(self, 0, *plain_slice(key))
-    if kind is Tensor and key._array.dtype.char in "lq" and key._array.ndim and self._array.ndim:
+    if kind is Tensor and key._array.ndim and self._array.ndim:
+        key = as_index(key)
+        check_masks(self, (key,), _FIRST)
         return _index(self, _FIRST, key)
     if kind is tuple and BASIC.issuperset(map(type, key)) and not self.requires_grad:
         view = _plain_view(self, key)

@@ -82,6 +82,8 @@ def atan(xp: Namespace, input: Array) -> Array:
 )
 def atan2(xp: Namespace, input: Array, other: Array) -> Array:
     """The angle of the point (other, input), in all four quadrants."""
+    if is_complex(input):
+        raise unsupported("atan2", input)
     return xp.arctan2(input, other)
 
 

@@ -161,7 +161,7 @@ REDUCTION: dict[str, Entry] = {
     "sum": over_dims(single, empty, counted, converted),
     "nansum": over_dims(single, empty, lambda t: [kink(t.of(1.0, nan, 2.0))]),
     "mean": over_dims(single, empty, converted),
-    "nanmean": over_dims(single, empty, lambda t: [kink(t.of(1.0, nan, 2.0))]),
+    "nanmean": over_dims(single, lambda t: [kink(t.of(1.0, nan, 2.0)), kink(t(0, 3))]),
     "prod": over_dim(empty, counted, zeros_in_product, converted),
     "amax": over_dims(single, tied, counted),
     "amin": over_dims(single, tied, counted),
@@ -219,6 +219,17 @@ REDUCTION: dict[str, Entry] = {
     "mode": entry(lambda t: [kink(t.of([1.0, 2.0, 2.0], [3.0, 3.0, 1.0])), case(t.ints(2, 5), 0)]),
     "quantile": entry(
         lambda t: [case(t(2, 3), 0.4), case(t(2, 3), 0.6, 1), case(t(5), 0.3, 0, keepdim=True)]
+    ),
+    "bincount": entry(
+        lambda t: [
+            case(t.ints(6)),
+            case(t.ints(6), minlength=9),
+            case(t.ints(6), t.fixed(6), 3),
+            case(t.ints(0)),
+        ]
+    ),
+    "histc": entry(
+        lambda t: [case(t.fixed(6), 4), case(t.fixed(2, 6), 3, -1, 1), case(t.fixed(6), bins=2)]
     ),
     "dist": entry(lambda t: [case(t(2, 3), t(3)), case(t(2, 3), t(2, 3), 3)]),
     "diff": entry(lambda t: [case(t(2, 3)), case(t(3, 3), 2, 0), case(t(2, 3), prepend=t(2, 1))]),

@@ -1,27 +1,86 @@
-"""A tensor with a hidden dimension: what a function mapped by vmap sees."""
+"""A tensor with a hidden dimension: what a function mapped by vmap sees.
+
+Only the innermost wrapper is seen by operators; `exposed` and `hidden` take whole stacks of wrappers off
+and put them on, for transforms that work on the batch as it is.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
 
-from pullback.core.mode import get_mode
+from pullback.core.arrays import Array
+from pullback.core.mode import changed, current, get_mode
 from pullback.core.tensor import Tensor, new
 
 
 class Batched(Tensor):
     """One example's view of a batch. `value` holds all examples, along its dimension `bdim`.
 
-    `_array` is the first example's (or a stand-in for an empty batch): shape, dtype and strides are
-    right, and every operator call goes to the level before it would look at the values.
+    `_array` stands in for one example: shape, dtype and strides are right, and every operator call goes
+    to the level before it would look at the values.
     """
 
-    __slots__ = ("bdim", "level", "value")
+    __slots__ = ("bdim", "example", "level", "value")
 
     value: Tensor
     bdim: int
     level: Any
+    example: Array | None
+
+    @property
+    def _array(self) -> Array:  # type: ignore[override]  # a slot of Tensor, worked out here
+        if self.example is None:
+            check_open(self)
+            self.example = _one_example(self.value._array, self.bdim)
+        elif not self.level.open:
+            check_open(self)
+        return self.example
+
+    @property
+    def _cell(self) -> Any:  # type: ignore[override]
+        return self.value._cell
+
+    @_cell.setter
+    def _cell(self, cell: Any) -> None:
+        self.value._cell = cell
+
+    @property
+    def requires_grad(self) -> bool:
+        """False: gradients flow to the batch, outside of the map; True for what is differentiated."""
+        return _is_differentiated(self)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:  # noqa: FBT001, FBT002 (torch's)
+        """Refused: a mapped tensor is no leaf."""
+        raise RuntimeError(
+            "requires_grad_() cannot be used inside vmap: the tensor is one example of a batch. Pass it to "
+            "func.grad as an argument instead."
+        )
+
+    def _alias(self) -> Tensor:
+        return batched(self.value._alias(), self.bdim, self.level)
+
+    def detach(self) -> Tensor:
+        """The same example without history."""
+        return batched(self.value.detach(), self.bdim, self.level)
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory without history."""
+        return batched(self.value.data, self.bdim, self.level)
+
+    def __repr__(self) -> str:
+        if not self.level.open:
+            return f"Batched({tuple(self.value.shape)}, dim {self.bdim}; its vmap has ended)"
+        return f"BatchedTensor(lvl={self.level.number}, bdim={self.bdim}, value={self.value!r})"
+
+
+def _one_example(array: Array, bdim: int) -> Array:
+    if array.shape[bdim]:
+        return array[(slice(None),) * bdim + (0, ...)]
+    return numpy.zeros(array.shape[:bdim] + array.shape[bdim + 1 :], array.dtype)
 
 
 def batched(value: Tensor, bdim: int, level: Any) -> Batched:
@@ -30,30 +89,134 @@ def batched(value: Tensor, bdim: int, level: Any) -> Batched:
     made.value = value
     made.bdim = bdim
     made.level = level
-    array = value._array
-    if array.shape[bdim]:
-        made._array = array[(slice(None),) * bdim + (0, ...)]
-    else:
-        shape = array.shape[:bdim] + array.shape[bdim + 1 :]
-        made._array = numpy.zeros(shape, array.dtype)
+    made.example = None
     made._node = None
-    made._cell = value._cell
     return made
+
+
+def _is_differentiated(tensor: Any) -> bool:
+    """Whether a reverse transform that runs inside the map entered this tensor."""
+    while isinstance(tensor, Batched):
+        tensor = tensor.value
+    return id(tensor) in differentiated
+
+
+# Batches that a reverse transform entered, by identity; their examples say that they require grad.
+differentiated: set[int] = set()
+
+
+def check_open(value: Batched) -> None:
+    """Refuse a tensor of a vmap that has ended."""
+    if not value.level.open:
+        raise RuntimeError(
+            "A tensor of a vmap that has ended was used: it escaped from the mapped function, e.g. "
+            "through a list or an attribute. Return it instead."
+        )
 
 
 def is_batched_at(value: Any, level: Any) -> bool:
     """Whether `value` hides a dimension that belongs to `level`."""
-    if not isinstance(value, Batched):
+    if value.__class__ is not Batched:
         return False
-    if not value.level.open:
-        raise RuntimeError(
-            "A tensor of a vmap that has ended was used: it escaped from the mapped function, e.g. through a "
-            "list or an attribute. Return it instead."
-        )
-    return value.level is level
+    if value.level is level:
+        return True
+    check_open(value)
+    return False
 
 
-def innermost_level() -> Any:
-    """The level that takes the next operator call, or None."""
-    levels = get_mode().levels
-    return levels[-1] if levels else None
+def base_of(tensor: Any) -> Any:
+    """The plain tensor inside all wrappers."""
+    while tensor.__class__ is Batched:
+        tensor = tensor.value
+    return tensor
+
+
+def levels_of(tensor: Any) -> list[Any]:
+    """The levels at which a tensor is batched, innermost first."""
+    levels = []
+    while tensor.__class__ is Batched:
+        levels.append(tensor.level)
+        tensor = tensor.value
+    return levels
+
+
+class with_levels:  # noqa: N801 (a context)
+    """Inside, operator calls go to these vmap levels."""
+
+    __slots__ = ("before", "levels")
+
+    def __init__(self, levels: Sequence[Any]) -> None:
+        self.levels = tuple(levels)
+
+    def __enter__(self) -> None:
+        self.before = get_mode()
+        if self.before.levels != self.levels:
+            current.set(changed(self.before, levels=self.levels))
+
+    def __exit__(self, *_: object) -> None:
+        current.set(self.before)
+
+
+def _opened(tensor: Any) -> tuple[Any, list[Any]]:
+    """The plain tensor with all hidden dimensions in front, and the level of each."""
+    if tensor.__class__ is not Batched:
+        return tensor, []
+    check_open(tensor)
+    value, levels = _opened(tensor.value)
+    place = len(levels)
+    if tensor.bdim:
+        value = value.movedim(place + tensor.bdim, place)
+    return value, [*levels, tensor.level]
+
+
+def _closed(base: Any, dims: list[Any], levels: Sequence[Any]) -> Any:
+    """`base`, whose first dimensions belong to `dims`, with those of `levels` hidden."""
+    for level in sorted(levels, key=lambda level: level.number):
+        place = dims.index(level)
+        base = batched(base, place, level)
+        dims = dims[:place] + dims[place + 1 :]
+    return base
+
+
+def exposed(tensor: Any, levels: Sequence[Any]) -> Any:
+    """`tensor` with the dimensions of `levels` in front, in this order, expanded where it has none.
+
+    It stays batched at other levels.
+    """
+    if not levels:
+        return tensor
+    with with_levels(()):
+        base, dims = _opened(tensor)
+        for level in levels:
+            if level not in dims:
+                base = base.unsqueeze(0).expand((level.size, *base.shape))
+                dims = [level, *dims]
+        others = [level for level in dims if level not in levels]
+        wanted = [*levels, *others]
+        if dims != wanted:
+            order = [dims.index(level) for level in wanted]
+            base = base.permute((*order, *range(len(dims), base.ndim)))
+        return _closed(base, wanted, others)
+
+
+def hidden(tensor: Any, levels: Sequence[Any]) -> Any:
+    """The inverse of `exposed`: the first dimensions of `tensor` become those of `levels`."""
+    if not levels:
+        return tensor
+    with with_levels(()):
+        base, dims = _opened(tensor)
+        return _closed(base, [*dims, *levels], [*dims, *levels])
+
+
+def hidden_like(tensor: Any, model: Any) -> Any:
+    """`tensor`, shaped as the plain tensor inside `model`, with the wrappers that `model` has."""
+    wrappers: list[tuple[Any, int]] = []
+    while model.__class__ is Batched:
+        wrappers.insert(0, (model.level, model.bdim))
+        model = model.value
+    if not wrappers:
+        return tensor
+    with with_levels(sorted(levels_of(tensor), key=lambda level: level.number)):
+        for place, (_, bdim) in enumerate(wrappers):
+            tensor = tensor.movedim(place + bdim, place) if bdim else tensor
+    return hidden(tensor, [level for level, _ in wrappers])

@@ -41,7 +41,9 @@ class SplitDouble(Function):
 
 def test_module_exports_torchs_names():
     """F-1."""
-    names = "FunctionCtx BackwardCFunction FunctionMeta Function once_differentiable InplaceFunction"
+    names = (
+        "FunctionCtx BackwardCFunction FunctionMeta Function once_differentiable InplaceFunction"
+    )
     assert all(hasattr(function, name) for name in [*names.split(), "NestedIOFunction"])
     x = leaf(1.0, 2.0)
     Double.apply(x).sum().backward()
@@ -209,7 +211,11 @@ def test_class_flags_and_raising_defaults():
     assert Function.clear_saved_tensors_on_access is False
     assert Function.boxed_grads_call is False
     ctx = Double.apply(leaf(1.0)).grad_fn
-    for method, args in (("jvp", (ctx,)), ("vmap", (None, None)), ("setup_context", (ctx, (), None))):
+    for method, args in (
+        ("jvp", (ctx,)),
+        ("vmap", (None, None)),
+        ("setup_context", (ctx, (), None)),
+    ):
         with pytest.raises(NotImplementedError):
             getattr(Function, method)(*args)
 

@@ -24,7 +24,9 @@ def run(request, monkeypatch):
 
     def backward(out):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the cycle that create_graph makes, once per process
+            warnings.simplefilter(
+                "ignore"
+            )  # of the cycle that create_graph makes, once per process
             out.sum().backward(create_graph=request.param == "recorded")
 
     return backward
@@ -195,7 +197,9 @@ def test_returned_tensors_are_never_adopted(run):
         @staticmethod
         def backward(ctx, g):
             seen.append(g)
-            return {"same": (g, g), "kept": (kept, kept), "saved": (ctx.saved_tensors[0],) * 2}[kind]
+            return {"same": (g, g), "kept": (kept, kept), "saved": (ctx.saved_tensors[0],) * 2}[
+                kind
+            ]
 
     for kind in ("same", "kept", "saved"):
         seen = []

@@ -304,7 +304,9 @@ def test_helpers_walk_nested_values():
     x, y = torch.ones(1), leaf(2.0)
     assert function._ContextMethodMixin is function.FunctionCtx
     tree = [x, (y, None), {"k": x}]
-    assert [t is u for t, u in zip(function._iter_tensors(tree), (x, y, x), strict=True)] == [True] * 3
+    assert [t is u for t, u in zip(function._iter_tensors(tree), (x, y, x), strict=True)] == [
+        True
+    ] * 3
     assert list(function._iter_tensors_permissive(["s", 3])) == ["s", 3]
     assert list(function._iter_None_tensors([None, (None,)])) == [None, None]
     with pytest.raises(ValueError, match="str"):

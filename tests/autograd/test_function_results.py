@@ -319,9 +319,7 @@ def test_dirty_view_may_be_any_argument():
 @pytest.mark.parametrize("create_graph", [False, True])
 def test_gradient_of_a_dirty_view_is_checked(create_graph):
     """F-48, F-65."""
-    mine = function(
-        lambda x: x.mul_(2), lambda g: g.sum(), lambda ctx, x, out: ctx.mark_dirty(x)
-    )
+    mine = function(lambda x: x.mul_(2), lambda g: g.sum(), lambda ctx, x, out: ctx.mark_dirty(x))
     x = leaf(1.0, 2.0, 3.0)
     base = x * 1
     mine.apply(base[1:])
@@ -331,9 +329,7 @@ def test_gradient_of_a_dirty_view_is_checked(create_graph):
 
 def test_dirty_view_whose_backward_stops_cuts_the_base():
     """V-107."""
-    mine = function(
-        lambda x: x.mul_(2), lambda g: None, lambda ctx, x, out: ctx.mark_dirty(x)
-    )
+    mine = function(lambda x: x.mul_(2), lambda g: None, lambda ctx, x, out: ctx.mark_dirty(x))
     x = leaf(1.0, 2.0)
     base = x * 1
     mine.apply(base[1:])

@@ -170,7 +170,7 @@ def test_as_dtype_takes_dtypes_and_the_types_of_python_numbers():
     assert as_dtype(complex) is complex128
 
 
-@pytest.mark.parametrize("value", [None, 1, str, "float7", "no dtype", [], object()], ids=repr)
+@pytest.mark.parametrize("value", [None, 1, str, "float7", "no dtype", [], {}], ids=repr)
 def test_as_dtype_refuses_the_rest(value):
     with pytest.raises(TypeError, match=r"expected a torch\.dtype"):
         as_dtype(value)

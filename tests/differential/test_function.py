@@ -227,7 +227,8 @@ def mutated_afterwards(side, case, target, style):
 @pytest.mark.parametrize("style", ["combined", "split"])
 @pytest.mark.parametrize("target", ["result", "base"])
 @pytest.mark.parametrize(
-    "case", [c for c in CASES if CASES[c][2] != "integer" and c not in ("number", "empty tuple", "bool")]
+    "case",
+    [c for c in CASES if CASES[c][2] != "integer" and c not in ("number", "empty tuple", "bool")],
 )
 def test_writing_to_results_or_their_base_is_allowed_where_torch_allows_it(case, target, style):
     """F-30, F-31, F-32."""
@@ -417,9 +418,41 @@ def attribute_program(side, name, value):
     return values(x.grad), kept if isinstance(kept, (int, str, tuple)) else type(kept).__name__
 
 
-NAMES = """name shape dtype sizes edges seq cold code origin op out output inner special prefix run
-    release zeros node apply_ to_save dirty_tensors non_differentiable materialize_grads metadata
-    _is_pure_view needs_input_grad next_functions saved_tensors requires_grad self cls x""".split()
+NAMES = [
+    "name",
+    "shape",
+    "dtype",
+    "sizes",
+    "edges",
+    "seq",
+    "cold",
+    "code",
+    "origin",
+    "op",
+    "out",
+    "output",
+    "inner",
+    "special",
+    "prefix",
+    "run",
+    "release",
+    "zeros",
+    "node",
+    "apply_",
+    "to_save",
+    "dirty_tensors",
+    "non_differentiable",
+    "materialize_grads",
+    "metadata",
+    "_is_pure_view",
+    "needs_input_grad",
+    "next_functions",
+    "saved_tensors",
+    "requires_grad",
+    "self",
+    "cls",
+    "x",
+]
 
 
 @pytest.mark.parametrize("value", [3, None, (3,), True])

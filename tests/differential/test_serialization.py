@@ -28,7 +28,15 @@ def samples(lib):
         "expanded": lib.ones(2).expand(3, 2),
         "number": lib.tensor(3),
         "dtypes": [lib.ones(2, dtype=getattr(lib, name)) for name in dtypes],
-        "others": [lib.float32, lib.Size([1, 2]), lib.device("cpu"), lib.strided, 1, "x", (None, b"y")],
+        "others": [
+            lib.float32,
+            lib.Size([1, 2]),
+            lib.device("cpu"),
+            lib.strided,
+            1,
+            "x",
+            (None, b"y"),
+        ],
     }
 
 

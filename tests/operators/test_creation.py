@@ -203,7 +203,7 @@ def test_like_keeps_size_dtype_and_order_but_not_requires_grad():
 
 
 def test_like_needs_a_tensor():
-    with pytest.raises(TypeError, match="zeros_like.*must be a Tensor, got list"):
+    with pytest.raises(TypeError, match=r"zeros_like.*must be a Tensor, got list"):
         torch.zeros_like([1])
 
 

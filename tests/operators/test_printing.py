@@ -44,7 +44,10 @@ def test_matrices_and_more():
 def test_long_rows_are_broken():
     lines = repr(torch.arange(40)).splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[0] == "tensor([ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14, 15, 16, 17,"
+    assert (
+        lines[0]
+        == "tensor([ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14, 15, 16, 17,"
+    )
     assert lines[1].startswith("        18, 19")
 
 

@@ -103,8 +103,8 @@ def test_threads_share_a_stream_without_repeating_it():
     drawn = []
 
     def draw():
-        for _ in range(50):
-            drawn.append(tuple(torch.rand(4, dtype=torch.float64, generator=generator).tolist()))
+        options = {"dtype": torch.float64, "generator": generator}
+        drawn.extend(tuple(torch.rand(4, **options).tolist()) for _ in range(50))
 
     threads = [threading.Thread(target=draw) for _ in range(4)]
     for thread in threads:

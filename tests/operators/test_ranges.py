@@ -1,6 +1,7 @@
 """arange, range, linspace, logspace."""
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -76,7 +77,7 @@ def test_linspace_reaches_both_ends(steps):
     assert values[:1] == [0.1][:steps]
     if steps > 1:
         assert values[-1] == 0.7
-        gaps = [b - a for a, b in zip(values, values[1:], strict=False)]
+        gaps = [b - a for a, b in pairwise(values)]
         assert max(gaps) - min(gaps) < 1e-15
 
 

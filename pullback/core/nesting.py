@@ -1,0 +1,43 @@
+"""Which derivatives are being taken in this thread: the function transforms that run, innermost last.
+
+Apart from the mode, since operators need not know: inside `func.grad` they run their straight line.
+Only what acts on one derivative of several (`detach`) or is refused inside them asks here.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from pullback.core.mode import get_mode
+
+
+class Derivative(NamedTuple):
+    """One running `grad`, `vjp` or `jvp`."""
+
+    transform: str  # as the user called it
+    depth: int  # 1 for the outermost
+    level: Any = None  # of forward mode: where its tangents are
+
+
+running: ContextVar[tuple[Derivative, ...]] = ContextVar("pullback_derivatives", default=())
+
+# The depth of the derivative whose backward pass runs; 0 for one that the user started outside.
+pass_depth: ContextVar[int] = ContextVar("pullback_pass_depth", default=0)
+
+
+def inside_transform() -> str | None:
+    """The name of the innermost function transform, or None outside of them all."""
+    derivatives = running.get()
+    if derivatives:
+        return derivatives[-1].transform
+    return "vmap" if get_mode().levels else None
+
+
+def refuse_inside(what: str, instead: str) -> None:
+    """Raise where a function transform runs: it keeps the books of its own derivatives."""
+    if transform := inside_transform():
+        raise RuntimeError(
+            f"{what} cannot be used inside {transform}: the transform takes the derivatives itself. "
+            f"{instead}"
+        )

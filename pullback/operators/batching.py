@@ -1,0 +1,137 @@
+"""What operators say about batches: rules for `batch=`, by which vmap runs one call for all examples.
+
+A rule takes `(op, size, split, options)`: the number of examples, for each input `(tensor, dimension of
+the examples or None)` (a list of these for a sequence), and the options as given for one example. It
+returns results with the examples in front. Written in methods of tensors, so that every family can
+use this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.promotion import promote_to_float, result_dtype
+from pullback.core.tensor import Tensor
+from pullback.operators.declare import Op
+from pullback.operators.options import NORMALISE
+
+__all__ = ["aligned", "filled", "front", "shifted", "shifted_options", "together"]
+
+Rule = Callable[[Op, int, dict[str, Any], dict[str, Any]], Any]
+
+
+def front(value: Any, bdim: int) -> Any:
+    """`value` with the dimension of its examples first."""
+    return value if bdim == 0 else value.movedim(bdim, 0)
+
+
+def filled(pair: Any, size: int) -> Any:
+    """A tensor with its examples in front; one that all share is expanded, a sequence one by one."""
+    if isinstance(pair, list):
+        return [filled(one, size) for one in pair]
+    value, bdim = pair
+    if not isinstance(value, Tensor):
+        return value
+    if bdim is not None:
+        return front(value, bdim)
+    return value.unsqueeze(0).expand((size, *value.shape))  # type: ignore[attr-defined]
+
+
+def ndim_of(pair: Any) -> int:
+    """The number of dimensions of one example."""
+    value, bdim = pair
+    return value.ndim - (bdim is not None) if isinstance(value, Tensor) else 0
+
+
+def padded(value: Any, bdim: int, rank: int) -> Any:
+    """Examples in front, then ones, so that each example has `rank` dimensions."""
+    moved = front(value, bdim)
+    missing = rank - (moved.ndim - 1)
+    if missing <= 0:
+        return moved
+    shape = tuple(moved.shape)
+    return moved.reshape((shape[0], *(1,) * missing, *shape[1:]))
+
+
+def aligned(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Inputs that broadcast: ranks are made equal behind the examples."""
+    tensors = [pair for pair in split.values() if isinstance(pair[0], Tensor)]
+    rank = max(ndim_of(pair) for pair in tensors)
+    wanted = _dtype_of_example(op, split)
+    arguments = {}
+    for name, (value, bdim) in split.items():
+        if isinstance(value, Tensor):
+            if wanted is not None and value.dtype is not wanted:
+                value = value.to(wanted)  # type: ignore[attr-defined]  # noqa: PLW2901
+            arguments[name] = value if bdim is None else padded(value, bdim, rank)
+        else:
+            arguments[name] = value
+    return op.function(**arguments, **options)
+
+
+def _dtype_of_example(op: Op, split: dict[str, Any]) -> Any:
+    """The dtype torch gives one example: 0-d examples do not widen others, though their batch would."""
+    values = [pair for pair in split.values() if pair[0] is not None]
+    if op.promote is None or len(values) < 2:
+        return None
+    examples = [
+        value._array[(slice(None),) * bdim + (0,)] if bdim is not None and value.shape[bdim] else
+        getattr(value, "_array", value)
+        for value, bdim in values
+    ]
+    dtype = result_dtype(examples)
+    return from_numpy_dtype(promote_to_float(dtype) if op.promote == "float" else dtype)
+
+
+def together(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Every tensor gets the examples in front, and options that name dimensions move by one."""
+    first = split[op.inputs[0].name]
+    ndim = ndim_of(first[0] if isinstance(first, list) else first)
+    arguments = {name: filled(pair, size) for name, pair in split.items()}
+    return op.function(**arguments, **shifted_options(op, options, ndim, size))
+
+
+def one_tensor(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    """The one batched tensor with its examples in front; annotated options move by one."""
+    arguments = {}
+    for name, (value, bdim) in split.items():
+        arguments[name] = value if bdim is None else front(value, bdim)
+    ndim = ndim_of(split[op.inputs[0].name])
+    return op.function(**arguments, **shifted_options(op, options, ndim, size))
+
+
+def shifted(dims: tuple[str, ...] = (), shapes: tuple[str, ...] = ()) -> Rule:
+    """A rule for operators that only rules call: their dims are checked already, and counted on the
+    result; they move by one, shapes get the examples in front.
+    """
+
+    def rule(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+        options = dict(options)
+        for name in dims:
+            value = options[name]
+            options[name] = (
+                tuple(dim + 1 for dim in value) if isinstance(value, tuple | list) else value + 1
+            )
+        for name in shapes:
+            options[name] = (size, *options[name])
+        return op.function(**{name: filled(pair, size) for name, pair in split.items()}, **options)
+
+    return rule
+
+
+def shifted_options(op: Op, options: dict[str, Any], ndim: int, size: int) -> dict[str, Any]:
+    """Options of one example as options of the batch: annotated dimensions move by one."""
+    moved = dict(options)
+    for param in op.params:
+        value = options.get(param.name)
+        if param.kind == "dim" and value is not None:
+            moved[param.name] = NORMALISE["dim"](value, ndim, op.name) + 1
+        elif param.kind == "dims":
+            dims = NORMALISE["dims"](value, ndim, op.name)
+            everything = tuple(range(ndim))
+            moved[param.name] = tuple(dim + 1 for dim in (everything if dims is None else dims))
+        elif param.kind == "shape" and value is not None:
+            moved[param.name] = (size, *NORMALISE["shape"](value, ndim, op.name))
+    return moved

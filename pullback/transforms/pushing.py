@@ -1,0 +1,63 @@
+"""Forward derivatives of functions: func.jvp, each call with a perturbation of its own.
+
+The inputs enter as duals on whole batches; a tangent may be batched at levels where its value is not
+(jacfwd maps over tangents alone), and then stays wrapped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pullback.core.forward import close_level, open_level
+from pullback.core.mode import changed, current, settle
+from pullback.core.nesting import Derivative, running
+from pullback.core.tensor import Tensor
+from pullback.operators.creation import zeros_like
+from pullback.operators.shape import view_as
+from pullback.transforms.batched import base_of, exposed, hidden, hidden_like, levels_of, with_levels
+
+
+class Pushing:
+    """One forward derivative; as a context, the time while the function runs."""
+
+    def __init__(self, transform: str, primals: Sequence[Any], tangents: Sequence[Any]) -> None:
+        self.transform = transform
+        self.primals = primals
+        self.tangents = tangents
+
+    def __enter__(self) -> list[Any]:
+        """Open the level; the inputs, each with its tangent."""
+        self.before = settle()
+        self.level = open_level()
+        outside = running.get()
+        derivative = Derivative(self.transform, len(outside) + 1, self.level)
+        self._outside = running.set((*outside, derivative))
+        current.set(changed(self.before, forward_ad=True))
+        return [self._dual(p, t) for p, t in zip(self.primals, self.tangents, strict=True)]
+
+    def __exit__(self, *_: object) -> None:
+        current.set(self.before)
+        running.reset(self._outside)
+        close_level(self.level)
+
+    def _dual(self, primal: Any, tangent: Any) -> Any:
+        levels = sorted(levels_of(primal), key=lambda level: level.number)
+        base = exposed(primal, levels)
+        with with_levels(()):
+            dual = view_as(base, base)
+        dual._node.forward = False
+        self.level.put(dual, exposed(tangent, levels))
+        return hidden(dual, levels)
+
+    def tangent_of(self, output: Any) -> Any:
+        """The tangent of an output, or None; to be asked for while the level is open."""
+        if not isinstance(output, Tensor):
+            return None
+        tangent = self.level.get(base_of(output))
+        return None if tangent is None else hidden_like(tangent, output)
+
+    def tangent_or_zeros(self, output: Any) -> Any:
+        """The tangent of an output, zeros where it has none."""
+        tangent = self.tangent_of(output)
+        return zeros_like(output) if tangent is None else tangent

@@ -1,0 +1,223 @@
+"""Reverse derivatives of functions: func.grad and its relatives, on the ordinary graph.
+
+No wrappers: what is differentiated enters as an alias of its own, the function runs and records as
+always, and a pass from the outputs stops at the aliases. Inside vmap the aliases are made on whole
+batches, so that one pass gives the gradients of all examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from pullback.core import tensor as tensors
+from pullback.core.forward import LEVELS
+from pullback.core.mode import changed, current, settle
+from pullback.core.nesting import Derivative, pass_depth, running
+from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, OperatorNode, new_leaf_mark, next_seq
+from pullback.core.tensor import Tensor, new, wrap
+from pullback.core.version import own_cell
+from pullback.core.view import CreationMeta, attach, edge_of
+from pullback.engine.backward import run_pass
+from pullback.transforms.batched import (
+    Batched,
+    base_of,
+    batched,
+    differentiated,
+    exposed,
+    hidden,
+    is_batched_at,
+    with_levels,
+)
+
+
+class _Passing(OperatorNode):
+    """A node of one edge that changes nothing."""
+
+    __slots__ = ()
+
+    def _run(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (g,)
+
+    _run_tensors = _run
+
+
+class EnterBackward(_Passing):
+    """Where a tensor with a history entered a transform: a leaf inside, no end outside."""
+
+    __slots__ = ()
+
+    _enters = True
+
+
+class DetachBackward(_Passing):
+    """A detach() inside transforms: an end for passes of its depth and deeper, none for outer ones."""
+
+    __slots__ = ("depth",)
+
+    depth: int
+
+    def _run(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (None if pass_depth.get() >= self.depth else g,)
+
+    _run_tensors = _run
+
+
+def _node_like(cls: type[Any], tensor: Tensor, edge: Any) -> Any:
+    node = cls()
+    node._edges = (edge,)
+    node._cold = None
+    node._g_shape, node._g_dtype = tensor._array.shape, tensor._array.dtype
+    node._code, node._lasti = None, 0
+    node._seq = next_seq()
+    return node
+
+
+def _alias_of(tensor: Tensor) -> Tensor:
+    """A tensor on the same memory that a transform can differentiate with respect to."""
+    alias = new(Tensor)
+    alias._array = tensor._array
+    alias._cell = own_cell(tensor)
+    edge = edge_of(tensor)
+    if edge is None:
+        alias._node = new_leaf_mark()
+    else:
+        node = _node_like(EnterBackward, tensor, edge)
+        attach(alias, tensor, node, creation=CreationMeta.DIFFERENTIATED)
+        alias._node.forward = False
+    for level in LEVELS:
+        level.put(alias, level.get(tensor))
+    return alias
+
+
+def detached_inside(tensor: Tensor, derivative: Derivative) -> Tensor:
+    """detach() for the innermost derivative alone: outer ones still see the tensor's history."""
+    alias = tensor._alias()
+    edge = edge_of(tensor)
+    if edge is not None:
+        if derivative.level is None:
+            node = _node_like(DetachBackward, tensor, edge)
+            node.depth = derivative.depth
+        else:
+            node = _node_like(_Passing, tensor, edge)
+        alias._node = node
+    for level in LEVELS:
+        if level is not derivative.level:
+            level.put(alias, level.get(tensor))
+    return alias
+
+
+tensors.detached_inside = detached_inside
+
+
+class Recording:
+    """One reverse derivative: its inputs, and the pass from its outputs back to them.
+
+    As a context it is the time while the function runs.
+    """
+
+    def __init__(self, transform: str, primals: Sequence[Any]) -> None:
+        self.transform = transform
+        self.before = settle()
+        # Levels that map the whole derivative. Those for tangents alone batch none of its values.
+        self.levels = tuple(
+            level
+            for level in self.before.levels
+            if not level.for_tangents or any(is_batched_at(primal, level) for primal in primals)
+        )
+        outside = running.get()
+        self.depth = len(outside) + 1
+        current.set(changed(self.before, grad=True))
+        try:
+            self.aliases = [_alias_of(exposed(primal, self.levels)) for primal in primals]
+        finally:
+            current.set(self.before)
+        self.inputs = [hidden(alias, self.levels) for alias in self.aliases]
+        self.edges = [edge_of(alias) for alias in self.aliases]
+
+    def __enter__(self) -> list[Any]:
+        self._outside = running.set((*running.get(), Derivative(self.transform, self.depth)))
+        current.set(changed(self.before, grad=True, inference=False))
+        if self.levels:
+            differentiated.update(id(alias) for alias in self.aliases)
+        return self.inputs
+
+    def __exit__(self, *_: object) -> None:
+        differentiated.difference_update(id(alias) for alias in self.aliases)
+        current.set(self.before)
+        running.reset(self._outside)
+
+    def gradients(
+        self, outputs: Sequence[Any], cotangents: Sequence[Any] | None, *, keep: bool
+    ) -> list[Any]:
+        """Gradients of the inputs; zeros for those that do not matter. None: cotangents of one."""
+        mode = settle()
+        inner = tuple(level for level in mode.levels if level not in self.levels)
+        roots = [exposed(output, self.levels) for output in outputs]
+        if cotangents is None:
+            seeds: list[Any] = [wrap(numpy.ones_like(root._array)) for root in roots]
+        else:
+            seeds = [exposed(one, self.levels) for one in cotangents]
+        pairs = [
+            (edge, seed)
+            for root, seed in zip(roots, seeds, strict=True)
+            if (edge := edge_of(root)) is not None
+        ]
+        records = mode.grad and not mode.inference
+        create = records and self._seen_outside(pairs)
+        depth = pass_depth.set(self.depth)
+        try:
+            with with_levels(inner):
+                results = run_pass(pairs, self.edges, retain_graph=keep, create_graph=create)
+        finally:
+            pass_depth.reset(depth)
+        return [
+            hidden(wrap(numpy.zeros_like(alias._array)) if g is None else g, self.levels)
+            for alias, g in zip(self.aliases, results, strict=True)
+        ]
+
+    def _seen_outside(self, pairs: list[tuple[Any, Any]]) -> bool:
+        """Whether someone outside could differentiate the gradients."""
+        return any(base_of(seed).requires_grad for _, seed in pairs) or self.leads_outside(
+            [edge for edge, _ in pairs]
+        )
+
+    def leads_outside(self, edges: list[Any]) -> bool:
+        """Whether the graph ends at leaves other than this derivative's own inputs."""
+        own = set(self.edges)
+        seen: set[Any] = set()
+        stack = list(edges)
+        while stack:
+            edge = stack.pop()
+            if edge is None:
+                continue
+            seq = edge._seq
+            if seq == LEAF_SEQ:
+                if edge not in own:
+                    return True
+                continue
+            if seq > OUTPUT_SEQ:
+                continue
+            node = edge.node if seq == OUTPUT_SEQ else edge
+            if node not in seen:
+                seen.add(node)
+                stack.extend(node._edges)
+        return False
+
+    def released(self, output: Any) -> Any:
+        """An output as others see it: with the history that is theirs, or none."""
+        if not isinstance(output, Tensor):
+            return output
+        if output.__class__ is Batched:
+            value = self.released(output.value)
+            return output if value is output.value else batched(value, output.bdim, output.level)
+        if not output.requires_grad:
+            return output
+        if self.before.grad and self.leads_outside([edge_of(output)]):
+            return output
+        alias = output._alias()
+        for level in LEVELS:
+            level.put(alias, level.get(output))
+        return alias
