@@ -27,10 +27,12 @@ from pullback.autograd.function_once import once_differentiable
 from pullback.autograd.function_vmap import VmapInfo, missing_vmap
 from pullback.core.arrays import F32, F64
 from pullback.core.mode import NO_GRAD, current, fast, get_mode
+from pullback.core.nesting import running
 from pullback.core.node import QUIET, next_seq
 from pullback.core.origin import getframe, internal, user_frame
 from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
+from pullback.transforms.batched import Batched
 
 __all__ = [
     "BackwardCFunction",
@@ -119,13 +121,19 @@ class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
         """Call forward and record its backward."""
         mode = get_mode()
         split = cls.setup_context is not missing_setup_context
-        if mode is not fast.plain or kwargs or (split and len(args) != arity(cls)):
+        if (
+            mode is not fast.plain
+            or kwargs
+            or (len(args) != arity(cls) if split else running.get())
+        ):
             return apply_whole(cls, args, kwargs)
         ctx: Any = cls._backward_cls()
         edges: list[Any] = []
         needs = []
         for arg in args:
             if isinstance(arg, Tensor):
+                if arg.__class__ is Batched:  # of a vmap that has ended
+                    return apply_whole(cls, args, kwargs)
                 edge = arg._node
                 if edge is not None and edge._special:
                     edge = edge() or edge_of(arg)

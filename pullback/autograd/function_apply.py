@@ -11,13 +11,16 @@ from typing import Any
 from pullback.autograd import function_errors, function_saved
 from pullback.autograd.function_jvp import propagate
 from pullback.autograd.function_results import Results
+from pullback.autograd.function_vmap import apply_at, has_generated_rule, level_of
 from pullback.core import anomaly
 from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.mode import Mode, changed, current, settle
+from pullback.core.nesting import inside_transform
 from pullback.core.node import QUIET, next_seq
 from pullback.core.origin import getframe, user_frame
 from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
+from pullback.transforms.batched import Batched
 
 
 def apply_whole(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -25,10 +28,14 @@ def apply_whole(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     mode = settle()
     split = is_split(cls)
     args = bound(cls, args, kwargs, split=split)
+    if not split and inside_transform():
+        raise function_errors.needs_setup_context(cls.__name__)
+    args = tuple(alive(arg) for arg in args)
     if mode.levels:
-        if not split:
-            raise function_errors.needs_setup_context(cls.__name__)
-        return mode.levels[-1].process_function(cls, args)
+        has_generated_rule(cls)  # refused without a rule, whatever the arguments are
+        level = level_of(args, mode.levels)
+        if level is not None:
+            return apply_at(cls, args, level)
     ctx = start(cls, args, mode)
     if LEVELS:
         current.set(changed(mode, grad=False, forward_ad=False))
@@ -43,6 +50,13 @@ def apply_whole(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     finally:
         current.set(mode)
     return finish(cls, ctx, args, raw, mode, split=split)
+
+
+def alive(arg: Any) -> Any:
+    """The argument, out of the wrappers of transforms that have ended."""
+    while arg.__class__ is Batched and not arg.level.open:
+        arg = arg.value
+    return arg
 
 
 def is_split(cls: Any) -> bool:

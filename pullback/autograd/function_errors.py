@@ -54,7 +54,7 @@ def no_jvp(function: str) -> NotImplementedError:
 def no_vmap(function: str) -> NotImplementedError:
     """The default was called."""
     return NotImplementedError(
-        f"{function} has no vmap(info, in_dims, *args). Define it, or set generate_vmap_rule = True."
+        f"{function} has no vmap(info, in_dims, *args). Define it, or set generate_vmap_rule."
     )
 
 

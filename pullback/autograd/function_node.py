@@ -119,13 +119,11 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
         saved = self._saved
         if saved.__class__ is not tuple:
             return function_saved.read(self)
-        index = 0
-        for version in self._versions:
+        for index, version in enumerate(self._versions):
             tensor = saved[index]
             if tensor._cell[0] != version:
                 raise function_saved.changed_since(self, index, tensor, tensor._cell, version)
-            index += 1
-        return saved  # type: ignore[no-any-return]
+        return saved
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:

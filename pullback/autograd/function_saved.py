@@ -66,7 +66,7 @@ class OwnResult:
         tensor._cell = self.cell
         tensor._node = node._output(self.number)
         for level in LEVELS:
-            level.put(tensor, level.saved.get(node, {}).get(self.number))
+            level.put(tensor, level.saved.get(node, {}).get(str(self.number)))
         return tensor
 
 

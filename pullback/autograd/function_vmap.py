@@ -1,7 +1,7 @@
-"""The vmap rule of a custom Function: the user's own, or one generated from its other methods.
+"""A custom Function under vmap: by the user's own rule, or one generated from its other methods.
 
-A vmap level calls `batched`, with the arguments unwrapped and with a way to run a function under
-its batch (`RunBatched`); nothing here knows how that is done.
+`batched` does it on whole batches, given a way to run a function under one (`RunBatched`);
+`apply_at` calls it for the tensors of a running vmap.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from pullback.autograd import function_errors
-from pullback.autograd.function_apply import is_split
+from pullback.core.mode import changed, current, get_mode
 from pullback.core.tensor import Tensor
 from pullback.engine.accumulate import broadcast_dims
+from pullback.transforms.batched import batched as hide
+from pullback.transforms.batched import is_batched_at
+from pullback.transforms.vmap_level import VmapLevel
 
 Dims: TypeAlias = tuple[int | None, ...]
 # run(function, args, in_dims, info): calls `function` once on all examples, each seeing one example
@@ -53,8 +56,6 @@ def has_generated_rule(cls: Any) -> bool:
         raise function_errors.two_vmap_rules(name)
     if not own and not cls.generate_vmap_rule:
         raise function_errors.no_vmap_rule(name)
-    if not is_split(cls):
-        raise function_errors.needs_setup_context(name)
     return not own
 
 
@@ -80,6 +81,59 @@ def spread(dims: Any, output: Any, name: str) -> Any:
     if not isinstance(dims, tuple | list) or len(dims) != len(output):
         raise function_errors.out_dims_mismatch(name, dims, output)
     return tuple(spread(dim, one, name) for dim, one in zip(dims, output, strict=True))
+
+
+# At a running vmap --------------------------------------------------------------------------------
+
+
+def level_of(args: tuple[Any, ...], levels: tuple[Any, ...]) -> Any:
+    """The innermost of `levels` at which an argument is batched, or None."""
+    for level in reversed(levels):
+        if any(is_batched_at(arg, level) for arg in args):
+            return level
+    return None
+
+
+def apply_at(cls: Any, args: tuple[Any, ...], level: Any) -> Any:
+    """Apply a Function to tensors batched at `level`; its rule runs with that level removed."""
+    pairs = [(a.value, a.bdim) if is_batched_at(a, level) else (a, None) for a in args]
+    values, dims = (tuple(column) for column in zip(*pairs, strict=True))
+    before = get_mode()
+    current.set(level.below(before))
+    try:
+        info = VmapInfo(level.size, level.randomness)
+        output, out_dims = batched(cls, info, dims, values, run_under_vmap)
+    finally:
+        current.set(before)
+    return _wrapped(output, out_dims, level)
+
+
+def _wrapped(output: Any, dims: Any, level: Any) -> Any:
+    if isinstance(output, tuple):
+        return tuple(_wrapped(one, dim, level) for one, dim in zip(output, dims, strict=True))
+    if dims is None or not isinstance(output, Tensor):
+        return output
+    return hide(output, dims % (output._array.ndim or 1), level)
+
+
+def run_under_vmap(
+    function: Callable[..., Any], args: tuple[Any, ...], in_dims: Dims, info: VmapInfo
+) -> tuple[tuple[Any, ...], Dims]:
+    """Run `function` on all examples at once, in a vmap of its own."""
+    level = VmapLevel(info.batch_size, info.randomness)
+    inside = [
+        arg if dim is None or not isinstance(arg, Tensor) else hide(arg, dim, level)
+        for arg, dim in zip(args, in_dims, strict=True)
+    ]
+    mode = get_mode()
+    current.set(changed(mode, levels=(*mode.levels, level)))
+    try:
+        results = function(*inside)
+        pairs = [(r.value, r.bdim) if is_batched_at(r, level) else (r, None) for r in results]
+    finally:
+        current.set(mode)
+        level.open = False
+    return tuple(value for value, _ in pairs), tuple(dim for _, dim in pairs)
 
 
 # The generated rule -------------------------------------------------------------------------------
@@ -119,7 +173,7 @@ def _generated(
     cls: Any, info: VmapInfo, in_dims: Dims, args: tuple[Any, ...], run: RunBatched
 ) -> tuple[Any, Any]:
     """Apply a Function whose methods are those of `cls`, each run under the batch."""
-    from pullback.autograd.function import Function
+    from pullback.autograd.function import Function, FunctionMeta
 
     notes: dict[str, Any] = {}
 
@@ -162,7 +216,7 @@ def _generated(
         "jvp": staticmethod(jvp),
         "generate_vmap_rule": True,
     }
-    vmapped = type(Function)(f"Vmapped{cls.__name__}", (Function,), members)
+    vmapped: Any = FunctionMeta(f"Vmapped{cls.__name__}", (Function,), members)
     output = vmapped.apply(*args)
     dims = notes["out_dims"]
     return output, dims[0] if notes["bare"] else tuple(dims)
@@ -217,7 +271,7 @@ def _pulled_back(
     values = (*grads, *ctx.saved_tensors)
     dims = (*ctx._pt_out_dims, *ctx._pt_backward_dims)
     made, found = run(example, values, dims, info)
-    gradients = []
+    gradients: list[Any] = []
     for g, dim, want in zip(made, found, in_dims, strict=True):
         if g is None:
             gradients.append(None)

@@ -16,6 +16,7 @@ from pullback.operators import (
     legacy,
     metadata,
     printing,
+    reshape_inplace,
     signs,
 )
 from pullback.operators.complex import imag, real
@@ -62,7 +63,7 @@ PROPERTIES: dict[str, Any] = {
 }
 
 # Families whose operators are methods alone register themselves when imported.
-_METHODS_ONLY = (fills,)
+_METHODS_ONLY = (fills, reshape_inplace)
 
 _SPECIAL = (
     convert.DUNDERS,

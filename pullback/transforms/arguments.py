@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from pullback.core.pytree import TreeSpec, tree_flatten, tree_unflatten
 
 __all__ = ["Chosen", "flat_tensors", "name_of", "split_aux"]
 

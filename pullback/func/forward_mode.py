@@ -1,0 +1,199 @@
+"""jvp, jacfwd, hessian and linearize: derivatives that go along with the function."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+from pullback.core.pytree import tree_flatten, tree_unflatten
+from pullback.core.tensor import Tensor
+from pullback.func.reverse_mode import basis, jacrev, refuse_complex
+from pullback.transforms.arguments import Chosen, name_of, split_aux
+from pullback.transforms.batched import batched
+from pullback.transforms.mapping import mapped, taken_out
+from pullback.transforms.pushing import Pushing
+
+__all__ = ["hessian", "jacfwd", "jvp", "linearize"]
+
+
+def jvp(
+    func: Callable[..., Any],
+    primals: Any,
+    tangents: Any,
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    """`(output, tangent)` of `func` at `primals` in the direction `tangents`, both tuples.
+
+    >>> import pullback as torch
+    >>> torch.func.jvp(torch.sin, (torch.tensor(0.0),), (torch.tensor(2.0),))
+    (tensor(0.), tensor(2.))
+    """
+    if not isinstance(primals, tuple):
+        raise RuntimeError(
+            f"jvp({name_of(func)}): primals must be a tuple, got {type(primals).__name__}."
+        )
+    leaves, spec = _flat("primals", primals)
+    directions, other = _flat("tangents", tangents)
+    if spec != other:
+        raise RuntimeError(
+            f"jvp({name_of(func)}): primals and tangents must have the same structure, got {spec} and "
+            f"{other}."
+        )
+    check_directions("jvp", leaves, directions)
+    output, tangent, aux = pushed(
+        "jvp", func, lambda inside: tree_unflatten(inside, spec), leaves, directions,
+        strict=strict, has_aux=has_aux,
+    )  # fmt: skip
+    return (output, tangent, aux) if has_aux else (output, tangent)
+
+
+def _flat(what: str, tree: Any) -> tuple[list[Any], Any]:
+    leaves, spec = tree_flatten(tree)
+    if not leaves:
+        raise RuntimeError(f"jvp: {what} must hold at least one Tensor.")
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(
+                f"jvp: {what} must hold only Tensors, found {type(leaf).__name__}; close over other values."
+            )
+    return leaves, spec
+
+
+def check_directions(transform: str, primals: list[Any], tangents: list[Any]) -> None:
+    """Each tangent must have its primal's shape, and both must be differentiable."""
+    for index, (primal, tangent) in enumerate(zip(primals, tangents, strict=True)):
+        for what, one in (("primal", primal), ("tangent", tangent)):
+            if not one.dtype.is_differentiable:
+                raise ValueError(
+                    f"{transform}: {what} {index} is {one.dtype}; it must be floating point or complex."
+                )
+        if tuple(primal.shape) != tuple(tangent.shape):
+            raise RuntimeError(
+                f"{transform}: tangent {index} has shape {tuple(tangent.shape)}, its primal "
+                f"{tuple(primal.shape)}; they must be equal."
+            )
+
+
+def pushed(
+    transform: str,
+    func: Any,
+    arguments: Callable[[list[Any]], Any],
+    primals: list[Any],
+    tangents: list[Any],
+    *,
+    strict: bool,
+    has_aux: bool,
+) -> tuple[Any, Any, Any]:
+    """Output, tangent and aux of a function called with `arguments(duals)`."""
+    pushing = Pushing(transform, primals, tangents)
+    with pushing as duals:
+        result = func(*arguments(duals))
+        output, aux = split_aux(transform, func, result, has_aux=has_aux)
+        outputs, spec = tree_flatten(output)
+        made = [_tangent(transform, func, pushing, one, strict=strict) for one in outputs]
+    return output, tree_unflatten(made, spec), aux
+
+
+def _tangent(transform: str, func: Any, pushing: Pushing, output: Any, *, strict: bool) -> Any:
+    if not isinstance(output, Tensor):
+        raise RuntimeError(  # noqa: TRY004 (torch's type)
+            f"{transform}: {name_of(func)} must return only Tensors, found {type(output).__name__}; use "
+            "has_aux=True for other results."
+        )
+    tangent = pushing.tangent_of(output)
+    if tangent is None and strict:
+        raise RuntimeError(
+            f"{transform}: an output of {name_of(func)} does not depend on the inputs, which strict=True "
+            "forbids."
+        )
+    return pushing.tangent_or_zeros(output)
+
+
+# jacfwd -------------------------------------------------------------------------------------------
+
+
+def jacfwd(
+    func: Callable[..., Any],
+    argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,  # noqa: FBT001, FBT002 (torch's signature)
+    *,
+    randomness: str = "error",
+) -> Callable[..., Any]:
+    """The function that gives the Jacobian of `func`, in one run with a tangent for each input element.
+
+    >>> import pullback as torch
+    >>> torch.func.jacfwd(torch.sin)(torch.zeros(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+
+    @functools.wraps(func)
+    def jacobian(*args: Any) -> Any:
+        chosen = Chosen("jacfwd", argnums, args)
+        refuse_complex("jacfwd", "inputs", chosen.leaves)
+        sizes = [math.prod(leaf.shape) for leaf in chosen.leaves]
+        directions = basis(chosen.leaves, 0, sum(sizes))
+        with mapped(sum(sizes), randomness, for_tangents=True) as level:
+            inside = [batched(one, 0, level) for one in directions]
+            output, tangent, aux = pushed(
+                "jacfwd", func, chosen.replaced, chosen.leaves, inside, strict=False, has_aux=has_aux
+            )
+        outputs, spec = tree_flatten(output)
+        refuse_complex("jacfwd", "outputs", outputs)
+        columns = [taken_out(one, level, one_ndim(one)) for one in tree_flatten(tangent)[0]]
+        blocks = [chosen.structured(_split(column, sizes, chosen.leaves)) for column in columns]
+        result = tree_unflatten(blocks, spec)
+        return (result, aux) if has_aux else result
+
+    return jacobian
+
+
+def one_ndim(tensor: Any) -> int:
+    """The number of dimensions of one example; of its batch it is one more."""
+    value = getattr(tensor, "value", None)
+    return tensor.ndim if value is None else value.ndim - 1
+
+
+def _split(column: Any, sizes: list[int], leaves: list[Any]) -> list[Any]:
+    """The last dimension of a Jacobian, taken apart into those of the inputs."""
+    if len(sizes) == 1:
+        return [column.reshape((*column.shape[:-1], *leaves[0].shape))]
+    parts = column.split(sizes, -1)
+    return [
+        part.reshape((*part.shape[:-1], *leaf.shape))
+        for part, leaf in zip(parts, leaves, strict=True)
+    ]
+
+
+def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
+    """The function that gives the Hessian of `func`, forward over reverse.
+
+    >>> import pullback as torch
+    >>> torch.func.hessian(lambda x: (x ** 3).sum())(torch.ones(2))
+    tensor([[6., 0.],
+            [0., 6.]])
+    """
+    return jacfwd(jacrev(func, argnums), argnums)
+
+
+# linearize ----------------------------------------------------------------------------------------
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """`(output, jvp_fn)`: the derivative of `func` at `primals` as a linear function.
+
+    `jvp_fn(*tangents)` runs nothing of `func` again: it transposes the recorded backward pass.
+
+    >>> import pullback as torch
+    >>> output, jvp_fn = torch.func.linearize(torch.sin, torch.tensor(0.0))
+    >>> jvp_fn(torch.tensor(2.0))
+    tensor(2.)
+    """
+    from pullback.func.linear import linearized
+
+    return linearized(func, primals)
+

@@ -1,0 +1,284 @@
+"""grad, grad_and_value, vjp and jacrev: derivatives by a backward pass."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from pullback.core.pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
+from pullback.core.tensor import Tensor, wrap
+from pullback.operators.shape import cat
+from pullback.transforms.arguments import Chosen, name_of, split_aux
+from pullback.transforms.mapping import over_batch
+from pullback.transforms.reverse import Recording
+
+__all__ = ["grad", "grad_and_value", "jacrev", "vjp"]
+
+
+def grad(
+    func: Callable[..., Any],
+    argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,  # noqa: FBT001, FBT002 (torch's signature)
+) -> Callable[..., Any]:
+    """The function that gives the gradient of `func`, whose result is one number (a 0-d Tensor).
+
+    >>> import pullback as torch
+    >>> torch.func.grad(lambda x: x ** 3)(torch.tensor(2.0))
+    tensor(12.)
+    """
+
+    @functools.wraps(func)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        results, _, aux = _grad_and_value("grad", func, argnums, has_aux, args, kwargs)
+        return (results, aux) if has_aux else results
+
+    return gradient
+
+
+def grad_and_value(
+    func: Callable[..., Any],
+    argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,  # noqa: FBT001, FBT002
+) -> Callable[..., Any]:
+    """As `grad`, but returns `(gradient, value)`, or `(gradient, (value, aux))`.
+
+    >>> import pullback as torch
+    >>> torch.func.grad_and_value(lambda x: x ** 3)(torch.tensor(2.0))
+    (tensor(12.), tensor(8.))
+    """
+
+    @functools.wraps(func)
+    def gradient_and_value(*args: Any, **kwargs: Any) -> Any:
+        results, value, aux = _grad_and_value(
+            "grad_and_value", func, argnums, has_aux, args, kwargs
+        )
+        return results, ((value, aux) if has_aux else value)
+
+    return gradient_and_value
+
+
+def _grad_and_value(
+    transform: str,
+    func: Any,
+    argnums: Any,
+    has_aux: bool,  # noqa: FBT001
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[Any, Any, Any]:
+    chosen = Chosen(transform, argnums, args)
+    recording = Recording(transform, chosen.leaves)
+    with recording as inputs:
+        result = func(*chosen.replaced(inputs), **kwargs)
+        output, aux = split_aux(transform, func, result, has_aux=has_aux)
+        _check_scalar(transform, func, output)
+    # Outer derivatives may go through this graph again, so it is kept; it dies with its last user.
+    gradients = recording.gradients([output], None, keep=True)
+    if has_aux:
+        aux = tree_map(recording.released, aux)
+    return chosen.structured(gradients), recording.released(output), aux
+
+
+def _check_scalar(transform: str, func: Any, output: Any) -> None:
+    if not isinstance(output, Tensor):
+        raise RuntimeError(
+            f"{transform}: {name_of(func)} must return one Tensor, got {type(output).__name__}. For several "
+            "results use vjp or jacrev, or has_aux=True."
+        )
+    if output.ndim:
+        raise RuntimeError(
+            f"{transform}: {name_of(func)} must return a Tensor of no dimensions, got shape "
+            f"{tuple(output.shape)}. Reduce it (e.g. with .sum()), or use vjp or jacrev."
+        )
+    if output.dtype.is_complex:
+        raise RuntimeError(
+            f"{transform}: {name_of(func)} must return a real number, got {output.dtype}; the gradient of a "
+            "complex one is not defined. Take its real part or modulus, or use vjp."
+        )
+
+
+# vjp ----------------------------------------------------------------------------------------------
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """`(output, vjp_fn)`, or `(output, vjp_fn, aux)`: `vjp_fn(cotangents)` gives a gradient per primal.
+
+    `vjp_fn` always returns a tuple, and may be called many times, later and under vmap.
+
+    >>> import pullback as torch
+    >>> output, vjp_fn = torch.func.vjp(torch.sin, torch.tensor(0.0))
+    >>> vjp_fn(torch.tensor(2.0))
+    (tensor(2.),)
+    """
+    output, pull, aux = pulled(
+        "vjp", func, Chosen("vjp", tuple(range(len(primals))), primals), has_aux=has_aux
+    )
+    return (output, pull, aux) if has_aux else (output, pull)
+
+
+def pulled(transform: str, func: Any, chosen: Chosen, *, has_aux: bool) -> tuple[Any, Any, Any]:
+    """Run a function; its output, what takes cotangents to gradients, and aux."""
+    recording = Recording(transform, chosen.leaves)
+    with recording as inputs:
+        result = func(*chosen.replaced(inputs))
+        output, aux = split_aux(transform, func, result, has_aux=has_aux)
+        outputs, spec = _checked_outputs(transform, func, output)
+    released = tree_unflatten([recording.released(one) for one in outputs], spec)
+
+    def vjp_fn(cotangents: Any, *, retain_graph: bool = True, create_graph: bool = False) -> Any:
+        given = _checked_cotangents(transform, cotangents, outputs, spec)
+        return chosen.structured(recording.gradients(outputs, given, keep=True))
+
+    if has_aux:
+        aux = tree_map(recording.released, aux)
+    return released, vjp_fn, aux
+
+
+def _checked_outputs(transform: str, func: Any, output: Any) -> tuple[list[Any], TreeSpec]:
+    outputs, spec = tree_flatten(output)
+    if not outputs:
+        raise RuntimeError(f"{transform}: {name_of(func)} returned no Tensor to differentiate.")
+    for one in outputs:
+        if not isinstance(one, Tensor):
+            raise RuntimeError(
+                f"{transform}: {name_of(func)} must return only Tensors, found {type(one).__name__}; use "
+                "has_aux=True for other results."
+            )
+        if not one.dtype.is_differentiable:
+            raise RuntimeError(
+                f"{transform}: {name_of(func)} must return floating-point or complex Tensors, found "
+                f"{one.dtype}; use has_aux=True for other results."
+            )
+    return outputs, spec
+
+
+def _checked_cotangents(
+    transform: str, cotangents: Any, outputs: list[Any], spec: TreeSpec
+) -> list[Any]:
+    given, given_spec = tree_flatten(cotangents)
+    if given_spec != spec:
+        raise RuntimeError(
+            f"{transform}: the cotangents have the structure {given_spec}, the function returned {spec}; "
+            "they must be equal."
+        )
+    for one, output in zip(given, outputs, strict=True):
+        if not isinstance(one, Tensor) or one._array.shape != tuple(_shape(output)):
+            got = tuple(one.shape) if isinstance(one, Tensor) else type(one).__name__
+            raise RuntimeError(
+                f"{transform}: a cotangent of shape {got} for an output of shape "
+                f"{tuple(_shape(output))}; they must be equal."
+            )
+    return [
+        one if one.dtype is output.dtype else one.to(output.dtype)
+        for one, output in zip(given, outputs, strict=True)
+    ]
+
+
+def _shape(output: Any) -> tuple[int, ...]:
+    return tuple(output.shape)
+
+
+# jacrev -------------------------------------------------------------------------------------------
+
+
+def jacrev(
+    func: Callable[..., Any],
+    argnums: int | tuple[int, ...] = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable[..., Any]:
+    """The function that gives the Jacobian of `func`, a backward pass for all rows at once.
+
+    `chunk_size` limits how many rows are computed together; 1 does without vmap.
+
+    >>> import pullback as torch
+    >>> torch.func.jacrev(torch.sin)(torch.zeros(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError(f"jacrev: chunk_size must be positive or None, got {chunk_size}.")
+
+    @functools.wraps(func)
+    def jacobian(*args: Any) -> Any:
+        chosen = Chosen("jacrev", argnums, args)
+        refuse_complex("jacrev", "inputs", chosen.leaves)
+        output, pull, aux = pulled("jacrev", func, chosen, has_aux=has_aux)
+        outputs, spec = tree_flatten(output)
+        refuse_complex("jacrev", "outputs", outputs)
+        rows = _rows(pull, outputs, spec, chosen, chunk_size)
+        blocks = []
+        start = 0
+        for one in outputs:
+            count = math.prod(one.shape)
+            blocks.append(
+                chosen.structured(
+                    [
+                        leaf.narrow(0, start, count).reshape((*one.shape, *leaf.shape[1:]))
+                        for leaf in rows
+                    ]
+                )
+            )
+            start += count
+        result = tree_unflatten(blocks, spec)
+        return (result, aux) if has_aux else result
+
+    return jacobian
+
+
+def refuse_complex(transform: str, side: str, tensors: list[Any]) -> None:
+    """Jacobians of complex functions are not one matrix."""
+    for index, one in enumerate(tensors):
+        if one.dtype.is_complex:
+            raise RuntimeError(
+                f"{transform}: {side}[{index}] is {one.dtype}; Jacobians are defined here for real tensors. "
+                "Use torch.view_as_real, or vjp and jvp."
+            )
+
+
+def _rows(
+    pull: Any, outputs: list[Any], spec: TreeSpec, chosen: Chosen, chunk_size: int | None
+) -> list[Any]:
+    """For each input leaf, the gradients of all output elements, stacked."""
+    total = sum(math.prod(one.shape) for one in outputs)
+    if total == 0:
+        return [leaf.new_zeros((0, *leaf.shape)) for leaf in chosen.leaves]
+
+    def gradients(*seeds: Any) -> list[Any]:
+        return tree_flatten(pull(tree_unflatten(seeds, spec)))[0]
+
+    if total == 1:
+        single = gradients(*(one.new_ones(one.shape) for one in outputs))
+        return [g.unsqueeze(0) for g in single]
+    step = total if chunk_size is None else chunk_size
+    runs = []
+    for start in range(0, total, step):
+        seeds = basis(outputs, start, min(step, total - start))
+        if step == 1:
+            one = gradients(*(seed.squeeze(0) for seed in seeds))
+            runs.append([g.unsqueeze(0) for g in one])
+        else:
+            runs.append(over_batch(gradients, seeds, min(step, total - start)))
+    if len(runs) == 1:
+        return runs[0]
+    return [cat(parts) for parts in zip(*runs, strict=True)]
+
+
+def basis(tensors: list[Any], start: int, count: int) -> list[Any]:
+    """Unit vectors number `start` to `start + count` of the space of all `tensors` together."""
+    made, offset = [], 0
+    for one in tensors:
+        array = numpy.zeros((count, *one.shape), one.dtype.numpy)
+        flat = array.reshape(count, -1)
+        first, last = max(start, offset), min(start + count, offset + flat.shape[1])
+        if first < last:
+            flat[range(first - start, last - start), range(first - offset, last - offset)] = 1
+        made.append(wrap(array))
+        offset += flat.shape[1]
+    return made
+

@@ -1,0 +1,83 @@
+"""Matrices from diagonals and diagonals from matrices; block diagonals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.core.tensor import wrap
+from pullback.operators.arrange import atleast_2d
+from pullback.operators.declare import Array, Namespace, linear, method
+from pullback.operators.inplace import write_out
+from pullback.operators.options import as_dim
+from pullback.operators.shape import cat, clone, flatten
+from pullback.operators.views import _diagonal_adjoint, diagonal
+
+__all__ = ["block_diag", "diag", "diag_embed", "diagflat"]
+
+
+@linear(
+    input=lambda g, offset, dim1, dim2: diagonal(g, offset, dim1, dim2),
+    node="DiagEmbedBackward0",
+    has_out=False,
+)
+def _diag_embed(xp: Namespace, input: Array, offset: int, dim1: int, dim2: int) -> Array:
+    size = input.shape[-1] + abs(offset)
+    shape = list(input.shape[:-1])
+    for dim in sorted((dim1, dim2)):
+        shape.insert(dim, size)
+    return _diagonal_adjoint.op.forward(xp, input, tuple(shape), offset, dim1, dim2)
+
+
+@method
+def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Matrices with the last dimension of `input` on their diagonal."""
+    first = as_dim(dim1, input.ndim + 1, "diag_embed")
+    second = as_dim(dim2, input.ndim + 1, "diag_embed")
+    if first == second:
+        raise RuntimeError(f"diag_embed: dim1 and dim2 are both {first}; they must differ.")
+    return _diag_embed(input, offset, first, second)
+
+
+@method
+def diag(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
+    """A vector as the diagonal of a matrix; the diagonal of a matrix as a vector."""
+    if input.ndim not in (1, 2):
+        raise RuntimeError(f"diag: expects a vector or a matrix, got shape {tuple(input.shape)}.")
+    made = diag_embed(input, diagonal) if input.ndim == 1 else _copied_diagonal(input, diagonal)
+    if out is None:
+        return made
+    write_out("diag", out, made._array)
+    return out
+
+
+def _copied_diagonal(input: Any, offset: int) -> Any:
+    return clone(diagonal(input, offset, 0, 1))
+
+
+@method
+def diagflat(input: Any, offset: int = 0) -> Any:
+    """A matrix with all elements of `input` on its diagonal."""
+    return diag_embed(flatten(input), offset)
+
+
+def block_diag(*tensors: Any) -> Any:
+    """A matrix with the given matrices along its diagonal, zeros elsewhere."""
+    if not tensors:
+        return wrap(numpy.empty((1, 0), numpy.float32))
+    for one in tensors:
+        if one.ndim > 2:
+            raise RuntimeError(
+                f"block_diag: tensors must have at most 2 dimensions, got shape {tuple(one.shape)}."
+            )
+    blocks = [atleast_2d(one) for one in tensors]
+    width = sum(block.shape[1] for block in blocks)
+    rows, start = [], 0
+    for block in blocks:
+        height, size = block.shape
+        left = block.new_zeros((height, start))
+        right = block.new_zeros((height, width - start - size))
+        rows.append(cat([left, block, right], 1))
+        start += size
+    return cat(rows, 0)

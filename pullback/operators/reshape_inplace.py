@@ -1,0 +1,132 @@
+"""In-place changes of a tensor's shape: `t_`, `squeeze_`, `resize_` and the like. The elements stay, the
+tensor looks at them differently; its history gets the view's node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from pullback.core import errors
+from pullback.core.mode import settle
+from pullback.core.node import Leaf
+from pullback.core.tensor import Tensor, new
+from pullback.core.version import UNWRITTEN, bump
+from pullback.core.view import View
+from pullback.operators.declare import METHODS
+from pullback.operators.inplace import check_history_can_change
+from pullback.operators.options import as_shape
+from pullback.operators.shape import as_strided, squeeze, t, transpose, unsqueeze
+from pullback.operators.strides import restrided, root
+
+
+def _reshaping(name: str, function: Callable[..., Any]) -> None:
+    """A method that replaces what the tensor looks at by a view of it."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        mode = settle()
+        if mode.grad and not mode.inference and self.requires_grad:
+            check_history_can_change(name, self)
+        before = _stand_in(self)
+        after = function(before, *args, **kwargs)
+        self._array = after._array
+        if self.requires_grad:
+            _take_history(self, after)
+        bump(self, name)
+        return self
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"As `{name[:-1]}`, changing the tensor itself."
+    METHODS[name] = method
+
+
+def _stand_in(tensor: Tensor) -> Tensor:
+    """The tensor as it is before the change."""
+    before = new(Tensor)
+    before._array = tensor._array
+    node = tensor._node
+    before._node = node.node if node.__class__ is View else node
+    if before._node.__class__ is Leaf:
+        before._node = None
+    before._cell = UNWRITTEN
+    return before
+
+
+def _take_history(tensor: Tensor, after: Tensor) -> None:
+    node = after._node.node if after._node.__class__ is View else after._node
+    if node is None:
+        return
+    if tensor._node.__class__ is View:
+        tensor._node.node = node
+    else:
+        tensor._node = node
+
+
+for _name, _function in {
+    "t_": t,
+    "transpose_": transpose,
+    "swapaxes_": transpose,
+    "swapdims_": transpose,
+    "squeeze_": squeeze,
+    "unsqueeze_": unsqueeze,
+    "as_strided_": as_strided,
+}.items():
+    _reshaping(_name, _function)
+
+
+def _resize(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Change the shape, keeping as many elements as fit; new ones are not set."""
+    given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    shape = as_shape(tuple(given), 0, "resize_")
+    if self.requires_grad:
+        raise RuntimeError(
+            "resize_: a tensor that requires grad cannot be resized; detach() it, or use reshape()."
+        )
+    if shape == self._array.shape:
+        return self
+    wanted = int(numpy.prod(shape, dtype=numpy.int64))
+    available = root(self._array)
+    if wanted <= available.size and self._array.flags.c_contiguous:
+        item = self._array.itemsize
+        steps = [int(numpy.prod(shape[i + 1 :], dtype=numpy.int64)) * item for i in range(len(shape))]
+        try:
+            self._array = restrided(self._array, shape, steps)
+        except (ValueError, TypeError):
+            self._array = _grown(self._array, shape, wanted)
+    else:
+        self._array = _grown(self._array, shape, wanted)
+    bump(self, "resize_")
+    return self
+
+
+def _grown(array: Any, shape: tuple[int, ...], wanted: int) -> Any:
+    grown = numpy.zeros(wanted, array.dtype)
+    kept = min(wanted, array.size)
+    grown[:kept] = array.reshape(-1)[:kept]
+    return grown.reshape(shape)
+
+
+def _resize_as(self: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
+    """Change the shape to that of another tensor."""
+    return _resize(self, tuple(other.shape))
+
+
+def _set(self: Tensor, source: Any = None, *unsupported: Any) -> Tensor:
+    """Look at the memory of another tensor."""
+    if unsupported or not isinstance(source, Tensor | None):
+        raise RuntimeError("set_: give another tensor, or nothing to become empty.")
+    mode = settle()
+    if mode.grad and self._leaf_mark().__class__ is Leaf:
+        raise errors.leaf_written("set_")
+    if source is not None and source.dtype is not self.dtype:
+        raise RuntimeError(f"set_: the source has dtype {source.dtype}, the tensor {self.dtype}.")
+    self._array = numpy.empty(0, self._array.dtype) if source is None else source._array
+    bump(self, "set_")
+    return self
+
+
+METHODS["resize_"] = _resize
+METHODS["resize_as_"] = _resize_as
+METHODS["set_"] = _set

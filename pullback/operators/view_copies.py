@@ -1,0 +1,91 @@
+"""`view_copy`, `slice_copy` and their kin: what a view shows, in memory of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pullback.operators.complex import view_as_complex, view_as_real
+from pullback.operators.inplace import write_out
+from pullback.operators.shape import (
+    _view,
+    alias,
+    as_strided,
+    clone,
+    diagonal,
+    expand,
+    permute,
+    select,
+    slice_along,
+    split,
+    split_with_sizes,
+    squeeze,
+    t,
+    transpose,
+    unbind,
+    unfold,
+    unsqueeze,
+)
+
+
+def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def copy(input: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        seen = function(input, *args, **kwargs)
+        if out is None:
+            return tuple(clone(one) for one in seen) if isinstance(seen, tuple) else clone(seen)
+        targets = out if isinstance(seen, tuple) else (out,)
+        for target, one in zip(targets, seen if isinstance(seen, tuple) else (seen,), strict=True):
+            write_out(name, target, one._array)
+        return None if isinstance(seen, tuple) else out
+
+    copy.__name__ = copy.__qualname__ = name
+    copy.__module__ = __name__
+    copy.__doc__ = f"What `{name.removesuffix('_copy')}` shows, in memory of its own."
+    return copy
+
+
+def _slice(
+    input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Any:
+    return slice_along(input, dim, start, end, step)
+
+
+alias_copy = _copying("alias_copy", alias)
+as_strided_copy = _copying("as_strided_copy", as_strided)
+diagonal_copy = _copying("diagonal_copy", diagonal)
+expand_copy = _copying("expand_copy", expand)
+permute_copy = _copying("permute_copy", permute)
+select_copy = _copying("select_copy", select)
+slice_copy = _copying("slice_copy", _slice)
+split_copy = _copying("split_copy", split)
+split_with_sizes_copy = _copying("split_with_sizes_copy", split_with_sizes)
+squeeze_copy = _copying("squeeze_copy", squeeze)
+t_copy = _copying("t_copy", t)
+transpose_copy = _copying("transpose_copy", transpose)
+unbind_copy = _copying("unbind_copy", unbind)
+unfold_copy = _copying("unfold_copy", unfold)
+unsqueeze_copy = _copying("unsqueeze_copy", unsqueeze)
+view_as_complex_copy = _copying("view_as_complex_copy", view_as_complex)
+view_as_real_copy = _copying("view_as_real_copy", view_as_real)
+view_copy = _copying("view_copy", _view)
+
+__all__ = [
+    "alias_copy",
+    "as_strided_copy",
+    "diagonal_copy",
+    "expand_copy",
+    "permute_copy",
+    "select_copy",
+    "slice_copy",
+    "split_copy",
+    "split_with_sizes_copy",
+    "squeeze_copy",
+    "t_copy",
+    "transpose_copy",
+    "unbind_copy",
+    "unfold_copy",
+    "unsqueeze_copy",
+    "view_as_complex_copy",
+    "view_as_real_copy",
+    "view_copy",
+]

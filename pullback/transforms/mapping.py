@@ -1,0 +1,60 @@
+"""Running a function on a batch: opening a vmap level, and what goes in and out of it.
+
+The public `vmap` (func/vmap.py) checks and names things; this is also what jacrev, jacfwd and batched
+gradients map with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.core.mode import changed, current, settle
+from pullback.core.tensor import Tensor
+from pullback.engine import backward
+from pullback.transforms.batched import Batched, batched, is_batched_at
+from pullback.transforms.vmap_level import VmapLevel
+
+
+class mapped:  # noqa: N801 (a context)
+    """A vmap level, open inside."""
+
+    __slots__ = ("before", "level")
+
+    def __init__(self, size: int, randomness: str = "error", *, for_tangents: bool = False) -> None:
+        self.level = VmapLevel(size, randomness, for_tangents=for_tangents)
+
+    def __enter__(self) -> VmapLevel:
+        self.before = settle()
+        current.set(changed(self.before, levels=(*self.before.levels, self.level)))
+        return self.level
+
+    def __exit__(self, *_: object) -> None:
+        current.set(self.before)
+        self.level.open = False
+
+
+def entered(value: Any, dim: int | None, level: VmapLevel) -> Any:
+    """One example of `value`, mapped along `dim`; None: all examples share it."""
+    return value if dim is None else batched(value, dim, level)
+
+
+def taken_out(result: Tensor, level: VmapLevel, dim: int = 0) -> Any:
+    """All examples of a result, along dimension `dim`; for use after the level has closed."""
+    if result.__class__ is Batched and result.level is level:
+        value, bdim = result.value, result.bdim
+    else:
+        value, bdim = result.unsqueeze(0).expand((level.size, *result.shape)), 0  # type: ignore[attr-defined]
+    return value if bdim == dim else value.movedim(bdim, dim)
+
+
+def over_batch(function: Callable[..., list[Any]], values: Sequence[Any], size: int) -> list[Any]:
+    """Call `function` once with one example of each value; its results, examples in front."""
+    with mapped(size, "same") as level:
+        results = function(*(batched(value, 0, level) for value in values))
+    return [None if r is None else taken_out(r, level) for r in results]
+
+
+backward.over_batch = over_batch
+
+__all__ = ["entered", "is_batched_at", "mapped", "over_batch", "taken_out"]
