@@ -383,7 +383,8 @@ _attach_methods()
 _memory.keep_freed_memory()
 
 # After the methods: these layers use tensors as users do.
-from pullback import autograd, nn, special, utils  # noqa: E402
+from pullback import autograd, func, nn, special, utils  # noqa: E402
+from pullback.func import vmap  # noqa: E402
 from pullback.autograd.anomaly_mode import (  # noqa: E402
     is_anomaly_check_nan_enabled,
     is_anomaly_enabled,

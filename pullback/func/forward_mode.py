@@ -10,10 +10,12 @@ from typing import Any
 from pullback.core.pytree import tree_flatten, tree_unflatten
 from pullback.core.tensor import Tensor
 from pullback.func.reverse_mode import basis, jacrev, refuse_complex
+from pullback.operators.creation import zeros_like
 from pullback.transforms.arguments import Chosen, name_of, split_aux
 from pullback.transforms.batched import batched
 from pullback.transforms.mapping import mapped, taken_out
 from pullback.transforms.pushing import Pushing
+from pullback.transforms.reverse import Recording
 
 __all__ = ["hessian", "jacfwd", "jvp", "linearize"]
 
@@ -193,7 +195,46 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     >>> jvp_fn(torch.tensor(2.0))
     tensor(2.)
     """
-    from pullback.func.linear import linearized
+    chosen = Chosen("linearize", tuple(range(len(primals))), primals)
+    recording = Recording("linearize", chosen.leaves)
+    with recording as inputs:
+        output = func(*chosen.replaced(inputs))
+    leaves, spec = tree_flatten(output)
+    places = [number for number, leaf in enumerate(leaves) if _carries(leaf)]
+    outputs = [leaves[number] for number in places]
+    # The backward pass is linear in its cotangents: recorded once, its own transpose is the jvp.
+    probe = Recording("linearize", [one.new_zeros(one.shape) for one in outputs])
+    with probe as cotangents:
+        gradients = recording.gradients(outputs, cotangents, keep=True)
 
-    return linearized(func, primals)
+    def jvp_fn(*tangents: Any) -> Any:
+        directions = _checked_like(tangents, primals)
+        made = probe.gradients(gradients, directions, keep=True)
+        filled = [zeros_like(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        for number, one in zip(places, made, strict=True):
+            filled[number] = one
+        return tree_unflatten(filled, spec)
 
+    return tree_unflatten([recording.released(leaf) for leaf in leaves], spec), jvp_fn
+
+
+def _carries(leaf: Any) -> bool:
+    return isinstance(leaf, Tensor) and leaf.dtype.is_differentiable
+
+
+def _checked_like(tangents: tuple[Any, ...], primals: tuple[Any, ...]) -> list[Any]:
+    given, spec = tree_flatten(tangents)
+    leaves, wanted = tree_flatten(primals)
+    if spec != wanted:
+        raise RuntimeError(
+            f"jvp_fn of linearize: the tangents have the structure {spec}, the primals {wanted}; they must "
+            "be equal."
+        )
+    for number, (tangent, primal) in enumerate(zip(given, leaves, strict=True)):
+        for what in ("shape", "dtype", "device"):
+            if getattr(tangent, what, None) != getattr(primal, what):
+                raise RuntimeError(
+                    f"jvp_fn of linearize: leaf {number} of the tangents has {what} "
+                    f"{getattr(tangent, what, None)}, its primal {getattr(primal, what)}; they must be equal."
+                )
+    return given

@@ -38,6 +38,7 @@ CREATION: dict[str, Entry] = {
     "Tensor.new_ones": entry(lambda t: [case(t(2), (2, 3)), case(t(2), 3), case(t.ints(2), 2)]),
     "Tensor.new_zeros": entry(lambda t: [case(t(2), (2, 3)), case(t(2), 3), case(t.ints(2), 2)]),
     "Tensor.new_full": entry(lambda t: [case(t(2), (2, 3), 1.5), case(t.ints(2), (2,), 3)]),
+    "Tensor.zero_": entry(lambda t: [case(t.fixed(2, 3)), case(t.ints(2))]),
     "fill": entry(lambda t: [case(t(2, 3), 1.5), case(t(2, 3), t()), case(t(), 2)]),
     **{f"Tensor.{name}": entry(converted_to_real) for name in TO_REAL},
     **{f"Tensor.{name}": entry(converted) for name in TO_COMPLEX},

@@ -277,5 +277,6 @@ INDEXING: dict[str, Entry] = {
     ),
     "argwhere": entry(lambda t: [case(t.ints(2, 3, high=2)), case(t.bools(4))]),
     "unique": entry(lambda t: [case(t.ints(8)), case(t.ints(8), return_counts=True)]),
+    "unique_consecutive": entry(lambda t: [case(t.ints(8, high=2), return_counts=True)]),
     "isin": entry(lambda t: [case(t.ints(2, 3), t.ints(2)), case(t.ints(2, 3), 2)]),
 }

@@ -152,6 +152,27 @@ NN: dict[str, Entry] = {
             case(t(0, 3), 0.5, training=False),
         ]
     ),
+    **{
+        f"nn.functional.{name}": entry(lambda t: [case(t(2, 3, 2, 2), 0.5, training=False)])
+        for name in ("dropout2d", "alpha_dropout", "feature_alpha_dropout")
+    },
+    "nn.functional.dropout3d": entry(lambda t: [case(t(1, 2, 1, 2, 2), 0.5, training=False)]),
+    "native_layer_norm": entry(lambda t: [case(t(2, 3), (3,), t(3), t(3), 0.1)]),
+    "nn.functional.local_response_norm": entry(
+        lambda t: [case(t(2, 4, 3), 2), case(t(2, 4, 3), 3, 0.1, 0.5, 2.0)]
+    ),
+    "nn.functional.gaussian_nll_loss": entry(
+        lambda t: [
+            case(t(2, 3), t(2, 3), t.positive(2, 3)),
+            case(t(2, 3), t(2, 3), t.positive(2, 1), full=True, reduction="sum"),
+        ]
+    ),
+    "nn.functional.poisson_nll_loss": entry(
+        lambda t: [
+            case(t(2, 3), t.positive(2, 3)),
+            case(t.positive(2, 3), t.fixed(2, 3, low=1.2, high=3), log_input=False, full=True),
+        ]
+    ),
     "nn.functional.mse_loss": entry(compared, expands=True),
     "nn.functional.l1_loss": entry(compared),
     "nn.functional.smooth_l1_loss": entry(lambda t: [*compared(t), case(t(3), t(3), beta=0.5)]),

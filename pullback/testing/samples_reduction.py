@@ -220,6 +220,22 @@ REDUCTION: dict[str, Entry] = {
     "quantile": entry(
         lambda t: [case(t(2, 3), 0.4), case(t(2, 3), 0.6, 1), case(t(5), 0.3, 0, keepdim=True)]
     ),
+    "nanquantile": entry(
+        lambda t: [case(t(2, 3), 0.4), case(t(2, 3), 0.6, 1), kink(t.of(1.0, nan, 2.0), 0.5)]
+    ),
+    "cumulative_trapezoid": entry(
+        lambda t: [case(t(2, 3)), case(t(2, 3), t(3)), case(t(3, 2), dx=2, dim=0)]
+    ),
+    "trapz": entry(lambda t: [case(t(2, 3)), case(t(2, 3), t(3)), case(t(3, 2), dx=2, dim=0)]),
+    "gradient": entry(
+        lambda t: [
+            case(t(4)),
+            case(t(3, 4), spacing=2.0),
+            case(t(3, 4), dim=1),
+            case(t(4), spacing=0.5, edge_order=2),
+        ]
+    ),
+    "histogram": entry(lambda t: [case(t.fixed(6), 4), case(t.fixed(6), 3, range=(-1.0, 1.0))]),
     "bincount": entry(
         lambda t: [
             case(t.ints(6)),

@@ -67,6 +67,7 @@ SPECIAL_FUNCTIONS: dict[str, Entry] = {
     "igamma": entry(lambda t: [case(t.fixed(2, 3, low=0.3, high=3), t.fixed(3, low=0.3, high=9))]),
     "igammac": entry(lambda t: [case(t.fixed(2, 3, low=0.3, high=3), t.fixed(3, low=0.3, high=9))]),
     "polygamma": entry(lambda t: [real(order, t.positive(2, 3)) for order in range(5)]),
+    "special.polygamma": entry(lambda t: [real(order, t.positive(2, 3)) for order in range(3)]),
     "mvlgamma": entry(
         lambda t: (
             [case(t(2, 3, low=2.3, high=5.0), p) for p in (1, 3, 5)]

@@ -1,0 +1,97 @@
+"""Scaled dot-product attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from pullback.core.tensor import wrap
+from pullback.operators.dropout import dropout
+from pullback.operators.products import matmul
+from pullback.operators.selection import masked_fill
+from pullback.operators.shape import reshape, transpose
+from pullback.operators.softmax import softmax
+from pullback.operators.views import _expand
+
+__all__ = ["scaled_dot_product_attention"]
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """Mix the rows of `value` by the softmax of the products of `query` with `key`.
+
+    A bool mask tells which keys a query may see, a float one is added to the products. A query that
+    sees none gets zeros.
+
+    >>> import pullback as torch
+    >>> q = torch.zeros(1, 2, 3)
+    >>> torch.nn.functional.scaled_dot_product_attention(q, q, torch.ones(1, 2, 3))
+    tensor([[[1., 1., 1.],
+             [1., 1., 1.]]])
+    """
+    _check(query, key, value, attn_mask, is_causal=is_causal)
+    if enable_gqa:
+        key, value = _repeated(key, query.shape[-3]), _repeated(value, query.shape[-3])
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    products = matmul(query, transpose(key, -2, -1)) * factor
+    hidden = _hidden(attn_mask, products._array.shape[-2:], is_causal=is_causal)
+    if hidden is None:
+        if attn_mask is not None:
+            products = products + attn_mask
+        hidden = None if attn_mask is None else products._array == -math.inf
+    else:
+        products = masked_fill(products, wrap(hidden), -math.inf)
+    blind = None if hidden is None else hidden.all(-1, keepdims=True)
+    if blind is not None and blind.any():
+        # Softmax of nothing is NaN, as its gradient: it is taken of zeros instead, and dropped.
+        weights = softmax(masked_fill(products, wrap(blind), 0.0), -1)
+        weights = masked_fill(weights, wrap(blind), 0.0)
+    else:
+        weights = softmax(products, -1)
+    return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
+
+
+def _check(query: Any, key: Any, value: Any, mask: Any, *, is_causal: bool) -> None:
+    op = "scaled_dot_product_attention"
+    if is_causal and mask is not None:
+        raise RuntimeError(f"{op}: is_causal=True makes a mask; attn_mask must be None then.")
+    if not query.dtype == key.dtype == value.dtype:
+        raise RuntimeError(
+            f"{op}: query, key and value must have one dtype, got {query.dtype}, {key.dtype} and "
+            f"{value.dtype}."
+        )
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise RuntimeError(f"{op}: query, key and value need at least 2 dimensions.")
+    if mask is not None and mask.dtype != query.dtype and mask._array.dtype.kind != "b":
+        raise RuntimeError(
+            f"{op}: attn_mask must be bool or have the dtype of query, {query.dtype}; got "
+            f"{mask.dtype}."
+        )
+
+
+def _hidden(mask: Any, shape: tuple[int, ...], *, is_causal: bool) -> Any:
+    """Which keys each query may not see, where a mask of bools tells; an array."""
+    if is_causal:
+        return numpy.logical_not(numpy.tri(*shape, dtype=numpy.bool_))
+    return ~mask._array if mask is not None and mask._array.dtype.kind == "b" else None
+
+
+def _repeated(heads: Any, count: int) -> Any:
+    """Each head of `heads` as often as there are heads of the query for it."""
+    *batch, own, length, width = heads.shape
+    if count % own:
+        raise RuntimeError(
+            f"scaled_dot_product_attention: {count} query heads do not divide into {own} groups."
+        )
+    grouped = _expand(heads[..., :, None, :, :], (*batch, own, count // own, length, width))
+    return reshape(grouped, (*batch, count, length, width))

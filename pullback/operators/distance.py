@@ -1,0 +1,76 @@
+"""How far vectors are from one another: cosine similarity, pairwise distances, and unit length."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from pullback.core.tensor import wrap
+from pullback.operators.extrema import clamp_min
+from pullback.operators.norms import vector_norm
+from pullback.operators.products import delivered
+from pullback.operators.reduction import sum
+from pullback.operators.shape import expand_as
+
+__all__ = ["cdist", "cosine_similarity", "normalize", "pairwise_distance", "pdist"]
+
+
+def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Any:
+    """Divide by the norm of order `p` along `dim`, or by `eps` where that is larger."""
+    length = clamp_min(vector_norm(input, p, dim, keepdim=True), eps)
+    return delivered("normalize", input / expand_as(length, input), out)
+
+
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    """The cosine of the angle between the vectors along `dim`."""
+    return sum((x1 / _length(x1, dim, eps)) * (x2 / _length(x2, dim, eps)), dim)
+
+
+def _length(x: Any, dim: int, eps: float) -> Any:
+    """The norm along `dim`, at least `eps`; the bound is no part of what is differentiated."""
+    length: Any = vector_norm(x, 2, dim, keepdim=True)
+    missing = eps - length._array
+    return length + wrap(numpy.maximum(missing, 0)) if (missing > 0).any() else length
+
+
+def pairwise_distance(
+    x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Any:
+    """The norm of order `p` of the differences, along the last dimension; `eps` keeps it off 0."""
+    return vector_norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+def cdist(
+    x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
+) -> Any:
+    """Distances of order `p` between all pairs of rows of `x1` and `x2`; batches broadcast."""
+    shapes = tuple(x1.shape), tuple(x2.shape)
+    if x1.ndim < 2 or x2.ndim < 2 or shapes[0][-1] != shapes[1][-1]:
+        raise RuntimeError(
+            f"cdist: needs rows of equal length in at least 2 dimensions, got shapes {shapes[0]} "
+            f"and {shapes[1]}."
+        )
+    if p < 0:
+        raise RuntimeError(f"cdist: p must not be negative, got {p}.")
+    if compute_mode not in _MODES:
+        raise ValueError(f"cdist: compute_mode must be one of {_MODES}, got {compute_mode!r}.")
+    return vector_norm(x1[..., :, None, :] - x2[..., None, :, :], p, -1)
+
+
+_MODES = (
+    "use_mm_for_euclid_dist_if_necessary",
+    "use_mm_for_euclid_dist",
+    "donot_use_mm_for_euclid_dist",
+)
+
+
+def pdist(input: Any, p: float = 2.0) -> Any:
+    """Distances of order `p` between the rows of a matrix: each pair once, in rising order."""
+    if input.ndim != 2:
+        raise RuntimeError(f"pdist: needs a matrix, got shape {tuple(input.shape)}.")
+    if p < 0 or math.isnan(p):
+        raise RuntimeError(f"pdist: p must not be negative, got {p}.")
+    first, second = numpy.triu_indices(input.shape[0], 1)
+    return vector_norm(input[wrap(first)] - input[wrap(second)], p, -1)

@@ -1,0 +1,264 @@
+"""Losses that want a margin: between classes, between pairs, between near and far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from pullback.core.tensor import wrap
+from pullback.operators.distance import pairwise_distance
+from pullback.operators.extrema import clamp_min, minimum
+from pullback.operators.gather import gather
+from pullback.operators.loss import reduced, reduction_of
+from pullback.operators.powers import sqrt
+from pullback.operators.reduction import mean, sum
+from pullback.operators.selection import where
+from pullback.operators.shape import reshape
+from pullback.operators.smooth import logsigmoid, softplus
+
+__all__ = [
+    "cosine_embedding_loss",
+    "hinge_embedding_loss",
+    "margin_ranking_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
+    "soft_margin_loss",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+]
+
+
+# Pairs --------------------------------------------------------------------------------------------
+
+
+def hinge_embedding_loss(
+    input: Any,
+    target: Any,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """A distance where the target is 1, what it lacks of `margin` where that is -1."""
+    name = reduction_of("hinge_embedding_loss", reduction, size_average, reduce)
+    apart = where(target != 1, clamp_min(margin - input, 0), 0.0)
+    return reduced(apart + where(target != -1, input, 0.0), name)
+
+
+def margin_ranking_loss(
+    input1: Any,
+    input2: Any,
+    target: Any,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """What `input1` lacks to be `margin` above `input2`, or below it where the target is -1."""
+    name = reduction_of("margin_ranking_loss", reduction, size_average, reduce)
+    if not input1.ndim == input2.ndim == target.ndim:
+        shapes = ", ".join(str(tuple(one.shape)) for one in (input1, input2, target))
+        raise RuntimeError(
+            f"margin_ranking_loss: all tensors must have equally many dimensions, got {shapes}."
+        )
+    return reduced(clamp_min((input2 - input1) * target + margin, 0), name)
+
+
+def cosine_embedding_loss(
+    input1: Any,
+    input2: Any,
+    target: Any,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """1 less the cosine where the target is 1, the cosine above `margin` where that is -1."""
+    name = reduction_of("cosine_embedding_loss", reduction, size_average, reduce)
+    if target.ndim > 1:
+        raise RuntimeError(
+            f"cosine_embedding_loss: target must have 0 or 1 dimensions, got {tuple(target.shape)}."
+        )
+    if not input1.ndim == input2.ndim == target.ndim + 1:
+        raise RuntimeError(
+            "cosine_embedding_loss: both inputs need one dimension more than target, got shapes "
+            f"{tuple(input1.shape)}, {tuple(input2.shape)} and {tuple(target.shape)}."
+        )
+    dim = target.ndim
+    squares = (sum(input1 * input1, dim) + 1e-12) * (sum(input2 * input2, dim) + 1e-12)
+    cosine = sum(input1 * input2, dim) / sqrt(squares)
+    alike = where(target == 1, 1 - cosine, 0.0)
+    return reduced(alike + where(target == -1, clamp_min(cosine - margin, 0), 0.0), name)
+
+
+def soft_margin_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """`log(1 + exp(-target * input))`."""
+    name = reduction_of("soft_margin_loss", reduction, size_average, reduce)
+    return reduced(softplus(-target * input, 1.0, float("inf")), name)
+
+
+# Triplets -----------------------------------------------------------------------------------------
+
+
+def triplet_margin_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """How much nearer than by `margin` the negative is to the anchor than the positive."""
+    name = reduction_of("triplet_margin_loss", reduction, size_average, reduce)
+    return _triplets(
+        "triplet_margin_loss",
+        (anchor, positive, negative),
+        lambda a, b: pairwise_distance(a, b, p, eps),
+        margin,
+        swap=swap,
+        reduction=name,
+    )
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    *,
+    distance_function: Callable[[Any, Any], Any] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Any:
+    """`triplet_margin_loss` with a distance of the user's."""
+    return _triplets(
+        "triplet_margin_with_distance_loss",
+        (anchor, positive, negative),
+        pairwise_distance if distance_function is None else distance_function,
+        margin,
+        swap=swap,
+        reduction=reduction_of("triplet_margin_with_distance_loss", reduction),
+    )
+
+
+def _triplets(
+    op: str, triplet: Any, distance: Any, margin: float, *, swap: bool, reduction: str
+) -> Any:
+    if margin <= 0:
+        raise ValueError(f"{op}: margin must be positive, got {margin}.")
+    anchor, positive, negative = triplet
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        shapes = ", ".join(str(tuple(one.shape)) for one in triplet)
+        raise RuntimeError(f"{op}: all tensors must have equally many dimensions, got {shapes}.")
+    far = distance(anchor, negative)
+    if swap:
+        far = minimum(far, distance(positive, negative))
+    return reduced(clamp_min(distance(anchor, positive) - far + margin, 0), reduction)
+
+
+# Classes ------------------------------------------------------------------------------------------
+
+
+def multi_margin_loss(
+    input: Any,
+    target: Any,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """What the target class lacks of `margin` above each other one, to the power of `p`."""
+    name = reduction_of("multi_margin_loss", reduction, size_average, reduce)
+    if p not in (1, 2):
+        raise ValueError(f"multi_margin_loss: p must be 1 or 2, got {p}.")
+    scores, classes = _batched("multi_margin_loss", input, target)
+    count = scores.shape[1]
+    if weight is not None and tuple(weight.shape) != (count,):
+        raise RuntimeError(
+            f"multi_margin_loss: weight must have {count} elements, got {tuple(weight.shape)}."
+        )
+    index = reshape(classes, (-1, 1))
+    lacking = clamp_min(scores - gather(scores, 1, index) + margin, 0)
+    if p == 2:
+        lacking = lacking * lacking
+    if weight is not None:
+        lacking = lacking * reshape(weight[classes], (-1, 1))
+    # The target class itself does not count.
+    others = numpy.ones(scores._array.shape, bool)
+    numpy.put_along_axis(others, index._array, values=False, axis=1)
+    losses = sum(where(wrap(others), lacking, 0.0), 1) / count
+    return reduced(losses if input.ndim > 1 else losses[0], name)
+
+
+def _batched(op: str, input: Any, target: Any) -> tuple[Any, Any]:
+    """Scores as (batch, classes), targets as a vector."""
+    if input.ndim not in (1, 2):
+        raise RuntimeError(f"{op}: input must have 1 or 2 dimensions, got {tuple(input.shape)}.")
+    scores = reshape(input, (-1, input.shape[-1]))
+    if target._array.size != scores.shape[0] or target.ndim > 1:
+        raise RuntimeError(
+            f"{op}: target of shape {tuple(target.shape)} does not fit input of shape "
+            f"{tuple(input.shape)}."
+        )
+    return scores, reshape(target, (-1,))
+
+
+def multilabel_margin_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """What each target class lacks of 1 above each class that is none.
+
+    The targets of an example are listed first; -1 ends the list.
+    """
+    name = reduction_of("multilabel_margin_loss", reduction, size_average, reduce)
+    if input.ndim not in (1, 2) or tuple(input.shape) != tuple(target.shape):
+        raise RuntimeError(
+            "multilabel_margin_loss: target must have the shape of input, and that 1 or 2 dimensions; "
+            f"got {tuple(input.shape)} and {tuple(target.shape)}."
+        )
+    count = input.shape[-1]
+    scores = reshape(input, (-1, count))
+    listed = target._array.reshape(-1, count)
+    given = numpy.logical_and.accumulate(listed >= 0, axis=1)
+    index = numpy.where(given, listed, 0)
+    is_target = numpy.zeros(listed.shape, bool)
+    rows = numpy.nonzero(given)
+    is_target[rows[0], listed[rows]] = True
+    chosen: Any = gather(scores, 1, wrap(index))
+    lacking = clamp_min(scores[:, None, :] - chosen[:, :, None] + 1, 0)
+    counts = given[:, :, None] & ~is_target[:, None, :]
+    losses = sum(where(wrap(counts), lacking, 0.0), (1, 2)) / count
+    return reduced(losses if input.ndim > 1 else losses[0], name)
+
+
+def multilabel_soft_margin_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """The mean over the classes of `binary_cross_entropy_with_logits`."""
+    name = reduction_of("multilabel_soft_margin_loss", reduction, size_average, reduce)
+    losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    return reduced(mean(losses if weight is None else losses * weight, -1), name)
