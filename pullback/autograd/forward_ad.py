@@ -132,7 +132,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 def _level(level: int | None) -> Level:
     if _open is None:
-        raise RuntimeError("No dual level is open; wrap the computation in forward_ad.dual_level().")
+        raise RuntimeError(
+            "No dual level is open; wrap the computation in forward_ad.dual_level()."
+        )
     if level not in (None, 0):
         raise RuntimeError(f"Dual level {level} does not exist; the open one is 0.")
     return _open
@@ -158,5 +160,3 @@ class _set_fwd_grad_enabled:  # noqa: N801
 
 def _is_fwd_grad_enabled() -> bool:
     return get_mode().forward_ad
-
-

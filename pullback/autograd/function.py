@@ -14,10 +14,13 @@ from pullback.autograd.function_apply import apply_whole, arity, finish, missing
 from pullback.autograd.function_check import Finding, Report, check
 from pullback.autograd.function_ctx import FunctionCtx
 from pullback.autograd.function_jvp import missing_jvp
-from pullback.autograd.function_legacy import (
-    Legacy,
-    NestedIO,
-)
+from pullback.autograd.function_legacy import Legacy, NestedIO
+from pullback.autograd.function_legacy import _iter_None_tensors as _iter_None_tensors
+from pullback.autograd.function_legacy import _iter_tensors as _iter_tensors
+from pullback.autograd.function_legacy import _iter_tensors_permissive as _iter_tensors_permissive
+from pullback.autograd.function_legacy import _map_tensor_data as _map_tensor_data
+from pullback.autograd.function_legacy import _nested_map as _nested_map
+from pullback.autograd.function_legacy import _unflatten as _unflatten
 from pullback.autograd.function_node import (
     BackwardCFunction,
     missing_backward,

@@ -18,6 +18,7 @@ from pullback.autograd.grad_mode import no_grad
 from pullback.autograd.gradcheck import gradcheck, gradgradcheck
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine.backward import grad
+from pullback.operators.shape import clone
 
 OK, WRONG, NOTE, SKIPPED = "ok", "wrong", "note", "skipped"
 
@@ -126,8 +127,7 @@ class _Trial:
 
     def call(self, *args: Any) -> Any:
         """Apply the function to copies that it may change in place."""
-        copies = (arg.clone() if isinstance(arg, Tensor) else arg for arg in args)
-        return self.function.apply(*copies)
+        return self.function.apply(*_copies(args))
 
     def outputs(self, *args: Any) -> tuple[Any, ...]:
         """The results that carry a gradient."""
@@ -166,7 +166,7 @@ class _Trial:
         """Inputs that forward changed, and whether it said so."""
         subject = "mark_dirty"
         args = self.fresh()
-        copies = tuple(arg.clone() if isinstance(arg, Tensor) else arg for arg in args)
+        copies = _copies(args)
         before = [copy._array.copy() if isinstance(copy, Tensor) else None for copy in copies]
         outputs = _tupled(self.function.apply(*copies))
         silent = []
@@ -375,6 +375,10 @@ def _tracked(tensor: Tensor) -> Tensor:
         return wrap(array.copy())
     double = numpy.complex128 if array.dtype.kind == "c" else numpy.float64
     return wrap(array.astype(double)).requires_grad_()
+
+
+def _copies(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(clone(arg) if isinstance(arg, Tensor) else arg for arg in args)
 
 
 def _tupled(value: Any) -> tuple[Any, ...]:

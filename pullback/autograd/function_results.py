@@ -124,7 +124,7 @@ class Results:
 
     def _edge(self, number: int) -> Edge:
         sizes = self.ctx._g_sizes
-        return self.ctx if sizes is None else Output(self.ctx, number, *sizes[number])  # type: ignore[no-any-return]
+        return self.ctx if sizes is None else Output(self.ctx, number, *sizes[number])
 
     def _without_gradient(self, value: Tensor, *, is_input: bool) -> Tensor:
         if not value.requires_grad:
@@ -146,7 +146,8 @@ class Results:
         before = get_mode()
         current.set(changed(before, grad=False, forward_ad=False))
         try:
-            return value.view_as(value)  # type: ignore[attr-defined, no-any-return]  # attached
+            view: Tensor = view_as(value, value)
+            return view
         finally:
             current.set(before)
 

@@ -101,7 +101,7 @@ def own_number(node: Any, tensor: Tensor) -> int | None:
     if edge is node:
         return 0
     if edge.__class__ is Output and edge.node is node:
-        return edge.nr  # type: ignore[no-any-return]  # the slot is untyped for speed
+        return edge.nr
     return None
 
 
@@ -179,7 +179,7 @@ class SavedTensor:
         entry = self._entry()
         if entry is None:
             raise RuntimeError("Hooks cannot be registered on a saved None.")
-        if isinstance(entry, FromHook):
+        if entry.__class__ is FromHook:
             raise RuntimeError("This saved tensor has hooks already; there can be one pair only.")
         tensor = entry.value(self._node, self._index)
         number = entry.number if isinstance(entry, OwnResult) else None
@@ -218,7 +218,7 @@ def raw(node: Any) -> tuple[SavedTensor, ...]:
 def _as_kept(node: Any) -> Kept:
     values = node._saved
     if values.__class__ is Kept:
-        return values  # type: ignore[no-any-return]
+        return values
     if values.__class__ is not tuple:
         raise _gone(node)
     kept = Kept()

@@ -44,7 +44,7 @@ def batched(
 ) -> tuple[Any, Any]:
     """Output and out_dims of a Function on a batch, by the rule that it has."""
     if has_generated_rule(cls):
-        return _generated(cls, info, in_dims, args, run)
+        return _Generated(cls, info, in_dims, run).apply(args)
     return checked_rule(cls, cls.vmap(info, in_dims, *args))
 
 
@@ -146,6 +146,7 @@ class _ExampleCtx:
         self.__dict__["_pt_ctx"] = ctx
         self.__dict__["_pt_backward"] = ()
         self.__dict__["_pt_forward"] = ()
+        self.__dict__["_pt_fixed"] = ()
         self.__dict__["saved_tensors"] = saved
 
     def save_for_backward(self, *tensors: Any) -> None:
@@ -169,117 +170,106 @@ class _ExampleCtx:
         setattr(self.__dict__["_pt_ctx"], name, value)
 
 
-def _generated(
-    cls: Any, info: VmapInfo, in_dims: Dims, args: tuple[Any, ...], run: RunBatched
-) -> tuple[Any, Any]:
-    """Apply a Function whose methods are those of `cls`, each run under the batch."""
-    from pullback.autograd.function import Function, FunctionMeta
+class _Generated:
+    """The methods of a Function that runs those of `cls` under a batch; made for one call."""
 
-    notes: dict[str, Any] = {}
+    def __init__(self, cls: Any, info: VmapInfo, in_dims: Dims, run: RunBatched) -> None:
+        self.cls = cls
+        self.info = info
+        self.in_dims = in_dims
+        self.run = run
+        # Found out on the way: where the batch is in results and saved tensors, ...
+        self.out_dims: Dims = ()
+        self.backward_dims: Dims = ()
+        self.forward_dims: Dims = ()
+        # ... whether there is one bare result, shapes of one example, results without gradient.
+        self.bare = False
+        self.shapes: list[tuple[int, ...] | None] = []
+        self.fixed: list[int] = []
 
-    def forward(*operands: Any) -> Any:
+    def apply(self, args: tuple[Any, ...]) -> tuple[Any, Any]:
+        """Output and out_dims."""
+        from pullback.autograd.function import Function, FunctionMeta
+
+        names = ("forward", "setup_context", "backward", "jvp")
+        members: dict[str, Any] = {name: staticmethod(getattr(self, name)) for name in names}
+        members["generate_vmap_rule"] = True
+        vmapped: Any = FunctionMeta(f"Vmapped{self.cls.__name__}", (Function,), members)
+        output = vmapped.apply(*args)
+        return output, self.out_dims[0] if self.bare else self.out_dims
+
+    def forward(self, *operands: Any) -> Any:
+        """Forward of all examples."""
+
         def example(*one: Any) -> Any:
-            result = cls.forward(*one)
-            notes["bare"] = not isinstance(result, tuple)
-            return result if isinstance(result, tuple) else (result,)
+            result = self.cls.forward(*one)
+            self.bare = not isinstance(result, tuple)
+            return (result,) if self.bare else result
 
-        outputs, notes["out_dims"] = run(example, operands, in_dims, info)
-        return outputs[0] if notes["bare"] else tuple(outputs)
+        outputs, self.out_dims = self.run(example, operands, self.in_dims, self.info)
+        return outputs[0] if self.bare else tuple(outputs)
 
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx._pt_out_dims = notes["out_dims"]
-        outputs = (output,) if notes["bare"] else output
-        _set_up(cls, ctx, info, in_dims, inputs, outputs, notes, run)
+    def setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """setup_context of all examples; what it saves keeps its batch."""
+        outputs = (output,) if self.bare else output
+        saved_for_backward = 0
 
-    def backward(ctx: Any, *grads: Any) -> Any:
-        return _pulled_back(cls, ctx, info, in_dims, grads, run)
+        def example(*values: Any) -> Any:
+            nonlocal saved_for_backward
+            one = _ExampleCtx(ctx)
+            given, made = values[: len(inputs)], values[len(inputs) :]
+            self.cls.setup_context(one, given, made[0] if self.bare else made)
+            fixed = one._pt_fixed
+            self.fixed = [n for n, out in enumerate(made) if any(out is f for f in fixed)]
+            self.shapes = [tuple(v.shape) if isinstance(v, Tensor) else None for v in given]
+            saved_for_backward = len(one._pt_backward)
+            return (*one._pt_backward, *one._pt_forward)
 
-    def jvp(ctx: Any, *tangents: Any) -> Any:
+        dims = (*self.in_dims, *self.out_dims)
+        saved, found = self.run(example, (*inputs, *outputs), dims, self.info)
+        ctx.save_for_backward(*saved[:saved_for_backward])
+        ctx.save_for_forward(*saved[saved_for_backward:])
+        self.backward_dims = found[:saved_for_backward]
+        self.forward_dims = found[saved_for_backward:]
+        ctx.mark_non_differentiable(*(outputs[number] for number in self.fixed))
+
+    def backward(self, ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        """Backward of all examples, summed over the batch for arguments that all of them share."""
+        name = f"{self.cls.__name__}Backward"
+
+        def example(*values: Any) -> Any:
+            one = _ExampleCtx(ctx, values[len(grads) :])
+            returned = self.cls.backward(one, *values[: len(grads)])
+            gradients = returned if isinstance(returned, tuple) else (returned,)
+            if len(gradients) != len(self.shapes):
+                raise function_errors.gradient_count(name, len(self.shapes), returned)
+            return [_summed_to(g, size) for g, size in zip(gradients, self.shapes, strict=True)]
+
+        values = (*grads, *ctx.saved_tensors)
+        made, found = self.run(example, values, (*self.out_dims, *self.backward_dims), self.info)
+        gradients: list[Any] = []
+        for g, dim, want in zip(made, found, self.in_dims, strict=True):
+            if g is not None and want is None:
+                gradients.append(g if dim is None else g.sum(dim))
+            else:
+                gradients.append(_placed(g, dim, want, self.info.batch_size))
+        return tuple(gradients)
+
+    def jvp(self, ctx: Any, *tangents: Any) -> Any:
+        """Jvp of all examples."""
+
         def example(*values: Any) -> Any:
             one = _ExampleCtx(ctx, values[len(tangents) :])
-            made = cls.jvp(one, *values[: len(tangents)])
+            made = self.cls.jvp(one, *values[: len(tangents)])
             return made if isinstance(made, tuple) else (made,)
 
-        saved = ctx.saved_tensors
-        dims = (*in_dims, *ctx._pt_forward_dims)
-        made, found = run(example, (*tangents, *saved), dims, info)
+        values = (*tangents, *ctx.saved_tensors)
+        made, found = self.run(example, values, (*self.in_dims, *self.forward_dims), self.info)
         placed = [
-            _placed(t, dim, want, info.batch_size)
-            for t, dim, want in zip(made, found, ctx._pt_out_dims, strict=True)
+            _placed(t, dim, want, self.info.batch_size)
+            for t, dim, want in zip(made, found, self.out_dims, strict=True)
         ]
-        return placed[0] if notes["bare"] else tuple(placed)
-
-    members = {
-        "forward": staticmethod(forward),
-        "setup_context": staticmethod(setup_context),
-        "backward": staticmethod(backward),
-        "jvp": staticmethod(jvp),
-        "generate_vmap_rule": True,
-    }
-    vmapped: Any = FunctionMeta(f"Vmapped{cls.__name__}", (Function,), members)
-    output = vmapped.apply(*args)
-    dims = notes["out_dims"]
-    return output, dims[0] if notes["bare"] else tuple(dims)
-
-
-def _set_up(
-    cls: Any,
-    ctx: Any,
-    info: VmapInfo,
-    in_dims: Dims,
-    inputs: tuple[Any, ...],
-    outputs: tuple[Any, ...],
-    notes: dict[str, Any],
-    run: RunBatched,
-) -> None:
-    counts: dict[str, Any] = {}
-
-    def example(*values: Any) -> Any:
-        one = _ExampleCtx(ctx)
-        given, made = values[: len(inputs)], values[len(inputs) :]
-        cls.setup_context(one, given, made[0] if notes["bare"] else made)
-        fixed = one.__dict__.get("_pt_fixed", ())
-        counts["fixed"] = [n for n, out in enumerate(made) if any(out is f for f in fixed)]
-        counts["backward"] = len(one._pt_backward)
-        counts["shapes"] = [tuple(v.shape) if isinstance(v, Tensor) else None for v in given]
-        return (*one._pt_backward, *one._pt_forward)
-
-    dims = (*in_dims, *notes["out_dims"])
-    saved, saved_dims = run(example, (*inputs, *outputs), dims, info)
-    split = counts["backward"]
-    ctx.save_for_backward(*saved[:split])
-    ctx.save_for_forward(*saved[split:])
-    ctx._pt_backward_dims, ctx._pt_forward_dims = saved_dims[:split], saved_dims[split:]
-    ctx._pt_shapes = counts["shapes"]
-    ctx.mark_non_differentiable(*(outputs[number] for number in counts["fixed"]))
-
-
-def _pulled_back(
-    cls: Any, ctx: Any, info: VmapInfo, in_dims: Dims, grads: tuple[Any, ...], run: RunBatched
-) -> tuple[Any, ...]:
-    """Backward of every example, summed over the batch for arguments that all of them share."""
-    shapes = ctx._pt_shapes
-
-    def example(*values: Any) -> Any:
-        one = _ExampleCtx(ctx, values[len(grads) :])
-        returned = cls.backward(one, *values[: len(grads)])
-        gradients = returned if isinstance(returned, tuple) else (returned,)
-        if len(gradients) != len(shapes):
-            raise function_errors.gradient_count(f"{cls.__name__}Backward", len(shapes), returned)
-        return tuple(_summed_to(g, shape) for g, shape in zip(gradients, shapes, strict=True))
-
-    values = (*grads, *ctx.saved_tensors)
-    dims = (*ctx._pt_out_dims, *ctx._pt_backward_dims)
-    made, found = run(example, values, dims, info)
-    gradients: list[Any] = []
-    for g, dim, want in zip(made, found, in_dims, strict=True):
-        if g is None:
-            gradients.append(None)
-        elif want is None:
-            gradients.append(g if dim is None else g.sum(dim))
-        else:
-            gradients.append(_placed(g, dim, want, info.batch_size))
-    return tuple(gradients)
+        return placed[0] if self.bare else tuple(placed)
 
 
 def _summed_to(g: Any, shape: tuple[int, ...] | None) -> Any:

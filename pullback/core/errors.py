@@ -60,7 +60,9 @@ def pack_hook_wrote() -> RuntimeError:
 
 def unpack_hook_returned(kind: type) -> TypeError:
     """An unpack hook gave back something else than a tensor."""
-    return TypeError(f"A saved-tensor unpack hook must return a Tensor, but returned {kind.__name__}.")
+    return TypeError(
+        f"A saved-tensor unpack hook must return a Tensor, but returned {kind.__name__}."
+    )
 
 
 def fixed_sequence_number(name: str) -> RuntimeError:
@@ -356,7 +358,9 @@ def unused_input(index: int) -> RuntimeError:
 def hook_returned(hook: object, what: str) -> RuntimeError:
     """A hook's replacement does not fit."""
     name = getattr(hook, "__name__", repr(hook))
-    return RuntimeError(f"hook '{name}' has changed the {what} of the gradient, which it must keep.")
+    return RuntimeError(
+        f"hook '{name}' has changed the {what} of the gradient, which it must keep."
+    )
 
 
 def hook_returned_type(hook: object, kind: type) -> TypeError:

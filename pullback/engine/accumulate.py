@@ -99,7 +99,9 @@ def _laid_out_as(leaf: Tensor, g: Any, *, owned: bool) -> Array:
     if owned and g.strides == like.strides and g.flags.writeable:
         return g
     if like.flags.c_contiguous or not is_dense(like):
-        return g if owned and g.flags.c_contiguous and g.flags.writeable else numpy.array(g, order="C")
+        return (
+            g if owned and g.flags.c_contiguous and g.flags.writeable else numpy.array(g, order="C")
+        )
     fresh = numpy.empty_like(like, dtype=g.dtype)
     fresh[...] = g
     return fresh

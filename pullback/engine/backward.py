@@ -89,7 +89,9 @@ def grad(
     (tensor(27.),)
     """
     if materialize_grads and allow_unused is False:
-        raise ValueError("materialize_grads=True gives zeros for unused inputs; allow_unused=False forbids.")
+        raise ValueError(
+            "materialize_grads=True gives zeros for unused inputs; allow_unused=False forbids."
+        )
     if not only_inputs:
         warnings.warn(
             "only_inputs=False has no effect: grad() only ever computes its inputs' gradients.",
@@ -119,15 +121,21 @@ class EmptyInputs(RuntimeError, ValueError):
 
 
 def _finished(
-    results: list[Any], wanted: list[Any], allow: bool, materialize: bool, create_graph: bool  # noqa: FBT001
+    results: list[Any],
+    wanted: list[Any],
+    allow: bool,
+    materialize: bool,
+    create_graph: bool,  # noqa: FBT001
 ) -> tuple[Any, ...]:
-    finished = []
+    finished: list[Any] = []
     for index, (value, one) in enumerate(zip(results, wanted, strict=True)):
         if value is not None:
             finished.append(ordered.as_tensor(value))
         elif materialize:
             if not isinstance(one, Tensor):
-                raise RuntimeError(f"inputs[{index}] is a GradientEdge: zeros cannot be made for it.")
+                raise RuntimeError(
+                    f"inputs[{index}] is a GradientEdge: zeros cannot be made for it."
+                )
             zeros = wrap(numpy.zeros_like(one._array))
             zeros._set_requires_grad(create_graph)
             finished.append(zeros)
@@ -139,7 +147,11 @@ def _finished(
 
 
 def _batched(
-    outputs: Any, edges: list[Any], grad_outputs: Any, keep: bool, create_graph: bool  # noqa: FBT001
+    outputs: Any,
+    edges: list[Any],
+    grad_outputs: Any,
+    keep: bool,
+    create_graph: bool,  # noqa: FBT001
 ) -> list[Any]:
     """One pass for all examples: gradients are batched tensors on their way."""
     gradients = _gradients(grad_outputs)
@@ -202,9 +214,7 @@ def _run(
     before = mode.settle()
     if accumulates:
         refuse_inside("backward()", "Use func.grad or func.vjp for derivatives in there.")
-    request = Request(
-        roots, retain_graph, create_graph, accumulates, wanted, Freed(origin.here(2))
-    )
+    request = Request(roots, retain_graph, create_graph, accumulates, wanted, Freed(origin.here(2)))
     mode.current.set(mode.changed(before, grad=create_graph))
     outer = keeps_graph.set(retain_graph)
     try:
@@ -335,7 +345,9 @@ def _input_edge(one: Any, index: int) -> Any:
     if isinstance(one, GradientEdge):
         return internal_edge(one)
     if not isinstance(one, Tensor):
-        raise RuntimeError(f"inputs[{index}] must be a Tensor or GradientEdge, got {type(one).__name__}.")
+        raise RuntimeError(
+            f"inputs[{index}] must be a Tensor or GradientEdge, got {type(one).__name__}."
+        )
     if not one.requires_grad:
         raise RuntimeError(
             f"inputs[{index}] does not require grad: nothing was recorded for it. Set requires_grad=True "
@@ -361,4 +373,3 @@ def _warn_of_cycle() -> None:
             UserWarning,
             stacklevel=origin.stacklevel(),
         )
-

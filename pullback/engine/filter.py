@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any
 
-from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, Node, node_and_number
+from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, Node, Output, node_and_number
 
 _age = attrgetter("_seq")
 
@@ -38,14 +38,14 @@ class Filter:
 
     def _decide(self, node: Node, asked: dict[Node, set[int]], *, accumulates: bool) -> None:
         reached = self.reached
-        kept = []
+        kept: list[Any] = []
         live = complete = 0
         for edge in node._edges:
             if edge is None:
                 kept.append(None)
                 complete += 1
                 continue
-            target = edge.node if edge._seq == OUTPUT_SEQ else edge
+            target: Any = edge.node if isinstance(edge, Output) else edge
             if target in reached:
                 kept.append(edge)
                 live += 1

@@ -105,11 +105,11 @@ def retain(tensor: Tensor, g: Tensor) -> None:
     """Store the gradient of a non-leaf: a copy first, then sums, always new objects."""
     stored = tensor._stored_grad
     if stored is None:
-        tensor._stored_grad = g.clone().contiguous() if g.requires_grad else wrap(
-            private_copy(g._array)
-        )  # type: ignore[attr-defined]
+        tensor._stored_grad = (
+            g.clone().contiguous() if g.requires_grad else wrap(private_copy(g._array))
+        )
     else:
-        tensor._stored_grad = stored + g  # type: ignore[operator]  # attached by methods.py
+        tensor._stored_grad = stored + g
 
 
 def run_pre_hooks(cold: Cold, gradients: tuple[Any, ...]) -> tuple[Any, ...]:

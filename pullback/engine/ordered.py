@@ -179,7 +179,7 @@ def _add(task: Task, inbox: dict[Node, list[Any]], node: Node, number: int, g: A
 def _visit(
     task: Task, plan: _Plan, inbox: dict[Node, list[Any]], ready: _Ready, node: Node
 ) -> None:
-    gradients: tuple[Any, ...] = tuple(inbox.pop(node, None) or (None,))
+    gradients: tuple[Any, ...] = tuple(inbox.pop(node, [None]))
     numbers = plan.wanted.get(node, ()) if not task.accumulates else ()
     executes = node in plan.runs
     if executes:
@@ -266,7 +266,7 @@ def _apply(task: Task, node: Any, gradients: tuple[Any, ...], edges: tuple[Any, 
         arrays = [getattr(g, "_array", g) for g in gradients]
         results = node._run(arrays if several else arrays[0], edges)
         fit = fitted
-    checked = []
+    checked: list[Any] = []
     for index, (edge, result) in enumerate(zip(edges, results, strict=True)):
         if edge is None or result is None or edge is NOWHERE:
             checked.append(None)

@@ -138,7 +138,9 @@ def _results(node: Any, g: Any, edges: tuple[Any, ...]) -> Any:
         results = node._run_tensors(list(gradients) if several else gradients[0], edges)
     if cold is not None and cold.post_hooks:
         fit = (
-            None if edge is None or edge._seq > OUTPUT_SEQ or r is None else fitted(r, edge, node, index)
+            None
+            if edge is None or edge._seq > OUTPUT_SEQ or r is None
+            else fitted(r, edge, node, index)
             for index, (edge, r) in enumerate(zip(edges, results, strict=True))
         )
         results = run_post_hooks(node, tuple(fit), gradients)

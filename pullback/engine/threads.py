@@ -63,4 +63,3 @@ def running_levels() -> int:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_pool)
-

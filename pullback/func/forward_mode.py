@@ -142,7 +142,13 @@ def jacfwd(
         with mapped(sum(sizes), randomness, for_tangents=True) as level:
             inside = [batched(one, 0, level) for one in directions]
             output, tangent, aux = pushed(
-                "jacfwd", func, chosen.replaced, chosen.leaves, inside, strict=False, has_aux=has_aux
+                "jacfwd",
+                func,
+                chosen.replaced,
+                chosen.leaves,
+                inside,
+                strict=False,
+                has_aux=has_aux,
             )
         outputs, spec = tree_flatten(output)
         refuse_complex("jacfwd", "outputs", outputs)

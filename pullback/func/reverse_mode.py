@@ -281,4 +281,3 @@ def basis(tensors: list[Any], start: int, count: int) -> list[Any]:
         made.append(wrap(array))
         offset += flat.shape[1]
     return made
-

@@ -66,7 +66,9 @@ def _checked_inputs(
             f"{type(in_dims).__name__}."
         )
     if not args:
-        raise ValueError(f"{where}: no positional arguments were given, so there is nothing to map.")
+        raise ValueError(
+            f"{where}: no positional arguments were given, so there is nothing to map."
+        )
     leaves, spec = tree_flatten(args)
     dims = broadcast_prefix(in_dims, args)
     if dims is None:
@@ -197,9 +199,7 @@ def _in_chunks(
         flat, out_spec = tree_flatten(out)
         runs.append(flat)
     joined = []
-    for column, dim in zip(
-        zip(*runs, strict=True), _output_dims(func, out_dims, out), strict=True
-    ):
+    for column, dim in zip(zip(*runs, strict=True), _output_dims(func, out_dims, out), strict=True):
         joined.append(column[0] if dim is None else cat(column, dim))
     return tree_unflatten(joined, out_spec)  # type: ignore[arg-type]  # there was at least one chunk
 
@@ -210,4 +210,3 @@ def _random_state() -> Any:
 
 def _restore(state: Any) -> None:
     default_generator.set_state(state)
-

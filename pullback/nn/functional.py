@@ -12,6 +12,7 @@ from pullback.operators.activation import (
     elu_,
     gelu,
     glu,
+    gumbel_softmax,
     hardshrink,
     hardsigmoid,
     hardswish,
@@ -43,7 +44,9 @@ from pullback.operators.activation import (
     threshold_,
 )
 from pullback.operators.affine import bilinear, linear
-from pullback.operators.cross_entropy import cross_entropy, nll_loss
+from pullback.operators.attention import scaled_dot_product_attention
+from pullback.operators.cross_entropy import cross_entropy, linear_cross_entropy, nll_loss
+from pullback.operators.distance import cosine_similarity, normalize, pairwise_distance, pdist
 from pullback.operators.dropout import (
     alpha_dropout,
     dropout,
@@ -53,6 +56,7 @@ from pullback.operators.dropout import (
     feature_alpha_dropout,
 )
 from pullback.operators.embedding import embedding, one_hot
+from pullback.operators.embedding_bag import embedding_bag
 from pullback.operators.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -63,6 +67,17 @@ from pullback.operators.loss import (
     mse_loss,
     poisson_nll_loss,
     smooth_l1_loss,
+)
+from pullback.operators.margins import (
+    cosine_embedding_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
 )
 from pullback.operators.normalise import (
     batch_norm,
@@ -81,6 +96,8 @@ __all__ = [
     "binary_cross_entropy_with_logits",
     "celu",
     "celu_",
+    "cosine_embedding_loss",
+    "cosine_similarity",
     "cross_entropy",
     "dropout",
     "dropout1d",
@@ -89,16 +106,19 @@ __all__ = [
     "elu",
     "elu_",
     "embedding",
+    "embedding_bag",
     "feature_alpha_dropout",
     "gaussian_nll_loss",
     "gelu",
     "glu",
     "group_norm",
+    "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
     "hardtanh_",
+    "hinge_embedding_loss",
     "huber_loss",
     "instance_norm",
     "kl_div",
@@ -107,13 +127,21 @@ __all__ = [
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "linear_cross_entropy",
     "local_response_norm",
     "log_softmax",
     "logsigmoid",
+    "margin_ranking_loss",
     "mish",
     "mse_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "nll_loss",
+    "normalize",
     "one_hot",
+    "pairwise_distance",
+    "pdist",
     "poisson_nll_loss",
     "prelu",
     "relu",
@@ -122,11 +150,13 @@ __all__ = [
     "rms_norm",
     "rrelu",
     "rrelu_",
+    "scaled_dot_product_attention",
     "selu",
     "selu_",
     "sigmoid",
     "silu",
     "smooth_l1_loss",
+    "soft_margin_loss",
     "softmax",
     "softmin",
     "softplus",
@@ -136,4 +166,6 @@ __all__ = [
     "tanhshrink",
     "threshold",
     "threshold_",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
 ]

@@ -8,6 +8,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy
+
 from pullback.core import origin
 from pullback.core.tensor import wrap
 from pullback.operators import softmax as exponentials
@@ -48,6 +50,7 @@ __all__ = [
     "elu_",
     "gelu",
     "glu",
+    "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
@@ -308,3 +311,21 @@ def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype:
 def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """The softmax of the negative elements."""
     return exponentials.softmax(-input, _guessed("softmin", input, dim), dtype)
+
+
+def gumbel_softmax(
+    logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Any:
+    """The softmax of the logits with Gumbel noise, over `tau`; `hard` rounds it to a choice.
+
+    The gradient of a hard choice is that of the soft one.
+    """
+    array = logits._array
+    noise = default_generator.draw_from().gumbel(size=array.shape).astype(array.dtype)
+    soft: Any = exponentials.softmax((logits + wrap(noise)) / tau, dim)
+    if not hard:
+        return soft
+    values = soft._array
+    chosen = numpy.zeros_like(values)
+    numpy.put_along_axis(chosen, values.argmax(dim, keepdims=True), values=1, axis=dim)
+    return wrap(chosen - values) + soft

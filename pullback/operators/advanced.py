@@ -88,9 +88,7 @@ def _index_many(xp: Namespace, input: Array, dims: Any, indices: Arrays) -> Arra
     node="IndexPutBackward0",
     has_out=False,
 )
-def _place_many(
-    xp: Namespace, input: Array, shape: Shape, dims: Any, indices: Arrays
-) -> Array:
+def _place_many(xp: Namespace, input: Array, shape: Shape, dims: Any, indices: Arrays) -> Array:
     return _placed(xp, input, indices, dims, shape)
 
 
@@ -191,7 +189,9 @@ def _explained(input: Array, indices: Any, dims: Any, error: IndexError) -> Inde
                 f"indexed tensor has shape {input.shape}); indices go from {-size} to {size - 1}."
             )
     listed = ", ".join(str(index.shape) for index in indices)
-    return IndexError(f"index tensors of shapes {listed} for a tensor of shape {input.shape}: {error}")
+    return IndexError(
+        f"index tensors of shapes {listed} for a tensor of shape {input.shape}: {error}"
+    )
 
 
 def index(input: Any, indices: Any, dims: Any) -> Any:

@@ -15,7 +15,6 @@ from pullback.operators.indexing import getitem
 from pullback.operators.options import as_dim
 from pullback.operators.rows import index_select
 from pullback.operators.shape import (
-    _permute,
     cat,
     chunk,
     expand,
@@ -27,6 +26,7 @@ from pullback.operators.shape import (
     tensor_split,
     unsqueeze,
 )
+from pullback.operators.views import _permute
 
 __all__ = [
     "atleast_2d",
@@ -72,7 +72,8 @@ def _each(function: Any, tensors: tuple[Any, ...]) -> Any:
 def atleast_2d(*tensors: Any) -> Any:
     """Tensors of fewer than 2 dimensions get leading ones."""
     return _each(
-        lambda t: t if t.ndim >= 2 else reshape(t, (1, 1) if t.ndim == 0 else (1, *t.shape)), tensors
+        lambda t: t if t.ndim >= 2 else reshape(t, (1, 1) if t.ndim == 0 else (1, *t.shape)),
+        tensors,
     )
 
 
@@ -125,7 +126,9 @@ def _joinable(op: str, tensors: list[Any]) -> list[Any]:
 
 def _split_along(op: str, input: Any, parts: Any, dim: int, ndim: int) -> Any:
     if input.ndim < ndim:
-        raise RuntimeError(f"{op}: needs at least {ndim} dimensions, got shape {tuple(input.shape)}.")
+        raise RuntimeError(
+            f"{op}: needs at least {ndim} dimensions, got shape {tuple(input.shape)}."
+        )
     if isinstance(parts, int) and (parts <= 0 or input.shape[dim] % parts):
         raise RuntimeError(
             f"{op}: dimension {dim} of size {input.shape[dim]} cannot be split into {parts} equal parts."
@@ -213,7 +216,9 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = list(choose(range(input.numel()), r))
     if not rows or r == 0:
-        return getitem(input, slice(0, 0)) if r == 0 else reshape(getitem(input, slice(0, 0)), (0, r))
+        return (
+            getitem(input, slice(0, 0)) if r == 0 else reshape(getitem(input, slice(0, 0)), (0, r))
+        )
     places = wrap(numpy.array(rows, dtype=numpy.int64).reshape(-1))
     return reshape(index_select(input, 0, places), (len(rows), r))
 
@@ -286,4 +291,3 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     order[a], order[b] = b, a
     turned = flip(input, (b,)) if turns == 1 else flip(input, (a,))
     return _permute(turned, tuple(order))
-

@@ -36,7 +36,7 @@ def filled(pair: Any, size: int) -> Any:
         return value
     if bdim is not None:
         return front(value, bdim)
-    return value.unsqueeze(0).expand((size, *value.shape))  # type: ignore[attr-defined]
+    return value.unsqueeze(0).expand((size, *value.shape))
 
 
 def ndim_of(pair: Any) -> int:
@@ -64,7 +64,7 @@ def aligned(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -
     for name, (value, bdim) in split.items():
         if isinstance(value, Tensor):
             if wanted is not None and value.dtype is not wanted:
-                value = value.to(wanted)  # type: ignore[attr-defined]  # noqa: PLW2901
+                value = value.to(wanted)  # noqa: PLW2901
             arguments[name] = value if bdim is None else padded(value, bdim, rank)
         else:
             arguments[name] = value
@@ -77,8 +77,9 @@ def _dtype_of_example(op: Op, split: dict[str, Any]) -> Any:
     if op.promote is None or len(values) < 2:
         return None
     examples = [
-        value._array[(slice(None),) * bdim + (0,)] if bdim is not None and value.shape[bdim] else
-        getattr(value, "_array", value)
+        value._array[(slice(None),) * bdim + (0,)]
+        if bdim is not None and value.shape[bdim]
+        else getattr(value, "_array", value)
         for value, bdim in values
     ]
     dtype = result_dtype(examples)

@@ -71,7 +71,7 @@ def _scope(op: Op) -> dict[str, Any]:
         "forward": op.forward,
         "kernel": getattr(numpy, direct) if direct else None,
         # Whether the array function's result has the dtype of its inputs.
-        "fits": bool(direct) and "?" not in {t[-1] for t in getattr(numpy, direct).types[1:]},
+        "fits": direct is not None and "?" not in {t[-1] for t in getattr(numpy, direct).types[1:]},
         "F32": arrays.F32,
         "F64": arrays.F64,
         "numbers32": arrays.numbers32,
@@ -111,7 +111,9 @@ def _arrays(op: Op, leave: str) -> list[str]:
     with_numbers = op.kind == "elementwise" and len(op.inputs) == 2 and op.promote is not None
     lines = ["    try:"]
     for i, param in enumerate(op.inputs):
-        lines += ["        " + line for line in _array_of(i, param, leave, with_numbers=with_numbers)]
+        lines += [
+            "        " + line for line in _array_of(i, param, leave, with_numbers=with_numbers)
+        ]
     return [*lines, "    except AttributeError:", f"        {leave}"]
 
 
@@ -405,7 +407,8 @@ def _node(op: Op, *, framed: bool = False) -> list[str]:
         value = f"a{number[owner]}.{what}"
         optional = op.inputs[number[owner]].kind == "optional"
         lines.append(
-            f"    node.s_{name} = " + (f"None if {owner} is None else {value}" if optional else value)
+            f"    node.s_{name} = "
+            + (f"None if {owner} is None else {value}" if optional else value)
         )
     for name in plan.outputs:
         lines += [

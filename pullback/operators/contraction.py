@@ -309,7 +309,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
 
 def _paired_dims(a: Any, b: Any, dims: Any) -> tuple[Labels, Labels]:
     if isinstance(dims, Tensor):
-        dims = dims.tolist()  # type: ignore[attr-defined]  # attached by methods.py
+        dims = dims.tolist()
     if isinstance(dims, Sequence):
         first, second = (([one] if isinstance(one, int) else list(one)) for one in dims)
         if len(first) != len(second):

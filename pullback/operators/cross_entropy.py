@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 
 from pullback.core.tensor import wrap
+from pullback.operators.affine import linear
 from pullback.operators.classes import (
     check_target,
     class_dim,
@@ -19,7 +20,7 @@ from pullback.operators.selection import masked_fill
 from pullback.operators.shape import reshape
 from pullback.operators.softmax import log_softmax
 
-__all__ = ["cross_entropy", "nll_loss"]
+__all__ = ["cross_entropy", "linear_cross_entropy", "nll_loss"]
 
 
 def nll_loss(
@@ -113,3 +114,30 @@ def _smoothed(
     elif reduction == "sum":
         evenly = sum(evenly)
     return chosen * (1 - smoothing) + evenly * (smoothing / input.shape[dim])
+
+
+def linear_cross_entropy(
+    input: Any,
+    linear_weight: Any,
+    target: Any,
+    *,
+    linear_bias: Any = None,
+    weight: Any = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Any:
+    """`cross_entropy` of the scores that a linear layer gives to `input`."""
+    if options is not None:
+        raise NotImplementedError(
+            "linear_cross_entropy: there is one way to compute it here; leave options away."
+        )
+    return cross_entropy(
+        linear(input, linear_weight, linear_bias),
+        target,
+        weight,
+        ignore_index=-100 if ignore_index is None else ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )

@@ -54,7 +54,9 @@ class Param(NamedTuple):
 class Op:
     """A declared operator: everything that is known about it, in one place."""
 
-    def __init__(self, kind: str, forward: Any, rules: dict[str, Rule], about: dict[str, Any]) -> None:
+    def __init__(
+        self, kind: str, forward: Any, rules: dict[str, Rule], about: dict[str, Any]
+    ) -> None:
         self.kind = kind
         self.forward = forward
         self.rules = rules
@@ -108,7 +110,9 @@ class Op:
         known |= {name + end for name in tensors for end in ("_shape", "_dtype")}
         for input_name, rule in self.rules.items():
             if input_name not in tensors:
-                raise TypeError(f"{self.name}: a rule for {input_name!r}, but tensors are {tensors}.")
+                raise TypeError(
+                    f"{self.name}: a rule for {input_name!r}, but tensors are {tensors}."
+                )
             if unknown := set(parameters_of(rule)) - known:
                 raise TypeError(
                     f"{self.name}: the rule for {input_name!r} asks for {sorted(unknown)}; known are "

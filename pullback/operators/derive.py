@@ -88,7 +88,9 @@ def vmap_levels(tangents: Iterable[Any], active: tuple[Any, ...]) -> tuple[Any, 
     found = set(active)
     for tangent in tangents:
         for one in tangent if isinstance(tangent, tuple | list) else (tangent,):
-            while one.__class__ is not Tensor and (level := getattr(one, "level", None)) is not None:
+            while (
+                one.__class__ is not Tensor and (level := getattr(one, "level", None)) is not None
+            ):
                 found.add(level)
                 one = one.value  # noqa: PLW2901
     if len(found) == len(active):

@@ -27,7 +27,9 @@ def _diag_embed(xp: Namespace, input: Array, offset: int, dim1: int, dim2: int) 
     shape = list(input.shape[:-1])
     for dim in sorted((dim1, dim2)):
         shape.insert(dim, size)
-    return _diagonal_adjoint.op.forward(xp, input, tuple(shape), offset, dim1, dim2)
+    return _diagonal_adjoint.op.forward(  # type: ignore[attr-defined]  # a declared operator
+        xp, input, tuple(shape), offset, dim1, dim2
+    )
 
 
 @method

@@ -162,7 +162,9 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
     common[dim] = indices.shape[dim]
     # Indices beyond the end start again at the front, and negative ones count from the end.
     wrapped = wrap(indices._array % max(size, 1))
-    return gather(input, dim, expand(wrapped, tuple(common)), **({} if out is None else {"out": out}))
+    return gather(
+        input, dim, expand(wrapped, tuple(common)), **({} if out is None else {"out": out})
+    )
 
 
 def _broadcast(op: str, a: list[int], b: list[int]) -> list[int]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors, origin
-from pullback.core.arrays import Array
+from pullback.core.arrays import Array, as_array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.forward import LEVELS
 from pullback.core.mode import Mode, get_mode, settle
@@ -76,7 +76,7 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
     arrays = interpret.input_arrays(op, values)
     interpret.normalise(op, options, arrays)
     result = interpret._compute(op, arrays, options)
-    result = interpret.as_array(result)
+    result = as_array(result)
     check_fit(called, target, result)
     history = _history(op, target, values, options, mode) if recording else None
     target._array[...] = result
@@ -243,9 +243,9 @@ class CopySlices(OperatorNode):
         else:
             own, *others = inner._run_tensors(part.clone(), edges)
         if own is None:
-            part.zero_()  # type: ignore[attr-defined]  # attached by methods.py
+            part.zero_()
         else:
-            part.copy_(own)  # type: ignore[attr-defined]
+            part.copy_(own)
         return (whole, *others)
 
     def _inner(self) -> OperatorNode:
@@ -260,7 +260,7 @@ class CopySlices(OperatorNode):
 
     def _part(self, whole: Tensor) -> Tensor:
         if self.replay is None:
-            return whole.as_strided(*self.geometry)  # type: ignore[attr-defined, no-any-return]
+            return whole.as_strided(*self.geometry)
         for step in self.replay:
             whole = step(whole)
         return whole

@@ -46,7 +46,9 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     normalise(op, options, arrays)
     if out is not None:
         if any_dual(values):
-            raise NotImplementedError(f"{op.name}: out= cannot take a result with a tangent; leave it away.")
+            raise NotImplementedError(
+                f"{op.name}: out= cannot take a result with a tangent; leave it away."
+            )
         return _into(op, out, values, _compute(op, arrays, options), mode)
     result = _compute(op, arrays, options)
     tensors = [_result(array, mode) for array in outputs_of(op, result)]
@@ -147,7 +149,7 @@ def _cast(op: Op, value: Any, dtype: numpy.dtype[Any]) -> Any:
 
 def normalise(op: Op, options: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Check and complete options that name dimensions or shapes."""
-    first = next(iter(arrays.values()), None)
+    first: Any = next(iter(arrays.values()), None)
     for param in op.params:
         check = NORMALISE.get(param.kind)
         if check is not None:

@@ -17,7 +17,16 @@ from pullback.core import origin
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor, wrap
 
-__all__ = ["BASIC", "as_index", "check_count", "check_masks", "items_of", "numpy_key", "plain_slice", "spans"]
+__all__ = [
+    "BASIC",
+    "as_index",
+    "check_count",
+    "check_masks",
+    "items_of",
+    "numpy_key",
+    "plain_slice",
+    "spans",
+]
 
 # Types of the items that need no look, in a NumPy key as in ours.
 BASIC = frozenset((int, slice, type(None), type(Ellipsis)))

@@ -232,7 +232,7 @@ def multilabel_margin_loss(
     name = reduction_of("multilabel_margin_loss", reduction, size_average, reduce)
     if input.ndim not in (1, 2) or tuple(input.shape) != tuple(target.shape):
         raise RuntimeError(
-            "multilabel_margin_loss: target must have the shape of input, and that 1 or 2 dimensions; "
+            "multilabel_margin_loss: target must have the shape of input, in 1 or 2 dimensions; "
             f"got {tuple(input.shape)} and {tuple(target.shape)}."
         )
     count = input.shape[-1]

@@ -81,7 +81,9 @@ def node_class(op: Op) -> type[OperatorNode]:
         rule = op.rules[param.name]
         scope[f"rule_{i}"], scope[f"array_rule_{i}"] = rule, on_arrays(rule)
     execute(source, scope, f"{GENERATED}{op.node_name}>")
-    members = {name: scope[name] for name in ("_run", "_run_tensors", "_release") if name in scope}
+    members: dict[str, Any] = {
+        name: scope[name] for name in ("_run", "_run_tensors", "_release") if name in scope
+    }
     members |= {"__slots__": plan.slots, "op": op, "plan": plan, "__module__": "pullback.autograd"}
     base = SeveralOutputs if several_outputs(op) else OperatorNode
     made = type(op.node_name, (base,), members)

@@ -100,9 +100,7 @@ def _write_masked_scatter(xp: Namespace, input: Array, mask: Array, source: Arra
     input[mask] = source.reshape(-1)[:count]
 
 
-def _masked_scatter_tangent(
-    d_input: Any, d_source: Any, input: Any, mask: Any, source: Any
-) -> Any:
+def _masked_scatter_tangent(d_input: Any, d_source: Any, input: Any, mask: Any, source: Any) -> Any:
     d_input = zeros_of(input) if d_input is None else d_input
     return masked_scatter(d_input, mask, zeros_of(source) if d_source is None else d_source)
 
@@ -167,9 +165,7 @@ def _take_adjoint(xp: Namespace, input: Array, shape: Shape, index: Array) -> Ar
     return whole
 
 
-def _write_put(
-    xp: Namespace, input: Array, index: Array, source: Array, accumulate: Any
-) -> None:
+def _write_put(xp: Namespace, input: Array, index: Array, source: Array, accumulate: Any) -> None:
     if source.dtype != input.dtype:
         raise RuntimeError(
             f"put: input is {from_numpy_dtype(input.dtype)}, source is "
@@ -205,9 +201,7 @@ def _put_tangent(
     jvp=_put_tangent,
     has_out=False,
 )
-def put(
-    xp: Namespace, input: Array, index: Array, source: Array, accumulate: Any = False
-) -> Array:
+def put(xp: Namespace, input: Array, index: Array, source: Array, accumulate: Any = False) -> Array:
     """`input` with the elements of `source` at positions of the flattened tensor, or added there."""
     out = input.copy()
     _write_put(xp, out, index, source, accumulate)

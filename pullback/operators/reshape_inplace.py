@@ -64,7 +64,7 @@ def _take_history(tensor: Tensor, after: Tensor) -> None:
         tensor._node = node
 
 
-for _name, _function in {
+_VIEWS: dict[str, Any] = {
     "t_": t,
     "transpose_": transpose,
     "swapaxes_": transpose,
@@ -72,7 +72,8 @@ for _name, _function in {
     "squeeze_": squeeze,
     "unsqueeze_": unsqueeze,
     "as_strided_": as_strided,
-}.items():
+}
+for _name, _function in _VIEWS.items():
     _reshaping(_name, _function)
 
 
@@ -90,7 +91,9 @@ def _resize(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     available = root(self._array)
     if wanted <= available.size and self._array.flags.c_contiguous:
         item = self._array.itemsize
-        steps = [int(numpy.prod(shape[i + 1 :], dtype=numpy.int64)) * item for i in range(len(shape))]
+        steps = [
+            int(numpy.prod(shape[i + 1 :], dtype=numpy.int64)) * item for i in range(len(shape))
+        ]
         try:
             self._array = restrided(self._array, shape, steps)
         except (ValueError, TypeError):

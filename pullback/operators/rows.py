@@ -105,7 +105,9 @@ def index_select(xp: Namespace, input: Array, dim: Dim, index: Array) -> Array:
 @linear(
     input=lambda g, dim, index: index_select(g, dim, index), node="IndexAddBackward0", has_out=False
 )
-def _index_select_adjoint(xp: Namespace, input: Array, shape: Shape, dim: int, index: Array) -> Array:
+def _index_select_adjoint(
+    xp: Namespace, input: Array, shape: Shape, dim: int, index: Array
+) -> Array:
     whole = xp.zeros(shape, input.dtype)
     add_at(xp, _lines(whole), (index.reshape(-1),), (dim,), _lines(input))
     return whole
@@ -129,9 +131,7 @@ def _write_index_add(
     add_at(xp, _lines(input), (index.reshape(-1),), (dim,), _lines(source))
 
 
-def _add_tangent(
-    d_input: Any, d_source: Any, input: Any, dim: int, index: Any, alpha: Any
-) -> Any:
+def _add_tangent(d_input: Any, d_source: Any, input: Any, dim: int, index: Any, alpha: Any) -> Any:
     d_input = zeros_of(input) if d_input is None else d_input
     return d_input if d_source is None else index_add(d_input, dim, index, d_source, alpha=alpha)
 
@@ -166,9 +166,7 @@ index_add_ = writing(index_add, _write_index_add)
 # Copying -----------------------------------------------------------------------------------------
 
 
-def _write_index_copy(
-    xp: Namespace, input: Array, dim: int, index: Array, source: Array
-) -> None:
+def _write_index_copy(xp: Namespace, input: Array, dim: int, index: Array, source: Array) -> None:
     check_index_dtype("index_copy", index, "l")
     check_rows("index_copy", input, dim, index, source, bounds=IndexError)
     lines = _lines(input)

@@ -33,9 +33,7 @@ def _write_scatter(xp: Namespace, input: Array, dim: int, index: Array, src: Arr
     lines[along(xp, dim, flat)] = corner(src, flat)
 
 
-def _scatter_tangent(
-    d_input: Any, d_src: Any, input: Any, dim: int, index: Any, src: Any
-) -> Any:
+def _scatter_tangent(d_input: Any, d_src: Any, input: Any, dim: int, index: Any, src: Any) -> Any:
     d_input = zeros_of(input) if d_input is None else d_input
     return _scatter(d_input, dim, index, zeros_of(src) if d_src is None else d_src)
 

@@ -57,7 +57,9 @@ def _reduce_into(
 # Rules -------------------------------------------------------------------------------------------
 
 
-def _ties(input: Any, dim: int, index: Any, src: Any, include_self: bool, out: Any, dtype: Any) -> Any:
+def _ties(
+    input: Any, dim: int, index: Any, src: Any, include_self: bool, out: Any, dtype: Any
+) -> Any:
     """Which elements of input and src equal the result at their place, and how many there are."""
     own = astype(input == out, dtype)
     if not include_self:

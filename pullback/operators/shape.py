@@ -255,8 +255,6 @@ _spread("permute", permute)
 swapaxes = swapdims = transpose
 
 
-
-
 def reverse_dims(input: Any) -> Any:
     """`x.T`: the dimensions in reverse order."""
     if input.ndim not in (0, 2):
@@ -340,7 +338,10 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
 
 
 @view(
-    input=lambda g, sizes, dim: cat(g, dim), outputs="*", node="SplitWithSizesBackward0", method=False
+    input=lambda g, sizes, dim: cat(g, dim),
+    outputs="*",
+    node="SplitWithSizesBackward0",
+    method=False,
 )
 def _split_with_sizes(xp: Namespace, input: Array, sizes: Any, dim: Dim) -> Any:
     parts, start = [], 0
@@ -410,10 +411,12 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Any:
         raise RuntimeError("tensor_split: a 0-d tensor has no dimension to split.")
     length = input.shape[at]
     if isinstance(indices_or_sections, Tensor):
-        indices_or_sections = indices_or_sections.tolist()  # type: ignore[attr-defined]
+        indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, int):
         if indices_or_sections <= 0:
-            raise RuntimeError(f"tensor_split: sections must be positive, got {indices_or_sections}.")
+            raise RuntimeError(
+                f"tensor_split: sections must be positive, got {indices_or_sections}."
+            )
         small, larger = divmod(length, indices_or_sections)
         sizes = [small + (i < larger) for i in range(indices_or_sections)]
         cuts = [sum(sizes[:i]) for i in range(1, len(sizes))]
@@ -453,7 +456,8 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:
 
 
 def _cat_adjoint(g: Any, tensors_shape: Any, dim: int) -> Any:
-    parts, start = [], 0
+    parts: list[Any] = []
+    start = 0
     for shape in tensors_shape:
         if len(shape) == 1 and shape[0] == 0 and g.ndim != 1:
             parts.append(None)  # the empty 1-d tensor that every cat accepts
@@ -507,9 +511,7 @@ def _common(tensors: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(astype(one, wanted) for one in tensors)
 
 
-@primitive(
-    tensors=lambda g, dim: unbind(g, dim), name="stack", node="StackBackward0", method=False
-)
+@primitive(tensors=lambda g, dim: unbind(g, dim), name="stack", node="StackBackward0", method=False)
 def _stack(xp: Namespace, tensors: Arrays, dim: int) -> Array:
     where = (slice(None),) * dim + (None,)
     return xp.concatenate([one[where] for one in tensors], dim)
@@ -527,7 +529,9 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
                 f"stack: all tensors must have equal shapes; tensor 0 has {tuple(tensors[0].shape)}, tensor "
                 f"{number} has {tuple(one.shape)}."
             )
-    return _stack(_common(tensors), at, out=out) if out is not None else _stack(_common(tensors), at)
+    return (
+        _stack(_common(tensors), at, out=out) if out is not None else _stack(_common(tensors), at)
+    )
 
 
 @linear(input=lambda g, dims: _flip(g, dims), node="FlipBackward0", has_out=False)

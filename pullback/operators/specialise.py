@@ -30,9 +30,7 @@ def on_arrays(function: Any, xp: ModuleType = numpy) -> Any:
         return known
     scope = dict(function.__globals__)
     cells = function.__closure__ and tuple(CellType() for _ in function.__closure__)
-    made = FunctionType(
-        function.__code__, scope, function.__name__, function.__defaults__, cells
-    )
+    made = FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells)
     made.__kwdefaults__ = function.__kwdefaults__
     _made[function, xp] = made  # entered first: functions may call one another
     for name in _global_names(function.__code__):

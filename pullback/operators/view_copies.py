@@ -8,7 +8,6 @@ from typing import Any
 from pullback.operators.complex import view_as_complex, view_as_real
 from pullback.operators.inplace import write_out
 from pullback.operators.shape import (
-    _view,
     alias,
     as_strided,
     clone,
@@ -26,6 +25,7 @@ from pullback.operators.shape import (
     unfold,
     unsqueeze,
 )
+from pullback.operators.views import _view
 
 
 def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

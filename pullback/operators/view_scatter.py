@@ -173,9 +173,7 @@ def _read_strided(g: Any, geometry: Any) -> Any:
     node="AsStridedScatterBackward0",
 )
 def _strided_scatter(xp: Namespace, input: Array, src: Array, geometry: Any) -> Array:
-    return _replaced(
-        "as_strided_scatter", input, src, lambda whole: _strided_part(whole, geometry)
-    )
+    return _replaced("as_strided_scatter", input, src, lambda whole: _strided_part(whole, geometry))
 
 
 @method

@@ -8,7 +8,7 @@ from typing import Any
 
 from pullback.core import forward
 from pullback.core import view as history
-from pullback.core.mode import PLAIN, current
+from pullback.core.mode import PLAIN, current, settle
 from pullback.core.node import Edge
 from pullback.core.tensor import Tensor
 from pullback.core.view import View, edge_of
@@ -222,9 +222,7 @@ def _slice_adjoint(
         g, input_shape, offset, dim1, dim2
     )
 )
-def diagonal(
-    xp: Namespace, input: Array, offset: int = 0, dim1: Dim = 0, dim2: Dim = 1
-) -> Array:
+def diagonal(xp: Namespace, input: Array, offset: int = 0, dim1: Dim = 0, dim2: Dim = 1) -> Array:
     """The diagonal of two dimensions, as the last dimension of the result."""
     if dim1 == dim2:
         raise RuntimeError(f"diagonal: dim1 and dim2 are both {dim1}; they must differ.")
@@ -352,7 +350,7 @@ def regenerate(tensor: Tensor, info: View) -> Edge | None:
             current.set(before)
         return edge_of(step)
     options = {"geometry": geometry_of(tensor._array), "source": geometry_of(base._array)}
-    mode = interpret.settle()
+    mode = settle()
     op = _as_strided.op  # type: ignore[attr-defined]  # a declared operator
     return interpret.make_node(op, (edge,), {"input": base}, options, [tensor], mode)
 
@@ -381,4 +379,3 @@ def view_of(tensor: Tensor, other: Any) -> Any:
 history.regenerate = regenerate
 history.restride = restride
 forward.view_of = view_of
-

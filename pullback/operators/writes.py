@@ -96,7 +96,9 @@ def _fits(value: Any, dtype: numpy.dtype[Any]) -> bool:
         lowest = limits.min if kind == "i" or not isinstance(value, int) else -limits.max
         return bool(lowest <= value <= limits.max)
     if kind == "V" or dtype.itemsize < 4 or not math.isfinite(value):
-        return True  # half precision takes anything: what is too large becomes infinite, as in torch
+        return (
+            True  # half precision takes anything: what is too large becomes infinite, as in torch
+        )
     return bool(abs(value) <= numpy.finfo(dtype).max)
 
 

@@ -31,7 +31,7 @@ class Batched(Tensor):
     example: Array | None
 
     @property
-    def _array(self) -> Array:  # type: ignore[override]  # a slot of Tensor, worked out here
+    def _array(self) -> Array:
         if self.example is None:
             check_open(self)
             self.example = _one_example(self.value._array, self.bdim)
@@ -40,7 +40,7 @@ class Batched(Tensor):
         return self.example
 
     @property
-    def _cell(self) -> Any:  # type: ignore[override]
+    def _cell(self) -> Any:
         return self.value._cell
 
     @_cell.setter
@@ -70,6 +70,54 @@ class Batched(Tensor):
     def data(self) -> Tensor:
         """The same memory without history."""
         return batched(self.value.data, self.bdim, self.level)
+
+    def _refuse(self, what: str) -> Any:
+        check_open(self)
+        raise RuntimeError(
+            f"{what} on a tensor inside vmap: it stands for {self.level.size} examples, whose values differ, so "
+            "there is no one value to go by. Use torch.where for choices, and return the tensor to read it."
+        )
+
+    def item(self) -> Any:
+        """Refused: every example has a value of its own."""
+        return self._refuse("item()")
+
+    def tolist(self) -> Any:
+        """Refused, as `item`."""
+        return self._refuse("tolist()")
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """Refused: there is no memory of one example to show."""
+        return self._refuse("numpy()")
+
+    def data_ptr(self) -> int:
+        """Refused, as `numpy`."""
+        return self._refuse("data_ptr()")  # type: ignore[no-any-return]
+
+    def is_nonzero(self) -> bool:
+        """Refused, as `item`."""
+        return self._refuse("is_nonzero()")  # type: ignore[no-any-return]
+
+    def __bool__(self) -> bool:
+        return self._refuse("bool() (as in `if`, `while` and `and`)")  # type: ignore[no-any-return]
+
+    def __int__(self) -> int:
+        return self._refuse("int()")  # type: ignore[no-any-return]
+
+    def __float__(self) -> float:
+        return self._refuse("float()")  # type: ignore[no-any-return]
+
+    def __complex__(self) -> complex:
+        return self._refuse("complex()")  # type: ignore[no-any-return]
+
+    def __index__(self) -> int:
+        return self._refuse("an index")  # type: ignore[no-any-return]
+
+    def __contains__(self, element: Any) -> bool:
+        return self._refuse("`in`")  # type: ignore[no-any-return]
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._refuse("conversion to a NumPy array")
 
     def __repr__(self) -> str:
         if not self.level.open:

@@ -44,7 +44,7 @@ def taken_out(result: Tensor, level: VmapLevel, dim: int = 0) -> Any:
     if result.__class__ is Batched and result.level is level:
         value, bdim = result.value, result.bdim
     else:
-        value, bdim = result.unsqueeze(0).expand((level.size, *result.shape)), 0  # type: ignore[attr-defined]
+        value, bdim = result.unsqueeze(0).expand((level.size, *result.shape)), 0
     return value if bdim == dim else value.movedim(bdim, dim)
 
 

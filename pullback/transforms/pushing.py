@@ -15,7 +15,14 @@ from pullback.core.nesting import Derivative, running
 from pullback.core.tensor import Tensor
 from pullback.operators.creation import zeros_like
 from pullback.operators.shape import view_as
-from pullback.transforms.batched import base_of, exposed, hidden, hidden_like, levels_of, with_levels
+from pullback.transforms.batched import (
+    base_of,
+    exposed,
+    hidden,
+    hidden_like,
+    levels_of,
+    with_levels,
+)
 
 
 class Pushing:

@@ -75,7 +75,7 @@ def _node_like(cls: type[Any], tensor: Tensor, edge: Any) -> Any:
     return node
 
 
-def _alias_of(tensor: Tensor) -> Tensor:
+def _alias_of(tensor: Tensor, depth: int) -> Tensor:
     """A tensor on the same memory that a transform can differentiate with respect to."""
     alias = new(Tensor)
     alias._array = tensor._array
@@ -83,6 +83,7 @@ def _alias_of(tensor: Tensor) -> Tensor:
     edge = edge_of(tensor)
     if edge is None:
         alias._node = new_leaf_mark()
+        alias._depth = depth  # type: ignore[attr-defined]  # see leads_outside
     else:
         node = _node_like(EnterBackward, tensor, edge)
         attach(alias, tensor, node, creation=CreationMeta.DIFFERENTIATED)
@@ -131,7 +132,9 @@ class Recording:
         self.depth = len(outside) + 1
         current.set(changed(self.before, grad=True))
         try:
-            self.aliases = [_alias_of(exposed(primal, self.levels)) for primal in primals]
+            self.aliases = [
+                _alias_of(exposed(primal, self.levels), self.depth) for primal in primals
+            ]
         finally:
             current.set(self.before)
         self.inputs = [hidden(alias, self.levels) for alias in self.aliases]
@@ -185,8 +188,7 @@ class Recording:
         )
 
     def leads_outside(self, edges: list[Any]) -> bool:
-        """Whether the graph ends at leaves other than this derivative's own inputs."""
-        own = set(self.edges)
+        """Whether the graph ends at leaves other than inputs of this derivative or of those inside it."""
         seen: set[Any] = set()
         stack = list(edges)
         while stack:
@@ -195,7 +197,7 @@ class Recording:
                 continue
             seq = edge._seq
             if seq == LEAF_SEQ:
-                if edge not in own:
+                if edge.variable.__dict__.get("_depth", 0) < self.depth:
                     return True
                 continue
             if seq > OUTPUT_SEQ:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from pullback.core import origin
 from pullback.core.mode import Mode, changed, current, get_mode
 from pullback.core.tensor import Tensor
-from pullback.operators.batching import aligned, one_tensor
+from pullback.operators.batching import aligned, filled, one_tensor
 from pullback.operators.declare import Op
 from pullback.operators.shape import select, stack
 from pullback.transforms.batched import Batched, batched, is_batched_at
@@ -52,12 +53,14 @@ class VmapLevel:
         before = get_mode()
         current.set(self.below(before))
         try:
-            if not any(_is_batched(pair) for pair in split.values()):
+            if not any(_is_batched(pair) for pair in split.values()) and not is_random(op):
                 return op.function(**bound)
             options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
             results = self._batched_call(op, split, options)
         finally:
             current.set(before)
+        if results is None:  # one draw for all examples
+            return self.random(op.name, lambda: op.function(**bound))
         if len(op.outputs) == 1 and op.outputs != ("*",):
             return batched(results, 0, self)
         return tuple(batched(result, 0, self) for result in results)
@@ -71,7 +74,7 @@ class VmapLevel:
         return (value, None)
 
     def _batched_call(self, op: Op, split: dict[str, Any], options: dict[str, Any]) -> Any:
-        if op.random:
+        if is_random(op):
             return self._random_call(op, split, options)
         if op.batch is not None:
             return op.batch(op, self.size, split, options)
@@ -94,6 +97,9 @@ class VmapLevel:
                 UserWarning,
                 stacklevel=origin.stacklevel(),
             )
+        return self._each(op, split, options)
+
+    def _each(self, op: Op, split: dict[str, Any], options: dict[str, Any]) -> Any:
         runs = []
         for example in range(self.size):
             one = {name: _example(pair, example) for name, pair in split.items()}
@@ -101,6 +107,45 @@ class VmapLevel:
         if len(op.outputs) == 1 and op.outputs != ("*",):
             return stack(runs)
         return [stack(results) for results in zip(*runs, strict=True)]
+
+    # Random numbers --------------------------------------------------------------------------------
+
+    def _random_call(self, op: Op, split: dict[str, Any], options: dict[str, Any]) -> Any:
+        """A draw whose parameters are tensors; None where all examples share it."""
+        self._check_randomness(op.name)
+        batch = any(_is_batched(pair) for pair in split.values())
+        if self.randomness == "same":
+            if batch:
+                raise RuntimeError(
+                    f"vmap: {op.name} of a mapped tensor with randomness='same' has no meaning: the examples "
+                    "differ, so their draws must. Use randomness='different'."
+                )
+            return None
+        if (
+            op.name == "_multinomial"
+        ):  # takes a matrix at most: rows of all examples, one after another
+            return self._each(op, split, options)
+        whole = {name: (filled(pair, self.size), 0) for name, pair in split.items()}
+        return aligned(op, self.size, whole, options)
+
+    def _check_randomness(self, op: str) -> None:
+        if self.randomness == "error":
+            raise RuntimeError(
+                f"vmap: {op.strip('_')} draws random numbers, and it is not said whether the examples share "
+                "them. Call vmap with randomness='different' or randomness='same'."
+            )
+
+    def random(self, op: str, draw: Callable[[], Any]) -> Any:
+        """Tensors of random numbers that no mapped tensor determines: one draw, or one per example."""
+        self._check_randomness(op)
+        before = get_mode()
+        current.set(self.below(before))
+        try:
+            if self.randomness == "same":
+                return draw()
+            return batched(stack([draw() for _ in range(self.size)]), 0, self)
+        finally:
+            current.set(before)
 
     # In-place --------------------------------------------------------------------------------------
 
@@ -124,11 +169,22 @@ class VmapLevel:
             )
         current.set(self.below(before))
         try:
-            memory = target.value if target.bdim == 0 else target.value.movedim(target.bdim, 0)  # type: ignore[attr-defined]
+            memory = target.value if target.bdim == 0 else target.value.movedim(target.bdim, 0)
             memory.copy_(result.value)
         finally:
             current.set(before)
         return target
+
+
+def is_random(op: Op) -> bool:
+    """Whether an operator draws random numbers: then it takes a generator."""
+    known = _random.get(op.name)
+    if known is None:
+        known = _random[op.name] = any(param.name == "generator" for param in op.params)
+    return known
+
+
+_random: dict[str, bool] = {}
 
 
 def _written(op: Op, called: str, bound: dict[str, Any]) -> Tensor:
