@@ -146,7 +146,7 @@ class Results:
         before = get_mode()
         current.set(changed(before, grad=False, forward_ad=False))
         try:
-            view: Tensor = view_as(value, value)
+            view: Tensor = value.view_as(value)
             return view
         finally:
             current.set(before)

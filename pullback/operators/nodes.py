@@ -16,6 +16,7 @@ from pullback.core.node import OperatorNode, Output
 from pullback.core.origin import GENERATED
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.operators.declare import Op, Param, parameters_of
+from pullback.operators.declared_node import DeclaredNode
 from pullback.operators.specialise import on_arrays
 
 _classes: dict[Op, type[OperatorNode]] = {}
@@ -84,8 +85,9 @@ def node_class(op: Op) -> type[OperatorNode]:
     members: dict[str, Any] = {
         name: scope[name] for name in ("_run", "_run_tensors", "_release") if name in scope
     }
+    members["_output_tensor"] = lambda node, name: output_tensor(node, name, op.outputs.index(name))
     members |= {"__slots__": plan.slots, "op": op, "plan": plan, "__module__": "pullback.autograd"}
-    base = SeveralOutputs if several_outputs(op) else OperatorNode
+    base = SeveralOutputs if several_outputs(op) else DeclaredNode
     made = type(op.node_name, (base,), members)
     _classes[op] = made
     return made
@@ -197,7 +199,7 @@ def output_tensor(node: Any, name: str, number: int) -> Any:
     return tensor
 
 
-def fill_missing(node: Any, gradients: Any, tensors: bool) -> Any:  # noqa: FBT001 (generated call)
+def fill_missing(node: Any, gradients: Any, tensors: bool) -> Any:
     """Gradients of several outputs, zeros where none arrived."""
     fixed = [name in node.op.fixed_outputs for name in node.op.outputs]
     return [
@@ -206,7 +208,7 @@ def fill_missing(node: Any, gradients: Any, tensors: bool) -> Any:  # noqa: FBT0
     ]
 
 
-class SeveralOutputs(OperatorNode):
+class SeveralOutputs(DeclaredNode):
     """A node that receives the gradients of several tensors."""
 
     __slots__ = ("_g_sizes",)

@@ -102,7 +102,7 @@ def softshrink(xp: Namespace, input: Array, lambd: float = 0.5) -> Array:
 
 
 @elementwise(
-    input=lambda g, input, threshold: keep_where(g, input > threshold),
+    input=lambda g, input, threshold: keep_where(g, ~(input <= threshold)),
     name="threshold",
     node="ThresholdBackward0",
     space="nn.functional",
@@ -112,7 +112,7 @@ def threshold_kernel(xp: Namespace, input: Array, threshold: float, value: float
     """`x` where it is above `threshold`, `value` elsewhere."""
     if input.dtype.kind in "bc":
         raise unsupported("threshold", input)
-    return xp.where(input > threshold, input, input.dtype.type(value))
+    return xp.where(input <= threshold, input.dtype.type(value), input)
 
 
 @elementwise(
