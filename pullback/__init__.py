@@ -45,8 +45,8 @@ from pullback.operators.arithmetic import (
 )
 from pullback.operators.arrange import (
     atleast_2d, atleast_3d, broadcast_shapes, broadcast_tensors, cartesian_prod, column_stack,
-    combinations, dsplit, dstack, fliplr, flipud, hsplit, hstack, meshgrid, repeat_interleave,
-    rot90, row_stack, vsplit, vstack,
+    combinations, concat, concatenate, dsplit, dstack, fliplr, flipud, hsplit, hstack, meshgrid,
+    repeat_interleave, rot90, row_stack, unsafe_chunk, unsafe_split, vsplit, vstack,
 )
 from pullback.operators.comparison import (
     bitwise_and, bitwise_left_shift, bitwise_not, bitwise_or, bitwise_right_shift, bitwise_xor, eq,
@@ -58,6 +58,9 @@ from pullback.operators.complex import (
     complex, imag, isreal, real, resolve_conj, resolve_neg, view_as_complex, view_as_real,
 )
 from pullback.operators.contraction import einsum, inner, tensordot
+from pullback.operators.conv import (
+    conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d,
+)
 from pullback.operators.convert import is_nonzero
 from pullback.operators.copy import fill
 from pullback.operators.creation import (
@@ -65,6 +68,7 @@ from pullback.operators.creation import (
     scalar_tensor, tril_indices, triu_indices, zeros, zeros_like,
 )
 from pullback.operators.data import as_tensor, asarray, frombuffer, tensor
+from pullback.operators.decomposition import cholesky, geqrf, ormqr, qr
 from pullback.operators.diagonals import block_diag, diag, diag_embed, diagflat
 from pullback.operators.differences import cumulative_trapezoid, diff, gradient, trapezoid, trapz
 from pullback.operators.direction import abs, abs_, absolute, angle, polar, sgn, sign
@@ -83,14 +87,17 @@ from pullback.operators.generator import (
     set_rng_state,
 )
 from pullback.operators.histograms import bincount, hash_tensor, histc, histogram, histogramdd
+from pullback.operators.least_squares import lstsq, pinverse
 from pullback.operators.loss import binary_cross_entropy_with_logits, kl_div, poisson_nll_loss
+from pullback.operators.lu import lu, lu_solve, lu_unpack
 from pullback.operators.margins import (
     cosine_embedding_loss, hinge_embedding_loss, margin_ranking_loss, triplet_margin_loss,
 )
 from pullback.operators.matrices import chain_matmul, cross, kron, trace
+from pullback.operators.matrix_functions import cond, matrix_exp, matrix_power, matrix_rank, vander
 from pullback.operators.metadata import (
-    UntypedStorage, get_device, is_complex, is_conj, is_distributed, is_floating_point, is_neg,
-    is_same_size, is_signed, is_storage, is_tensor, numel,
+    UntypedStorage, get_device, is_complex, is_conj, is_floating_point, is_neg, is_same_size,
+    is_signed, is_storage, is_tensor, numel,
 )
 from pullback.operators.normalise import (
     batch_norm, group_norm, instance_norm, layer_norm, native_batch_norm, native_group_norm,
@@ -105,6 +112,9 @@ from pullback.operators.places import (
 from pullback.operators.pointwise import (
     copysign, exp, exp2, expm1, frexp, heaviside, ldexp, log, log10, log1p, log2, logaddexp,
     logaddexp2, logit, nan_to_num, nextafter, sigmoid, xlogy,
+)
+from pullback.operators.pool_max import (
+    adaptive_max_pool1d, max_pool1d, max_pool1d_with_indices, max_pool2d, max_pool3d,
 )
 from pullback.operators.powers import float_power, pow, rsqrt, sqrt, square, square_
 from pullback.operators.printing import get_printoptions, printoptions, set_printoptions
@@ -135,13 +145,16 @@ from pullback.operators.shape import (
     tensor_split, tile, unbind, unflatten,
 )
 from pullback.operators.softmax import log_softmax, softmax
+from pullback.operators.solve import det, inverse, logdet, slogdet, solve
 from pullback.operators.sorting import (
     argsort, bucketize, isin, kthvalue, msort, searchsorted, sort, topk,
 )
 from pullback.operators.special import (
     digamma, erf, erfc, erfinv, igamma, igammac, lgamma, mvlgamma, polygamma,
 )
+from pullback.operators.spectral import eig, svd
 from pullback.operators.statistics import corrcoef, cov, std, std_mean, var, var_mean
+from pullback.operators.triangular import cholesky_inverse, cholesky_solve, triangular_solve
 from pullback.operators.trigonometry import (
     acos, acosh, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, asin, asinh, atan,
     atan2, atanh, cos, cosh, deg2rad, hypot, rad2deg, sin, sinc, sinh, tan, tanh,
@@ -156,7 +169,7 @@ from pullback.operators.view_scatter import (
     as_strided_scatter, diagonal_scatter, narrow_copy, select_scatter, slice_scatter,
 )
 from pullback.operators.views import as_strided, diagonal, select, t, transpose, unsqueeze
-from pullback.operators.legacy import *
+from pullback.operators.legacy import *  # noqa: F403
 from pullback.operators.methods import attach_methods as _attach_methods
 # fmt: on
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -20,6 +20,7 @@ from pullback.core.node import OperatorNode, next_seq
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import edge_of
 from pullback.engine.backward import grad
+from pullback.transforms.mapping import over_batch
 
 
 class GradcheckError(RuntimeError):
@@ -79,6 +80,17 @@ def _checked_inputs(inputs: tuple[Any, ...]) -> dict[int, Tensor]:
     return checked
 
 
+class Asked(NamedTuple):
+    """Which checks a call of gradcheck asks for."""
+
+    backward: bool
+    forward: bool
+    batched: bool
+    batched_forward: bool
+    undefined: bool
+    fast: bool
+
+
 @dataclass
 class Check:
     """One call of gradcheck: the function, its inputs and how close is close enough."""
@@ -94,24 +106,28 @@ class Check:
     # The inputs to differentiate by, under their number among all.
     checked: dict[int, Tensor] = field(init=False)
 
-    def run(self, *, fast: bool, undefined: bool) -> None:
+    def run(self, asked: Asked) -> None:
         """All that is asked for; GradcheckError at the first failure."""
         self.checked = _checked_inputs(self.inputs)
         outputs = self.outputs()
         if not outputs:
             self.compare_with_zero()
             return
-        if fast:
-            self.compare_projections(outputs)
-        else:
-            self.compare_jacobians(outputs)
+        compare = self.compare_projections if asked.fast else self.compare_jacobians
+        compare(outputs, asked)
+        if asked.batched_forward:
+            self.check_batched_tangents()
+        if not asked.backward:
+            return
+        if asked.batched:
+            self.check_batched_gradients(outputs)
         self.check_zero_gradients()
-        if undefined:
+        if asked.undefined:
             self.check_undefined_gradients()
 
-    def outputs(self) -> list[Tensor]:
+    def outputs(self, inputs: Sequence[Any] | None = None) -> list[Tensor]:
         """Call the function; its outputs that require grad."""
-        return differentiable(tupled(self.func(*self.inputs)))
+        return differentiable(tupled(self.func(*(self.inputs if inputs is None else inputs))))
 
     def compare_with_zero(self) -> None:
         """Nothing requires grad, so nothing may depend on the inputs."""
@@ -130,12 +146,17 @@ class Check:
                         "leave the graph through NumPy, or run under no_grad?"
                     )
 
-    def compare_jacobians(self, outputs: list[Tensor]) -> None:
-        """Every element of every Jacobian; each analytical one is computed twice."""
+    def compare_jacobians(self, outputs: list[Tensor], asked: Asked) -> None:
+        """Every element of every Jacobian; each one by backward is computed twice."""
         parts = parts_of(outputs)
         wanted = list(self.checked.values())
         expected = [jacobians.numerical(self.outputs, parts, one, self.eps) for one in wanted]
-        for index, part in enumerate(parts):
+        for column, number in enumerate(self.checked if asked.forward else ()):
+            found = jacobians.forward(self.outputs, self.inputs, number, parts)
+            for part, a, n in zip(parts, found, expected[column], strict=True):
+                if not self.close(a, n, self.atol):
+                    raise GradcheckError(_mismatch(part, number, a, n, "forward mode"))
+        for index, part in enumerate(parts if asked.backward else ()):
             output = outputs[part.output]
             self.check_attributes(output, part)
             first = jacobians.analytical(output, part, wanted)
@@ -143,51 +164,56 @@ class Check:
             for column, number in enumerate(self.checked):
                 a, n = first[column], expected[column][index]
                 if not self.close(a, n, self.atol):
-                    raise GradcheckError(_mismatch(part, number, a, n))
+                    raise GradcheckError(_mismatch(part, number, a, n, "backward"))
                 self.check_same(part, number, a, second[column])
 
-    def compare_projections(self, outputs: list[Tensor]) -> None:
+    def compare_projections(self, outputs: list[Tensor], asked: Asked) -> None:
         """One number for each Jacobian: between a random direction and random weights."""
         draw = numpy.random.default_rng(0)  # a generator of its own: the user's is left alone
         parts = parts_of(outputs)
+        directions = {n: _unit_vector(draw, one._array) for n, one in self.checked.items()}
+        weights = [_unit_vector(draw, outputs[part.output]._array.real) for part in parts]
+        slopes = {
+            number: jacobians.numerical_along(
+                self.outputs, parts, one, directions[number], self.eps
+            )
+            for number, one in self.checked.items()
+        }
+
+        def compare(index: int, number: int, a: Array, how: str) -> None:
+            u, v = directions[number], weights[index]
+            n = (slopes[number][index] * v).sum()
+            # The errors that atol allows each element add up along u and v.
+            atol = self.atol * numpy.abs(u).sum() * v.sum()
+            if u.size and v.size and not self.close(a, n, atol):
+                message = f"gradcheck (fast mode): {parts[index]}, input {number}: along a random "
+                message += f"direction finite differences give {n} and {how} gives {a}."
+                raise GradcheckError(message + self.second_opinion(outputs, asked))
+
+        for number in self.checked if asked.forward else ():
+            u = directions[number]
+            found = jacobians.forward_along(self.outputs, self.inputs, number, parts, u)
+            for index, tangent in enumerate(found):
+                compare(index, number, (tangent * weights[index]).sum(), "forward mode")
         wanted = list(self.checked.values())
-        directions = [_unit_vector(draw, one._array) for one in wanted]
-        slopes = [
-            jacobians.numerical_along(self.outputs, parts, one, u, self.eps)
-            for one, u in zip(wanted, directions, strict=True)
-        ]
-        for index, part in enumerate(parts):
-            output = outputs[part.output]
+        for index, part in enumerate(parts if asked.backward else ()):
+            output, v = outputs[part.output], weights[index]
             self.check_attributes(output, part)
-            v = _unit_vector(draw, output._array.real)
             first = jacobians.analytical_along(output, part, wanted, v)
             second = jacobians.analytical_along(output, part, wanted, v)
-            for column, number in enumerate(self.checked):
-                u, g = directions[column], first[column]
-                if not u.size or not v.size:
-                    continue
-                a, n = (g.conj() * u).sum().real, (slopes[column][index] * v).sum()
-                # The errors that atol allows each element add up along u and v.
-                atol = self.atol * numpy.abs(u).sum() * v.sum()
-                if not self.close(a, n, atol):
-                    raise GradcheckError(self.explain_projection(outputs, part, number, a, n))
-                self.check_same(part, number, g, second[column])
+            for number, g, again in zip(self.checked, first, second, strict=True):
+                compare(index, number, (g.conj() * directions[number]).sum().real, "backward")
+                self.check_same(part, number, g, again)
 
-    def explain_projection(
-        self, outputs: list[Tensor], part: Part, number: int, a: Array, n: Array
-    ) -> str:
-        """What fast mode found, and what the full comparison says about it."""
-        found = (
-            f"gradcheck (fast mode): {part}, input {number}: along a random direction finite "
-            f"differences give {n} and backward gives {a}."
-        )
+    def second_opinion(self, outputs: list[Tensor], asked: Asked) -> str:
+        """What the full comparison says where the fast one failed."""
         try:
-            self.compare_jacobians(outputs)
+            self.compare_jacobians(outputs, asked)
         except GradcheckError as error:
-            return f"{found}\nThe full comparison fails too:\n{error}"
+            return f"\nThe full comparison fails too:\n{error}"
         return (
-            f"{found}\nThe full comparison of every element passes, so the fast one is too strict "
-            "here: use fast_mode=False, or a larger atol."
+            "\nThe full comparison of every element passes, so the fast one is too strict here: "
+            "use fast_mode=False, or a larger atol."
         )
 
     def close(self, analytical: Array, numerical: Array, atol: float) -> bool:
@@ -222,6 +248,53 @@ class Check:
                 raise GradcheckError(
                     f"gradcheck: the gradient of input {number} has dtype {result.dtype}, the "
                     f"input has {one.dtype}; backward must return the input's dtype."
+                )
+
+    def check_batched_gradients(self, outputs: list[Tensor]) -> None:
+        """Two gradients in one batched pass must give what two passes give."""
+        wanted = list(self.checked.values())
+        for index, output in enumerate(outputs):
+            both = _random_pair(output)
+            try:
+                batched = grad(
+                    output,
+                    wanted,
+                    both,
+                    retain_graph=True,
+                    allow_unused=True,
+                    is_grads_batched=True,
+                )
+            except RuntimeError as error:
+                raise _batch_failed(f"gradients of output {index}", error) from error
+            singles = [jacobians.pulled_back(output, wanted, both._array[k]) for k in range(2)]
+            for number, together, *alone in zip(self.checked, batched, *singles, strict=True):
+                self.compare_batch(f"gradients of output {index}, input {number}", together, alone)
+
+    def check_batched_tangents(self) -> None:
+        """Two tangents of an input in one batched run must give what two runs give."""
+        for number, one in self.checked.items():
+            both = _random_pair(one)
+
+            def push(tangent: Tensor, number: int = number) -> list[Tensor]:
+                return jacobians.pushed_forward(self.outputs, self.inputs, number, tangent)
+
+            try:
+                batched = over_batch(push, [both], 2)
+            except RuntimeError as error:
+                raise _batch_failed(f"tangents of input {number}", error) from error
+            singles = [push(wrap(both._array[k].copy())) for k in range(2)]
+            for index, (together, *alone) in enumerate(zip(batched, *singles, strict=True)):
+                self.compare_batch(f"tangents of output {index}, input {number}", together, alone)
+
+    def compare_batch(self, what: str, together: Tensor | None, alone: list[Any]) -> None:
+        """Each example of a batch against the same example computed by itself."""
+        for k, single in enumerate(alone):
+            a = numpy.zeros(()) if together is None else together._array[k]
+            b = numpy.zeros(()) if single is None else single._array
+            if not self.close(a, b, self.atol):
+                raise GradcheckError(
+                    f"gradcheck: batched {what}: example {k} is\n{a}\nin a batch and\n{b}\nby "
+                    "itself. The batching rule of an operator, or of a custom Function, is wrong."
                 )
 
     def check_zero_gradients(self) -> None:
@@ -274,6 +347,23 @@ class Check:
                     )
 
 
+def _random_pair(tensor: Tensor) -> Tensor:
+    """Two random tensors like `tensor`, stacked."""
+    draw = numpy.random.default_rng(0)
+    shape, dtype = (2, *tensor._array.shape), tensor._array.dtype
+    values = draw.uniform(-1, 1, shape)
+    if dtype.kind == "c":
+        values = values + 1j * draw.uniform(-1, 1, shape)
+    return wrap(values.astype(dtype))
+
+
+def _batch_failed(what: str, error: Exception) -> GradcheckError:
+    return GradcheckError(
+        f"gradcheck: computing a batch of {what} failed: {error}\nThe function, or its backward, "
+        "does something that cannot be batched; leave the batched checks out if it need not be."
+    )
+
+
 def _unit_vector(draw: numpy.random.Generator, array: Array) -> Array:
     """A random vector of length 1, for the elements of `array`; all its numbers are positive."""
     vector = draw.uniform(0, 1, array.size)
@@ -282,15 +372,15 @@ def _unit_vector(draw: numpy.random.Generator, array: Array) -> Array:
     return vector / (numpy.linalg.norm(vector) or 1)
 
 
-def _mismatch(part: Part, number: int, analytical: Array, numerical: Array) -> str:
+def _mismatch(part: Part, number: int, analytical: Array, numerical: Array, how: str) -> str:
     gap = numpy.nan_to_num(numpy.abs(analytical - numerical), nan=numpy.inf)
     row, column = numpy.unravel_index(gap.argmax(), gap.shape)
     return (
-        f"gradcheck: {part} with respect to input {number}: backward and finite differences "
+        f"gradcheck: {part} with respect to input {number}: {how} and finite differences "
         f"disagree, most at input element {row}, output element {column} "
         f"({analytical[row, column]} and {numerical[row, column]}).\nnumerical:\n{numerical}\n"
-        f"analytical:\n{analytical}\nThe backward formula is wrong, or the function is not smooth "
-        "within eps of the input."
+        f"analytical:\n{analytical}\nThe formula of the derivative is wrong, or the function is "
+        "not smooth within eps of the input."
     )
 
 

@@ -27,8 +27,9 @@ from pullback.autograd.function_node import (
     next_function_id,
 )
 from pullback.autograd.function_once import once_differentiable
+from pullback.autograd.function_results import settled, settled_write
+from pullback.autograd.function_saved import save
 from pullback.autograd.function_vmap import VmapInfo, missing_vmap
-from pullback.core.arrays import F32, F64
 from pullback.core.mode import NO_GRAD, current, fast, get_mode
 from pullback.core.nesting import running
 from pullback.core.node import QUIET, next_seq
@@ -120,12 +121,13 @@ class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
         return (ctx._autograd_function_id,)
 
     @classmethod
-    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:  # one straight line, long on purpose
         """Call forward and record its backward."""
         mode = get_mode()
+        recording = mode is fast.plain
         split = cls.setup_context is not missing_setup_context
         if (
-            mode is not fast.plain
+            not (recording or mode is fast.no_grad)
             or kwargs
             or (len(args) != arity(cls) if split else running.get())
         ):
@@ -139,18 +141,20 @@ class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
                     return apply_whole(cls, args, kwargs)
                 edge = arg._node
                 if edge is not None and edge._special:
-                    edge = edge() or edge_of(arg)
+                    edge = (edge() or edge_of(arg)) if recording else (arg.requires_grad or None)
                 edges.append(edge)
                 needs.append(edge is not None)
             else:
                 needs.append(False)
-        ctx._edges = tuple(edges)
+        tracked = recording and True in needs
+        ctx._edges = tuple(edges) if tracked else ()
         ctx.needs_input_grad = tuple(needs)
         ctx._is_tensor = (
             None if len(edges) == len(needs) else tuple([isinstance(a, Tensor) for a in args])
         )
         ctx.to_save = ctx._rare = ctx._g_sizes = None
         ctx._saved = ctx._versions = ()
+        ctx._materializes = True
         ctx._cold = QUIET
         frame: Any = getframe(1)
         if internal[frame.f_code.co_filename]:
@@ -166,31 +170,17 @@ class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
                 raw = cls.forward(ctx, *args)
         finally:
             current.reset(token)
-        if raw.__class__ is not Tensor or raw._node is not None or ctx._rare is not None:
+        if ctx._rare is None:
+            usual = settled(ctx, args, raw, tracked)
+        else:
+            usual = tracked and settled_write(ctx, args, raw)
+        if not usual:
             return finish(cls, ctx, args, raw, mode, split=split)
-        for arg in args:
-            if arg is raw:
-                return finish(cls, ctx, args, raw, mode, split=split)
         to_save = ctx.to_save
-        if True not in needs:
-            ctx._edges = ()
-            ctx.to_save = None
-            return raw
-        array = raw._array
-        dtype = array.dtype
-        if (dtype is not F32 and dtype is not F64) or cls.clear_saved_tensors_on_access:
-            return finish(cls, ctx, args, raw, mode, split=split)
         if to_save is not None:
-            versions = []
-            if to_save.__class__ is not tuple:
-                return finish(cls, ctx, args, raw, mode, split=split)
-            for tensor in to_save:
-                if tensor is raw or not isinstance(tensor, Tensor):
-                    return finish(cls, ctx, args, raw, mode, split=split)
-                versions.append(tensor._cell[0])
-            ctx._saved, ctx._versions, ctx.to_save = to_save, versions, None
-        ctx._g_shape, ctx._g_dtype = array.shape, dtype
-        raw._node = ctx
+            ctx.to_save = None
+            if tracked:
+                save(cls, ctx, to_save, mode)
         return raw
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

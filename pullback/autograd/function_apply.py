@@ -8,9 +8,10 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from pullback.autograd import function_errors, function_saved
+from pullback.autograd import function_errors
 from pullback.autograd.function_jvp import propagate
 from pullback.autograd.function_results import Results
+from pullback.autograd.function_saved import save
 from pullback.autograd.function_vmap import apply_at, has_generated_rule, level_of
 from pullback.core import anomaly
 from pullback.core.forward import LEVELS, visible_levels
@@ -84,6 +85,7 @@ def start(cls: Any, args: tuple[Any, ...], mode: Mode) -> Any:
     ctx.needs_input_grad = tuple(isinstance(arg, Tensor) and arg.requires_grad for arg in args)
     ctx.to_save = ctx._rare = ctx._g_sizes = None
     ctx._saved = ctx._versions = ()
+    ctx._materializes = True
     ctx._cold = QUIET
     frame = user_frame(getframe(2))
     ctx._code, ctx._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
@@ -108,9 +110,7 @@ def finish(cls: Any, ctx: Any, args: tuple[Any, ...], raw: Any, mode: Mode, *, s
     ctx.to_save = None
     ctx._saved = ctx._versions = ()
     if recorded and to_save is not None:
-        if not isinstance(to_save, tuple):
-            raise function_errors.staging_not_tuple("to_save", to_save)
-        function_saved.keep(ctx, to_save, mode, once=cls.clear_saved_tensors_on_access)
+        save(cls, ctx, to_save, mode)
     if ctx._rare is not None:
         for name in ("dirty_tensors", "non_differentiable", "saved_for_forward"):
             ctx._rare.pop(name, None)

@@ -26,14 +26,13 @@ def key(node: Any) -> tuple[int, ...]:
 
 def signature(node: Any) -> tuple[Any, ...]:
     """Two graphs can share one captured program only if this is equal for their nodes."""
-    switches = type(node)
     outputs = node._g_sizes if node._g_sizes is not None else ((node._g_shape, node._g_dtype),)
     return (
         key(node)[0],
         len(key(node)),
         tuple(_described(value) for value in lifted(node)),
-        switches.materialize_grads.of(node),
-        switches._materialize_non_diff_grads.of(node),
+        node._materializes,
+        type(node)._materialize_non_diff_grads.of(node),
         node._is_tensor,
         node.needs_input_grad,
         predicted(node),

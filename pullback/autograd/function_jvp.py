@@ -42,13 +42,12 @@ def propagate(ctx: Any, args: tuple[Any, ...], outputs: tuple[Any, ...], dirty: 
 
 def tangents_of(ctx: Any, args: tuple[Any, ...], level: Level) -> list[Any]:
     """What jvp is called with: for each argument its tangent, zeros if so asked, or None."""
-    fill = type(ctx).materialize_grads.of(ctx)
     tangents = []
     for arg in args:
         tangent = None
         if isinstance(arg, Tensor) and arg.dtype.is_differentiable:
             tangent = level.get(arg)
-            if tangent is None and fill:
+            if tangent is None and ctx._materializes:
                 tangent = type(ctx)._zeros(arg._array.shape, arg._array.dtype)
         tangents.append(tangent)
     return tangents

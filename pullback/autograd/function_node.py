@@ -78,6 +78,7 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
     __slots__ = (
         "_g_sizes",
         "_is_tensor",
+        "_materializes",
         "_rare",
         "_saved",
         "_versions",
@@ -96,15 +97,29 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
     # For each argument, whether it is a tensor; None if all are.
     _is_tensor: tuple[bool, ...] | None
     _rare: dict[str, Any] | None
+    # Whether a missing gradient or tangent is passed as zeros, else as None.
+    _materializes: bool
     # A tuple of tensors with their versions, or as function_saved says.
     _saved: Any
     _versions: Any
 
     dirty_tensors = _Staged()
     non_differentiable = _Staged()
-    materialize_grads = _Switch(default=True)
     _materialize_non_diff_grads = _Switch(default=True, readable=True)
     _is_pure_view = _Switch(default=False)
+
+    @property
+    def materialize_grads(self) -> Any:
+        """Can be set, but not read, as in torch."""
+        raise AttributeError(
+            f"materialize_grads of {type(self).__name__} can be set, but not read."
+        )
+
+    @materialize_grads.setter
+    def materialize_grads(self, value: Any) -> None:
+        if not isinstance(value, bool):
+            raise function_errors.not_a_bool("ctx.materialize_grads", value)
+        self._materializes = value
 
     def _set_rare(self, name: str, value: Any) -> None:
         if self._rare is None:
@@ -191,18 +206,17 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
         if get_mode() is not mode:
             current.set(mode)  # whatever backward did to grad mode ends here
         values = returned if returned.__class__ is tuple else (returned,)
-        if self._is_tensor is None and len(values) == len(edges):
-            results = []
-            for value in values:
-                if value.__class__ is Tensor:
-                    results.append(value._array)
-                elif value is None:
-                    results.append(None)
-                else:
-                    break
+        if self._is_tensor is not None or len(values) != len(edges):
+            values = self._per_edge(returned)
+        results = []
+        for value in values:
+            if value.__class__ is Tensor:
+                results.append(value._array)
+            elif value is None:
+                results.append(None)
             else:
-                return results
-        return [None if r is None else r._array for r in self._per_edge(returned)]
+                return [None if r is None else r._array for r in self._per_edge(returned)]
+        return results
 
     def _run_tensors(self, g: Any, edges: tuple[Any, ...]) -> Any:
         mode = get_mode()
@@ -243,7 +257,7 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
     def _missing(self, number: int) -> Tensor | None:
         size = (self._g_shape, self._g_dtype) if self._g_sizes is None else self._g_sizes[number]
         cls = type(self)
-        if size is None or not cls.materialize_grads.of(self):
+        if size is None or not self._materializes:
             return None
         if not cls._materialize_non_diff_grads.of(self) and number in self._without_gradient:
             return None

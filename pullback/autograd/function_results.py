@@ -10,6 +10,7 @@ from typing import Any
 
 from pullback.autograd import function_errors
 from pullback.core import origin
+from pullback.core.arrays import F32, F64
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.node import Edge, Leaf, Output, node_and_number
 from pullback.core.tensor import Tensor, new
@@ -17,10 +18,15 @@ from pullback.core.version import INFERENCE_CELL, bump
 from pullback.core.view import CreationMeta, View, attach, forbidden
 from pullback.operators.inplace import rebase_view
 
+DIFFERENTIABLE = "fcV"  # NumPy's kinds of dtypes that have gradients; V: bfloat16
+
 
 def among(tensor: Any, tensors: tuple[Any, ...]) -> bool:
     """Whether `tensor` is one of these objects; equality would compare elements."""
-    return any(one is tensor for one in tensors)
+    for one in tensors:  # noqa: SIM110 (half the cost of any())
+        if one is tensor:
+            return True
+    return False
 
 
 def marked(ctx: Any, name: str, method: str) -> tuple[Any, ...]:
@@ -34,6 +40,69 @@ def marked(ctx: Any, name: str, method: str) -> tuple[Any, ...]:
         if not isinstance(tensor, Tensor):
             raise function_errors.marks_non_tensor(method, index, tensor)
     return tensors
+
+
+def settled(ctx: Any, args: tuple[Any, ...], raw: Any, tracked: bool) -> bool:
+    """Give fresh results their history, the usual case; False if any is an input or has one.
+
+    Nothing was marked; if False, nothing was done.
+    """
+    if raw.__class__ is Tensor:
+        if raw._node is not None:
+            return False
+        for arg in args:
+            if arg is raw:
+                return False
+        if tracked:
+            array = raw._array
+            dtype = array.dtype
+            ctx._g_shape, ctx._g_dtype = array.shape, dtype
+            if dtype is F32 or dtype is F64 or dtype.kind in DIFFERENTIABLE:
+                raw._node = ctx
+        return True
+    return raw.__class__ is tuple and len(raw) > 1 and _settled_tuple(ctx, args, raw, tracked)
+
+
+def _settled_tuple(ctx: Any, args: tuple[Any, ...], raw: Any, tracked: bool) -> bool:
+    sizes: list[Any] = []
+    for value in raw:
+        if value.__class__ is not Tensor:
+            if isinstance(value, Tensor):
+                return False
+            sizes.append(None)
+            continue
+        if value._node is not None:
+            return False
+        for arg in args:
+            if arg is value:
+                return False
+        sizes.append((value._array.shape, value._array.dtype))
+    if not tracked:
+        return True
+    ctx._g_sizes = tuple(sizes)
+    for number, size in enumerate(sizes):
+        if size is not None and size[1].kind in DIFFERENTIABLE:
+            raw[number]._node = Output(ctx, number, *size)
+    return True
+
+
+def settled_write(ctx: Any, args: tuple[Any, ...], raw: Any) -> bool:
+    """As `settled`, for one tensor, no view, that was changed in place, marked and returned."""
+    dirty = ctx._rare.get("dirty_tensors")
+    if len(ctx._rare) != 1 or dirty.__class__ is not tuple or len(dirty) != 1:
+        return False
+    if dirty[0] is not raw or raw.__class__ is not Tensor or raw._node.__class__ in (Leaf, View):
+        return False
+    if raw._array.dtype.kind not in DIFFERENTIABLE or not among(raw, args):
+        return False
+    bump(raw, f"{ctx._forward_cls.__name__} (mark_dirty)")
+    if raw._stored_grad is not None:
+        raw._stored_grad = None
+    move_retention(raw, ctx, 0)
+    ctx._rare = None
+    ctx._g_shape, ctx._g_dtype = raw._array.shape, raw._array.dtype
+    raw._node = ctx
+    return True
 
 
 class Results:
@@ -75,16 +144,16 @@ class Results:
         return tuple(outputs)
 
     def _check(self) -> None:
-        missing = sum(not among(tensor, self.values) for tensor in self.dirty)
+        missing = [tensor for tensor in self.dirty if not among(tensor, self.values)]
         if missing:
-            raise function_errors.dirty_not_returned(self.function, missing)
+            raise function_errors.dirty_not_returned(self.function, len(missing))
         if self.pure_view:
             tensors = sum(isinstance(arg, Tensor) for arg in self.args)
             if tensors != 1 or len(self.values) != 1:
                 raise function_errors.pure_view_shape(self.function, tensors, len(self.values))
 
     def _carries(self, value: Tensor) -> bool:
-        return value.dtype.is_differentiable and not among(value, self.fixed)
+        return value._array.dtype.kind in DIFFERENTIABLE and not among(value, self.fixed)
 
     def _describe(self) -> None:
         """Note shapes and dtypes of the results on the node, as gradients will have them."""
@@ -97,8 +166,9 @@ class Results:
                 ctx._g_shape, ctx._g_dtype = sizes[0]
         else:
             ctx._g_sizes = tuple(sizes)
-        if self.recorded and ctx._rare is not None:
-            ctx._rare["without_gradient"] = frozenset(
+        rare = ctx._rare
+        if rare is not None and ("_materialize_non_diff_grads" in rare or self.fixed):
+            rare["without_gradient"] = frozenset(
                 number
                 for number, v in enumerate(self.values)
                 if isinstance(v, Tensor) and not self._carries(v)

@@ -96,17 +96,37 @@ HANDED = _Handed()
 def own_number(node: Any, tensor: Tensor) -> int | None:
     """Which result of `node` the tensor is, if it is one."""
     edge = tensor._node
-    if edge.__class__ is View:
-        edge = edge.node
     if edge is node:
         return 0
-    if edge.__class__ is Output and edge.node is node:
-        return edge.nr
-    return None
+    if edge.__class__ is View:
+        edge = edge.node
+        if edge is node:
+            return 0
+    return edge.nr if edge.__class__ is Output and edge.node is node else None
+
+
+def save(cls: Any, node: Any, tensors: Any, mode: Mode) -> None:
+    """Save what forward gave to save_for_backward, now that the results have their history."""
+    if tensors.__class__ is not tuple and not isinstance(tensors, tuple):
+        raise function_errors.staging_not_tuple("to_save", tensors)
+    if cls.clear_saved_tensors_on_access or mode.saved_hooks:
+        keep(node, tensors, mode, once=cls.clear_saved_tensors_on_access)
+        return
+    versions = []
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor):
+            break
+        if own_number(node, tensor) is not None:
+            break
+        versions.append(tensor._cell[0])
+    else:
+        node._saved, node._versions = tensors, versions
+        return
+    keep(node, tensors, mode, once=False)
 
 
 def keep(node: Any, tensors: tuple[Any, ...], mode: Mode, *, once: bool) -> None:
-    """Save `tensors`, now that the results have their history."""
+    """Save `tensors`, some of which are None, results of the function, or given to hooks."""
     kept = Kept()
     kept.once = once
     for index, tensor in enumerate(tensors):

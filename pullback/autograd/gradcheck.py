@@ -13,6 +13,7 @@ import numpy
 
 from pullback.autograd import jacobians
 from pullback.autograd.derivative_check import (
+    Asked,
     Check,
     GradcheckError,
     differentiable,
@@ -75,15 +76,19 @@ def gradcheck(
         check_forward_ad or not check_batched_forward_grad,
         "check_batched_forward_grad=True batches forward mode: it needs check_forward_ad=True.",
     )
-    if check_forward_ad:
-        raise _unavailable("check_forward_ad=True", "forward-mode differentiation")
-    if check_batched_grad:
-        raise _unavailable("check_batched_grad=True", "vmap")
     check = Check(
         func, tupled(inputs), eps, atol, rtol, nondet_tol, bool(masked), check_grad_dtypes
     )
+    asked = Asked(
+        backward=check_backward_ad,
+        forward=check_forward_ad,
+        batched=check_batched_grad,
+        batched_forward=check_batched_forward_grad,
+        undefined=check_undefined_grad,
+        fast=fast_mode,
+    )
     try:
-        check.run(fast=fast_mode, undefined=check_undefined_grad)
+        check.run(asked)
     except GradcheckError:
         if raise_exception:
             raise
@@ -188,13 +193,6 @@ def _require(claim: bool, message: str) -> None:
     # AssertionError is what torch raises here; `assert` would vanish under -O.
     if not claim:
         raise AssertionError(message)
-
-
-def _unavailable(option: str, feature: str) -> NotImplementedError:
-    return NotImplementedError(
-        f"gradcheck: {option} needs {feature}, which this version of pullback does not have. Leave "
-        "the option out to check backward alone."
-    )
 
 
 # Old names ----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Jacobians two ways, by central differences and by backward: what gradcheck compares.
+"""Jacobians three ways, by central differences, backward and forward mode: what gradcheck compares.
 
 A complex output counts as two real functions, its real and its imaginary part, so every Jacobian is
 of real functions. Towards a complex input it holds `d/dRe + 1j * d/dIm`, as backward gives it. Rows
@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from pullback.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine.backward import grad
 
 Outputs = Callable[[], Sequence[Tensor]]
+Function = Callable[[Sequence[Any]], Sequence[Tensor]]
 
 
 class Part(NamedTuple):
@@ -27,9 +29,11 @@ class Part(NamedTuple):
     half: str  # "", "real part of " or "imaginary part of "
     unit: complex  # the gradient of the output that asks for this part's derivative
 
-    def of(self, outputs: Sequence[Tensor]) -> Array:
+    def of(self, outputs: Sequence[Tensor | None]) -> Array:
         """This part's values, flat, in double precision, in memory of their own."""
-        array = outputs[self.output]._array
+        output = outputs[self.output]
+        assert output is not None
+        array = output._array
         values = array.imag if self.unit == 1j else array.real
         return values.astype(numpy.float64).reshape(-1)
 
@@ -121,3 +125,44 @@ def analytical_along(output: Tensor, part: Part, inputs: Sequence[Tensor], v: Ar
         numpy.zeros(one._array.size, one._array.dtype) if g is None else g._array.reshape(-1)
         for one, g in zip(inputs, pulled_back(output, inputs, part.unit * v), strict=True)
     ]
+
+
+def pushed_forward(
+    function: Function, inputs: Sequence[Any], number: int, tangent: Tensor
+) -> list[Tensor]:
+    """The outputs' tangents when input `number` moves along `tangent`."""
+    with dual_level():
+        duals = list(inputs)
+        duals[number] = make_dual(inputs[number], tangent)
+        pushed = [unpack_dual(output) for output in function(duals)]
+    return [
+        wrap(numpy.zeros_like(primal._array)) if tangent is None else tangent
+        for primal, tangent in pushed
+    ]
+
+
+def forward(
+    function: Function, inputs: Sequence[Any], number: int, parts: list[Part]
+) -> list[Array]:
+    """For each part, its Jacobian towards input `number` by one tangent for each element."""
+    array = inputs[number]._array
+    outputs = function(inputs)
+    jacobians = [numpy.zeros((array.size, part.of(outputs).size), array.dtype) for part in parts]
+    for row in range(array.size):
+        for direction in (1, 1j) if array.dtype.kind == "c" else (1,):
+            u = numpy.zeros(array.size, array.dtype)
+            u[row] = direction
+            tangents = pushed_forward(function, inputs, number, wrap(u.reshape(array.shape)))
+            for jacobian, part in zip(jacobians, parts, strict=True):
+                jacobian[row] += direction * part.of(tangents)
+    return jacobians
+
+
+def forward_along(
+    function: Function, inputs: Sequence[Any], number: int, parts: list[Part], u: Array
+) -> list[Array]:
+    """For each part, its derivative along `u` by one tangent."""
+    array = inputs[number]._array
+    tangent = wrap(u.astype(array.dtype).reshape(array.shape))
+    tangents = pushed_forward(function, inputs, number, tangent)
+    return [part.of(tangents) for part in parts]

@@ -252,7 +252,7 @@ def node_and_number(edge: Edge | None) -> tuple[Node | None, int]:
         return (None, 0)
     if isinstance(edge, Output):
         return (edge.node, edge.nr)
-    return (edge, 0)
+    return (edge, 0) if edge._seq <= LEAF_SEQ else (None, 0)  # the rest leads nowhere
 
 
 class AccumulateGrad(Node):

@@ -13,11 +13,13 @@ from typing import Any
 from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor
+from pullback.core.version import bump
+from pullback.operators import batch_indexing
 from pullback.operators.arithmetic import zeros_of
 from pullback.operators.declare import METHODS, Arrays, Namespace, Shape, linear, primitive
 from pullback.operators.keys import as_index, check_count, check_masks, spans
 from pullback.operators.scatter_kernels import add_at, index_key
-from pullback.operators.writes import writing
+from pullback.operators.writes import is_plain_write, writing
 
 __all__ = ["check_dtype", "index", "index_put", "index_put_", "put_at"]
 
@@ -48,6 +50,7 @@ def _given(*indices: Any) -> tuple[Any, ...]:
 
 
 @linear(
+    batch=batch_indexing.taken(lambda: _index_many.op),
     input=lambda g, input_shape, dims, first, second: _place(g, input_shape, dims, first, second),
     node="IndexBackward0",
     has_out=False,
@@ -59,6 +62,7 @@ def _index(
 
 
 @linear(
+    batch=batch_indexing.placed(lambda: _place_many.op),
     input=lambda g, dims, first, second: _index(g, dims, first, second),
     node="IndexPutBackward0",
     has_out=False,
@@ -75,6 +79,7 @@ def _place(
 
 
 @linear(
+    batch=batch_indexing.taken(lambda: _index_many.op),
     input=lambda g, input_shape, dims, indices: _place_many(g, input_shape, dims, indices),
     node="IndexBackward0",
     has_out=False,
@@ -84,6 +89,7 @@ def _index_many(xp: Namespace, input: Array, dims: Any, indices: Arrays) -> Arra
 
 
 @linear(
+    batch=batch_indexing.placed(lambda: _place_many.op),
     input=lambda g, dims, indices: _index_many(g, dims, indices),
     node="IndexPutBackward0",
     has_out=False,
@@ -92,7 +98,11 @@ def _place_many(xp: Namespace, input: Array, shape: Shape, dims: Any, indices: A
     return _placed(xp, input, indices, dims, shape)
 
 
-@linear(input=lambda g, dims, indices: _clear(g, dims, indices), has_out=False)
+@linear(
+    batch=batch_indexing.cleared,
+    input=lambda g, dims, indices: _clear(g, dims, indices),
+    has_out=False,
+)
 def _clear(xp: Namespace, input: Array, dims: Any, indices: Arrays) -> Array:
     """`input` with zeros where the indices point."""
     out = input.copy()
@@ -109,6 +119,7 @@ def _put_tangent(
 
 
 @primitive(
+    batch=batch_indexing.put(lambda: _index_put_many.op),
     input=lambda g, dims, accumulate, indices: g if accumulate else _clear(g, dims, indices),
     values=lambda g, dims, indices: _index_many(g, dims, indices),
     jvp=_put_tangent,
@@ -124,6 +135,7 @@ def _index_put_many(
 
 
 @primitive(
+    batch=batch_indexing.put(lambda: _index_put_many.op),
     input=lambda g, dims, accumulate, first, second: (
         g if accumulate else _clear(g, dims, _given(first, second))
     ),
@@ -174,6 +186,11 @@ def _write_index_put(
         add_at(xp, input, indices, dims, values)
     except IndexError as error:
         raise _explained(input, indices, dims, error) from None
+    except ValueError:
+        raise RuntimeError(
+            f"values of shape {values.shape} cannot be broadcast to {input[key].shape}, the shape "
+            "of what the indices name."
+        ) from None
 
 
 def _explained(input: Array, indices: Any, dims: Any, error: IndexError) -> IndexError:
@@ -185,8 +202,9 @@ def _explained(input: Array, indices: Any, dims: Any, error: IndexError) -> Inde
         outside = index[(index < -size) | (index >= size)]
         if outside.size:
             return IndexError(
-                f"index {outside.flat[0]} is out of bounds for dimension {dim} with size {size} (the "
-                f"indexed tensor has shape {input.shape}); indices go from {-size} to {size - 1}."
+                f"index {outside.flat[0]} is out of bounds for dimension {dim} with size {size} "
+                f"(the indexed tensor has shape {input.shape}); indices go from {-size} to "
+                f"{size - 1}."
             )
     listed = ", ".join(str(index.shape) for index in indices)
     return IndexError(
@@ -231,6 +249,11 @@ METHODS["index_put"], METHODS["index_put_"] = index_put, index_put_
 
 def put_at(input: Any, indices: Any, values: Any, dims: Any, *, accumulate: Any = False) -> Any:
     """Put values in place; the arguments are checked already."""
+    if not accumulate and is_plain_write(input, values):
+        arrays = [one._array for one in indices]
+        _write_index_put(None, input._array, values._array, dims, accumulate, arrays)
+        bump(input, "index_put_")
+        return input
     if len(indices) <= 2:
         return _put_into(input, values, dims, bool(accumulate), *indices)
     return _put_many_into(input, values, dims, bool(accumulate), indices)
@@ -266,6 +289,6 @@ def check_dtype(input: Any, values: Any) -> None:
     """Refuse values of another dtype than the tensor they are put into."""
     if values._array.dtype != input._array.dtype:
         raise RuntimeError(
-            f"index_put: the written tensor is {input.dtype}, the values are {values.dtype}; they must "
-            "be equal. Convert the values with .to()."
+            f"index_put: the written tensor is {input.dtype}, the values are {values.dtype}; they "
+            "must be equal. Convert the values with .to()."
         )

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from pullback.core.dtype import from_numpy_dtype
+from pullback.operators import batch_products
 from pullback.operators.arithmetic import conj
 from pullback.operators.contraction import einsum
 from pullback.operators.declare import Array, Namespace, primitive
@@ -36,6 +37,7 @@ def _tangent(d_input: Any, d_weight: Any, d_bias: Any, input: Any, weight: Any) 
 
 
 @primitive(
+    batch=batch_products.affine,
     input=_input_gradient,
     weight=_weight_gradient,
     bias=lambda g: g,

@@ -28,6 +28,7 @@ __all__ = [
     "positive",
     "reciprocal",
     "rsub",
+    "shortfall",
     "sub",
     "subtract",
     "true_divide",
@@ -111,6 +112,12 @@ def keep_where(xp: Namespace, input: Array, mask: Array) -> Array:
 def zeros_of(xp: Namespace, input: Array) -> Array:
     """Zeros like `input`: the gradient of what is constant almost everywhere."""
     return xp.zeros(input.shape, input.dtype)
+
+
+@elementwise(promote=None, method=False, has_out=False)
+def shortfall(xp: Namespace, input: Array, bound: float) -> Array:
+    """What elements lack to a lower bound, 0 for the others; a constant for all derivatives."""
+    return xp.maximum(bound - input, 0).astype(input.dtype, copy=False)
 
 
 # Sums -------------------------------------------------------------------------------------------

@@ -176,7 +176,7 @@ def broadcast_tensors(*tensors: Any) -> Any:
     """All tensors expanded to their common shape."""
     listed = _listed(tensors)
     shape = broadcast_shapes(*(t.shape for t in listed))
-    return tuple(expand(t, shape) for t in listed)
+    return tuple(t if t.shape == shape else expand(t, shape) for t in listed)
 
 
 def meshgrid(*tensors: Any, indexing: str | None = None) -> Any:

@@ -8,8 +8,11 @@ use this file.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
+
+import numpy
 
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import promote_to_float, result_dtype
@@ -17,7 +20,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.declare import Op
 from pullback.operators.options import NORMALISE
 
-__all__ = ["aligned", "filled", "front", "shifted", "shifted_options", "together"]
+__all__ = ["aligned", "filled", "front", "per_dim", "shifted", "shifted_options", "together"]
 
 Rule = Callable[[Op, int, dict[str, Any], dict[str, Any]], Any]
 
@@ -76,14 +79,15 @@ def _dtype_of_example(op: Op, split: dict[str, Any]) -> Any:
     values = [pair for pair in split.values() if pair[0] is not None]
     if op.promote is None or len(values) < 2:
         return None
-    examples = [
-        value._array[(slice(None),) * bdim + (0,)]
-        if bdim is not None and value.shape[bdim]
-        else getattr(value, "_array", value)
-        for value, bdim in values
-    ]
-    dtype = result_dtype(examples)
+    dtype = result_dtype([_example(value, bdim) for value, bdim in values])
     return from_numpy_dtype(promote_to_float(dtype) if op.promote == "float" else dtype)
+
+
+def _example(value: Any, bdim: int | None) -> Any:
+    """An array of one example's dtype and number of dimensions; numbers as they are."""
+    if not isinstance(value, Tensor):
+        return value
+    return numpy.empty((0,) * (value.ndim - (bdim is not None)), value._array.dtype)
 
 
 def together(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
@@ -91,16 +95,61 @@ def together(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) 
     first = split[op.inputs[0].name]
     ndim = ndim_of(first[0] if isinstance(first, list) else first)
     arguments = {name: filled(pair, size) for name, pair in split.items()}
+    if ndim == 0 and any(param.kind == "dim" for param in op.params):
+        # A 0-d tensor has a dimension 0 of size 1, as far as options are concerned.
+        lines = {
+            name: value.unsqueeze(1) if isinstance(value, Tensor) and value.ndim == 1 else value  # type: ignore[attr-defined]
+            for name, value in arguments.items()
+        }
+        return _points(op.function(**lines, **shifted_options(op, options, 1, size)))
     return op.function(**arguments, **shifted_options(op, options, ndim, size))
+
+
+def _points(results: Any) -> Any:
+    """Examples of size 1 as 0-d examples."""
+    if isinstance(results, tuple | list):
+        return [_points(one) for one in results]
+    return results.squeeze(1) if results.ndim == 2 and results.shape[1] == 1 else results
 
 
 def one_tensor(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
     """The one batched tensor with its examples in front; annotated options move by one."""
-    arguments = {}
-    for name, (value, bdim) in split.items():
-        arguments[name] = value if bdim is None else front(value, bdim)
-    ndim = ndim_of(split[op.inputs[0].name])
-    return op.function(**arguments, **shifted_options(op, options, ndim, size))
+    name = next(name for name, pair in split.items() if pair[1] is not None)
+    value = front(*split[name])
+    others = {other: pair[0] for other, pair in split.items() if other != name}
+    ndim = value.ndim - 1
+    kinds = {param.name: param.kind for param in op.params}
+    whole = [n for n, value in options.items() if kinds[n] == "dim" and value is None]
+    if whole:
+        return _flattened(op, size, {name: value, **others}, name, options, whole[0])
+    if ndim == 0 and op.kind != "view" and {"dim", "dims"} & set(kinds.values()):
+        line = {name: value.unsqueeze(1), **others}
+        return _points(op.function(**line, **shifted_options(op, options, 1, size)))
+    return op.function(**{name: value}, **others, **shifted_options(op, options, ndim, size))
+
+
+def _flattened(
+    op: Op, size: int, arguments: dict[str, Any], name: str, options: dict[str, Any], dim: str
+) -> Any:
+    """No dimension given, so all of the example's: they become one."""
+    value = arguments[name]
+    ndim = value.ndim - 1
+    lines = {**arguments, name: value.reshape((size, math.prod(value.shape[1:])))}
+    results = op.function(**lines, **{**options, dim: 1})
+    if not options.get("keepdim"):
+        return results
+    shape = (size, *(1,) * ndim)
+    if isinstance(results, tuple | list):
+        return [one.reshape(shape) for one in results]
+    return results.reshape(shape)
+
+
+def refused(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    """The rule of operators whose result has a size that depends on the values."""
+    raise RuntimeError(
+        f"vmap: the size of what {op.name.strip('_')} returns depends on the values of a mapped tensor, so the "
+        "examples could not be stacked. Use torch.where, or do it outside of vmap."
+    )
 
 
 def shifted(dims: tuple[str, ...] = (), shapes: tuple[str, ...] = ()) -> Rule:
@@ -122,6 +171,25 @@ def shifted(dims: tuple[str, ...] = (), shapes: tuple[str, ...] = ()) -> Rule:
     return rule
 
 
+def per_dim(*names: str) -> Rule:
+    """As `one_tensor`, where no dims mean none of them and not all."""
+
+    def rule(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+        ((name, (value, bdim)),) = split.items()
+        value = front(value, bdim)
+        ndim = value.ndim - 1
+        options = dict(options)
+        for option in names:
+            given = options[option]
+            dims = given if isinstance(given, tuple | list) else (given,)
+            options[option] = tuple(NORMALISE["dim"](dim, ndim, op.name) + 1 for dim in dims)
+            if ndim == 0:
+                options[option] = ()
+        return op.function(**{name: value}, **options)
+
+    return rule
+
+
 def shifted_options(op: Op, options: dict[str, Any], ndim: int, size: int) -> dict[str, Any]:
     """Options of one example as options of the batch: annotated dimensions move by one."""
     moved = dict(options)
@@ -132,7 +200,7 @@ def shifted_options(op: Op, options: dict[str, Any], ndim: int, size: int) -> di
         elif param.kind == "dims":
             dims = NORMALISE["dims"](value, ndim, op.name)
             everything = tuple(range(ndim))
-            moved[param.name] = tuple(dim + 1 for dim in (everything if dims is None else dims))
+            moved[param.name] = tuple(dim + 1 for dim in dims or everything)
         elif param.kind == "shape" and value is not None:
             moved[param.name] = (size, *NORMALISE["shape"](value, ndim, op.name))
     return moved

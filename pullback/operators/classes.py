@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pullback.core.dtype import from_numpy_dtype
+from pullback.operators import batch_products
 from pullback.operators.blocks import BLOCK, slices
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.reduction import sum
@@ -103,6 +104,7 @@ def _coefficients(xp: Namespace, g: Array, chosen: Chosen, reduction: str) -> Ar
 
 
 @primitive(
+    batch=batch_products.by_class,
     input=lambda g, target, weight, input_shape, ignore_index, reduction: _nll_adjoint(
         g, target, weight, input_shape, ignore_index, reduction
     ),
@@ -128,6 +130,7 @@ def nll_of_indices(
 
 
 @primitive(
+    batch=batch_products.by_class_adjoint,
     gradient=lambda g, target, weight, ignore_index, reduction: nll_of_indices(
         g, target, weight, ignore_index, reduction
     ),
@@ -162,6 +165,7 @@ def _tangent(
 
 
 @primitive(
+    batch=batch_products.by_class,
     input=lambda g, input, target, weight, ignore_index, reduction: _adjoint(
         g, input, target, weight, ignore_index, reduction
     ),
@@ -238,6 +242,7 @@ def _second_input(
 
 
 @primitive(
+    batch=batch_products.by_class_adjoint,
     gradient=_second_gradient,
     input=_second_input,
     node="NllLossBackwardBackward0",

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from pullback.core.tensor import Tensor
 from pullback.operators.arithmetic import conj
+from pullback.operators.batch_products import contracted
 from pullback.operators.declare import Array, Namespace, method, multilinear
 from pullback.operators.options import as_dims
 from pullback.operators.products import delivered, product
@@ -28,6 +29,7 @@ Labels: TypeAlias = tuple[int, ...]
 
 
 @multilinear(
+    batch=contracted,
     input=lambda g, other, labels, others, kept: _contract(g, conj(other), kept, others, labels),
     other=lambda g, input, labels, others, kept: _contract(conj(input), g, labels, kept, others),
     node="EinsumBackward0",

@@ -1,7 +1,7 @@
 """Writing values into a tensor as they are: copy_, fill_, zero_, and fill out of place.
 
-Each is an operator like any other (what does a gradient of the written tensor mean for the source?),
-of which only the in-place form is public.
+Each is an operator like any other (what does a gradient of the written tensor mean for the
+source?), of which only the in-place form is public.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from pullback.core import errors, origin
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
+from pullback.operators import batch_shapes
 from pullback.operators.arithmetic import is_complex, zeros_of
 from pullback.operators.declare import Namespace, method, primitive
+from pullback.operators.inplace import has_overlap
 from pullback.operators.strides import element_strides
-from pullback.operators.views import as_strided, diagonal
+from pullback.operators.views import as_strided, diagonal, slice_along
 from pullback.operators.writes import (
     check_no_partial_overlap,
     is_plain_write,
@@ -66,6 +68,7 @@ def _copy_tangent(d_src: Any, input: Any) -> Any:
 
 
 @primitive(
+    batch=batch_shapes.copied,
     input=lambda g: zeros_of(g),
     src=_to_source,
     jvp=_copy_tangent,
@@ -134,6 +137,7 @@ def _fill_operators(name: str, numbered: tuple[str, str]) -> tuple[Any, Any]:
         return out
 
     @primitive(
+        batch=batch_shapes.copied,
         input=lambda g: zeros_of(g),
         value=lambda g, value_dtype: _to_source(g, value_dtype),
         jvp=lambda d_value, input: zeros_of(input) if d_value is None else _copy(input, d_value),
@@ -204,16 +208,24 @@ _zero_into = writing(_zero, _write_zeros, "zero_")
 @method
 def zero_(input: Any) -> Any:
     """Overwrite every element with 0."""
-    if not is_plain_write(input):
+    if is_plain_write(input):
+        input._array.fill(0)
+        bump(input, "zero_")
+        return input
+    if not has_overlap(input._array):
         return _zero_into(input)
-    input._array.fill(0)
-    bump(input, "zero_")
+    # Expanded memory, which no other write accepts: torch clears it, so we clear it once.
+    part = input
+    for dim, stride in enumerate(input._array.strides):
+        if stride == 0:
+            part = slice_along(part, dim, 0, 1, 1)
+    _zero_into(part)
     return input
 
 
 @method
 def fill_diagonal_(input: Any, fill_value: Any, wrap: bool = False) -> Any:
-    """Overwrite the main diagonal; with `wrap`, a tall matrix gets another one below each square."""
+    """Overwrite the main diagonal; with `wrap`, a tall matrix gets one per square."""
     shape = tuple(input.shape)
     if len(shape) < 2:
         raise RuntimeError(f"fill_diagonal_: needs at least 2 dimensions, got shape {shape}.")

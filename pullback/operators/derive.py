@@ -50,8 +50,20 @@ def propagate(
             made = jvp(op, values, options, results, tangents)
         for name, result, tangent in zip(_names(op, results), results, made, strict=True):
             if tangent is not None and result.dtype.is_differentiable:
+                if op.kind != "view":
+                    tangent = _own(tangent, tangents, depth)  # noqa: PLW2901
                 level.put(result, tangent)
                 _keep_saved(level, op, name, result, tangent)
+
+
+def _own(tangent: Any, given: dict[str, Any], depth: int) -> Any:
+    """A tangent that writes may change: not the input's own, as `x + 1` would have it, nor expanded."""
+    array = tangent._array
+    shared = any(tangent is one for one in given.values())
+    if not shared and not (0 in array.strides and array.size > 1):
+        return tangent
+    with _only_outside(depth, (tangent,)):
+        return tangent.clone()
 
 
 def _keep_saved(level: Level, op: Op, name: str, result: Tensor, tangent: Any) -> None:

@@ -8,6 +8,7 @@ import numpy
 
 from pullback.core.tensor import wrap
 from pullback.operators.arrange import atleast_2d
+from pullback.operators.batching import shifted
 from pullback.operators.declare import Array, Namespace, linear, method
 from pullback.operators.inplace import write_out
 from pullback.operators.options import as_dim
@@ -18,6 +19,7 @@ __all__ = ["block_diag", "diag", "diag_embed", "diagflat"]
 
 
 @linear(
+    batch=shifted(("dim1", "dim2")),
     input=lambda g, offset, dim1, dim2: diagonal(g, offset, dim1, dim2),
     node="DiagEmbedBackward0",
     has_out=False,

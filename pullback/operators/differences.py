@@ -73,7 +73,6 @@ def _diff(input: Any, n: int, dim: int) -> Any:
 # Gradients of sampled functions -------------------------------------------------------------------
 
 
-@method
 def gradient(
     input: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1
 ) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.core.tensor import wrap
+from pullback.operators.arithmetic import shortfall
 from pullback.operators.extrema import clamp_min
 from pullback.operators.norms import vector_norm
 from pullback.operators.products import delivered
@@ -31,8 +32,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
 def _length(x: Any, dim: int, eps: float) -> Any:
     """The norm along `dim`, at least `eps`; the bound is no part of what is differentiated."""
     length: Any = vector_norm(x, 2, dim, keepdim=True)
-    missing = eps - length._array
-    return length + wrap(numpy.maximum(missing, 0)) if (missing > 0).any() else length
+    return length + shortfall(length, eps)
 
 
 def pairwise_distance(

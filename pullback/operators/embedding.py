@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy
 
+from pullback.core.mode import get_mode
 from pullback.core.tensor import wrap
 from pullback.core.version import bump
+from pullback.operators import batch_products
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.scatter_kernels import add_at, check_bounds, check_index_dtype
 
@@ -15,6 +17,7 @@ __all__ = ["embedding", "embedding_rows", "one_hot"]
 
 
 @primitive(
+    batch=batch_products.table_rows,
     weight=lambda g, indices, weight_shape, padding_idx, scale_grad_by_freq: _adjoint(
         g, indices, weight_shape, padding_idx, scale_grad_by_freq
     ),
@@ -44,6 +47,7 @@ def embedding_rows(
 
 
 @primitive(
+    batch=batch_products.table_rows_adjoint,
     gradient=lambda g, indices, padding_idx, scale_grad_by_freq: _second(
         g, indices, padding_idx, scale_grad_by_freq
     ),
@@ -70,6 +74,7 @@ def _adjoint(
 
 
 @primitive(
+    batch=batch_products.table_rows,
     weight=lambda g, indices, weight_shape, padding_idx, scale_grad_by_freq: _adjoint(
         g, indices, weight_shape, padding_idx, scale_grad_by_freq
     ),
@@ -138,6 +143,8 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     array = tensor._array
     if array.dtype != numpy.int64:
         raise RuntimeError(f"one_hot: needs an int64 tensor, got {tensor.dtype}; use .long().")
+    if get_mode().levels and num_classes > 0:  # examples of vmap have no values to look at
+        return (tensor[..., None] == wrap(numpy.arange(num_classes))).long()
     if not array.size and num_classes <= 0:
         raise RuntimeError("one_hot: num_classes must be given for an empty tensor.")
     if array.size and array.min() < 0:

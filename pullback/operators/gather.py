@@ -13,6 +13,7 @@ from pullback.core import errors
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arithmetic import zeros_of
+from pullback.operators.batching import shifted, together
 from pullback.operators.declare import (
     Array,
     Dim,
@@ -22,7 +23,13 @@ from pullback.operators.declare import (
     method,
     primitive,
 )
-from pullback.operators.scatter_kernels import along, check_bounds, check_index_dtype, reduce_along
+from pullback.operators.scatter_kernels import (
+    check_bounds,
+    check_index_dtype,
+    read_along,
+    reduce_along,
+    write_along,
+)
 from pullback.operators.shape import expand, reshape
 from pullback.operators.writes import number_array, writing
 
@@ -41,7 +48,8 @@ def check_along(op: str, input: Array, dim: int, index: Array, src: Array | None
         if src.dtype != input.dtype:
             raise RuntimeError(
                 f"{op}: input is {from_numpy_dtype(input.dtype)}, src is "
-                f"{from_numpy_dtype(src.dtype)}; they must be equal. Convert one of them with .to()."
+                f"{from_numpy_dtype(src.dtype)}; they must be equal. Convert one of them with "
+                ".to()."
             )
     check_bounds(op, index, input.shape[dim] if input.ndim else 1, dim)
 
@@ -99,6 +107,7 @@ def gathered(g: Any, dim: int, index: Any, shape: Any) -> Any:
 
 
 @linear(
+    batch=together,
     input=lambda g, input_shape, dim, index: _gather_adjoint(g, input_shape, dim, index),
 )
 def gather(
@@ -120,11 +129,14 @@ def gather(
         return xp.empty(index.shape, input.dtype)
     check_along("gather", input, dim, index)
     lines, flat = lined_up(input, index)
-    return lines[along(xp, dim, flat)].reshape(index.shape)
+    return read_along(xp, lines, dim, flat).reshape(index.shape)
 
 
 @linear(
-    input=lambda g, dim, index: gather(g, dim, index), node="ScatterAddBackward0", has_out=False
+    batch=shifted(("dim",), ("shape",)),
+    input=lambda g, dim, index: gather(g, dim, index),
+    node="ScatterAddBackward0",
+    has_out=False,
 )
 def _gather_adjoint(xp: Namespace, input: Array, shape: Shape, dim: int, index: Array) -> Array:
     whole = xp.zeros(shape, input.dtype)
@@ -140,7 +152,7 @@ def _add_along(xp: Namespace, input: Array, dim: int, index: Array, src: Array) 
 
 @method
 def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any = None) -> Any:
-    """As `gather`, with `input` and `indices` broadcast against each other; no dim: of all elements."""
+    """As `gather`, with `input` and `indices` broadcast; without a dim from all elements."""
     if not isinstance(indices, Tensor):
         raise errors.not_a_tensor("take_along_dim", "indices", indices)
     if indices._array.dtype.char not in "lq":
@@ -149,8 +161,8 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
         input, indices, dim = reshape(input, (-1,)), reshape(indices, (-1,)), 0
     if input.ndim != indices.ndim:
         raise RuntimeError(
-            f"take_along_dim: input has shape {tuple(input.shape)}, indices {tuple(indices.shape)}; they "
-            "must have the same number of dimensions."
+            f"take_along_dim: input has shape {tuple(input.shape)}, indices "
+            f"{tuple(indices.shape)}; they must have the same number of dimensions."
         )
     dim = range(input.ndim)[dim]
     here, there = list(input.shape), list(indices.shape)
@@ -191,6 +203,7 @@ def _scatter_add_tangent(
 
 
 @primitive(
+    batch=together,
     input=lambda g: g,
     src=lambda g, dim, index, src_shape: gathered(g, dim, index, src_shape),
     jvp=_scatter_add_tangent,
@@ -219,10 +232,11 @@ def _write_fill(xp: Namespace, input: Array, dim: int, index: Array, value: Any)
     check_along("scatter", input, dim, index)
     number = number_array("scatter", value, input.dtype)
     lines, flat = lined_up(input, index)
-    lines[along(xp, dim, flat)] = number
+    write_along(xp, lines, dim, flat, number)
 
 
 @primitive(
+    batch=together,
     input=lambda g, dim, index: fill_along(g, dim, index, 0),
     jvp=lambda d_input, dim, index: fill_along(d_input, dim, index, 0),
     node="ScatterBackward1",

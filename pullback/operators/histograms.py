@@ -9,6 +9,7 @@ import numpy
 
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arithmetic import unsupported
+from pullback.operators.batching import refused
 from pullback.operators.declare import Array, Dims, Namespace, method, primitive
 from pullback.operators.inplace import write_out
 from pullback.operators.reduction_kernels import axis_of, check_not_empty
@@ -27,7 +28,7 @@ def _check_bins(op: str, array: Array, bins: int) -> None:
 # Bins of equal width ------------------------------------------------------------------------------
 
 
-@primitive()
+@primitive(shifts=False)
 def histc(xp: Namespace, input: Array, bins: int = 100, min: float = 0, max: float = 0) -> Array:
     """How many elements fall into each of `bins` bins of equal width between `min` and `max`.
 
@@ -171,7 +172,7 @@ def _edges(op: str, points: Array, bins: Any, low: float, high: float) -> Array:
 # Per value ----------------------------------------------------------------------------------------
 
 
-@primitive()
+@primitive(batch=refused, )
 def bincount(
     xp: Namespace, input: Array, weights: Array | None = None, minlength: int = 0
 ) -> Array:

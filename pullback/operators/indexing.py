@@ -1,8 +1,8 @@
 """`t[key] = value`, and the table of Python's brackets.
 
-An assignment writes into the part that the key names. By a basic key that is a view, and the history
-of the write a `CopySlices`. It is entered here directly, without making the view as a tensor: nobody
-would ever see it, and an assignment would take four times as long.
+An assignment writes into the part that the key names. By a basic key that is a view, and the
+history of the write a `CopySlices`. It is entered here directly, without making the view as a
+tensor: nobody would ever see it, and an assignment would take four times as long.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.arrays import F32, F64, Array, numbers32, numbers64
-from pullback.core.arrays import number_array as remembered
+from pullback.core.arrays import F32, F64, Array
 from pullback.core.mode import fast, get_mode
 from pullback.core.node import Leaf, next_seq
 from pullback.core.tensor import Tensor, wrap
@@ -25,7 +24,7 @@ from pullback.operators.advanced import check_dtype, index_put, index_put_, put_
 from pullback.operators.convert import astype
 from pullback.operators.copy import copy_, fill_, store, zero_
 from pullback.operators.inplace import check_history_can_change, geometry_on, has_overlap
-from pullback.operators.keys import as_index, check_masks, items_of, numpy_key
+from pullback.operators.keys import as_index, check_count, check_masks, items_of, numpy_key
 from pullback.operators.shape import clone, contiguous, reshape
 from pullback.operators.strides import Geometry, address, on_storage, relaid
 from pullback.operators.subscript import basic_part, getitem
@@ -55,6 +54,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
             return
         part = array[place]
     except IndexError as error:
+        check_count(self, len(place) - place.count(None) - 1)
         raise IndexError(f"{error} (the tensor has shape {array.shape})") from None
     if isinstance(value, Tensor) and _is_itself(self, part, value):
         bump(self, "__setitem__")  # `t[key] += y` has already written there
@@ -95,19 +95,15 @@ def _assign(target: Any, value: Any) -> None:
 
 
 def _number(target: Any, value: Any) -> Array:
-    """A number as an array of the target's dtype; to be read only."""
-    dtype = target._array.dtype
-    if type(value) in _NUMBERS and _holds(dtype, value):
-        known = (numbers64 if dtype is F64 else numbers32).get(value)
-        return remembered(value, dtype) if known is None else known
+    """A number as an array of the target's dtype, to be read only."""
     # numpy.float64 is a float, and passes; torch takes no other NumPy numbers but integers.
     known = isinstance(value, float | complex) or not isinstance(value, numpy.inexact)
     if not known or not isinstance(value, numbers.Number):
         raise TypeError(
-            f"cannot assign a {type(value).__name__} to a tensor of {target.dtype}; assign a tensor "
-            "or a Python number (torch.as_tensor() makes tensors of lists and arrays)."
+            f"cannot assign a {type(value).__name__} to a tensor of {target.dtype}; assign a "
+            "tensor or a Python number (torch.as_tensor() makes tensors of lists and arrays)."
         )
-    return number_array("__setitem__", value, dtype)
+    return number_array("__setitem__", value, target._array.dtype)
 
 
 def _trimmed(value: Any, ndim: int) -> Any:
@@ -123,8 +119,10 @@ def _trimmed(value: Any, ndim: int) -> Any:
 
 
 def _assign_part(self: Any, place: tuple[Any, ...], part: Array, value: Any) -> bool:
-    """Write to `part`, which the NumPy key `place` names; False, and nothing done, if it is no plain
-    case: transforms, tangents, hooks, inference mode, views that strides cannot express.
+    """Write to `part`, which the NumPy key `place` names.
+
+    False, and nothing is done, where it is no plain case: transforms, tangents, hooks, inference
+    mode, views that strides cannot express.
     """
     mode = get_mode()
     info = self._node
@@ -190,9 +188,9 @@ def _record(base: Any, place: Any, edge: Any, *, real: bool) -> None:
 
 
 class CopySlices(inplace.CopySlices):
-    """A part overwritten, seen from the base: the source gets the part's gradient, the base the rest.
+    """A part overwritten: the source gets the part's gradient, the base that of the rest.
 
-    As its parent for a written copy_, which needs no node of its own then.
+    As its parent with the node of a copy_ inside, and in its place.
     """
 
     __slots__ = ("place", "real")

@@ -1,7 +1,8 @@
 """What stands between the brackets of `t[key]`, brought to a few plain forms.
 
-A key becomes a list of ints, slices, None, `...`, bools and index tensors (int32, int64 or masks). Here
-because reading and assignment take the same keys, and mistakes in them are the user's most frequent.
+A key becomes a list of ints, slices, None, `...`, bools and index tensors (int32, int64 or masks).
+Here because reading and assignment take the same keys, and mistakes in them are the user's most
+frequent.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ def _as_tuple(key: Any) -> tuple[Any, ...]:
     if not any(item is None or isinstance(item, _NESTED) for item in key):
         return (key,)
     warnings.warn(
-        "A list that holds slices, sequences or tensors is read as a tuple of indices, x[tuple(key)]; "
-        "this is deprecated in torch. Write x[tuple(key)], or x[torch.tensor(key)] for one index.",
+        "A list that holds slices, sequences or tensors is read as a tuple of indices, "
+        "x[tuple(key)]; this is deprecated in torch. Write x[tuple(key)], or x[torch.tensor(key)] "
+        "for one index.",
         UserWarning,
         stacklevel=origin.stacklevel(),
     )
@@ -101,8 +103,8 @@ def _without_tensors(items: Any) -> Any:
 def _not_an_index(item: Any) -> Exception:
     kind = TypeError if isinstance(item, str | bytes) else IndexError
     return kind(
-        f"a tensor cannot be indexed by {item!r} ({type(item).__name__}); valid are integers, slices "
-        "(`:`), ellipsis (`...`), None, and tensors, lists or arrays of integers or bools."
+        f"a tensor cannot be indexed by {item!r} ({type(item).__name__}); valid are integers, "
+        "slices (`:`), ellipsis (`...`), None, and tensors, lists or arrays of integers or bools."
     )
 
 
@@ -113,13 +115,14 @@ def as_index(index: Any, *, warn: bool = True) -> Any:
         return index
     if char != "B":
         raise IndexError(
-            f"a tensor of {from_numpy_dtype(index._array.dtype)} cannot be an index; use int64, int32 "
-            "or bool (convert with .long() or .bool())."
+            f"a tensor of {from_numpy_dtype(index._array.dtype)} cannot be an index; use int64, "
+            "int32 or bool (convert with .long() or .bool())."
         )
     if not warn:
         return index
     warnings.warn(
-        "Indexing with a torch.uint8 tensor reads it as a mask, which is deprecated; use torch.bool.",
+        "Indexing with a torch.uint8 tensor reads it as a mask, which is deprecated; use "
+        "torch.bool.",
         UserWarning,
         stacklevel=origin.stacklevel(),
     )
@@ -164,7 +167,8 @@ def plain_slice(item: slice) -> tuple[int | None, int | None, int]:
         step = _slice_int(step)
     if step <= 0:
         raise ValueError(
-            f"the step of a slice must be greater than zero, got {item.step}; use flip() to reverse."
+            f"the step of a slice must be greater than zero, got {item.step}; use flip() to "
+            "reverse."
         )
     if start is not None and type(start) is not int:
         start = _slice_int(start)
@@ -181,8 +185,8 @@ def check_count(input: Any, named: int) -> None:
     """Refuse a key that names more dimensions than there are."""
     if named > input._array.ndim:
         raise IndexError(
-            f"too many indices: {named} dimensions are named, but the tensor has {input._array.ndim} "
-            f"(shape {input._array.shape})."
+            f"too many indices: {named} dimensions are named, but the tensor has "
+            f"{input._array.ndim} (shape {input._array.shape})."
         )
 
 
@@ -192,6 +196,6 @@ def check_masks(input: Any, indices: Any, dims: Any) -> None:
         array, shape = index._array, input._array.shape
         if array.dtype.kind == "b" and array.shape != shape[dim : dim + array.ndim]:
             raise IndexError(
-                f"a mask of shape {array.shape} at dimension {dim} does not match the indexed tensor of "
-                f"shape {shape}; a mask must have the sizes of the dimensions it covers."
+                f"a mask of shape {array.shape} at dimension {dim} does not match the indexed "
+                f"tensor of shape {shape}; a mask must have the sizes of the dimensions it covers."
             )

@@ -11,6 +11,7 @@ from typing import Any
 
 from pullback.core import origin
 from pullback.core.dtype import from_numpy_dtype
+from pullback.operators import batch_shapes
 from pullback.operators.arithmetic import conj
 from pullback.operators.declare import Array, Dim, Namespace, linear, method, multilinear
 from pullback.operators.options import as_dim
@@ -22,7 +23,11 @@ from pullback.operators.views import _diagonal_adjoint
 __all__ = ["chain_matmul", "cross", "kron", "linalg_cross", "multi_dot", "trace", "vecdot"]
 
 
-@linear(input=lambda g, input_shape: _diagonal_adjoint(g, input_shape, 0, 0, 1), has_out=False)
+@linear(
+    batch=batch_shapes.traced,
+    input=lambda g, input_shape: _diagonal_adjoint(g, input_shape, 0, 0, 1),
+    has_out=False,
+)
 def trace(xp: Namespace, input: Array) -> Array:
     """The sum of a matrix's diagonal."""
     if input.ndim != 2:
@@ -56,6 +61,7 @@ def kron(input: Any, other: Any, *, out: Any = None) -> Any:
 
 
 @multilinear(
+    batch=batch_shapes.crossed,
     input=lambda g, other, dim: _linalg_cross(conj(other), g, dim),
     other=lambda g, input, dim: _linalg_cross(g, conj(input), dim),
     node="LinalgCrossBackward0",

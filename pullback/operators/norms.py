@@ -9,15 +9,16 @@ import math
 from typing import Any
 
 from pullback.core.dtype import from_numpy_dtype
-from pullback.core.tensor import Tensor
-from pullback.operators.arithmetic import conj, keep_where, mul
+from pullback.operators.arithmetic import conj, keep_where
+from pullback.operators.batching import front
 from pullback.operators.complex import real
 from pullback.operators.convert import numpy_dtype
-from pullback.operators.copy import copy_
 from pullback.operators.declare import (
     Array,
+    Dim,
     Dims,
     Namespace,
+    Op,
     elementwise,
     method,
     primitive,
@@ -88,7 +89,12 @@ def _tangent(d_x: Any, x: Any, out: Any, ord: float, dim: Any, keepdim: Any) -> 
     return sum(real(conj(slope) * d_x), dim, keepdim)
 
 
-@primitive(x=_adjoint, jvp=_tangent, space="linalg", node="LinalgVectorNormBackward0")
+@primitive(
+    x=_adjoint,
+    jvp=_tangent,
+    space="linalg",
+    node="LinalgVectorNormBackward0",
+)
 def vector_norm(
     xp: Namespace,
     x: Array,
@@ -195,24 +201,54 @@ def dist(input: Any, other: Any, p: float = 2, *, out: Any = None) -> Any:
     return vector_norm(input - other, p, out=out)
 
 
-@method
-def renorm(input: Any, p: float, dim: int, maxnorm: float, *, out: Any = None) -> Any:
+# Torch's small number keeps the quotient finite; so results agree to the last digit.
+_SMALL = 1e-7
+
+
+def _others(shape: Any, dim: int) -> tuple[int, ...]:
+    return tuple(i for i in range(len(shape)) if i != dim)
+
+
+def _scaling(input: Any, p: float, dim: int, maxnorm: float) -> tuple[Any, Any, Any]:
+    """Norms of the slices along `dim`, their factors, and how those change with the norms."""
+    size = vector_norm(input, p, _others(input.shape, dim), True)  # noqa: FBT003
+    large = size > maxnorm
+    factor = maxnorm / (size + _SMALL)
+    return size, where(large, factor, 1.0), keep_where(-factor / (size + _SMALL), large)
+
+
+def _renorm_adjoint(g: Any, input: Any, p: float, dim: int, maxnorm: float) -> Any:
+    size, scale, change = _scaling(input, p, dim, maxnorm)
+    others = _others(input.shape, dim)
+    pull = sum(real(conj(input) * g), others, True) * change  # noqa: FBT003
+    return g * scale + _slope(pull, input, size, p, others)
+
+
+def _renorm_tangent(d_input: Any, input: Any, p: float, dim: int, maxnorm: float) -> Any:
+    size, scale, change = _scaling(input, p, dim, maxnorm)
+    others = _others(input.shape, dim)
+    slope = _slope(change, input, size, p, others)
+    growth = sum(real(conj(slope) * d_input), others, True)  # noqa: FBT003
+    return d_input * scale + input * growth
+
+
+def _slices_of_all(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    """For vmap: the slices along `dim` of all examples are so many more slices."""
+    ((value, bdim),) = split.values()
+    dim = as_dim(options["dim"], value.ndim - 1, op.name) + 1
+    lines = front(value, bdim).movedim(dim, 1)
+    whole = lines.reshape((size * lines.shape[1], *lines.shape[2:]))
+    return op.function(whole, **{**options, "dim": 0}).reshape(lines.shape).movedim(1, dim)
+
+
+@primitive(input=_renorm_adjoint, jvp=_renorm_tangent, inplace=True, batch=_slices_of_all)
+def renorm(xp: Namespace, input: Array, p: float, dim: Dim, maxnorm: float) -> Array:
     """The slices along `dim` whose norm of order `p` exceeds `maxnorm` scaled down to it."""
     if input.ndim < 2:
-        raise RuntimeError(f"renorm: needs at least 2 dimensions, got shape {tuple(input.shape)}.")
+        raise RuntimeError(f"renorm: needs at least 2 dimensions, got shape {input.shape}.")
     if p <= 0 or maxnorm < 0:
-        raise RuntimeError(
-            f"renorm: needs p > 0 and maxnorm >= 0, got p {p} and maxnorm {maxnorm}."
-        )
-    at = as_dim(dim, input.ndim, "renorm")
-    others = tuple(i for i in range(input.ndim) if i != at)
-    size = vector_norm(input, p, others, keepdim=True)
-    # Torch's small number keeps the quotient finite; so results agree to the last digit.
-    scale = where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
-    return mul(input, scale, out=out)
-
-
-@method
-def renorm_(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """In-place form of `renorm`."""
-    return copy_(input, renorm(input, p, dim, maxnorm))  # type: ignore[no-any-return]
+        raise RuntimeError(f"renorm: needs p > 0 and maxnorm >= 0, got p {p}, maxnorm {maxnorm}.")
+    input = _in_dtype("renorm", input, None)
+    size = _norm(xp, input, p, _others(input.shape, dim), keepdim=True)
+    scale = xp.where(size > maxnorm, maxnorm / (size + _SMALL), 1.0)
+    return input * scale.astype(input.real.dtype)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.operators.batching import together
 from pullback.operators.declare import Array, Dim, Namespace, primitive
 from pullback.operators.scatter_kernels import along, reduce_along
 from pullback.operators.shape import reshape
@@ -26,7 +27,7 @@ def _size(shape: Any, dim: int) -> int:
     return shape[dim] if shape else 1
 
 
-@primitive(
+@primitive(batch=together, 
     input=lambda g, indices, input_shape, dim: add_back(g, indices, _size(input_shape, dim), dim),
     jvp=lambda d_input, indices, dim: pick(d_input, indices, dim),
     method=False,
@@ -37,7 +38,7 @@ def pick(xp: Namespace, input: Array, indices: Array, dim: Dim) -> Array:
     return input[along(xp, dim, indices)] if input.ndim else input.copy()
 
 
-@primitive(
+@primitive(batch=together, 
     g=lambda g, indices, dim: pick(g, indices, dim),
     jvp=lambda d_g, indices, size, dim: put_back(d_g, indices, size, dim),
     method=False,
@@ -52,7 +53,7 @@ def put_back(xp: Namespace, g: Array, indices: Array, size: int, dim: Dim) -> Ar
     return whole
 
 
-@primitive(
+@primitive(batch=together, 
     g=lambda g, indices, dim: pick(g, indices, dim),
     jvp=lambda d_g, indices, size, dim: add_back(d_g, indices, size, dim),
     method=False,

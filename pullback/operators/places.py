@@ -7,7 +7,9 @@ from typing import Any
 from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.dtype import from_numpy_dtype
+from pullback.operators import batch_indexing
 from pullback.operators.arithmetic import zeros_of
+from pullback.operators.batching import refused
 from pullback.operators.declare import Namespace, Shape, linear, method, primitive
 from pullback.operators.options import as_shape
 from pullback.operators.scatter_kernels import add_at, check_bounds, check_index_dtype
@@ -40,11 +42,14 @@ def _broadcast(op: str, xp: Namespace, *arrays: Array) -> Any:
 def _check_mask(op: str, mask: Array) -> None:
     if mask.dtype.kind != "b":
         raise RuntimeError(
-            f"{op}: the mask must be a bool tensor, got {from_numpy_dtype(mask.dtype)}; compare first."
+            f"{op}: the mask must be a bool tensor, got {from_numpy_dtype(mask.dtype)}; compare "
+            "first."
         )
 
 
-@linear(input=lambda g, input_shape, mask: _masked_select_adjoint(g, input_shape, mask))
+@linear(
+    batch=refused, input=lambda g, input_shape, mask: _masked_select_adjoint(g, input_shape, mask)
+)
 def masked_select(xp: Namespace, input: Array, mask: Array) -> Array:
     """The elements where `mask` holds, in one dimension; the two broadcast.
 
@@ -94,8 +99,8 @@ def _write_masked_scatter(xp: Namespace, input: Array, mask: Array, source: Arra
     count = xp.count_nonzero(mask)
     if source.size < count:
         raise RuntimeError(
-            f"masked_scatter: the mask holds at {count} places, but source has {source.size} elements; "
-            "it needs at least one for each."
+            f"masked_scatter: the mask holds at {count} places, but source has {source.size} "
+            "elements; it needs at least one for each."
         )
     input[mask] = source.reshape(-1)[:count]
 
@@ -105,7 +110,7 @@ def _masked_scatter_tangent(d_input: Any, d_source: Any, input: Any, mask: Any, 
     return masked_scatter(d_input, mask, zeros_of(source) if d_source is None else d_source)
 
 
-@primitive(
+@primitive(batch=batch_indexing.scattered, 
     input=lambda g, mask: masked_fill(g, mask, 0),
     source=lambda g, mask, source_shape: _in_order(masked_select(g, mask), source_shape),
     jvp=_masked_scatter_tangent,
@@ -147,7 +152,10 @@ def _check_positions(op: str, input: Array, index: Array) -> Array:
     return positions
 
 
-@linear(input=lambda g, input_shape, index: _take_adjoint(g, input_shape, index))
+@linear(
+    batch=batch_indexing.flat_places,
+    input=lambda g, input_shape, index: _take_adjoint(g, input_shape, index),
+)
 def take(xp: Namespace, input: Array, index: Array) -> Array:
     """The elements at the positions `index` of the flattened tensor, in the shape of `index`.
 
@@ -158,7 +166,12 @@ def take(xp: Namespace, input: Array, index: Array) -> Array:
     return input.take(_check_positions("take", input, index))
 
 
-@linear(input=lambda g, index: take(g, index), node="PutBackward0", has_out=False)
+@linear(
+    batch=batch_indexing.flat_places,
+    input=lambda g, index: take(g, index),
+    node="PutBackward0",
+    has_out=False,
+)
 def _take_adjoint(xp: Namespace, input: Array, shape: Shape, index: Array) -> Array:
     whole = xp.zeros(shape, input.dtype)
     add_at(xp, whole.reshape(-1), (index.reshape(-1),), (0,), input.reshape(-1))
@@ -196,13 +209,14 @@ def _put_tangent(
 
 
 @primitive(
+    batch=batch_indexing.flat_places,
     input=lambda g, index, accumulate: g if accumulate else _cleared(g, index),
     source=lambda g, index, source_shape: take(g, index).reshape(source_shape),
     jvp=_put_tangent,
     has_out=False,
 )
 def put(xp: Namespace, input: Array, index: Array, source: Array, accumulate: Any = False) -> Array:
-    """`input` with the elements of `source` at positions of the flattened tensor, or added there."""
+    """`input` with `source` at positions of the flattened tensor, written or added."""
     out = input.copy()
     _write_put(xp, out, index, source, accumulate)
     return out
@@ -211,7 +225,7 @@ def put(xp: Namespace, input: Array, index: Array, source: Array, accumulate: An
 put_ = writing(put, _write_put)
 
 
-@linear(input=lambda g, index: _cleared(g, index), has_out=False)
+@linear(batch=batch_indexing.flat_places, input=lambda g, index: _cleared(g, index), has_out=False)
 def _cleared(xp: Namespace, input: Array, index: Array) -> Array:
     out = input.copy()
     out.reshape(-1)[index.reshape(-1)] = 0
@@ -221,21 +235,21 @@ def _cleared(xp: Namespace, input: Array, index: Array) -> Array:
 # Finding positions -------------------------------------------------------------------------------
 
 
-@primitive(method=False)
+@primitive(batch=refused, method=False)
 def _nonzero(xp: Namespace, input: Array) -> Array:
     if not input.ndim:
         return xp.zeros((int(bool(input)), 0), "i8")
     return xp.stack(input.nonzero(), 1)
 
 
-@primitive(outputs="*", method=False, has_out=False)
+@primitive(batch=refused, outputs="*", method=False, has_out=False)
 def _nonzero_columns(xp: Namespace, input: Array) -> Any:
     return list(input.reshape(input.shape or (1,)).nonzero())
 
 
 @method
 def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
-    """Where `input` is not zero: a row of indices for each place, or a tuple with one index per dim.
+    """Where `input` is not zero: a row of indices for each place, or a tuple of columns.
 
     >>> import pullback as torch
     >>> torch.nonzero(torch.tensor([0, 5, 7]))
@@ -253,7 +267,7 @@ def argwhere(input: Any) -> Any:
     return _nonzero(input)
 
 
-@primitive()
+@primitive(shifts=False)
 def nonzero_static(xp: Namespace, input: Array, *, size: int, fill_value: int = -1) -> Array:
     """As `nonzero`, in exactly `size` rows: cut off, or filled up with `fill_value`."""
     if size < 0:
@@ -264,7 +278,7 @@ def nonzero_static(xp: Namespace, input: Array, *, size: int, fill_value: int = 
     return rows
 
 
-@primitive(outputs="*", method=False, has_out=False)
+@primitive(batch=batch_indexing.whole, outputs="*", method=False, has_out=False)
 def _unravel(xp: Namespace, indices: Array, shape: Shape) -> Any:
     columns = []
     for size in reversed(shape):

@@ -13,6 +13,7 @@ from typing import Any
 from pullback.core import errors
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import get_mode
+from pullback.operators import batch_products
 from pullback.operators.arithmetic import conj, mul
 from pullback.operators.declare import Array, Namespace, method, multilinear, primitive
 from pullback.operators.inplace import write_out
@@ -126,7 +127,9 @@ def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
 
 
 @multilinear(
-    input=lambda g, mat2: mm(g, _adjoint(mat2)), mat2=lambda g, input: mm(_adjoint(input), g)
+    batch=batch_products.product,
+    input=lambda g, mat2: mm(g, _adjoint(mat2)),
+    mat2=lambda g, input: mm(_adjoint(input), g),
 )
 def mm(xp: Namespace, input: Array, mat2: Array) -> Array:
     """The product of two matrices."""
@@ -137,7 +140,9 @@ def mm(xp: Namespace, input: Array, mat2: Array) -> Array:
 
 
 @multilinear(
-    input=lambda g, mat2: bmm(g, _adjoint(mat2)), mat2=lambda g, input: bmm(_adjoint(input), g)
+    batch=batch_products.product,
+    input=lambda g, mat2: bmm(g, _adjoint(mat2)),
+    mat2=lambda g, input: bmm(_adjoint(input), g),
 )
 def bmm(xp: Namespace, input: Array, mat2: Array) -> Array:
     """The products of two batches of matrices; batch sizes must be equal."""
@@ -156,7 +161,11 @@ def _batch_product(xp: Namespace, op: str, batch1: Array, batch2: Array) -> Arra
     return product(xp, op, batch1, batch2)
 
 
-@multilinear(input=lambda g, vec: outer(g, conj(vec)), vec=lambda g, input: mv(_adjoint(input), g))
+@multilinear(
+    batch=batch_products.product,
+    input=lambda g, vec: outer(g, conj(vec)),
+    vec=lambda g, input: mv(_adjoint(input), g),
+)
 def mv(xp: Namespace, input: Array, vec: Array) -> Array:
     """A matrix times a vector."""
     _check_ndim("mv", "input", input, 2)
@@ -165,7 +174,11 @@ def mv(xp: Namespace, input: Array, vec: Array) -> Array:
     return product(xp, "mv", input, vec)
 
 
-@multilinear(input=lambda g, tensor: g * conj(tensor), tensor=lambda g, input: g * conj(input))
+@multilinear(
+    batch=batch_products.product,
+    input=lambda g, tensor: g * conj(tensor),
+    tensor=lambda g, input: g * conj(input),
+)
 def dot(xp: Namespace, input: Array, tensor: Array) -> Array:
     """The sum of the products of two vectors' elements; nothing is conjugated."""
     _check_vectors("dot", input, tensor)
@@ -173,6 +186,7 @@ def dot(xp: Namespace, input: Array, tensor: Array) -> Array:
 
 
 @primitive(
+    batch=batch_products.product,
     input=lambda g, other: conj(g) * other,
     other=lambda g, input: g * input,
     jvp=lambda d_input, d_other, input, other: total(
@@ -214,7 +228,12 @@ def _matmul_other(g: Any, input: Any, other_shape: Any) -> Any:
     return matmul(_adjoint(input), g)
 
 
-@multilinear(input=_matmul_input, other=_matmul_other, node="UnsafeViewBackward0")
+@multilinear(
+    batch=batch_products.product,
+    input=_matmul_input,
+    other=_matmul_other,
+    node="UnsafeViewBackward0",
+)
 def _matmul(xp: Namespace, input: Array, other: Array) -> Array:
     if input.ndim == 0 or other.ndim == 0:
         raise RuntimeError(
@@ -318,6 +337,7 @@ def _addmm_tangent(
 
 
 @primitive(
+    batch=batch_products.plus_product,
     input=lambda g, beta: _scaled(g, beta),
     mat1=lambda g, mat2, alpha: _scaled(mm(g, _adjoint(mat2)), alpha),
     mat2=lambda g, mat1, alpha: _scaled(mm(_adjoint(mat1), g), alpha),
@@ -345,6 +365,7 @@ def _addmv_tangent(
 
 
 @primitive(
+    batch=batch_products.plus_product,
     input=lambda g, beta: _scaled(g, beta),
     mat=lambda g, vec, alpha: _scaled(outer(g, conj(vec)), alpha),
     vec=lambda g, mat, alpha: _scaled(mv(_adjoint(mat), g), alpha),
@@ -372,6 +393,7 @@ def _addr_tangent(
 
 
 @primitive(
+    batch=batch_products.plus_product,
     input=lambda g, beta: _scaled(g, beta),
     vec1=lambda g, vec2, alpha: _scaled(mv(g, conj(vec2)), alpha),
     vec2=lambda g, vec1, alpha: _scaled(mv(g.mT, conj(vec1)), alpha),
@@ -400,6 +422,7 @@ def _addbmm_tangent(
 
 
 @primitive(
+    batch=batch_products.plus_product,
     input=lambda g, beta: _scaled(g, beta),
     batch1=lambda g, batch2, alpha: _scaled(matmul(g, _adjoint(batch2)), alpha),
     batch2=lambda g, batch1, alpha: _scaled(matmul(_adjoint(batch1), g), alpha),
@@ -425,6 +448,7 @@ def _baddbmm_tangent(
 
 
 @primitive(
+    batch=batch_products.plus_product,
     input=lambda g, beta: _scaled(g, beta),
     batch1=lambda g, batch2, alpha: _scaled(bmm(g, _adjoint(batch2)), alpha),
     batch2=lambda g, batch1, alpha: _scaled(bmm(_adjoint(batch1), g), alpha),

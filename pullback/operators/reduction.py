@@ -94,7 +94,11 @@ def _put_back(g: Any, input_shape: Any, dim: Any, keepdim: Any) -> Any:
 
 
 _sum_full = linear(
-    input=_put_back, name="sum.full", node="SumBackward0", method=False, has_out=False
+    input=_put_back,
+    name="sum.full",
+    node="SumBackward0",
+    method=False,
+    has_out=False,
 )(_sum)
 _sum_dims = linear(input=_put_back, name="sum", node="SumBackward1", method=False)(_sum)
 
@@ -166,7 +170,11 @@ def _spread_mean(g: Any, input_shape: Any, dim: Any, keepdim: Any) -> Any:
 
 
 _mean_full = linear(
-    input=_spread_mean, name="mean.full", node="MeanBackward0", method=False, has_out=False
+    input=_spread_mean,
+    name="mean.full",
+    node="MeanBackward0",
+    method=False,
+    has_out=False,
 )(_mean)
 _mean_dims = linear(input=_spread_mean, name="mean", node="MeanBackward1", method=False)(_mean)
 
@@ -246,10 +254,18 @@ def _prod_tangent(d_input: Any, input: Any, dim: Any, keepdim: Any) -> Any:
 
 
 _prod_full = primitive(
-    input=_prod_adjoint, jvp=_prod_tangent, name="prod.full", node="ProdBackward0", method=False
+    input=_prod_adjoint,
+    jvp=_prod_tangent,
+    name="prod.full",
+    node="ProdBackward0",
+    method=False,
 )(_prod)
 _prod_dim = primitive(
-    input=_prod_adjoint, jvp=_prod_tangent, name="prod", node="ProdBackward1", method=False
+    input=_prod_adjoint,
+    jvp=_prod_tangent,
+    name="prod",
+    node="ProdBackward1",
+    method=False,
 )(_prod)
 
 

@@ -6,6 +6,8 @@ import operator
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from pullback.core.pytree import register_pytree_node
+
 __all__ = ["RESULTS", "Result", "result_class"]
 
 # Operator -> the class of its results.
@@ -59,6 +61,7 @@ def result_class(name: str, fields: str) -> type[Result]:
     }
     made = type(name, (Result,), members)
     RESULTS[name] = made
+    register_pytree_node(made, lambda result: (result, None), lambda values, _: made(values))
     return made
 
 

@@ -1,7 +1,7 @@
-"""Whole slices named by one index along a dimension: index_select, index_add, index_copy, index_fill.
+"""Whole slices named by one index along a dimension: index_select, index_add and their like.
 
-The index has one dimension (or none, for a single slice). index_select and index_add are each other's
-adjoints; copying and filling pass the gradient of what they leave alone.
+The index has one dimension (or none, for a single slice). index_select and index_add are each
+other's adjoints; copying and filling pass the gradient of what they leave alone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from pullback.core.arrays import Array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
+from pullback.operators import batch_indexing
 from pullback.operators.advanced import _index
 from pullback.operators.arithmetic import conj, zeros_of
 from pullback.operators.declare import Dim, Namespace, Shape, linear, method, primitive
@@ -54,8 +55,8 @@ def _check_slices(
     wanted = (*shape[:dim], count, *shape[dim + 1 :]) if shape else ()
     if source != wanted and not (not source and len(shape) <= 1 and count == 1):
         raise RuntimeError(
-            f"{op}: {count} indices along dimension {dim} of a tensor of shape {shape} need a source of "
-            f"shape {wanted}, got {source}."
+            f"{op}: {count} indices along dimension {dim} of a tensor of shape {shape} need a "
+            f"source of shape {wanted}, got {source}."
         )
 
 
@@ -82,7 +83,10 @@ def _lines(array: Array) -> Array:
 # Selecting ---------------------------------------------------------------------------------------
 
 
-@linear(input=lambda g, input_shape, dim, index: _index_select_adjoint(g, input_shape, dim, index))
+@linear(
+    batch=batch_indexing.rows,
+    input=lambda g, input_shape, dim, index: _index_select_adjoint(g, input_shape, dim, index),
+)
 def index_select(xp: Namespace, input: Array, dim: Dim, index: Array) -> Array:
     """The slices of `input` that `index` names along `dim`, in new memory.
 
@@ -103,7 +107,10 @@ def index_select(xp: Namespace, input: Array, dim: Dim, index: Array) -> Array:
 
 
 @linear(
-    input=lambda g, dim, index: index_select(g, dim, index), node="IndexAddBackward0", has_out=False
+    batch=batch_indexing.rows,
+    input=lambda g, dim, index: index_select(g, dim, index),
+    node="IndexAddBackward0",
+    has_out=False,
 )
 def _index_select_adjoint(
     xp: Namespace, input: Array, shape: Shape, dim: int, index: Array
@@ -123,8 +130,8 @@ def _write_index_add(
     check_rows("index_add", input, dim, index, source)
     if source.ndim != input.ndim:
         raise RuntimeError(
-            f"index_add: source of shape {source.shape} for a tensor of shape {input.shape}; they must "
-            "have the same number of dimensions."
+            f"index_add: source of shape {source.shape} for a tensor of shape {input.shape}; they "
+            "must have the same number of dimensions."
         )
     if alpha != 1:
         source = source * number_array("index_add", alpha, input.dtype)
@@ -142,6 +149,7 @@ def _selected(g: Any, dim: int, index: Any, alpha: Any) -> Any:
 
 
 @primitive(
+    batch=batch_indexing.rows,
     input=lambda g: g,
     source=lambda g, dim, index, alpha: _selected(g, dim, index, alpha),
     jvp=_add_tangent,
@@ -181,6 +189,7 @@ def _copy_tangent(
 
 
 @primitive(
+    batch=batch_indexing.rows,
     input=lambda g, dim, index: _fill_rows(g, dim, index, 0),
     source=lambda g, dim, index, source_shape: reshape(index_select(g, dim, index), source_shape),
     jvp=_copy_tangent,
@@ -218,6 +227,7 @@ def _write_fill(xp: Namespace, input: Array, dim: int, index: Array, value: Any)
 
 
 @primitive(
+    batch=batch_indexing.rows,
     input=lambda g, dim, index: _fill_rows(g, dim, index, 0),
     jvp=lambda d_input, dim, index: _fill_rows(d_input, dim, index, 0),
     node="IndexFillBackward0",
@@ -241,6 +251,7 @@ def _fill_tangent(d_input: Any, d_value: Any, input: Any, dim: int, index: Any, 
 
 
 @primitive(
+    batch=batch_indexing.rows,
     input=lambda g, dim, index: _fill_rows(g, dim, index, 0),
     value=lambda g, dim, index: _index(g, (dim,), index) if g.ndim else g,  # the engine sums
     jvp=_fill_tangent,
@@ -259,7 +270,7 @@ _fill_into_with = writing(_fill_rows_with, _write_fill_with, "index_fill_")
 
 @method
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
-    """`input` with `value`, a number or 0-d tensor, in the slices that `index` names along `dim`."""
+    """`input` with a number or 0-d tensor in the slices that `index` names along `dim`."""
     value = _checked_value(input, value)
     filling = _fill_rows_with if isinstance(value, Tensor) else _fill_rows
     return filling(input, dim, index, value)
@@ -277,11 +288,13 @@ def _checked_value(input: Any, value: Any) -> Any:
     if isinstance(value, Tensor):
         if value._array.ndim:
             raise RuntimeError(
-                f"index_fill: the value must be a number or a 0-d tensor, got shape {value._array.shape}."
+                "index_fill: the value must be a number or a 0-d tensor, got shape "
+                f"{value._array.shape}."
             )
         return value
     if not isinstance(value, numbers.Number):
         raise TypeError(
-            f"index_fill(): argument `value` must be a number or a Tensor, got {type(value).__name__}."
+            "index_fill(): argument `value` must be a number or a Tensor, got "
+            f"{type(value).__name__}."
         )
     return value

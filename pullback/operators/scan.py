@@ -14,6 +14,7 @@ from typing import Any
 
 from pullback.core import errors
 from pullback.operators.arithmetic import conj, is_complex, unsupported
+from pullback.operators.batching import together
 from pullback.operators.convert import astype, numpy_dtype
 from pullback.operators.declare import Array, Dim, Namespace, linear, method, primitive
 from pullback.operators.picking import add_back, pick
@@ -118,7 +119,7 @@ def _recurrence_tangent(d_a: Any, d_b: Any, a: Any, out: Any, dim: int) -> Any:
     return recurrence(a, d_b, dim)
 
 
-@primitive(
+@primitive(batch=together, 
     a=lambda g, a, out, dim: _backwards(a, g, dim) * conj(shifted(out, dim, 1)),
     b=lambda g, a, dim: _backwards(a, g, dim),
     jvp=_recurrence_tangent,

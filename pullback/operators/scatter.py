@@ -1,4 +1,4 @@
-"""scatter: writing elements at positions along one dimension, or combining them with what is there."""
+"""scatter: elements written at positions along one dimension, or combined with what is there."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arithmetic import zeros_of
+from pullback.operators.batching import together
 from pullback.operators.declare import Array, Dim, Namespace, method, primitive
 from pullback.operators.gather import (
     check_along,
@@ -17,7 +18,7 @@ from pullback.operators.gather import (
     scatter_add,
     scatter_add_,
 )
-from pullback.operators.scatter_kernels import along
+from pullback.operators.scatter_kernels import write_along
 from pullback.operators.scatter_reduce import scatter_reduce, scatter_reduce_
 from pullback.operators.shape import expand
 from pullback.operators.writes import number_array, writing
@@ -30,7 +31,7 @@ def _write_scatter(xp: Namespace, input: Array, dim: int, index: Array, src: Arr
         return
     check_along("scatter", input, dim, index, src)
     lines, flat = lined_up(input, index)
-    lines[along(xp, dim, flat)] = corner(src, flat)
+    write_along(xp, lines, dim, flat, corner(src, flat))
 
 
 def _scatter_tangent(d_input: Any, d_src: Any, input: Any, dim: int, index: Any, src: Any) -> Any:
@@ -39,6 +40,7 @@ def _scatter_tangent(d_input: Any, d_src: Any, input: Any, dim: int, index: Any,
 
 
 @primitive(
+    batch=together,
     input=lambda g, dim, index: fill_along(g, dim, index, 0),
     src=lambda g, dim, index, src_shape: gathered(g, dim, index, src_shape),
     jvp=_scatter_tangent,
@@ -64,8 +66,10 @@ def scatter(
     reduce: str | None = None,
     out: Any = None,
 ) -> Any:
-    """`input` with `src`, a tensor or number, put where `index` says along `dim`; places that come
-    twice get one of the values. `reduce`, "add" or "multiply", combines with what is there instead.
+    """`input` with `src`, a tensor or a number, where `index` says along `dim`.
+
+    Places that come twice get one of the values. `reduce`, "add" or "multiply", combines with what
+    is there instead; unlike in torch that has a gradient.
 
     >>> import pullback as torch
     >>> torch.zeros(3).scatter(0, torch.tensor([0, 2]), 5.0)

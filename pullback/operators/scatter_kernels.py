@@ -1,8 +1,9 @@
 """Adding into places that may repeat, on bare arrays: what all adjoints of indexing come down to.
 
-`numpy.add.at` is fast in one dimension only: 1.4 ns an element, as fast as plain assignment; rows of a
-matrix cost it 10 times that. So index arrays are merged into one, and rows are added element by element.
-Measured slower: sorting with `add.reduceat`, a loop over rows, and rounds of `+=` over distinct rows.
+`numpy.add.at` is fast in one dimension only: 1.4 ns an element, as fast as plain assignment; rows
+of a matrix cost it 10 times that. So index arrays are merged into one, and rows are added element
+by element. Measured slower: sorting with `add.reduceat`, a loop over rows, and rounds of `+=` over
+distinct rows.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ __all__ = [
     "check_bounds",
     "check_index_dtype",
     "index_key",
+    "read_along",
     "reduce_along",
+    "write_along",
 ]
 
 _FEW = 16  # rows below which numpy.add.at wins: 2.2 us for 5 rows of 4, where the rest takes 6
@@ -30,7 +33,7 @@ _BLOCK = 1 << 15  # elements at a time, so that their places stay in cache: 2 ns
 _UNSIGNED = {4: numpy.dtype("u4"), 8: numpy.dtype("u8")}
 
 
-# Checks --------------------------------------------------------------------------------------------
+# Checks ------------------------------------------------------------------------------------------
 
 
 def check_index_dtype(op: str, index: Array, allowed: str = "il") -> None:
@@ -38,8 +41,8 @@ def check_index_dtype(op: str, index: Array, allowed: str = "il") -> None:
     if index.dtype.char not in allowed and not (index.dtype.char == "q" and "l" in allowed):
         expected = "int32 or int64" if "i" in allowed else "int64"
         raise RuntimeError(
-            f"{op}: the index must have dtype {expected}, got {from_numpy_dtype(index.dtype)}; convert "
-            "it, e.g. with .long()."
+            f"{op}: the index must have dtype {expected}, got {from_numpy_dtype(index.dtype)}; "
+            "convert it, e.g. with .long()."
         )
 
 
@@ -51,12 +54,12 @@ def check_bounds(op: str, index: Array, size: int, dim: int, kind: type = Runtim
     if numpy.maximum.reduce(index.view(_UNSIGNED[index.itemsize]), None) >= size:
         worst = index[(index < 0) | (index >= size)].flat[0]
         raise kind(
-            f"{op}: index {worst} is out of bounds for dimension {dim} with size {size}; indices must "
-            f"be between 0 and {size - 1}."
+            f"{op}: index {worst} is out of bounds for dimension {dim} with size {size}; indices "
+            f"must be between 0 and {size - 1}."
         )
 
 
-# Keys ----------------------------------------------------------------------------------------------
+# Keys --------------------------------------------------------------------------------------------
 
 
 def index_key(ndim: int, indices: Any, dims: Any) -> tuple[Any, ...]:
@@ -82,17 +85,17 @@ def along(xp: Namespace, dim: int, index: Array) -> tuple[Any, ...]:
     return tuple(key)
 
 
-# Sums ----------------------------------------------------------------------------------------------
+# Sums --------------------------------------------------------------------------------------------
 
 
 def add_at(xp: Namespace, out: Array, indices: Any, dims: Any, values: Array) -> None:
-    """`out[key] += values` in place, where places may repeat; `values` broadcasts to what is there."""
+    """`out[key] += values` in place, where places may repeat; `values` broadcasts."""
     if len(indices) == 1:
         if indices[0].dtype.kind == "b":
             out[index_key(out.ndim, indices, dims)] += values  # a mask names no place twice
             return
         if indices[0].size < _FEW:
-            xp.add.at(out, index_key(out.ndim, indices, dims), values)
+            xp.add.at(out, (slice(None),) * dims[0] + (indices[0],), values)
             return
     arrays, places = _without_masks(indices, dims)
     merged = _merge(xp, out, arrays, places)
@@ -101,14 +104,15 @@ def add_at(xp: Namespace, out: Array, indices: Any, dims: Any, values: Array) ->
         return
     target, index, dim, shape = merged
     wanted = out.shape[: places[0]] + shape + out.shape[places[0] + len(places) :]
-    flat = target.shape[:dim] + (index.size,) + target.shape[dim + 1 :]
+    flat = (*target.shape[:dim], index.size, *target.shape[dim + 1 :])
     if values.shape != wanted:
         values = xp.broadcast_to(values, wanted)
     _add_slices(xp, target, dim, index, values.reshape(flat))
 
 
 def _without_masks(indices: Any, dims: Any) -> tuple[list[Array], list[int]]:
-    arrays, places = [], []
+    arrays: list[Array] = []
+    places: list[int] = []
     for index, dim in zip(indices, dims, strict=True):
         parts = index.nonzero() if index.dtype.kind == "b" else (index,)
         arrays += parts
@@ -129,7 +133,7 @@ def _merge(xp: Namespace, out: Array, arrays: list[Array], dims: list[int]) -> A
     index = arrays[0]
     if len(arrays) == 1:
         return out, index.reshape(-1), first, index.shape
-    target = out.reshape(out.shape[:first] + (math.prod(sizes),) + out.shape[last:])
+    target = out.reshape((*out.shape[:first], math.prod(sizes), *out.shape[last:]))
     if not xp.may_share_memory(target, out):
         return None
     for following, size in zip(arrays[1:], sizes[1:], strict=True):
@@ -171,6 +175,35 @@ def _add_rows(xp: Namespace, out: Array, starts: Array, rows: Array) -> None:
         xp.add.at(out, places.reshape(-1), rows[part].reshape(-1))
 
 
+# Elements along a dimension ----------------------------------------------------------------------
+
+
+def _flat_places(out: Array, key: tuple[Any, ...]) -> Array:
+    """Positions in the flattened, row-major array: one index array is twice as fast as several."""
+    places = key[0]
+    for size, part in zip(out.shape[1:], key[1:], strict=True):
+        places = places * size + part
+    return places
+
+
+def read_along(xp: Namespace, input: Array, dim: int, index: Array) -> Array:
+    """What `index` names along `dim`."""
+    key = along(xp, dim, index)
+    if index.size < _FEW_ELEMENTS or not input.flags.c_contiguous:
+        return input[key]
+    return input.take(_flat_places(input, key))
+
+
+def write_along(xp: Namespace, out: Array, dim: int, index: Array, values: Array) -> None:
+    """Write values, or one value, where `index` says along `dim`."""
+    key = along(xp, dim, index)
+    if index.size < _FEW_ELEMENTS or not out.flags.c_contiguous:
+        out[key] = values
+        return
+    places = _flat_places(out, key).reshape(-1)
+    out.reshape(-1)[places] = values.reshape(-1) if values.ndim else values
+
+
 def reduce_along(
     xp: Namespace, ufunc: Any, out: Array, dim: int, index: Array, values: Array
 ) -> None:
@@ -181,7 +214,5 @@ def reduce_along(
     if index.size < _FEW_ELEMENTS or not out.flags.c_contiguous:
         ufunc.at(out, key, values)
         return
-    places = key[0]
-    for size, part in zip(out.shape[1:], key[1:], strict=True):
-        places = places * size + part
+    places = _flat_places(out, key)
     ufunc.at(out.reshape(-1), places.reshape(-1), values.reshape(-1))

@@ -1,8 +1,8 @@
-"""scatter_reduce and index_reduce: elements that meet at one place are multiplied, averaged, compared.
+"""scatter_reduce and index_reduce: what meets at one place is multiplied, averaged, compared.
 
-Both come down to one kernel and one pair of rules, since `index_reduce` is `scatter_reduce` with the
-index repeated over the other dimensions. Each element of `src` reaches one element of the result, so the
-tangent uses the weights that the reverse rules find for a gradient of ones.
+Both come down to one kernel and one pair of rules, since `index_reduce` is `scatter_reduce` with
+the index repeated over the other dimensions. Each element of `src` reaches one element of the
+result, so the tangent uses the weights that the reverse rules find for a gradient of ones.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.arrays import Array
-from pullback.operators.convert import astype
+from pullback.operators import batch_indexing
 from pullback.operators.arithmetic import zeros_of
+from pullback.operators.batching import together
+from pullback.operators.convert import astype
 from pullback.operators.declare import METHODS, Dim, Namespace, primitive
 from pullback.operators.gather import (
     check_along,
@@ -24,7 +26,7 @@ from pullback.operators.gather import (
 )
 from pullback.operators.inplace import inplace_of
 from pullback.operators.rows import check_rows, spread, upright
-from pullback.operators.scatter_kernels import along, reduce_along
+from pullback.operators.scatter_kernels import reduce_along, write_along
 from pullback.operators.selection import where
 
 __all__ = ["index_reduce", "index_reduce_", "scatter_reduce", "scatter_reduce_"]
@@ -42,8 +44,8 @@ def _reduce_into(
     values = corner(src, flat)
     if not include_self:
         # Of what is largest or smallest, any of the values will do to begin with.
-        start = {"sum": 0, "mean": 0, "prod": 1}.get(reduce, values)
-        lines[along(xp, dim, flat)] = start
+        start = xp.asarray({"sum": 0, "mean": 0, "prod": 1}.get(reduce, values), lines.dtype)
+        write_along(xp, lines, dim, flat, start)
     ufunc = {"prod": xp.multiply, "amax": xp.maximum, "amin": xp.minimum}.get(reduce, xp.add)
     reduce_along(xp, ufunc, lines, dim, flat, values)
     if reduce == "mean":
@@ -81,7 +83,7 @@ def _members(like: Any, dim: int, index: Any, include_self: bool) -> Any:
 
 
 def _others(input: Any, dim: int, index: Any, src: Any, include_self: bool) -> tuple[Any, ...]:
-    """For products: inputs with ones for zeros, their product, and which have no zero beside them."""
+    """For products: inputs with ones for zeros, their product, which have no zero beside them."""
     own = where(input == 0, zeros_of(input) + 1, input)
     others = where(src == 0, zeros_of(src) + 1, src)
     product = scatter_reduce(own, dim, index, others, "prod", include_self=include_self)
@@ -160,7 +162,7 @@ def _write_scatter_reduce(
         _reduce_into(xp, input, dim, index, src, reduce, include_self)
 
 
-@primitive(input=_to_input, src=_to_src, jvp=_tangent)
+@primitive(batch=together, input=_to_input, src=_to_src, jvp=_tangent)
 def scatter_reduce(
     xp: Namespace,
     input: Array,
@@ -173,8 +175,8 @@ def scatter_reduce(
 ) -> Array:
     """Combine the elements of `src` at the places that `index` names along `dim`.
 
-    `reduce` is sum, prod, mean, amax or amin; what `input` holds there counts too if `include_self`.
-    Tied largest or smallest elements share the gradient evenly.
+    `reduce` is sum, prod, mean, amax or amin; what `input` holds there counts too if
+    `include_self`. Tied largest or smallest elements share the gradient evenly.
 
     >>> import pullback as torch
     >>> index, src = torch.tensor([0, 0, 1]), torch.tensor([1.0, 2.0, 3.0])
@@ -223,7 +225,7 @@ def _index_to_source(
     return _to_src(g, input, dim, places, source, reduce, include_self, out)
 
 
-@primitive(input=_index_to_input, source=_index_to_source)
+@primitive(batch=batch_indexing.rows, input=_index_to_input, source=_index_to_source)
 def index_reduce(
     xp: Namespace,
     input: Array,

@@ -10,8 +10,9 @@ import numpy
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import result_dtype
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.batching import aligned
 from pullback.operators.convert import astype
-from pullback.operators.declare import Array, Namespace, linear, primitive
+from pullback.operators.declare import Array, Namespace, Op, linear, primitive
 
 __all__ = ["masked_fill", "tril", "triu", "where"]
 
@@ -21,6 +22,7 @@ def _where_tangent(d_input: Any, d_other: Any, condition: Any) -> Any:
 
 
 @primitive(
+    batch=aligned,
     input=lambda g, condition: _where(condition, g, 0),
     other=lambda g, condition: _where(condition, 0, g),
     jvp=_where_tangent,
@@ -66,12 +68,24 @@ def _promoted(*values: Any) -> list[Any]:
     ]
 
 
+def _fill_batch(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    """A value of each example's own is put in by `where`."""
+    value, bdim = split["value"]
+    if bdim is None:
+        return aligned(op, size, split, options)
+    value = (value.to(split["input"][0].dtype), bdim)
+    return aligned(_where.op, size, {  # type: ignore[attr-defined]  # declared
+        "condition": split["mask"], "input": value, "other": split["input"]
+    }, {})  # fmt: skip
+
+
 def _fill_tangent(d_input: Any, d_value: Any, input: Any, mask: Any) -> Any:
     d_input = input * 0 if d_input is None else d_input
     return masked_fill(d_input, mask, 0 if d_value is None else d_value)
 
 
 @primitive(
+    batch=_fill_batch,
     input=lambda g, mask: masked_fill(g, mask, 0),
     value=lambda g, mask: _where(mask, g, 0),
     jvp=_fill_tangent,

@@ -11,7 +11,9 @@ from pullback.core.dtype import dtype
 from pullback.core.origin import stacklevel
 from pullback.core.promotion import common_dtype
 from pullback.core.tensor import Tensor
+from pullback.operators import batch_shapes
 from pullback.operators.arithmetic import conj
+from pullback.operators.batching import per_dim
 from pullback.operators.convert import astype
 from pullback.operators.declare import (
     METHODS,
@@ -455,6 +457,14 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:
     return clone(input, memory_format="contiguous")
 
 
+def _with_zeros(tangents: Any, tensors: Any) -> list[Any]:
+    """Tangents of a sequence, zeros for those that have none."""
+    return [
+        tensor.new_zeros(tensor.shape) if tangent is None else tangent
+        for tangent, tensor in zip(tangents, tensors, strict=True)
+    ]
+
+
 def _cat_adjoint(g: Any, tensors_shape: Any, dim: int) -> Any:
     parts: list[Any] = []
     start = 0
@@ -468,7 +478,9 @@ def _cat_adjoint(g: Any, tensors_shape: Any, dim: int) -> Any:
 
 
 @primitive(
+    batch=batch_shapes.joined,
     tensors=lambda g, tensors_shape, dim: _cat_adjoint(g, tensors_shape, dim),
+    jvp=lambda d_tensors, tensors, dim: cat(_with_zeros(d_tensors, tensors), dim),
     name="cat",
     node="CatBackward0",
     method=False,
@@ -511,7 +523,14 @@ def _common(tensors: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(astype(one, wanted) for one in tensors)
 
 
-@primitive(tensors=lambda g, dim: unbind(g, dim), name="stack", node="StackBackward0", method=False)
+@primitive(
+    batch=batch_shapes.joined,
+    tensors=lambda g, dim: unbind(g, dim),
+    jvp=lambda d_tensors, tensors, dim: stack(_with_zeros(d_tensors, tensors), dim),
+    name="stack",
+    node="StackBackward0",
+    method=False,
+)
 def _stack(xp: Namespace, tensors: Arrays, dim: int) -> Array:
     where = (slice(None),) * dim + (None,)
     return xp.concatenate([one[where] for one in tensors], dim)
@@ -534,7 +553,9 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     )
 
 
-@linear(input=lambda g, dims: _flip(g, dims), node="FlipBackward0", has_out=False)
+@linear(
+    batch=per_dim("dims"), input=lambda g, dims: _flip(g, dims), node="FlipBackward0", has_out=False
+)
 def _flip(xp: Namespace, input: Array, dims: Dims) -> Array:
     turned = tuple(
         slice(None, None, -1) if dim in dims else slice(None) for dim in range(input.ndim)
@@ -554,7 +575,11 @@ def _opposite(shifts: Any) -> Any:
     return -shifts if isinstance(shifts, int) else tuple(-shift for shift in shifts)
 
 
-@linear(input=lambda g, shifts, dims: roll(g, _opposite(shifts), dims), has_out=False)
+@linear(
+    batch=batch_shapes.rolled,
+    input=lambda g, shifts, dims: roll(g, _opposite(shifts), dims),
+    has_out=False,
+)
 def roll(xp: Namespace, input: Array, shifts: Any, dims: Any = None) -> Array:
     """Shift elements along `dims`, around the end; without dims over the flattened tensor."""
     if dims is None or dims == ():
@@ -583,6 +608,7 @@ def _repeat_adjoint(g: Any, input_shape: Any, sizes: Any) -> Any:
 
 
 @linear(
+    batch=batch_shapes.tiled,
     input=lambda g, input_shape, sizes: _repeat_adjoint(g, input_shape, sizes),
     node="RepeatBackward0",
     has_out=False,

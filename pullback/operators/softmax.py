@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback.core.dtype import as_dtype, from_numpy_dtype
 from pullback.operators.arithmetic import neg
+from pullback.operators.batching import shifted
 from pullback.operators.blocks import BLOCK, slices
 from pullback.operators.convert import astype
 from pullback.operators.declare import Array, Dim, Namespace, primitive
@@ -102,6 +103,7 @@ def _softmax_rows(xp: Namespace, out: Array, x: Array) -> None:
 
 # The derivative of softmax is symmetric, so this is its tangent too.
 @primitive(
+    batch=shifted(("dim",)),
     gradient=lambda g, output, dim: _softmax_adjoint(g, output, dim),
     output=lambda g, gradient, output, dim: (
         g * (gradient - sum(gradient * output, dim, keepdim=True))
@@ -147,6 +149,7 @@ def _log_softmax_rows(xp: Namespace, out: Array, x: Array) -> None:
 
 
 @primitive(
+    batch=shifted(("dim",)),
     gradient=lambda g, output, dim: g - sum(g * exp(output), dim, keepdim=True),
     output=lambda g, gradient, output, dim: -g * exp(output) * sum(gradient, dim, keepdim=True),
     node="LogSoftmaxBackwardDataBackward0",

@@ -6,6 +6,7 @@ from typing import Any
 
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators import batch_indexing
 from pullback.operators.arithmetic import unsupported
 from pullback.operators.declare import Array, Dim, Namespace, method, primitive
 from pullback.operators.picking import pick, put_back
@@ -197,7 +198,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, out: A
 # Searching ----------------------------------------------------------------------------------------
 
 
-@primitive(method=False, numbers=True)
+@primitive(batch=batch_indexing.searched, method=False, numbers=True)
 def searchsorted(
     xp: Namespace,
     sorted_sequence: Array,
@@ -273,7 +274,7 @@ def isin(
     return _isin(elements, test_elements, assume_unique=assume_unique, invert=invert, out=out)
 
 
-@primitive(numbers=True, method=False)
+@primitive(batch=batch_indexing.contained, numbers=True, method=False)
 def _isin(
     xp: Namespace, elements: Array, test_elements: Array, *, assume_unique: bool, invert: bool
 ) -> Array:

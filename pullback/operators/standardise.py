@@ -16,7 +16,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from pullback.operators import batch_products
 from pullback.operators.arithmetic import unsupported
+from pullback.operators.batching import shifted
 from pullback.operators.blocks import BLOCK, slices
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.reduction import sum
@@ -128,7 +130,7 @@ _RULES: dict[str, Any] = {
 }
 
 
-@primitive(**_RULES, node="NativeLayerNormBackward0")
+@primitive(batch=batch_products.standardised, **_RULES, node="NativeLayerNormBackward0")
 def layer_standardise(
     xp: Namespace,
     input: Array,
@@ -161,7 +163,7 @@ def layer_standardise(
     return out
 
 
-@primitive(**_RULES, node="NativeBatchNormBackward0")
+@primitive(batch=batch_products.standardised, **_RULES, node="NativeBatchNormBackward0")
 def batch_standardise(
     xp: Namespace,
     input: Array,
@@ -199,6 +201,7 @@ def _second_input(
 
 
 @primitive(
+    batch=batch_products.standardised_adjoint,
     gradient=lambda g, input, weight, dims, eps, centred: _scaled(
         _adjoint(g, input, None, dims, eps, centred), weight
     ),
@@ -239,6 +242,7 @@ def _adjoint(
 
 
 @primitive(
+    batch=batch_products.standardised_weight,
     gradient=lambda g, input, dims, eps, centred: (
         g * layer_standardise(input, None, None, dims, eps, centred)
     ),
@@ -276,6 +280,7 @@ def _sum_to(array: Array, shape: tuple[int, ...]) -> Array:
 
 
 @primitive(
+    batch=shifted(("dims",)),
     input=lambda g, out, input, dims, eps, centred: (
         (-g * out * out * layer_standardise(input, None, None, dims, eps, centred))
         / math.prod(input.shape[dim] for dim in dims)

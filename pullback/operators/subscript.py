@@ -1,11 +1,13 @@
 """`t[key]`: a chain of views for the basic part of the key, one operator for the advanced part.
 
-Basic are ints, slices, None and `...`; index tensors and masks are advanced, and work on the result of
-the basic part. Unlike in NumPy an int is never an index array: `x[0, :, index]` is `x[0][:, index]`.
+Basic are ints, slices, None and `...`; index tensors and masks are advanced, and work on the result
+of the basic part. Unlike in NumPy an int is never an index array: `x[0, :, index]` is `x[0][:,
+index]`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -44,11 +46,15 @@ def getitem(self: Any, key: Any) -> Any:
         key = as_index(key)
         check_masks(self, (key,), _FIRST)
         return _index(self, _FIRST, key)
-    if kind is tuple and BASIC.issuperset(map(type, key)) and not self.requires_grad:
-        view = _plain_view(self, key)
-        if view is not None:
-            return view
-    part, indices, dims = basic_part(self, items_of(key))
+    if kind is tuple and BASIC.issuperset(map(type, key)):
+        if not self.requires_grad:
+            view = _plain_view(self, key)
+            if view is not None:
+                return view
+        named = len(key) - key.count(None) - key.count(...)
+        part, indices, dims = _chained(self, key, named)
+    else:
+        part, indices, dims = basic_part(self, items_of(key))
     if dims:
         return index(part, indices, dims)
     return alias(self) if part is self else part
@@ -72,8 +78,11 @@ def _plain_view(self: Any, key: tuple[Any, ...]) -> Any:
 
 
 def basic_part(tensor: Any, items: list[Any]) -> tuple[Any, list[Any], list[int]]:
-    """The views that a key asks for, and the index tensors with the dims they are for."""
-    named = sum(map(spans, items))
+    """The view that a key asks for, and the index tensors with the dims they are for."""
+    return _chained(tensor, items, sum(map(spans, items)))
+
+
+def _chained(tensor: Any, items: Sequence[Any], named: int) -> tuple[Any, list[Any], list[int]]:
     check_count(tensor, named)
     skipped = tensor._array.ndim - named
     part, dim = tensor, 0

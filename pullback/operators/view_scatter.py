@@ -1,5 +1,6 @@
-"""A tensor with one of its views replaced: select_scatter, slice_scatter, diagonal_scatter and
-as_strided_scatter; and narrow_copy, the one view operator that copies.
+"""A tensor with one of its views replaced: select_scatter, slice_scatter and their like.
+
+narrow_copy, the one view operator that copies, is here too.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from typing import Any
 from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor
-from pullback.operators.convert import astype
+from pullback.operators import batch_shapes
 from pullback.operators.arithmetic import zeros_of
+from pullback.operators.batching import together
+from pullback.operators.convert import astype
 from pullback.operators.declare import Dim, Namespace, method, primitive
 from pullback.operators.shape import narrow
 from pullback.operators.strides import contiguous_strides, extent, restrided
@@ -39,8 +42,8 @@ def _replaced(op: str, input: Array, src: Array, part_of: Callable[[Array], Arra
     part = part_of(out)
     if part.shape != src.shape:
         raise RuntimeError(
-            f"{op}: src has shape {src.shape}, but the part to be replaced has shape {part.shape}; they "
-            "must be equal."
+            f"{op}: src has shape {src.shape}, but the part to be replaced has shape {part.shape}; "
+            "they must be equal."
         )
     part[...] = src
     return out
@@ -62,6 +65,7 @@ def _tangent(function: Any, d_input: Any, d_src: Any, input: Any, src: Any, *pla
 
 
 @primitive(
+    batch=together,
     input=lambda g, dim, index: _select_scatter(g, zeros_of(select(g, dim, index)), dim, index),
     src=lambda g, dim, index: select(g, dim, index),
     jvp=lambda d_input, d_src, input, src, dim, index: _tangent(
@@ -73,7 +77,8 @@ def _select_scatter(xp: Namespace, input: Array, src: Array, dim: Dim, index: in
     size = input.shape[dim] if input.ndim else 0
     if not -size <= index < size:
         raise IndexError(
-            f"select_scatter: index {index} is out of range for dimension {dim} of shape {input.shape}."
+            f"select_scatter: index {index} is out of range for dimension {dim} of shape "
+            f"{input.shape}."
         )
     place = (slice(None),) * dim + (index, ...)
     return _replaced("select_scatter", input, src, lambda whole: whole[place])
@@ -93,6 +98,7 @@ def _write_slice(g: Any, dim: int, start: Any, end: Any, step: int) -> Any:
 
 
 @primitive(
+    batch=together,
     input=_write_slice,
     src=lambda g, dim, start, end, step: slice_along(g, dim, start, end, step),
     jvp=lambda d_input, d_src, input, src, dim, start, end, step: _tangent(
@@ -123,6 +129,7 @@ def slice_scatter(
 
 
 @primitive(
+    batch=together,
     input=lambda g, offset, dim1, dim2: _diagonal_scatter(
         g, zeros_of(diagonal(g, offset, dim1, dim2)), offset, dim1, dim2
     ),
@@ -165,6 +172,7 @@ def _read_strided(g: Any, geometry: Any) -> Any:
 
 
 @primitive(
+    batch=batch_shapes.strided_scatter,
     input=lambda g, geometry: _strided_scatter(g, zeros_of(_read_strided(g, geometry)), geometry),
     src=lambda g, geometry: _read_strided(g, geometry),
     jvp=lambda d_input, d_src, input, src, geometry: _tangent(
@@ -182,7 +190,8 @@ def as_strided_scatter(
 ) -> Any:
     """`input` with `src` where `as_strided` with these arguments would look.
 
-    Needs row-major memory, as strides are counted on it; places that come twice get one of the values.
+    Needs row-major memory, as strides are counted on it; places that come twice get one of the
+    values.
     """
     return _strided_scatter(
         input,
@@ -203,8 +212,8 @@ def _geometry_on(
     geometry = (size, stride, start)
     if start < 0 or (0 not in size and extent(geometry) > array.size):
         raise RuntimeError(
-            f"as_strided_scatter: sizes {size}, strides {stride} and offset {offset} lead outside of a "
-            f"tensor of {array.size} elements."
+            f"as_strided_scatter: sizes {size}, strides {stride} and offset {offset} lead outside "
+            f"of a tensor of {array.size} elements."
         )
     return geometry
 

@@ -12,7 +12,8 @@ from pullback.core.mode import PLAIN, current, settle
 from pullback.core.node import Edge
 from pullback.core.tensor import Tensor
 from pullback.core.view import View, edge_of
-from pullback.operators import interpret
+from pullback.operators import batch_shapes, interpret
+from pullback.operators.batching import per_dim, shifted
 from pullback.operators.declare import Array, Dim, Dims, Namespace, Shape, linear, view
 from pullback.operators.strides import (
     Geometry,
@@ -82,7 +83,7 @@ def _unsafe_view(xp: Namespace, input: Array, size: Shape) -> Array:
 
 
 # The engine sums what comes back to the input's shape.
-@view(input=lambda g: g, node="ExpandBackward0", method=False)
+@view(batch=batch_shapes.expanded, input=lambda g: g, node="ExpandBackward0", method=False)
 def _expand(xp: Namespace, input: Array, size: Shape) -> Array:
     shape = _expanded_shape(input.shape, size)
     extra = len(shape) - input.ndim
@@ -117,13 +118,13 @@ def _expanded_shape(shape: tuple[int, ...], size: tuple[int, ...]) -> tuple[int,
 # Dimensions ---------------------------------------------------------------------------------------
 
 
-@view(input=lambda g, dim0, dim1: transpose(g, dim0, dim1))
+@view(batch=batch_shapes.swapped, input=lambda g, dim0, dim1: transpose(g, dim0, dim1))
 def transpose(xp: Namespace, input: Array, dim0: Dim, dim1: Dim) -> Array:
     """Swap two dimensions; the result shares the memory of `input`."""
     return input.swapaxes(dim0, dim1) if input.ndim else input[...]
 
 
-@view(input=lambda g: t(g))
+@view(batch=batch_shapes.transposed, input=lambda g: t(g))
 def t(xp: Namespace, input: Array) -> Array:
     """The transpose of a tensor of at most two dimensions."""
     if input.ndim > 2:
@@ -137,7 +138,12 @@ def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(dims.index(dim) for dim in range(len(dims)))
 
 
-@view(input=lambda g, dims: _permute(g, _inverse(dims)), node="PermuteBackward0", method=False)
+@view(
+    batch=batch_shapes.permuted,
+    input=lambda g, dims: _permute(g, _inverse(dims)),
+    node="PermuteBackward0",
+    method=False,
+)
 def _permute(xp: Namespace, input: Array, dims: Dims) -> Array:
     if len(dims) != input.ndim:
         raise RuntimeError(
@@ -146,7 +152,7 @@ def _permute(xp: Namespace, input: Array, dims: Dims) -> Array:
     return input.transpose(dims)
 
 
-@view(input=lambda g, dim: g.squeeze(dim))
+@view(batch=batch_shapes.unsqueezed, input=lambda g, dim: g.squeeze(dim))
 def unsqueeze(xp: Namespace, input: Array, dim: int) -> Array:
     """Insert a dimension of size 1 at `dim`."""
     ndim = input.ndim + 1
@@ -158,12 +164,22 @@ def unsqueeze(xp: Namespace, input: Array, dim: int) -> Array:
     return input[(slice(None),) * (dim % ndim) + (None,)]
 
 
-@view(input=lambda g, input_shape: g.reshape(input_shape), node="SqueezeBackward0", method=False)
+@view(
+    batch=batch_shapes.squeezed,
+    input=lambda g, input_shape: g.reshape(input_shape),
+    node="SqueezeBackward0",
+    method=False,
+)
 def _squeeze_all(xp: Namespace, input: Array) -> Array:
     return input.squeeze() if input.ndim else input[...]
 
 
-@view(input=lambda g, input_shape: g.reshape(input_shape), node="SqueezeBackward1", method=False)
+@view(
+    batch=per_dim("dim"),
+    input=lambda g, input_shape: g.reshape(input_shape),
+    node="SqueezeBackward1",
+    method=False,
+)
 def _squeeze(xp: Namespace, input: Array, dim: Dims) -> Array:
     dims = tuple(d for d in dim if input.ndim and input.shape[d] == 1)
     return input.squeeze(dims) if dims else input[...]
@@ -184,7 +200,11 @@ def select(xp: Namespace, input: Array, dim: Dim, index: int) -> Array:
     return input[(slice(None),) * dim + (index, ...)]
 
 
-@linear(g=lambda g, dim, index: select(g, dim, index), node="SelectBackwardBackward0")
+@linear(
+    batch=shifted(("dim",), ("shape",)),
+    g=lambda g, dim, index: select(g, dim, index),
+    node="SelectBackwardBackward0",
+)
 def _select_adjoint(xp: Namespace, g: Array, shape: Any, dim: int, index: int) -> Array:
     whole = xp.zeros(shape, g.dtype)
     whole[(slice(None),) * dim + (index,)] = g
@@ -206,6 +226,7 @@ def slice_along(
 
 
 @linear(
+    batch=shifted(("dim",), ("shape",)),
     g=lambda g, dim, start, stop, step: slice_along(g, dim, start, stop, step),
     node="SliceBackwardBackward0",
 )
@@ -236,6 +257,7 @@ def _writable(part: Array, whole: Array) -> Array:
 
 
 @linear(
+    batch=shifted(("dim1", "dim2"), ("shape",)),
     g=lambda g, offset, dim1, dim2: diagonal(g, offset, dim1, dim2),
     node="DiagonalBackwardBackward0",
 )
@@ -248,9 +270,10 @@ def _diagonal_adjoint(
 
 
 @view(
+    batch=batch_shapes.flattened_unfold,
     input=lambda g, input_shape, dimension, size, step: _unfold_adjoint(
         g, input_shape, dimension, size, step
-    )
+    ),
 )
 def unfold(xp: Namespace, input: Array, dimension: Dim, size: int, step: int) -> Array:
     """Windows of `size` elements, `step` apart, along `dimension`; they become the last dimension."""
@@ -270,7 +293,10 @@ def unfold(xp: Namespace, input: Array, dimension: Dim, size: int, step: int) ->
     return restrided(input, (*shape, size), (*strides, stride))
 
 
-@linear(g=lambda g, dimension, size, step: unfold(g, dimension, size, step))
+@linear(
+    batch=shifted(("dimension",), ("shape",)),
+    g=lambda g, dimension, size, step: unfold(g, dimension, size, step),
+)
 def _unfold_adjoint(
     xp: Namespace, g: Array, shape: Any, dimension: int, size: int, step: int
 ) -> Array:
@@ -290,6 +316,7 @@ def _unfold_adjoint(
 
 
 @view(
+    batch=batch_shapes.strided_view,
     input=lambda g, geometry, source: _restride(g, geometry, source),
     node="AsStridedBackward0",
     method=False,
@@ -298,7 +325,11 @@ def _as_strided(xp: Namespace, input: Array, geometry: Any, source: Any) -> Arra
     return on_storage(input, geometry)
 
 
-@linear(input=lambda g, taken, given: _restride(g, given, taken), node="AsStridedBackwardBackward0")
+@linear(
+    batch=batch_shapes.restrided,
+    input=lambda g, taken, given: _restride(g, given, taken),
+    node="AsStridedBackwardBackward0",
+)
 def _restride(xp: Namespace, input: Array, taken: Any, given: Any) -> Array:
     """Put `input` where the geometry `taken` points, on memory of zeros, and read it as `given`.
 

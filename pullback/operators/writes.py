@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import Array, Namespace
+from pullback.core.arrays import F32, F64, Array, Namespace, numbers32, numbers64
+from pullback.core.arrays import number_array as remembered
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import fast, get_mode
 from pullback.core.tensor import Tensor
@@ -25,17 +26,20 @@ from pullback.operators.inplace import inplace_of
 from pullback.operators.nodes import Plan
 from pullback.operators.strides import address, root
 
+_PLAIN = frozenset((int, float))
+_LARGE = 3e38  # below the largest float32
+
 __all__ = ["check_no_partial_overlap", "is_plain_write", "number_array", "writing"]
 
 
 def writing(
     function: Any, write: Callable[..., None], name: str | None = None
 ) -> Callable[..., Tensor]:
-    """The in-place form of an operator, by a function that changes the target; without `name` also
-    the method of the operator's name and an underscore.
+    """The in-place form of an operator, by a function that changes the target.
 
-    It is that of an operator whose forward writes and returns the target itself. What `inplace.py`
-    then does, to write the result to the target, costs nothing: NumPy sees that they are the same.
+    Without `name` it is also the method of the operator's name with an underscore. It is that of
+    an operator whose forward writes and returns the target itself. What `inplace.py` then does, to
+    write the result to the target, costs nothing: NumPy sees that they are the same.
     """
 
     def forward(xp: Namespace, input: Array, *args: Any, **kwargs: Any) -> Array:
@@ -69,7 +73,10 @@ def is_plain_write(target: Tensor, source: Tensor | None = None) -> bool:
 
 
 def number_array(op: str, value: Any, dtype: numpy.dtype[Any]) -> Array:
-    """A Python number as an array of no dimensions, or a refusal where `dtype` cannot hold it."""
+    """A number as a 0-d array, to be read only; refused where `dtype` cannot hold it."""
+    if type(value) in _PLAIN and (dtype is F64 or (dtype is F32 and -_LARGE < value < _LARGE)):
+        known = (numbers64 if dtype is F64 else numbers32).get(value)
+        return remembered(value, dtype) if known is None else known
     kind = dtype.kind
     if kind == "b":
         return numpy.array(bool(value))

@@ -62,6 +62,30 @@ class SampleInput:
         """The function's result for these arguments."""
         return function(self.input, *self.args, **self.kwargs)
 
+    def bound(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function of the differentiable tensors alone, as gradcheck wants it.
+
+        >>> from pullback.autograd import gradcheck
+        >>> from pullback.operators.arithmetic import mul
+        >>> sample = next(samples_for("mul"))
+        >>> gradcheck(sample.bound(mul), sample.differentiable)
+        True
+        """
+
+        def call(*tensors: Any) -> Any:
+            given = iter(tensors)
+
+            def replaced(value: Any) -> Any:
+                if isinstance(value, tuple | list):
+                    return type(value)(replaced(item) for item in value)
+                return next(given) if getattr(value, "requires_grad", False) else value
+
+            args = [replaced(value) for value in (self.input, *self.args)]
+            kwargs = {key: replaced(value) for key, value in self.kwargs.items()}
+            return function(*args, **kwargs)
+
+        return call
+
     @property
     def tensors(self) -> list[Any]:
         """Every tensor among the arguments, those in lists included, in order."""

@@ -125,10 +125,28 @@ class Batched(Tensor):
         return f"BatchedTensor(lvl={self.level.number}, bdim={self.bdim}, value={self.value!r})"
 
 
+class Hidden(numpy.ndarray):
+    """An array whose shape, dtype and strides may be read, but not its values."""
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError(
+            "The values of a tensor inside vmap were asked for: it stands for all examples at once, so there is "
+            "no one value to go by. Use torch.where for choices; if no operator does what is needed, do it "
+            "outside of vmap."
+        )
+
+    def __getitem__(self, key: Any) -> Any:
+        return numpy.asarray(super().__getitem__(key)).view(Hidden)
+
+    __array_ufunc__ = __array_function__ = __bool__ = __float__ = __int__ = __index__ = _refuse  # type: ignore[assignment]
+    __setitem__ = __iter__ = item = tolist = copy = astype = nonzero = _refuse  # type: ignore[assignment]
+
+
 def _one_example(array: Array, bdim: int) -> Array:
     if array.shape[bdim]:
-        return array[(slice(None),) * bdim + (0, ...)]
-    return numpy.zeros(array.shape[:bdim] + array.shape[bdim + 1 :], array.dtype)
+        return array.view(numpy.ndarray)[(slice(None),) * bdim + (0, ...)].view(Hidden)
+    shape = array.shape[:bdim] + array.shape[bdim + 1 :]
+    return numpy.zeros(shape, array.dtype).view(Hidden)
 
 
 def batched(value: Tensor, bdim: int, level: Any) -> Batched:

@@ -77,7 +77,8 @@ class VmapLevel:
         if is_random(op):
             return self._random_call(op, split, options)
         if op.batch is not None:
-            return op.batch(op, self.size, split, options)
+            results = op.batch(op, self.size, split, options)
+            return self._loop(op, split, options) if results is NotImplemented else results
         if op.kind == "elementwise":
             return aligned(op, self.size, split, options)
         present = [pair for pair in split.values() if isinstance(pair, list) or pair[0] is not None]
@@ -178,13 +179,13 @@ class VmapLevel:
 
 def is_random(op: Op) -> bool:
     """Whether an operator draws random numbers: then it takes a generator."""
-    known = _random.get(op.name)
+    known = _random.get(op)
     if known is None:
-        known = _random[op.name] = any(param.name == "generator" for param in op.params)
+        known = _random[op] = any(param.name == "generator" for param in op.params)
     return known
 
 
-_random: dict[str, bool] = {}
+_random: dict[Op, bool] = {}
 
 
 def _written(op: Op, called: str, bound: dict[str, Any]) -> Tensor:

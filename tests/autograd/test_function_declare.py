@@ -287,7 +287,7 @@ def test_keywords_are_tracked_like_positions():
     x, w = leaf(1.0), leaf(2.0)
     Takes.apply(x, scale=3, w=w).sum().backward()
     assert w.grad.tolist() == [10.0]
-    with pytest.raises(TypeError, match="'w' .* is left out"):
+    with pytest.raises(TypeError, match=r"'w' .* is left out"):
         Takes.apply(x, scale=3)
     with pytest.raises(TypeError, match="no positional parameter 'nope'"):
         Takes.apply(x, w, nope=3)

@@ -1,4 +1,4 @@
-"""Running a Function's backward: what it gets, what it may return, higher derivatives (F-61 to F-77)."""
+"""A Function's backward: what it gets, what it may return, higher derivatives (F-61 to F-77)."""
 
 import threading
 import traceback
@@ -95,7 +95,7 @@ def test_surplus_none_is_ignored(run):
 
 def test_a_list_is_told_from_a_tuple(run):
     """F-62, F-63."""
-    with pytest.raises(RuntimeError, match="MineBackward.*got 1.*tuple, not a list"):
+    with pytest.raises(RuntimeError, match=r"MineBackward.*got 1.*tuple, not a list"):
         run(returning(lambda g: [g, None]).apply(leaf(1.0), 3))
 
 
@@ -109,7 +109,7 @@ def test_gradients_must_be_tensors(run, value):
 
 def test_no_gradient_for_arguments_that_are_no_tensors(run):
     """F-63."""
-    with pytest.raises(RuntimeError, match="MineBackward.*position 2.*not a tensor"):
+    with pytest.raises(RuntimeError, match=r"MineBackward.*position 2.*not a tensor"):
         run(returning(lambda g: (g, g)).apply(leaf(1.0), 3))
 
 
@@ -180,7 +180,7 @@ def test_gradients_are_cast(run, have, give):
 
 def test_complex_gradient_of_a_real_tensor_is_refused(run):
     """F-66."""
-    with pytest.raises(RuntimeError, match="MineBackward .* complex gradient at index 0"):
+    with pytest.raises(RuntimeError, match=r"MineBackward .* complex gradient at index 0"):
         run(returning(lambda g: g * 1j).apply(leaf(1.0)))
 
 
@@ -410,7 +410,7 @@ def test_once_differentiable_refuses_a_second_time():
     a, _ = mine.apply(x, w)
     (g,) = torch.autograd.grad((a * a).sum(), x, create_graph=True)
     assert type(g.grad_fn).__name__ == "Error"
-    with pytest.raises(RuntimeError, match="differentiated twice.*once_differentiable"):
+    with pytest.raises(RuntimeError, match=r"differentiated twice.*once_differentiable"):
         g.sum().backward()
     with pytest.raises(RuntimeError, match="not have been used"):
         torch.autograd.grad(g.sum(), w)

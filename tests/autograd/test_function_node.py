@@ -1,5 +1,6 @@
-"""The node of a Function, its hooks, the modes it runs in, and old ways to use one (F-89 to F-95, F-108 to
-F-111, F-121 to F-123).
+"""The node of a Function, its hooks, the modes it runs in, and old ways to use one.
+
+F-89 to F-95, F-108 to F-111, F-121 to F-123.
 """
 
 import copy
@@ -14,7 +15,6 @@ import pullback as torch
 from pullback.autograd import function
 from pullback.autograd.function import Function
 from pullback.autograd.graph import get_gradient_edge
-from pullback.core import anomaly
 
 
 def leaf(*values):
@@ -72,7 +72,7 @@ def test_prehooks_come_before_materialisation_and_posthooks_after_validation():
     """F-90."""
     seen = []
     x, w = leaf(1.0), leaf(2.0)
-    out, _, other = Two.apply(x, 3, w)
+    out, _, _ = Two.apply(x, 3, w)
     node = out.grad_fn
     node.register_prehook(lambda gs: seen.append(gs))
     node.register_hook(lambda gi, go: seen.append((gi, go)))
@@ -134,7 +134,7 @@ def test_custom_nodes_take_attributes_and_are_not_callable():
 
 def test_attributes_never_disturb_the_engine():
     """Pitfall 1: users call their attributes as they like."""
-    names = "name shape dtype sizes edges seq cold code op output inner special prefix origin run release"
+    names = "name shape dtype sizes edges seq cold code op output inner special prefix origin run"
 
     class Names(Function):
         @staticmethod
@@ -240,14 +240,54 @@ def test_subclasses_reach_forward_and_come_back():
     assert x.grad.tolist() == [2.0]
 
 
-def test_anomaly_mode_keeps_the_stack_of_the_forward():
+@pytest.mark.filterwarnings("ignore:Anomaly detection")
+def test_anomaly_mode_leads_to_the_line_of_the_forward():
     """F-111."""
-    anomaly.switch(enabled=True, check_nan=True)
-    try:
-        out, _, _ = Two.apply(leaf(1.0), 3, leaf(2.0))
-    finally:
-        anomaly.switch(enabled=False, check_nan=True)
-    assert any("test_anomaly_mode_keeps" in line for line in out.grad_fn.metadata["traceback_"])
+
+    class Fails(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * float("nan") if nan else g.no_such_method()
+
+    for nan, error in ((True, RuntimeError), (False, AttributeError)):
+        with torch.autograd.detect_anomaly():
+            out = Fails.apply(leaf(1.0))
+            assert any(
+                "test_function_node.py" in line for line in out.grad_fn.metadata["traceback_"]
+            )
+            said = "FailsBackward" if nan else "no_such_method"
+            with (
+                pytest.warns(UserWarning, match="leads_to_the_line"),
+                pytest.raises(error, match=said),
+            ):
+                out.sum().backward()
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly detection")
+def test_nodes_made_in_a_backward_know_the_node_that_ran():
+    """F-111."""
+    x = leaf(2.0)
+    with torch.autograd.detect_anomaly():
+        out, _, _ = Two.apply(x, 3, x * x)
+        (g,) = torch.autograd.grad((out * out).sum(), x, create_graph=True)
+    node = g.grad_fn
+    while "parent_" not in node.metadata or node.metadata["parent_"] is not out.grad_fn:
+        node = next(n for n, _ in node.next_functions if n is not None)
+    assert node.metadata["parent_"] is out.grad_fn
+
+
+def test_view_made_under_no_grad_leads_nowhere():
+    """F-11."""
+    with torch.no_grad():
+        view = leaf(1.0, 2.0)[:1]
+    out, _, _ = Two.apply(view, 3, leaf(1.0))
+    assert out.grad_fn.next_functions[0] == (None, 0)
+    out.sum().backward()
+    assert view.grad is None
 
 
 # Legacy -------------------------------------------------------------------------------------------

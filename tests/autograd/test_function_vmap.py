@@ -225,7 +225,10 @@ def mapped(function, in_dims, *args, size=4):
         return out if isinstance(out, tuple) else (out,)
 
     outs, dims = run_under_vmap(examples, args, in_dims, VmapInfo(size, "error"))
-    return [out if dim in (None, 0) else out.movedim(dim, 0) for out, dim in zip(outs, dims, strict=True)]
+    return [
+        out if dim in (None, 0) else out.movedim(dim, 0)
+        for out, dim in zip(outs, dims, strict=True)
+    ]
 
 
 class Own(Function):

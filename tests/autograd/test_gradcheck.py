@@ -58,7 +58,8 @@ def test_real_and_complex_may_mix(fast):
 @both_modes
 @pytest.mark.parametrize("shape", [(), (0, 3), (1,)])
 def test_scalars_and_empty_tensors_are_checked(shape, fast):
-    assert gradcheck(lambda x: x * x, leaf(*shape), fast_mode=fast)
+    options = {"check_forward_ad": True, "check_batched_grad": True}
+    assert gradcheck(lambda x: x * x, leaf(*shape), fast_mode=fast, **options)
     assert gradgradcheck(lambda x: x * x, leaf(*shape), fast_mode=fast)
 
 
@@ -225,10 +226,101 @@ def test_second_order_options_that_contradict_are_assertion_errors(options):
         gradgradcheck(lambda x: x * x, leaf(2), **options)
 
 
-@pytest.mark.parametrize("option", ["check_forward_ad", "check_batched_grad"])
-def test_what_is_not_there_yet_says_so(option):
-    with pytest.raises(NotImplementedError, match=option):
-        gradcheck(lambda x: x * x, leaf(2), raise_exception=False, **{option: True})
+class Doubled(pullback.autograd.Function):
+    """2 x, with derivatives that the tests below get wrong in one way or another."""
+
+    @staticmethod
+    def forward(x):
+        return x * 2
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+    @staticmethod
+    def jvp(ctx, dx):
+        return dx * 2
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return Doubled.apply(x), in_dims[0]
+
+
+class WrongForward(Doubled):
+    @staticmethod
+    def jvp(ctx, dx):
+        return dx * 3
+
+
+class WrongBackward(Doubled):
+    @staticmethod
+    def backward(ctx, g):
+        return g * 3
+
+
+class LooksAtValues(Doubled):
+    @staticmethod
+    def backward(ctx, g):
+        return g * (2 if g.sum().item() > -100 else 3)
+
+
+class TwoOutputs(pullback.autograd.Function):
+    """2 x and 3 x, with a backward that makes something of nothing."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return x * 2, x * 3
+
+    @staticmethod
+    def backward(ctx, a, b):
+        if a is None and b is None:
+            return pullback.ones(2, dtype=pullback.float64)
+        return (0 if a is None else a * 2) + (0 if b is None else b * 3)
+
+
+@both_modes
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_forward_mode_is_checked(dtype, fast):
+    options = {"check_forward_ad": True, "fast_mode": fast}
+    assert gradcheck(lambda x, y: (x * y, x + y), (leaf(2, dtype=dtype), leaf(2)), **options)
+    assert gradcheck(Doubled.apply, leaf(2), **options)
+    with pytest.raises(GradcheckError, match="forward mode"):
+        gradcheck(WrongForward.apply, leaf(2), **options)
+
+
+def test_forward_mode_can_be_checked_alone():
+    options = {"check_forward_ad": True, "check_backward_ad": False}
+    assert gradcheck(WrongBackward.apply, leaf(2), **options)
+    with pytest.raises(GradcheckError, match="backward"):
+        gradcheck(WrongBackward.apply, leaf(2))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_batches_are_checked(dtype):
+    inputs = (leaf(2, 3, dtype=dtype), leaf(3, dtype=dtype))
+    options = {"check_batched_grad": True, "check_forward_ad": True}
+    assert gradcheck(lambda x, y: (x * y, x), inputs, check_batched_forward_grad=True, **options)
+    assert gradgradcheck(lambda x, y: x * y, inputs, check_batched_grad=True)
+
+
+def test_what_cannot_be_batched_is_found():
+    with pytest.raises(GradcheckError, match="batch"):
+        gradcheck(LooksAtValues.apply, leaf(2), check_batched_grad=True)
+
+
+def test_forward_over_reverse_is_checked():
+    assert gradgradcheck(lambda x: x * x, leaf(2), check_fwd_over_rev=True)
+
+
+def test_undefined_gradients_must_count_as_zero():
+    with pytest.raises(GradcheckError, match="undefined"):
+        gradcheck(TwoOutputs.apply, leaf(2))
+    assert gradcheck(TwoOutputs.apply, leaf(2), check_undefined_grad=False)
 
 
 def test_given_gradients_are_used():

@@ -80,11 +80,13 @@ OTHER_NODES = """
     nn.functional.batch_norm nn.functional.instance_norm nn.functional.smooth_l1_loss
     nn.functional.huber_loss nn.functional.nll_loss nn.functional.cross_entropy
     nn.functional.binary_cross_entropy nn.functional.binary_cross_entropy_with_logits
+    nn.functional.pairwise_distance atleast_2d atleast_3d rot90 repeat_interleave diag block_diag
+    combinations
 """
 # torch numbers the overloads for numbers and tensors, which are one operator here.
 OTHER_NUMBERS = """
     round rsub div divide remainder fmod copysign xlogy special.ndtr special.xlog1py squeeze
-    masked_fill
+    masked_fill nanquantile cumulative_trapezoid trapz
 """
 
 

@@ -101,11 +101,17 @@ def outputs(result):
     return list(tensors_in(result))
 
 
-def differentiable_part(sample, function):
-    """What gradcheck wants: a function of tensors that it moves in place."""
+def is_for_differences(sample):
+    """Whether to check it by finite differences; other layouts are compared with this one."""
+    return sample.smooth and sample.differentiable and sample.layout == "contiguous"
 
-    def call(*_):
-        return tuple(out for out in outputs(sample.call(function)) if out.requires_grad)
+
+def differentiable_part(sample, function):
+    """What gradcheck wants: a function of tensors to those outputs that have a history."""
+    bound = sample.bound(function)
+
+    def call(*tensors):
+        return tuple(out for out in outputs(bound(*tensors)) if out.requires_grad)
 
     return call
 
@@ -180,7 +186,7 @@ def test_first_derivatives_agree_with_finite_differences(name, dtype):
         pytest.skip("has no derivative")
     function = resolve(pullback, name)
     for sample in samples_for(name, dtype):
-        if sample.smooth and sample.differentiable:
+        if is_for_differences(sample):
             with naming(sample):
                 call = differentiable_part(sample, function)
                 assert gradcheck(call, sample.differentiable, check_grad_dtypes=True)
@@ -192,11 +198,24 @@ def test_second_derivatives_agree_with_finite_differences(name, dtype):
         pytest.skip("has no second derivative")
     function = resolve(pullback, name)
     for sample in samples_for(name, dtype):
-        if sample.smooth and sample.differentiable and sample.layout == "contiguous":
+        if is_for_differences(sample):
             with naming(sample):
                 call = differentiable_part(sample, function)
-                if call():
+                if call(*sample.differentiable):
                     assert gradgradcheck(call, sample.differentiable, fast_mode=True)
+
+
+@in_both_dtypes
+def test_forward_mode_agrees_with_finite_differences(name, dtype):
+    if not supports(name, "jvp"):
+        pytest.skip("has no forward mode")
+    function = resolve(pullback, name)
+    options = {"check_forward_ad": True, "check_backward_ad": False, "fast_mode": True}
+    for sample in samples_for(name, dtype):
+        if is_for_differences(sample):
+            with naming(sample):
+                call = differentiable_part(sample, function)
+                assert gradcheck(call, sample.differentiable, **options)
 
 
 @in_both_dtypes

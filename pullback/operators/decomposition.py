@@ -1,0 +1,317 @@
+"""Cholesky and QR decompositions, and products of the reflections that QR is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.operators.creation import eye
+from pullback.operators.declare import Array, Namespace, method, primitive
+from pullback.operators.diagonals import diag_embed
+from pullback.operators.matrix_checks import (
+    LinAlgError,
+    adjoint,
+    check_matrices,
+    check_same_dtype,
+    check_square,
+    delivered_all,
+    place,
+)
+from pullback.operators.products import delivered, matmul
+from pullback.operators.results import result_class
+from pullback.operators.selection import tril, triu
+from pullback.operators.shape import cat
+from pullback.operators.triangular import triangular
+
+__all__ = [
+    "cholesky",
+    "cholesky_ex",
+    "geqrf",
+    "householder_product",
+    "linalg_cholesky",
+    "linalg_qr",
+    "ormqr",
+    "qr",
+]
+
+
+def _lower_half(matrix: Any) -> Any:
+    """The lower triangle with half of the diagonal; its adjoint too, being a mask."""
+    return (tril(matrix) + tril(matrix, -1)) / 2
+
+
+def _upper_half(matrix: Any) -> Any:
+    return (triu(matrix) + triu(matrix, 1)) / 2
+
+
+# Cholesky -----------------------------------------------------------------------------------------
+
+
+def _cholesky_adjoint(g_L: Any, L: Any, upper: bool) -> Any:  # noqa: FBT001 (a rule)
+    if upper:
+        L, g_L = adjoint(L), adjoint(g_L)
+    core = _lower_half(matmul(adjoint(L), g_L))
+    core = (core + adjoint(core)) / 2
+    core = triangular(adjoint(L), core, True, True, False)  # noqa: FBT003
+    return triangular(L, core, False, False, False)  # noqa: FBT003
+
+
+def _cholesky_tangent(d_A: Any, L: Any, upper: bool) -> Any:  # noqa: FBT001
+    if upper:
+        L = adjoint(L)
+    change = triangular(L, (d_A + adjoint(d_A)) / 2, False, True, False)  # noqa: FBT003
+    change = triangular(adjoint(L), change, True, False, False)  # noqa: FBT003
+    d_L = matmul(L, _lower_half(change))
+    return (adjoint(d_L) if upper else d_L,)
+
+
+@primitive(
+    A=_cholesky_adjoint,
+    jvp=_cholesky_tangent,
+    outputs="L info",
+    fixed="info",
+    node="LinalgCholeskyExBackward0",
+)
+def _cholesky(xp: Namespace, A: Array, upper: bool) -> Any:
+    try:
+        return xp.linalg.cholesky(A, upper=upper), xp.zeros(A.shape[:-2], xp.int32)
+    except numpy.linalg.LinAlgError:
+        factor, info = _by_columns(xp, A.mT.conj() if upper else A)
+        return (xp.conjugate(factor.mT) if upper else factor), info
+
+
+def _by_columns(xp: Namespace, A: Array) -> tuple[Array, Array]:
+    """Column by column, to find for each matrix the first leading minor that is not positive."""
+    L = xp.tril(A)
+    n = A.shape[-1]
+    info = xp.zeros(A.shape[:-2], xp.int32)
+    for j in range(n):
+        pivot = L[..., j, j].real
+        failed = ~(pivot > 0) & (info == 0)
+        info = xp.where(failed, j + 1, info).astype(xp.int32)
+        going = info == 0
+        root = xp.sqrt(xp.where(going, pivot, 1))
+        L[..., j, j] = xp.where(going, root, L[..., j, j])
+        L[..., j + 1 :, j] /= root[..., None]
+        column = xp.where(going[..., None], L[..., j + 1 :, j], 0)
+        L[..., j + 1 :, j + 1 :] -= xp.tril(column[..., :, None] * xp.conjugate(column)[..., None, :])
+    return L, info
+
+
+def _check_definite(op: str, info: Array) -> None:
+    if info.any():
+        where, order = place(info)
+        raise LinAlgError(
+            f"{op}: the matrix{where} is not positive-definite: its leading minor of order {order} is "
+            "not positive. Check that it is symmetric (Hermitian), or add a multiple of the identity."
+        )
+
+
+_CholeskyEx = result_class("linalg_cholesky_ex", "L info")
+
+
+def cholesky_ex(
+    A: Any, *, upper: bool = False, check_errors: bool = False, out: Any = None
+) -> Any:
+    """As `linalg.cholesky`, and for each matrix the order of the minor that failed (0: none)."""
+    check_square("linalg.cholesky_ex", A._array)
+    factor, info = _cholesky(A, bool(upper))
+    if check_errors:
+        _check_definite("linalg.cholesky_ex", info._array)
+    return delivered_all("linalg.cholesky_ex", _CholeskyEx((factor, info)), out)
+
+
+def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
+    """The triangle `L` with `A = L L^H`, or `U` with `A = U^H U` if `upper`; A is Hermitian, positive.
+
+    One triangle of `A` is read, and the gradient is Hermitian.
+
+    >>> import pullback as torch
+    >>> torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 2.0]]))
+    tensor([[2., 0.],
+            [1., 1.]])
+    """
+    return delivered("linalg.cholesky", _checked_cholesky("linalg.cholesky", A, upper), out)
+
+
+def _checked_cholesky(op: str, A: Any, upper: Any) -> Any:
+    check_square(op, A._array)
+    factor, info = _cholesky(A, bool(upper))
+    _check_definite(op, info._array)
+    return factor
+
+
+@method
+def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:  # noqa: FBT001, FBT002 (torch's)
+    """The older name of `linalg.cholesky`."""
+    return delivered("cholesky", _checked_cholesky("cholesky", input, upper), out)
+
+
+# QR -----------------------------------------------------------------------------------------------
+
+
+def _qr_adjoint(g_Q: Any, g_R: Any, Q: Any, R: Any, mode: str) -> Any:
+    """With C = Q^H dA R^-1: dR = U(C) R and dQ = dA R^-1 - Q U(C), U(C) the upper half of C + C^H.
+
+    The columns of a wide matrix beyond the square are just Q times those of R.
+    """
+    m, n = Q.shape[-2], R.shape[-1]
+    _check_differentiable(mode, m, n)
+    square, g_square, beside = R, g_R, None
+    if m < n:
+        square, g_square = R[..., :m], g_R[..., :m]
+        beside = matmul(Q, g_R[..., m:])
+        g_Q = g_Q + matmul(matmul(Q, R[..., m:]), adjoint(g_R[..., m:]))
+    core = _upper_half(matmul(g_square, adjoint(square)) - matmul(adjoint(Q), g_Q))
+    core = g_Q + matmul(Q, core + adjoint(core))
+    g_A = triangular(adjoint(square), core, False, False, False)  # noqa: FBT003
+    return g_A if beside is None else cat([g_A, beside], -1)
+
+
+def _qr_tangents(d_A: Any, Q: Any, R: Any, mode: str) -> tuple[Any, Any]:
+    m, n = Q.shape[-2], R.shape[-1]
+    _check_differentiable(mode, m, n)
+    square = R[..., :m] if m < n else R
+    change = triangular(square, d_A[..., : square.shape[-1]], True, False, False)  # noqa: FBT003
+    core = matmul(adjoint(Q), change)
+    core = _upper_half(core + adjoint(core))
+    d_Q = change - matmul(Q, core)
+    d_R = matmul(core, square)
+    if m < n:
+        rest = d_A[..., m:] - matmul(d_Q, R[..., m:])
+        d_R = cat([d_R, matmul(adjoint(Q), rest)], -1)
+    return d_Q, d_R
+
+
+def _check_differentiable(mode: str, m: int, n: int) -> None:
+    if mode == "r":
+        raise RuntimeError(
+            "linalg.qr: has no derivative with mode='r', which leaves out the Q that it needs; use "
+            "mode='reduced'."
+        )
+    if mode == "complete" and m > n:
+        raise RuntimeError(
+            f"linalg.qr: has no derivative with mode='complete' for more rows ({m}) than columns "
+            f"({n}): the added columns of Q are arbitrary. Use mode='reduced'."
+        )
+
+
+@primitive(
+    A=_qr_adjoint, jvp=_qr_tangents, outputs="Q R", node="LinalgQrBackward0", name="_linalg_qr"
+)
+def _qr(xp: Namespace, A: Array, mode: str) -> Any:
+    if mode == "r":
+        return xp.empty((0,), A.dtype), xp.linalg.qr(A, "r")
+    Q, R = xp.linalg.qr(A, mode)
+    return Q, R
+
+
+_LinalgQr = result_class("linalg_qr", "Q R")
+_Qr = result_class("qr", "Q R")
+_Geqrf = result_class("geqrf", "a tau")
+
+
+def linalg_qr(A: Any, mode: str = "reduced", *, out: Any = None) -> Any:
+    """`A` as the product of orthonormal columns and an upper triangle.
+
+    Args:
+        A: The matrices.
+        mode: "reduced", "complete" (square `Q`) or "r" (an empty `Q`).
+        out: Where to put the results.
+    """
+    check_matrices("linalg.qr", A._array)
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(
+            f"linalg.qr: mode must be 'reduced', 'complete' or 'r', got {mode!r}."
+        )
+    return delivered_all("linalg.qr", _LinalgQr(_qr(A, mode)), out)
+
+
+@method
+def qr(input: Any, some: bool = True, *, out: Any = None) -> Any:  # noqa: FBT001, FBT002 (torch's)
+    """The older name of `linalg.qr`; `some=False` is mode "complete"."""
+    return delivered_all("qr", _Qr(linalg_qr(input, "reduced" if some else "complete")), out)
+
+
+# Reflections --------------------------------------------------------------------------------------
+
+
+def _no_derivative(g_a: Any, g_tau: Any) -> Any:
+    raise NotImplementedError("geqrf: has no derivative; use linalg.qr.")
+
+
+@primitive(input=_no_derivative, outputs="a tau", node="GeqrfBackward0")
+def _geqrf(xp: Namespace, input: Array) -> Any:
+    packed, tau = xp.linalg.qr(input, "raw")
+    return xp.ascontiguousarray(packed.mT), tau
+
+
+@method
+def geqrf(input: Any, *, out: Any = None) -> Any:
+    """QR as LAPACK keeps it: `R` above the diagonal, the vectors of the reflections below."""
+    check_matrices("geqrf", input._array, "input")
+    return delivered_all("geqrf", _Geqrf(_geqrf(input)), out)
+
+
+def _reflected(A: Any, tau: Any, other: Any, inverse: bool) -> Any:  # noqa: FBT001
+    """The product H1 H2 ... of reflections, or its adjoint, times `other`.
+
+    H1 H2 ... = I - V T V^H, with the vectors as columns of V, and T = (1 + D S)^-1 D, D = diag(tau) and
+    S the strict upper triangle of V^H V: products and one small triangle instead of a loop.
+    """
+    k = tau.shape[-1]
+    V = tril(A[..., :k], -1) + eye(A.shape[-2], k, dtype=A.dtype)
+    scaled = diag_embed(tau)
+    T = triangular(matmul(scaled, triu(matmul(adjoint(V), V), 1)), scaled, True, True, True)  # noqa: FBT003
+    core = matmul(adjoint(T) if inverse else T, matmul(adjoint(V), other))
+    return other - matmul(V, core)
+
+
+def householder_product(A: Any, tau: Any, *, out: Any = None) -> Any:
+    """The first columns of the product of the reflections that `geqrf` returned."""
+    op = "linalg.householder_product"
+    check_matrices(op, A._array)
+    _check_reflections(op, A, tau)
+    m, n = A.shape[-2:]
+    if m < n:
+        raise RuntimeError(
+            f"{op}: A must not have more columns than rows, got shape {tuple(A.shape)}."
+        )
+    return delivered(op, _reflected(A, tau, eye(m, n, dtype=A.dtype), inverse=False), out)
+
+
+def _check_reflections(op: str, A: Any, tau: Any) -> None:
+    check_same_dtype(op, A._array, tau._array, "the reflections and tau")
+    if tau.shape[:-1] != A.shape[:-2] or tau.ndim != A.ndim - 1 or tau.shape[-1] > A.shape[-1]:
+        raise RuntimeError(
+            f"{op}: tau needs the batch dimensions of the reflections, and at most as many elements "
+            f"as they have columns; got shapes {tuple(A.shape)} and {tuple(tau.shape)}."
+        )
+
+
+@method
+def ormqr(
+    input: Any,
+    tau: Any,
+    other: Any,
+    left: bool = True,  # noqa: FBT001, FBT002 (torch's)
+    transpose: bool = False,  # noqa: FBT001, FBT002
+    *,
+    out: Any = None,
+) -> Any:
+    """The product of all reflections (their adjoint if `transpose`) times `other`, on its `left` or right."""
+    check_matrices("ormqr", input._array, "input")
+    check_matrices("ormqr", other._array, "other")
+    check_same_dtype("ormqr", input._array, other._array, "input and other")
+    _check_reflections("ormqr", input, tau)
+    if other.shape[-2 if left else -1] != input.shape[-2]:
+        raise RuntimeError(
+            f"ormqr: other of shape {tuple(other.shape)} does not fit reflections of "
+            f"{input.shape[-2]} rows on its {'left' if left else 'right'}."
+        )
+    if left:
+        result = _reflected(input, tau, other, bool(transpose))
+    else:  # C Q is (Q^H C^H)^H
+        result = adjoint(_reflected(input, tau, adjoint(other), not transpose))
+    return delivered("ormqr", result, out)

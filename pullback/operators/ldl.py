@@ -1,0 +1,195 @@
+"""LDL decompositions of symmetric and Hermitian matrices that need not be positive; no derivatives."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback.operators.batching import together
+from pullback.operators.declare import Array, Namespace, primitive
+from pullback.operators.matrix_checks import check_square, delivered_all, place
+from pullback.operators.products import delivered
+from pullback.operators.results import result_class
+from pullback.operators.triangular import check_system
+
+__all__ = ["ldl_factor", "ldl_factor_ex", "ldl_solve"]
+
+_GROWTH = (1 + math.sqrt(17)) / 8  # Bunch and Kaufman's bound on how small a pivot may be
+
+
+def _no_derivative(g_LD: Any) -> Any:
+    raise NotImplementedError("linalg.ldl_factor: has no derivative; use linalg.solve.")
+
+
+def _refuse(g: Any) -> Any:
+    raise NotImplementedError("linalg.ldl_solve: has no derivative; use linalg.solve.")
+
+
+def _largest(xp: Namespace, values: Array) -> Array:
+    """LAPACK's measure of complex numbers: the sum of both parts."""
+    return xp.abs(values.real) + xp.abs(values.imag) if values.dtype.kind == "c" else xp.abs(values)
+
+
+def _choose(xp: Namespace, A: Array, k: int) -> tuple[int, int]:
+    """The size of the next pivot, 1 or 2, and the row that is to take part."""
+    n = len(A)
+    here = float(_largest(xp, A[k, k]))
+    below = _largest(xp, A[k + 1 :, k])
+    if k == n - 1 or not below.any():
+        return 1, k
+    row = int(below.argmax()) + k + 1
+    biggest = float(below.max())
+    if here >= _GROWTH * biggest:
+        return 1, k
+    others = [_largest(xp, A[row, k:row]).max()]
+    if row < n - 1:
+        others.append(_largest(xp, A[row + 1 :, row]).max())
+    widest = float(max(others))
+    if here * widest >= _GROWTH * biggest**2:
+        return 1, k
+    if float(_largest(xp, A[row, row])) >= _GROWTH * widest:
+        return 1, row
+    return 2, row
+
+
+def _factor_one(xp: Namespace, A: Array, pivots: Array, *, hermitian: bool) -> int:
+    """Factor one matrix in its lower triangle; the number of the first zero pivot."""
+    n, k, info = len(A), 0, 0
+    while k < n:
+        if hermitian:
+            A[k, k] = A[k, k].real
+        size, row = _choose(xp, A, k)
+        if size == 1 and not _largest(xp, A[k:, k]).any():
+            info = info or k + 1
+            pivots[k] = k + 1
+            k += 1
+            continue
+        first = k + size - 1
+        if row != first:
+            if size == 2:
+                # The row joins as the second of the pair: what it holds before them moves along.
+                A[[first, row], k] = A[[row, first], k]
+            _swap(A, first, row, hermitian=hermitian)
+        _eliminate(xp, A, k, size, hermitian=hermitian)
+        pivots[k : k + size] = row + 1 if size == 1 else -(row + 1)
+        k += size
+    return info
+
+
+def _swap(A: Array, first: int, row: int, *, hermitian: bool) -> None:
+    """Exchange two rows, and columns, of what remains; earlier columns stay, as LAPACK leaves them."""
+    A[row + 1 :, [first, row]] = A[row + 1 :, [row, first]]
+    between = A[first + 1 : row, first].copy()
+    A[first + 1 : row, first] = A[row, first + 1 : row].conj() if hermitian else A[row, first + 1 : row]
+    A[row, first + 1 : row] = between.conj() if hermitian else between
+    if hermitian:
+        A[row, first] = A[row, first].conj()
+    A[first, first], A[row, row] = A[row, row], A[first, first]
+
+
+def _eliminate(xp: Namespace, A: Array, k: int, size: int, *, hermitian: bool) -> None:
+    end = k + size
+    block = A[k:end, k:end].copy()
+    if size == 2:
+        block[0, 1] = block[1, 0].conj() if hermitian else block[1, 0]
+    columns = A[end:, k:end].copy()
+    factors = xp.linalg.solve(block.T, columns.T).T if len(columns) else columns
+    update = factors @ (columns.conj().T if hermitian else columns.T)
+    A[end:, end:] -= xp.tril(update)
+    A[end:, k:end] = factors
+    if hermitian:
+        places = range(end, len(A))
+        A[places, places] = A[places, places].real
+
+
+@primitive(
+    A=_no_derivative,
+    outputs="LD pivots info",
+    fixed="pivots info",
+    node="LinalgLdlFactorExBackward0",
+)
+def _ldl_factor(xp: Namespace, A: Array, hermitian: bool) -> Any:
+    n = A.shape[-1]
+    LD = xp.tril(A)
+    pivots = xp.zeros(A.shape[:-1], xp.int32)
+    info = xp.zeros(A.shape[:-2], xp.int32)
+    conjugates = hermitian and A.dtype.kind == "c"
+    for place in xp.ndindex(A.shape[:-2]) if n else ():
+        info[place] = _factor_one(xp, LD[place], pivots[place], hermitian=conjugates)
+    return LD, pivots, info
+
+
+_Ldl = result_class("linalg_ldl_factor", "LD pivots")
+_LdlEx = result_class("linalg_ldl_factor_ex", "LD pivots info")
+
+
+def ldl_factor_ex(
+    A: Any, *, hermitian: bool = False, check_errors: bool = False, out: Any = None
+) -> Any:
+    """As `ldl_factor`, and for each matrix the number of its first zero pivot instead of an error."""
+    check_square("linalg.ldl_factor_ex", A._array)
+    results = _ldl_factor(A, bool(hermitian))
+    if check_errors:
+        _check(results[2]._array)
+    return delivered_all("linalg.ldl_factor_ex", _LdlEx(results), out)
+
+
+def _check(info: Array) -> None:
+    if info.any():
+        where, step = place(info)
+        raise RuntimeError(
+            f"linalg.ldl_factor: D has a zero block at place {step}{where}: the matrix is singular."
+        )
+
+
+def ldl_factor(A: Any, *, hermitian: bool = False, out: Any = None) -> Any:
+    """`A = P L D L^T P^T`, packed, with blocks of 1 and 2 on the diagonal of D, as LAPACK has it."""
+    packed, pivots, _ = ldl_factor_ex(A, hermitian=hermitian, check_errors=True)
+    return delivered_all("linalg.ldl_factor", _Ldl((packed, pivots)), out)
+
+
+@primitive(LD=_refuse, B=_refuse, batch=together, node="LinalgLdlSolveBackward0")
+def _ldl_solve(xp: Namespace, LD: Array, pivots: Array, B: Array, hermitian: bool) -> Array:
+    batch = xp.broadcast_shapes(LD.shape[:-2], B.shape[:-2])
+    X = xp.array(xp.broadcast_to(B, batch + B.shape[-2:]))
+    LD = xp.broadcast_to(LD, batch + LD.shape[-2:])
+    pivots = xp.broadcast_to(pivots, batch + pivots.shape[-1:])
+    conjugates = hermitian and LD.dtype.kind == "c"
+    for place in xp.ndindex(batch):
+        _solve_one(xp, LD[place], pivots[place], X[place], hermitian=conjugates)
+    return X
+
+
+def _blocks(pivots: Array) -> list[tuple[int, int]]:
+    blocks, k = [], 0
+    while k < len(pivots):
+        size = 2 if pivots[k] < 0 else 1
+        blocks.append((k, size))
+        k += size
+    return blocks
+
+
+def _solve_one(xp: Namespace, LD: Array, pivots: Array, X: Array, *, hermitian: bool) -> None:
+    """Forwards through the factors, the blocks of D, and back."""
+    blocks = _blocks(pivots)
+    for k, size in blocks:
+        first, row, end = k + size - 1, abs(int(pivots[k])) - 1, k + size
+        X[[first, row]] = X[[row, first]]
+        X[end:] -= LD[end:, k:end] @ X[k:end]
+        block = LD[k:end, k:end].copy()
+        if size == 2:
+            block[0, 1] = block[1, 0].conj() if hermitian else block[1, 0]
+        X[k:end] = xp.linalg.solve(block, X[k:end])
+    for k, size in reversed(blocks):
+        first, row, end = k + size - 1, abs(int(pivots[k])) - 1, k + size
+        columns = LD[end:, k:end]
+        X[k:end] -= (columns.conj() if hermitian else columns).T @ X[end:]
+        X[[first, row]] = X[[row, first]]
+
+
+def ldl_solve(
+    LD: Any, pivots: Any, B: Any, *, hermitian: bool = False, out: Any = None
+) -> Any:
+    """The solution of `A X = B`, given what `ldl_factor` made of `A`."""
+    check_system("linalg.ldl_solve", LD, B, left=True)
+    return delivered("linalg.ldl_solve", _ldl_solve(LD, pivots, B, bool(hermitian)), out)

@@ -1,0 +1,194 @@
+"""Answers for matrices that have no inverse: pseudo-inverses, and solutions by least squares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.core.tensor import wrap
+from pullback.operators.arithmetic import conj
+from pullback.operators.batching import aligned
+from pullback.operators.complex import real
+from pullback.operators.declare import Array, Namespace, method, primitive
+from pullback.operators.matrix_checks import (
+    adjoint,
+    check_matrices,
+    check_same_dtype,
+    check_square,
+)
+from pullback.operators.matrix_functions import tolerances
+from pullback.operators.products import delivered, matmul
+from pullback.operators.reduction import sum
+from pullback.operators.results import result_class
+from pullback.operators.spectral import svdvals
+
+__all__ = ["lstsq", "pinv", "pinverse"]
+
+# Pseudo-inverses ----------------------------------------------------------------------------------
+
+
+def _pinv_adjoint(g: Any, A: Any, out: Any) -> Any:
+    """From dP = -P dA P + P P^H dA^H (1 - A P) + (1 - P A) dA^H P^H P; the rank is held fixed."""
+    P, back = out, adjoint(g)
+    through = matmul(back, P)  # in the order of products that keeps them small
+    first = -adjoint(matmul(P, through))
+    second = matmul(through, adjoint(P))
+    third = matmul(adjoint(P), matmul(P, back))
+    second = second - matmul(A, matmul(P, second))
+    return first + second + (third - matmul(matmul(third, P), A))
+
+
+def _pinv_tangent(d_A: Any, A: Any, out: Any) -> Any:
+    P, change = out, adjoint(d_A)
+    inner = matmul(P, matmul(adjoint(P), change))
+    outer = matmul(change, matmul(adjoint(P), P))
+    return (
+        inner - matmul(matmul(inner, A), P) + outer - matmul(P, matmul(A, outer))
+    ) - matmul(P, matmul(d_A, P))
+
+
+@primitive(A=_pinv_adjoint, jvp=_pinv_tangent, node="LinalgPinvBackward0", name="_linalg_pinv")
+def _pinv(xp: Namespace, A: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
+    if not A.size:
+        return xp.empty((*A.shape[:-2], A.shape[-1], A.shape[-2]), A.dtype)
+    if hermitian:
+        S, U = xp.linalg.eigh(A)
+        Vh = U.mT.conj()
+    else:
+        U, S, Vh = xp.linalg.svd(A, full_matrices=False)
+    size = xp.abs(S)
+    least = _cutoff(xp, atol, rtol, size)
+    inverse = xp.where(size > least, 1 / xp.where(size > least, S, 1), 0).astype(S.dtype)
+    return xp.matmul(Vh.mT.conj() * inverse[..., None, :], U.mT.conj())
+
+
+def _cutoff(xp: Namespace, atol: Any, rtol: Any, size: Array) -> Array:
+    absolute, relative = (xp.asarray(x, size.dtype)[..., None] for x in (atol, rtol))
+    return xp.maximum(absolute, relative * size.max(-1, keepdims=True))
+
+
+def pinv(
+    A: Any,
+    rcond: Any = None,
+    hermitian: bool = False,  # noqa: FBT001, FBT002 (torch's)
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    out: Any = None,
+) -> Any:
+    """The pseudo-inverse: singular values up to `max(atol, rtol * the largest)` count as 0.
+
+    >>> import pullback as torch
+    >>> torch.linalg.pinv(torch.tensor([[2.0], [0.0]]))
+    tensor([[0.5000, 0.0000]])
+    """
+    if hermitian:
+        check_square("linalg.pinv", A._array)
+    check_matrices("linalg.pinv", A._array)
+    if rcond is not None:
+        atol, rtol = 0.0, rcond
+    absolute, relative = tolerances("linalg.pinv", A, atol, rtol)
+    return delivered("linalg.pinv", _pinv(A, absolute, relative, bool(hermitian)), out)
+
+
+@method
+def pinverse(input: Any, rcond: float = 1e-15) -> Any:
+    """The older name of `linalg.pinv`."""
+    return pinv(input, rcond)
+
+
+# Least squares ------------------------------------------------------------------------------------
+
+_DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+
+
+def _solution_of_a(g: Any, A: Any, B: Any, rtol: Any) -> Any:
+    P = _pinv(A, 0.0, rtol, False)  # noqa: FBT003
+    return _pinv_adjoint(matmul(g, adjoint(B)), A, P)
+
+
+def _solution_tangent(d_A: Any, d_B: Any, A: Any, B: Any, rtol: Any) -> Any:
+    P = _pinv(A, 0.0, rtol, False)  # noqa: FBT003
+    result = None if d_B is None else matmul(P, d_B)
+    if d_A is None:
+        return result
+    moved = matmul(_pinv_tangent(d_A, A, P), B)
+    return moved if result is None else result + moved
+
+
+@primitive(
+    A=_solution_of_a,
+    B=lambda g, A, rtol: matmul(adjoint(_pinv(A, 0.0, rtol, False)), g),  # noqa: FBT003
+    jvp=_solution_tangent,
+    batch=aligned,
+    node="LinalgLstsqBackward0",
+)
+def _solution(xp: Namespace, A: Array, B: Array, rtol: Any) -> Array:
+    if not A.size:
+        shape = xp.broadcast_shapes(A.shape[:-2], B.shape[:-2])
+        return xp.zeros((*shape, A.shape[-1], B.shape[-1]), A.dtype)
+    U, S, Vh = xp.linalg.svd(A, full_matrices=False)
+    keep = _cutoff(xp, 0.0, rtol, S) < S
+    inverse = xp.where(keep, 1 / xp.where(keep, S, 1), 0).astype(S.dtype)
+    along = xp.matmul(U.mT.conj(), B) * inverse[..., :, None]
+    return xp.matmul(Vh.mT.conj(), along)
+
+
+_Lstsq = result_class("linalg_lstsq", "solution residuals rank singular_values")
+
+
+def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """The `X` that makes `A X - B` smallest, in the sum of squares; the shortest, if there are many.
+
+    Args:
+        A: The matrices.
+        B: The right sides, matrices or vectors.
+        rcond: Singular values below this part of the largest count as 0.
+        driver: "gelsy" (by default), "gels" (assumes full rank), "gelsd" or "gelss" (which return the
+            singular values): LAPACK's names. All go through singular values here.
+    """
+    op = "linalg.lstsq"
+    check_matrices(op, A._array)
+    check_same_dtype(op, A._array, B._array)
+    driver = "gelsy" if driver is None else driver
+    if driver not in _DRIVERS:
+        raise RuntimeError(f"{op}: driver must be one of {', '.join(_DRIVERS)}, got {driver!r}.")
+    vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and B.shape == A.shape[:-1])
+    right = B[..., None] if vector else B
+    if right.ndim < 2 or right.shape[-2] != A.shape[-2]:
+        raise RuntimeError(
+            f"{op}: B must have as many rows as A, got shapes {tuple(A.shape)} and {tuple(B.shape)}."
+        )
+    smallest = _tolerance(A, rcond)
+    result = _solution(A, right, smallest)
+    rank, values = _rank(A.detach(), smallest, driver)
+    residuals = _residuals(A, right, result, rank, driver)
+    solution = result[..., 0] if vector else result
+    if driver == "gels":
+        rank = rank.new_empty((0,))
+    if driver not in ("gelsd", "gelss"):
+        values = values.new_empty((0,))
+    return _Lstsq((solution, residuals, rank, values))
+
+
+def _tolerance(A: Any, rcond: float | None) -> float:
+    if rcond is not None:
+        return float(rcond)
+    return float(numpy.finfo(A._array.dtype).eps) * max(A.shape[-2:])
+
+
+def _rank(A: Any, smallest: float, driver: str) -> tuple[Any, Any]:
+    values = svdvals(A)
+    if not values.numel():
+        return sum(values.new_zeros((*A.shape[:-2], 1)) != 0, -1), values
+    return sum(values > values[..., :1] * smallest, -1), values
+
+
+def _residuals(A: Any, B: Any, X: Any, rank: Any, driver: str) -> Any:
+    """Sums of squares of what remains; nothing where it is zero by nature, or `gelsy` does not say."""
+    m, n = A.shape[-2:]
+    if driver == "gelsy" or m <= n or not bool((rank._array == n).all()):
+        return wrap(numpy.empty((0,), A._array.real.dtype))
+    rest = matmul(A, X) - B
+    return real(sum(rest * conj(rest), -2))

@@ -1,0 +1,330 @@
+"""LU decompositions with pivots: `A = P L U`, packed or in three parts, and what they solve.
+
+NumPy solves systems but keeps the factors to itself, so the elimination is here: for all matrices of
+a batch at once, in panels of columns between which the work is matrix products.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback.core.dtype import from_numpy_dtype
+from pullback.operators.batching import together
+from pullback.operators.declare import Array, Namespace, method, primitive
+from pullback.operators.gather import enlarged
+from pullback.operators.matrix_checks import (
+    adjoint,
+    check_matrices,
+    delivered_all,
+    place,
+)
+from pullback.operators.products import delivered, matmul
+from pullback.operators.results import result_class
+from pullback.operators.selection import tril, triu
+from pullback.operators.shape import cat
+from pullback.operators.triangular import check_system, solved, triangular
+
+__all__ = ["linalg_lu", "linalg_lu_solve", "lu", "lu_factor", "lu_factor_ex", "lu_solve", "lu_unpack"]
+
+# Kernels ------------------------------------------------------------------------------------------
+
+_PANEL = 32
+
+
+def factored(xp: Namespace, a: Array) -> tuple[Array, Array, Array]:
+    """Packed factors, pivots as LAPACK counts them (from 1), and the first zero pivot (0: none)."""
+    m, n = a.shape[-2:]
+    batch, size = a.shape[:-2], math.prod(a.shape[:-2])
+    lu = xp.array(a, order="C").reshape(size, m, n)
+    steps = min(m, n)
+    pivots = xp.empty((size, steps), xp.int32)
+    for start in range(0, steps, _PANEL):
+        stop = min(start + _PANEL, steps)
+        for column in range(start, stop):
+            _eliminate(xp, lu, pivots, column, stop)
+        if stop < n:
+            part = lu[:, start:stop, stop:]
+            part[...] = solved(xp, lu[:, start:stop, start:stop], part, upper=False, unit=True)
+            lu[:, stop:, stop:] -= xp.matmul(lu[:, stop:, start:stop], part)
+    zero = lu.diagonal(axis1=1, axis2=2) == 0
+    info = xp.where(zero.any(-1), zero.argmax(-1) + 1, 0) if steps else xp.zeros(size)
+    return (
+        lu.reshape(a.shape),
+        pivots.reshape(*batch, steps),
+        info.astype(xp.int32).reshape(batch),
+    )
+
+
+def _eliminate(xp: Namespace, lu: Array, pivots: Array, column: int, stop: int) -> None:
+    """Bring the largest element of a column up, and clear what is below it, within the panel."""
+    below = lu[:, column:, column]
+    # LAPACK compares the sum of both parts, not the absolute value, of complex numbers.
+    size = xp.abs(below.real) + xp.abs(below.imag) if lu.dtype.kind == "c" else xp.abs(below)
+    found = size.argmax(1) + column
+    pivots[:, column] = found + 1
+    every = xp.arange(len(lu))
+    row = lu[every, found]
+    lu[every, found] = lu[:, column]
+    lu[:, column] = row
+    pivot = lu[:, column, column]
+    lu[:, column + 1 :, column] /= xp.where(pivot == 0, 1, pivot)[:, None].astype(lu.dtype)
+    rest = lu[:, column + 1 :, column + 1 : stop]
+    rest -= lu[:, column + 1 :, column, None] * lu[:, column, None, column + 1 : stop]
+
+
+def permutation(xp: Namespace, pivots: Array, m: int, dtype: Any) -> Array:
+    """The matrices `P` that pivots stand for."""
+    batch, steps = pivots.shape[:-1], pivots.shape[-1]
+    size = math.prod(batch)
+    swaps = pivots.reshape(size, steps) - 1
+    every = xp.arange(size)
+    order = xp.empty((size, m), xp.int64)
+    order[...] = xp.arange(m)
+    for step in range(steps):
+        other = swaps[:, step]
+        kept = order[every, other]
+        order[every, other] = order[:, step]
+        order[:, step] = kept
+    matrices = xp.zeros((size, m, m), dtype)
+    matrices[every[:, None], order, xp.arange(m)] = 1
+    return matrices.reshape(*batch, m, m)
+
+
+def _parts(xp: Namespace, lu: Array) -> tuple[Array, Array]:
+    m, n = lu.shape[-2:]
+    steps = min(m, n)
+    lower = xp.tril(lu[..., :steps], -1)
+    places = xp.arange(steps)
+    lower[..., places, places] = 1
+    return lower, xp.triu(lu[..., :steps, :])
+
+
+# Derivatives --------------------------------------------------------------------------------------
+
+
+def _lu_adjoint(g_L: Any, g_U: Any, P: Any, L: Any, U: Any) -> Any:
+    """From the gradients of both factors to that of `A`.
+
+    Square matrices first: with F = L^-1 P^T dA U^-1, dL = L tril(F, -1) and dU = triu(F) U. What is wide
+    or tall beyond the square is solved by it: U2 = L^-1 A2, and L2 = A2 U^-1.
+    """
+    m, n = L.shape[-2], U.shape[-1]
+    k = L.shape[-1]
+    lower, upper = L[..., :k, :], U[..., :k]
+    g_lower, g_upper = g_L[..., :k, :], g_U[..., :k]
+    beside = below = None
+    if n > k:
+        beside = triangular(adjoint(lower), g_U[..., k:], True, True, True)  # noqa: FBT003
+        g_lower = g_lower - matmul(beside, adjoint(U[..., k:]))
+    if m > k:
+        below = triangular(adjoint(upper), g_L[..., k:, :], False, False, False)  # noqa: FBT003
+        g_upper = g_upper - matmul(adjoint(L[..., k:, :]), below)
+    core = tril(matmul(adjoint(lower), g_lower), -1) + triu(matmul(g_upper, adjoint(upper)))
+    core = triangular(adjoint(lower), core, True, True, True)  # noqa: FBT003
+    square = triangular(adjoint(upper), core, False, False, False)  # noqa: FBT003
+    if beside is not None:
+        square = cat([square, beside], -1)
+    if below is not None:
+        square = cat([square, below], -2)
+    return matmul(P, square)
+
+
+def _lu_tangents(d_A: Any, P: Any, L: Any, U: Any) -> tuple[Any, Any]:
+    m, n = L.shape[-2], U.shape[-1]
+    k = L.shape[-1]
+    change = matmul(adjoint(P), d_A)
+    lower, upper = L[..., :k, :], U[..., :k]
+    core = triangular(lower, change[..., :k, :k], False, True, True)  # noqa: FBT003
+    core = triangular(upper, core, True, False, False)  # noqa: FBT003
+    d_L, d_U = matmul(lower, tril(core, -1)), matmul(triu(core), upper)
+    if n > k:
+        rest = change[..., k:] - matmul(d_L, U[..., k:])
+        d_U = cat([d_U, triangular(lower, rest, False, True, True)], -1)  # noqa: FBT003
+    if m > k:
+        rest = change[..., k:, :] - matmul(L[..., k:, :], d_U)
+        d_L = cat([d_L, triangular(upper, rest, True, False, False)], -2)  # noqa: FBT003
+    return d_L, d_U
+
+
+def _joined(lower: Any, upper: Any) -> Any:
+    """Both triangles packed into one matrix; their sizes may differ beyond the square."""
+    shape = (*lower.shape[:-1], upper.shape[-1])
+    return enlarged(tril(lower, -1), shape) + enlarged(triu(upper), shape)
+
+
+# Operators ----------------------------------------------------------------------------------------
+
+
+@primitive(
+    A=_lu_adjoint,
+    jvp=lambda d_A, P, L, U: (None, *_lu_tangents(d_A, P, L, U)),
+    outputs="P L U",
+    fixed="P",
+    node="LinalgLuBackward0",
+)
+def _lu(xp: Namespace, A: Array) -> Any:
+    lu, pivots, _ = factored(xp, A)
+    return permutation(xp, pivots, A.shape[-2], A.dtype), *_parts(xp, lu)
+
+
+def _packed_adjoint(g_LU: Any, LU: Any, pivots: Any) -> Any:
+    k = min(LU.shape[-2:])
+    P, L, U = _unpack(LU, pivots)
+    return _lu_adjoint(tril(g_LU[..., :k], -1), triu(g_LU[..., :k, :]), P, L, U)
+
+
+def _packed_tangent(d_A: Any, LU: Any, pivots: Any) -> Any:
+    P, L, U = _unpack(LU, pivots)
+    return (_joined(*_lu_tangents(d_A, P, L, U)),)
+
+
+@primitive(
+    A=_packed_adjoint,
+    jvp=_packed_tangent,
+    outputs="LU pivots info",
+    fixed="pivots info",
+    node="LinalgLuFactorExBackward0",
+)
+def _lu_factor(xp: Namespace, A: Array) -> Any:
+    return factored(xp, A)
+
+
+def _unpack_tangents(d_LU: Any, LU_shape: Any) -> Any:
+    k = min(LU_shape[-2:])
+    return None, tril(d_LU[..., :k], -1), triu(d_LU[..., :k, :])
+
+
+@primitive(
+    LU=lambda g_L, g_U: _joined(g_L, g_U),
+    jvp=_unpack_tangents,
+    outputs="P L U",
+    fixed="P",
+    batch=together,
+    node="LuUnpackBackward0",
+)
+def _unpack(xp: Namespace, LU: Array, pivots: Array) -> Any:
+    return permutation(xp, pivots, LU.shape[-2], LU.dtype), *_parts(xp, LU)
+
+
+# What users call ----------------------------------------------------------------------------------
+
+
+def _check(op: str, A: Any, pivot: Any) -> None:
+    check_matrices(op, A._array)
+    if not pivot:
+        raise RuntimeError(f"{op}: pivot=False is for GPUs alone; leave it away.")
+
+
+_Lu = result_class("linalg_lu", "P L U")
+_LuFactor = result_class("linalg_lu_factor", "LU pivots")
+_LuFactorEx = result_class("linalg_lu_factor_ex", "LU pivots info")
+_LuUnpack = result_class("lu_unpack", "P L U")
+
+
+def linalg_lu(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
+    """`A` as the product of a permutation, a lower and an upper triangle.
+
+    >>> import pullback as torch
+    >>> torch.linalg.lu(torch.tensor([[0.0, 1.0], [2.0, 4.0]])).U
+    tensor([[2., 4.],
+            [0., 1.]])
+    """
+    _check("linalg.lu", A, pivot)
+    return delivered_all("linalg.lu", _Lu(_lu(A)), out)
+
+
+def lu_factor_ex(
+    A: Any, *, pivot: bool = True, check_errors: bool = False, out: Any = None
+) -> Any:
+    """As `lu_factor`, and for each matrix the number of its first zero pivot instead of an error."""
+    _check("linalg.lu_factor", A, pivot)
+    packed, pivots, info = _lu_factor(A)
+    if check_errors:
+        _check_pivots(info._array)
+    return delivered_all("linalg.lu_factor_ex", _LuFactorEx((packed, pivots, info)), out)
+
+
+def _check_pivots(info: Array) -> None:
+    if info.any():
+        where, step = place(info)
+        raise RuntimeError(
+            f"linalg.lu_factor: U has a zero at diagonal place {step}{where}, by which lu_solve would "
+            "divide. Use linalg.lu or lu_factor_ex for the factors of a singular matrix."
+        )
+
+
+def lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
+    """Both triangles of the LU decomposition packed into one matrix, and the pivots."""
+    packed, pivots, _ = lu_factor_ex(A, pivot=pivot, check_errors=True)
+    return delivered_all("linalg.lu_factor", _LuFactor((packed, pivots)), out)
+
+
+@method
+def lu(input: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:  # noqa: FBT001, FBT002
+    """The older name of `linalg.lu_factor`; with `get_infos`, of `linalg.lu_factor_ex`."""
+    packed, pivots, info = lu_factor_ex(input, pivot=pivot, check_errors=not get_infos)
+    made: tuple[Any, ...] = (packed, pivots, info) if get_infos else (packed, pivots)
+    return delivered_all("lu", made, out)
+
+
+def lu_unpack(
+    LU_data: Any,
+    LU_pivots: Any,
+    unpack_data: bool = True,  # noqa: FBT001, FBT002 (torch's)
+    unpack_pivots: bool = True,  # noqa: FBT001, FBT002
+    *,
+    out: Any = None,
+) -> Any:
+    """`P`, `L` and `U` from what `lu_factor` returned; what is not wanted comes back empty."""
+    check_matrices("lu_unpack", LU_data._array, "LU_data")
+    if from_numpy_dtype(LU_pivots._array.dtype) is not from_numpy_dtype("int32"):
+        raise RuntimeError(
+            f"lu_unpack: LU_pivots must be int32, as lu_factor makes them, got {LU_pivots.dtype}."
+        )
+    P, L, U = _unpack(LU_data, LU_pivots)
+    nothing = LU_data.detach().new_empty((0,))
+    if not unpack_pivots:
+        P = nothing
+    if not unpack_data:
+        L = U = nothing
+    return delivered_all("lu_unpack", _LuUnpack((P, L, U)), out)
+
+
+def linalg_lu_solve(
+    LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False, out: Any = None
+) -> Any:
+    """The solution of `A X = B` (`X A = B` if not `left`, with the adjoint of `A` if `adjoint`).
+
+    Args:
+        LU: What `lu_factor` made of `A`.
+        pivots: The pivots that came with it.
+        B: The right side.
+        left: On which side of `X` the matrix stands.
+        adjoint: Whether its conjugate transpose is meant.
+        out: Where to put the result.
+    """
+    check_system("linalg.lu_solve", LU, B, left=left)
+    if not left:  # X A = B is A^H X^H = B^H
+        result = conj_transposed(_solved(LU, pivots, conj_transposed(B), not adjoint))
+    else:
+        result = _solved(LU, pivots, B, adjoint)
+    return delivered("linalg.lu_solve", result, out)
+
+
+conj_transposed = adjoint  # `linalg_lu_solve` has an argument of that name
+
+
+def _solved(LU: Any, pivots: Any, B: Any, of_adjoint: bool) -> Any:  # noqa: FBT001
+    P, L, U = _unpack(LU, pivots)
+    if of_adjoint:
+        half = triangular(conj_transposed(U), B, False, True, False)  # noqa: FBT003
+        return matmul(P, triangular(conj_transposed(L), half, True, True, True))  # noqa: FBT003
+    half = triangular(L, matmul(P.mT, B), False, True, True)  # noqa: FBT003
+    return triangular(U, half, True, True, False)  # noqa: FBT003
+
+
+@method
+def lu_solve(input: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Any:
+    """The older name of `linalg.lu_solve`, with the right side first."""
+    return linalg_lu_solve(LU_data, LU_pivots, input, out=out)

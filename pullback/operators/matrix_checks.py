@@ -1,0 +1,93 @@
+"""What every function of linear algebra asks of its input, and the error for matrices without an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core import errors
+from pullback.core.arrays import Array
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.forward import LEVELS
+from pullback.core.mode import get_mode
+from pullback.core.tensor import Tensor
+from pullback.operators.arithmetic import conj
+from pullback.operators.inplace import write_out
+
+__all__ = ["LinAlgError", "adjoint", "check_floating", "check_matrices", "check_square"]
+
+
+class LinAlgError(RuntimeError):
+    """A matrix has no answer: it is singular, not positive-definite, or an iteration failed."""
+
+
+def check_floating(op: str, array: Array) -> None:
+    """Refuse whole numbers, and floats of two bytes, which LAPACK does not have."""
+    if array.dtype.char in "fdFD":
+        return
+    dtype = from_numpy_dtype(array.dtype)
+    if array.dtype.kind in "fV":
+        raise NotImplementedError(f"{op}: not defined for {dtype}; convert to float32 first.")
+    raise RuntimeError(
+        f"{op}: needs floating-point or complex matrices, got {dtype}; convert, e.g. with .double()."
+    )
+
+
+def check_matrices(op: str, array: Array, name: str = "A") -> None:
+    """Refuse what has no rows and columns, or no floating-point dtype."""
+    if array.ndim < 2:
+        raise RuntimeError(
+            f"{op}: {name} must have at least 2 dimensions (its matrices are the last two), got "
+            f"shape {tuple(array.shape)}."
+        )
+    check_floating(op, array)
+
+
+def check_square(op: str, array: Array, name: str = "A") -> None:
+    """Refuse anything but square matrices."""
+    if array.ndim >= 2 and array.shape[-1] != array.shape[-2]:
+        raise RuntimeError(
+            f"{op}: {name} must be square matrices, got {array.shape[-2]} by {array.shape[-1]} "
+            f"(shape {tuple(array.shape)})."
+        )
+    check_matrices(op, array, name)
+
+
+def check_same_dtype(op: str, a: Array, b: Array, names: str = "A and B") -> None:
+    """Refuse operands of two dtypes."""
+    if a.dtype != b.dtype:
+        raise RuntimeError(
+            f"{op}: {names} must have one dtype, got {from_numpy_dtype(a.dtype)} and "
+            f"{from_numpy_dtype(b.dtype)}; convert one of them."
+        )
+
+
+def place(info: Array) -> tuple[str, int]:
+    """Where a batch failed first, in words, and the number that says why."""
+    if info.ndim == 0:
+        return "", int(info)
+    at = tuple(int(i[0]) for i in (info != 0).nonzero())
+    shown = at[0] if len(at) == 1 else at
+    return f" (matrix {shown} of the batch)", int(info[at])
+
+
+def adjoint(matrix: Any) -> Any:
+    """The conjugate transpose of arrays and tensors; for rules."""
+    return conj(matrix).mT
+
+
+def absent(g: Any) -> bool:
+    """Whether a gradient is but the zeros that stand in for an output that nobody used."""
+    if type(g) is Tensor:  # a batch shows one example alone, so it does not count
+        return g._node is None and not LEVELS and not g._array.any()
+    return not isinstance(g, Tensor) and not g.any()
+
+
+def delivered_all(op: str, results: tuple[Any, ...], out: Any) -> Any:
+    """Several results, in the tensors given as `out` where the user gave some."""
+    if out is None:
+        return results
+    for result, target in zip(results, out, strict=True):
+        if result.requires_grad or (target.requires_grad and get_mode().grad):
+            raise errors.out_requires_grad(op)
+        write_out(op, target, result._array)
+    return type(results)(out)

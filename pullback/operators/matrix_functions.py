@@ -1,0 +1,344 @@
+"""Functions of whole matrices: powers, the exponential, norms, rank and condition, Vandermonde's."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.tensor import Tensor
+from pullback.operators.convert import astype
+from pullback.operators.creation import eye
+from pullback.operators.declare import Array, Namespace, method, primitive
+from pullback.operators.direction import abs
+from pullback.operators.matrix_checks import adjoint, check_matrices, check_square
+from pullback.operators.norms import vector_norm
+from pullback.operators.options import as_dim
+from pullback.operators.pointwise import nan_to_num
+from pullback.operators.products import delivered, matmul
+from pullback.operators.reduction import sum
+from pullback.operators.reduction_extremes import amax, amin
+from pullback.operators.scan import cumprod
+from pullback.operators.shape import cat, clone, expand, movedim, reshape
+from pullback.operators.solve import inv, inv_ex
+from pullback.operators.spectral import eigvalsh, svdvals
+
+__all__ = [
+    "cond",
+    "linalg_norm",
+    "matrix_exp",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "vander",
+]
+
+# Powers -------------------------------------------------------------------------------------------
+
+
+@method
+def matrix_power(input: Any, n: int, *, out: Any = None) -> Any:
+    """The product of `n` copies of a square matrix; of its inverse, for negative `n`.
+
+    >>> import pullback as torch
+    >>> torch.linalg.matrix_power(torch.tensor([[2.0, 0.0], [0.0, 3.0]]), 3)
+    tensor([[ 8.,  0.],
+            [ 0., 27.]])
+    """
+    if input.ndim < 2 or input.shape[-1] != input.shape[-2]:
+        check_square("linalg.matrix_power", input._array)
+    if n == 0:
+        unit = eye(input.shape[-1], dtype=input.dtype)
+        result = clone(expand(unit, tuple(input.shape))) + input * 0
+    else:
+        base = inv(input) if n < 0 else input
+        result = _powered(base, int(n) if n > 0 else -int(n))
+        if result is input:
+            result = clone(input)
+    return delivered("linalg.matrix_power", result, out)
+
+
+def _powered(base: Any, n: int) -> Any:
+    result = None
+    while True:
+        if n & 1:
+            result = base if result is None else matmul(result, base)
+        n >>= 1
+        if not n:
+            return result
+        base = matmul(base, base)
+
+
+def _exp_adjoint(g: Any, input: Any) -> Any:
+    return _exp_slope(adjoint(input), g)
+
+
+def _exp_slope(matrix: Any, along: Any) -> Any:
+    """The derivative of exp at `matrix` along a direction: the corner of exp of a block matrix."""
+    n = matrix.shape[-1]
+    block = cat([cat([matrix, along], -1), cat([matrix * 0, matrix], -1)], -2)
+    return _matrix_exp(block)[..., :n, n:]
+
+
+@primitive(
+    input=_exp_adjoint,
+    jvp=lambda d_input, input: _exp_slope(input, d_input),
+    node="LinalgMatrixExpBackward0",
+)
+def _matrix_exp(xp: Namespace, input: Array) -> Array:
+    if input.dtype.itemsize == 2:
+        return _exponential(xp, input.astype(xp.float32)).astype(input.dtype)
+    return _exponential(xp, input)
+
+
+# Coefficients of the numerators of Pade approximants, by degree, and the largest norm at which each
+# is exact to the last digit of double and single precision (Higham 2005, tables 2.3 and 2.4).
+_PADE = {
+    3: (120, 60, 12, 1),
+    5: (30240, 15120, 3360, 420, 30, 1),
+    7: (17297280, 8648640, 1995840, 277200, 25200, 1512, 56, 1),
+    9: (17643225600, 8821612800, 2075673600, 302702400, 30270240, 2162160, 110880, 3960, 90, 1),
+    13: (
+        *(64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000),
+        *(10559470521600, 670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1),
+    ),
+}
+_DOUBLE = {3: 1.495585217958292e-2, 5: 0.2539398330063230, 7: 0.9504178996162932}
+_DOUBLE |= {9: 2.097847961257068, 13: 5.371920351148152}
+_SINGLE = {3: 0.4258730016922831, 5: 1.880152677804762, 7: 3.925724783138660}
+
+
+def _exponential(xp: Namespace, A: Array) -> Array:
+    """Scaling and squaring: exp(A) = exp(A / 2^s)^(2^s), each matrix with an s of its own."""
+    if not A.size:
+        return xp.array(A)
+    norm = xp.abs(A).sum(-2).max(-1)
+    limits = _SINGLE if A.dtype.char in "fF" else _DOUBLE
+    largest = float(norm.max())
+    degree = next((d for d, limit in limits.items() if largest <= limit), max(limits))
+    with_scale = xp.isfinite(norm) & (norm > limits[degree])
+    halvings = xp.where(with_scale, xp.ceil(xp.log2(xp.where(with_scale, norm, 1) / limits[degree])), 0)
+    scale = xp.exp2(-halvings).astype(A.real.dtype)
+    result = _approximant(xp, A * scale[..., None, None], _PADE[degree])
+    for step in range(int(halvings.max())):
+        again = xp.matmul(result, result)
+        result = xp.where((halvings > step)[..., None, None], again, result)
+    return result
+
+
+def _approximant(xp: Namespace, A: Array, coefficients: tuple[int, ...]) -> Array:
+    """The quotient of polynomials p(A) / p(-A), even and odd powers apart."""
+    unit = xp.eye(A.shape[-1], dtype=A.dtype)
+    square = xp.matmul(A, A)
+    even, odd = unit * float(coefficients[0]), unit * float(coefficients[1])
+    power = unit
+    for i in range(2, len(coefficients), 2):
+        power = square if i == 2 else xp.matmul(power, square)
+        even = even + power * float(coefficients[i])
+        odd = odd + power * float(coefficients[i + 1])
+    odd = xp.matmul(A, odd)
+    return xp.linalg.solve(even - odd, even + odd)
+
+
+@method
+def matrix_exp(input: Any) -> Any:
+    """The exponential of each square matrix, by its power series in effect.
+
+    >>> import pullback as torch
+    >>> torch.linalg.matrix_exp(torch.zeros(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    if input.ndim < 2 or input._array.dtype.itemsize != 2 or input._array.dtype.kind not in "fV":
+        check_square("linalg.matrix_exp", input._array)
+    return _matrix_exp(input)
+
+
+# Norms --------------------------------------------------------------------------------------------
+
+
+def matrix_norm(
+    A: Any,
+    ord: float | str = "fro",
+    dim: Any = (-2, -1),
+    keepdim: bool = False,  # noqa: FBT001, FBT002 (torch's)
+    *,
+    dtype: Any = None,
+    out: Any = None,
+) -> Any:
+    """The norm of matrices: "fro", "nuc", 2 and -2 (singular values), 1, -1, inf, -inf (sums)."""
+    op = "linalg.matrix_norm"
+    if A._array.dtype.kind not in "fcV":
+        raise RuntimeError(
+            f"{op}: defined for floating-point and complex tensors, not {A.dtype}; convert first."
+        )
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if len(dims) != 2:
+        raise RuntimeError(f"{op}: dim must name 2 dimensions, got {dim}.")
+    if A.ndim < 2:
+        raise RuntimeError(f"{op}: A must have at least 2 dimensions, got shape {tuple(A.shape)}.")
+    rows, columns = (as_dim(d, A.ndim, op) for d in dims)
+    if rows == columns:
+        raise RuntimeError(f"{op}: dim must name 2 different dimensions, got {dim}.")
+    result = _norm_of(op, A, ord, rows, columns, keepdim, dtype)
+    return delivered(op, result, out)
+
+
+def _norm_of(
+    op: str, A: Any, ord: Any, rows: int, columns: int, keepdim: Any, dtype: Any
+) -> Any:
+    if ord == "fro":
+        return vector_norm(A, 2, (rows, columns), keepdim, dtype=dtype)
+    if dtype is not None:
+        A = astype(A, dtype)
+    if ord in (2, -2, "nuc"):
+        return _spectral_norm(A, ord, rows, columns, keepdim)
+    if ord not in (1, -1, math.inf, -math.inf):
+        raise RuntimeError(
+            f"{op}: order {ord!r} is not one of 'fro', 'nuc', 1, -1, 2, -2, inf and -inf."
+        )
+    along, across = (rows, columns) if ord in (1, -1) else (columns, rows)
+    sums = sum(abs(A), along, keepdim)
+    if not keepdim and along < across:
+        across -= 1
+    return (amax if ord > 0 else amin)(sums, across, keepdim)
+
+
+def _spectral_norm(A: Any, ord: Any, rows: int, columns: int, keepdim: Any) -> Any:
+    values = svdvals(movedim(A, (rows, columns), (-2, -1)))
+    if ord == "nuc":
+        result = sum(values, -1)
+    else:
+        result = (amax if ord > 0 else amin)(values, -1)
+    if not keepdim:
+        return result
+    shape = [1 if d in (rows, columns) else n for d, n in enumerate(A.shape)]
+    return reshape(result, tuple(shape))
+
+
+def linalg_norm(
+    A: Any,
+    ord: float | str | None = None,
+    dim: Any = None,
+    keepdim: bool = False,  # noqa: FBT001, FBT002 (torch's)
+    *,
+    out: Any = None,
+    dtype: Any = None,
+) -> Any:
+    """A norm of vectors or of matrices, by how many dimensions `dim` names; without `ord` the 2-norm."""
+    if isinstance(dim, int):
+        dim = (dim,)
+    if ord is None:
+        return vector_norm(A, 2, dim, keepdim, dtype=dtype, out=out)
+    if dim is None and A.ndim > 2:
+        raise RuntimeError(
+            f"linalg.norm: with ord={ord!r} and without dim the tensor must be a vector or a matrix, "
+            f"got shape {tuple(A.shape)}."
+        )
+    count = len(dim) if dim is not None else A.ndim
+    if dim is not None and count not in (1, 2):
+        raise RuntimeError(f"linalg.norm: with ord={ord!r}, dim must name 1 or 2 dims, got {dim}.")
+    if isinstance(ord, str) or count == 2:
+        return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
+    return vector_norm(A, ord, dim, keepdim, dtype=dtype, out=out)
+
+
+# Rank and condition -------------------------------------------------------------------------------
+
+
+def cond(A: Any, p: float | str | None = None, *, out: Any = None) -> Any:
+    """How much a matrix can amplify relative errors: its norm times that of its inverse."""
+    if A.ndim < 2:
+        raise RuntimeError(
+            f"linalg.cond: needs at least 2 dimensions, got shape {tuple(A.shape)}."
+        )
+    if p is None or p in (2, -2):
+        values = svdvals(A)
+        largest, smallest = values[..., 0], values[..., -1]
+        result = smallest / largest if p == -2 else largest / smallest
+        return delivered("linalg.cond", result, out)
+    check_square("linalg.cond", A._array)
+    if p == "nuc":
+        result = matrix_norm(A, p) * matrix_norm(inv(A), p)
+    else:  # of a singular matrix: infinite
+        result = matrix_norm(A, p) * matrix_norm(inv_ex(A).inverse, p)
+        result = nan_to_num(result, math.inf, math.inf, -math.inf)
+    return delivered("linalg.cond", result, out)
+
+
+def tolerances(op: str, A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
+    """Both tolerances as arrays; without any, rounding errors of the largest size."""
+    kept = [
+        None if value is None else (value._array if isinstance(value, Tensor) else value)
+        for value in (atol, rtol)
+    ]
+    absolute, relative = kept
+    for value in kept:
+        if getattr(value, "dtype", None) is not None and value.dtype.kind == "c":
+            raise RuntimeError(f"{op}: a tolerance must be real, got a complex tensor.")
+    if relative is None:
+        given = absolute is not None and bool((abs_of(absolute) > 0))
+        epsilon = float(from_numpy_dtype(A._array.real.dtype).numpy.type(0).dtype.itemsize)
+        epsilon = 2.0**-52 if epsilon == 8 else 2.0**-23
+        relative = 0.0 if given else epsilon * max(A.shape[-2:])
+    return (0.0 if absolute is None else absolute), relative
+
+
+def abs_of(value: Any) -> Any:
+    """The largest absolute value of a number or an array."""
+    return value if isinstance(value, int | float) else (value.max() if value.size else 0)
+
+
+def matrix_rank(
+    A: Any,
+    tol: Any = None,
+    hermitian: bool = False,  # noqa: FBT001, FBT002 (torch's)
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    out: Any = None,
+) -> Any:
+    """How many singular values exceed `max(atol, rtol * the largest)`."""
+    check_matrices("linalg.matrix_rank", A._array)
+    if tol is not None:
+        atol, rtol = tol, 0.0
+    absolute, relative = tolerances("linalg.matrix_rank", A, atol, rtol)
+    plain = A.detach()
+    if 0 in A.shape[-2:]:
+        return delivered("linalg.matrix_rank", _zeros(plain), out)
+    values = abs(eigvalsh(plain)) if hermitian else svdvals(plain)
+    largest = amax(values, -1, True)  # noqa: FBT003
+    return delivered("linalg.matrix_rank", _rank(values, largest, absolute, relative), out)
+
+
+def _zeros(A: Any) -> Any:
+    return sum(A.new_zeros((*A.shape[:-2], 1)) != 0, -1)
+
+
+def _rank(values: Any, largest: Any, absolute: Any, relative: Any) -> Any:
+    return sum(exceeds(values, largest, absolute, relative), -1)
+
+
+@primitive()
+def exceeds(
+    xp: Namespace, values: Array, largest: Array, absolute: Any, relative: Any
+) -> Array:
+    """Which values are above both tolerances."""
+    absolute, relative = (xp.asarray(x, values.dtype)[..., None] for x in (absolute, relative))
+    return values > xp.maximum(absolute, relative * largest)
+
+
+def vander(x: Any, N: int | None = None) -> Any:
+    """For each element its powers 0, 1, ... N - 1, as a row; as many as there are elements without `N`."""
+    count = x.shape[-1] if N is None else N
+    if x.ndim == 0 or count <= (0 if N is None else 1):
+        raise RuntimeError(
+            f"linalg.vander: needs at least one dimension and N > 1, got shape {tuple(x.shape)} and "
+            f"N={N}."
+        )
+    column = x[..., None]
+    if x._array.dtype.kind in "biu":
+        column = astype(column, "int64")
+    ones = column.detach().new_ones(tuple(column.shape))
+    powers = cumprod(expand(column, (*x.shape, count - 1)), -1)
+    return cat([ones, powers], -1)

@@ -1,0 +1,340 @@
+"""Inverses, linear systems and determinants of square matrices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from pullback.core import errors
+from pullback.operators.arithmetic import conj, is_complex
+from pullback.operators.batching import aligned
+from pullback.operators.complex import imag, real
+from pullback.operators.declare import Array, Namespace, method, primitive
+from pullback.operators.lu import factored
+from pullback.operators.matrix_checks import (
+    LinAlgError,
+    adjoint,
+    check_same_dtype,
+    check_square,
+    delivered_all,
+    place,
+)
+from pullback.operators.pointwise import log
+from pullback.operators.products import delivered, matmul, total
+from pullback.operators.reduction import sum
+from pullback.operators.results import result_class
+from pullback.operators.selection import where
+from pullback.operators.shape import movedim, reshape
+
+__all__ = [
+    "det",
+    "inv",
+    "inv_ex",
+    "inverse",
+    "linalg_slogdet",
+    "logdet",
+    "slogdet",
+    "solve",
+    "solve_ex",
+    "tensorinv",
+    "tensorsolve",
+]
+
+# Inverses -----------------------------------------------------------------------------------------
+
+
+@primitive(
+    A=lambda g_inverse, inverse: -matmul(adjoint(inverse), matmul(g_inverse, adjoint(inverse))),
+    jvp=lambda d_A, inverse: (-matmul(inverse, matmul(d_A, inverse)),),
+    outputs="inverse info",
+    fixed="info",
+    node="LinalgInvExBackward0",
+)
+def _inv(xp: Namespace, A: Array) -> Any:
+    try:
+        return xp.linalg.inv(A), xp.zeros(A.shape[:-2], xp.int32)
+    except numpy.linalg.LinAlgError:
+        info = factored(xp, A)[2]
+        inverse = xp.full(A.shape, xp.inf, A.dtype)
+        regular = info == 0
+        inverse[regular] = xp.linalg.inv(A[regular])
+        return inverse, info
+
+
+_InvEx = result_class("linalg_inv_ex", "inverse info")
+
+
+def _check_regular(op: str, info: Array) -> None:
+    if info.any():
+        where, step = place(info)
+        raise LinAlgError(
+            f"{op}: the matrix{where} is singular: elimination finds a zero at diagonal place {step}. "
+            "For a least-squares answer use linalg.lstsq or linalg.pinv."
+        )
+
+
+def inv_ex(A: Any, *, check_errors: bool = False, out: Any = None) -> Any:
+    """As `inv`, and for each matrix the number of its first zero pivot instead of an error."""
+    check_square("linalg.inv_ex", A._array)
+    inverse, info = _inv(A)
+    if check_errors:
+        _check_regular("linalg.inv_ex", info._array)
+    return delivered_all("linalg.inv_ex", _InvEx((inverse, info)), out)
+
+
+def inv(A: Any, *, out: Any = None) -> Any:
+    """The inverse of each matrix. To solve a system `linalg.solve` is faster and more exact.
+
+    >>> import pullback as torch
+    >>> torch.linalg.inv(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    check_square("linalg.inv", A._array)
+    result, info = _inv(A)
+    _check_regular("linalg.inv", info._array)
+    return delivered("linalg.inv", result, out)
+
+
+@method
+def inverse(input: Any, *, out: Any = None) -> Any:
+    """The older name of `linalg.inv`."""
+    return inv(input, out=out)
+
+
+# Systems ------------------------------------------------------------------------------------------
+
+
+def _solve_of_a(g_result: Any, A: Any, result: Any) -> Any:
+    return -matmul(solved_exactly(adjoint(A), g_result), adjoint(result))
+
+
+def _solve_tangent(d_A: Any, d_B: Any, A: Any, result: Any) -> Any:
+    change = None if d_A is None else -matmul(d_A, result)
+    return (solved_exactly(A, total(d_B, change)),)
+
+
+@primitive(
+    A=_solve_of_a,
+    B=lambda g_result, A: solved_exactly(adjoint(A), g_result),
+    jvp=_solve_tangent,
+    batch=aligned,
+    outputs="result info",
+    fixed="info",
+    node="LinalgSolveExBackward0",
+)
+def _solve(xp: Namespace, A: Array, B: Array) -> Any:
+    try:
+        return xp.linalg.solve(A, B), xp.zeros(A.shape[:-2], xp.int32)
+    except numpy.linalg.LinAlgError:
+        info = factored(xp, A)[2]
+        batch = xp.broadcast_shapes(A.shape[:-2], B.shape[:-2])
+        regular = xp.broadcast_to(info == 0, batch)
+        A, B = (xp.broadcast_to(x, batch + x.shape[-2:]) for x in (A, B))
+        result = xp.full(B.shape, xp.inf, B.dtype)
+        result[regular] = xp.linalg.solve(A[regular], B[regular])
+        return result, info
+
+
+def solved_exactly(A: Any, B: Any) -> Any:
+    """`X` with `A X = B`, for rules."""
+    return _solve(A, B)[0]
+
+
+_SolveEx = result_class("linalg_solve_ex", "result info")
+
+
+def _system(op: str, A: Any, B: Any, left: Any) -> tuple[Any, Any]:
+    check_square(op, A._array)
+    check_same_dtype(op, A._array, B._array)
+    vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and B.shape == A.shape[:-1])
+    if vector and not left:
+        raise RuntimeError(f"{op}: left=False needs matrices, B is a vector of shape {tuple(B.shape)}.")
+    right = B[..., None] if vector else B
+    side = -2 if left else -1
+    if right.shape[side] != A.shape[-1]:
+        raise RuntimeError(
+            f"{op}: B of shape {tuple(B.shape)} does not fit A of shape {tuple(A.shape)}: its "
+            f"{'rows' if left else 'columns'} must be as many as A has."
+        )
+    try:
+        numpy.broadcast_shapes(A.shape[:-2], right.shape[:-2])
+    except ValueError:
+        raise errors.shapes_do_not_broadcast(
+            f"{op} (batch dimensions)", tuple(A.shape[:-2]), tuple(right.shape[:-2])
+        ) from None
+    result, info = _solve(A, right) if left else _solve(A.mT, right.mT)
+    if vector:
+        return result[..., 0], info
+    return (result if left else result.mT), info
+
+
+def solve_ex(
+    A: Any, B: Any, *, left: bool = True, check_errors: bool = False, out: Any = None
+) -> Any:
+    """As `solve`, and for each matrix the number of its first zero pivot instead of an error."""
+    result, info = _system("linalg.solve_ex", A, B, left)
+    if check_errors:
+        _check_regular("linalg.solve_ex", info._array)
+    return delivered_all("linalg.solve_ex", _SolveEx((result, info)), out)
+
+
+def solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
+    """The solution of `A X = B`, or `X A = B` if not `left`; `B` may be a vector, or vectors.
+
+    >>> import pullback as torch
+    >>> torch.linalg.solve(torch.tensor([[2.0, 0.0], [0.0, 4.0]]), torch.tensor([2.0, 2.0]))
+    tensor([1.0000, 0.5000])
+    """
+    result, info = _system("linalg.solve", A, B, left)
+    _check_regular("linalg.solve", info._array)
+    return delivered("linalg.solve", result, out)
+
+
+# Systems of tensors -------------------------------------------------------------------------------
+
+
+def tensorinv(A: Any, ind: int = 2, *, out: Any = None) -> Any:
+    """The inverse of `A` as a map between tensors: its first `ind` dimensions against the others."""
+    if ind <= 0:
+        raise RuntimeError(f"linalg.tensorinv: ind must be positive, got {ind}.")
+    first, second = tuple(A.shape[:ind]), tuple(A.shape[ind:])
+    if math.prod(first) != math.prod(second):
+        raise RuntimeError(
+            f"linalg.tensorinv: the first {ind} sizes and the others must have equal products, got "
+            f"{first} and {second}."
+        )
+    size = math.prod(first)
+    result = reshape(inv(reshape(A, (size, size))), (*second, *first))
+    return delivered("linalg.tensorinv", result, out)
+
+
+def tensorsolve(A: Any, B: Any, dims: Any = None, *, out: Any = None) -> Any:
+    """`X` with `tensordot(A, X, X.ndim) = B`; `dims` of `A` are moved to its end before."""
+    if dims is not None:
+        A = movedim(A, tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
+    rest = tuple(A.shape[B.ndim :])
+    size = math.prod(rest)
+    if math.prod(A.shape[: B.ndim]) != size:
+        raise RuntimeError(
+            f"linalg.tensorsolve: the first {B.ndim} sizes of A, as many as B has, and the others "
+            f"must have equal products; A has shape {tuple(A.shape)}."
+        )
+    check_same_dtype("linalg.tensorsolve", A._array, B._array)
+    result = solve(reshape(A, (size, size)), reshape(B, (size,)))
+    return delivered("linalg.tensorsolve", reshape(result, rest), out)
+
+
+# Determinants -------------------------------------------------------------------------------------
+
+
+def _adjugate_adjoint(g: Any, A: Any, out: Any) -> Any:
+    back = adjoint(_inv(A)[0])
+    share = conj(sum(conj(g) * out, (-2, -1), True))  # noqa: FBT003
+    return share * back - matmul(back, matmul(g, adjoint(out)))
+
+
+def _adjugate_tangent(d_A: Any, A: Any, out: Any) -> Any:
+    change = _inv(A)[0]
+    moved = matmul(change, d_A)
+    return _trace(moved)[..., None, None] * out - matmul(moved, out)
+
+
+def _trace(matrix: Any) -> Any:
+    return sum(matrix.diagonal(0, -2, -1), -1)
+
+
+@primitive(A=_adjugate_adjoint, jvp=_adjugate_tangent)
+def _adjugate(xp: Namespace, A: Array) -> Array:
+    """The matrix with `A adj(A) = det(A)`, which exists for singular matrices, too."""
+    value = xp.linalg.det(A)
+    if xp.all(xp.abs(value) > xp.finfo(A.dtype).tiny ** 0.5):
+        return xp.asarray(value)[..., None, None] * xp.linalg.inv(A)
+    U, S, Vh = xp.linalg.svd(A)
+    n = A.shape[-1]
+    # Products of all singular values but one: ones on the diagonal of n copies.
+    others = xp.where(xp.eye(n, dtype=bool), 1, S[..., None, :]).prod(-1)
+    phase = xp.asarray(xp.linalg.det(U) * xp.linalg.det(Vh))[..., None, None]
+    return phase * xp.matmul(Vh.mT.conj() * others[..., None, :], U.mT.conj())
+
+
+@primitive(
+    A=lambda g, A: g[..., None, None] * adjoint(_adjugate(A)),
+    jvp=lambda d_A, A: sum(_adjugate(A).mT * d_A, (-2, -1)),
+    node="LinalgDetBackward0",
+    name="_linalg_det",
+)
+def _det(xp: Namespace, A: Array) -> Array:
+    return xp.linalg.det(A)
+
+
+def linalg_det(A: Any, *, out: Any = None) -> Any:
+    """The determinant of each square matrix.
+
+    >>> import pullback as torch
+    >>> torch.linalg.det(torch.tensor([[2.0, 1.0], [0.0, 4.0]]))
+    tensor(8.)
+    """
+    check_square("linalg.det", A._array)
+    return delivered("linalg.det", _det(A), out)
+
+
+@method
+def det(input: Any) -> Any:
+    """The older name of `linalg.det`."""
+    return linalg_det(input)
+
+
+def _slogdet_adjoint(g_sign: Any, g_logabsdet: Any, A: Any, sign: Any) -> Any:
+    factor = g_logabsdet
+    if is_complex(sign):  # a real sign has no slope
+        factor = factor - imag(conj(g_sign) * sign) * 1j
+    return factor[..., None, None] * adjoint(_inv(A)[0])
+
+
+def _slogdet_tangents(d_A: Any, A: Any, sign: Any) -> tuple[Any, Any]:
+    moved = _trace(matmul(_inv(A)[0], d_A))
+    if not is_complex(sign):
+        return None, moved
+    return sign * (imag(moved) * 1j), real(moved)
+
+
+@primitive(
+    A=_slogdet_adjoint,
+    jvp=_slogdet_tangents,
+    outputs="sign logabsdet",
+    node="LinalgSlogdetBackward0",
+    name="_linalg_slogdet",
+)
+def _slogdet(xp: Namespace, A: Array) -> Any:
+    sign, logarithm = xp.linalg.slogdet(A)
+    return sign, logarithm
+
+
+_LinalgSlogdet = result_class("linalg_slogdet", "sign logabsdet")
+_Slogdet = result_class("slogdet", "sign logabsdet")
+
+
+def linalg_slogdet(A: Any, *, out: Any = None) -> Any:
+    """The sign of the determinant and the logarithm of its absolute value, which does not overflow."""
+    check_square("linalg.slogdet", A._array)
+    return delivered_all("linalg.slogdet", _LinalgSlogdet(_slogdet(A)), out)
+
+
+@method
+def slogdet(input: Any, *, out: Any = None) -> Any:
+    """The older name of `linalg.slogdet`."""
+    check_square("slogdet", input._array)
+    return delivered_all("slogdet", _Slogdet(_slogdet(input)), out)
+
+
+@method
+def logdet(input: Any) -> Any:
+    """The logarithm of the determinant: -inf where that is 0, NaN where it is negative."""
+    check_square("logdet", input._array)
+    sign, logarithm = _slogdet(input)
+    if is_complex(sign):
+        return log(sign) + logarithm
+    return where(sign == -1, math.nan, logarithm)

@@ -1,0 +1,377 @@
+"""Eigenvalues and singular values, with their vectors.
+
+Vectors are determined up to a phase (a sign, for real matrices). A loss that depends on the phase has
+no derivative, and is refused where that can be seen. Where values coincide, so that vectors may turn
+into one another, derivatives through the vectors are infinite; those through the values are not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.operators.arithmetic import conj, is_complex
+from pullback.operators.complex import imag, real
+from pullback.operators.convert import astype
+from pullback.operators.declare import Array, Namespace, elementwise, method, primitive
+from pullback.operators.diagonals import diag_embed
+from pullback.operators.matrix_checks import (
+    LinAlgError,
+    absent,
+    adjoint,
+    check_matrices,
+    check_square,
+    delivered_all,
+)
+from pullback.operators.products import delivered, matmul
+from pullback.operators.results import result_class
+from pullback.operators.solve import solved_exactly
+from pullback.operators.views import diagonal
+
+__all__ = ["eig", "eigh", "eigvals", "eigvalsh", "linalg_svd", "svd", "svdvals"]
+
+
+# What rules share ---------------------------------------------------------------------------------
+
+
+@elementwise(
+    input=lambda g, gap: over_gap(g, conj(gap)),
+    gap=lambda g, gap, out: over_gap(-g * conj(out), conj(gap)),
+    promote=None,
+    method=False,
+    has_out=False,
+)
+def over_gap(xp: Namespace, input: Array, gap: Array) -> Array:
+    """`input / gap` off the diagonal and 0 on it; what has no share stays 0 where values coincide."""
+    out = xp.true_divide(input, gap)
+    places = xp.arange(out.shape[-1])
+    out[..., places, places] = 0
+    coincide = (gap == 0) & (input == 0)
+    return xp.where(coincide, 0, out).astype(out.dtype, copy=False) if coincide.any() else out
+
+
+def _gaps(values: Any) -> Any:
+    """The differences `values[j] - values[i]`."""
+    return values[..., None, :] - values[..., :, None]
+
+
+def _diagonal(matrix: Any) -> Any:
+    return diagonal(matrix, 0, matrix.ndim - 2, matrix.ndim - 1)
+
+
+def _times_i(x: Any) -> Any:
+    return x * 1j
+
+
+def _check_phase(op: str, phase: Any) -> None:
+    """Refuse a loss whose derivative along the free phase of the vectors is not zero."""
+    if getattr(phase, "_array", phase).size and not _vanishes(getattr(phase, "_array", phase)):
+        raise RuntimeError(
+            f"{op}: the loss depends on the phase of the vectors, which is arbitrary, so that its "
+            "gradient means nothing. Make it independent of a factor e^(i phi) on each vector: use "
+            "absolute values, or products such as v v^H."
+        )
+
+
+def _vanishes(array: Array) -> bool:
+    return not bool((abs(array) > 1e-2).any())
+
+
+def _failed(op: str) -> LinAlgError:
+    return LinAlgError(
+        f"{op}: the iteration did not converge; look for infinite or NaN elements, or matrices that "
+        "are extremely badly scaled."
+    )
+
+
+# Hermitian matrices -------------------------------------------------------------------------------
+
+
+def _eigh_adjoint(
+    g_eigenvalues: Any, g_eigenvectors: Any, eigenvalues: Any, eigenvectors: Any
+) -> Any:
+    V = eigenvectors
+    if absent(g_eigenvectors):
+        return matmul(V * g_eigenvalues[..., None, :], adjoint(V))
+    core = matmul(adjoint(V), g_eigenvectors)
+    if is_complex(core):
+        _check_phase("linalg.eigh", imag(_diagonal(core)))
+    core = over_gap(core, _gaps(eigenvalues)) + diag_embed(g_eigenvalues)
+    return matmul(V, matmul(core, adjoint(V)))
+
+
+def _eigh_tangents(d_A: Any, eigenvalues: Any, eigenvectors: Any) -> tuple[Any, Any]:
+    V = eigenvectors
+    core = matmul(adjoint(V), matmul((d_A + adjoint(d_A)) / 2, V))
+    return real(_diagonal(core)), matmul(V, over_gap(core, _gaps(eigenvalues)))
+
+
+@primitive(
+    A=_eigh_adjoint,
+    jvp=_eigh_tangents,
+    outputs="eigenvalues eigenvectors",
+    node="LinalgEighBackward0",
+)
+def _eigh(xp: Namespace, A: Array, UPLO: str) -> Any:
+    try:
+        values, vectors = xp.linalg.eigh(A, UPLO)
+    except numpy.linalg.LinAlgError:
+        raise _failed("linalg.eigh") from None
+    return values, vectors
+
+
+def _eigvalsh_tangent(d_A: Any, A: Any, UPLO: str) -> Any:
+    _, V = _eigh(A, UPLO)
+    return real(_diagonal(matmul(adjoint(V), matmul((d_A + adjoint(d_A)) / 2, V))))
+
+
+def _eigvalsh_adjoint(g: Any, A: Any, UPLO: str) -> Any:
+    _, V = _eigh(A, UPLO)
+    return matmul(V * g[..., None, :], adjoint(V))
+
+
+@primitive(A=_eigvalsh_adjoint, jvp=_eigvalsh_tangent, node="LinalgEighBackward0")
+def _eigvalsh(xp: Namespace, A: Array, UPLO: str) -> Array:
+    try:
+        return xp.linalg.eigvalsh(A, UPLO)
+    except numpy.linalg.LinAlgError:
+        raise _failed("linalg.eigvalsh") from None
+
+
+_Eigh = result_class("linalg_eigh", "eigenvalues eigenvectors")
+
+
+def eigh(A: Any, UPLO: str = "L", *, out: Any = None) -> Any:
+    """Eigenvalues, in rising order, and eigenvectors (columns) of symmetric or Hermitian matrices.
+
+    >>> import pullback as torch
+    >>> torch.linalg.eigh(torch.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
+    tensor([1., 2.])
+    """
+    check_square("linalg.eigh", A._array)
+    return delivered_all("linalg.eigh", _Eigh(_eigh(A, _triangle("linalg.eigh", UPLO))), out)
+
+
+def eigvalsh(A: Any, UPLO: str = "L", *, out: Any = None) -> Any:
+    """Eigenvalues of symmetric or Hermitian matrices, in rising order."""
+    check_square("linalg.eigvalsh", A._array)
+    result = _eigvalsh(A, _triangle("linalg.eigvalsh", UPLO))
+    return delivered("linalg.eigvalsh", result, out)
+
+
+def _triangle(op: str, uplo: str) -> str:
+    if uplo.upper() not in ("L", "U"):
+        raise RuntimeError(f"{op}: UPLO, the triangle to read, must be 'L' or 'U', got {uplo!r}.")
+    return uplo.upper()
+
+
+# Any square matrices ------------------------------------------------------------------------------
+
+
+def _eig_adjoint(
+    g_eigenvalues: Any, g_eigenvectors: Any, eigenvalues: Any, eigenvectors: Any
+) -> Any:
+    V = eigenvectors
+    core = diag_embed(g_eigenvalues)
+    if not absent(g_eigenvectors):
+        turned = matmul(adjoint(V), g_eigenvectors)
+        along = _diagonal(turned)
+        _check_phase("linalg.eig", imag(along))
+        # Vectors have length 1: what would stretch them is taken out.
+        turned = turned - matmul(adjoint(V), V * real(along)[..., None, :])
+        core = core + over_gap(turned, conj(_gaps(eigenvalues)))
+    return solved_exactly(adjoint(V), matmul(core, adjoint(V)))
+
+
+def _eig_tangents(d_A: Any, eigenvalues: Any, eigenvectors: Any) -> tuple[Any, Any]:
+    V = eigenvectors
+    core = solved_exactly(V, matmul(astype(d_A, V.dtype), V))
+    turned = matmul(V, over_gap(core, _gaps(eigenvalues)))
+    stretch = real(_diagonal(matmul(adjoint(V), turned)))
+    return _diagonal(core), turned - V * stretch[..., None, :]
+
+
+@primitive(
+    A=_eig_adjoint,
+    jvp=_eig_tangents,
+    outputs="eigenvalues eigenvectors",
+    node="LinalgEigBackward0",
+)
+def _eig(xp: Namespace, A: Array) -> Any:
+    if not xp.isfinite(A).all():
+        raise RuntimeError("linalg.eig: the matrix has infinite or NaN elements.")
+    try:
+        values, vectors = xp.linalg.eig(A)
+    except numpy.linalg.LinAlgError:
+        raise _failed("linalg.eig") from None
+    dtype = xp.result_type(A.dtype, xp.complex64)
+    return values.astype(dtype), vectors.astype(dtype)
+
+
+_Eig = result_class("linalg_eig", "eigenvalues eigenvectors")
+
+
+def eig(A: Any, *, out: Any = None) -> Any:
+    """Eigenvalues and eigenvectors (columns of length 1) of square matrices; complex, in no order."""
+    check_square("linalg.eig", A._array)
+    return delivered_all("linalg.eig", _Eig(_eig(A)), out)
+
+
+def eigvals(A: Any, *, out: Any = None) -> Any:
+    """Eigenvalues of square matrices; complex, in no order."""
+    check_square("linalg.eigvals", A._array)
+    return delivered("linalg.eigvals", _eig(A)[0], out)
+
+
+# Singular values ----------------------------------------------------------------------------------
+
+
+def _svd_adjoint(
+    g_U: Any, g_S: Any, g_Vh: Any, U: Any, S: Any, Vh: Any, full_matrices: bool  # noqa: FBT001
+) -> Any:
+    no_u, no_v = absent(g_U), absent(g_Vh)
+    k = S.shape[-1]
+    if full_matrices and U.shape[-1] != Vh.shape[-1]:
+        if not (no_u and no_v):
+            raise _no_full_derivative()
+        U, Vh = U[..., :k], Vh[..., :k, :]
+    if no_u and no_v:
+        return matmul(U * g_S[..., None, :], Vh)
+    core = diag_embed(g_S)
+    gap = _gaps(S) * (S[..., None, :] + S[..., :, None])
+    turn_u, turn_v = matmul(adjoint(U), g_U), matmul(g_Vh, adjoint(Vh))
+    if is_complex(U):
+        phase = imag(_diagonal(turn_u))
+        _check_phase("linalg.svd", phase - imag(_diagonal(turn_v)))
+        core = core + diag_embed(_times_i(phase / S))
+    core = core + over_gap(turn_u - adjoint(turn_u), gap) * S[..., None, :]
+    core = core + S[..., :, None] * over_gap(adjoint(turn_v) - turn_v, gap)
+    result = matmul(U, matmul(core, Vh))
+    # What leaves the span of the vectors, where there are fewer of them than dimensions.
+    if U.shape[-2] > k:
+        result = result + matmul((g_U - matmul(U, turn_u)) / S[..., None, :], Vh)
+    if Vh.shape[-1] > k:
+        result = result + matmul(U, (g_Vh - matmul(turn_v, Vh)) / S[..., :, None])
+    return result
+
+
+def _no_full_derivative() -> RuntimeError:
+    return RuntimeError(
+        "linalg.svd: has no derivative through the vectors of full_matrices=True unless the matrix is "
+        "square: those added are arbitrary. Use full_matrices=False."
+    )
+
+
+def _svd_tangents(
+    d_A: Any, U: Any, S: Any, Vh: Any, full_matrices: bool  # noqa: FBT001
+) -> tuple[Any, Any, Any]:
+    k = S.shape[-1]
+    if full_matrices and U.shape[-1] != Vh.shape[-1]:
+        raise _no_full_derivative()
+    core = matmul(adjoint(U), matmul(d_A, adjoint(Vh)))
+    d_S = real(_diagonal(core))
+    gap = _gaps(S) * (S[..., None, :] + S[..., :, None])
+    row, column = S[..., None, :], S[..., :, None]
+    turn_u = over_gap(core * row + column * adjoint(core), gap)
+    turn_v = over_gap(column * core + adjoint(core) * row, gap)
+    if is_complex(core):
+        turn_u = turn_u + diag_embed(_times_i(imag(_diagonal(core)) / (S * 2)))
+        turn_v = turn_v - diag_embed(_times_i(imag(_diagonal(core)) / (S * 2)))
+    d_U, d_Vh = matmul(U, turn_u), matmul(adjoint(turn_v), Vh)
+    if U.shape[-2] > k:
+        moved = matmul(d_A, adjoint(Vh))
+        d_U = d_U + (moved - matmul(U, core)) / row
+    if Vh.shape[-1] > k:
+        moved = matmul(adjoint(U), d_A)
+        d_Vh = d_Vh + (moved - matmul(core, Vh)) / column
+    return d_U, d_S, d_Vh
+
+
+@primitive(
+    A=_svd_adjoint,
+    jvp=_svd_tangents,
+    outputs="U S Vh",
+    node="LinalgSvdBackward0",
+    name="_linalg_svd",
+)
+def _svd(xp: Namespace, A: Array, full_matrices: bool) -> Any:
+    try:
+        U, S, Vh = xp.linalg.svd(A, full_matrices)
+    except numpy.linalg.LinAlgError:
+        raise _failed("linalg.svd") from None
+    return U, S, Vh
+
+
+def _svdvals_adjoint(g: Any, A: Any) -> Any:
+    U, _, Vh = _svd(A, False)  # noqa: FBT003
+    return matmul(U * g[..., None, :], Vh)
+
+
+def _svdvals_tangent(d_A: Any, A: Any) -> Any:
+    U, _, Vh = _svd(A, False)  # noqa: FBT003
+    return real(_diagonal(matmul(adjoint(U), matmul(d_A, adjoint(Vh)))))
+
+
+@primitive(A=_svdvals_adjoint, jvp=_svdvals_tangent, node="LinalgSvdBackward0")
+def _svdvals(xp: Namespace, A: Array) -> Array:
+    try:
+        return xp.linalg.svd(A, compute_uv=False)
+    except numpy.linalg.LinAlgError:
+        raise _failed("linalg.svdvals") from None
+
+
+_LinalgSvd = result_class("linalg_svd", "U S Vh")
+_Svd = result_class("svd", "U S V")
+
+
+def _check_driver(op: str, driver: str | None) -> None:
+    if driver is not None:
+        raise RuntimeError(f"{op}: driver={driver!r} is for GPUs alone; leave it away.")
+
+
+def linalg_svd(
+    A: Any,
+    full_matrices: bool = True,  # noqa: FBT001, FBT002 (torch's)
+    *,
+    driver: str | None = None,
+    out: Any = None,
+) -> Any:
+    """`A` as `U diag(S) Vh`, with orthonormal columns of `U` and rows of `Vh`, and `S` falling.
+
+    Args:
+        A: The matrices.
+        full_matrices: Whether `U` and `Vh` are completed to square matrices.
+        driver: None; others are methods of a GPU.
+        out: Where to put the results.
+    """
+    check_matrices("linalg.svd", A._array)
+    _check_driver("linalg.svd", driver)
+    return delivered_all("linalg.svd", _LinalgSvd(_svd(A, bool(full_matrices))), out)
+
+
+def svdvals(A: Any, *, driver: str | None = None, out: Any = None) -> Any:
+    """Singular values, falling."""
+    check_matrices("linalg.svdvals", A._array)
+    _check_driver("linalg.svdvals", driver)
+    return delivered("linalg.svdvals", _svdvals(A), out)
+
+
+@method
+def svd(
+    input: Any,
+    some: bool = True,  # noqa: FBT001, FBT002 (torch's)
+    compute_uv: bool = True,  # noqa: FBT001, FBT002
+    *,
+    out: Any = None,
+) -> Any:
+    """The older form of `linalg.svd`: returns `V`, not its adjoint, reduced unless `some=False`."""
+    check_matrices("svd", input._array)
+    if compute_uv:
+        U, S, Vh = _svd(input, not some)
+        return delivered_all("svd", _Svd((U, S, adjoint(Vh))), out)
+    m, n = input.shape[-2:]
+    plain = input.detach()
+    batch = tuple(input.shape[:-2])
+    nothing = plain.new_zeros((*batch, m, m)), plain.new_zeros((*batch, n, n))
+    return delivered_all("svd", _Svd((nothing[0], _svdvals(input), nothing[1])), out)

@@ -1,0 +1,193 @@
+"""Triangular systems, and what follows from them: solutions and inverses by a Cholesky factor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.core import errors
+from pullback.operators.batching import aligned
+from pullback.operators.creation import eye
+from pullback.operators.declare import Array, Namespace, method, primitive
+from pullback.operators.matrix_checks import (
+    adjoint,
+    check_same_dtype,
+    check_square,
+    delivered_all,
+)
+from pullback.operators.products import delivered, matmul, total
+from pullback.operators.results import result_class
+from pullback.operators.selection import tril, triu
+from pullback.operators.shape import clone, expand
+
+__all__ = ["cholesky_inverse", "cholesky_solve", "solve_triangular", "triangular_solve"]
+
+# The kernel ---------------------------------------------------------------------------------------
+
+# Blocks up to this size go to LAPACK's general solver, whose factors of an upper triangle are the
+# triangle itself; what lies off the blocks is matrix products.
+_BLOCK = 64
+
+
+def solved(xp: Namespace, a: Array, b: Array, *, upper: bool, unit: bool) -> Array:
+    """`x` with `a x = b`, for the upper or lower triangle of `a`, with ones on its diagonal if `unit`."""
+    if not upper:  # seen from the other end, a lower triangle is an upper one
+        x = solved(xp, a[..., ::-1, ::-1], b[..., ::-1, :], upper=True, unit=unit)
+        return x[..., ::-1, :]
+    n = a.shape[-1]
+    if n <= _BLOCK:
+        return _solved_block(xp, a, b, unit=unit)
+    half = n // 2
+    low = solved(xp, a[..., half:, half:], b[..., half:, :], upper=True, unit=unit)
+    rest = b[..., :half, :] - xp.matmul(a[..., :half, half:], low)
+    high = solved(xp, a[..., :half, :half], rest, upper=True, unit=unit)
+    return xp.concatenate([high, low], -2)
+
+
+def _solved_block(xp: Namespace, a: Array, b: Array, *, unit: bool) -> Array:
+    a = xp.triu(a)
+    if unit:
+        places = xp.arange(a.shape[-1])
+        a[..., places, places] = 1
+    try:
+        return xp.linalg.solve(a, b)
+    except numpy.linalg.LinAlgError:  # a zero on the diagonal: infinities, as substitution has them
+        return _substituted(xp, a, b)
+
+
+def _substituted(xp: Namespace, a: Array, b: Array) -> Array:
+    shape = xp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    x = xp.array(xp.broadcast_to(b, shape + b.shape[-2:]))
+    for row in range(a.shape[-1] - 1, -1, -1):
+        x[..., row, :] /= a[..., row, row, None]
+        x[..., :row, :] -= a[..., :row, row, None] * x[..., row, None, :]
+    return x
+
+
+# The operator -------------------------------------------------------------------------------------
+
+
+def _triangle(matrix: Any, upper: bool, unit: bool) -> Any:  # noqa: FBT001 (for rules)
+    return triu(matrix, int(unit)) if upper else tril(matrix, -int(unit))
+
+
+def _of_a(g: Any, A: Any, out: Any, upper: Any, left: Any, unitriangular: Any) -> Any:
+    g = triangular(adjoint(A), g, not upper, left, unitriangular)
+    slope = matmul(g, adjoint(out)) if left else matmul(adjoint(out), g)
+    return _triangle(-slope, upper, unitriangular)
+
+
+def _tangent(
+    d_A: Any, d_B: Any, A: Any, out: Any, upper: Any, left: Any, unitriangular: Any
+) -> Any:
+    change = None
+    if d_A is not None:
+        d_A = _triangle(d_A, upper, unitriangular)
+        change = -(matmul(d_A, out) if left else matmul(out, d_A))
+    return triangular(A, total(d_B, change), upper, left, unitriangular)
+
+
+@primitive(
+    A=_of_a,
+    B=lambda g, A, upper, left, unitriangular: triangular(
+        adjoint(A), g, not upper, left, unitriangular
+    ),
+    jvp=_tangent,
+    batch=aligned,
+    name="_solve_triangular",
+    node="LinalgSolveTriangularBackward0",
+)
+def triangular(
+    xp: Namespace, A: Array, B: Array, upper: bool, left: bool, unitriangular: bool
+) -> Array:
+    """`X` with `A X = B`, or `X A = B`, for triangular `A`; batches broadcast."""
+    if left:
+        return solved(xp, A, B, upper=upper, unit=unitriangular)
+    x = solved(xp, A.mT, B.mT, upper=not upper, unit=unitriangular)
+    return x.mT
+
+
+def check_system(op: str, A: Any, B: Any, *, left: bool) -> None:
+    """Refuse matrices that do not fit: sizes, batches, dtypes."""
+    check_square(op, A._array)
+    if B.ndim < 2:
+        raise RuntimeError(
+            f"{op}: B must have at least 2 dimensions, got shape {tuple(B.shape)}; for a vector "
+            "use B.unsqueeze(-1)."
+        )
+    check_same_dtype(op, A._array, B._array)
+    n = B.shape[-2 if left else -1]
+    if n != A.shape[-1]:
+        side, what = ("A X = B", "rows") if left else ("X A = B", "columns")
+        raise RuntimeError(
+            f"{op}: {side} needs as many {what} in B as A has, got shapes {tuple(A.shape)} and "
+            f"{tuple(B.shape)}."
+        )
+    try:
+        numpy.broadcast_shapes(A.shape[:-2], B.shape[:-2])
+    except ValueError:
+        raise errors.shapes_do_not_broadcast(
+            f"{op} (batch dimensions)", tuple(A.shape[:-2]), tuple(B.shape[:-2])
+        ) from None
+
+
+def solve_triangular(
+    A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Any = None
+) -> Any:
+    """The solution of `A X = B` (`X A = B` if not `left`) for triangular `A`; the rest of it is not read.
+
+    >>> import pullback as torch
+    >>> A = torch.tensor([[2.0, 0.0], [1.0, 4.0]])
+    >>> torch.linalg.solve_triangular(A, torch.tensor([[2.0], [9.0]]), upper=False)
+    tensor([[1.],
+            [2.]])
+    """
+    check_system("linalg.solve_triangular", A, B, left=left)
+    result = triangular(A, B, bool(upper), bool(left), bool(unitriangular))
+    return delivered("linalg.solve_triangular", result, out)
+
+
+_TriangularSolve = result_class("triangular_solve", "solution cloned_coefficient")
+
+
+@method
+def triangular_solve(
+    input: Any,
+    A: Any,
+    upper: bool = True,  # noqa: FBT001, FBT002 (torch's)
+    transpose: bool = False,  # noqa: FBT001, FBT002
+    unitriangular: bool = False,  # noqa: FBT001, FBT002
+    *,
+    out: Any = None,
+) -> Any:
+    """The older form of `linalg.solve_triangular`: `input` is the right side."""
+    check_system("triangular_solve", A, input, left=True)
+    coefficient = A.mT if transpose else A
+    solution = triangular(coefficient, input, bool(upper) != bool(transpose), True, unitriangular)  # noqa: FBT003
+    batch = tuple(solution.shape[:-2])
+    copy = clone(expand(A, (*batch, *A.shape[-2:])))
+    return delivered_all("triangular_solve", _TriangularSolve((solution, copy)), out)
+
+
+# By a Cholesky factor -----------------------------------------------------------------------------
+
+
+@method
+def cholesky_solve(input: Any, L: Any, upper: bool = False, *, out: Any = None) -> Any:  # noqa: FBT001, FBT002
+    """The solution of `A X = input`, given the Cholesky factor `L` of `A` (upper if `upper`)."""
+    check_system("cholesky_solve", L, input, left=True)
+    factor = adjoint(L) if upper else L
+    half = triangular(factor, input, False, True, False)  # noqa: FBT003
+    result = triangular(adjoint(factor), half, True, True, False)  # noqa: FBT003
+    return delivered("cholesky_solve", result, out)
+
+
+@method
+def cholesky_inverse(input: Any, upper: bool = False, *, out: Any = None) -> Any:  # noqa: FBT001, FBT002
+    """The inverse of `A`, given its Cholesky factor (upper if `upper`)."""
+    check_square("cholesky_inverse", input._array, "the factor")
+    factor = adjoint(input) if upper else input
+    unit = eye(input.shape[-1], dtype=input.dtype)
+    root = triangular(factor, unit, False, True, False)  # noqa: FBT003
+    return delivered("cholesky_inverse", matmul(adjoint(root), root), out)

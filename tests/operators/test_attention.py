@@ -1,0 +1,74 @@
+"""Attention: weights by definition, masks, queries that see nothing."""
+
+import math
+
+import numpy
+import pytest
+
+import pullback as torch
+from pullback.autograd.gradcheck import gradgradcheck
+
+attention = torch.nn.functional.scaled_dot_product_attention
+
+
+def randn(*shape, seed=0):
+    values = numpy.random.default_rng(seed).standard_normal(shape)
+    return torch.tensor(values, requires_grad=True)
+
+
+def inputs():
+    return randn(2, 3, 4), randn(2, 5, 4, seed=1), randn(2, 5, 2, seed=2)
+
+
+def test_rows_of_value_are_mixed_by_softmax():
+    q, k, v = inputs()
+    weights = torch.softmax(q @ k.mT / math.sqrt(4), -1)
+    numpy.testing.assert_allclose(
+        attention(q, k, v).detach().numpy(), (weights @ v).detach().numpy(), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.3}])
+def test_derivatives_of_both_orders_hold(options):
+    assert gradgradcheck(lambda *given: attention(*given, **options), inputs())
+
+
+def test_a_bool_mask_hides_keys_as_minus_infinity_does():
+    q, k, v = inputs()
+    seen = torch.tensor(numpy.random.default_rng(3).random((3, 5)) > 0.3)
+    added = torch.where(seen, 0.0, -math.inf).double()
+    assert torch.equal(attention(q, k, v, seen), attention(q, k, v, added))
+
+
+def test_causal_queries_see_no_later_keys():
+    q, k, v = inputs()
+    full = torch.ones(3, 5, dtype=torch.bool).tril()
+    assert torch.equal(attention(q, k, v, is_causal=True), attention(q, k, v, full))
+
+
+def test_a_query_that_sees_nothing_gets_zeros_and_gives_no_gradient():
+    q, k, v = inputs()
+    seen = torch.ones(3, 5, dtype=torch.bool)
+    seen[1] = False
+    mixed = attention(q, k, v, seen)
+    assert mixed[:, 1].tolist() == [[0, 0], [0, 0]]
+    (gradient,) = torch.autograd.grad(mixed.sum(), q)
+    assert gradient[:, 1].abs().max().item() == 0
+    assert gradient.isfinite().all()
+
+
+def test_heads_of_keys_are_shared_by_groups_of_queries():
+    q, k, v = randn(1, 4, 3, 2), randn(1, 2, 5, 2, seed=1), randn(1, 2, 5, 2, seed=2)
+    shared = attention(q, k, v, enable_gqa=True)
+    spread = attention(q, k.repeat_interleave(2, 1), v.repeat_interleave(2, 1))
+    assert torch.equal(shared, spread)
+
+
+def test_misfits_are_refused():
+    q, k, v = inputs()
+    with pytest.raises(RuntimeError, match="is_causal"):
+        attention(q, k, v, torch.ones(3, 5, dtype=torch.bool), is_causal=True)
+    with pytest.raises(RuntimeError, match="dtype"):
+        attention(q.float(), k, v)
+    with pytest.raises(RuntimeError, match="attn_mask"):
+        attention(q, k, v, torch.ones(3, 5, dtype=torch.int64))

@@ -1,0 +1,124 @@
+"""Running sums, products and extremes: accuracy, zeros, the recurrence in both its forms."""
+
+import math
+
+import numpy
+import pytest
+
+import pullback as torch
+from pullback.operators import scan
+from pullback.operators.scan import recurrence, shifted
+
+inf, nan = math.inf, math.nan
+
+
+def leaf(values):
+    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
+
+
+def looped(a, b):
+    """The recurrence as one would write it."""
+    s, before = numpy.zeros_like(b), 0
+    for i in range(len(b)):
+        before = s[i] = b[i] + a[i] * before
+    return s
+
+
+@pytest.mark.parametrize(
+    "a",
+    [
+        numpy.linspace(-2, 2, 37),  # a zero in the middle
+        numpy.full(37, 0.5),
+        numpy.full(37, 1e-30),  # products leave the range
+        numpy.full(37, 1e30),
+        numpy.where(numpy.arange(37) % 5, 1.5, 0.0),
+    ],
+    ids=["zero", "decay", "tiny", "huge", "zeros"],
+)
+def test_recurrence_equals_the_loop(a):
+    b = numpy.random.default_rng(0).standard_normal(37)
+    got = recurrence(torch.from_numpy(a), torch.from_numpy(b), 0).numpy()
+    numpy.testing.assert_allclose(got, looped(a, b), rtol=1e-9)
+
+
+def test_both_ways_through_the_recurrence_agree_along_any_dim():
+    rng = numpy.random.default_rng(0)
+    a, b = rng.uniform(0.5, 1.5, (4, 9, 3)), rng.standard_normal((4, 9, 3))
+    quick = recurrence(torch.from_numpy(a), torch.from_numpy(b), 1).numpy()
+    numpy.testing.assert_allclose(quick, scan._by_doubling(a.copy(), b.copy(), 1), rtol=1e-12)
+
+
+def test_recurrence_passes_gradcheck_twice():
+    a, b = leaf([0.5, 0.0, -1.5, 2.0]), leaf([1.0, 2.0, 3.0, 4.0])
+    assert torch.autograd.gradcheck(lambda a, b: recurrence(a, b, 0), (a, b))
+    assert torch.autograd.gradgradcheck(lambda a, b: recurrence(a, b, 0), (a, b))
+
+
+def test_shifted_moves_by_a_place_and_fills():
+    x = torch.tensor([1.0, 2.0, 3.0])
+    assert shifted(x, 0, 1, 9).tolist() == [9, 1, 2]
+    assert shifted(x, 0, -1).tolist() == [2, 3, 0]
+
+
+def test_cumprod_with_zeros_has_derivatives_of_every_order():
+    x = leaf([1.0, 0.0, 3.0, 0.0, 2.0])
+    (first,) = torch.autograd.grad(x.cumprod(0).sum(), x, create_graph=True)
+    assert first.tolist() == [1, 4, 0, 0, 0]
+    (second,) = torch.autograd.grad(first[1], x, create_graph=True)
+    assert second.tolist() == [4, 0, 1, 9, 0]
+    assert torch.autograd.grad(second[3], x)[0].tolist() == [9, 0, 3, 0, 3]
+
+
+def test_cumprod_gradient_survives_products_that_underflow():
+    x = leaf([1e-200, 1e-200, 1e200])
+    (g,) = torch.autograd.grad(x.cumprod(0)[2], x)
+    numpy.testing.assert_allclose(g.tolist(), [1, 1, 0], rtol=1e-9)
+
+
+def test_running_sums_of_many_singles_do_not_drift():
+    data = numpy.random.default_rng(0).random(200_000, dtype=numpy.float32)
+    got = torch.from_numpy(data).cumsum(0).numpy()
+    assert got.dtype == numpy.float32
+    numpy.testing.assert_allclose(got[-1], data.sum(dtype=numpy.float64), rtol=1e-7)
+
+
+def test_running_maximum_names_the_last_of_equal_elements_and_keeps_nan():
+    result = torch.tensor([1.0, 3.0, 3.0, 2.0, nan, 5.0]).cummax(0)
+    assert result.indices.tolist() == [0, 1, 2, 2, 4, 4]
+    assert numpy.isnan(result.values.numpy()[4:]).all()
+
+
+def test_running_maximum_adds_up_the_gradients_of_repeated_places():
+    x = leaf([1.0, 3.0, 2.0, 0.0])
+    (g,) = torch.autograd.grad(x.cummax(0).values.sum(), x)
+    assert g.tolist() == [1, 3, 0, 0]
+
+
+def test_logcumsumexp_neither_overflows_nor_mixes_far_elements():
+    x = leaf([-1000.0, 0.0, 1000.0, 1000.0])
+    y = x.logcumsumexp(0)
+    numpy.testing.assert_allclose(y.tolist(), [-1000, 0, 1000, 1000 + math.log(2)])
+    (g,) = torch.autograd.grad(y.sum(), x)
+    numpy.testing.assert_allclose(g.tolist(), [1, 1, 1.5, 0.5])
+
+
+def test_logcumsumexp_of_complex_elements_is_the_logarithm_of_the_sums():
+    x = torch.tensor([1 + 2j, -3 + 1j, 0.5 - 1j, -inf + 0j], dtype=torch.complex128)
+    expected = numpy.exp(x.numpy()).cumsum()
+    numpy.testing.assert_allclose(numpy.exp(x.logcumsumexp(0).numpy()), expected)
+
+
+@pytest.mark.parametrize("op", ["cumsum", "cumprod"])
+def test_in_place_scans_keep_the_dtype(op):
+    x = torch.tensor([1, 2, 3], dtype=torch.int8)
+    assert getattr(x, f"{op}_")(0) is x
+    assert x.dtype is torch.int8
+
+
+def test_scans_refuse_what_they_do_not_know():
+    with pytest.raises(NotImplementedError, match="cummax"):
+        torch.tensor([1j]).cummax(0)
+    with pytest.raises(NotImplementedError, match="logcumsumexp"):
+        torch.tensor([1]).logcumsumexp(0)
+    with pytest.raises(IndexError, match="cumsum: dim 1"):
+        torch.ones(2).cumsum(1)

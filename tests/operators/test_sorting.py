@@ -1,0 +1,133 @@
+"""Sorting and searching: stable orders of every dtype at every size, ranks row by row."""
+
+import math
+
+import numpy
+import pytest
+
+import pullback as torch
+from pullback.operators.sorting_kernels import order_along, ranks
+
+nan = math.nan
+
+DTYPES = [
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "uint8",
+    "int16",
+    "int32",
+    "uint32",
+    "int64",
+    "bool",
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(9,), (60, 70), (3, 40, 50)])
+@pytest.mark.parametrize("descending", [False, True])
+def test_order_is_stable_in_every_dtype_and_size(dtype, shape, descending):
+    rng = numpy.random.default_rng(0)
+    data = (rng.standard_normal(shape) * 4).round()
+    data = (abs(data) if dtype.startswith("u") else data).astype(dtype)
+    if dtype.startswith("float"):
+        data.flat[3], data.flat[5], data.flat[7] = nan, -nan, -0.0
+    for dim in range(len(shape)):
+        # Sorting by (value, place) is stable by construction; NaN is the largest.
+        key = numpy.nan_to_num(data.astype(numpy.float64), nan=1e9)
+        expected = numpy.argsort(-key if descending else key, dim, kind="stable")
+        got = order_along(numpy, data, dim, descending=descending)
+        numpy.testing.assert_array_equal(got, expected)
+
+
+def test_sort_returns_values_indices_and_sends_gradients_back():
+    x = torch.tensor([3.0, 1.0, 2.0], requires_grad=True)
+    values, indices = x.sort(descending=True)
+    assert values.tolist() == [3, 2, 1]
+    assert indices.tolist() == [0, 2, 1]
+    (g,) = torch.autograd.grad(values, x, torch.tensor([1.0, 10.0, 100.0]))
+    assert g.tolist() == [1, 100, 10]
+
+
+def test_nodes_of_sort_tell_whether_stability_was_asked_for():
+    x = torch.ones(3, requires_grad=True)
+    assert x.sort().values.grad_fn.name() == "SortBackward0"
+    assert x.sort(stable=True).values.grad_fn.name() == "SortBackward1"
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_topk_finds_what_sorting_finds(largest, dim):
+    x = torch.from_numpy(numpy.random.default_rng(0).standard_normal((50, 60)))
+    values, indices = x.topk(7, dim, largest)
+    expected = x.sort(dim, descending=largest)
+    numpy.testing.assert_array_equal(values, expected.values.narrow(dim, 0, 7))
+    numpy.testing.assert_array_equal(indices, expected.indices.narrow(dim, 0, 7))
+
+
+def test_topk_of_a_tied_line_names_each_element_once():
+    indices = torch.ones(100).topk(40).indices
+    assert len(indices.unique()) == 40
+
+
+@pytest.mark.parametrize("k", [1, 4, 9])
+def test_kthvalue_is_the_kth_smallest(k):
+    x = torch.from_numpy(numpy.random.default_rng(0).standard_normal((5, 9)))
+    values, indices = x.kthvalue(k)
+    numpy.testing.assert_array_equal(values, x.sort().values[:, k - 1])
+    numpy.testing.assert_array_equal(values, x.gather(1, indices.unsqueeze(1)).squeeze(1))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("shape", [(4, 5), (2, 30, 40)])
+def test_rows_are_searched_each_in_its_own_sequence(side, shape):
+    rng = numpy.random.default_rng(0)
+    sequence = numpy.sort(rng.integers(0, 9, shape))
+    values = rng.integers(-1, 10, (*shape[:-1], 7))
+    got = ranks(numpy, sequence, values, side)
+    for row in numpy.ndindex(shape[:-1]):
+        expected = numpy.searchsorted(sequence[row], values[row], side)
+        numpy.testing.assert_array_equal(got[row], expected)
+
+
+def test_bucketize_counts_from_the_left_unless_told():
+    edges = torch.tensor([1.0, 3.0])
+    assert torch.bucketize(torch.tensor([1.0, 2.0]), edges).tolist() == [0, 1]
+    assert torch.bucketize(torch.tensor([1.0, 2.0]), edges, right=True).tolist() == [1, 1]
+    assert torch.bucketize(2, edges, out_int32=True).dtype is torch.int32
+
+
+def test_isin_takes_a_number_on_either_side():
+    x = torch.tensor([1, 2, 3])
+    assert torch.isin(x, 2).tolist() == [False, True, False]
+    assert torch.isin(2, x).item() is True
+    assert torch.isin(x, torch.tensor([1, 3]), invert=True).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (lambda x: x.topk(4), RuntimeError, "topk: k is 4, but dim 0"),
+        (lambda x: x.kthvalue(0), RuntimeError, "kthvalue: k is 0"),
+        (lambda x: (x + 1j).sort(), RuntimeError, "sort: not defined for torch.complex64"),
+        (lambda x: x.bool().topk(1), RuntimeError, "topk: not defined for torch.bool"),
+        (lambda x: torch.searchsorted(x, x, side="up"), RuntimeError, "side is 'up'"),
+        (lambda x: torch.searchsorted(x[None], 1.0), RuntimeError, "searchsorted"),
+        (lambda x: torch.bucketize(x, x[None]), RuntimeError, "boundaries must be 1-d"),
+        (lambda x: torch.isin(1, 2), TypeError, "must be a Tensor"),
+    ],
+)
+def test_what_cannot_be_ordered_is_refused_with_the_reason(call, error, said):
+    with pytest.raises(error, match=said):
+        call(torch.ones(3))
+
+
+def test_unique_finds_elements_slices_and_runs():
+    x = torch.tensor([[3, 1], [3, 1], [1, 2]])
+    values, inverse, counts = x.unique(return_inverse=True, return_counts=True, dim=0)
+    assert values.tolist() == [[1, 2], [3, 1]]
+    assert inverse.tolist() == [1, 1, 0]
+    assert counts.tolist() == [1, 2]
+    assert torch.tensor([3, 3, 1, 3]).unique_consecutive().tolist() == [3, 1, 3]
+    assert torch.tensor([nan, nan]).unique().shape == (2,)
