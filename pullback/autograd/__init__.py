@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.autograd import forward_ad, graph
+from pullback.autograd import forward_ad, function_vmap, functional, graph
 from pullback.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from pullback.autograd.function import Function
 from pullback.autograd.grad_mode import (
@@ -16,6 +16,7 @@ from pullback.autograd.grad_mode import (
 from pullback.autograd.gradcheck import gradcheck, gradgradcheck
 from pullback.core.tensor import Tensor
 from pullback.engine.backward import backward, grad
+from pullback.transforms import vmap_level
 
 __all__ = [
     "Function",
@@ -23,6 +24,7 @@ __all__ = [
     "detect_anomaly",
     "enable_grad",
     "forward_ad",
+    "functional",
     "grad",
     "gradcheck",
     "gradgradcheck",
@@ -51,6 +53,16 @@ def _backward(
     """
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
+
+def _function_on_batch(
+    cls: Any, size: int, randomness: str, in_dims: Any, args: tuple[Any, ...], run: Any
+) -> tuple[Any, Any]:
+    info = function_vmap.VmapInfo(size, randomness)
+    return function_vmap.batched(cls, info, in_dims, args, run)
+
+
+# The layers below know nothing of custom Functions.
+vmap_level.function_rule = _function_on_batch
 
 _backward.__name__ = _backward.__qualname__ = "backward"
 Tensor.backward = _backward  # type: ignore[attr-defined]  # methods attach themselves

@@ -10,7 +10,7 @@ import warnings
 from typing import Any, ClassVar
 
 from pullback.autograd import function_errors
-from pullback.autograd.function_apply import apply_whole, arity, finish, missing_setup_context
+from pullback.autograd.function_apply import apply_whole, fills, finish, missing_setup_context
 from pullback.autograd.function_check import Finding, Report, check
 from pullback.autograd.function_ctx import FunctionCtx
 from pullback.autograd.function_jvp import missing_jvp
@@ -129,7 +129,7 @@ class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
         if (
             not (recording or mode is fast.no_grad)
             or kwargs
-            or (len(args) != arity(cls) if split else running.get())
+            or (not fills(cls, len(args)) if split else running.get())
         ):
             return apply_whole(cls, args, kwargs)
         ctx: Any = cls._backward_cls()

@@ -133,7 +133,7 @@ def bound(
     """All arguments by position. The split style fills in defaults, as torch does."""
     if not split:
         return _in_order(cls, args, kwargs) if kwargs else args
-    if not kwargs and len(args) == arity(cls):
+    if not kwargs and fills(cls, len(args)):
         return args
     call = inspect.signature(cls.forward).bind(*args, **kwargs)
     call.apply_defaults()
@@ -143,16 +143,20 @@ def bound(
     return call.args
 
 
-def arity(cls: Any) -> int:
-    """How many parameters forward has in the split style; -1 if not all are positional."""
+def fills(cls: Any, count: int) -> bool:
+    """Whether so many positional arguments leave no parameter of a split forward to its default."""
     forward = getattr(cls.forward, "__func__", cls.forward)
     node_class = cls._backward_cls
     known = node_class.__dict__.get("_forward_arity")
     if known is None or known[0] is not forward:
         kinds = [parameter.kind for parameter in _parameters(cls.forward)]
-        known = (forward, len(kinds) if set(kinds) <= _POSITIONAL else -1)
+        positional = sum(kind in _POSITIONAL for kind in kinds)
+        others = set(kinds) - _POSITIONAL
+        variadic = others == {inspect.Parameter.VAR_POSITIONAL}
+        known = (forward, positional if variadic or not others else None, variadic)
         node_class._forward_arity = known
-    return known[1]  # type: ignore[no-any-return]
+    least = known[1]
+    return least is not None and (count == least or (known[2] and count > least))
 
 
 def _parameters(forward: Any) -> list[inspect.Parameter]:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from pullback.autograd import function_errors
@@ -170,8 +170,42 @@ class _ExampleCtx:
         setattr(self.__dict__["_pt_ctx"], name, value)
 
 
+def _vmapped(cls: Any) -> Any:
+    """The Function that runs the methods of `cls` under a batch. Its first argument is the call."""
+    from pullback.autograd.function import Function, FunctionMeta
+
+    known = cls._backward_cls.__dict__.get("_vmapped")
+    if known is not None:
+        return known
+    name = f"Vmapped{cls.__name__}"
+    key = f"_pt_{name}"  # a vmap of a vmap keeps two calls on one ctx
+
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        call, *operands = inputs
+        setattr(_whole(ctx), key, call)
+        call.setup_context(ctx, operands, output)
+
+    members = {
+        "forward": staticmethod(lambda call, *operands: call.forward(*operands)),
+        "setup_context": staticmethod(setup_context),
+        "backward": staticmethod(lambda ctx, *g: (None, *getattr(ctx, key).backward(ctx, *g))),
+        "jvp": staticmethod(lambda ctx, _, *t: getattr(ctx, key).jvp(ctx, *t)),
+        "generate_vmap_rule": True,
+    }
+    made = FunctionMeta(name, (Function,), members)
+    cls._backward_cls._vmapped = made
+    return made
+
+
+def _whole(ctx: Any) -> Any:
+    """The ctx behind those of single examples."""
+    while ctx.__class__ is _ExampleCtx:
+        ctx = ctx._pt_ctx
+    return ctx
+
+
 class _Generated:
-    """The methods of a Function that runs those of `cls` under a batch; made for one call."""
+    """One call of a generated rule: runs the methods of `cls` under a batch."""
 
     def __init__(self, cls: Any, info: VmapInfo, in_dims: Dims, run: RunBatched) -> None:
         self.cls = cls
@@ -189,13 +223,7 @@ class _Generated:
 
     def apply(self, args: tuple[Any, ...]) -> tuple[Any, Any]:
         """Output and out_dims."""
-        from pullback.autograd.function import Function, FunctionMeta
-
-        names = ("forward", "setup_context", "backward", "jvp")
-        members: dict[str, Any] = {name: staticmethod(getattr(self, name)) for name in names}
-        members["generate_vmap_rule"] = True
-        vmapped: Any = FunctionMeta(f"Vmapped{self.cls.__name__}", (Function,), members)
-        output = vmapped.apply(*args)
+        output = _vmapped(self.cls).apply(self, *args)
         return output, self.out_dims[0] if self.bare else self.out_dims
 
     def forward(self, *operands: Any) -> Any:
@@ -209,7 +237,7 @@ class _Generated:
         outputs, self.out_dims = self.run(example, operands, self.in_dims, self.info)
         return outputs[0] if self.bare else tuple(outputs)
 
-    def setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def setup_context(self, ctx: Any, inputs: Sequence[Any], output: Any) -> None:
         """setup_context of all examples; what it saves keeps its batch."""
         outputs = (output,) if self.bare else output
         saved_for_backward = 0

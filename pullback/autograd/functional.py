@@ -136,7 +136,7 @@ def _filled(
                 raise RuntimeError(
                     f"{function}: {said} is independent of input {index}, which strict=True forbids."
                 )
-            g = zeros_like(one)  # noqa: PLW2901
+            g = zeros_like(one)
         elif strict and create_graph and not g.requires_grad:
             raise RuntimeError(
                 f"{function}: the derivative with respect to input {index} is independent of the inputs, which "
@@ -262,9 +262,7 @@ def jacobian(
                     "jacobian: create_graph=True is not possible with strategy='forward-mode'; use the reverse one."
                 )
             if not vectorize:
-                raise NotImplementedError(
-                    "jacobian: strategy='forward-mode' needs vectorize=True."
-                )
+                raise NotImplementedError("jacobian: strategy='forward-mode' needs vectorize=True.")
             many_outputs, blocks = _forward_blocks(func, given)
         else:
             entered = _entered(given, create_graph=create_graph)
@@ -293,9 +291,7 @@ def _rows(
     size = output._array.size
     units = numpy.eye(size, dtype=output._array.dtype).reshape((size, *output._array.shape))
     if not size or not output.requires_grad:
-        return tuple(
-            one.new_zeros((*output.shape, *one.shape)) for one in inputs
-        )
+        return tuple(one.new_zeros((*output.shape, *one.shape)) for one in inputs)
     if vectorize:
         gradients = grad(
             output, inputs, wrap(units), retain_graph=True, create_graph=create_graph,
@@ -312,7 +308,11 @@ def _rows(
         gradients = _gradients((output,), inputs, [wrap(unit)], create_graph=create_graph)
         rows.append(
             _filled(
-                gradients, inputs, strict=strict, create_graph=create_graph, function="jacobian",
+                gradients,
+                inputs,
+                strict=strict,
+                create_graph=create_graph,
+                function="jacobian",
                 said="an output",
             )  # fmt: skip
         )
@@ -395,9 +395,7 @@ def hessian(
         value = _one_number(func(*own), "hessian")
         if strict:
             _check_requires_grad((value,), "hessian", "output")
-        made = _gradients(
-            (value,), own, [wrap(numpy.ones_like(value._array))], create_graph=True
-        )
+        made = _gradients((value,), own, [wrap(numpy.ones_like(value._array))], create_graph=True)
         return _filled(
             made, own, strict=strict, create_graph=False, function="hessian", said="the output"
         )
@@ -479,4 +477,3 @@ def _first_order(
         gradients, entered, strict=strict, create_graph=True, function=function, said="the output"
     )
     return many, entered, output, filled
-

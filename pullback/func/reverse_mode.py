@@ -274,7 +274,7 @@ def basis(tensors: list[Any], start: int, count: int) -> list[Any]:
     made, offset = [], 0
     for one in tensors:
         array = numpy.zeros((count, *one.shape), one.dtype.numpy)
-        flat = array.reshape(count, -1)
+        flat = array.reshape(count, math.prod(one.shape))
         first, last = max(start, offset), min(start + count, offset + flat.shape[1])
         if first < last:
             flat[range(first - start, last - start), range(first - offset, last - offset)] = 1

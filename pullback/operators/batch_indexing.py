@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pullback.operators.batching import filled, front, ndim_of, padded
+from pullback.operators.batching import filled, front, ndim_of, padded, refused
 from pullback.operators.declare import Op
 from pullback.operators.options import as_dim
 
@@ -117,6 +117,38 @@ def whole(op: Op, size: int, split: Split, options: Options) -> Any:
     """Element by element: the options say nothing of the tensor's shape."""
     ((value, bdim),) = split.values()
     return op.function(front(value, bdim), **options)
+
+
+def masked(op: Op, size: int, split: Split, options: Options) -> Any:
+    """masked_select: one mask for all takes as many elements of each example."""
+    mask = split["mask"]
+    if mask[1] is not None:
+        return refused(op, size, split, options)
+    input = split["input"]
+    rank = max(ndim_of(input), mask[0].ndim)
+    value = padded(filled(input, size), 0, rank)
+    shape = _common(value, padded(mask[0].unsqueeze(0).expand((size, *mask[0].shape)), 0, rank))
+    places = mask[0].broadcast_to(shape[1:])
+    return value.broadcast_to(shape)[:, places] if rank else value[:, None][:, places.reshape((1,))]
+
+
+def unmasked(op: Op, size: int, split: Split, options: Options) -> Any:
+    """The adjoint of `masked`."""
+    mask = split["mask"]
+    if mask[1] is not None:
+        return refused(op, size, split, options)
+    g = filled(split["input"], size)
+    rank = max(len(options["shape"]), mask[0].ndim)
+    shape = (1,) * (rank - len(options["shape"])) + tuple(options["shape"])
+    return op.function(g.reshape((-1,)), (size, *shape), mask[0])
+
+
+def in_order(op: Op, size: int, split: Split, options: Options) -> Any:
+    """Elements in the first places of each example."""
+    value = filled(split["input"], size)
+    count = math.prod(options["shape"])
+    whole = value.new_zeros((size, count)).slice_scatter(value, 1, 0, value.shape[1])
+    return whole.reshape((size, *options["shape"]))
 
 
 def scattered(op: Op, size: int, split: Split, options: Options) -> Any:
@@ -301,4 +333,4 @@ def contained(op: Op, size: int, split: Split, options: Options) -> Any:
     return ~result if options["invert"] else result
 
 
-__all__ = ["cleared", "contained", "flat_places", "placed", "put", "rows", "scattered", "searched", "taken", "whole"]
+__all__ = ["cleared", "contained", "flat_places", "in_order", "masked", "placed", "put", "rows", "scattered", "searched", "taken", "unmasked", "whole"]

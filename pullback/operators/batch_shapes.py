@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from pullback.operators.batching import filled, front, ndim_of, padded
@@ -79,7 +80,8 @@ def rolled(op: Op, size: int, split: Split, options: Options) -> Any:
     value = _only(split)
     shifts, dims = options["shifts"], options["dims"]
     if dims is None or dims == ():
-        return op.function(value.reshape((size, -1)), shifts, 1).reshape(value.shape)
+        flat = value.reshape((size, math.prod(value.shape[1:])))
+        return op.function(flat, shifts, 1).reshape(value.shape)
     listed = dims if isinstance(dims, tuple | list) else (dims,)
     moved = tuple(as_dim(dim, value.ndim - 1, op.name) + 1 for dim in listed)
     return op.function(value, shifts, moved if isinstance(dims, tuple | list) else moved[0])

@@ -73,11 +73,12 @@ def _cholesky_tangent(d_A: Any, L: Any, upper: bool) -> Any:  # noqa: FBT001
     fixed="info",
     node="LinalgCholeskyExBackward0",
 )
-def _cholesky(xp: Namespace, A: Array, upper: bool) -> Any:
+def _cholesky(xp: Namespace, A: Array, upper: bool, strict: str) -> Any:
     try:
         return xp.linalg.cholesky(A, upper=upper), xp.zeros(A.shape[:-2], xp.int32)
     except numpy.linalg.LinAlgError:
         factor, info = _by_columns(xp, A.mT.conj() if upper else A)
+        _check_definite(strict, info)
         return (xp.conjugate(factor.mT) if upper else factor), info
 
 
@@ -99,11 +100,11 @@ def _by_columns(xp: Namespace, A: Array) -> tuple[Array, Array]:
     return L, info
 
 
-def _check_definite(op: str, info: Array) -> None:
-    if info.any():
+def _check_definite(strict: str, info: Array) -> None:
+    if strict and info.any():
         where, order = place(info)
         raise LinAlgError(
-            f"{op}: the matrix{where} is not positive-definite: its leading minor of order {order} is "
+            f"{strict}: the matrix{where} is not positive-definite: its leading minor of order {order} is "
             "not positive. Check that it is symmetric (Hermitian), or add a multiple of the identity."
         )
 
@@ -116,10 +117,8 @@ def cholesky_ex(
 ) -> Any:
     """As `linalg.cholesky`, and for each matrix the order of the minor that failed (0: none)."""
     check_square("linalg.cholesky_ex", A._array)
-    factor, info = _cholesky(A, bool(upper))
-    if check_errors:
-        _check_definite("linalg.cholesky_ex", info._array)
-    return delivered_all("linalg.cholesky_ex", _CholeskyEx((factor, info)), out)
+    results = _cholesky(A, bool(upper), "linalg.cholesky_ex" if check_errors else "")
+    return delivered_all("linalg.cholesky_ex", _CholeskyEx(results), out)
 
 
 def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
@@ -132,20 +131,15 @@ def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
     tensor([[2., 0.],
             [1., 1.]])
     """
-    return delivered("linalg.cholesky", _checked_cholesky("linalg.cholesky", A, upper), out)
-
-
-def _checked_cholesky(op: str, A: Any, upper: Any) -> Any:
-    check_square(op, A._array)
-    factor, info = _cholesky(A, bool(upper))
-    _check_definite(op, info._array)
-    return factor
+    check_square("linalg.cholesky", A._array)
+    return delivered("linalg.cholesky", _cholesky(A, bool(upper), "linalg.cholesky")[0], out)
 
 
 @method
 def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:  # noqa: FBT001, FBT002 (torch's)
     """The older name of `linalg.cholesky`."""
-    return delivered("cholesky", _checked_cholesky("cholesky", input, upper), out)
+    check_square("cholesky", input._array)
+    return delivered("cholesky", _cholesky(input, bool(upper), "cholesky")[0], out)
 
 
 # QR -----------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ with `d_<input>` for tangents (None: absent).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pullback.core import forward
@@ -126,9 +126,12 @@ def jvp(
         return [_elementwise(op, values, options, results[0], tangents)]
     if op.kind in ("linear", "view", "multilinear"):
         return _multilinear(op, values, options, tangents)
-    raise NotImplementedError(
-        f"{op.name} has no forward-mode rule yet; use reverse mode (autograd.grad) for it."
-    )
+    return transposed(op, known_names(op, values, options, results), results, tangents)
+
+
+# The tangents of a primitive that has no `jvp=`: its reverse rules are linear in the gradient, and
+# their transpose is the jvp. Filled in by the transforms, since it takes a backward pass.
+transposed: Callable[[Op, dict[str, Any], list[Tensor], dict[str, Any]], list[Any]]
 
 
 def known_names(

@@ -172,7 +172,9 @@ def _edges(op: str, points: Array, bins: Any, low: float, high: float) -> Array:
 # Per value ----------------------------------------------------------------------------------------
 
 
-@primitive(batch=refused, )
+@primitive(
+    batch=refused,
+)
 def bincount(
     xp: Namespace, input: Array, weights: Array | None = None, minlength: int = 0
 ) -> Array:

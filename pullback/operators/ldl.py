@@ -108,7 +108,7 @@ def _eliminate(xp: Namespace, A: Array, k: int, size: int, *, hermitian: bool) -
     fixed="pivots info",
     node="LinalgLdlFactorExBackward0",
 )
-def _ldl_factor(xp: Namespace, A: Array, hermitian: bool) -> Any:
+def _ldl_factor(xp: Namespace, A: Array, hermitian: bool, strict: bool) -> Any:
     n = A.shape[-1]
     LD = xp.tril(A)
     pivots = xp.zeros(A.shape[:-1], xp.int32)
@@ -116,6 +116,8 @@ def _ldl_factor(xp: Namespace, A: Array, hermitian: bool) -> Any:
     conjugates = hermitian and A.dtype.kind == "c"
     for place in xp.ndindex(A.shape[:-2]) if n else ():
         info[place] = _factor_one(xp, LD[place], pivots[place], hermitian=conjugates)
+    if strict:
+        _check(info)
     return LD, pivots, info
 
 
@@ -128,9 +130,7 @@ def ldl_factor_ex(
 ) -> Any:
     """As `ldl_factor`, and for each matrix the number of its first zero pivot instead of an error."""
     check_square("linalg.ldl_factor_ex", A._array)
-    results = _ldl_factor(A, bool(hermitian))
-    if check_errors:
-        _check(results[2]._array)
+    results = _ldl_factor(A, bool(hermitian), bool(check_errors))
     return delivered_all("linalg.ldl_factor_ex", _LdlEx(results), out)
 
 

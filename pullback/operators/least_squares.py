@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core.tensor import wrap
+from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arithmetic import conj
 from pullback.operators.batching import aligned
 from pullback.operators.complex import real
@@ -188,7 +188,9 @@ def _rank(A: Any, smallest: float, driver: str) -> tuple[Any, Any]:
 def _residuals(A: Any, B: Any, X: Any, rank: Any, driver: str) -> Any:
     """Sums of squares of what remains; nothing where it is zero by nature, or `gelsy` does not say."""
     m, n = A.shape[-2:]
-    if driver == "gelsy" or m <= n or not bool((rank._array == n).all()):
+    # In a batch of vmap's the ranks cannot be looked at: they are taken to be full.
+    full = type(rank) is not Tensor or bool((rank._array == n).all())
+    if driver == "gelsy" or m <= n or not full:
         return wrap(numpy.empty((0,), A._array.real.dtype))
     rest = matmul(A, X) - B
     return real(sum(rest * conj(rest), -2))

@@ -186,8 +186,11 @@ def _packed_tangent(d_A: Any, LU: Any, pivots: Any) -> Any:
     fixed="pivots info",
     node="LinalgLuFactorExBackward0",
 )
-def _lu_factor(xp: Namespace, A: Array) -> Any:
-    return factored(xp, A)
+def _lu_factor(xp: Namespace, A: Array, strict: bool) -> Any:
+    results = factored(xp, A)
+    if strict:
+        _check_pivots(results[2])
+    return results
 
 
 def _unpack_tangents(d_LU: Any, LU_shape: Any) -> Any:
@@ -239,10 +242,8 @@ def lu_factor_ex(
 ) -> Any:
     """As `lu_factor`, and for each matrix the number of its first zero pivot instead of an error."""
     _check("linalg.lu_factor", A, pivot)
-    packed, pivots, info = _lu_factor(A)
-    if check_errors:
-        _check_pivots(info._array)
-    return delivered_all("linalg.lu_factor_ex", _LuFactorEx((packed, pivots, info)), out)
+    results = _lu_factor(A, bool(check_errors))
+    return delivered_all("linalg.lu_factor_ex", _LuFactorEx(results), out)
 
 
 def _check_pivots(info: Array) -> None:

@@ -27,7 +27,8 @@ def _size(shape: Any, dim: int) -> int:
     return shape[dim] if shape else 1
 
 
-@primitive(batch=together, 
+@primitive(
+    batch=together,
     input=lambda g, indices, input_shape, dim: add_back(g, indices, _size(input_shape, dim), dim),
     jvp=lambda d_input, indices, dim: pick(d_input, indices, dim),
     method=False,
@@ -38,7 +39,8 @@ def pick(xp: Namespace, input: Array, indices: Array, dim: Dim) -> Array:
     return input[along(xp, dim, indices)] if input.ndim else input.copy()
 
 
-@primitive(batch=together, 
+@primitive(
+    batch=together,
     g=lambda g, indices, dim: pick(g, indices, dim),
     jvp=lambda d_g, indices, size, dim: put_back(d_g, indices, size, dim),
     method=False,
@@ -53,7 +55,8 @@ def put_back(xp: Namespace, g: Array, indices: Array, size: int, dim: Dim) -> Ar
     return whole
 
 
-@primitive(batch=together, 
+@primitive(
+    batch=together,
     g=lambda g, indices, dim: pick(g, indices, dim),
     jvp=lambda d_g, indices, size, dim: add_back(d_g, indices, size, dim),
     method=False,

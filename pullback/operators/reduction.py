@@ -105,7 +105,14 @@ _sum_dims = linear(input=_put_back, name="sum", node="SumBackward1", method=Fals
 
 @method
 def sum(
-    input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+    input: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Any = None,
+    axis: Any = None,
+    keepdims: Any = None,
 ) -> Any:
     """The sum of all elements, or over the dimensions `dim`; integers add up in int64.
 
@@ -113,6 +120,8 @@ def sum(
     >>> torch.sum(torch.tensor([[1, 2], [3, 4]]), 0)
     tensor([4, 6])
     """
+    if axis is not None or keepdims is not None:
+        dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
     if dtype is not None:
         input = in_dtype(input, dtype)
     if dim is None and keepdim is False and out is None:
@@ -181,7 +190,14 @@ _mean_dims = linear(input=_spread_mean, name="mean", node="MeanBackward1", metho
 
 @method
 def mean(
-    input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+    input: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Any = None,
+    axis: Any = None,
+    keepdims: Any = None,
 ) -> Any:
     """The mean of all elements, or over the dimensions `dim`.
 
@@ -189,6 +205,8 @@ def mean(
     >>> torch.mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), 1)
     tensor([1.5000, 3.5000])
     """
+    if axis is not None or keepdims is not None:
+        dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
     if dtype is not None:
         input = in_dtype(input, dtype)
     if dim is None and keepdim is False and out is None:
@@ -271,7 +289,14 @@ _prod_dim = primitive(
 
 @method
 def prod(
-    input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+    input: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Any = None,
+    axis: Any = None,
+    keepdims: Any = None,
 ) -> Any:
     """The product of all elements, or along the dimension `dim`; integers multiply in int64.
 
@@ -279,6 +304,7 @@ def prod(
     >>> torch.prod(torch.tensor([2.0, 3.0, 0.0]))
     tensor(0.)
     """
+    dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
     if dtype is not None:
         input = astype(input, dtype)
     kernels.check_keepdim("prod", keepdim)

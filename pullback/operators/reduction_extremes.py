@@ -200,7 +200,14 @@ _MinResult = result_class("min", "values indices")
 
 @method
 def max(
-    input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None
+    input: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    other: Any = None,
+    out: Any = None,
+    axis: Any = None,
+    keepdims: Any = None,
 ) -> Any:
     """The largest element; with `dim` those along it and their indices; with a tensor `maximum`.
 
@@ -208,6 +215,7 @@ def max(
     >>> torch.max(torch.tensor([[1.0, 4.0], [3.0, 2.0]]), 1).indices
     tensor([1, 0])
     """
+    dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
     if dim is None and other is None:
         if keepdim is not False:
             raise errors.not_an_int("max", "dim", dim)
@@ -220,9 +228,17 @@ def max(
 
 @method
 def min(
-    input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None
+    input: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    other: Any = None,
+    out: Any = None,
+    axis: Any = None,
+    keepdims: Any = None,
 ) -> Any:
     """The smallest element; with `dim` those along it and indices; with a tensor `minimum`."""
+    dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
     if dim is None and other is None:
         if keepdim is not False:
             raise errors.not_an_int("min", "dim", dim)

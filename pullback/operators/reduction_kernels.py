@@ -21,6 +21,7 @@ __all__ = [
     "index_of_extreme",
     "kept_shape",
     "log_total_exp",
+    "numpy_names",
     "reduced_count",
     "total",
     "total_of_squares",
@@ -66,6 +67,11 @@ def converted(input: Array, dtype: Any) -> Array:
     if input.dtype.kind == "c" and wanted.kind not in "cb":
         input = input.real
     return input.astype(wanted, copy=False)
+
+
+def numpy_names(dim: Any, keepdim: Any, axis: Any, keepdims: Any) -> tuple[Any, Any]:
+    """`dim` and `keepdim`, which torch also takes under NumPy's names."""
+    return (dim if axis is None else axis), (keepdim if keepdims is None else keepdims)
 
 
 def check_keepdim(op: str, keepdim: Any) -> None:

@@ -119,7 +119,8 @@ def _recurrence_tangent(d_a: Any, d_b: Any, a: Any, out: Any, dim: int) -> Any:
     return recurrence(a, d_b, dim)
 
 
-@primitive(batch=together, 
+@primitive(
+    batch=together,
     a=lambda g, a, out, dim: _backwards(a, g, dim) * conj(shifted(out, dim, 1)),
     b=lambda g, a, dim: _backwards(a, g, dim),
     jvp=_recurrence_tangent,

@@ -469,8 +469,8 @@ def _cat_adjoint(g: Any, tensors_shape: Any, dim: int) -> Any:
     parts: list[Any] = []
     start = 0
     for shape in tensors_shape:
-        if len(shape) == 1 and shape[0] == 0 and g.ndim != 1:
-            parts.append(None)  # the empty 1-d tensor that every cat accepts
+        if tuple(shape) == (0,) and g.ndim != 1:  # the empty 1-d tensor that every cat accepts
+            parts.append(slice_along(reshape(g, (-1,)), 0, 0, 0, 1))
             continue
         parts.append(slice_along(g, dim, start, start + shape[dim], 1))
         start += shape[dim]
@@ -486,7 +486,8 @@ def _cat_adjoint(g: Any, tensors_shape: Any, dim: int) -> Any:
     method=False,
 )
 def _cat(xp: Namespace, tensors: Arrays, dim: int) -> Array:
-    return xp.concatenate(tensors, dim)
+    shaped = [one for one in tensors if one.shape != (0,)]
+    return xp.concatenate(shaped or tensors, dim)
 
 
 def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
@@ -500,8 +501,8 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
         raise RuntimeError("cat: 0-d tensors cannot be joined; use stack.")
     at = as_dim(dim, first.ndim, "cat")
     _check_joined("cat", shaped, at)
-    kept = tensors if len(shaped) == len(tensors) or not shaped else tuple(shaped)
-    return _cat(_common(kept), at, out=out) if out is not None else _cat(_common(kept), at)
+    joined = _common(tensors)
+    return _cat(joined, at, out=out) if out is not None else _cat(joined, at)
 
 
 def _check_joined(op: str, tensors: Sequence[Any], dim: int) -> None:

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from pullback.operators.arithmetic import keep_where, unsupported
+from pullback.operators.batching import together
 from pullback.operators.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise
 from pullback.operators.erf import erf_double, erf_single
@@ -93,6 +94,7 @@ def _gelu_curvature(input: Any, approximate: str) -> Any:
 
 
 @elementwise(
+    batch=together,
     gradient=lambda g, input, approximate: _gelu_adjoint(g, input, approximate),
     input=lambda g, gradient, input, approximate: (
         g * gradient * _gelu_curvature(input, approximate)
@@ -160,6 +162,7 @@ def _silu(xp: Namespace, out: Array, x: Array) -> None:
 
 
 @elementwise(
+    batch=together,
     gradient=lambda g, input: _silu_adjoint(g, input),
     input=lambda g, gradient, input: g * gradient * _silu_curvature(input),
     node="SiluBackwardBackward0",
@@ -217,6 +220,7 @@ def _mish(xp: Namespace, out: Array, x: Array) -> None:
 
 
 @elementwise(
+    batch=together,
     gradient=lambda g, input: _mish_adjoint(g, input),
     input=lambda g, gradient, input: g * gradient * _mish_curvature(input),
     node="MishBackwardBackward0",
@@ -256,7 +260,7 @@ def softplus(xp: Namespace, input: Array, beta: float = 1.0, threshold: float = 
 
     def kernel(xp: Namespace, out: Array, x: Array) -> None:
         scaled = x if beta == 1 else x * beta
-        _log_one_plus_exp(xp, out, scaled)
+        log_one_plus_exp(xp, out, scaled)
         if beta != 1:
             out /= beta
         far = scaled > threshold
@@ -265,11 +269,17 @@ def softplus(xp: Namespace, input: Array, beta: float = 1.0, threshold: float = 
     return in_blocks(xp, kernel, input)
 
 
-def _log_one_plus_exp(xp: Namespace, out: Array, x: Array) -> None:
+def log_one_plus_exp(xp: Namespace, out: Array, x: Array) -> None:
+    """`log(1 + exp(x))`, with the exponential of -|x| only."""
     xp.absolute(x, out=out)
     xp.negative(out, out=out)
     xp.exp(out, out=out)
-    xp.log1p(out, out=out)
+    # log(1 + e) with the rounding of 1 + e undone; log1p takes 4 times as long.
+    rounded = out + 1
+    lost = rounded - 1
+    xp.log(rounded, out=rounded)
+    rounded *= out
+    xp.divide(rounded, lost, out=out, where=lost != 0)
     out += xp.maximum(x, 0)
 
 
@@ -284,7 +294,7 @@ def logsigmoid(xp: Namespace, input: Array) -> Array:
     check_floating("logsigmoid", input)
 
     def kernel(xp: Namespace, out: Array, x: Array) -> None:
-        _log_one_plus_exp(xp, out, -x)
+        log_one_plus_exp(xp, out, -x)
         xp.negative(out, out=out)
 
     return in_blocks(xp, kernel, input)
@@ -351,10 +361,12 @@ def _elu_slope(
     left = alpha * scale * input_scale  # the slope just left of 0
 
     def kernel(xp: Namespace, out: Array, x: Array) -> None:
-        xp.minimum(x, 0, out=out)
+        xp.fmin(x, 0, out=out)
         out *= input_scale
         xp.exp(out, out=out)
-        out *= left
-        xp.copyto(out, scale, where=~(x <= 0))
+        if left != 1:
+            out *= left
+        if left != scale:  # at the right, where this is `left` so far
+            out += ~(x <= 0) * x.dtype.type(scale - left)
 
     return in_blocks(xp, kernel, input)

@@ -52,11 +52,12 @@ __all__ = [
     fixed="info",
     node="LinalgInvExBackward0",
 )
-def _inv(xp: Namespace, A: Array) -> Any:
+def _inv(xp: Namespace, A: Array, strict: str) -> Any:
     try:
         return xp.linalg.inv(A), xp.zeros(A.shape[:-2], xp.int32)
     except numpy.linalg.LinAlgError:
         info = factored(xp, A)[2]
+        check_regular(strict, info)
         inverse = xp.full(A.shape, xp.inf, A.dtype)
         regular = info == 0
         inverse[regular] = xp.linalg.inv(A[regular])
@@ -66,11 +67,12 @@ def _inv(xp: Namespace, A: Array) -> Any:
 _InvEx = result_class("linalg_inv_ex", "inverse info")
 
 
-def _check_regular(op: str, info: Array) -> None:
-    if info.any():
+def check_regular(strict: str, info: Array) -> None:
+    """Refuse singular matrices in the name of an operator; no name, no refusal."""
+    if strict and info.any():
         where, step = place(info)
         raise LinAlgError(
-            f"{op}: the matrix{where} is singular: elimination finds a zero at diagonal place {step}. "
+            f"{strict}: the matrix{where} is singular: elimination finds a zero at diagonal place {step}. "
             "For a least-squares answer use linalg.lstsq or linalg.pinv."
         )
 
@@ -78,10 +80,8 @@ def _check_regular(op: str, info: Array) -> None:
 def inv_ex(A: Any, *, check_errors: bool = False, out: Any = None) -> Any:
     """As `inv`, and for each matrix the number of its first zero pivot instead of an error."""
     check_square("linalg.inv_ex", A._array)
-    inverse, info = _inv(A)
-    if check_errors:
-        _check_regular("linalg.inv_ex", info._array)
-    return delivered_all("linalg.inv_ex", _InvEx((inverse, info)), out)
+    results = _inv(A, "linalg.inv_ex" if check_errors else "")
+    return delivered_all("linalg.inv_ex", _InvEx(results), out)
 
 
 def inv(A: Any, *, out: Any = None) -> Any:
@@ -93,9 +93,7 @@ def inv(A: Any, *, out: Any = None) -> Any:
             [0.0000, 0.2500]])
     """
     check_square("linalg.inv", A._array)
-    result, info = _inv(A)
-    _check_regular("linalg.inv", info._array)
-    return delivered("linalg.inv", result, out)
+    return delivered("linalg.inv", _inv(A, "linalg.inv")[0], out)
 
 
 @method
@@ -125,11 +123,12 @@ def _solve_tangent(d_A: Any, d_B: Any, A: Any, result: Any) -> Any:
     fixed="info",
     node="LinalgSolveExBackward0",
 )
-def _solve(xp: Namespace, A: Array, B: Array) -> Any:
+def _solve(xp: Namespace, A: Array, B: Array, strict: str) -> Any:
     try:
         return xp.linalg.solve(A, B), xp.zeros(A.shape[:-2], xp.int32)
     except numpy.linalg.LinAlgError:
         info = factored(xp, A)[2]
+        check_regular(strict, info)
         batch = xp.broadcast_shapes(A.shape[:-2], B.shape[:-2])
         regular = xp.broadcast_to(info == 0, batch)
         A, B = (xp.broadcast_to(x, batch + x.shape[-2:]) for x in (A, B))
@@ -140,13 +139,13 @@ def _solve(xp: Namespace, A: Array, B: Array) -> Any:
 
 def solved_exactly(A: Any, B: Any) -> Any:
     """`X` with `A X = B`, for rules."""
-    return _solve(A, B)[0]
+    return _solve(A, B, "")[0]
 
 
 _SolveEx = result_class("linalg_solve_ex", "result info")
 
 
-def _system(op: str, A: Any, B: Any, left: Any) -> tuple[Any, Any]:
+def _system(op: str, A: Any, B: Any, left: Any, strict: str) -> tuple[Any, Any]:
     check_square(op, A._array)
     check_same_dtype(op, A._array, B._array)
     vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and B.shape == A.shape[:-1])
@@ -165,7 +164,7 @@ def _system(op: str, A: Any, B: Any, left: Any) -> tuple[Any, Any]:
         raise errors.shapes_do_not_broadcast(
             f"{op} (batch dimensions)", tuple(A.shape[:-2]), tuple(right.shape[:-2])
         ) from None
-    result, info = _solve(A, right) if left else _solve(A.mT, right.mT)
+    result, info = _solve(A, right, strict) if left else _solve(A.mT, right.mT, strict)
     if vector:
         return result[..., 0], info
     return (result if left else result.mT), info
@@ -175,10 +174,8 @@ def solve_ex(
     A: Any, B: Any, *, left: bool = True, check_errors: bool = False, out: Any = None
 ) -> Any:
     """As `solve`, and for each matrix the number of its first zero pivot instead of an error."""
-    result, info = _system("linalg.solve_ex", A, B, left)
-    if check_errors:
-        _check_regular("linalg.solve_ex", info._array)
-    return delivered_all("linalg.solve_ex", _SolveEx((result, info)), out)
+    op = "linalg.solve_ex"
+    return delivered_all(op, _SolveEx(_system(op, A, B, left, op if check_errors else "")), out)
 
 
 def solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
@@ -188,8 +185,7 @@ def solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
     >>> torch.linalg.solve(torch.tensor([[2.0, 0.0], [0.0, 4.0]]), torch.tensor([2.0, 2.0]))
     tensor([1.0000, 0.5000])
     """
-    result, info = _system("linalg.solve", A, B, left)
-    _check_regular("linalg.solve", info._array)
+    result, _ = _system("linalg.solve", A, B, left, "linalg.solve")
     return delivered("linalg.solve", result, out)
 
 
@@ -231,13 +227,13 @@ def tensorsolve(A: Any, B: Any, dims: Any = None, *, out: Any = None) -> Any:
 
 
 def _adjugate_adjoint(g: Any, A: Any, out: Any) -> Any:
-    back = adjoint(_inv(A)[0])
+    back = adjoint(_inv(A, "")[0])
     share = conj(sum(conj(g) * out, (-2, -1), True))  # noqa: FBT003
     return share * back - matmul(back, matmul(g, adjoint(out)))
 
 
 def _adjugate_tangent(d_A: Any, A: Any, out: Any) -> Any:
-    change = _inv(A)[0]
+    change = _inv(A, "")[0]
     moved = matmul(change, d_A)
     return _trace(moved)[..., None, None] * out - matmul(moved, out)
 
@@ -291,11 +287,11 @@ def _slogdet_adjoint(g_sign: Any, g_logabsdet: Any, A: Any, sign: Any) -> Any:
     factor = g_logabsdet
     if is_complex(sign):  # a real sign has no slope
         factor = factor - imag(conj(g_sign) * sign) * 1j
-    return factor[..., None, None] * adjoint(_inv(A)[0])
+    return factor[..., None, None] * adjoint(_inv(A, "")[0])
 
 
 def _slogdet_tangents(d_A: Any, A: Any, sign: Any) -> tuple[Any, Any]:
-    moved = _trace(matmul(_inv(A)[0], d_A))
+    moved = _trace(matmul(_inv(A, "")[0], d_A))
     if not is_complex(sign):
         return None, moved
     return sign * (imag(moved) * 1j), real(moved)

@@ -64,18 +64,16 @@ def _times_i(x: Any) -> Any:
     return x * 1j
 
 
-def _check_phase(op: str, phase: Any) -> None:
+@primitive(has_out=False)
+def _check_phase(xp: Namespace, phase: Array, op: str) -> Array:
     """Refuse a loss whose derivative along the free phase of the vectors is not zero."""
-    if getattr(phase, "_array", phase).size and not _vanishes(getattr(phase, "_array", phase)):
+    if (xp.abs(phase) > 1e-2).any():
         raise RuntimeError(
             f"{op}: the loss depends on the phase of the vectors, which is arbitrary, so that its "
             "gradient means nothing. Make it independent of a factor e^(i phi) on each vector: use "
             "absolute values, or products such as v v^H."
         )
-
-
-def _vanishes(array: Array) -> bool:
-    return not bool((abs(array) > 1e-2).any())
+    return phase
 
 
 def _failed(op: str) -> LinAlgError:
@@ -96,7 +94,7 @@ def _eigh_adjoint(
         return matmul(V * g_eigenvalues[..., None, :], adjoint(V))
     core = matmul(adjoint(V), g_eigenvectors)
     if is_complex(core):
-        _check_phase("linalg.eigh", imag(_diagonal(core)))
+        _check_phase(imag(_diagonal(core)), "linalg.eigh")
     core = over_gap(core, _gaps(eigenvalues)) + diag_embed(g_eigenvalues)
     return matmul(V, matmul(core, adjoint(V)))
 
@@ -177,7 +175,7 @@ def _eig_adjoint(
     if not absent(g_eigenvectors):
         turned = matmul(adjoint(V), g_eigenvectors)
         along = _diagonal(turned)
-        _check_phase("linalg.eig", imag(along))
+        _check_phase(imag(along), "linalg.eig")
         # Vectors have length 1: what would stretch them is taken out.
         turned = turned - matmul(adjoint(V), V * real(along)[..., None, :])
         core = core + over_gap(turned, conj(_gaps(eigenvalues)))
@@ -243,7 +241,7 @@ def _svd_adjoint(
     turn_u, turn_v = matmul(adjoint(U), g_U), matmul(g_Vh, adjoint(Vh))
     if is_complex(U):
         phase = imag(_diagonal(turn_u))
-        _check_phase("linalg.svd", phase - imag(_diagonal(turn_v)))
+        _check_phase(phase - imag(_diagonal(turn_v)), "linalg.svd")
         core = core + diag_embed(_times_i(phase / S))
     core = core + over_gap(turn_u - adjoint(turn_u), gap) * S[..., None, :]
     core = core + S[..., :, None] * over_gap(adjoint(turn_v) - turn_v, gap)

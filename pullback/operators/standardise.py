@@ -59,13 +59,36 @@ def _in_blocks(kernel: Callable[..., None], dims: tuple[int, ...], *arrays: Arra
 def _mean(xp: Namespace, dims: tuple[int, ...], a: Array, b: Array | None = None) -> Array:
     """The mean of `a`, or of `a * b`, over `dims`, which stay with size 1."""
     if a.ndim == 2 and dims == (1,):
-        # BLAS adds rows up in a seventh of the time that `sum` takes: 11 us for 2048 rows of 64.
-        size = a.shape[1]
-        if b is None:
-            return (a @ xp.full(size, 1 / size, a.dtype))[:, None]
-        return (xp.vecdot(a, b) * (1 / size))[:, None]
+        return _row_means(xp, a, b)[:, None]
     size = math.prod(a.shape[dim] for dim in dims)
+    if dims == (0, *range(2, a.ndim)) and a.ndim > 2 and a.flags.c_contiguous:
+        flat = (a.shape[0] * a.shape[1], size // a.shape[0])
+        means = _row_means(xp, a.reshape(flat), None if b is None else b.reshape(flat))
+        shape = (1, a.shape[1]) + (1,) * (a.ndim - 2)
+        return means.reshape(a.shape[:2]).mean(0).reshape(shape)
     return (a if b is None else a * b).sum(dims, keepdims=True) / size
+
+
+def _row_means(xp: Namespace, a: Array, b: Array | None) -> Array:
+    # BLAS adds rows up in a seventh of the time that `sum` takes: 11 us for 2048 rows of 64.
+    size = a.shape[1]
+    if b is None:
+        return a @ xp.full(size, 1 / size, a.dtype)
+    return xp.vecdot(a, b) * (1 / size)
+
+
+def _statistics(
+    xp: Namespace, dims: tuple[int, ...], x: Array, eps: float, centred: bool
+) -> tuple[Array | None, Array]:
+    """Mean (None if it is not taken away) and inverse deviation."""
+    mean = _mean(xp, dims, x) if centred else None
+    if mean is not None:
+        x = x - mean
+    rstd = _mean(xp, dims, x, x)
+    rstd += eps
+    xp.sqrt(rstd, out=rstd)
+    xp.reciprocal(rstd, out=rstd)
+    return mean, rstd
 
 
 def _standardised(
@@ -228,14 +251,20 @@ def _adjoint(
         gradient, weight = gradient * weight, None
     out = xp.empty(input.shape, input.dtype)
 
+    # r (v - mean(v) - x' mean(x' v)) as r v - slope x + offset, with one slope and offset for a row:
+    # that takes fewer passes than x' itself.
     def adjoint(dims: tuple[int, ...], out: Array, g: Array, x: Array) -> None:
-        rstd = _standardised(xp, dims, x, eps, centred, out)
+        mean, rstd = _statistics(xp, dims, x, eps, centred)
         v = g if weight is None else g * weight.reshape(-1)
-        out *= _mean(xp, dims, v, out)
-        if centred:
-            out += _mean(xp, dims, v)
-        xp.subtract(v, out, out=out)
-        out *= rstd
+        slope = _mean(xp, dims, v, x)
+        if mean is not None:
+            of_v = _mean(xp, dims, v)
+            slope -= mean * of_v
+        slope *= rstd * rstd * rstd
+        xp.multiply(v, rstd, out=out)
+        out -= x * slope
+        if mean is not None:
+            out += mean * slope - of_v * rstd
 
     _in_blocks(adjoint, dims, out, gradient, input)
     return out
@@ -263,11 +292,12 @@ def _weight_adjoint(
         return _sum_to(product, shape)
     total = xp.zeros(math.prod(shape), gradient.dtype)
 
+    # The sum over rows of g (x - mean) r, as two products of a row vector with a matrix.
     def add(dims: tuple[int, ...], g: Array, x: Array) -> None:
-        product = xp.empty_like(x)
-        _standardised(xp, dims, x, eps, centred, product)
-        product *= g
-        xp.add(total, xp.ones(len(g), total.dtype) @ product, out=total)
+        mean, rstd = _statistics(xp, dims, x, eps, centred)
+        total[...] += rstd[:, 0] @ (g * x)
+        if mean is not None:
+            total[...] -= (rstd * mean)[:, 0] @ g
 
     _in_blocks(add, dims, gradient, input)
     return total.reshape(shape)

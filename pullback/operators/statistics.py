@@ -20,6 +20,7 @@ from pullback.operators.reduction import mean, restored, sum, unreduce
 from pullback.operators.reduction_kernels import (
     axis_of,
     kept_shape,
+    numpy_names,
     reduced_count,
     total,
     total_of_squares,
@@ -204,6 +205,8 @@ def var(
     *,
     correction: float | None = None,
     out: Any = None,
+    axis: Any = None,
+    keepdims: Any = None,
 ) -> Any:
     """The variance: the mean squared deviation, with `correction` (1) taken off the count.
 
@@ -211,6 +214,7 @@ def var(
     >>> torch.var(torch.tensor([1.0, 2.0, 3.0]))
     tensor(1.)
     """
+    dim, keepdim = numpy_names(dim, keepdim, axis, keepdims)
     dim, correction = _arguments("var", dim, unbiased, correction)
     return _var(input, dim, correction, keepdim, out=out)
 
@@ -224,8 +228,11 @@ def std(
     *,
     correction: float | None = None,
     out: Any = None,
+    axis: Any = None,
+    keepdims: Any = None,
 ) -> Any:
     """The standard deviation: the square root of `var`; its gradient is 0 where it is 0."""
+    dim, keepdim = numpy_names(dim, keepdim, axis, keepdims)
     dim, correction = _arguments("std", dim, unbiased, correction)
     return _std(input, dim, correction, keepdim, out=out)
 

@@ -21,6 +21,8 @@ from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import own_cell
 from pullback.core.view import CreationMeta, attach, edge_of
 from pullback.engine.backward import run_pass
+from pullback.operators import derive
+from pullback.operators.declare import Op, parameters_of
 from pullback.transforms.batched import (
     Batched,
     base_of,
@@ -223,3 +225,56 @@ class Recording:
         for level in LEVELS:
             level.put(alias, level.get(output))
         return alias
+
+
+# Forward mode by reverse rules ----------------------------------------------------------------------
+
+
+def transposed(
+    op: Op, known: dict[str, Any], results: list[Tensor], tangents: dict[str, Any]
+) -> list[Any]:
+    """The tangents of an operator's results, by a pass through its reverse rules.
+
+    Rules are linear in the gradient `g`. Run on a `g` of zeros they record that linear function, and a
+    pass from its result back to `g` transposes it.
+    """
+    mode = settle()
+    names = op.gradient_names
+    carrying = [r for n, r in zip(op.outputs, results, strict=False) if n not in op.fixed_outputs]
+    if op.outputs == ("*",):
+        raise NotImplementedError(
+            f"{op.name} has no forward-mode rule; use reverse mode (autograd.grad) for it."
+        )
+    probes = [_alias_of(wrap(numpy.zeros_like(r._array)), len(running.get()) + 1) for r in carrying]
+    given = {**known, **dict(zip(names, probes, strict=True))}
+    roots: list[tuple[Any, Any]] = []
+    current.set(changed(mode, grad=True))
+    try:
+        for name, tangent in tangents.items():
+            if (rule := op.rules.get(name)) is not None:
+                made = rule(**{asked: given[asked] for asked in parameters_of(rule)})
+                roots += _roots_of(made, tangent)
+    finally:
+        current.set(mode)
+    edges = [edge_of(probe) for probe in probes]
+    made = run_pass(roots, edges, retain_graph=True, create_graph=mode.grad)
+    by_name = dict(zip(names, made, strict=True))
+    return [by_name.get(f"g_{name}", by_name.get("g")) if name not in op.fixed_outputs else None
+            for name in op.outputs]  # fmt: skip
+
+
+def _roots_of(made: Any, tangent: Any) -> list[tuple[Any, Any]]:
+    if isinstance(made, tuple | list):
+        pairs = zip(made, tangent, strict=True)
+        return [root for one, t in pairs if t is not None for root in _roots_of(one, t)]
+    edge = None if made is None else edge_of(made)
+    if edge is None:
+        return []
+    if made._array.shape != tangent._array.shape:
+        tangent = tangent.expand(made._array.shape)
+    if made.dtype is not tangent.dtype:
+        tangent = tangent.to(made.dtype)
+    return [(edge, tangent)]
+
+
+derive.transposed = transposed

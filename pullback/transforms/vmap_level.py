@@ -148,6 +148,31 @@ class VmapLevel:
         finally:
             current.set(before)
 
+    # Custom Functions ------------------------------------------------------------------------------
+
+    def process_function(self, cls: Any, args: tuple[Any, ...]) -> Any:
+        """Run a custom Function by its vmap rule; it is applied again below this level."""
+        split = [self._split(arg) if isinstance(arg, Tensor) else (arg, None) for arg in args]
+        before = get_mode()
+        current.set(self.below(before))
+        try:
+            if not any(bdim is not None for _, bdim in split):
+                return cls.apply(*args)
+            values, dims = tuple(v for v, _ in split), tuple(d for _, d in split)
+            output, out_dims = function_rule(
+                cls, self.size, self.randomness, dims, values, run_on_examples
+            )
+        finally:
+            current.set(before)
+        if not isinstance(output, tuple | list):
+            return self._placed(output, out_dims)
+        return tuple(self._placed(one, dim) for one, dim in zip(output, out_dims, strict=True))
+
+    def _placed(self, output: Any, dim: int | None) -> Any:
+        if dim is None or not isinstance(output, Tensor):
+            return output
+        return batched(output, dim % output.ndim, self)
+
     # In-place --------------------------------------------------------------------------------------
 
     def process_inplace(self, op: Op, called: str, target: Tensor, bound: dict[str, Any]) -> Tensor:
@@ -175,6 +200,33 @@ class VmapLevel:
         finally:
             current.set(before)
         return target
+
+
+def run_on_examples(
+    function: Callable[..., Any], args: tuple[Any, ...], in_dims: tuple[Any, ...], info: Any
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Call `function` once, each argument that has a dim seen as one example of it."""
+    before = get_mode()
+    level = VmapLevel(info.batch_size, info.randomness)
+    current.set(changed(before, levels=(*before.levels, level)))
+    try:
+        inside = [
+            batched(arg, dim, level) if dim is not None and isinstance(arg, Tensor) else arg
+            for arg, dim in zip(args, in_dims, strict=True)
+        ]
+        results = function(*inside)
+    finally:
+        current.set(before)
+        level.open = False
+    mapped = [result.__class__ is Batched and result.level is level for result in results]
+    return (
+        tuple(r.value if m else r for r, m in zip(results, mapped, strict=True)),
+        tuple(r.bdim if m else None for r, m in zip(results, mapped, strict=True)),
+    )
+
+
+# Output and out_dims of a custom Function on a batch; the layer of Functions fills it in.
+function_rule: Callable[..., tuple[Any, Any]]
 
 
 def is_random(op: Op) -> bool:

@@ -1,5 +1,7 @@
 """A Function's vmap rule, its own or generated, and Functions under transforms (F-96 to F-107)."""
 
+import gc
+
 import pytest
 
 import pullback as torch
@@ -11,6 +13,7 @@ from pullback.autograd.function_vmap import (
     has_generated_rule,
     run_under_vmap,
 )
+from pullback.autograd.graph import Node
 
 
 def loop(function, args, in_dims, info):
@@ -176,6 +179,27 @@ def test_generated_rule_has_forward_mode(run):
         )
         assert torch.allclose(fw.unpack_dual(out).tangent, torch.ones_like(x) * w * 5)
         assert fw.unpack_dual(total).tangent.tolist() == [3.0] * 4
+
+
+def test_generated_rule_leaves_nothing_behind():
+    """F-118, of calls under vmap."""
+    x, w = batch(4, 3), batch(1)
+
+    def step():
+        out, total = mapped(lambda one: Scale.apply(one, w, 5.0), (0,), x)
+        (out.sum() + total.sum()).backward()
+
+    step()
+    gc.collect()
+    gc.disable()
+    try:
+        counts = []
+        for _ in range(3):
+            step()
+            counts.append(sum(issubclass(type(o), torch.Tensor | Node) for o in gc.get_objects()))
+    finally:
+        gc.enable()
+    assert counts[0] == counts[2]
 
 
 def test_mark_dirty_needs_a_rule_of_its_own():

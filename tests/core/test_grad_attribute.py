@@ -371,23 +371,6 @@ def test_stored_gradient_that_requires_grad_is_added_to_without_recording():
     assert g.tolist() == [3.0, 3.0]
 
 
-def test_stored_gradient_with_shared_places_is_refused():
-    """V-126."""
-    x = leaf()
-    x.grad = torch.ones(1).expand(2)
-    with pytest.raises(RuntimeError):
-        (x * 2).sum().backward()
-
-
-def test_stored_gradient_of_another_shape_is_refused():
-    """V-126."""
-    x = leaf()
-    x.grad = torch.ones(2)
-    x.data = torch.zeros(3)
-    with pytest.raises(RuntimeError):
-        (x * 2).sum().backward()
-
-
 def test_stored_inference_gradient_is_refused_outside():
     """V-126."""
     x = leaf()

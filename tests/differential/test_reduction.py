@@ -10,8 +10,8 @@ import pullback
 
 torch = pytest.importorskip("torch")
 
-# `T` makes a tensor, `torch` is the library; x floats, i integers, b bools, c complex, e empty, z 0-d
-# and n with NaN. Results must agree in dtype, shape and value; errors in type.
+# `T` makes a tensor, `torch` is the library; x floats, i integers, b bools, c complex, e empty, z
+# 0-d, n with NaN. Results must agree in dtype, shape and value; errors in type.
 EXPRESSIONS = """
 x.sum([0, 1]) | x.sum(()) | x.sum((0, 0)) | x.sum(5) | x.sum('a') | x.sum(1.0) | x.sum(0, 1)
 z.sum(0) | z.sum(-1) | z.sum(1) | z.sum((0,)) | z.sum((0, -1)) | b.sum() | b.sum(0) | e.sum(0)

@@ -23,7 +23,7 @@ def computed(*shape):
 
 
 def gradient_of(t, leaf):
-    (g,) = torch.autograd.grad(t.sum(), leaf)
+    (g,) = torch.autograd.grad(t.sum(), leaf, retain_graph=True)
     return g.tolist()
 
 
@@ -388,19 +388,16 @@ def test_views_of_every_age_follow_a_write():
     assert gradient_of(row, leaf) == [[0.0, 0.0]] * 3
 
 
-@pytest.mark.parametrize("view", ["rows", "columns", "transposed", "real"])
+@pytest.mark.parametrize("view", ["rows", "columns", "transposed"])
 def test_writing_to_a_part_of_a_view_reaches_its_base(view):
     leaf = ramp(3, 4)
 
     def program(leaf, w):
         y = leaf * 1
-        if view == "real":
-            y = torch.complex(y, y)
-        parts = {"rows": lambda: y[1:], "columns": lambda: y[:, 1:4], "transposed": lambda: y.T}
-        part = y.real if view == "real" else parts[view]()
+        part = {"rows": y[1:], "columns": y[:, 1:4], "transposed": y.T}[view]
         part[1] = w[: part.shape[1]]
         part[:, 0] *= 2
-        return torch.view_as_real(y) if view == "real" else y * part[0, 0]
+        return y * part[0, 0]
 
     assert gradcheck(program, (leaf, ramp(4)))
     assert gradgradcheck(program, (leaf, ramp(4)))

@@ -108,7 +108,7 @@ def test_norm_and_its_derivatives_are_zero_at_zero():
 def test_logsumexp_of_huge_elements_is_finite_and_so_is_its_gradient():
     x = leaf(1000.0, 1000.0, -inf)
     numpy.testing.assert_allclose(x.logsumexp(0).item(), 1000 + math.log(2))
-    assert grads(lambda x: x.logsumexp(0), x) == [0.5, 0.5, 0]
+    numpy.testing.assert_allclose(grads(lambda x: x.logsumexp(0), x), [0.5, 0.5, 0])
 
 
 def test_a_sum_in_complex_numbers_of_real_ones_has_a_real_gradient():

@@ -1,0 +1,326 @@
+"""The version counter: what counts as a write, who shares the count, and what escapes it."""
+
+import numpy as np
+import pytest
+
+import pullback as torch
+
+
+def leaf(*values, **options):
+    return torch.tensor(values or (1.0, 2.0), requires_grad=True, **options)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda t: t.add_(0),
+        lambda t: t.mul_(2),
+        lambda t: t.copy_(torch.ones(2, 2)),
+        lambda t: t.zero_(),
+        lambda t: t.fill_(3),
+        lambda t: t.t_(),
+        lambda t: t.squeeze_(),
+        lambda t: t.unsqueeze_(0),
+        lambda t: t.set_(torch.ones(2)),
+        lambda t: t.normal_(),
+        lambda t: t.uniform_(),
+        lambda t: t.resize_(3),
+        lambda t: t.__setitem__(0, 1),
+        lambda t: t.__setitem__(slice(0, 0), 1),
+        lambda t: t.__iadd__(1),
+        lambda t: t.relu_(),
+        lambda t: t.clamp_(0, 1),
+        lambda t: t.masked_fill_(t > 0, 1),
+        lambda t: t.index_fill_(0, torch.tensor([0]), 1.0),
+        lambda t: torch.add(t, 1, out=t),
+        lambda t: torch.exp(torch.ones(2, 2), out=t),
+        lambda t: t.transpose_(0, 1),
+    ],
+)
+def test_every_write_counts_once(write):
+    """V-63, V-64."""
+    for grad in (True, False):
+        t = torch.zeros(2, 2)
+        assert t._version == 0
+        with torch.set_grad_enabled(grad):
+            write(t)
+        assert t._version == 1
+
+
+def test_writes_to_empty_tensors_count():
+    """V-63."""
+    t = torch.zeros(0)
+    t.add_(1)
+    t.zero_()
+    assert t._version == 2
+
+
+def test_written_function_argument_counts():
+    """V-64."""
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)
+            ctx.mark_dirty(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    y = leaf() * 1
+    Double.apply(y)
+    assert y._version == 1
+
+
+def test_version_is_read_only():
+    """V-34, V-63."""
+    t = torch.zeros(1)
+    assert type(t._version) is int
+    for name in ("_version", "grad_fn", "is_leaf", "output_nr"):
+        with pytest.raises(AttributeError):
+            setattr(t, name, 1)
+
+
+def test_resize_counts_only_a_change():
+    """V-65."""
+    t = torch.zeros(2)
+    t.resize_(2)
+    assert t._version == 0
+    t.resize_(3)
+    assert t._version == 1
+
+
+def test_what_never_counts():
+    """V-65."""
+    x = leaf()
+    y = x * 1
+    y.register_hook(lambda g: g * 2)
+    y.sum().backward()
+    x.requires_grad_(False).requires_grad_()
+    y.detach_()
+    assert (x._version, y._version) == (0, 0)
+
+
+def test_counter_is_shared_by_views_and_aliases():
+    """V-66."""
+    base = torch.zeros(4)
+    view, alias = base[:2], base.detach()
+    deeper = view[:1]
+    deeper.add_(1)
+    assert [t._version for t in (base, view, alias, deeper)] == [1, 1, 1, 1]
+    alias.add_(1)
+    assert base._version == 2
+
+
+def test_counter_is_shared_by_saved_outputs():
+    """V-66."""
+    y = leaf().exp()
+    kept = y.grad_fn._saved_result
+    y.detach().add_(1)
+    assert kept._version == 1
+
+
+def test_counter_is_not_shared_by_copies_and_data():
+    """V-66."""
+    base = torch.zeros(4)
+    others = [base.data, base.clone(), torch.from_numpy(base.numpy()), torch.zeros(4).set_(base)]
+    counted = [t._version for t in others]
+    base.add_(1)
+    assert [t._version for t in others] == counted
+
+
+def test_augmented_item_assignment_counts():
+    """V-67."""
+    a = torch.zeros(4)
+    a[1:] += 1
+    assert a._version == 2
+    a[torch.tensor([0])] += 1
+    assert a._version == 3
+
+
+def test_writes_through_numpy_do_not_count_unless_declared():
+    """V-68."""
+    t, u = torch.zeros(2), torch.zeros(2)
+    t.numpy()[0] = 1
+    assert t._version == 0
+    torch.autograd.graph.increment_version(t)
+    torch.autograd.graph.increment_version([t, u])
+    assert (t._version, u._version) == (2, 1)
+    with pytest.raises(RuntimeError):
+        torch.autograd.graph.increment_version([t, 3])
+    with torch.inference_mode():
+        i = torch.zeros(1)
+    torch.autograd.graph.increment_version(i)
+
+
+def test_version_can_be_preserved_over_a_block():
+    """V-69."""
+    t, u = torch.zeros(2), torch.zeros(2)
+    with torch.autograd._unsafe_preserve_version_counter(t):
+        t.add_(1)
+    with torch.autograd._unsafe_preserve_version_counter((t, u)):
+        t.add_(1)
+        u.add_(1)
+    assert (t._version, u._version) == (0, 0)
+    with pytest.raises(AssertionError):
+        torch.autograd._unsafe_preserve_version_counter([t])
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda t: t.add_(torch.zeros(3, 2)),
+        lambda t: t.mul_(torch.ones(2, dtype=torch.complex64)),
+        lambda t: t.copy_(torch.zeros(3)),
+        lambda t: t.copy_(torch.zeros(2, 2)),
+        lambda t: t.fill_(torch.zeros(2)),
+        lambda t: t.__setitem__(5, 1),
+        lambda t: t.__setitem__(slice(0, 2), torch.zeros(3)),
+        lambda t: t.view(3),
+        lambda t: t.add_("x"),
+    ],
+)
+def test_failed_write_leaves_everything_as_it_was(write):
+    """V-70."""
+    for t in (torch.ones(2), leaf() * 1):
+        before, node = t.tolist(), t.grad_fn
+        with pytest.raises((RuntimeError, IndexError, TypeError)):
+            write(t)
+        assert t.tolist() == before
+        assert t._version == 0
+        assert t.grad_fn is node
+
+
+def test_assigned_data_keeps_the_counter():
+    """V-71."""
+    t = torch.zeros(2)
+    t.add_(1)
+    other = torch.zeros(3)
+    for _ in range(5):
+        other.add_(1)
+    t.data = other
+    assert t._version == 1
+
+
+# detach and data ---------------------------------------------------------------------------------
+
+
+def test_detach_is_a_plain_leaf_on_the_same_memory_and_counter():
+    """V-55, V-62."""
+    x = leaf()
+    for mode in (True, False):
+        with torch.set_grad_enabled(mode):
+            d = x.detach()
+        assert d is not x
+        assert d.data_ptr() == x.data_ptr()
+        assert d.is_leaf
+        assert not d.requires_grad
+        assert d._base is None
+        assert not d._is_view()
+    plain = torch.zeros(1)
+    assert plain.detach() is not plain
+
+
+def test_writes_through_detach_show_and_are_caught():
+    """V-56."""
+    x = leaf()
+    y = (x * x).sum()
+    x.detach().add_(1)
+    assert x.tolist() == [2.0, 3.0]
+    with pytest.raises(RuntimeError, match=r"version 1"):
+        y.backward()
+
+
+def test_writes_through_data_escape():
+    """V-57."""
+    x = leaf()
+    y = (x * x).sum()
+    assert x.data._version == 0
+    x.data.add_(1)
+    assert x._version == 0
+    y.backward()
+    assert x.grad.tolist() == [4.0, 6.0]
+
+
+def test_detach_in_place():
+    """V-58."""
+    x = leaf()
+    y = x * 2
+    z = y * 3
+    assert y.detach_() is y
+    assert y.is_leaf
+    assert not y.requires_grad
+    assert y._version == 0
+    z.sum().backward()
+    assert x.grad.tolist() == [6.0, 6.0]
+
+
+def test_views_cannot_be_detached_in_place():
+    """V-59."""
+    for t in (leaf(), torch.zeros(2)):
+        with pytest.raises(RuntimeError, match="detach"):
+            t.view(2).detach_()
+
+
+def test_saved_input_detached_in_place_is_refused_in_backward():
+    """V-60."""
+    x = leaf()
+    y = x * 1
+    z = (y * y).sum()
+    y.detach_()
+    with pytest.raises(RuntimeError, match="detach"):
+        z.backward()
+
+
+def test_saved_output_detached_in_place_is_fine():
+    """V-60."""
+    x = leaf()
+    y = x.exp()
+    z = y.sum()
+    y.detach_()
+    z.backward()
+    assert np.allclose(x.grad.tolist(), np.exp([1.0, 2.0]))
+
+
+def test_shape_changes_of_an_alias_leave_the_original():
+    """V-61."""
+    x = torch.zeros(2, 3, requires_grad=True)
+    x.data.t_()
+    x.detach().t_()
+    x.data.resize_(7)
+    x.data.set_(torch.zeros(1))
+    assert x.shape == (2, 3)
+
+
+def test_data_assignment_keeps_identity_history_and_version():
+    """V-189."""
+    x = leaf()
+    x.grad = torch.ones(2)
+    g, view = x.grad, x.view(2)
+    x.data = torch.tensor([7.0, 8.0, 9.0])
+    assert x.tolist() == [7.0, 8.0, 9.0]
+    assert x.grad is g
+    assert x.requires_grad
+    assert view.tolist() == [1.0, 2.0]
+    with pytest.raises(TypeError):
+        x.data = [1.0]
+    with pytest.raises(RuntimeError):
+        x.data = torch.zeros(2, dtype=torch.int64)
+    with pytest.raises(RuntimeError):
+        del x.data
+
+
+def test_numpy_refuses_tensors_that_require_grad():
+    """V-190."""
+    x = leaf()
+    with pytest.raises(RuntimeError, match="detach"):
+        x.numpy()
+    with pytest.raises(RuntimeError, match="detach"):
+        np.asarray(x)
+    assert x.numpy(force=True).tolist() == [1.0, 2.0]
+    with torch.no_grad():
+        assert np.asarray(x).tolist() == [1.0, 2.0]
+    assert x.sum().item() == 3.0
+    assert x.tolist() == [1.0, 2.0]

@@ -1,0 +1,545 @@
+"""Views: what is one, what it knows of its base, and how it follows writes to shared memory."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import pullback as torch
+
+
+def leaf(*shape):
+    values = np.arange(1.0, 1.0 + int(np.prod(shape or (4,))))
+    return torch.tensor(values).reshape(shape or (4,)).clone().requires_grad_()
+
+
+ONE_OUTPUT = {
+    "int": lambda x: x[0],
+    "slice": lambda x: x[:1],
+    "none": lambda x: x[None],
+    "dots": lambda x: x[..., 0],
+    "view": lambda x: x.view(6),
+    "view_as": lambda x: x.view_as(torch.zeros(3, 2)),
+    "reshape": lambda x: x.reshape(6),
+    "flatten": lambda x: x.flatten(),
+    "expand": lambda x: x.expand(2, 2, 3),
+    "expand_as": lambda x: x.expand_as(torch.zeros(2, 2, 3)),
+    "permute": lambda x: x.permute(1, 0),
+    "transpose": lambda x: x.transpose(0, 1),
+    "t": lambda x: x.t(),
+    "T": lambda x: x.T,
+    "mT": lambda x: x.mT,
+    "H": lambda x: x.H,
+    "mH": lambda x: x.mH,
+    "swapaxes": lambda x: x.swapaxes(0, 1),
+    "movedim": lambda x: x.movedim(0, 1),
+    "squeeze": lambda x: x.squeeze(),
+    "unsqueeze": lambda x: x.unsqueeze(0),
+    "narrow": lambda x: x.narrow(0, 0, 1),
+    "select": lambda x: x.select(0, 1),
+    "diagonal": lambda x: x.diagonal(),
+    "unfold": lambda x: x.unfold(1, 2, 1),
+    "unflatten": lambda x: x.unflatten(0, (2, 1)),
+    "as_strided": lambda x: x.as_strided((2,), (1,)),
+}
+MULTI_OUTPUT = {
+    "unbind": lambda x: x.unbind(0),
+    "iter": tuple,
+    "split": lambda x: x.split(1),
+    "split_with_sizes": lambda x: x.split_with_sizes([1, 1]),
+    "chunk": lambda x: x.chunk(2),
+}
+SPLITS = {
+    "tensor_split": lambda x: x.tensor_split(2),
+    "hsplit": lambda x: x.hsplit(3),
+    "vsplit": lambda x: x.vsplit(2),
+}
+
+
+@pytest.mark.parametrize("name", ONE_OUTPUT)
+def test_view_operators_share_memory_counter_and_base(name):
+    """V-72, V-75."""
+    for x in (leaf(2, 3), torch.zeros(2, 3)):
+        v = ONE_OUTPUT[name](x)
+        assert v._is_view()
+        assert v._base is x
+        assert v.is_leaf == (not x.requires_grad)
+        with torch.no_grad():
+            x.add_(1)
+        assert v._version == 1
+
+
+def test_complex_parts_are_views():
+    """V-72."""
+    z = torch.zeros(2, dtype=torch.complex128, requires_grad=True)
+    for v in (z.real, z.imag, torch.view_as_real(z)):
+        assert v._base is z
+    r = torch.zeros(2, 2, requires_grad=True)
+    assert torch.view_as_complex(r)._base is r
+
+
+@pytest.mark.parametrize("name", MULTI_OUTPUT)
+def test_multi_output_views_come_from_one_node(name):
+    """V-73."""
+    x = leaf(2, 3)
+    outs = MULTI_OUTPUT[name](x)
+    assert len({o.grad_fn for o in outs}) == 1
+    assert [o.output_nr for o in outs] == list(range(len(outs)))
+    assert all(o._base is x for o in outs)
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_splits_are_views(name):
+    """V-72."""
+    x = leaf(2, 3)
+    assert all(o._base is x for o in SPLITS[name](x))
+
+
+@pytest.mark.parametrize(
+    "index", [torch.tensor([0, 1]), [0, 1], torch.tensor([True, False, True, True])]
+)
+def test_advanced_indexing_copies(index):
+    """V-74."""
+    assert leaf()[index]._base is None
+
+
+def test_base_is_the_root_of_a_chain():
+    """V-75."""
+    x = leaf(2, 3)
+    v = x.t()[1:].view(-1) if x.t()[1:].is_contiguous() else x.t()[1:].select(0, 0)
+    assert v._base is x
+    assert x._base is None
+    y = x * 1
+    assert y[0][1:]._base is y
+
+
+def test_view_keeps_its_base_and_not_the_views_between():
+    """V-76."""
+    x = torch.zeros(4)
+    middle = x[1:]
+    last = middle[1:]
+    base, between = weakref.ref(x), weakref.ref(middle)
+    del x, middle
+    assert between() is None
+    assert base() is not None
+    keeper = base()
+    gone = weakref.ref(last)
+    del last
+    assert gone() is None
+    assert keeper is not None
+
+
+def test_views_under_no_grad_mirror_the_base():
+    """V-77."""
+    x = leaf()
+    with torch.no_grad():
+        v, y = x.view(4), x * 2
+        assert v.requires_grad
+        assert not y.requires_grad
+    assert v._base is x
+    assert v.grad_fn is None
+    assert v.is_leaf
+
+
+def test_detached_alias_is_outside_of_the_view_relation():
+    """V-78."""
+    x = leaf()
+    y = x * 1
+    d = y.detach()
+    d.mul_(3)
+    assert d._base is None
+    assert not d.requires_grad
+    y[0].backward()
+    assert x.grad.tolist() == [1.0, 0.0, 0.0, 0.0]
+
+
+def test_view_can_be_replayed_on_another_base():
+    """V-79."""
+    x = leaf()
+    v = x[1:]
+    other = torch.zeros(4, dtype=torch.float64)
+    assert v._view_func(other).shape == (3,)
+    assert v._view_func(other)._base is other
+    assert v._view_func(torch.zeros(5, dtype=torch.float64)) is None
+    assert x._view_func(other) is None
+
+
+def test_creation_tags_can_be_read():
+    """V-80."""
+    get, tags = torch._C._autograd._get_creation_meta, torch._C._autograd.CreationMeta
+    x = leaf()
+    assert get(x[1:]) == tags.DEFAULT
+    assert get(x.unbind(0)[0]) == tags.MULTI_OUTPUT_NODE
+    with torch.no_grad():
+        assert get(x[1:]) == tags.NO_GRAD_MODE
+    with torch.inference_mode():
+        assert get(x[1:]) == tags.INFERENCE_MODE
+    v = x[1:]
+    torch._C._autograd._set_creation_meta(v, tags.NO_GRAD_MODE)
+    assert get(v) == tags.NO_GRAD_MODE
+
+
+def test_view_replay_can_be_forced():
+    """V-81."""
+    y = leaf() * 1
+    v = y[1:]
+    y.mul_(2)
+    assert type(v.grad_fn).__name__ == "AsStridedBackward0"
+    with torch.autograd.grad_mode._force_original_view_tracking(True):
+        v = y[1:]
+        y.mul_(2)
+        assert type(v.grad_fn).__name__ == "SliceBackward0"
+
+
+def test_gradient_of_a_view_has_the_shape_of_the_base():
+    """V-82."""
+    x = leaf()
+    x[1:3].sum().backward()
+    assert x.grad.tolist() == [0.0, 1.0, 1.0, 0.0]
+    assert x.grad.data_ptr() != x.data_ptr()
+
+
+def test_chains_with_complex_steps_are_regenerated():
+    """V-83."""
+    x = torch.arange(8.0).view(4, 2).clone().requires_grad_()
+    y = x * 1
+    v = torch.view_as_complex(y)[1:].imag
+    y.mul_(3)
+    v.sum().backward()
+    assert x.grad.tolist() == [[0, 0], [0, 3], [0, 3], [0, 3]]
+
+
+def test_chains_on_non_contiguous_bases_are_regenerated():
+    """V-83."""
+    x = leaf(3, 2)
+    y = (x * 1).t().clone(memory_format=torch.preserve_format)
+    v = y[1:].select(1, 2)
+    y.mul_(torch.tensor(2.0, dtype=torch.float64))
+    v.backward(torch.ones(1, dtype=torch.float64))
+    assert x.grad.tolist() == [[0, 0], [0, 0], [0, 2]]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda t: t.add_(1),
+        lambda t: t.copy_(torch.zeros(3)),
+        lambda t: t.mul_(torch.ones(3)),
+        lambda t: t.exp_(),
+    ],
+)
+def test_writes_to_repeated_elements_are_refused(write):
+    """V-84."""
+    t = torch.zeros(1).expand(3)
+    with pytest.raises(RuntimeError, match="clone"):
+        write(t)
+
+
+@pytest.mark.parametrize("write", [lambda t: t.zero_(), lambda t: t.fill_(0)])
+def test_filling_repeated_elements_is_allowed(write):
+    """V-84: the one value goes to the one place."""
+    base = torch.ones(2, 1)
+    write(base.expand(2, 3))
+    assert base.tolist() == [[0.0], [0.0]]
+    assert base._version == 1
+
+
+def test_filling_repeated_elements_is_recorded():
+    """V-84, V-92."""
+    x = leaf(2, 1)
+    y = x * 2
+    y.expand(2, 3).zero_()
+    y.sum().backward()
+    assert x.grad.tolist() == [[0.0], [0.0]]
+
+
+def test_partial_overlap_of_source_and_target_is_refused():
+    """V-84."""
+    t = torch.zeros(4)
+    with pytest.raises(RuntimeError, match="clone"):
+        t[1:].copy_(t[:-1])
+    with pytest.raises(RuntimeError, match="clone"):
+        t[1:].add_(t[:-1])
+    t.add_(t)
+    t[1:].copy_(t[1:])
+
+
+def test_reading_overlapping_views_sums_gradients():
+    """V-85."""
+    x = leaf()
+    x.unfold(0, 2, 1).sum().backward()
+    assert x.grad.tolist() == [1.0, 2.0, 2.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: x.contiguous(),
+        lambda x: x.flatten(),
+        lambda x: x.to(torch.float64),
+        lambda x: x.double(),
+        lambda x: x.to("cpu"),
+    ],
+)
+def test_what_need_not_change_is_the_same_object(use):
+    """V-86."""
+    x = leaf()
+    assert use(x) is x
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: x[:],
+        lambda x: x[...],
+        lambda x: x.view(4),
+        lambda x: x.reshape(4),
+        lambda x: x.expand(4),
+        lambda x: x.squeeze(),
+    ],
+)
+def test_trivial_views_are_new_objects(use):
+    """V-86."""
+    x = leaf()
+    assert use(x) is not x
+    assert use(x)._base is x
+
+
+# In-place on views -------------------------------------------------------------------------------
+
+
+def test_write_to_a_view_rewrites_the_history_of_the_base():
+    """V-101."""
+    x, w = leaf(), torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
+    y = x * 1
+    old = y.grad_fn
+    v = y[1:3]
+    v.mul_(w)
+    node = y.grad_fn
+    assert type(node).__name__ == "CopySlices"
+    assert node.name() == "torch::autograd::CopySlices"
+    assert node.next_functions[0][0] is old
+    assert node.next_functions[1][0].variable is w
+    assert v.grad_fn.next_functions[0][0] is node
+    assert v.output_nr == 0
+
+
+def test_gradients_after_a_write_to_a_view_are_those_of_the_new_value():
+    """V-102."""
+    for pick in (lambda y, v, s: y, lambda y, v, s: v, lambda y, v, s: s):
+        x = leaf()
+        y = x * 1
+        v, sibling = y[1:3], y[2:]
+        v.mul_(5)
+        pick(y, v, sibling).sum().backward()
+        wanted = np.array([1.0, 5, 5, 1])
+        keep = [slice(None), slice(1, 3), slice(2, 4)][
+            [y, v, sibling].index(pick(y, v, sibling)) if False else 0
+        ]
+        part = pick(np.arange(4), np.arange(1, 3), np.arange(2, 4))
+        mask = np.isin(np.arange(4), part)
+        assert x.grad.tolist() == (wanted * mask).tolist()
+        assert keep == slice(None)
+
+
+def test_write_of_a_tracked_value_into_a_plain_base():
+    """V-103."""
+    base, w = torch.zeros(4, dtype=torch.float64), leaf(2)
+    base[1:3] = w
+    assert base.requires_grad
+    assert not base.is_leaf
+    (base * torch.tensor([1.0, 2, 3, 4], dtype=torch.float64)).sum().backward()
+    assert w.grad.tolist() == [2.0, 3.0]
+
+
+def test_stale_views_are_regenerated_when_asked():
+    """V-104."""
+    y = leaf() * 1
+    v = y[1:]
+    first = v.grad_fn
+    y.mul_(2)
+    assert v.grad_fn is not first
+    assert type(v.grad_fn).__name__ == "AsStridedBackward0"
+    assert v.grad_fn.next_functions[0][0] is y.grad_fn
+    assert v.output_nr == 0
+    assert v.grad_fn is v.grad_fn
+
+
+def test_views_of_a_base_that_got_history_later_follow():
+    """V-104."""
+    base, w = torch.zeros(4, dtype=torch.float64), leaf(2)
+    v = base[2:]
+    base[1:3].copy_(w)
+    assert v.requires_grad
+    v.sum().backward()
+    assert w.grad.tolist() == [0.0, 1.0]
+
+
+def test_untracked_writes_renew_the_node_too():
+    """V-105."""
+    y = leaf() * 1
+    v = y[1:]
+    first = v.grad_fn
+    with torch.no_grad():
+        y.mul_(2)
+    assert v.grad_fn is not first
+    assert v.grad_fn.next_functions[0][0] is y.grad_fn
+
+
+def test_slice_gradient_goes_through_the_written_operator():
+    """V-106."""
+    x, w = leaf(), leaf(2)
+    y = x * 1
+    y[:2].copy_(w)
+    y[2:].zero_()
+    (y * 3).sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0, 0.0, 0.0]
+    assert w.grad.tolist() == [3.0, 3.0]
+
+
+def test_freed_copy_slices_says_so():
+    """V-108."""
+    y = leaf() * 1
+    y[:2].mul_(leaf(2))
+    loss = y.sum()
+    loss.backward()
+    with pytest.raises(RuntimeError, match="retain_graph"):
+        loss.backward()
+
+
+def test_pruned_backward_goes_through_copy_slices():
+    """V-109."""
+    x, w = leaf(), leaf(2)
+    y = x * 1
+    y[:2].mul_(w)
+    (g,) = torch.autograd.grad(y.sum(), x, retain_graph=True)
+    assert g.tolist() == [1.0, 2.0, 1.0, 1.0]
+    (g,) = torch.autograd.grad(y.sum(), w)
+    assert g.tolist() == [1.0, 2.0]
+
+
+def no_grad_view(x):
+    with torch.no_grad():
+        return x[1:]
+
+
+def inference_view(x):
+    with torch.inference_mode():
+        return x[1:]
+
+
+class Pass(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+FORBIDDEN = {
+    "multi": (lambda x: x.unbind(0)[0], "out-of-place|inplace|in-place"),
+    "custom": (lambda x: Pass.apply(x), "[Cc]lon"),
+    "no_grad": (no_grad_view, "no_grad"),
+    "inference": (inference_view, "inference"),
+}
+
+
+@pytest.mark.parametrize("kind", FORBIDDEN)
+def test_views_that_forbid_recorded_writes(kind):
+    """V-110, V-112."""
+    make, words = FORBIDDEN[kind]
+    v = make(leaf() * 1)
+    with pytest.raises(RuntimeError, match=words):
+        v.mul_(2)
+
+
+@pytest.mark.parametrize("kind", FORBIDDEN)
+def test_views_that_forbid_use_after_a_write_to_the_base(kind):
+    """V-110, V-112."""
+    make, words = FORBIDDEN[kind]
+    y = leaf() * 1
+    v = make(y)
+    y.mul_(2)
+    with pytest.raises(RuntimeError, match=words) as caught:
+        v.grad_fn  # noqa: B018
+    assert "base" in str(caught.value)
+
+
+def test_output_index_and_operator_are_named():
+    """V-110."""
+    v = (leaf() * 1).unbind(0)[2]
+    with pytest.raises(RuntimeError, match=r"Output 2 of Unbind"):
+        v.mul_(2)
+
+
+def test_views_of_views_inherit_the_tag():
+    """V-111."""
+    get, tags = torch._C._autograd._get_creation_meta, torch._C._autograd.CreationMeta
+    y = leaf(2, 2) * 1
+    assert get(y.unbind(0)[0][1:]) == tags.MULTI_OUTPUT_NODE
+    assert get(no_grad_view(y)[0]) == tags.NO_GRAD_MODE
+    assert get(inference_view(y).unbind(0)[0]) == tags.INFERENCE_MODE
+    assert get(no_grad_view(y).unbind(0)[0]) == tags.MULTI_OUTPUT_NODE
+
+
+def test_tag_matters_only_where_history_is_involved():
+    """V-113."""
+    plain = torch.zeros(4, dtype=torch.float64)
+    plain.unbind(0)[0].add_(1)
+    no_grad_view(plain).add_(1)
+    assert plain.tolist() == [1.0, 1.0, 1.0, 1.0]
+    with pytest.raises(RuntimeError):
+        no_grad_view(plain).mul_(leaf(3))
+    with torch.no_grad():
+        (leaf() * 1).unbind(0)[0].mul_(2)
+
+
+def test_no_grad_view_changed_inside_no_grad():
+    """V-114."""
+    x = leaf()
+    with torch.no_grad():
+        v = x[1:]
+        x.mul_(2)
+        v.add_(1)
+        assert v.tolist() == [5.0, 7.0, 9.0]
+    assert "<Invalid>" in repr(v)
+    with pytest.raises(RuntimeError):
+        v * 2
+    with pytest.raises(RuntimeError):
+        v.is_leaf  # noqa: B018
+
+
+def test_write_with_several_outputs_on_a_view_is_refused():
+    """V-115."""
+
+    class Two(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            x.mul_(2)
+            return x, x.clone()
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return g * 2
+
+    y = leaf() * 1
+    with pytest.raises(RuntimeError):
+        Two.apply(y[:2])
+
+
+def test_many_views_of_one_base_are_freed_at_once():
+    """V-76, V-194."""
+    y = leaf(1000) * 1
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(20_000):
+            y[1:]
+        alive = sum(isinstance(o, torch.Tensor) and o._base is y for o in gc.get_objects())
+    finally:
+        gc.enable()
+    assert alive == 0
