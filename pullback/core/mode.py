@@ -83,6 +83,21 @@ def changed(mode: Mode, **changes: Any) -> Mode:
     """`mode` with `changes`; the singletons whenever nothing else differs from them."""
     if changes.keys() == {"grad"} and (mode is PLAIN or mode is NO_GRAD):
         return PLAIN if changes["grad"] else NO_GRAD
+    key = (mode, *changes.items())
+    known = _changed.get(key)
+    if known is None:
+        if len(_changed) > _MOST_CHANGES:
+            _changed.clear()
+        known = _changed[key] = _with_changes(mode, changes)
+    return known
+
+
+# Transforms go back and forth between a few modes, and making one takes 5 us.
+_changed: dict[Any, Mode] = {}
+_MOST_CHANGES = 200
+
+
+def _with_changes(mode: Mode, changes: dict[str, Any]) -> Mode:
     new = replace(mode, **changes)
     for known in (PLAIN, NO_GRAD):
         if all(getattr(new, name) == getattr(known, name) for name in Mode.__slots__):

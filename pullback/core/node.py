@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from pullback.core import errors
-from pullback.core.hooks import RemovableHandle
+from pullback.core.hooks import RemovableHandle, leaf_hooks_in_use
 from pullback.core.origin import Origin
 
 if TYPE_CHECKING:
@@ -265,6 +265,16 @@ class AccumulateGrad(Node):
     _prefix: ClassVar[str] = "torch::autograd::"
 
     variable: Tensor
+
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call `fn((), grad_outputs)` after each accumulation."""
+        leaf_hooks_in_use[id(self.variable)] = self.variable
+        return super().register_hook(fn)
+
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call `fn(grad_outputs)` before each accumulation; it may return new grad_outputs."""
+        leaf_hooks_in_use[id(self.variable)] = self.variable
+        return super().register_prehook(fn)
 
     @property
     def lock(self) -> threading.Lock:

@@ -19,7 +19,7 @@ from pullback.core.arrays import Array
 from pullback.core.device import CPU, device
 from pullback.core.dtype import dtype, from_numpy_dtype
 from pullback.core.forward import LEVELS
-from pullback.core.hooks import RemovableHandle
+from pullback.core.hooks import RemovableHandle, leaf_hooks_in_use
 from pullback.core.mode import get_mode
 from pullback.core.nesting import Derivative, refuse_inside, running
 from pullback.core.node import Edge, Leaf, Node, new_leaf_mark, node_and_number
@@ -384,11 +384,6 @@ class Tensor:
 
 # What detach() does inside a function transform; the transforms' layer fills it in.
 detached_inside: Callable[[Tensor, Derivative], Tensor]
-
-# Leaves that have, or had, hooks: as long as any is alive, leaves must be completed in order and not
-# at the end of the pass.
-leaf_hooks_in_use: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
-
 
 def wrap(array: Array) -> Tensor:
     """A tensor without history on `array`."""

@@ -13,10 +13,11 @@ from pullback.core import anomaly, errors, mode, origin
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.forward import LEVELS
 from pullback.core.graph import GradientEdge, internal_edge
+from pullback.core.hooks import leaf_hooks_in_use
 from pullback.core.nesting import refuse_inside
 from pullback.core.node import node_and_number, numbering
 from pullback.core.saved import Freed, keeps_graph
-from pullback.core.tensor import Tensor, leaf_hooks_in_use, wrap
+from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import edge_of
 from pullback.engine import ordered, plain, recorded
 from pullback.engine.filter import Filter

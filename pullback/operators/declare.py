@@ -84,24 +84,16 @@ class Op:
         self.node_name: str = about.pop("node", None) or _camel(self.name) + "Backward0"
         if about:
             raise TypeError(f"{self.name}: a declaration has no {sorted(about)}.")
+        # The parameters that take tensors, and those of them that have a rule, in the order of edges.
+        self.inputs = tuple(param for param in self.params if param.is_tensor)
+        self.differentiable = tuple(param for param in self.params if param.name in rules)
+        self.positional = tuple(param.name for param in self.params if not param.keyword_only)
+        self.keywords = frozenset(param.name for param in self.params if param.keyword_only)
+        # What rules may call the gradients of the outputs.
+        names = tuple(f"g_{name}" for name in self.outputs if name not in self.fixed_outputs)
+        self.gradient_names: tuple[str, ...] = ("g",) if len(self.outputs) == 1 else names
         self._check_rules()
         self.function: Any = None
-
-    @property
-    def inputs(self) -> tuple[Param, ...]:
-        """The parameters that take tensors."""
-        return tuple(param for param in self.params if param.is_tensor)
-
-    @property
-    def differentiable(self) -> tuple[Param, ...]:
-        """The inputs that have a rule, in the order of a node's edges."""
-        return tuple(param for param in self.params if param.name in self.rules)
-
-    @property
-    def gradient_names(self) -> tuple[str, ...]:
-        """What rules may call the gradients of the outputs."""
-        names = tuple(f"g_{name}" for name in self.outputs if name not in self.fixed_outputs)
-        return ("g",) if len(self.outputs) == 1 else names
 
     def _check_rules(self) -> None:
         names = [param.name for param in self.params]

@@ -60,7 +60,9 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def bind(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Arguments by parameter name, defaults filled in."""
-    positional = [param.name for param in op.params if not param.keyword_only]
+    positional = op.positional
+    if len(args) == len(positional) and kwargs.keys() == op.keywords:
+        return {**dict(zip(positional, args, strict=True)), **kwargs}
     if len(args) > len(positional):
         raise TypeError(
             f"{op.name}() takes at most {len(positional)} positional arguments ({len(args)} given)."

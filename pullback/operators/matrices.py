@@ -25,7 +25,7 @@ __all__ = ["chain_matmul", "cross", "kron", "linalg_cross", "multi_dot", "trace"
 
 @linear(
     batch=batch_shapes.traced,
-    input=lambda g, input_shape: _diagonal_adjoint(g, input_shape, 0, 0, 1),
+    input=lambda g, input_shape: _diagonal_adjoint(g[..., None], input_shape, 0, 0, 1),
     has_out=False,
 )
 def trace(xp: Namespace, input: Array) -> Array:

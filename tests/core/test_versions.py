@@ -71,7 +71,7 @@ def test_written_function_argument_counts():
 
     y = leaf() * 1
     Double.apply(y)
-    assert y._version == 1
+    assert y._version == 2  # the write, and that it was declared
 
 
 def test_version_is_read_only():

@@ -246,7 +246,7 @@ def test_filling_repeated_elements_is_allowed(write):
 
 
 def test_filling_repeated_elements_is_recorded():
-    """V-84, V-92."""
+    """V-84, V-92: torch's backward refuses its own write here."""
     x = leaf(2, 1)
     y = x * 2
     y.expand(2, 3).zero_()
@@ -257,9 +257,9 @@ def test_filling_repeated_elements_is_recorded():
 def test_partial_overlap_of_source_and_target_is_refused():
     """V-84."""
     t = torch.zeros(4)
-    with pytest.raises(RuntimeError, match="clone"):
+    with pytest.raises(RuntimeError, match="[Cc]lone"):
         t[1:].copy_(t[:-1])
-    with pytest.raises(RuntimeError, match="clone"):
+    with pytest.raises(RuntimeError, match="[Cc]lone"):
         t[1:].add_(t[:-1])
     t.add_(t)
     t[1:].copy_(t[1:])
@@ -333,14 +333,9 @@ def test_gradients_after_a_write_to_a_view_are_those_of_the_new_value():
         v, sibling = y[1:3], y[2:]
         v.mul_(5)
         pick(y, v, sibling).sum().backward()
-        wanted = np.array([1.0, 5, 5, 1])
-        keep = [slice(None), slice(1, 3), slice(2, 4)][
-            [y, v, sibling].index(pick(y, v, sibling)) if False else 0
-        ]
-        part = pick(np.arange(4), np.arange(1, 3), np.arange(2, 4))
-        mask = np.isin(np.arange(4), part)
-        assert x.grad.tolist() == (wanted * mask).tolist()
-        assert keep == slice(None)
+        seen = pick(np.arange(4), np.arange(1, 3), np.arange(2, 4))
+        reached = np.isin(np.arange(4), seen)
+        assert x.grad.tolist() == (np.array([1.0, 5, 5, 1]) * reached).tolist()
 
 
 def test_write_of_a_tracked_value_into_a_plain_base():

@@ -247,3 +247,14 @@ def test_grad_mode_inside_a_hook_follows_create_graph():
     y.backward(retain_graph=True)
     torch.autograd.grad(y, x, create_graph=True)
     assert seen == [False, True]
+
+
+def test_hooks_on_an_accumulator_run_around_the_accumulation():
+    x = leaf(2.0)
+    y = x * 3
+    node = y.grad_fn.next_functions[0][0]
+    seen = []
+    node.register_prehook(lambda grads: seen.append(("before", grads[0].item(), x.grad)))
+    node.register_hook(lambda ins, outs: seen.append(("after", ins, x.grad.item())))
+    y.backward()
+    assert seen == [("before", 3.0, None), ("after", (), 3.0)]

@@ -226,3 +226,11 @@ def test_renorm_in_place_keeps_the_gradient_right():
     y.renorm_(2, 0, 1.0)
     (g,) = torch.autograd.grad(y[0, 0], x)
     numpy.testing.assert_allclose(g.tolist(), [[16 / 125, -12 / 125]], rtol=1e-6)
+
+
+def test_numpys_names_of_dim_and_keepdim_are_understood():
+    x = torch.tensor([[1.0, 4.0], [3.0, 2.0]])
+    assert x.sum(axis=0).tolist() == x.sum(0).tolist()
+    assert x.mean(axis=1, keepdims=True).shape == (2, 1)
+    assert x.max(axis=1).indices.tolist() == [1, 0]
+    assert x.std(axis=0).tolist() == x.std(0).tolist()

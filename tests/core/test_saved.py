@@ -1,0 +1,464 @@
+"""Values saved for backward: how they read back, when they are refused or freed, and their hooks."""
+
+import gc
+import weakref
+
+import pytest
+
+import pullback as torch
+
+graph = torch.autograd.graph
+
+
+def leaf(*values, **options):
+    return torch.tensor(values or (1.0, 2.0), requires_grad=True, **options)
+
+
+# Reading -----------------------------------------------------------------------------------------
+
+
+def test_freed_values_are_named_as_such():
+    """V-143."""
+    x = leaf()
+    y = x * x
+    node = y.grad_fn
+    y.sum().backward()
+    with pytest.raises(RuntimeError, match="retain_graph=True"):
+        y.sum().backward()
+    with pytest.raises(RuntimeError):
+        node._saved_self  # noqa: B018
+
+
+def test_nodes_that_saved_nothing_run_again():
+    """V-143."""
+    x = leaf()
+    y = (x + 1).sum()
+    y.backward()
+    y.backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_retained_graph_runs_again():
+    """V-143."""
+    x = leaf()
+    y = (x * x).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.tolist() == [4.0, 8.0]
+
+
+def test_saved_values_have_the_names_of_torch():
+    """V-47, V-144."""
+    x, c = leaf(), torch.ones(2)
+    node = (x * c).grad_fn
+    assert node._saved_other is c
+    assert node._saved_self is None
+    assert x.exp().grad_fn._saved_result.tolist() == x.exp().tolist()
+    node = torch.zeros(2, 3, requires_grad=True).sum(1, keepdim=True).grad_fn
+    assert node._saved_keepdim is True
+    assert tuple(node._saved_self_sym_sizes) == (2, 3)
+
+
+def test_saved_input_is_the_same_object_and_saved_output_a_new_one():
+    """V-145."""
+    x = leaf()
+    y = x.exp()
+    assert (x * x).grad_fn._saved_self is x
+    first, second = y.grad_fn._saved_result, y.grad_fn._saved_result
+    assert first is not y
+    assert first is not second
+    assert first.data_ptr() == y.data_ptr()
+    assert first.grad_fn is y.grad_fn
+    assert first.output_nr == 0
+
+
+def test_double_backward_flows_through_saved_outputs():
+    """V-145."""
+    x = leaf(0.5)
+    (g,) = torch.autograd.grad(x.exp().sum(), x, create_graph=True)
+    (gg,) = torch.autograd.grad(g.sum(), x)
+    assert abs(gg.item() - 1.6487212) < 1e-6
+
+
+def test_changed_value_error_says_what_happened():
+    """V-146."""
+    x = leaf()
+    y = x * 1
+    z = (y * y).sum()
+    y.add_(1)
+    with pytest.raises(RuntimeError) as caught:
+        z.backward()
+    text = str(caught.value)
+    for part in ("version 1", "version 0", "[2]" if "[2]" in text else "(2,)", "set_detect_anomaly"):
+        assert part in text
+
+
+def test_changed_value_error_has_another_hint_under_anomaly_mode():
+    """V-146."""
+    x = leaf()
+    y = x * 1
+    with pytest.warns(UserWarning), torch.autograd.detect_anomaly():
+        z = (y * y).sum()
+        y.add_(1)
+        with pytest.raises(RuntimeError) as caught:
+            z.backward()
+    assert "set_detect_anomaly(True)" not in str(caught.value)
+
+
+def test_reading_the_attribute_checks_too():
+    """V-146."""
+    y = leaf() * 1
+    node = (y * y).grad_fn
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="version"):
+        node._saved_self  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y: y[:1].add_(1),
+        lambda y: y.detach().add_(1),
+        lambda y: torch.no_grad()(y.add_)(1),
+        lambda y: torch.inference_mode()(y.add_)(1),
+        lambda y: y.view(2).detach()[0].zero_(),
+    ],
+)
+def test_check_covers_all_ways_to_the_memory(write):
+    """V-147."""
+    y = leaf() * 1
+    z = (y * y).sum()
+    write(y)
+    with pytest.raises(RuntimeError, match="version"):
+        z.backward()
+
+
+def test_check_does_not_see_data_and_arrays():
+    """V-147."""
+    y = leaf() * 1
+    z = (y * y).sum()
+    y.data.add_(1)
+    y.detach().numpy()[0] = 3
+    z.backward()
+
+
+def test_swapped_data_is_read_silently():
+    """V-148."""
+    x = leaf()
+    y = (x * x).sum()
+    x.data = torch.tensor([10.0, 20.0])
+    y.backward()
+    assert x.grad.tolist() == [20.0, 40.0]
+
+
+def test_inference_tensor_cannot_be_saved():
+    """V-149."""
+    with torch.inference_mode():
+        i = torch.ones(2)
+    with pytest.raises(RuntimeError, match="clone|Clone"):
+        leaf() * i
+    assert (leaf() + i).requires_grad
+
+
+def test_numbers_are_not_shown_to_hooks():
+    """V-150."""
+    seen = []
+    with graph.saved_tensors_hooks(lambda t: seen.append(t) or t, lambda t: t):
+        leaf() * 3
+    assert seen == []
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.exp(),
+        lambda x: (x * 1).exp_(),
+        lambda x: (x * 1).view(2).exp_(),
+        lambda x: torch.stack([x, x])[0].tanh(),
+        lambda x: x.max(0)[0],
+    ],
+)
+def test_saved_outputs_make_no_cycle(make):
+    """V-151."""
+    x = leaf()
+    gc.collect()
+    gc.disable()
+    try:
+        y = make(x)
+        gone, node = weakref.ref(y), weakref.ref(y.grad_fn)
+        del y
+        assert gone() is None
+        assert node() is None
+    finally:
+        gc.enable()
+
+
+def test_saved_tensor_keeps_its_tangent_inside_the_level():
+    """V-152."""
+    fwd = torch.autograd.forward_ad
+    with fwd.dual_level():
+        d = fwd.make_dual(leaf(), torch.ones(2))
+        node = (d * d).grad_fn
+        assert fwd.unpack_dual(node._saved_self).tangent is not None
+        y = d.exp()
+        assert fwd.unpack_dual(y.grad_fn._saved_result).tangent is not None
+
+
+# SavedTensor -------------------------------------------------------------------------------------
+
+
+def test_raw_saved_values():
+    """V-153."""
+    x = leaf()
+    y = x.exp()
+    raw = y.grad_fn._raw_saved_result
+    assert isinstance(raw, torch.autograd.SavedTensor)
+    with pytest.raises(RuntimeError):
+        torch.autograd.SavedTensor()
+    assert isinstance((x * x).grad_fn._raw_saved_self, torch.autograd.SavedTensor)
+
+
+def test_raw_saved_lists_are_tuples():
+    """V-153."""
+    node = torch.einsum("i,i->", leaf(), leaf()).grad_fn
+    del node
+    x = leaf()
+
+    class Keep(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x, x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    raw = Keep.apply(x).grad_fn._raw_saved_tensors
+    assert all(isinstance(one, torch.autograd.SavedTensor) for one in raw)
+
+
+def test_registered_hooks_pack_at_once_and_unpack_each_time():
+    """V-154."""
+    x, seen = leaf(), []
+
+    def pack(t):
+        seen.append(("pack", t.requires_grad, torch.is_grad_enabled()))
+        return t * 10
+
+    def unpack(t):
+        seen.append("unpack")
+        return t / 10
+
+    y = x.exp()
+    y.grad_fn._raw_saved_result.register_hooks(pack, unpack)
+    assert seen == [("pack", False, False)]
+    read = y.grad_fn._saved_result
+    assert read.grad_fn is y.grad_fn
+    assert read.requires_grad
+    y.sum().backward()
+    assert seen[1:] == ["unpack", "unpack"]
+    assert x.grad.tolist() == pytest.approx(y.tolist())
+
+
+def test_unpacked_input_takes_the_place_of_the_original():
+    """V-154."""
+    x = leaf()
+    y = x * x
+    y.grad_fn._raw_saved_self.register_hooks(lambda t: t.clone(), lambda t: t)
+    read = y.grad_fn._saved_self
+    assert read is not x
+    assert read.requires_grad
+    assert read.is_leaf
+
+
+def test_registration_is_refused_where_it_cannot_work():
+    """V-155."""
+    x = leaf()
+    node = (x * torch.ones(2)).grad_fn
+    with pytest.raises(RuntimeError):
+        node._raw_saved_self.register_hooks(lambda t: t, lambda t: t)
+    raw = node._raw_saved_other
+    with pytest.raises(TypeError):
+        raw.register_hooks(1, lambda t: t)
+    with pytest.raises(RuntimeError):
+        raw.register_hooks(lambda t: t.add_(1), lambda t: t)
+    node = (x * torch.ones(2)).grad_fn
+    raw = node._raw_saved_other
+    raw.register_hooks(lambda t: t, lambda t: t)
+    with pytest.raises(RuntimeError):
+        raw.register_hooks(lambda t: t, lambda t: t)
+
+
+def test_registration_after_release_is_refused():
+    """V-155."""
+    y = leaf().exp()
+    raw = y.grad_fn._raw_saved_result
+    y.sum().backward()
+    with pytest.raises(RuntimeError):
+        raw.register_hooks(lambda t: t, lambda t: t)
+
+
+def test_bad_unpack_and_failing_hooks():
+    """V-155."""
+    y = leaf().exp()
+    y.grad_fn._raw_saved_result.register_hooks(lambda t: t, lambda t: 3)
+    with pytest.raises(TypeError):
+        y.sum().backward()
+
+    def fail(t):
+        raise ValueError("mine")
+
+    y = leaf().exp()
+    with pytest.raises(ValueError, match="mine"):
+        y.grad_fn._raw_saved_result.register_hooks(fail, lambda t: t)
+
+
+def test_hooked_values_are_not_checked():
+    """V-156."""
+    y = leaf() * 1
+    z = (y * y).sum()
+    node = z.grad_fn.next_functions[0][0]
+    node._raw_saved_self.register_hooks(lambda t: t, lambda t: t)
+    node._raw_saved_other.register_hooks(lambda t: t, lambda t: t)
+    y.add_(1)
+    z.backward()
+
+
+def test_saved_tensor_shows_data_and_hook():
+    """V-153."""
+    y = leaf().exp()
+    raw = y.grad_fn._raw_saved_result
+
+    def unpack(t):
+        return t
+
+    raw.register_hooks(lambda t: t * 2, unpack)
+    assert raw.data.tolist() == pytest.approx((y * 2).tolist())
+    assert raw.unpack_hook is unpack
+    assert raw.unpack().tolist() == raw.data.tolist()
+
+
+# Hook contexts -----------------------------------------------------------------------------------
+
+
+def test_hooks_pack_once_per_slot_and_the_innermost_wins():
+    """V-157."""
+    seen = []
+
+    def pair(name):
+        def pack(t):
+            seen.append((name, torch.is_grad_enabled()))
+            return t
+
+        return pack, lambda t: t
+
+    x = leaf()
+    with graph.saved_tensors_hooks(*pair("outer")):
+        with graph.saved_tensors_hooks(*pair("inner")):
+            x * x
+        x.exp()
+        x + 1
+        with torch.no_grad():
+            x * x
+    assert seen == [("inner", False), ("inner", False), ("outer", False)]
+
+
+def test_pack_gets_the_input_itself():
+    """V-157."""
+    x, seen = leaf(), []
+    with graph.saved_tensors_hooks(lambda t: seen.append(t) or t, lambda t: t):
+        x * x
+    assert all(t is x for t in seen)
+
+
+def test_unpack_runs_once_per_use():
+    """V-157."""
+    x, seen = leaf(), []
+    with graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: seen.append(1) or t):
+        y = x.exp()
+    y.sum().backward(retain_graph=True)
+    y.sum().backward()
+    assert len(seen) == 2
+    assert x.grad.tolist() == pytest.approx((2 * y).tolist())
+
+
+def test_values_saved_on_cpu_come_back():
+    """V-158."""
+    x = leaf()
+    with graph.save_on_cpu():
+        y = (x * x).exp().sum()
+    y.backward()
+    (expected,) = torch.autograd.grad((x * x).exp().sum(), x)
+    assert x.grad.tolist() == expected.tolist()
+    with graph.save_on_cpu(pin_memory=False, device_type="cuda"):
+        x * x
+
+
+def test_hooks_can_be_forbidden():
+    """V-159."""
+    hooks = graph.saved_tensors_hooks(lambda t: t, lambda t: t)
+    with graph.disable_saved_tensors_hooks("outer"):
+        with graph.disable_saved_tensors_hooks("inner"):
+            with pytest.raises(RuntimeError, match="^inner$"), hooks:
+                pass
+        with pytest.raises(RuntimeError, match="^outer$"), hooks:
+            pass
+    with hooks:
+        pass
+
+
+def test_forbidding_inside_hooks_raises():
+    """V-159."""
+    with graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        with pytest.raises(RuntimeError, match="^no$"):
+            with graph.disable_saved_tensors_hooks("no"):
+                pass
+
+
+def test_saved_tensors_may_be_changed_where_allowed():
+    """V-160."""
+    x = leaf()
+    with graph.allow_mutation_on_saved_tensors():
+        y = x * 1
+        z = (y * y).sum()
+        y.add_(100)
+        z.backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+
+
+def test_changed_saved_outputs_are_kept_too():
+    """V-160."""
+    x = leaf()
+    with graph.allow_mutation_on_saved_tensors():
+        y = x.exp()
+        expected = y.tolist()
+        z = y.sum()
+        y.zero_()
+        y[:1].fill_(3)
+        z.backward()
+    assert x.grad.tolist() == pytest.approx(expected)
+
+
+def test_allowing_mutation_has_limits():
+    """V-160."""
+    with graph.allow_mutation_on_saved_tensors():
+        with pytest.raises(RuntimeError):
+            with graph.allow_mutation_on_saved_tensors():
+                pass
+        y = leaf() * 1
+        z = (y * y).sum()
+        y.add_(1)
+    with pytest.raises(AssertionError):
+        z.backward()
+
+
+def test_user_made_cycle_can_be_collected():
+    """V-161."""
+    x = leaf()
+    with graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        y = x.exp()
+    gone = weakref.ref(y.grad_fn)
+    del y
+    gc.collect()
+    assert gone() is None
