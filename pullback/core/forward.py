@@ -1,8 +1,9 @@
 """Forward mode: which perturbations are open, and the tangents that tensors carry for each.
 
-A level keeps its tangents in a table by tensor, so closing it erases them all at once. Levels are
-process-wide, outermost first; while the tangents of one are computed, only those outside of it are
-visible, so a perturbation never meets itself.
+A level keeps its tangents in a table by tensor, so closing it erases them all at once. They stand in
+one list, outermost first, and a mode says how many of these its thread sees: while the tangents of one
+are computed, only those outside of it are visible, so a perturbation never meets itself. A level that is
+open everywhere (torch's dual levels are) makes every operator leave its fast path, in all threads.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pullback.core.mode import detour, get_mode
+from pullback.core.mode import Mode, changed, detour, get_mode
 from pullback.core.view import View
 
 if TYPE_CHECKING:
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
 class Level:
     """One perturbation, and the tangents of the tensors that feel it."""
 
-    __slots__ = ("__weakref__", "saved", "tangents")
+    __slots__ = ("__weakref__", "everywhere", "saved", "tangents")
 
-    def __init__(self) -> None:
+    def __init__(self, *, everywhere: bool) -> None:
+        self.everywhere = everywhere
         self.tangents: dict[int, tuple[weakref.ref[Any], Any]] = {}
         # node -> {name of a saved output: its tangent}
         self.saved: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
@@ -68,20 +70,36 @@ view_of: Callable[[Tensor, Any], Any]
 
 
 def open_level() -> Level:
-    """Begin a perturbation; operators leave their fast path while any is open."""
-    level = Level()
+    """Begin a perturbation that all threads see."""
+    level = Level(everywhere=True)
     with _changing:
         LEVELS.append(level)
         detour(+1)
     return level
 
 
+def open_inside(mode: Mode) -> tuple[Level, Mode]:
+    """Begin a perturbation that only the returned mode sees, within those that `mode` sees."""
+    level = Level(everywhere=False)
+    with _changing:
+        depth = len(_seen_in(mode))
+        LEVELS.insert(depth, level)
+    return level, changed(mode, forward_ad=True, dual_depth=depth + 1)
+
+
 def close_level(level: Level) -> None:
     """End a perturbation and erase its tangents."""
     with _changing:
         LEVELS.remove(level)
-        detour(-1)
+        if level.everywhere:
+            detour(-1)
     level.close()
+
+
+def _seen_in(mode: Mode) -> list[Level]:
+    if mode.dual_depth is not None:
+        return LEVELS[: mode.dual_depth]
+    return [level for level in LEVELS if level.everywhere]
 
 
 def visible_levels() -> list[Level]:
@@ -89,4 +107,9 @@ def visible_levels() -> list[Level]:
     mode = get_mode()
     if not LEVELS or not mode.forward_ad:
         return []
-    return LEVELS if mode.dual_depth is None else LEVELS[: mode.dual_depth]
+    return _seen_in(mode)
+
+
+def seeing(depth: int) -> int | None:
+    """The `dual_depth` at which only the first `depth` levels are seen."""
+    return None if depth == 0 and not any(level.everywhere for level in LEVELS) else depth

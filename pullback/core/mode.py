@@ -23,7 +23,7 @@ class Mode:
     grad: bool = True
     inference: bool = False
     forward_ad: bool = True
-    # How many of the open forward-mode levels are visible; None: all.
+    # How many of the open forward-mode levels are visible; None: those that are open everywhere.
     dual_depth: int | None = None
     # Active transforms, innermost last; each has `process(op, args, options)`.
     levels: tuple[Any, ...] = ()
@@ -83,6 +83,8 @@ def changed(mode: Mode, **changes: Any) -> Mode:
     """`mode` with `changes`; the singletons whenever nothing else differs from them."""
     if changes.keys() == {"grad"} and (mode is PLAIN or mode is NO_GRAD):
         return PLAIN if changes["grad"] else NO_GRAD
+    if mode.saved_hooks or not changes.keys() <= _USUAL:
+        return _with_changes(mode, changes)  # what hooks hold on to must not be kept alive here
     key = (mode, *changes.items())
     known = _changed.get(key)
     if known is None:
@@ -95,10 +97,13 @@ def changed(mode: Mode, **changes: Any) -> Mode:
 # Transforms go back and forth between a few modes, and making one takes 5 us.
 _changed: dict[Any, Mode] = {}
 _MOST_CHANGES = 200
+_USUAL = frozenset({"grad", "inference", "forward_ad", "dual_depth", "levels"})
 
 
 def _with_changes(mode: Mode, changes: dict[str, Any]) -> Mode:
     new = replace(mode, **changes)
+    if new.levels or new.dual_depth is not None:
+        return new
     for known in (PLAIN, NO_GRAD):
         if all(getattr(new, name) == getattr(known, name) for name in Mode.__slots__):
             return known

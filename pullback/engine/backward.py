@@ -11,7 +11,7 @@ import numpy
 
 from pullback.core import anomaly, errors, mode, origin
 from pullback.core.dtype import from_numpy_dtype
-from pullback.core.forward import LEVELS
+from pullback.core.forward import visible_levels
 from pullback.core.graph import GradientEdge, internal_edge
 from pullback.core.hooks import leaf_hooks_in_use
 from pullback.core.nesting import refuse_inside
@@ -219,7 +219,7 @@ def _run(
     mode.current.set(mode.changed(before, grad=create_graph))
     outer = keeps_graph.set(retain_graph)
     try:
-        request.tensors = create_graph or bool(LEVELS) or bool(before.levels)
+        request.tensors = create_graph or bool(before.levels) or bool(visible_levels())
         captured = nested(request.run)
         return [captured.get(node_and_number(edge)) for edge in wanted or ()]
     finally:

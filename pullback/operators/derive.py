@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pullback.core import forward
-from pullback.core.forward import Level, visible_levels
+from pullback.core.forward import Level, seeing, visible_levels
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import Op, parameters_of
@@ -89,7 +89,7 @@ class _only_outside:  # noqa: N801 (a context)
     def __enter__(self) -> None:
         before = self.before = get_mode()
         levels = vmap_levels(self.tangents, before.levels)
-        current.set(changed(before, dual_depth=self.depth, levels=levels))
+        current.set(changed(before, dual_depth=seeing(self.depth), levels=levels))
 
     def __exit__(self, *_: object) -> None:
         current.set(self.before)

@@ -12,8 +12,8 @@ import numpy
 from pullback.core import anomaly, errors, saved
 from pullback.core.arrays import Array, as_array, namespace
 from pullback.core.dtype import from_numpy_dtype
-from pullback.core.forward import LEVELS
-from pullback.core.mode import Mode, settle
+from pullback.core.forward import LEVELS, seeing
+from pullback.core.mode import Mode, changed, current, settle
 from pullback.core.node import Edge, OperatorNode, next_seq
 from pullback.core.origin import getframe, user_frame
 from pullback.core.promotion import promote_to_float, result_dtype
@@ -36,6 +36,8 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     mode = settle()
     if mode.levels:
         return mode.levels[-1].process(op, bound)
+    if mode.dual_depth and out is None:
+        return _with_tangents(op, bound, mode)
     values = {p.name: bound[p.name] for p in op.inputs}
     if not any_tensor(values):
         if not any_array(values):
@@ -56,6 +58,22 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if LEVELS:
         propagate(op, values, options, tensors)
     return tensors[0] if len(op.outputs) == 1 and op.outputs != ("*",) else tuple(tensors)
+
+
+def _with_tangents(op: Op, bound: dict[str, Any], mode: Mode) -> Any:
+    """The operator as it runs outside of function transforms, then the tangents of its results."""
+    current.set(changed(mode, dual_depth=seeing(0)))
+    try:
+        made = op.function(**bound)
+    finally:
+        current.set(mode)
+    results = list(made) if isinstance(made, tuple | list) else [made]
+    if all(isinstance(result, Tensor) for result in results):
+        values = {p.name: bound[p.name] for p in op.inputs}
+        options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
+        normalise(op, options, values)
+        propagate(op, values, options, results)
+    return made
 
 
 def bind(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.windows import Sizes, volume
 
-__all__ = ["declare_take", "put_places", "take_places", "window_places"]
+__all__ = ["declare_take", "over_images", "put_places", "take_places", "window_places"]
 
 
 def window_places(xp: Namespace, input: Array, windows: Array, dims: int) -> Array:
@@ -49,11 +49,11 @@ def put_places(xp: Namespace, gradient: Array, places: Array, size: Sizes) -> Ar
     """Add `gradient` up at `places` of zeros: the adjoint of `take_places`."""
     lead, length = gradient.shape[: gradient.ndim - len(size)], volume(size)
     out = xp.zeros((*lead, *size), gradient.dtype)
-    xp.add.at(out.reshape(-1), _over_images(xp, places, lead, length), gradient.reshape(-1))
+    xp.add.at(out.reshape(-1), over_images(xp, places, lead, length), gradient.reshape(-1))
     return out
 
 
-def _over_images(xp: Namespace, places: Array, lead: Any, length: int) -> Array:
+def over_images(xp: Namespace, places: Array, lead: Any, length: int) -> Array:
     """Positions within all images together, flat."""
     rows = math.prod(lead)
     each = places.reshape(rows, volume(places.shape[len(lead) :]))

@@ -435,7 +435,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Any:
 def unbind(xp: Namespace, input: Array, dim: Dim = 0) -> Any:
     """The slices along `dim`, as a tuple of views."""
     if input.ndim == 0:
-        raise RuntimeError("unbind: a 0-d tensor has no dimension to take apart.")
+        raise IndexError("unbind: a 0-d tensor has no dimension to take apart.")
     before = (slice(None),) * dim
     return [input[(*before, i, ...)] for i in range(input.shape[dim])]
 
@@ -494,7 +494,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     """Join tensors along an existing dimension."""
     tensors = tuple(tensors)
     if not tensors:
-        raise RuntimeError("cat: expected a non-empty list of tensors.")
+        raise ValueError("cat: expected a non-empty list of tensors.")
     shaped = [one for one in tensors if tuple(one.shape) != (0,)]
     first = shaped[0] if shaped else tensors[0]
     if first.ndim == 0:
@@ -585,6 +585,9 @@ def roll(xp: Namespace, input: Array, shifts: Any, dims: Any = None) -> Array:
     """Shift elements along `dims`, around the end; without dims over the flattened tensor."""
     if dims is None or dims == ():
         return xp.roll(input, shifts)
+    counts = [len(one) if isinstance(one, tuple | list) else 1 for one in (shifts, dims)]
+    if counts[0] != counts[1]:
+        raise RuntimeError(f"roll: {counts[0]} shifts for {counts[1]} dims; give one shift each.")
     return xp.roll(input, shifts, dims)
 
 

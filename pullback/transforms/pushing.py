@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.core.forward import close_level, open_level
-from pullback.core.mode import changed, current, settle
+from pullback.core.forward import close_level, open_inside
+from pullback.core.mode import current, settle
 from pullback.core.nesting import Derivative, running
 from pullback.core.tensor import Tensor
 from pullback.operators.creation import zeros_like
@@ -36,11 +36,11 @@ class Pushing:
     def __enter__(self) -> list[Any]:
         """Open the level; the inputs, each with its tangent."""
         self.before = settle()
-        self.level = open_level()
+        self.level, inside = open_inside(self.before)
         outside = running.get()
         derivative = Derivative(self.transform, len(outside) + 1, self.level)
         self._outside = running.set((*outside, derivative))
-        current.set(changed(self.before, forward_ad=True))
+        current.set(inside)
         return [self._dual(p, t) for p, t in zip(self.primals, self.tangents, strict=True)]
 
     def __exit__(self, *_: object) -> None:

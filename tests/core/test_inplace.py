@@ -208,16 +208,12 @@ def test_growth_in_place_is_refused(write):
         write()
 
 
-@pytest.mark.parametrize("shape", [(2, 2), (3,), (1, 1, 2)])
+@pytest.mark.parametrize("shape", [(4, 2), (4,), (1, 4, 2)])
 def test_copy_of_what_does_not_fit_names_both_shapes(shape):
     """V-95."""
     for target in (torch.zeros(2), leaf() * 1):
-        if shape == (1, 1, 2):
+        with pytest.raises(RuntimeError, match=r"(?s)2.*4|4.*2"):
             target.copy_(torch.zeros(shape))
-            continue
-        with pytest.raises(RuntimeError, match=r"2") as caught:
-            target.copy_(torch.zeros(shape))
-        assert str(shape[-1]) in str(caught.value)
 
 
 def test_out_is_refused_where_gradients_are_wanted():
@@ -288,9 +284,9 @@ def test_leaf_that_moved_into_the_graph_is_refused():
 
 def test_operator_without_derivative_runs_and_refuses_in_backward():
     """V-46."""
-    y = torch.nextafter(leaf(), torch.zeros(2))
+    y = torch.histc(leaf(), 3)
     assert type(y.grad_fn).__name__ == "NotImplemented"
-    with pytest.raises(RuntimeError, match="nextafter"):
+    with pytest.raises(RuntimeError, match="histc"):
         y.sum().backward()
 
 

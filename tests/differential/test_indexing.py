@@ -98,7 +98,13 @@ KEYS = [
     *(0, -1, 5, -3, True, False, WHOLE, Ellipsis, None, (), (WHOLE, 0), (WHOLE, WHOLE)),
     *(slice(0, 1), slice(10, 20), slice(-10, 1), slice(2, 1), (1, slice(2, 3)), (0, 0, 0, 0)),
     *(slice(None, None, -1), slice(None, None, 0), slice(1.0, 2), (Ellipsis, Ellipsis)),
-    *((Ellipsis, 0, Ellipsis), (Ellipsis, Ellipsis, 0), (None, None, 0), (0, 1, 2), (0, 1, 2, None)),
+    *(
+        (Ellipsis, 0, Ellipsis),
+        (Ellipsis, Ellipsis, 0),
+        (None, None, 0),
+        (0, 1, 2),
+        (0, 1, 2, None),
+    ),
     *((slice(1, None), Ellipsis), (WHOLE, None), (slice(None, None, 2), WHOLE, slice(1, None, 2))),
     *(1.0, 1.5j, "a", np.int64(1), np.float64(1), np.bool_(True), {0}, range(2)),
     *([0, 1], [True, False], [], [1.7], ([0, 1],), (0, [0, 2]), ([0, 1], WHOLE, 0)),
@@ -106,7 +112,13 @@ KEYS = [
     *(index(0, 1).astype("int32"), index(0, 1).astype("int8"), np.array(1.0), np.array([1.0])),
     *((0, WHOLE, index(0, 1)), (index(0, 1), WHOLE, 0), (index(0, 1), WHOLE, index(0, 1))),
     *((slice(1, None), index(0, 1)), (None, index(0, 1)), (index(0, 1), None, index(0, 1))),
-    *((index(0, 1), True), (True, None), (True, True), (True, index(0, 1)), (Ellipsis, index(0, 1))),
+    *(
+        (index(0, 1), True),
+        (True, None),
+        (True, True),
+        (True, index(0, 1)),
+        (Ellipsis, index(0, 1)),
+    ),
     *((np.array(0), index(0, 1)), (index([0, 1], [1, 0]), 0), (index(0, 1), index(0, 1, 2))),
     *((WHOLE, index(0, 2, 2)), (WHOLE, WHOLE, index([0, 3], [3, 3])), (index(0, 1), index(2, 2))),
     *((index(0, 1), index(2, 2), index(1, 1)), (WHOLE, index(0, 1, 0), index(3, 3, 3))),
@@ -259,13 +271,32 @@ MASK = S > 0
 
 # Name, arguments after the input; arrays become tensors of either library.
 READS = [
-    *(("gather", 0, I), ("gather", 1, J), ("gather", 1, J[:, :2]), ("gather", -2, I.astype("int32"))),
+    *(
+        ("gather", 0, I),
+        ("gather", 1, J),
+        ("gather", 1, J[:, :2]),
+        ("gather", -2, I.astype("int32")),
+    ),
     *(("gather", 0, I - 1), ("gather", 0, I + 5), ("gather", 0, index(0)), ("gather", 0, I * 1.0)),
     *(("gather", 5, I), ("gather", 0, np.zeros(0, np.int64)), ("gather", 0, np.zeros((3, 5), int))),
-    *(("index_select", 0, index(2, 2, 0)), ("index_select", -1, np.array(1)), ("index_select", 1, I)),
-    *(("index_select", 1, index(4)), ("index_select", 1, index(-1)), ("index_select", 1, index()[:0])),
+    *(
+        ("index_select", 0, index(2, 2, 0)),
+        ("index_select", -1, np.array(1)),
+        ("index_select", 1, I),
+    ),
+    *(
+        ("index_select", 1, index(4)),
+        ("index_select", 1, index(-1)),
+        ("index_select", 1, index()[:0]),
+    ),
     *(("masked_select", MASK), ("masked_select", MASK[0]), ("masked_select", J)),
-    *(("take", I), ("take", -I), ("take", I + 50), ("take", I.astype("int32")), ("take", np.array(3))),
+    *(
+        ("take", I),
+        ("take", -I),
+        ("take", I + 50),
+        ("take", I.astype("int32")),
+        ("take", np.array(3)),
+    ),
     *(("take_along_dim", I, 0), ("take_along_dim", J[:, :1], 1), ("take_along_dim", I * 5 - 7, 0)),
     *(("take_along_dim", index(0), 0), ("take_along_dim", np.zeros((2, 3), np.int64), 0)),
     *(("narrow_copy", 0, 1, 2), ("narrow_copy", 1, 0, 3), ("narrow_copy", 0, 2, 2)),
@@ -284,12 +315,20 @@ WRITES = [
     *(("scatter", 0, I, S.astype("float32")), ("scatter", 0, I, 1j), ("scatter", 0, I)),
     *(("scatter_add", 0, I, S[:2]), ("scatter_add", 1, J, S), ("scatter_add", 0, I + 5, S)),
     *(("index_add", 0, index(2, 2), S[:2]), ("index_add", 1, index(2, 2, 0), S[:, :3])),
-    *(("index_add", 0, index(-1, 2), S[:2]), ("index_add", 0, index(0, 2), S), ("index_add", 0, I, S)),
+    *(
+        ("index_add", 0, index(-1, 2), S[:2]),
+        ("index_add", 0, index(0, 2), S),
+        ("index_add", 0, I, S),
+    ),
     ("index_add", 1, np.arange(40) % 4, np.tile(S, (1, 10))),
     *(("index_copy", 0, index(0, 2), S[:2]), ("index_copy", 1, index(3, 0), S[:, :2])),
     *(("index_copy", 0, index(5), S[:1]), ("index_copy", 0, index(0).astype("int32"), S[:1])),
     *(("index_fill", 0, index(0, 2), 2.0), ("index_fill", 1, index(0, 2), S.sum())),
-    *(("index_fill", 0, np.array(1), 1.0), ("index_fill", 0, index(7), 1.0), ("index_fill", 0, I, 1.0)),
+    *(
+        ("index_fill", 0, np.array(1), 1.0),
+        ("index_fill", 0, index(7), 1.0),
+        ("index_fill", 0, I, 1.0),
+    ),
     *(("index_put", (index(0, 2),), S[:2]), ("index_put", (index(1, 1),) * 2, S[0, :2], True)),
     *(("index_put", (index(1, 1),), S[0, :1], True), ("index_put", (MASK,), np.array(2.0))),
     *(("index_put", (MASK,), np.array(2.0), True), ("index_put", (index(9),), S[0], True)),
@@ -297,13 +336,17 @@ WRITES = [
     *(("index_put", (index(0),) * 3, S[0]), ("index_put", (index(0),), S[:, :3])),
     ("index_put", (np.arange(30) % 3,), np.tile(S, (10, 1)), True),
     ("index_put", (-(np.arange(24) % 3),) * 2, np.tile(S, (2, 1)).reshape(24), True),
-    *(("masked_scatter", MASK, S), ("masked_scatter", MASK[0], S), ("masked_scatter", MASK, S[0, :1])),
+    *(
+        ("masked_scatter", MASK, S),
+        ("masked_scatter", MASK[0], S),
+        ("masked_scatter", MASK, S[0, :1]),
+    ),
     *(("put", index(0, 2), S[0, :2]), ("put", index(3, 3, -1), S[0, :3], True)),
     *(("put", index(50), S[0, :1]), ("put", index(0), S), ("put", index([0, 1], [5, -2]), S[0])),
 ]
 WRITES += [
     (name, *place, reduce)
-    for reduce in ("sum", "prod", "mean", "amax", "amin", "max")
+    for reduce in ("sum", "prod", "mean", "amax", "amin", "first")
     for name, *place in (
         ("scatter_reduce", 0, I, S[:2]),
         ("scatter_reduce", 1, J[:, :2], S[:, :2]),
@@ -405,12 +448,16 @@ def random_key(pick, shape):
 
 def random_step(pick):
     """A step of a program on the tensors that there are: reads, writes, views, in-place products."""
-    seed, kind = pick.random(), pick.choice(["get", "set", "set", "add", "number", "view", "no grad"])
+    seed, kind = (
+        pick.random(),
+        pick.choice(["get", "set", "set", "add", "number", "view", "no grad"]),
+    )
 
     def step(lib, tensors):
         pick = random.Random(seed)
         target, other = pick.choice(tensors), pick.choice(tensors)
         key = random_key(pick, tuple(target.shape))
+        _ = target.grad_fn  # torch takes a stale view for a leaf until someone has asked
         if kind == "get":
             return target[key]
         if kind == "view":
@@ -454,7 +501,7 @@ def test_random_programs_of_reads_and_writes(seed):
                 if result is not None:
                     tensors.append(result)
             for ours, theirs in zip(*worlds, strict=True):
-                assert ours.tolist() == pytest.approx(theirs.tolist())
+                np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy())
                 assert ours._version == theirs._version
                 assert ours.requires_grad == theirs.requires_grad
         totals = [sum((t * t).sum() for t in tensors) for tensors in worlds]

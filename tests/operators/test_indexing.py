@@ -253,7 +253,12 @@ def test_bools_assign_all_or_nothing():
     [
         (0, torch.ones(2), RuntimeError, r"\(2,\) cannot be broadcast to \(3,\)"),
         (0, torch.ones(2, 3), RuntimeError, "cannot be broadcast"),
-        ([0, 1], torch.ones(4, dtype=torch.float64), RuntimeError, r"\(4,\) cannot be broadcast to \(2, 3\)"),
+        (
+            [0, 1],
+            torch.ones(4, dtype=torch.float64),
+            RuntimeError,
+            r"\(4,\) cannot be broadcast to \(2, 3\)",
+        ),
         ([0], torch.ones(3, dtype=torch.float32), RuntimeError, "must be equal"),
         (0, [1.0, 2.0, 3.0], TypeError, "cannot assign a list"),
         (0, numpy.ones(3), TypeError, "cannot assign a ndarray"),

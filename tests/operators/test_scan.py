@@ -48,6 +48,19 @@ def test_both_ways_through_the_recurrence_agree_along_any_dim():
     numpy.testing.assert_allclose(quick, scan._by_doubling(a.copy(), b.copy(), 1), rtol=1e-12)
 
 
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_many_lines_at_once_give_what_each_gives_alone(dim):
+    rng = numpy.random.default_rng(0)
+    a, b = (torch.from_numpy(rng.standard_normal((9, 10, 11))) for _ in range(2))
+    whole = recurrence(a, b, dim).movedim(dim, 0).numpy()
+    flat_a, flat_b = (x.movedim(dim, 0).reshape(x.shape[dim], -1).numpy() for x in (a, b))
+    expected = numpy.stack([looped(flat_a[:, i], flat_b[:, i]) for i in range(flat_a.shape[1])], 1)
+    numpy.testing.assert_allclose(whole.reshape(expected.shape), expected, rtol=1e-9)
+    for op, reference in (("cumsum", numpy.cumsum), ("cumprod", numpy.cumprod)):
+        got = getattr(torch, op)(b, dim).numpy()
+        numpy.testing.assert_allclose(got, reference(b.numpy(), dim), rtol=1e-9)
+
+
 def test_recurrence_passes_gradcheck_twice():
     a, b = leaf([0.5, 0.0, -1.5, 2.0]), leaf([1.0, 2.0, 3.0, 4.0])
     assert torch.autograd.gradcheck(lambda a, b: recurrence(a, b, 0), (a, b))

@@ -1,0 +1,269 @@
+"""Fractional max pooling: windows at random places that shrink images by any ratio; and `max_unpool`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.operators.arithmetic import unsupported
+from pullback.operators.batching import together
+from pullback.operators.declare import Array, Namespace, primitive
+from pullback.operators.pool_places import declare_take, over_images, take_places, window_places
+from pullback.operators.random import rand
+from pullback.operators.windows import (
+    Sizes,
+    check_not_empty,
+    check_tensor,
+    positive,
+    sizes,
+    volume,
+)
+
+__all__ = [
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
+]
+
+# Fractional windows -------------------------------------------------------------------------------
+
+
+@primitive(batch=together, has_out=False)
+def _fractional_places(
+    xp: Namespace, input: Array, samples: Array, kernel: Sizes, number: Sizes
+) -> Array:
+    """Positions of the maxima of windows whose starts follow `samples`, a number per dimension."""
+    dims = len(kernel)
+    lead, size = input.shape[:-dims], input.shape[-dims:]
+    position = xp.zeros((1,) * (len(lead) + 2 * dims), xp.int64)
+    for dim in range(dims):
+        n, k, o = size[dim], kernel[dim], number[dim]
+        # Planes count their samples from the last dimension on, volumes from the first.
+        sample = samples[..., dims - 1 - dim if dims == 2 else dim, None]
+        steps = xp.arange(o - 1).astype(samples.dtype)
+        ratio = samples.dtype.type(n - k) / samples.dtype.type(max(o - 1, 1))
+        starts = xp.empty((*lead, o), xp.int64)
+        starts[..., :-1] = ((steps + sample) * ratio).astype(xp.int64) - (sample * ratio).astype(
+            xp.int64
+        )
+        starts[..., -1] = n - k
+        seen = starts[..., None] + xp.arange(k)
+        shape = [*lead, *(1,) * 2 * dims]
+        shape[len(lead) + dim], shape[len(lead) + dims + dim] = o, k
+        position = position * n + seen.reshape(shape)
+    windows = position.reshape(*lead, *number, volume(kernel))
+    return window_places(xp, input, windows, dims)
+
+
+_TAKES = {n: declare_take(f"_fractional_take{n}d", f"FractionalMaxPool{n}DBackward0") for n in (2, 3)}
+
+
+def _fractional(
+    dims: int,
+    input: Any,
+    kernel_size: Any,
+    output_size: Any,
+    output_ratio: Any,
+    samples: Any,
+) -> tuple[Any, Any]:
+    op = f"fractional_max_pool{dims}d"
+    if output_size is None and output_ratio is None:
+        raise ValueError(f"{op}: give output_size, or output_ratio of the input's size.")
+    check_tensor(op, input, dims + 1, dims + 2)
+    check_not_empty(op, input, dims)
+    if input._array.dtype.kind != "f":
+        raise unsupported(op, input._array)
+    kernel, size = positive(op, "kernel_size", kernel_size, dims), tuple(input.shape[-dims:])
+    if output_size is None:
+        ratios = (output_ratio,) * dims if isinstance(output_ratio, float) else output_ratio
+        output_size = tuple(int(n * ratio) for n, ratio in zip(size, ratios, strict=True))
+    number = positive(op, "output_size", output_size, dims)
+    if any(o + k - 1 > n for n, k, o in zip(size, kernel, number, strict=True)):
+        raise RuntimeError(
+            f"{op}: {number} windows of {kernel} do not fit into input of shape {tuple(input.shape)} "
+            "without starting at the same place."
+        )
+    lead = tuple(input.shape[:-dims])
+    if samples is None:
+        samples = rand(*lead, dims, dtype=input.dtype)
+    elif tuple(samples.shape[-2:]) != (lead[-1], dims):
+        raise RuntimeError(
+            f"{op}: _random_samples must have shape {(*lead, dims)}, got {tuple(samples.shape)}."
+        )
+    samples = samples.reshape((*lead, dims))
+    places = _fractional_places(input, samples, kernel, number)
+    return _TAKES[dims](input, places, dims), places
+
+
+def fractional_max_pool2d(
+    input: Any,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Any = None,
+) -> Any:
+    """The largest of windows at random places, `output_size` of them or by `output_ratio`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.fractional_max_pool2d(torch.rand(1, 9, 9), 2, output_ratio=(0.7, 0.7)).shape
+    torch.Size([1, 6, 6])
+    """
+    both = _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
+    return both if return_indices else both[0]
+
+
+def fractional_max_pool3d(
+    input: Any,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Any = None,
+) -> Any:
+    """As `fractional_max_pool2d`, of volumes."""
+    both = _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
+    return both if return_indices else both[0]
+
+
+def fractional_max_pool2d_with_indices(
+    input: Any,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Any = None,
+) -> Any:
+    """`fractional_max_pool2d` with `return_indices`."""
+    return _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
+
+
+def fractional_max_pool3d_with_indices(
+    input: Any,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Any = None,
+) -> Any:
+    """`fractional_max_pool3d` with `return_indices`."""
+    return _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
+
+
+# The way back -------------------------------------------------------------------------------------
+
+
+def _unpooled(xp: Namespace, input: Array, indices: Array, size: Sizes) -> Array:
+    """Zeros with `input` at `indices`; the last one where several meet."""
+    length = volume(size)
+    if indices.size and not (indices.min() >= 0 and indices.max() < length):
+        wrong = indices[(indices < 0) | (indices >= length)][0]
+        raise RuntimeError(f"max_unpool: index {wrong} is outside of an output of size {size}.")
+    lead = input.shape[: input.ndim - len(size)]
+    out = xp.zeros((*lead, *size), input.dtype)
+    out.reshape(-1)[over_images(xp, indices, lead, length)] = input.reshape(-1)
+    return out
+
+
+_UNPOOLS = {
+    dims: primitive(
+        input=lambda g, indices, size: take_places(g, indices, len(size)),
+        jvp=lambda d_input, indices, size: unpool(d_input, indices, size),
+        batch=together,
+        has_out=False,
+        name=f"_max_unpool{dims}d",
+        node=f"MaxUnpool{dims}DBackward0",
+    )(_unpooled)
+    for dims in (1, 2, 3)
+}
+
+
+def unpool(input: Any, indices: Any, size: Sizes) -> Any:
+    """Put `input` at `indices` of zeros of `size`."""
+    return _UNPOOLS[len(size)](input, indices, size)
+
+
+def _max_unpool(
+    dims: int, input: Any, indices: Any, kernel_size: Any, stride: Any, padding: Any, output_size: Any
+) -> Any:
+    op = f"max_unpool{dims}d"
+    check_tensor(op, input, dims + 1, dims + 2)
+    check_not_empty(op, input, dims)
+    if not isinstance(indices, Tensor) or indices._array.dtype.name != "int64":
+        raise RuntimeError(f"{op}: indices must be an int64 tensor, as max_pool returns them.")
+    if tuple(indices.shape) != tuple(input.shape):
+        raise RuntimeError(
+            f"{op}: indices of shape {tuple(indices.shape)} do not fit input of shape "
+            f"{tuple(input.shape)}."
+        )
+    kernel = positive(op, "kernel_size", kernel_size, dims)
+    step = kernel if stride is None else positive(op, "stride", stride, dims)
+    around = sizes(op, "padding", padding, dims)
+    usual = tuple(
+        (n - 1) * s - 2 * p + k
+        for n, s, p, k in zip(input.shape[-dims:], step, around, kernel, strict=True)
+    )
+    return unpool(input, indices, _unpool_size(op, usual, step, output_size))
+
+
+def _unpool_size(op: str, usual: Sizes, stride: Sizes, output_size: Any) -> Sizes:
+    """The output's size: the usual one, or what the user says if pooling could have come from it."""
+    if output_size is None:
+        return usual
+    size = tuple(output_size)
+    if len(size) == len(usual) + 2:
+        size = size[2:]
+    if len(size) != len(usual) or any(
+        not u - s < n < u + s for n, u, s in zip(size, usual, stride, strict=True)
+    ):
+        raise ValueError(
+            f"{op}: output_size {tuple(output_size)} must be less than stride {stride} away from {usual}."
+        )
+    return size
+
+
+def max_unpool1d(
+    input: Any,
+    indices: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    output_size: Any = None,
+) -> Any:
+    """Put maxima back to where `max_pool1d` found them, zeros elsewhere."""
+    return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(
+    input: Any,
+    indices: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    output_size: Any = None,
+) -> Any:
+    """Put maxima back to where `max_pool2d` found them, zeros elsewhere.
+
+    >>> import pullback as torch
+    >>> x = torch.tensor([[[1.0, 4.0], [3.0, 2.0]]])
+    >>> torch.nn.functional.max_unpool2d(*torch.nn.functional.max_pool2d(x, 2, return_indices=True), 2)
+    tensor([[[0., 4.],
+             [0., 0.]]])
+    """
+    return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    input: Any,
+    indices: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    output_size: Any = None,
+) -> Any:
+    """Put maxima back to where `max_pool3d` found them, zeros elsewhere."""
+    return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)

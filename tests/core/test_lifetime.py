@@ -1,0 +1,212 @@
+"""Copies, pickles, and how long things live: reference counting alone frees a graph."""
+
+import copy
+import gc
+import io
+import pickle
+import sys
+import threading
+import weakref
+
+import pytest
+
+import pullback as torch
+
+
+def leaf(*values, **options):
+    return torch.tensor(values or (1.0, 2.0), requires_grad=True, **options)
+
+
+@pytest.fixture
+def no_collector():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+# Copies ------------------------------------------------------------------------------------------
+
+
+def test_deepcopy_of_a_leaf():
+    """V-185."""
+    x = leaf()
+    x.note = ["mine"]
+    x.grad = torch.ones(2)
+    x.register_hook(print)
+    y, again = copy.deepcopy([x, x])
+    assert y is again
+    assert y.requires_grad
+    assert y.data_ptr() != x.data_ptr()
+    assert y.grad.tolist() == [1.0, 1.0]
+    assert y.grad is not x.grad
+    assert y.note == ["mine"]
+    assert y.note is not x.note
+    assert not y._backward_hooks
+
+
+def test_deepcopy_of_a_non_leaf_is_refused():
+    """V-185."""
+    with pytest.raises(RuntimeError):
+        copy.deepcopy(leaf() * 2)
+
+
+def test_deepcopy_keeps_shared_memory_but_not_the_view_relation():
+    """V-186."""
+    base = torch.zeros(4)
+    other, view = copy.deepcopy([base, base[1:]])
+    view.add_(1)
+    assert other.tolist() == [0.0, 1.0, 1.0, 1.0]
+    assert view._base is None
+
+
+def test_deepcopy_of_a_parameter_copies_data_and_flag():
+    """V-186."""
+    p = torch.nn.Parameter(torch.ones(2))
+    p.grad = torch.ones(2)
+    p.note = 1
+    q = copy.deepcopy(p)
+    assert type(q) is torch.nn.Parameter
+    assert q.requires_grad
+    assert q.grad is None
+    assert not hasattr(q, "note")
+
+
+def test_pickle_keeps_what_the_tensor_is():
+    """V-187."""
+    x = torch.arange(6.0).view(2, 3).t().requires_grad_()
+    x.note = "mine"
+    x.grad = torch.ones(3, 2)
+    y = pickle.loads(pickle.dumps(x))
+    assert y.tolist() == x.tolist()
+    assert y.stride() == x.stride()
+    assert y.requires_grad
+    assert y.grad is None
+    assert y.note == "mine"
+    z = pickle.loads(pickle.dumps(leaf() * 2))
+    assert z.is_leaf
+    assert z.requires_grad
+
+
+def test_pickle_of_a_hooked_tensor_warns():
+    """V-187."""
+    x = leaf()
+    x.register_hook(lambda g: None)
+    with pytest.warns(UserWarning):
+        pickle.dumps(x)
+
+
+def test_shallow_copy_is_a_leaf_on_the_same_memory():
+    """V-188."""
+    for t in (leaf(), leaf() * 2, torch.zeros(2)):
+        c = copy.copy(t)
+        assert c is not t
+        assert c.is_leaf
+        assert c.requires_grad == t.requires_grad
+        assert c.data_ptr() == t.data_ptr()
+
+
+def test_save_keeps_sharing():
+    """V-188."""
+    base = torch.zeros(4)
+    file = io.BytesIO()
+    torch.save([base, base[1:]], file)
+    file.seek(0)
+    a, b = torch.load(file)
+    b.add_(1)
+    assert a.tolist() == [0.0, 1.0, 1.0, 1.0]
+
+
+# Lifetime ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_graph_is_freed_by_counting():
+    """V-194."""
+    x = leaf()
+    y = (x * x).exp()
+    z = y[:1].sum()
+    gone = [weakref.ref(y), weakref.ref(x)]
+    del x, y
+    assert gone[0]() is None
+    assert gone[1]() is not None
+    del z
+    assert gone[1]() is None
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_intermediates_that_nobody_saved_die_in_the_forward():
+    """V-194."""
+    x = leaf()
+    y = x + 1
+    z = y + 1
+    gone = weakref.ref(y)
+    del y
+    assert gone() is None
+    z.sum().backward()
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_writes_to_views_make_no_cycle():
+    """V-151, V-194."""
+    x = leaf(1.0, 2.0, 3.0)
+    y = x * 1
+    v = y[1:]
+    v.exp_()
+    v.mul_(v.detach() + 1)
+    assert v.grad_fn is not None
+    gone = [weakref.ref(y), weakref.ref(v)]
+    del y, v
+    assert [one() for one in gone] == [None, None]
+
+
+@pytest.mark.parametrize("backward", [True, False])
+def test_deep_chains_can_be_built_run_and_dropped(backward):
+    """V-195."""
+    x = leaf()
+    y = x
+    for _ in range(300_000):
+        y = y + 1
+    if backward:
+        y.sum().backward()
+        assert x.grad.tolist() == [1.0, 1.0]
+    assert sys.getrecursionlimit() < 100_000
+    del y
+
+
+def test_deep_chains_of_writes_to_views():
+    """V-195."""
+    x = leaf()
+    y = x * 1
+    for _ in range(20_000):
+        y[:1].add_(1)
+    y.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0]
+    del y
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_cycle_of_a_recorded_gradient_can_be_collected():
+    """V-127, V-196."""
+    x = leaf()
+    (x * x).sum().backward(create_graph=True)
+    gone = weakref.ref(x)
+    del x
+    gc.collect()
+    assert gone() is None
+
+
+def test_threads_lose_no_update_of_a_shared_leaf():
+    """V-197."""
+    x = torch.zeros(100, requires_grad=True)
+
+    def work():
+        for _ in range(50):
+            (x * 1.0).sum().backward()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert x.grad.tolist() == [200.0] * 100
