@@ -64,7 +64,8 @@ class detect_anomaly:  # noqa: N801
         self.check_nan = check_nan
         self._before = (anomaly.state.enabled, anomaly.state.check_nan)
         warnings.warn(
-            "Anomaly detection slows every operator down; switch it on to find an error, then off again.",
+            "Anomaly detection slows every operator down; switch it on to find an error, then off "
+            "again.",
             UserWarning,
             stacklevel=origin.stacklevel(),
         )

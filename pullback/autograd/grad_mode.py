@@ -66,7 +66,8 @@ def decorated(context: Callable[[], Any], function: F) -> F:
     """`function` run inside `context()`; generators re-enter it each time their body runs."""
     if inspect.isclass(function):
         warnings.warn(
-            f"Decorating class {function.__name__} covers only its construction; decorate its methods "
+            f"Decorating class {function.__name__} covers only its construction; decorate its "
+            "methods "
             "instead.",
             FutureWarning,
             stacklevel=origin.stacklevel(),

@@ -32,7 +32,8 @@ def graph_freed(node: Node, freed: Freed) -> RuntimeError:
     """A second backward over values that the first one dropped."""
     return RuntimeError(
         f"{_name(node)} (made{_at(node._origin)}) has no saved values any more: the backward pass"
-        f"{_at(freed.by)} used and freed them. Pass retain_graph=True to that call if the same graph "
+        f"{_at(freed.by)} used and freed them. Pass retain_graph=True to that call if the same "
+        "graph "
         "is to be used again, or compute the result anew."
     )
 
@@ -43,7 +44,8 @@ def changed_in_place(
     """A saved value was overwritten after it was saved."""
     by = f" by {', then '.join(made)}" if made else ""
     return RuntimeError(
-        f"{_name(node)}{_at(node._origin)} needs `{name}` ({value.dtype}, shape {_shape(value)}) as it "
+        f"{_name(node)}{_at(node._origin)} needs `{name}` ({value.dtype}, shape {_shape(value)}) "
+        "as it "
         f"was when it was saved, but it was modified in place since{by}: it is at version "
         f"{version}, expected version {expected}. Clone it before the write, or write out of place "
         "(`x = x + 1` instead of `x += 1`). Anomaly detection shows the forward call: "
@@ -73,7 +75,8 @@ def fixed_sequence_number(name: str) -> RuntimeError:
 def node_not_copied(name: str) -> TypeError:
     """Nodes belong to one graph."""
     return TypeError(
-        f"{name} cannot be pickled or copied: it belongs to one graph. Copy the tensors' data instead."
+        f"{name} cannot be pickled or copied: it belongs to one graph. Copy the tensors' data "
+        "instead."
     )
 
 
@@ -84,7 +87,8 @@ def only_leaves_change_requires_grad(value: bool) -> RuntimeError:  # noqa: FBT0
     """`requires_grad` of a computed tensor follows from its inputs."""
     remedy = "" if value else " Use `detach()` to get a tensor without history."
     return RuntimeError(
-        "requires_grad can only be changed on leaf tensors; this one was computed by an operator, so "
+        "requires_grad can only be changed on leaf tensors; this one was computed by an operator, "
+        "so "
         f"it always requires grad.{remedy}"
     )
 
@@ -92,7 +96,8 @@ def only_leaves_change_requires_grad(value: bool) -> RuntimeError:  # noqa: FBT0
 def not_differentiable_dtype(dtype: object) -> RuntimeError:
     """Integers and bools have no gradients."""
     return RuntimeError(
-        f"Only tensors of floating point or complex dtype can require gradients, not {dtype}. Convert "
+        f"Only tensors of floating point or complex dtype can require gradients, not {dtype}. "
+        "Convert "
         "first, e.g. with `.float()`."
     )
 
@@ -105,14 +110,16 @@ def requires_grad_not_bool(value: object) -> RuntimeError:
 def retain_grad_without_grad() -> RuntimeError:
     """Nothing flows to a tensor that does not require grad."""
     return RuntimeError(
-        "retain_grad() needs a tensor that requires grad; set requires_grad=True before computing it."
+        "retain_grad() needs a tensor that requires grad; set requires_grad=True before computing "
+        "it."
     )
 
 
 def hook_without_grad() -> RuntimeError:
     """Nothing flows to a tensor that does not require grad."""
     return RuntimeError(
-        "A hook needs a tensor that requires gradient, and this one does not; nothing would ever call "
+        "A hook needs a tensor that requires gradient, and this one does not; nothing would ever "
+        "call "
         "it. Set requires_grad=True before computing with it."
     )
 
@@ -120,7 +127,8 @@ def hook_without_grad() -> RuntimeError:
 def post_accumulate_hook_needs_leaf() -> RuntimeError:
     """Only leaves accumulate."""
     return RuntimeError(
-        "A post-accumulate-grad hook can only be put on a leaf that requires grad. For other tensors "
+        "A post-accumulate-grad hook can only be put on a leaf that requires grad. For other "
+        "tensors "
         "use register_hook."
     )
 
@@ -154,7 +162,8 @@ def grad_is_self() -> RuntimeError:
 def grad_mismatch(what: str, got: object, expected: object) -> RuntimeError:
     """An assigned gradient that does not fit."""
     return RuntimeError(
-        f"The assigned gradient has {what} {got}, but the tensor needs {what} {expected}. Convert it first."
+        f"The assigned gradient has {what} {got}, but the tensor needs {what} {expected}. Convert "
+        "it first."
     )
 
 
@@ -164,7 +173,8 @@ def grad_mismatch(what: str, got: object, expected: object) -> RuntimeError:
 def inference_has_no_version() -> RuntimeError:
     """Inference tensors are not tracked."""
     return RuntimeError(
-        "An inference tensor has no version counter and cannot be saved for backward. Clone it outside "
+        "An inference tensor has no version counter and cannot be saved for backward. Clone it "
+        "outside "
         "inference_mode to get a normal tensor, or use no_grad instead of inference_mode."
     )
 
@@ -175,7 +185,8 @@ def inference_has_no_version() -> RuntimeError:
 def leaf_written(op: str) -> RuntimeError:
     """A recorded in-place write to a leaf."""
     return RuntimeError(
-        f"{op}: a leaf tensor that requires grad is used in an in-place operation; its old value is "
+        f"{op}: a leaf tensor that requires grad is used in an in-place operation; its old value "
+        "is "
         "where the gradient must arrive. Use the out-of-place form, or write under torch.no_grad()."
     )
 
@@ -183,7 +194,8 @@ def leaf_written(op: str) -> RuntimeError:
 def leaf_view_written(op: str) -> RuntimeError:
     """A recorded in-place write to a view of a leaf."""
     return RuntimeError(
-        f"{op}: a view of a leaf tensor that requires grad is used in an in-place operation. Clone the "
+        f"{op}: a view of a leaf tensor that requires grad is used in an in-place operation. "
+        "Clone the "
         "leaf first, or write under torch.no_grad()."
     )
 
@@ -191,7 +203,8 @@ def leaf_view_written(op: str) -> RuntimeError:
 def overlapping_write(op: str) -> RuntimeError:
     """The target is an expanded tensor."""
     return RuntimeError(
-        f"{op}: several elements of the written tensor share one memory location (it was expanded). "
+        f"{op}: several elements of the written tensor share one memory location (it was "
+        "expanded). "
         "`clone()` it before writing."
     )
 
@@ -266,7 +279,8 @@ def shapes_do_not_broadcast(op: str, *shapes: tuple[int, ...]) -> RuntimeError:
     sizes = " and ".join(str(p[at]) for p in padded if p[at] != 1)
     listed = " and ".join(str(tuple(shape)) for shape in shapes)
     return RuntimeError(
-        f"{op}: shapes {listed} do not broadcast: sizes {sizes} meet at dim {at}. Sizes must be equal "
+        f"{op}: shapes {listed} do not broadcast: sizes {sizes} meet at dim {at}. Sizes must be "
+        "equal "
         "there, or one of them 1 (unsqueeze or expand one operand)."
     )
 
@@ -287,7 +301,8 @@ def gradient_shape(
 def gradient_complex(node: str, index: int, expected: object) -> RuntimeError:
     """A complex gradient for a real tensor."""
     return RuntimeError(
-        f"{node} returned a complex gradient at index {index} for an input of dtype {expected}. Take "
+        f"{node} returned a complex gradient at index {index} for an input of dtype {expected}. "
+        "Take "
         "the real part in the backward formula."
     )
 
@@ -295,15 +310,18 @@ def gradient_complex(node: str, index: int, expected: object) -> RuntimeError:
 def leaf_moved_inside() -> RuntimeError:
     """A leaf got a history after the graph was built."""
     return RuntimeError(
-        "A leaf of this graph has been given a history by an in-place write since the graph was built: "
-        "it moved into the graph's interior, so its gradient has nowhere to go. Clone it before the write."
+        "A leaf of this graph has been given a history by an in-place write since the graph was "
+        "built: "
+        "it moved into the graph's interior, so its gradient has nowhere to go. Clone it before "
+        "the write."
     )
 
 
 def root_without_history(index: int) -> RuntimeError:
     """backward() on something that nothing leads to."""
     return RuntimeError(
-        f"element {index} of tensors does not require grad and does not have a grad_fn, so there is "
+        f"element {index} of tensors does not require grad and does not have a grad_fn, so there "
+        "is "
         "nothing to differentiate. Was it computed under no_grad, detached, or from leaves without "
         "requires_grad=True?"
     )
@@ -312,7 +330,8 @@ def root_without_history(index: int) -> RuntimeError:
 def implicit_gradient(shape: tuple[int, ...]) -> RuntimeError:
     """backward() without a gradient on a tensor of many elements."""
     return RuntimeError(
-        f"grad can be implicitly created only for scalar outputs, and this one has shape {shape}. Sum it "
+        f"grad can be implicitly created only for scalar outputs, and this one has shape {shape}. "
+        "Sum it "
         "first, or pass the gradient of your loss with respect to it."
     )
 
@@ -320,7 +339,8 @@ def implicit_gradient(shape: tuple[int, ...]) -> RuntimeError:
 def implicit_gradient_dtype(dtype: object) -> RuntimeError:
     """backward() without a gradient on a complex scalar."""
     return RuntimeError(
-        f"grad can be implicitly created only for real scalar outputs, not for {dtype}. Pass a gradient."
+        f"grad can be implicitly created only for real scalar outputs, not for {dtype}. Pass a "
+        "gradient."
     )
 
 
@@ -329,7 +349,8 @@ def root_gradient_shape(
 ) -> RuntimeError:
     """A given gradient of another shape than its root."""
     return RuntimeError(
-        f"Mismatch in shape: grad_output[{index}] has shape {got}, output[{index}] has shape {expected}. "
+        f"Mismatch in shape: grad_output[{index}] has shape {got}, output[{index}] has shape "
+        f"{expected}. "
         "They must be equal; expand or sum the gradient yourself."
     )
 
@@ -337,7 +358,8 @@ def root_gradient_shape(
 def root_gradient_dtype(index: int, got: object, expected: object) -> RuntimeError:
     """Real gradient for a complex root or the reverse."""
     return RuntimeError(
-        f"grad_output[{index}] has dtype {got} and output[{index}] has dtype {expected}; both must be "
+        f"grad_output[{index}] has dtype {got} and output[{index}] has dtype {expected}; both "
+        "must be "
         "real or both complex."
     )
 
@@ -350,7 +372,8 @@ def root_gradient_count(roots: int, gradients: int) -> RuntimeError:
 def unused_input(index: int) -> RuntimeError:
     """grad() asked for something that does not influence the outputs."""
     return RuntimeError(
-        f"One of the differentiated tensors (inputs[{index}]) appears to not have been used in the graph. "
+        f"One of the differentiated tensors (inputs[{index}]) appears to not have been used in "
+        "the graph. "
         "Pass allow_unused=True to get None for it, or materialize_grads=True to get zeros."
     )
 

@@ -11,7 +11,8 @@ from typing import Any
 
 _next_id = itertools.count().__next__
 
-# Leaves that have, or had, hooks, by id: as long as any is alive, leaves must be completed in order and
+# Leaves that have, or had, hooks, by id: as long as any is alive, leaves must be completed in order
+# and
 # not at the end of the pass.
 leaf_hooks_in_use: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 

@@ -38,6 +38,7 @@ def refuse_inside(what: str, instead: str) -> None:
     """Raise where a function transform runs: it keeps the books of its own derivatives."""
     if transform := inside_transform():
         raise RuntimeError(
-            f"{what} cannot be used inside {transform}: the transform takes the derivatives itself. "
+            f"{what} cannot be used inside {transform}: the transform takes the derivatives "
+            "itself. "
             f"{instead}"
         )

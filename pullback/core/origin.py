@@ -73,7 +73,8 @@ class Origin(NamedTuple):
         return f"{os.path.basename(self.file)}:{self.line}"
 
 
-# The frame of the user's call of backward() or grad(), while a recorded pass runs; and the code of the
+# The frame of the user's call of backward() or grad(), while a recorded pass runs; and the code of
+# the
 # loop that runs it. What its rules compute comes from there: no need to climb all the way again.
 passing: ContextVar[FrameType | None] = ContextVar("pullback_passing", default=None)
 engine_loop: CodeType | None = None

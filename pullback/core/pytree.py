@@ -141,7 +141,8 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     given = list(leaves)
     if len(given) != treespec.num_leaves:
         raise ValueError(
-            f"tree_unflatten: {len(given)} leaves for a structure of {treespec.num_leaves}: {treespec}."
+            f"tree_unflatten: {len(given)} leaves for a structure of {treespec.num_leaves}: "
+            f"{treespec}."
         )
     remaining = iter(given)
 
@@ -171,7 +172,8 @@ def tree_map(fn: Callable[..., Any], tree: Any, *rests: Any) -> Any:
         others, other_spec = tree_flatten(rest)
         if other_spec != spec:
             raise ValueError(
-                f"tree_map: the trees differ in structure: {spec} ({spec.num_leaves} leaves) and {other_spec} "
+                f"tree_map: the trees differ in structure: {spec} ({spec.num_leaves} leaves) and "
+                f"{other_spec} "
                 f"({other_spec.num_leaves} leaves)."
             )
         columns.append(others)

@@ -53,7 +53,8 @@ class Packed:
         self.data = data
         self.unpack_hook = unpack_hook
         self.output = output
-        # The unpacked tensor gets the original's place in the graph. An output's own node is the one
+        # The unpacked tensor gets the original's place in the graph. An output's own node is the
+        # one
         # that holds this object: known when unpacking, not kept.
         view = original._node.__class__ is View
         self.node = None if output else edge_of(original) if view else original._node

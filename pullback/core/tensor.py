@@ -132,7 +132,8 @@ class Tensor:
             raise errors.not_differentiable_dtype(self.dtype)
         if value and self.is_inference() and not get_mode().inference:
             raise RuntimeError(
-                "An inference tensor cannot be made to require grad outside inference_mode; clone it "
+                "An inference tensor cannot be made to require grad outside inference_mode; clone "
+                "it "
                 "first."
             )
         if value != (self._leaf_mark().__class__ is Leaf):
@@ -193,7 +194,8 @@ class Tensor:
         """The gradient that `backward()` accumulated here, or None."""
         if self._stored_grad is None and not self.is_leaf and not self.retains_grad:
             warnings.warn(
-                "The .grad of a tensor that is not a leaf is read; backward() does not fill it. Call "
+                "The .grad of a tensor that is not a leaf is read; backward() does not fill it. "
+                "Call "
                 "retain_grad() on the tensor before backward(), or read the .grad of the leaf.",
                 UserWarning,
                 stacklevel=origin.stacklevel(),
@@ -247,7 +249,8 @@ class Tensor:
         stored = self._stored_grad
         if stored is not None and value is not None and stored.dtype is not value:
             raise RuntimeError(
-                f"grad_dtype {value} does not fit the stored .grad of dtype {stored.dtype}; set .grad "
+                f"grad_dtype {value} does not fit the stored .grad of dtype {stored.dtype}; set "
+                ".grad "
                 "to None first."
             )
         self._grad_dtype = value
@@ -384,6 +387,7 @@ class Tensor:
 
 # What detach() does inside a function transform; the transforms' layer fills it in.
 detached_inside: Callable[[Tensor, Derivative], Tensor]
+
 
 def wrap(array: Array) -> Tensor:
     """A tensor without history on `array`."""

@@ -17,8 +17,10 @@ def check_nan(node: Any, results: tuple[Any, ...]) -> None:
         array = result._array if isinstance(result, Tensor) else result
         if array is not None and array.dtype.kind in "fcV" and numpy.isnan(array).any():
             raise RuntimeError(
-                f"{type(node).name(node)} returned nan values in its output {index} (the gradient of its input "
-                f"{index}). The warning above shows the forward call; look there for 0/0, log of a negative number "
+                f"{type(node).name(node)} returned nan values in its output {index} (the gradient "
+                "of its input "
+                f"{index}). The warning above shows the forward call; look there for 0/0, log of "
+                "a negative number "
                 "or an overflow."
             )
 
@@ -31,7 +33,8 @@ def show_forward(node: Any) -> None:
         name = type(node).name(node)
         if stack is None:
             text = (
-                f"Error detected in {name}. No forward call is known: anomaly mode was off then. Switch it on "
+                f"Error detected in {name}. No forward call is known: anomaly mode was off then. "
+                "Switch it on "
                 "before the forward pass."
             )
         elif first:

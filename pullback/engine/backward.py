@@ -159,7 +159,8 @@ def _batched(
     roots = _listed(outputs)
     if gradients is None or len(gradients) < len(roots) or any(g is None for g in gradients):
         raise RuntimeError(
-            "is_grads_batched=True needs a gradient for each output: their first dimension counts the "
+            "is_grads_batched=True needs a gradient for each output: their first dimension counts "
+            "the "
             "examples."
         )
     sizes = {g._array.shape[:1] for g in gradients}
@@ -167,7 +168,8 @@ def _batched(
         shape = tuple(_metadata(root)[0])
         if len(sizes) != 1 or g._array.shape[1:] != shape or g._array.ndim == 0:
             raise RuntimeError(
-                f"grad_outputs[{index}] has shape {g._array.shape}; with is_grads_batched=True it must be "
+                f"grad_outputs[{index}] has shape {g._array.shape}; with is_grads_batched=True it "
+                "must be "
                 f"(batch, *{shape}), the same batch for all: its first dimension counts examples."
             )
     (size,) = next(iter(sizes))
@@ -184,7 +186,8 @@ def _batched(
     return over_batch(one_pass, gradients, size)
 
 
-# Calls a function once with the examples of a batch, and stacks its results (None stays); filled in by
+# Calls a function once with the examples of a batch, and stacks its results (None stays); filled in
+# by
 # the transforms.
 over_batch: Callable[[Callable[..., list[Any]], list[Any], int], list[Any]]
 
@@ -351,7 +354,8 @@ def _input_edge(one: Any, index: int) -> Any:
         )
     if not one.requires_grad:
         raise RuntimeError(
-            f"inputs[{index}] does not require grad: nothing was recorded for it. Set requires_grad=True "
+            f"inputs[{index}] does not require grad: nothing was recorded for it. Set "
+            "requires_grad=True "
             "before computing with it."
         )
     return edge_of(one)
@@ -368,8 +372,10 @@ def _warn_of_cycle() -> None:
     if not _warned_of_cycle:
         _warned_of_cycle = True
         warnings.warn(
-            "backward(create_graph=True) stores gradients with history in .grad, which makes a reference "
-            "cycle between a leaf and its gradient. Prefer autograd.grad(), or set .grad to None after "
+            "backward(create_graph=True) stores gradients with history in .grad, which makes a "
+            "reference "
+            "cycle between a leaf and its gradient. Prefer autograd.grad(), or set .grad to None "
+            "after "
             "use.",
             UserWarning,
             stacklevel=origin.stacklevel(),

@@ -142,12 +142,14 @@ def _replaced(hook: Any, returned: Any, values: tuple[Any, ...]) -> tuple[Any, .
         return values
     if not isinstance(returned, tuple):
         raise TypeError(
-            f"hook '{getattr(hook, '__name__', hook)}' must return a tuple of gradients or None, got "
+            f"hook '{getattr(hook, '__name__', hook)}' must return a tuple of gradients or None, "
+            "got "
             f"{type(returned).__name__}."
         )
     if len(returned) != len(values):
         raise RuntimeError(
-            f"hook '{getattr(hook, '__name__', hook)}' returned {len(returned)} gradients; expected "
+            f"hook '{getattr(hook, '__name__', hook)}' returned {len(returned)} gradients; "
+            "expected "
             f"{len(values)}."
         )
     return tuple(

@@ -17,7 +17,7 @@ from pullback.operators.arithmetic import mul, sub
 from pullback.operators.declare import Array, Dim, Namespace, method, primitive
 from pullback.operators.direction import abs
 from pullback.operators.extrema import relu as relu_kernel
-from pullback.operators.generator import default_generator
+from pullback.operators.generator import default_generator, drawn
 from pullback.operators.inplace import inplace_of
 from pullback.operators.piecewise import (
     hardshrink,
@@ -188,9 +188,13 @@ def rrelu(
         return leaky_relu(input, (lower + upper) / 2, inplace)
     check_floating("rrelu", input._array)
     array = input._array
-    slopes = default_generator.draw_from().uniform(lower, upper, array.shape).astype(array.dtype)
-    slopes[array > 0] = 1
-    return _mul_(input, wrap(slopes)) if inplace else mul(input, wrap(slopes))
+
+    def draw_once() -> Tensor:
+        slopes = default_generator.draw_from().uniform(lower, upper, array.shape)
+        return wrap(slopes.astype(array.dtype))
+
+    slopes = masked_fill(drawn("rrelu", draw_once), input > 0, 1)
+    return _mul_(input, slopes) if inplace else mul(input, slopes)
 
 
 def rrelu_(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Any:

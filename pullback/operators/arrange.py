@@ -131,7 +131,8 @@ def _split_along(op: str, input: Any, parts: Any, dim: int, ndim: int) -> Any:
         )
     if isinstance(parts, int) and (parts <= 0 or input.shape[dim] % parts):
         raise RuntimeError(
-            f"{op}: dimension {dim} of size {input.shape[dim]} cannot be split into {parts} equal parts."
+            f"{op}: dimension {dim} of size {input.shape[dim]} cannot be split into {parts} equal "
+            "parts."
         )
     return tensor_split(input, parts, dim)
 
@@ -160,7 +161,8 @@ METHODS["unsafe_split"] = split
 METHODS["unsafe_chunk"] = chunk
 
 
-# Broadcasting and grids ----------------------------------------------------------------------------
+# Broadcasting and grids
+# ----------------------------------------------------------------------------
 
 
 def broadcast_shapes(*shapes: Any) -> Any:

@@ -333,4 +333,18 @@ def contained(op: Op, size: int, split: Split, options: Options) -> Any:
     return ~result if options["invert"] else result
 
 
-__all__ = ["cleared", "contained", "flat_places", "in_order", "masked", "placed", "put", "rows", "scattered", "searched", "taken", "unmasked", "whole"]
+__all__ = [
+    "cleared",
+    "contained",
+    "flat_places",
+    "in_order",
+    "masked",
+    "placed",
+    "put",
+    "rows",
+    "scattered",
+    "searched",
+    "taken",
+    "unmasked",
+    "whole",
+]

@@ -168,7 +168,9 @@ def shifted(dims: tuple[str, ...] = (), shapes: tuple[str, ...] = ()) -> Rule:
             options[name] = (size, *options[name])
         tensors = {name: filled(pair, size) for name, pair in split.items()}
         if not shapes and all(ndim_of(pair) == 0 for pair in split.values()):
-            return _points(op.function(**{n: t.unsqueeze(1) for n, t in tensors.items()}, **options))
+            return _points(
+                op.function(**{n: t.unsqueeze(1) for n, t in tensors.items()}, **options)
+            )
         return op.function(**tensors, **options)
 
     return rule

@@ -303,9 +303,7 @@ def convolution_weight(
     """The adjoint of `convolution` with respect to its weight, whose kernel was `kernel`."""
     if input.dtype.itemsize == 2 and input.dtype.kind in "fV":
         arrays = [gradient, input]
-        return _in_single(
-            xp, convolution_weight, arrays, kernel, stride, padding, dilation, groups
-        )
+        return _in_single(xp, convolution_weight, arrays, kernel, stride, padding, dilation, groups)
     n, outputs, *number = gradient.shape
     image = padded(xp, input, padding)
     seen = _grouped(windows(image, kernel, tuple(number), stride, dilation), groups)
@@ -398,7 +396,9 @@ def _convolved(
     kernel = tuple(weight.shape[2:])
     pads = _padding(op, padding, kernel, stride, dilation)
     _check(op, input, weight, bias, weight.shape[0], weight.shape[1] * groups)
-    whole = tuple(n + before + after for n, (before, after) in zip(input.shape[-dims:], pads, strict=True))
+    whole = tuple(
+        n + before + after for n, (before, after) in zip(input.shape[-dims:], pads, strict=True)
+    )
     if min(counts(whole, kernel, stride, dilation)) < 1 or 0 in kernel:
         raise RuntimeError(
             f"{op}: a kernel of {kernel}, dilation {dilation}, does not fit into an input of {whole} "
@@ -474,7 +474,10 @@ def _spread_out(
     _check_weight(op, dims, input, weight, groups)
     stride = positive(op, "stride", stride, dims)
     dilation = positive(op, "dilation", dilation, dims)
-    padding, extra = sizes(op, "padding", padding, dims), sizes(op, "output_padding", output_padding, dims)
+    padding, extra = (
+        sizes(op, "padding", padding, dims),
+        sizes(op, "output_padding", output_padding, dims),
+    )
     if min(*padding, *extra) < 0:
         raise RuntimeError(
             f"{op}: padding {padding} and output_padding {extra} must not be negative."

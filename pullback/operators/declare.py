@@ -84,7 +84,8 @@ class Op:
         self.node_name: str = about.pop("node", None) or _camel(self.name) + "Backward0"
         if about:
             raise TypeError(f"{self.name}: a declaration has no {sorted(about)}.")
-        # The parameters that take tensors, and those of them that have a rule, in the order of edges.
+        # The parameters that take tensors, and those of them that have a rule, in the order of
+        # edges.
         self.inputs = tuple(param for param in self.params if param.is_tensor)
         self.differentiable = tuple(param for param in self.params if param.name in rules)
         self.positional = tuple(param.name for param in self.params if not param.keyword_only)
@@ -107,7 +108,8 @@ class Op:
                 )
             if unknown := set(parameters_of(rule)) - known:
                 raise TypeError(
-                    f"{self.name}: the rule for {input_name!r} asks for {sorted(unknown)}; known are "
+                    f"{self.name}: the rule for {input_name!r} asks for {sorted(unknown)}; known "
+                    "are "
                     f"{sorted(known)}."
                 )
 

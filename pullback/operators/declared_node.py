@@ -31,7 +31,8 @@ class DeclaredNode(OperatorNode):
             raise TypeError(f"{type(self).__name__} takes no keyword arguments.")
         if len(gradients) != expected:
             raise TypeError(
-                f"{type(self).__name__} takes {expected} gradients, one per output; got {len(gradients)}."
+                f"{type(self).__name__} takes {expected} gradients, one per output; got "
+                f"{len(gradients)}."
             )
         for g in gradients:
             if g is not None and not isinstance(g, Tensor):

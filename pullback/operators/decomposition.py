@@ -96,7 +96,9 @@ def _by_columns(xp: Namespace, A: Array) -> tuple[Array, Array]:
         L[..., j, j] = xp.where(going, root, L[..., j, j])
         L[..., j + 1 :, j] /= root[..., None]
         column = xp.where(going[..., None], L[..., j + 1 :, j], 0)
-        L[..., j + 1 :, j + 1 :] -= xp.tril(column[..., :, None] * xp.conjugate(column)[..., None, :])
+        L[..., j + 1 :, j + 1 :] -= xp.tril(
+            column[..., :, None] * xp.conjugate(column)[..., None, :]
+        )
     return L, info
 
 
@@ -112,9 +114,7 @@ def _check_definite(strict: str, info: Array) -> None:
 _CholeskyEx = result_class("linalg_cholesky_ex", "L info")
 
 
-def cholesky_ex(
-    A: Any, *, upper: bool = False, check_errors: bool = False, out: Any = None
-) -> Any:
+def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
     """As `linalg.cholesky`, and for each matrix the order of the minor that failed (0: none)."""
     check_square("linalg.cholesky_ex", A._array)
     results = _cholesky(A, bool(upper), "linalg.cholesky_ex" if check_errors else "")
@@ -216,9 +216,7 @@ def linalg_qr(A: Any, mode: str = "reduced", *, out: Any = None) -> Any:
     """
     check_matrices("linalg.qr", A._array)
     if mode not in ("reduced", "complete", "r"):
-        raise RuntimeError(
-            f"linalg.qr: mode must be 'reduced', 'complete' or 'r', got {mode!r}."
-        )
+        raise RuntimeError(f"linalg.qr: mode must be 'reduced', 'complete' or 'r', got {mode!r}.")
     return delivered_all("linalg.qr", _LinalgQr(_qr(A, mode)), out)
 
 

@@ -14,7 +14,7 @@ import numpy
 from pullback.core import origin
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arithmetic import add, mul
-from pullback.operators.generator import default_generator
+from pullback.operators.generator import default_generator, drawn
 from pullback.operators.inplace import inplace_of
 
 __all__ = [
@@ -52,7 +52,7 @@ def _dropped(op: str, input: Any, p: float, *, inplace: bool, channels: bool = F
     if p == 0:
         return input
     factor = array.dtype.type(0 if p == 1 else 1 / (1 - p))
-    mask = wrap(_kept(input, p, channels=channels) * factor)
+    mask = drawn(op, lambda: wrap(_kept(input, p, channels=channels) * factor))
     return _mul_(input, mask) if inplace else mul(input, mask)
 
 
@@ -141,10 +141,10 @@ def _saturated(input: Any, p: float, *, inplace: bool, channels: bool) -> Any:
         zero = wrap(numpy.zeros((), input._array.dtype))
         return _mul_(input, zero) if inplace else mul(input, zero)
     kind = input._array.dtype.type
-    kept = _kept(input, p, channels=channels)
+    kept = drawn("alpha_dropout", lambda: wrap(_kept(input, p, channels=channels).astype(kind)))
     scale = 1 / math.sqrt((_SATURATED**2 * p + 1) * (1 - p))
-    factor = wrap(kept * kind(scale))
-    shift = wrap(~kept * kind(scale * _SATURATED) - kind(scale * _SATURATED * p))
+    factor = kept * scale
+    shift = (1 - kept) * (scale * _SATURATED) - scale * _SATURATED * p
     if inplace:
         return _add_(_mul_(input, factor), shift)
     return add(mul(input, factor), shift)

@@ -13,12 +13,12 @@ from pullback.core.dtype import NumpyDtype, finfo, from_numpy_dtype
 from pullback.core.forward import LEVELS
 from pullback.core.layout import empty_like
 from pullback.core.mode import settle
-from pullback.core.tensor import Tensor
+from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
 from pullback.operators import distributions as draw
 from pullback.operators.creation import zeros_like
 from pullback.operators.declare import Namespace, method, primitive
-from pullback.operators.generator import Generator
+from pullback.operators.generator import Generator, drawn
 from pullback.operators.inplace import call_inplace, starts_write
 from pullback.operators.random import (
     Fill,
@@ -62,6 +62,10 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
     if not isinstance(self, Tensor):
         raise errors.not_a_tensor(called, "self", self)
     mode = settle()
+    if mode.levels:
+        example = self._array
+        fresh = drawn(called, lambda: _fill(_memory_like(example), called, generator, fill))
+        return self.copy_(fresh)  # type: ignore[attr-defined, no-any-return]
     source = source_of(called, generator)
     plain = not mode.levels and not LEVELS
     if plain and not starts_write(called, self, {"input": self}, mode):
@@ -73,6 +77,10 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
     if node not in _fillers:
         _fillers[node] = _filler(f"_{called}{overload}", node)
     return call_inplace(_fillers[node].op, called, (self, lambda array: fill(source, array)), {})
+
+
+def _memory_like(array: Array) -> Tensor:
+    return wrap(numpy.empty(array.shape, array.dtype))
 
 
 def _from_to(

@@ -9,13 +9,14 @@ from __future__ import annotations
 import operator
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy
 
 from pullback.core.device import DeviceLike, as_device, require_available
+from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 
 __all__ = [
@@ -25,6 +26,12 @@ __all__ = [
 
 _DEFAULT_SEED = 67280421310721  # torch's, for a generator that was given none
 _WORDS = 7  # of a state: seed, four of SFC64, its half-used word and whether there is one
+
+
+def drawn(op: str, draw: Callable[[], Any]) -> Any:
+    """A tensor of random numbers: drawn once, or inside vmap as that says."""
+    levels = get_mode().levels
+    return levels[-1].random(op, draw) if levels else draw()
 
 
 class Generator:

@@ -80,7 +80,9 @@ def _swap(A: Array, first: int, row: int, *, hermitian: bool) -> None:
     """Exchange two rows, and columns, of what remains; earlier columns stay, as LAPACK leaves them."""
     A[row + 1 :, [first, row]] = A[row + 1 :, [row, first]]
     between = A[first + 1 : row, first].copy()
-    A[first + 1 : row, first] = A[row, first + 1 : row].conj() if hermitian else A[row, first + 1 : row]
+    A[first + 1 : row, first] = (
+        A[row, first + 1 : row].conj() if hermitian else A[row, first + 1 : row]
+    )
     A[row, first + 1 : row] = between.conj() if hermitian else between
     if hermitian:
         A[row, first] = A[row, first].conj()
@@ -187,9 +189,7 @@ def _solve_one(xp: Namespace, LD: Array, pivots: Array, X: Array, *, hermitian: 
         X[[first, row]] = X[[row, first]]
 
 
-def ldl_solve(
-    LD: Any, pivots: Any, B: Any, *, hermitian: bool = False, out: Any = None
-) -> Any:
+def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False, out: Any = None) -> Any:
     """The solution of `A X = B`, given what `ldl_factor` made of `A`."""
     check_system("linalg.ldl_solve", LD, B, left=True)
     return delivered("linalg.ldl_solve", _ldl_solve(LD, pivots, B, bool(hermitian)), out)

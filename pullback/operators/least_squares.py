@@ -43,9 +43,9 @@ def _pinv_tangent(d_A: Any, A: Any, out: Any) -> Any:
     P, change = out, adjoint(d_A)
     inner = matmul(P, matmul(adjoint(P), change))
     outer = matmul(change, matmul(adjoint(P), P))
-    return (
-        inner - matmul(matmul(inner, A), P) + outer - matmul(P, matmul(A, outer))
-    ) - matmul(P, matmul(d_A, P))
+    return (inner - matmul(matmul(inner, A), P) + outer - matmul(P, matmul(A, outer))) - matmul(
+        P, matmul(d_A, P)
+    )
 
 
 @primitive(A=_pinv_adjoint, jvp=_pinv_tangent, node="LinalgPinvBackward0", name="_linalg_pinv")

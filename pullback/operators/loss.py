@@ -385,7 +385,9 @@ def gaussian_nll_loss(
                 f"gaussian_nll_loss: var must have the shape of input, {shape}, or 1 or nothing "
                 f"for its last size; got {got}."
             )
-    if not get_mode().levels and (var._array < 0).any():  # examples of vmap have no values to look at
+    if (
+        not get_mode().levels and (var._array < 0).any()
+    ):  # examples of vmap have no values to look at
         raise ValueError("gaussian_nll_loss: var has negative elements.")
     # The bound is no part of the function that is differentiated.
     bounded = var + shortfall(var, eps)

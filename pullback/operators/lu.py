@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pullback.core.dtype import from_numpy_dtype
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, method, primitive
 from pullback.operators.gather import enlarged
@@ -25,7 +24,15 @@ from pullback.operators.selection import tril, triu
 from pullback.operators.shape import cat
 from pullback.operators.triangular import check_system, solved, triangular
 
-__all__ = ["linalg_lu", "linalg_lu_solve", "lu", "lu_factor", "lu_factor_ex", "lu_solve", "lu_unpack"]
+__all__ = [
+    "linalg_lu",
+    "linalg_lu_solve",
+    "lu",
+    "lu_factor",
+    "lu_factor_ex",
+    "lu_solve",
+    "lu_unpack",
+]
 
 # Kernels ------------------------------------------------------------------------------------------
 
@@ -237,9 +244,7 @@ def linalg_lu(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
     return delivered_all("linalg.lu", _Lu(_lu(A)), out)
 
 
-def lu_factor_ex(
-    A: Any, *, pivot: bool = True, check_errors: bool = False, out: Any = None
-) -> Any:
+def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
     """As `lu_factor`, and for each matrix the number of its first zero pivot instead of an error."""
     _check("linalg.lu_factor", A, pivot)
     results = _lu_factor(A, bool(check_errors))
@@ -279,7 +284,7 @@ def lu_unpack(
 ) -> Any:
     """`P`, `L` and `U` from what `lu_factor` returned; what is not wanted comes back empty."""
     check_matrices("lu_unpack", LU_data._array, "LU_data")
-    if from_numpy_dtype(LU_pivots._array.dtype) is not from_numpy_dtype("int32"):
+    if LU_pivots._array.dtype.char != "i":
         raise RuntimeError(
             f"lu_unpack: LU_pivots must be int32, as lu_factor makes them, got {LU_pivots.dtype}."
         )

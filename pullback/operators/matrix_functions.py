@@ -99,7 +99,13 @@ _PADE = {
     7: (17297280, 8648640, 1995840, 277200, 25200, 1512, 56, 1),
     9: (17643225600, 8821612800, 2075673600, 302702400, 30270240, 2162160, 110880, 3960, 90, 1),
     13: (
-        *(64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000),
+        *(
+            64764752532480000,
+            32382376266240000,
+            7771770303897600,
+            1187353796428800,
+            129060195264000,
+        ),
         *(10559470521600, 670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1),
     ),
 }
@@ -117,7 +123,9 @@ def _exponential(xp: Namespace, A: Array) -> Array:
     largest = float(norm.max())
     degree = next((d for d, limit in limits.items() if largest <= limit), max(limits))
     with_scale = xp.isfinite(norm) & (norm > limits[degree])
-    halvings = xp.where(with_scale, xp.ceil(xp.log2(xp.where(with_scale, norm, 1) / limits[degree])), 0)
+    halvings = xp.where(
+        with_scale, xp.ceil(xp.log2(xp.where(with_scale, norm, 1) / limits[degree])), 0
+    )
     scale = xp.exp2(-halvings).astype(A.real.dtype)
     result = _approximant(xp, A * scale[..., None, None], _PADE[degree])
     for step in range(int(halvings.max())):
@@ -184,9 +192,7 @@ def matrix_norm(
     return delivered(op, result, out)
 
 
-def _norm_of(
-    op: str, A: Any, ord: Any, rows: int, columns: int, keepdim: Any, dtype: Any
-) -> Any:
+def _norm_of(op: str, A: Any, ord: Any, rows: int, columns: int, keepdim: Any, dtype: Any) -> Any:
     if ord == "fro":
         return vector_norm(A, 2, (rows, columns), keepdim, dtype=dtype)
     if dtype is not None:
@@ -249,9 +255,7 @@ def linalg_norm(
 def cond(A: Any, p: float | str | None = None, *, out: Any = None) -> Any:
     """How much a matrix can amplify relative errors: its norm times that of its inverse."""
     if A.ndim < 2:
-        raise RuntimeError(
-            f"linalg.cond: needs at least 2 dimensions, got shape {tuple(A.shape)}."
-        )
+        raise RuntimeError(f"linalg.cond: needs at least 2 dimensions, got shape {tuple(A.shape)}.")
     if p is None or p in (2, -2):
         values = svdvals(A)
         largest, smallest = values[..., 0], values[..., -1]
@@ -320,9 +324,7 @@ def _rank(values: Any, largest: Any, absolute: Any, relative: Any) -> Any:
 
 
 @primitive()
-def exceeds(
-    xp: Namespace, values: Array, largest: Array, absolute: Any, relative: Any
-) -> Array:
+def exceeds(xp: Namespace, values: Array, largest: Array, absolute: Any, relative: Any) -> Array:
     """Which values are above both tolerances."""
     absolute, relative = (xp.asarray(x, values.dtype)[..., None] for x in (absolute, relative))
     return values > xp.maximum(absolute, relative * largest)

@@ -48,7 +48,8 @@ def _check_mask(op: str, mask: Array) -> None:
 
 
 @linear(
-    batch=batch_indexing.masked, input=lambda g, input_shape, mask: _masked_select_adjoint(g, input_shape, mask)
+    batch=batch_indexing.masked,
+    input=lambda g, input_shape, mask: _masked_select_adjoint(g, input_shape, mask),
 )
 def masked_select(xp: Namespace, input: Array, mask: Array) -> Array:
     """The elements where `mask` holds, in one dimension; the two broadcast.
@@ -64,7 +65,8 @@ def masked_select(xp: Namespace, input: Array, mask: Array) -> Array:
     return input[mask].reshape(-1)
 
 
-@linear(batch=batch_indexing.unmasked, 
+@linear(
+    batch=batch_indexing.unmasked,
     input=lambda g, shape, mask: _select_again(g, shape, mask),
     node="MaskedScatterBackward0",
     has_out=False,
@@ -110,7 +112,8 @@ def _masked_scatter_tangent(d_input: Any, d_source: Any, input: Any, mask: Any, 
     return masked_scatter(d_input, mask, zeros_of(source) if d_source is None else d_source)
 
 
-@primitive(batch=batch_indexing.scattered, 
+@primitive(
+    batch=batch_indexing.scattered,
     input=lambda g, mask: masked_fill(g, mask, 0),
     source=lambda g, mask, source_shape: _in_order(masked_select(g, mask), source_shape),
     jvp=_masked_scatter_tangent,
@@ -127,7 +130,11 @@ def masked_scatter(xp: Namespace, input: Array, mask: Array, source: Array) -> A
 masked_scatter_ = writing(masked_scatter, _write_masked_scatter)
 
 
-@linear(batch=batch_indexing.in_order, input=lambda g, input_shape: g.reshape((-1,))[: input_shape[0]], has_out=False)
+@linear(
+    batch=batch_indexing.in_order,
+    input=lambda g, input_shape: g.reshape((-1,))[: input_shape[0]],
+    has_out=False,
+)
 def _in_order(xp: Namespace, input: Array, shape: Shape) -> Array:
     """The elements of `input`, then zeros, in another shape."""
     whole = xp.zeros(shape, input.dtype)

@@ -59,7 +59,9 @@ def _fractional_places(
     return window_places(xp, input, windows, dims)
 
 
-_TAKES = {n: declare_take(f"_fractional_take{n}d", f"FractionalMaxPool{n}DBackward0") for n in (2, 3)}
+_TAKES = {
+    n: declare_take(f"_fractional_take{n}d", f"FractionalMaxPool{n}DBackward0") for n in (2, 3)
+}
 
 
 def _fractional(
@@ -188,7 +190,13 @@ def unpool(input: Any, indices: Any, size: Sizes) -> Any:
 
 
 def _max_unpool(
-    dims: int, input: Any, indices: Any, kernel_size: Any, stride: Any, padding: Any, output_size: Any
+    dims: int,
+    input: Any,
+    indices: Any,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    output_size: Any,
 ) -> Any:
     op = f"max_unpool{dims}d"
     check_tensor(op, input, dims + 1, dims + 2)

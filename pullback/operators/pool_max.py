@@ -45,7 +45,11 @@ _BITS = {2: "i2", 4: "i4", 8: "i8"}
 
 def _lowest(dtype: Any) -> Any:
     """What no number is below."""
-    return -math.inf if dtype.kind in "fV" else (0 if dtype.kind == "u" else -(2 ** (8 * dtype.itemsize - 1)))
+    return (
+        -math.inf
+        if dtype.kind in "fV"
+        else (0 if dtype.kind == "u" else -(2 ** (8 * dtype.itemsize - 1)))
+    )
 
 
 def _unmatched(dtype: Any) -> Any:
@@ -118,9 +122,7 @@ def _max_places(
 
 def _apart(kernel: Sizes, stride: Sizes, dilation: Sizes) -> bool:
     """Whether no element is in two windows."""
-    return all(
-        s > d * (k - 1) for k, s, d in zip(kernel, stride, dilation, strict=True)
-    )
+    return all(s > d * (k - 1) for k, s, d in zip(kernel, stride, dilation, strict=True))
 
 
 @primitive(
@@ -205,9 +207,9 @@ _RULES: dict[str, Any] = {
     "has_out": False,
 }
 _POOLS = {
-    dims: primitive(
-        **_RULES, name=f"_max_pool{dims}d", node=f"MaxPool{dims}DWithIndicesBackward0"
-    )(_maxima)
+    dims: primitive(**_RULES, name=f"_max_pool{dims}d", node=f"MaxPool{dims}DWithIndicesBackward0")(
+        _maxima
+    )
     for dims in (1, 2, 3)
 }
 _ADAPTIVE_POOLS = {
@@ -253,9 +255,7 @@ def max_pool1d(
     return_indices: bool = False,
 ) -> Any:
     """The largest of each window of lines, and where it is if `return_indices`."""
-    return _max_pool(
-        1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
-    )
+    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def max_pool2d(
@@ -275,9 +275,7 @@ def max_pool2d(
     tensor([[[ 5.,  7.],
              [13., 15.]]])
     """
-    return _max_pool(
-        2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
-    )
+    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def max_pool3d(
@@ -290,9 +288,7 @@ def max_pool3d(
     return_indices: bool = False,
 ) -> Any:
     """The largest of each window of volumes, and where it is if `return_indices`."""
-    return _max_pool(
-        3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
-    )
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def max_pool1d_with_indices(

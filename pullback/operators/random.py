@@ -15,8 +15,8 @@ from pullback.core.arrays import Array
 from pullback.core.dtype import NumpyDtype, default, from_numpy_dtype, int64
 from pullback.core.layout import empty_like as empty_array_like
 from pullback.core.layout import memory_format, preserve_format
-from pullback.core.mode import settle
-from pullback.core.tensor import Tensor
+from pullback.core.mode import get_mode, settle
+from pullback.core.tensor import Tensor, wrap
 from pullback.operators import distributions as draw
 from pullback.operators.creation import empty_like, zeros_like
 from pullback.operators.declare import Namespace, method, primitive
@@ -29,7 +29,7 @@ from pullback.operators.factory import (
     one_shape,
     shape_argument,
 )
-from pullback.operators.generator import Generator, default_generator
+from pullback.operators.generator import Generator, default_generator, drawn
 
 __all__ = [
     *("bernoulli", "binomial", "multinomial", "normal", "poisson", "rand", "rand_like", "randint"),
@@ -65,10 +65,14 @@ def _drawn(
     op: str, shape: tuple[int, ...], fill: Fill, dtype: NumpyDtype, given: tuple[Any, Any, Options]
 ) -> Tensor:
     generator, out, options = given
-    source = source_of(op, generator)
-    array = allocated(op, numpy.empty, shape, dtype)
-    fill(source, array)
-    return made(op, array, options, out)
+
+    def draw_once() -> Tensor:
+        source = source_of(op, generator)
+        array = allocated(op, numpy.empty, shape, dtype)
+        fill(source, array)
+        return made(op, array, options, out)
+
+    return drawn(op, draw_once)  # type: ignore[no-any-return]  # what draw_once returns, or a batch
 
 
 def rand(
@@ -218,8 +222,13 @@ def randperm(
             raise RuntimeError(
                 f"randperm(): numbers up to {count - 1} do not fit {from_numpy_dtype(dtype)}."
             )
-    array = source_of("randperm", generator).permutation(count).astype(dtype)
-    return made("randperm", array, options, out)
+
+
+    def draw_once() -> Tensor:
+        array = source_of("randperm", generator).permutation(count).astype(dtype)
+        return made("randperm", array, options, out)
+
+    return drawn("randperm", draw_once)  # type: ignore[no-any-return]
 
 
 # Like another tensor ----------------------------------------------------------------------------
@@ -228,6 +237,9 @@ def randperm(
 def _drawn_like(
     op: str, input: Any, fill: Fill, kinds: str, generator: Any, options: dict[str, Any]
 ) -> Tensor:
+    if get_mode().levels:  # an example of vmap: its size and dtype matter, its memory does not
+        example = wrap(numpy.empty(input._array.shape, input._array.dtype))
+        return drawn(op, lambda: _drawn_like(op, example, fill, kinds, generator, options))  # type: ignore[no-any-return]
     result: Tensor = empty_like(input, **options)
     needs(op, result._array.dtype, kinds)
     fill(source_of(op, generator), result._array)
@@ -269,12 +281,13 @@ def randint_like(
 ) -> Tensor:
     """As `randint`, in the input's size, dtype and order of strides."""
     given = _by_name("randint_like", bounds, {"low": low, "high": high}, ("low", "high"), ("high",))
-    result: Tensor = empty_like(input, memory_format=memory_format, **options)
-    first, last = integer_bounds(
-        "randint_like", given.get("low", 0), given["high"], result._array.dtype
-    )
-    draw.integers(source_of("randint_like", generator), result._array, first, last)
-    return result
+    kept = {"memory_format": memory_format, **options}
+
+    def fill(source: Any, array: Array) -> None:
+        bounds = integer_bounds("randint_like", given.get("low", 0), given["high"], array.dtype)
+        draw.integers(source, array, *bounds)
+
+    return _drawn_like("randint_like", input, fill, "biufcV", generator, kept)
 
 
 # From parameters that are tensors: the draw cuts the gradient, which is zero ----------------------
@@ -296,6 +309,8 @@ def _normal_array(shape: Any, dtype: NumpyDtype, mean: Any, std: Any, generator:
 
 def check_std(std: Any) -> None:
     """Refuse standard deviations below zero, a number's or a tensor's."""
+    if get_mode().levels:
+        return  # examples of vmap have no values to look at
     array = getattr(std, "_array", std)
     if not numpy.all(array >= 0):  # NaN is refused too
         raise RuntimeError("normal(): std must not be negative anywhere.")

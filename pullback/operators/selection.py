@@ -59,7 +59,8 @@ def _promoted(*values: Any) -> list[Any]:
     for value in values:
         if not isinstance(value, Tensor | numbers.Number):
             raise TypeError(
-                f"where(): `input` and `other` must be Tensors or numbers, got {type(value).__name__}."
+                "where(): `input` and `other` must be Tensors or numbers, got "
+                f"{type(value).__name__}."
             )
     wanted = result_dtype([getattr(value, "_array", value) for value in values])
     return [
@@ -101,7 +102,8 @@ def masked_fill(xp: Namespace, input: Array, mask: Array, value: Array) -> Array
         )
     if getattr(value, "ndim", 0):
         raise RuntimeError(
-            f"masked_fill: value must be a number or a 0-d tensor, got shape {value.shape}; use where()."
+            f"masked_fill: value must be a number or a 0-d tensor, got shape {value.shape}; use "
+            "where()."
         )
     is_complex = isinstance(value, complex) or getattr(value, "dtype", mask.dtype).kind == "c"
     if is_complex and input.dtype.kind != "c":

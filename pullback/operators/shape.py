@@ -133,7 +133,8 @@ def view_as_dtype(xp: Namespace, input: Array, dtype: Any) -> Array:
         return input.view(dtype.numpy)
     except ValueError as error:
         raise RuntimeError(
-            f"view: memory of shape {input.shape} and {input.itemsize} bytes per element cannot be read as "
+            f"view: memory of shape {input.shape} and {input.itemsize} bytes per element cannot "
+            "be read as "
             f"{dtype}: {error}"
         ) from None
 
@@ -261,7 +262,8 @@ def reverse_dims(input: Any) -> Any:
     """`x.T`: the dimensions in reverse order."""
     if input.ndim not in (0, 2):
         warnings.warn(
-            f"x.T on a tensor of {input.ndim} dimensions reverses them all; say x.mT for a batch of matrices, "
+            f"x.T on a tensor of {input.ndim} dimensions reverses them all; say x.mT for a batch "
+            "of matrices, "
             "or x.permute(...) for this.",
             UserWarning,
             stacklevel=stacklevel(),
@@ -298,7 +300,8 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     assert placed is not None
     if len(taken) != len(placed):
         raise RuntimeError(
-            f"movedim: {len(taken)} dims to move ({source}) but {len(placed)} places ({destination})."
+            f"movedim: {len(taken)} dims to move ({source}) but {len(placed)} places "
+            f"({destination})."
         )
     if ndim == 0:
         return alias(input)
@@ -366,7 +369,8 @@ def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> An
     total = input.shape[at] if input.ndim else 1
     if sum(sizes) != total or any(n < 0 for n in sizes):
         raise RuntimeError(
-            f"split: sizes {list(sizes)} add up to {sum(sizes)}, but dimension {at} has size {total}."
+            f"split: sizes {list(sizes)} add up to {sum(sizes)}, but dimension {at} has size "
+            f"{total}."
         )
     return _split_with_sizes(input, sizes, at)
 
@@ -510,7 +514,8 @@ def _check_joined(op: str, tensors: Sequence[Any], dim: int) -> None:
         a, b = tuple(tensors[0].shape), tuple(one.shape)
         if len(a) != len(b) or any(a[d] != b[d] for d in range(len(a)) if d != dim):
             raise RuntimeError(
-                f"{op}: sizes of tensors must match except in dimension {dim}; tensor 0 has shape {a}, tensor "
+                f"{op}: sizes of tensors must match except in dimension {dim}; tensor 0 has shape "
+                f"{a}, tensor "
                 f"{number} has shape {b}."
             )
 
@@ -546,7 +551,8 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     for number, one in enumerate(tensors):
         if tuple(one.shape) != tuple(tensors[0].shape):
             raise RuntimeError(
-                f"stack: all tensors must have equal shapes; tensor 0 has {tuple(tensors[0].shape)}, tensor "
+                "stack: all tensors must have equal shapes; tensor 0 has "
+                f"{tuple(tensors[0].shape)}, tensor "
                 f"{number} has {tuple(one.shape)}."
             )
     return (
@@ -597,7 +603,8 @@ def repeat(input: Any, sizes: Any) -> Any:
     extra = len(sizes) - input.ndim
     if extra < 0:
         raise RuntimeError(
-            f"repeat: {len(sizes)} counts {sizes} for a tensor of {input.ndim} dimensions; give at least one each."
+            f"repeat: {len(sizes)} counts {sizes} for a tensor of {input.ndim} dimensions; give "
+            "at least one each."
         )
     return _repeat(input, sizes)
 

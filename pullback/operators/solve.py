@@ -150,7 +150,9 @@ def _system(op: str, A: Any, B: Any, left: Any, strict: str) -> tuple[Any, Any]:
     check_same_dtype(op, A._array, B._array)
     vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and B.shape == A.shape[:-1])
     if vector and not left:
-        raise RuntimeError(f"{op}: left=False needs matrices, B is a vector of shape {tuple(B.shape)}.")
+        raise RuntimeError(
+            f"{op}: left=False needs matrices, B is a vector of shape {tuple(B.shape)}."
+        )
     right = B[..., None] if vector else B
     side = -2 if left else -1
     if right.shape[side] != A.shape[-1]:

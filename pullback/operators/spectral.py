@@ -226,7 +226,13 @@ def eigvals(A: Any, *, out: Any = None) -> Any:
 
 
 def _svd_adjoint(
-    g_U: Any, g_S: Any, g_Vh: Any, U: Any, S: Any, Vh: Any, full_matrices: bool  # noqa: FBT001
+    g_U: Any,
+    g_S: Any,
+    g_Vh: Any,
+    U: Any,
+    S: Any,
+    Vh: Any,
+    full_matrices: bool,  # noqa: FBT001
 ) -> Any:
     no_u, no_v = absent(g_U), absent(g_Vh)
     k = S.shape[-1]
@@ -262,7 +268,11 @@ def _no_full_derivative() -> RuntimeError:
 
 
 def _svd_tangents(
-    d_A: Any, U: Any, S: Any, Vh: Any, full_matrices: bool  # noqa: FBT001
+    d_A: Any,
+    U: Any,
+    S: Any,
+    Vh: Any,
+    full_matrices: bool,  # noqa: FBT001
 ) -> tuple[Any, Any, Any]:
     k = S.shape[-1]
     if full_matrices and U.shape[-1] != Vh.shape[-1]:

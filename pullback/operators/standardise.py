@@ -251,8 +251,8 @@ def _adjoint(
         gradient, weight = gradient * weight, None
     out = xp.empty(input.shape, input.dtype)
 
-    # r (v - mean(v) - x' mean(x' v)) as r v - slope x + offset, with one slope and offset for a row:
-    # that takes fewer passes than x' itself.
+    # r (v - mean(v) - x' mean(x' v)) as r v - slope x + offset, with one slope and offset a row: fewer
+    # passes than by way of x'.
     def adjoint(dims: tuple[int, ...], out: Array, g: Array, x: Array) -> None:
         mean, rstd = _statistics(xp, dims, x, eps, centred)
         v = g if weight is None else g * weight.reshape(-1)

@@ -43,18 +43,21 @@ def completed_shape(op: str, size: int, shape: tuple[int, ...]) -> tuple[int, ..
             known *= n
     if shape.count(-1) > 1 or any(n < -1 for n in shape):
         raise RuntimeError(
-            f"{op}: shape {shape} is not one: at most one size may be -1 (to be worked out), no other may "
+            f"{op}: shape {shape} is not one: at most one size may be -1 (to be worked out), no "
+            "other may "
             "be negative."
         )
     if -1 not in shape:
         if known != size:
             raise RuntimeError(
-                f"{op}: shape '{list(shape)}' is invalid for input of size {size}: it would hold {known} elements."
+                f"{op}: shape '{list(shape)}' is invalid for input of size {size}: it would hold "
+                f"{known} elements."
             )
         return shape
     if known == 0 or size % known:
         raise RuntimeError(
-            f"{op}: shape '{list(shape)}' is invalid for input of size {size}: -1 cannot be worked out."
+            f"{op}: shape '{list(shape)}' is invalid for input of size {size}: -1 cannot be "
+            "worked out."
         )
     return tuple(size // known if n == -1 else n for n in shape)
 
@@ -70,7 +73,8 @@ def _view(xp: Namespace, input: Array, size: Shape) -> Array:
     if not input.flags.c_contiguous and not interpret.shares_memory(result, input) and input.size:
         raise RuntimeError(
             f"view: shape {size} cannot be a view of a tensor of shape {input.shape} with strides "
-            f"{geometry_of(input)[1]}: it would span two separate parts of memory. Use reshape() instead."
+            f"{geometry_of(input)[1]}: it would span two separate parts of memory. Use reshape() "
+            "instead."
         )
     return result
 
@@ -98,7 +102,8 @@ def _expanded_shape(shape: tuple[int, ...], size: tuple[int, ...]) -> tuple[int,
     extra = len(size) - len(shape)
     if extra < 0:
         raise RuntimeError(
-            f"expand: {len(size)} sizes {size} for a tensor of {len(shape)} dimensions {shape}; give at "
+            f"expand: {len(size)} sizes {size} for a tensor of {len(shape)} dimensions {shape}; "
+            "give at "
             "least one size per dimension."
         )
     wanted = []
@@ -108,7 +113,8 @@ def _expanded_shape(shape: tuple[int, ...], size: tuple[int, ...]) -> tuple[int,
             raise RuntimeError(f"expand: -1 (keep the size) at new dimension {dim} of {size}.")
         if n != -1 and here not in (None, 1, n):
             raise RuntimeError(
-                f"expand: size {here} at dimension {dim} cannot become {n}; only size 1 can be expanded "
+                f"expand: size {here} at dimension {dim} cannot become {n}; only size 1 can be "
+                "expanded "
                 f"(shape {shape} to {size})."
             )
         wanted.append(here if n == -1 and here is not None else n)
@@ -147,7 +153,8 @@ def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
 def _permute(xp: Namespace, input: Array, dims: Dims) -> Array:
     if len(dims) != input.ndim:
         raise RuntimeError(
-            f"permute: {len(dims)} dims {tuple(dims)} for a tensor of {input.ndim} dimensions; name each once."
+            f"permute: {len(dims)} dims {tuple(dims)} for a tensor of {input.ndim} dimensions; "
+            "name each once."
         )
     return input.transpose(dims)
 
@@ -158,7 +165,8 @@ def unsqueeze(xp: Namespace, input: Array, dim: int) -> Array:
     ndim = input.ndim + 1
     if not -ndim <= dim < ndim:
         raise IndexError(
-            f"unsqueeze: dim {dim} is out of range for a tensor of {input.ndim} dimensions; use {-ndim} to "
+            f"unsqueeze: dim {dim} is out of range for a tensor of {input.ndim} dimensions; use "
+            f"{-ndim} to "
             f"{ndim - 1}."
         )
     return input[(slice(None),) * (dim % ndim) + (None,)]
@@ -185,7 +193,8 @@ def _squeeze(xp: Namespace, input: Array, dim: Dims) -> Array:
     return input.squeeze(dims) if dims else input[...]
 
 
-# Parts ---------------------------------------------------------------------------------------------
+# Parts
+# ---------------------------------------------------------------------------------------------
 
 
 @view(input=lambda g, input_shape, dim, index: _select_adjoint(g, input_shape, dim, index))
@@ -282,7 +291,8 @@ def unfold(xp: Namespace, input: Array, dimension: Dim, size: int, step: int) ->
     length = input.shape[dimension]
     if size > length or size < 0 or step <= 0:
         raise RuntimeError(
-            f"unfold: windows of size {size} and step {step} along a dimension of {length}; the size must be "
+            f"unfold: windows of size {size} and step {step} along a dimension of {length}; the "
+            "size must be "
             "between 0 and that length, the step positive."
         )
     stride = input.strides[dimension]
@@ -303,7 +313,8 @@ def _unfold_adjoint(
     whole = xp.zeros(shape, g.dtype)
     if not shape:
         return g.reshape(())
-    # One pass per place in the window: windows overlap, but equal places of different windows do not.
+    # One pass per place in the window: windows overlap, but equal places of different windows do
+    # not.
     count = g.shape[dimension]
     for place in range(size):
         stop = place + (count - 1) * step + 1
@@ -312,7 +323,8 @@ def _unfold_adjoint(
     return whole
 
 
-# Strides --------------------------------------------------------------------------------------------
+# Strides
+# --------------------------------------------------------------------------------------------
 
 
 @view(
@@ -351,14 +363,16 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     geometry = (tuple(size), tuple(stride), offset)
     if len(geometry[0]) != len(geometry[1]):
         raise RuntimeError(
-            f"as_strided: {len(geometry[0])} sizes but {len(geometry[1])} strides; give one stride per size."
+            f"as_strided: {len(geometry[0])} sizes but {len(geometry[1])} strides; give one "
+            "stride per size."
         )
     if any(s < 0 for s in geometry[1]):
         raise RuntimeError(f"as_strided: negative strides are not supported, got {geometry[1]}.")
     available = root(input._array).size
     if 0 not in geometry[0] and extent(geometry) > available:
         raise RuntimeError(
-            f"as_strided: sizes {geometry[0]}, strides {geometry[1]} and offset {offset} reach element "
+            f"as_strided: sizes {geometry[0]}, strides {geometry[1]} and offset {offset} reach "
+            "element "
             f"{extent(geometry)}, but the memory holds {available}."
         )
     return _as_strided(input, geometry, source)

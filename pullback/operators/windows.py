@@ -38,9 +38,7 @@ def sizes(op: str, name: str, value: Any, dims: int) -> Sizes:
     try:
         checked = tuple(operator.index(size) for size in value)
     except TypeError:
-        raise TypeError(
-            f"{op}: {name} must be an int or {dims} of them, got {value!r}."
-        ) from None
+        raise TypeError(f"{op}: {name} must be an int or {dims} of them, got {value!r}.") from None
     if len(checked) == 1:
         return checked * dims
     if len(checked) != dims:
@@ -114,9 +112,7 @@ def along(point: int, number: int, stride: int, dilation: int) -> slice:
     return slice(start, start + max(number - 1, 0) * stride + min(number, 1), stride)
 
 
-def add_windows(
-    out: Array, parts: Array, kernel: Sizes, stride: Sizes, dilation: Sizes
-) -> None:
+def add_windows(out: Array, parts: Array, kernel: Sizes, stride: Sizes, dilation: Sizes) -> None:
     """The adjoint of `windows`: add each point of `parts`, `(..., *kernel, *number)`, to its place."""
     dims = len(kernel)
     for point, place in points(kernel, parts.shape[-dims:], stride, dilation):
@@ -132,7 +128,10 @@ def padded(xp: Namespace, array: Array, pads: Pads, value: Any = 0) -> Array:
         return array
     dims = len(pads)
     old = array.shape[-dims:]
-    shape = (*array.shape[:-dims], *(n + before + after for n, (before, after) in zip(old, pads, strict=True)))
+    shape = (
+        *array.shape[:-dims],
+        *(n + before + after for n, (before, after) in zip(old, pads, strict=True)),
+    )
     target = tuple(
         slice(max(before, 0), size - max(after, 0))
         for size, (before, after) in zip(shape[-dims:], pads, strict=True)

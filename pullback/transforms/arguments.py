@@ -28,7 +28,8 @@ def checked_argnums(transform: str, argnums: Any, count: int) -> tuple[int, ...]
             )
         if not -count <= number < count:
             raise RuntimeError(
-                f"{transform}: argnums={argnums!r}, but the function was called with {count} positional "
+                f"{transform}: argnums={argnums!r}, but the function was called with {count} "
+                "positional "
                 "arguments."
             )
     chosen = tuple(number % count for number in numbers)
@@ -43,7 +44,8 @@ def flat_tensors(transform: str, what: str, tree: Any) -> tuple[list[Any], TreeS
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
             raise ValueError(
-                f"{transform}: {what} must hold only Tensors, found {type(leaf).__name__}. Choose the "
+                f"{transform}: {what} must hold only Tensors, found {type(leaf).__name__}. Choose "
+                "the "
                 "arguments to differentiate by argnums, or take that value out of them."
             )
     return leaves, spec
@@ -90,6 +92,7 @@ def split_aux(transform: str, function: Callable[..., Any], result: Any, *, has_
     if not isinstance(result, tuple) or len(result) != 2:
         got = f"a tuple of {len(result)}" if isinstance(result, tuple) else type(result).__name__
         raise RuntimeError(
-            f"{transform}: with has_aux=True, {name_of(function)} must return (output, aux), got {got}."
+            f"{transform}: with has_aux=True, {name_of(function)} must return (output, aux), got "
+            f"{got}."
         )
     return result

@@ -55,7 +55,8 @@ class Batched(Tensor):
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:  # noqa: FBT001, FBT002 (torch's)
         """Refused: a mapped tensor is no leaf."""
         raise RuntimeError(
-            "requires_grad_() cannot be used inside vmap: the tensor is one example of a batch. Pass it to "
+            "requires_grad_() cannot be used inside vmap: the tensor is one example of a batch. "
+            "Pass it to "
             "func.grad as an argument instead."
         )
 
@@ -74,8 +75,10 @@ class Batched(Tensor):
     def _refuse(self, what: str) -> Any:
         check_open(self)
         raise RuntimeError(
-            f"{what} on a tensor inside vmap: it stands for {self.level.size} examples, whose values differ, so "
-            "there is no one value to go by. Use torch.where for choices, and return the tensor to read it."
+            f"{what} on a tensor inside vmap: it stands for {self.level.size} examples, whose "
+            "values differ, so "
+            "there is no one value to go by. Use torch.where for choices, and return the tensor "
+            "to read it."
         )
 
     def item(self) -> Any:
@@ -130,8 +133,10 @@ class Hidden(numpy.ndarray):
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise RuntimeError(
-            "The values of a tensor inside vmap were asked for: it stands for all examples at once, so there is "
-            "no one value to go by. Use torch.where for choices; if no operator does what is needed, do it "
+            "The values of a tensor inside vmap were asked for: it stands for all examples at "
+            "once, so there is "
+            "no one value to go by. Use torch.where for choices; if no operator does what is "
+            "needed, do it "
             "outside of vmap."
         )
 

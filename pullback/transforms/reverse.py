@@ -227,7 +227,8 @@ class Recording:
         return alias
 
 
-# Forward mode by reverse rules ----------------------------------------------------------------------
+# Forward mode by reverse rules
+# ----------------------------------------------------------------------
 
 
 def transposed(

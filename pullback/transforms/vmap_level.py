@@ -94,7 +94,8 @@ class VmapLevel:
         if op.name not in _warned:
             _warned.add(op.name)
             warnings.warn(
-                f"vmap runs {op.name} in a loop over the examples: it has no batching rule, so it is slow.",
+                f"vmap runs {op.name} in a loop over the examples: it has no batching rule, so it "
+                "is slow.",
                 UserWarning,
                 stacklevel=origin.stacklevel(),
             )
@@ -109,7 +110,8 @@ class VmapLevel:
             return stack(runs)
         return [stack(results) for results in zip(*runs, strict=True)]
 
-    # Random numbers --------------------------------------------------------------------------------
+    # Random numbers
+    # --------------------------------------------------------------------------------
 
     def _random_call(self, op: Op, split: dict[str, Any], options: dict[str, Any]) -> Any:
         """A draw whose parameters are tensors; None where all examples share it."""
@@ -118,7 +120,8 @@ class VmapLevel:
         if self.randomness == "same":
             if batch:
                 raise RuntimeError(
-                    f"vmap: {op.name} of a mapped tensor with randomness='same' has no meaning: the examples "
+                    f"vmap: {op.name} of a mapped tensor with randomness='same' has no meaning: "
+                    "the examples "
                     "differ, so their draws must. Use randomness='different'."
                 )
             return None
@@ -132,7 +135,8 @@ class VmapLevel:
     def _check_randomness(self, op: str) -> None:
         if self.randomness == "error":
             raise RuntimeError(
-                f"vmap: {op.strip('_')} draws random numbers, and it is not said whether the examples share "
+                f"vmap: {op.strip('_')} draws random numbers, and it is not said whether the "
+                "examples share "
                 "them. Call vmap with randomness='different' or randomness='same'."
             )
 
@@ -148,7 +152,8 @@ class VmapLevel:
         finally:
             current.set(before)
 
-    # Custom Functions ------------------------------------------------------------------------------
+    # Custom Functions
+    # ------------------------------------------------------------------------------
 
     def process_function(self, cls: Any, args: tuple[Any, ...]) -> Any:
         """Run a custom Function by its vmap rule; it is applied again below this level."""
@@ -173,7 +178,8 @@ class VmapLevel:
             return output
         return batched(output, dim % output.ndim, self)
 
-    # In-place --------------------------------------------------------------------------------------
+    # In-place
+    # --------------------------------------------------------------------------------------
 
     def process_inplace(self, op: Op, called: str, target: Tensor, bound: dict[str, Any]) -> Tensor:
         """Run an in-place call: the result of every example goes into the memory of its example."""
@@ -190,7 +196,8 @@ class VmapLevel:
         result = self.process(op, bound)
         if result._array.shape != target._array.shape:
             raise RuntimeError(
-                f"{called}: the result of one example has shape {result._array.shape}, the tensor written to "
+                f"{called}: the result of one example has shape {result._array.shape}, the tensor "
+                "written to "
                 f"{target._array.shape}; an in-place write cannot broadcast its target."
             )
         current.set(self.below(before))
@@ -248,8 +255,10 @@ def _written(op: Op, called: str, bound: dict[str, Any]) -> Tensor:
 
 def _shared_target(called: str) -> RuntimeError:
     return RuntimeError(
-        f"{called}: inside vmap, a tensor that all examples share cannot be written with values that differ "
-        "between them: it would have to hold more values than it has elements. Make the target from a "
+        f"{called}: inside vmap, a tensor that all examples share cannot be written with values "
+        "that differ "
+        "between them: it would have to hold more values than it has elements. Make the target "
+        "from a "
         "mapped tensor (x.new_zeros(...), torch.zeros_like(x)), or use the out-of-place form."
     )
 

@@ -1,0 +1,34 @@
+"""`pullback.fft`: Fourier transforms under torch's names, and the frequencies that they count by."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import numpy
+
+from pullback.core.dtype import get_default_dtype
+from pullback.core.tensor import Tensor
+from pullback.operators import fft as _transforms
+from pullback.operators.factory import Options, checked, made
+from pullback.operators.fft import *  # noqa: F403 (its __all__ is the list)
+
+__all__ = [*_transforms.__all__, "fftfreq", "rfftfreq"]
+
+
+def fftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Unpack[Options]) -> Tensor:
+    """The frequencies of `fft` over `n` points `d` apart, in its order: rising from 0, then negative."""
+    dtype = checked("fft.fftfreq", options, get_default_dtype().numpy, out)
+    _check_count("fft.fftfreq", n)
+    return made("fft.fftfreq", numpy.fft.fftfreq(n, d).astype(dtype), options, out)
+
+
+def rfftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Unpack[Options]) -> Tensor:
+    """The frequencies of `rfft` over `n` points `d` apart."""
+    dtype = checked("fft.rfftfreq", options, get_default_dtype().numpy, out)
+    _check_count("fft.rfftfreq", n)
+    return made("fft.rfftfreq", numpy.fft.rfftfreq(n, d).astype(dtype), options, out)
+
+
+def _check_count(op: str, n: int) -> None:
+    if n < 1:
+        raise RuntimeError(f"{op}: needs at least 1 point, got {n}.")
