@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 from pullback.core import origin
 from pullback.core.mode import changed, current, get_mode, settle
+from pullback.core.tensor import Tensor
+from pullback.core.version import own_cell
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -176,6 +178,39 @@ class set_grad_enabled(_ModeContext):  # noqa: N801
 
     def __repr__(self) -> str:
         return f"set_grad_enabled(mode={self.mode})"
+
+
+class _unsafe_preserve_version_counter:  # noqa: N801
+    """Inside, writes to these tensors leave their version counters as they are when it ends.
+
+    Unsafe: backward then cannot tell that a saved value changed.
+
+    >>> import pullback as torch
+    >>> t = torch.zeros(2)
+    >>> with torch.autograd._unsafe_preserve_version_counter(t):
+    ...     _ = t.add_(1)
+    >>> t._version
+    0
+    """
+
+    def __init__(self, tensors: Tensor | tuple[Tensor, ...]) -> None:
+        self.tensors = (tensors,) if isinstance(tensors, Tensor) else tensors
+        assert isinstance(self.tensors, tuple), "Give a tensor or a tuple of tensors."
+        self._versions = tuple(tensor._version for tensor in self.tensors)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for tensor, version in zip(self.tensors, self._versions, strict=True):
+            cell = own_cell(tensor)
+            cell[0] = version
+            del cell[1:]  # the forgotten writes would be taken for later ones
 
 
 class inference_mode(_ModeContext):  # noqa: N801

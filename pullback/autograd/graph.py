@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
+from pullback.autograd.multi_hook import register_multi_grad_hook
+from pullback.autograd.mutation import allow_mutation_on_saved_tensors
 from pullback.core.graph import GradientEdge
 from pullback.core.mode import changed, current, get_mode, settle
 from pullback.core.node import Node, node_and_number
@@ -16,9 +18,12 @@ from pullback.core.view import edge_of
 __all__ = [
     "GradientEdge",
     "Node",
+    "allow_mutation_on_saved_tensors",
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
     "saved_tensors_hooks",
 ]
 
@@ -92,6 +97,34 @@ class saved_tensors_hooks:  # noqa: N801 (torch's name)
     ) -> None:
         mode = get_mode()
         current.set(changed(mode, saved_hooks=mode.saved_hooks[:-1]))
+
+
+class save_on_cpu(saved_tensors_hooks):  # noqa: N801
+    """Inside, values saved for backward wait in host memory, and return to their device when used.
+
+    >>> import pullback as torch
+    >>> x = torch.full((2,), 2.0, requires_grad=True)
+    >>> with torch.autograd.graph.save_on_cpu():
+    ...     y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([4., 4.])
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        if pin_memory:
+            raise RuntimeError(
+                f"save_on_cpu(pin_memory=True) needs a {device_type} device to copy from; there is none."
+            )
+
+        def pack(tensor: Tensor) -> tuple[Any, Tensor]:
+            return tensor.device, tensor.detach().clone()
+
+        def unpack(packed: tuple[Any, Tensor]) -> Tensor:
+            device, kept = packed
+            return kept.to(device)  # type: ignore[no-any-return]  # operators are untyped here
+
+        super().__init__(pack, unpack)
 
 
 class disable_saved_tensors_hooks:  # noqa: N801

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pullback.core import anomaly
+
 if TYPE_CHECKING:
     from pullback.core.node import Node
     from pullback.core.saved import Freed
@@ -43,13 +45,33 @@ def changed_in_place(
 ) -> RuntimeError:
     """A saved value was overwritten after it was saved."""
     by = f" by {', then '.join(made)}" if made else ""
+    hint = (
+        "The forward call that saved it is shown above."
+        if anomaly.state.enabled
+        else "Anomaly detection shows the forward call: autograd.set_detect_anomaly(True)."
+    )
     return RuntimeError(
         f"{_name(node)}{_at(node._origin)} needs `{name}` ({value.dtype}, shape {_shape(value)}) "
         "as it "
         f"was when it was saved, but it was modified in place since{by}: it is at version "
         f"{version}, expected version {expected}. Clone it before the write, or write out of place "
-        "(`x = x + 1` instead of `x += 1`). Anomaly detection shows the forward call: "
-        "autograd.set_detect_anomaly(True)."
+        f"(`x = x + 1` instead of `x += 1`). {hint}"
+    )
+
+
+def saved_was_detached(node: Node, name: str) -> RuntimeError:
+    """A saved input lost its place in the graph."""
+    return RuntimeError(
+        f"{_name(node)}{_at(node._origin)} needs `{name}` as it was saved, but detach_() took that tensor "
+        "out of the graph since. Use the out-of-place `detach()` and keep its result."
+    )
+
+
+def no_derivative(op: str, origin: object) -> RuntimeError:
+    """Backward through an operator that has no derivative."""
+    return RuntimeError(
+        f"The derivative of {op} (called{_at(origin)}) is not implemented. Detach its result if it is meant "
+        "as a constant, or compute it from other operators."
     )
 
 
@@ -64,6 +86,19 @@ def unpack_hook_returned(kind: type) -> TypeError:
     """An unpack hook gave back something else than a tensor."""
     return TypeError(
         f"A saved-tensor unpack hook must return a Tensor, but returned {kind.__name__}."
+    )
+
+
+def hooked_twice() -> RuntimeError:
+    """A second pair of hooks on one saved value."""
+    return RuntimeError("This saved tensor has hooks already; there can be one pair only.")
+
+
+def hook_on_none() -> RuntimeError:
+    """Hooks where the node kept no tensor."""
+    return RuntimeError(
+        "This node saved no tensor here (no gradient needs it, or it is a number), so there is nothing to "
+        "hook."
     )
 
 

@@ -11,6 +11,7 @@ store `shape`, `dtype`, `sizes`, `op` and whatever else they like.
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import weakref
 from collections import OrderedDict
@@ -183,6 +184,22 @@ class Node:
             cold.pre_hooks = OrderedDict()
         return RemovableHandle.add(cold.pre_hooks, fn)
 
+    def _register_hook_dict(self, tensor: Tensor) -> None:
+        """Let the hooks in `tensor._backward_hooks` see the gradient of the output that it is."""
+        hooks = tensor._backward_hooks
+        if hooks is None:
+            raise RuntimeError("_register_hook_dict() needs a tensor that has hooks already.")
+        cold = self._warm()
+        if cold.tensor_hooks is None:
+            cold.tensor_hooks = {}
+        cold.tensor_hooks[tensor.output_nr] = hooks
+
+    def _register_hook_dict(self, tensor: Tensor) -> None:
+        """Show the hooks of `tensor`, which is an output of this node, to the engine."""
+        hooks = tensor._backward_hooks
+        if hooks is not None:
+            self._warm().tensor_hooks = {**(self._cold.tensor_hooks or {}), tensor.output_nr: hooks}  # type: ignore[union-attr]
+
     def _tensor_hooks(self, output_nr: int) -> OrderedDict[int, Any]:
         """The table for hooks of the tensor that is output `output_nr` of this node."""
         cold = self._warm()
@@ -223,6 +240,23 @@ class OperatorNode(Node):
 
     def _release(self, freed: Any) -> None:
         """Forget the saved values; `freed` remembers who did it. Nodes that save override this."""
+
+
+class NotImplementedNode(OperatorNode):
+    """The node of an operator that has no derivative: the forward runs, backward refuses."""
+
+    __slots__ = ("_op",)
+
+    _op: str
+
+    def _run(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Refuse."""
+        raise errors.no_derivative(self._op, self._origin)
+
+    _run_tensors = _run
+
+
+NotImplementedNode.__name__ = NotImplementedNode.__qualname__ = "NotImplemented"
 
 
 class Output:
@@ -277,7 +311,7 @@ class AccumulateGrad(Node):
         return super().register_prehook(fn)
 
     @property
-    def lock(self) -> threading.Lock:
+    def lock(self) -> Any:
         """Guards the leaf's `.grad`. One of a few: a lock each would cost more than the node."""
         return _LOCKS[(id(self.variable) >> 5) % len(_LOCKS)]
 
@@ -293,8 +327,9 @@ class AccumulateGrad(Node):
         node._g_shape = leaf._array.shape
         node._g_dtype = leaf._array.dtype
         node._cold = None
-        _making_accumulator.acquire()  # a `with` costs three times as much
         try:
+            # A `with` costs three times as much; inside the `try`, since an interrupt may come between.
+            _making_accumulator.acquire()
             now = leaf._leaf_mark()
             if now is not mark and (known := now()) is not None:
                 return known  # type: ignore[no-any-return]  # another thread was faster
@@ -304,8 +339,20 @@ class AccumulateGrad(Node):
         return node
 
 
-_making_accumulator = threading.Lock()
-_LOCKS = [threading.Lock() for _ in range(61)]
+# Re-entrant: a finaliser or signal handler may come to a leaf while this thread holds its lock.
+_making_accumulator = threading.RLock()
+_LOCKS = [threading.RLock() for _ in range(61)]
+
+
+def _renew_locks() -> None:
+    """In a forked child, where nobody is left to release what other threads held."""
+    global _making_accumulator
+    _making_accumulator = threading.RLock()
+    _LOCKS[:] = [threading.RLock() for _ in _LOCKS]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 class Leaf(weakref.ref):  # type: ignore[type-arg]  # of an AccumulateGrad

@@ -9,14 +9,16 @@ and is sorted out here.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pullback.core import errors
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.origin import Origin
-from pullback.core.version import writes
+from pullback.core.version import detached_before, writes
 from pullback.core.view import View, edge_of
 
 if TYPE_CHECKING:
@@ -71,17 +73,23 @@ class Packed:
 
 def pack(tensor: Tensor, *, output: bool) -> Packed:
     """Give a value to the innermost pair of saved-tensor hooks; they run with grad mode off."""
+    pack_hook, unpack_hook = get_mode().saved_hooks[-1]
+    data = call_pack(pack_hook, tensor._alias() if output else tensor)
+    return Packed(data, unpack_hook, tensor, output=output)
+
+
+def call_pack(pack_hook: Pack, tensor: Tensor) -> Any:
+    """What a pack hook makes of a tensor, which it must not write to."""
     before = get_mode()
-    pack_hook, unpack_hook = before.saved_hooks[-1]
     version = tensor._cell[0]
     current.set(changed(before, grad=False, saved_hooks=()))
     try:
-        data = pack_hook(tensor._alias() if output else tensor)
+        data = pack_hook(tensor)
     finally:
         current.set(before)
     if tensor._cell[0] != version:
         raise errors.pack_hook_wrote()
-    return Packed(data, unpack_hook, tensor, output=output)
+    return data
 
 
 def input_tensor(node: OperatorNode, name: str) -> Any:
@@ -116,6 +124,8 @@ def _check(node: OperatorNode, name: str, value: Any, version: int | None) -> No
 
 
 def _changed(node: Any, name: str, value: Any, cell: Any, version: int) -> RuntimeError:
+    if detached_before(cell, version):
+        return errors.saved_was_detached(node, name)
     made = writes(cell, version)
     return errors.changed_in_place(node, name, value, cell[0], made, version)
 
@@ -132,3 +142,71 @@ def output_array(node: OperatorNode, name: str) -> Any:
     if cell[0] != version:
         raise _changed(node, name, value, cell, version)
     return value
+
+
+class SavedTensor(abc.ABC):
+    """One value that a node saved, `node._raw_saved_<name>`; `register_hooks` chooses how it is kept.
+
+    >>> import pullback as torch
+    >>> y = torch.zeros(2, requires_grad=True).exp()
+    >>> y.grad_fn._raw_saved_result.register_hooks(lambda t: t.numpy(), torch.from_numpy)
+    >>> y.grad_fn._saved_result
+    tensor([1., 1.], grad_fn=<ExpBackward0>)
+    """
+
+    __slots__ = ("_name", "_node", "_output")
+
+    _node: Any
+    _name: str
+    _output: bool  # whether it is an output of the node, kept without its tensor
+
+    def __init__(self) -> None:
+        raise RuntimeError("A SavedTensor cannot be made by hand; read it from a node.")
+
+    @classmethod
+    def of(cls, node: Any, name: str, *, output: bool) -> SavedTensor:
+        """The value that `node` saved as `name`."""
+        made = cls.__new__(cls)
+        made._node, made._name, made._output = node, name, output
+        return made
+
+    def register_hooks(self, pack_hook: Pack, unpack_hook: Pack) -> None:
+        """Give the value to `pack_hook` now; `unpack_hook` gives it back whenever it is needed."""
+        for called, hook in (("pack_hook", pack_hook), ("unpack_hook", unpack_hook)):
+            if not callable(hook):
+                raise TypeError(f"{called} must be callable, got {type(hook).__name__}.")
+        node, name, output = self._node, self._name, self._output
+        kept = self._kept()
+        if type(kept) is Packed:
+            raise errors.hooked_twice()
+        tensor = self.unpack()
+        if not hasattr(tensor, "_cell"):
+            raise errors.hook_on_none()
+        data = call_pack(pack_hook, tensor._alias())
+        packed = Packed(data, unpack_hook, tensor, output=output)
+        setattr(node, "s_" + name, packed)
+        if output:
+            setattr(node, f"s_{name}_c", packed._cell)
+
+    def unpack(self) -> Any:
+        """The value as backward will get it."""
+        read = self._node._output_tensor if self._output else partial(input_tensor, self._node)
+        return read(self._name)
+
+    @property
+    def data(self) -> Any:
+        """What is kept: the tensor, or what the pack hook made of it."""
+        kept = self._kept()
+        return kept.data if type(kept) is Packed else self.unpack()
+
+    @property
+    def unpack_hook(self) -> Pack | None:
+        """The hook that gives the value back, if there is one."""
+        kept = self._kept()
+        return kept.unpack_hook if type(kept) is Packed else None
+
+    def _kept(self) -> Any:
+        kept = getattr(self._node, "s_" + self._name)
+        if type(kept) is Freed:
+            raise errors.graph_freed(self._node, kept)
+        return kept

@@ -24,8 +24,8 @@ from pullback.core.mode import get_mode
 from pullback.core.nesting import Derivative, refuse_inside, running
 from pullback.core.node import Edge, Leaf, Node, new_leaf_mark, node_and_number
 from pullback.core.size import Size
-from pullback.core.version import INFERENCE_CELL, UNWRITTEN, Cell, own_cell
-from pullback.core.view import View, refresh
+from pullback.core.version import INFERENCE_CELL, UNWRITTEN, Cell, DetachedCell, own_cell
+from pullback.core.view import View, refresh, retains
 
 new = object.__new__
 
@@ -155,6 +155,20 @@ class Tensor:
         return None if node is None or node._enters else node
 
     @property
+    def _grad_fn(self) -> Node | None:
+        return self.grad_fn
+
+    @_grad_fn.setter
+    def _grad_fn(self, value: None) -> None:
+        if value is not None:
+            raise RuntimeError("_grad_fn can only be set to None, which is detach_().")
+        self.detach_()
+
+    @_grad_fn.deleter
+    def _grad_fn(self) -> NoReturn:
+        raise RuntimeError("_grad_fn cannot be deleted; assign None, or call detach_().")
+
+    @property
     def output_nr(self) -> int:
         """Which output of `grad_fn` this tensor is."""
         return node_and_number(self._interior_edge())[1]
@@ -174,7 +188,7 @@ class Tensor:
 
     @property
     def _version(self) -> int:
-        return self._cell[0]  # type: ignore[no-any-return]
+        return int(self._cell[0])
 
     @property
     def _base(self) -> Tensor | None:
@@ -258,11 +272,7 @@ class Tensor:
     @property
     def retains_grad(self) -> bool:
         """Whether `retain_grad()` was called on this (non-leaf) tensor."""
-        node, nr = node_and_number(self._interior_edge())
-        if node is None or node._cold is None or node._cold.retained is None:
-            return False
-        kept = node._cold.retained.get(nr)
-        return kept is not None and kept() is self
+        return retains(self, self._interior_edge())
 
     def retain_grad(self) -> None:
         """Store this non-leaf's gradient in `.grad` in every later backward."""
@@ -309,6 +319,16 @@ class Tensor:
             return None
         return node._cold.tensor_hooks.get(nr)
 
+    @_backward_hooks.setter
+    def _backward_hooks(self, hooks: OrderedDict[int, Any] | None) -> None:
+        node, nr = node_and_number(self._interior_edge())
+        if node is not None:
+            tables = node._warm()
+            tables.tensor_hooks = {**(tables.tensor_hooks or {}), nr: hooks or OrderedDict()}
+            return
+        self._leaf_hooks = hooks
+        leaf_hooks_in_use[id(self)] = self
+
     # ------------------------------------------------------------------ detaching
 
     def _alias(self) -> Tensor:
@@ -331,6 +351,8 @@ class Tensor:
         """Forget this tensor's history, in place."""
         if self._is_view():
             raise errors.detach_view()
+        if self._node is not None and self._node.__class__ is not Leaf:
+            self._cell = DetachedCell(own_cell(self))
         self._node = None
         for level in LEVELS:
             level.put(self, None)

@@ -60,3 +60,51 @@ class _InferenceCell(list[Any]):
 
 
 INFERENCE_CELL: Cell = _InferenceCell()
+
+
+class _VersionSinceDetach(int):
+    """A version read after `detach_()`: equal to its like only, so that no earlier save matches it."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _VersionSinceDetach and int(self) == int(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = int.__hash__
+
+
+class DetachedCell(list[Any]):
+    """The counter of a tensor that `detach_()` tore from its node: the shared one, read differently.
+
+    What was saved before must not be used in backward, where the tensor would count as a constant. The
+    fast path compares versions and nothing else; here they never equal the earlier ones.
+    """
+
+    __slots__ = ("shared",)
+
+    def __init__(self, shared: Cell) -> None:
+        super().__init__()
+        self.shared = shared
+
+    def __getitem__(self, index: Any) -> Any:
+        value = self.shared[index]
+        return _VersionSinceDetach(value) if type(value) is int else value
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.shared[index] = int(value)
+
+    def __delitem__(self, index: Any) -> None:
+        del self.shared[index]
+
+    def __len__(self) -> int:
+        return len(self.shared)
+
+    def append(self, value: Any) -> None:
+        """Remember a write."""
+        self.shared.append(value)
+
+
+def detached_before(cell: Cell, version: int) -> bool:
+    """Whether `version` was read before the tensor was torn from its node."""
+    return type(cell) is DetachedCell and type(version) is not _VersionSinceDetach

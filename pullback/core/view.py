@@ -81,6 +81,9 @@ def attach(
     creation: CreationMeta = DEFAULT,
 ) -> None:
     """Make `result`, whose array shares the memory of `source`, a view with history `node`."""
+    if source._cell is INFERENCE_CELL:
+        result._node, result._cell = None, INFERENCE_CELL
+        return
     info = View()
     above = source._node
     if above.__class__ is View:
@@ -97,7 +100,7 @@ def attach(
     info.creation = creation
     info.forward = True
     cell = result._cell = own_cell(source)
-    info.version = 0 if cell is INFERENCE_CELL else cell[0]
+    info.version = cell[0]
     result._node = info
 
 
@@ -140,8 +143,33 @@ def refresh(tensor: Tensor, info: View) -> None:
         raise forbidden(tensor, info, written="its base or another view of it was")
     if info.node is None and info.creation is not DEFAULT:
         return
-    info.node = regenerate(tensor, info)
+    renewed = regenerate(tensor, info)
+    if renewed is not None:
+        move_retention(tensor, info.node, renewed)
+    info.node = renewed
     info.version = version
+
+
+def move_retention(tensor: Tensor, old: Any, new: Edge) -> None:
+    """`retain_grad` follows a tensor to its new value; hooks stay with the old one."""
+    if not retains(tensor, old):
+        return
+    (before, number), (after, new_number) = node_and_number(old), node_and_number(new)
+    if before is None or after is None:
+        return
+    cold = after._warm()
+    cold.retained = {**(cold.retained or {}), new_number: before._cold.retained.pop(number)}
+
+
+def retains(tensor: Tensor, edge: Any) -> bool:
+    """Whether `tensor` asked that the gradient arriving at `edge` be kept."""
+    if edge is None or edge.__class__ is Leaf:
+        return False
+    node, number = node_and_number(edge)
+    if node is None or node._cold is None or node._cold.retained is None:
+        return False
+    kept = node._cold.retained.get(number)
+    return kept is not None and kept() is tensor
 
 
 def forbidden(tensor: Tensor, info: View, written: str) -> RuntimeError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy
@@ -19,7 +19,7 @@ from pullback.core.node import node_and_number, numbering
 from pullback.core.saved import Freed, keeps_graph
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import edge_of
-from pullback.engine import ordered, plain, recorded
+from pullback.engine import ordered, plain, recorded, task
 from pullback.engine.filter import Filter
 from pullback.engine.threads import nested
 
@@ -33,7 +33,7 @@ def backward(
     tensors: Any,
     grad_tensors: Any = None,
     retain_graph: bool | None = None,
-    create_graph: bool = False,  # noqa: FBT001, FBT002 (torch's signature)
+    create_graph: bool = False,
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
@@ -76,11 +76,11 @@ def grad(
     inputs: Any,
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
-    create_graph: bool = False,  # noqa: FBT001, FBT002
-    only_inputs: bool = True,  # noqa: FBT001, FBT002
+    create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
-    is_grads_batched: bool = False,  # noqa: FBT001, FBT002
-    materialize_grads: bool = False,  # noqa: FBT001, FBT002
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
 ) -> Any:
     """The gradients of `outputs` with respect to `inputs`, as a tuple; no `.grad` is touched.
 
@@ -126,7 +126,7 @@ def _finished(
     wanted: list[Any],
     allow: bool,
     materialize: bool,
-    create_graph: bool,  # noqa: FBT001
+    create_graph: bool,
 ) -> tuple[Any, ...]:
     finished: list[Any] = []
     for index, (value, one) in enumerate(zip(results, wanted, strict=True)):
@@ -152,7 +152,7 @@ def _batched(
     edges: list[Any],
     grad_outputs: Any,
     keep: bool,
-    create_graph: bool,  # noqa: FBT001
+    create_graph: bool,
 ) -> list[Any]:
     """One pass for all examples: gradients are batched tensors on their way."""
     gradients = _gradients(grad_outputs)
@@ -241,10 +241,19 @@ class Request:
     wanted: list[Any] | None  # edges asked for; None: every leaf
     freed: Freed
     tensors: bool = False  # gradients are tensors: recorded, dual or batched ones; otherwise arrays
+    filtered: bool = False  # whether this pass, or one around it, has inputs=
+    callbacks: list[Any] = field(default_factory=list)
+    id: int = field(default_factory=task.next_id)
 
     def run(self) -> dict[Any, Any]:
         """Choose the pass and run it; returns what it captured."""
-        if always_ordered or leaf_hooks_in_use or anomaly.state.enabled or numbering.changed:
+        if (
+            always_ordered
+            or leaf_hooks_in_use
+            or anomaly.state.enabled
+            or numbering.changed
+            or task.logs_nodes()
+        ):
             return self._run_in_order()
         chosen = None
         if self.wanted is not None:
@@ -263,7 +272,7 @@ class Request:
         )
 
     def _run_in_order(self) -> dict[Any, Any]:
-        task = ordered.Task(
+        whole = ordered.Task(
             self.roots if self.tensors else self._arrays(),
             keep_graph=self.keep_graph,
             create_graph=self.create_graph,
@@ -271,9 +280,10 @@ class Request:
             accumulates=self.accumulates,
             wanted=self.wanted,
             freed=self.freed,
+            logged=task.logs_nodes(),
         )
-        ordered.run(task)
-        return task.captured
+        ordered.run(whole)
+        return whole.captured
 
     def _arrays(self) -> list[tuple[Any, Any]]:
         return [(edge, g._array) for edge, g in self.roots]
@@ -368,7 +378,7 @@ def _retaining_edge(one: Any) -> Any:
 
 
 def _warn_of_cycle() -> None:
-    global _warned_of_cycle  # noqa: PLW0603 (once per process)
+    global _warned_of_cycle
     if not _warned_of_cycle:
         _warned_of_cycle = True
         warnings.warn(

@@ -5,8 +5,10 @@ one; hooks always see tensors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy
 
 from pullback.core import errors
 from pullback.core.mode import current, get_mode
@@ -16,23 +18,58 @@ from pullback.core.view import NOWHERE
 from pullback.engine.accumulate import fitted
 from pullback.engine.ownership import private_copy
 
+ndarray = numpy.ndarray
+
 
 def run_with_hooks(node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
     """Run a node of the plain pass that has hooks (or metadata), or whose gradient is undefined."""
-    several = isinstance(g, list)
-    gradients = tuple(tensors_of(g if several else (g,)))
+    if node._g_sizes is not None or node._cold is None:
+        return _run_several(node, g, edges)
+    cold = node._cold
+    shown = None if g is None else wrap(g if g.__class__ is ndarray else _array(g))
+    if cold.tensor_hooks:
+        shown = run_hooks(cold.tensor_hooks[0].values(), shown)
+    if cold.retained and shown is not None:
+        _retain_all(cold, (shown,))
+    if cold.pre_hooks:
+        (shown,) = run_pre_hooks(cold, (shown,))
+    gradients = (shown,) if cold.post_hooks else ()
+    if shown is not None:
+        results = node._run(shown._array, edges)
+    else:
+        results = _run_node(node, [None], edges)
+    return _with_post_hooks(node, results, gradients, edges) if cold.post_hooks else results  # type: ignore[no-any-return]
+
+
+def _run_several(node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+    gradients = tuple(tensors_of(g if isinstance(g, list) else (g,)))
     gradients = run_before(node._cold, gradients)
     arrays = [None if t is None else t._array for t in gradients]
+    if node._cold is None or not node._cold.post_hooks:
+        gradients = ()
     results = _run_node(node, arrays, edges)
     if node._cold is None or not node._cold.post_hooks:
         return results
+    return _with_post_hooks(node, results, gradients, edges)
+
+
+def _with_post_hooks(
+    node: Any, results: Any, gradients: tuple[Any, ...], edges: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """What the post-hooks make of results; `gradients` is () if they came while the node ran."""
     fit = (
         None if edge is None or r is None or edge is NOWHERE else fitted(r, edge, node, index)
         for index, (edge, r) in enumerate(zip(edges, results, strict=True))
     )
-    shown = tuple(tensors_of(fit))
-    changed = run_post_hooks(node, shown, gradients)
+    changed = run_post_hooks(node, tuple(tensors_of(fit)), gradients)
     return tuple(None if t is None else t._array for t in changed)
+
+
+def run_new_post_hooks(node: Any, results: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Post-hooks that a node without any got while it ran: nobody kept its gradients for them."""
+    if not node._cold.post_hooks:
+        return results  # type: ignore[no-any-return]
+    return _with_post_hooks(node, results, (), edges)
 
 
 def _run_node(node: Any, arrays: list[Any], edges: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -65,20 +102,24 @@ def run_tensor_hooks(cold: Cold, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
     changed = list(gradients)
     for number, hooks in list((cold.tensor_hooks or {}).items()):
         changed[number] = run_hooks(hooks.values(), changed[number])
+    if cold.retained:
+        _retain_all(cold, changed)
+    return tuple(changed)
+
+
+def _retain_all(cold: Cold, gradients: Sequence[Any]) -> None:
     for number, reference in list((cold.retained or {}).items()):
         tensor = reference()
-        if tensor is not None and changed[number] is not None:
-            retain(tensor, changed[number])
-    return tuple(changed)
+        if tensor is not None and gradients[number] is not None:
+            retain(tensor, gradients[number])
 
 
 def run_hooks(hooks: Iterable[Any], g: Any) -> Any:
     """Call each hook on the gradient that the one before left."""
     mode = get_mode()
     for hook in list(hooks):
-        try:
-            returned = hook(g)
-        finally:
+        returned = hook(g)
+        if get_mode() is not mode:
             current.set(mode)  # whatever the hook did to grad mode ends here
         if returned is None or returned is g:
             continue
@@ -88,6 +129,10 @@ def run_hooks(hooks: Iterable[Any], g: Any) -> Any:
 
 def checked(hook: Any, returned: Any, g: Any) -> Any:
     """What a hook returned, if it can stand for `g`."""
+    if returned.__class__ is Tensor and g.__class__ is Tensor:
+        new, old = returned._array, g._array
+        if new.dtype is old.dtype and new.shape == old.shape:
+            return returned
     if not isinstance(returned, Tensor):
         raise errors.hook_returned_type(hook, type(returned))
     if g is None:
@@ -131,10 +176,10 @@ def run_post_hooks(
 
 def _called(hook: Any, *args: Any) -> Any:
     mode = get_mode()
-    try:
-        return hook(*args)
-    finally:
+    returned = hook(*args)
+    if get_mode() is not mode:
         current.set(mode)
+    return returned
 
 
 def _replaced(hook: Any, returned: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:

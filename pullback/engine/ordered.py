@@ -32,6 +32,7 @@ from pullback.engine.hooks import (
     tensors_of,
 )
 from pullback.engine.plain import annotate
+from pullback.engine.task import log_node
 
 
 @dataclass
@@ -45,8 +46,8 @@ class Task:
     accumulates: bool  # into .grad; otherwise only captures
     wanted: list[Any] | None  # edges asked for; None: every leaf
     freed: Freed
+    logged: bool = False  # each node is logged before it runs
     captured: dict[tuple[Any, int], Any] = field(default_factory=dict)
-    callbacks: list[Any] = field(default_factory=list)
 
 
 def run(task: Task) -> None:
@@ -67,7 +68,7 @@ def run(task: Task) -> None:
         while ready:
             node = ready.take()
             _visit(task, plan, inbox, ready, node)
-    except Exception as error:
+    except BaseException as error:
         if node is not None:
             annotate(error, node)
             if anomaly.state.enabled:
@@ -179,6 +180,7 @@ def _add(task: Task, inbox: dict[Node, list[Any]], node: Node, number: int, g: A
 def _visit(
     task: Task, plan: _Plan, inbox: dict[Node, list[Any]], ready: _Ready, node: Node
 ) -> None:
+    evaluating.set(node)  # put back where the pass was entered
     gradients: tuple[Any, ...] = tuple(inbox.pop(node, [None]))
     numbers = plan.wanted.get(node, ()) if not task.accumulates else ()
     executes = node in plan.runs
@@ -190,6 +192,8 @@ def _visit(
         for number in numbers:
             task.captured[node, number] = gradients[number]
         return
+    if task.logged:
+        log_node(node, gradients)
     if isinstance(node, AccumulateGrad):
         _accumulate(task, node, gradients)
         return
@@ -197,13 +201,11 @@ def _visit(
     if cold is not None and cold.pre_hooks:
         gradients = run_pre_hooks(cold, tuple(tensors_of(gradients)))
     edges = plan.edges(task, node)
-    running = evaluating.set(node)
-    try:
-        results = _apply(task, node, gradients, edges)
-        if node._cold is not None and node._cold.post_hooks:
-            results = run_post_hooks(node, tuple(tensors_of(results)), tuple(tensors_of(gradients)))
-    finally:
-        evaluating.reset(running)
+    # A hook that is added while its own node runs is called, but nobody kept the gradients for it.
+    shown = tuple(tensors_of(gradients)) if cold is not None and cold.post_hooks else ()
+    results = _apply(task, node, gradients, edges)
+    if node._cold is not None and node._cold.post_hooks:
+        results = run_post_hooks(node, tuple(tensors_of(results)), shown)
     if anomaly.state.enabled and anomaly.state.check_nan:
         check_nan(node, results)
     if not task.keep_graph:
@@ -294,6 +296,28 @@ def _deliver(
         plan.missing[node] -= 1
         if plan.missing[node] == 0:
             ready.put(node)
+
+
+def order_of(task: Any) -> list[Node]:
+    """The nodes that a pass runs, in order, found without running any."""
+    plan = _Plan(task)
+    ready = _Ready()
+    for node in dict.fromkeys(node_and_number(edge)[0] for edge, _ in task.roots):
+        if node is not None and node in plan.reached and not plan.missing.get(node):
+            ready.put(node)
+    order: list[Node] = []
+    while ready:
+        node = ready.take()
+        if node not in plan.runs:
+            continue
+        order.append(node)
+        for edge in node._edges:
+            target = node_and_number(edge)[0]
+            if target is not None and target in plan.reached:
+                plan.missing[target] -= 1
+                if not plan.missing[target]:
+                    ready.put(target)
+    return order
 
 
 def as_tensor(value: Any) -> Tensor:

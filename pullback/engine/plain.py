@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.anomaly import evaluating
 from pullback.core.arrays import Array
 from pullback.core.node import (
     LEAF_SEQ,
@@ -26,17 +27,24 @@ from pullback.core.node import (
 from pullback.core.saved import Freed
 from pullback.engine.accumulate import accumulate, fitted
 from pullback.engine.filter import Filter
-from pullback.engine.hooks import run_tensor_hooks, run_with_hooks, tensors_of
+from pullback.engine.hooks import (
+    run_new_post_hooks,
+    run_tensor_hooks,
+    run_with_hooks,
+    tensors_of,
+)
 
 add = numpy.add
+set_evaluating = evaluating.set  # only where a user's code may look; put back where the pass began
 
 
 class Inbox:
     """Gradients that wait: for nodes (by number), for leaves, and which of them nobody else sees."""
 
-    __slots__ = ("gradients", "heap", "leaves", "nodes", "owned", "owned_leaves")
+    __slots__ = ("failed", "gradients", "heap", "leaves", "nodes", "owned", "owned_leaves")
 
     def __init__(self) -> None:
+        self.failed: OperatorNode | None = None
         self.heap: list[int] = []
         self.nodes: dict[int, OperatorNode] = {}
         self.gradients: dict[int, Any] = {}
@@ -126,6 +134,37 @@ class Inbox:
             else:
                 self.put_output(target, r)
 
+    def keep_complete_leaves(self, chosen: Filter | None) -> None:
+        """After a failure, what has arrived for leaves that nothing more could have arrived for.
+
+        Those are the leaves that the ordered pass would have served by then.
+        """
+        awaited = self.awaited_leaves(chosen)
+        for leaf, total in self.leaves.items():
+            if leaf not in awaited and (chosen is None or leaf not in chosen.captures):
+                accumulate(leaf, total, owned=leaf in self.owned_leaves)
+
+    def awaited_leaves(self, chosen: Filter | None) -> set[Any]:
+        """Leaves to which the node that failed, or one that has not run, still leads."""
+        seen: set[Any] = set()
+        stack: list[Any] = [*self.nodes.values(), self.failed]
+        while stack:
+            edge = stack.pop()
+            target = edge.node if isinstance(edge, Output) else edge
+            if target is None or target in seen:
+                continue
+            seen.add(target)
+            stack.extend(target._edges if chosen is None else chosen.edges.get(target, ()))
+        return seen
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self.failed = None
+        for part in (self.heap, self.nodes, self.gradients, self.owned):
+            part.clear()
+        self.leaves.clear()
+        self.owned_leaves.clear()
+
 
 def run(
     roots: list[tuple[Any, Any]], *, keep_graph: bool, freed: Freed, chosen: Filter | None = None
@@ -138,9 +177,13 @@ def run(
     try:
         if inbox.heap:
             _loop(inbox, keep_graph, freed, chosen, captured)
+    except BaseException:
+        inbox.keep_complete_leaves(chosen)
+        raise
+    else:
         finish(inbox, chosen, captured)
     finally:
-        inbox = None  # type: ignore[assignment]  # a kept traceback must not keep gradients
+        inbox.clear()  # a kept traceback must not keep gradients
     return captured
 
 
@@ -153,9 +196,9 @@ def finish(inbox: Inbox, chosen: Filter | None, captured: dict[tuple[Any, int], 
             accumulate(leaf, total, owned=leaf in inbox.owned_leaves)
 
 
-def _loop(  # noqa: C901, PLR0912, PLR0915 (one loop, flat on purpose: it is the hot path)
+def _loop(
     inbox: Inbox,
-    keep_graph: bool,  # noqa: FBT001
+    keep_graph: bool,
     freed: Freed,
     chosen: Filter | None,
     captured: dict[tuple[Any, int], Any],
@@ -164,80 +207,90 @@ def _loop(  # noqa: C901, PLR0912, PLR0915 (one loop, flat on purpose: it is the
     pruned = None if chosen is None else chosen.edges
     node: Any = None
     g: Any = None
+    next_g: Any = None
+    results: Any = None
+    r: Any = None
     owned = False  # whether `g` is seen by nobody else
     following = None
-    while True:
-        if following is None:
-            if not heap:
-                return
-            seq = heappop(heap)
-            node = nodes.pop(seq)
-            g = gradients.pop(seq)
-            owned = seq in inbox.owned
-            if owned:
-                inbox.owned.discard(seq)
-        if chosen is not None and node in chosen.captures:
-            capture(node, g, chosen, captured)
-            if node not in chosen.edges:
-                g = following = None
+    try:
+        while True:
+            if following is None:
+                if not heap:
+                    return
+                seq = heappop(heap)
+                node = nodes[seq]  # an interrupt at any point finds it here or in `nodes`
+                del nodes[seq]
+                g = gradients.pop(seq)
+                owned = seq in inbox.owned
+                if owned:
+                    inbox.owned.discard(seq)
+            if chosen is not None and node in chosen.captures:
+                capture(node, g, chosen, captured)
+                if node not in chosen.edges:
+                    g = following = None
+                    continue
+            if g is None:
+                _run_undefined(node, inbox, keep_graph, freed, chosen)
+                following = None
                 continue
-        if g is None:
-            _run_undefined(node, inbox, keep_graph, freed, chosen)
-            following = None
-            continue
-        edges = node._edges if pruned is None else pruned[node]
-        fresh = True  # whether the results are the engine's own, or may be known to a user
-        try:
+            edges = node._edges if pruned is None else pruned[node]
+            fresh = True  # whether the results are the engine's own, or may be known to a user
             cold = node._cold
             if cold is None:
                 results = node._run(g, edges)
             elif cold is QUIET:
+                set_evaluating(node)
                 results, fresh = node._run(g, edges), False
+                if node._cold is not QUIET:
+                    results = run_new_post_hooks(node, results, edges)
             else:
+                set_evaluating(node)
                 results, fresh = run_with_hooks(node, g, edges), False
-        except Exception as error:
-            annotate(error, node)
-            raise
-        if not keep_graph:
-            node._release(freed)
-        following = None
-        index = 0
-        for target in edges:
-            r = results[index]
-            index += 1
-            if target is None:
-                continue
-            if r is None:
-                inbox.put_undefined(target)
-                continue
-            seq = target._seq
-            if seq > OUTPUT_SEQ:
-                continue
-            if r.shape != target._g_shape or r.dtype is not target._g_dtype:
-                r = fitted(r, target, node, index - 1)
-            # A rule's result is new unless it is its argument or a view; those are still ours alone
-            # if the argument was and there is no second edge that may hold it too.
-            mine = fresh and ((r is not g and r.base is None) or (owned and len(edges) == 1))
-            if seq < 0:
-                if following is None:
-                    following, next_g, next_owned = target, r, mine
-                elif following is target:
-                    next_g, next_owned = next_g + r, True
+            if not keep_graph:
+                node._release(freed)
+            following = None
+            index = 0
+            for target in edges:
+                r = results[index]
+                index += 1
+                if target is None:
+                    continue
+                if r is None:
+                    inbox.put_undefined(target)
+                    continue
+                seq = target._seq
+                if seq > OUTPUT_SEQ:
+                    continue
+                if r.shape != target._g_shape or r.dtype is not target._g_dtype:
+                    r = fitted(r, target, node, index - 1)
+                # A rule's result is new unless it is its argument or a view; those are still ours
+                # alone if the argument was and there is no second edge that may hold it too.
+                mine = fresh and ((r is not g and r.base is None) or (owned and len(edges) == 1))
+                if seq < 0:
+                    if following is None:
+                        following, next_g, next_owned = target, r, mine
+                    elif following is target:
+                        next_g, next_owned = next_g + r, True
+                    else:
+                        inbox.put(target, r, owned=mine)
+                elif seq == LEAF_SEQ:
+                    inbox.put_leaf(target, r, owned=mine)
                 else:
-                    inbox.put(target, r, owned=mine)
-            elif seq == LEAF_SEQ:
-                inbox.put_leaf(target, r, owned=mine)
-            else:
-                inbox.put_output(target, r)
-        g = results = r = None
-        if following is not None:
-            # Every node that could still add to `following` is newer, and all newer ones have run.
-            if not heap or following._seq < heap[0]:
-                node, g, owned = following, next_g, next_owned
-            else:
-                inbox.put(following, next_g, owned=next_owned)
-                following = None
-            next_g = None
+                    inbox.put_output(target, r)
+            g = results = r = None
+            if following is not None:
+                # All nodes that could still add to `following` are newer, and have run.
+                if not heap or following._seq < heap[0]:
+                    node, g, owned = following, next_g, next_owned
+                else:
+                    inbox.put(following, next_g, owned=next_owned)
+                    following = None
+                next_g = None
+    except BaseException as error:
+        annotate(error, node)
+        inbox.failed = node
+        g = next_g = results = r = None  # a kept traceback must not keep gradients
+        raise
 
 
 def capture(node: Any, g: Any, chosen: Filter, captured: dict[tuple[Any, int], Any]) -> None:
@@ -256,24 +309,21 @@ def capture(node: Any, g: Any, chosen: Filter, captured: dict[tuple[Any, int], A
 def _run_undefined(
     node: Any,
     inbox: Inbox,
-    keep_graph: bool,  # noqa: FBT001
+    keep_graph: bool,
     freed: Freed,
     chosen: Filter | None,
 ) -> None:
     """Run a node whose consumers all returned no gradient; its hooks are called all the same."""
     edges = node._edges if chosen is None else chosen.edges[node]
     g = None if node._g_sizes is None else [None] * len(node._g_sizes)
-    try:
-        results = run_with_hooks(node, g, edges)
-    except Exception as error:
-        annotate(error, node)
-        raise
+    set_evaluating(node)
+    results = run_with_hooks(node, g, edges)
     if not keep_graph:
         node._release(freed)
     inbox.deliver(node, edges, results)
 
 
-def annotate(error: Exception, node: Any) -> None:
+def annotate(error: BaseException, node: Any) -> None:
     """Add the forward line of the node at fault to an exception, once."""
     notes = getattr(error, "__notes__", ())
     if not any(note.startswith("in the backward of") for note in notes):

@@ -15,7 +15,7 @@ from pullback.engine.accumulate import accumulate as accumulate_array
 from pullback.engine.accumulate import broadcast_dims
 from pullback.engine.filter import Filter
 from pullback.engine.hooks import run_before, run_post_hooks
-from pullback.engine.plain import Inbox, annotate, capture
+from pullback.engine.plain import Inbox, annotate, capture, set_evaluating
 
 
 def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
@@ -43,10 +43,15 @@ def accumulate(leaf_node: AccumulateGrad, g: Any) -> None:
         return
     if not leaf.is_leaf:
         raise errors.leaf_moved_inside()
-    with leaf_node.lock:
+    while True:
         stored = leaf._stored_grad
-    total = g.clone() if stored is None else stored + g
-    leaf._stored_grad = total
+        version = None if stored is None else stored._cell[0]
+        total = g.clone() if stored is None else stored + g
+        with leaf_node.lock:  # not around the sum: that may call a user's saved-tensor hooks
+            now = leaf._stored_grad
+            if now is stored and (now is None or now._cell[0] == version):
+                leaf._stored_grad = total
+                return
 
 
 def run(
@@ -68,58 +73,82 @@ def run(
         for leaf, total in inbox.leaves.items():
             if chosen is not None and leaf in chosen.captures:
                 captured[leaf, 0] = total
-            elif create_graph:
-                accumulate(leaf, total)
             else:
-                accumulate_array(leaf, total._array, owned=False)
+                _store(leaf, total, create_graph=create_graph)
+    except BaseException:
+        _keep_complete_leaves(inbox, chosen, create_graph=create_graph)
+        raise
     finally:
         origin.passing.reset(pass_frame)
-        inbox = None  # type: ignore[assignment]  # a kept traceback must not keep gradients
+        inbox.clear()  # a kept traceback must not keep gradients
     return captured
+
+
+def _store(leaf: AccumulateGrad, total: Any, *, create_graph: bool) -> None:
+    if create_graph:
+        accumulate(leaf, total)
+    else:
+        accumulate_array(leaf, total._array, owned=False)
+
+
+def _keep_complete_leaves(inbox: Inbox, chosen: Filter | None, *, create_graph: bool) -> None:
+    """As in the plain pass: leaves for which nothing more could arrive keep what they got."""
+    if inbox.failed is None:
+        return
+    awaited = inbox.awaited_leaves(chosen)
+    for leaf, total in inbox.leaves.items():
+        if leaf not in awaited and (chosen is None or leaf not in chosen.captures):
+            _store(leaf, total, create_graph=create_graph)
 
 
 def _loop(
     inbox: Inbox,
-    keep_graph: bool,  # noqa: FBT001
+    keep_graph: bool,
     freed: Freed,
     chosen: Filter | None,
     captured: dict[tuple[Any, int], Any],
 ) -> None:
     heap, nodes, gradients = inbox.heap, inbox.nodes, inbox.gradients
-    while heap:
-        seq = heappop(heap)
-        node: Any = nodes.pop(seq)
-        g = gradients.pop(seq)
-        if chosen is not None and node in chosen.captures:
-            capture(node, g, chosen, captured)
-            if node not in chosen.edges:
-                continue
-        edges = node._edges if chosen is None else chosen.edges[node]
-        try:
+    node: Any = None
+    g = results = r = None
+    try:
+        while heap:
+            seq = heappop(heap)
+            node = nodes[seq]
+            del nodes[seq]
+            g = gradients.pop(seq)
+            if chosen is not None and node in chosen.captures:
+                capture(node, g, chosen, captured)
+                if node not in chosen.edges:
+                    continue
+            edges = node._edges if chosen is None else chosen.edges[node]
+            set_evaluating(node)
             results = _results(node, g, edges)
-        except Exception as error:
-            annotate(error, node)
-            raise
-        if not keep_graph:
-            node._release(freed)
-        for index, target in enumerate(edges):
-            r = results[index]
-            if target is None or target._seq > OUTPUT_SEQ:
-                continue
-            if r is None:
-                inbox.put_undefined(target)
-                continue
-            array = r._array
-            if array.shape != target._g_shape or array.dtype is not target._g_dtype:
-                r = fitted(r, target, node, index)
-            seq = target._seq
-            if seq < 0:
-                inbox.put(target, r, owned=False)
-            elif seq == LEAF_SEQ:
-                inbox.put_leaf(target, r, owned=False)
-            else:
-                inbox.put_output(target, r)
+            if not keep_graph:
+                node._release(freed)
+            for index, target in enumerate(edges):
+                r = results[index]
+                if target is None or target._seq > OUTPUT_SEQ:
+                    continue
+                if r is None:
+                    inbox.put_undefined(target)
+                    continue
+                array = r._array
+                if array.shape != target._g_shape or array.dtype is not target._g_dtype:
+                    r = fitted(r, target, node, index)
+                seq = target._seq
+                if seq < 0:
+                    inbox.put(target, r, owned=False)
+                elif seq == LEAF_SEQ:
+                    inbox.put_leaf(target, r, owned=False)
+                else:
+                    inbox.put_output(target, r)
+            g = results = r = None
+    except BaseException as error:
+        annotate(error, node)
+        inbox.failed = node
         g = results = r = None
+        raise
 
 
 origin.engine_loop = _loop.__code__
@@ -127,21 +156,30 @@ origin.engine_loop = _loop.__code__
 
 def _results(node: Any, g: Any, edges: tuple[Any, ...]) -> Any:
     cold = node._cold
+    results: Any
     if g is not None and (cold is None or cold is QUIET):
-        return node._run_tensors(g, edges)
+        results = node._run_tensors(g, edges)
+        return results if node._cold is cold else _with_post_hooks(node, results, (), edges)
     several = node._g_sizes is not None
     gradients: tuple[Any, ...] = tuple(g or [None] * len(node._g_sizes)) if several else (g,)
     gradients = run_before(cold, gradients)
+    shown = gradients if cold is not None and cold.post_hooks else ()
     if not node._by_user and all(one is None for one in gradients):
-        results: Any = (None,) * len(edges)
+        results = (None,) * len(edges)
     else:
         results = node._run_tensors(list(gradients) if several else gradients[0], edges)
-    if cold is not None and cold.post_hooks:
-        fit = (
-            None
-            if edge is None or edge._seq > OUTPUT_SEQ or r is None
-            else fitted(r, edge, node, index)
-            for index, (edge, r) in enumerate(zip(edges, results, strict=True))
-        )
-        results = run_post_hooks(node, tuple(fit), gradients)
-    return results
+    return _with_post_hooks(node, results, shown, edges)
+
+
+def _with_post_hooks(
+    node: Any, results: Any, gradients: tuple[Any, ...], edges: tuple[Any, ...]
+) -> Any:
+    if node._cold is None or not node._cold.post_hooks:
+        return results
+    fit = (
+        None
+        if edge is None or edge._seq > OUTPUT_SEQ or r is None
+        else fitted(r, edge, node, index)
+        for index, (edge, r) in enumerate(zip(edges, results, strict=True))
+    )
+    return run_post_hooks(node, tuple(fit), gradients)

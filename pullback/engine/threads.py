@@ -6,7 +6,6 @@ import contextvars
 import os
 import threading
 from collections.abc import Callable
-
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -17,6 +16,18 @@ T = TypeVar("T")
 # A level takes about ten Python frames of ours besides the user's; the interpreter allows 1000.
 LEVELS_PER_THREAD = 30
 
+
+class _Fork:
+    """How deep a pass may nest on one thread; in a child without its parent's threads, not at all."""
+
+    __slots__ = ("levels", "lost_threads")
+
+    def __init__(self) -> None:
+        self.levels = LEVELS_PER_THREAD
+        self.lost_threads = False
+
+
+_fork = _Fork()
 _depth = threading.local()
 _pool: ThreadPoolExecutor | None = None
 _pool_lock = threading.Lock()
@@ -25,7 +36,13 @@ _pool_lock = threading.Lock()
 def nested(function: Callable[[], T]) -> T:
     """Run a pass; beyond so many levels on this thread, on a fresh one while this one waits."""
     depth: int = getattr(_depth, "value", 0)
-    if depth >= LEVELS_PER_THREAD:
+    if depth >= _fork.levels:
+        if _fork.lost_threads:
+            raise RuntimeError(
+                "backward() cannot run in this forked process: its parent had started threads for "
+                "deeply nested passes, and a fork leaves threads behind. Start processes with "
+                "multiprocessing's 'spawn' or 'forkserver', or fork before the first such backward()."
+            )
         # The context carries grad mode, hooks and everything else that a thread has of its own.
         context = contextvars.copy_context()
         return _threads().submit(context.run, _from_the_start, function).result()
@@ -42,7 +59,7 @@ def _from_the_start(function: Callable[[], T]) -> T:
 
 
 def _threads() -> ThreadPoolExecutor:
-    global _pool  # noqa: PLW0603 (one pool per process)
+    global _pool
     with _pool_lock:
         if _pool is None:
             from concurrent.futures import ThreadPoolExecutor  # loads logging; few need it
@@ -52,7 +69,12 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _forget_pool() -> None:
-    global _pool, _pool_lock  # noqa: PLW0603
+    global _pool, _pool_lock
+    if _pool is not None:
+        _fork.levels, _fork.lost_threads = (
+            -1,
+            True,
+        )  # the usual comparison finds it: no cost elsewhere
     _pool, _pool_lock = None, threading.Lock()
 
 

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from pullback.func.forward_mode import hessian, jacfwd, jvp, linearize
+from pullback.func.inspection import debug_unwrap, functionalize
+from pullback.func.modules import (
+    functional_call,
+    replace_all_batch_norm_modules_,
+    stack_module_state,
+)
 from pullback.func.reverse_mode import grad, grad_and_value, jacrev, vjp
 from pullback.func.vmap import vmap
 
 __all__ = [
+    "debug_unwrap",
+    "functional_call",
+    "functionalize",
     "grad",
     "grad_and_value",
     "hessian",
@@ -14,6 +23,8 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "replace_all_batch_norm_modules_",
+    "stack_module_state",
     "vjp",
     "vmap",
 ]

@@ -121,7 +121,7 @@ def _tangent(transform: str, func: Any, pushing: Pushing, output: Any, *, strict
 def jacfwd(
     func: Callable[..., Any],
     argnums: int | tuple[int, ...] = 0,
-    has_aux: bool = False,  # noqa: FBT001, FBT002 (torch's signature)
+    has_aux: bool = False,
     *,
     randomness: str = "error",
 ) -> Callable[..., Any]:

@@ -22,7 +22,7 @@ __all__ = ["grad", "grad_and_value", "jacrev", "vjp"]
 def grad(
     func: Callable[..., Any],
     argnums: int | tuple[int, ...] = 0,
-    has_aux: bool = False,  # noqa: FBT001, FBT002 (torch's signature)
+    has_aux: bool = False,
 ) -> Callable[..., Any]:
     """The function that gives the gradient of `func`, whose result is one number (a 0-d Tensor).
 
@@ -42,7 +42,7 @@ def grad(
 def grad_and_value(
     func: Callable[..., Any],
     argnums: int | tuple[int, ...] = 0,
-    has_aux: bool = False,  # noqa: FBT001, FBT002
+    has_aux: bool = False,
 ) -> Callable[..., Any]:
     """As `grad`, but returns `(gradient, value)`, or `(gradient, (value, aux))`.
 
@@ -65,7 +65,7 @@ def _grad_and_value(
     transform: str,
     func: Any,
     argnums: Any,
-    has_aux: bool,  # noqa: FBT001
+    has_aux: bool,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[Any, Any, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 
 from pullback.core import origin
-from pullback.core.tensor import wrap
+from pullback.core.tensor import Tensor, wrap
 from pullback.operators import softmax as exponentials
 from pullback.operators.arithmetic import mul, sub
 from pullback.operators.declare import Array, Dim, Namespace, method, primitive
@@ -30,6 +30,7 @@ from pullback.operators.piecewise import (
     threshold_kernel,
 )
 from pullback.operators.pointwise import sigmoid
+from pullback.operators.selection import masked_fill
 from pullback.operators.shape import cat, narrow, reshape
 from pullback.operators.smooth import (
     celu_kernel,

@@ -41,7 +41,7 @@ def _product(a: Any, b: Any) -> Any:
 
 
 def product(op: Op, size: int, split: Split, options: Options) -> Any:
-    """matmul and its special cases; what one example would be refused for is refused here too."""
+    """Matmul and its special cases; what one example would be refused for is refused here too."""
     first, second = split.values()
     wanted = {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1), "vdot": (1, 1)}.get(op.name)
     got = (ndim_of(first), ndim_of(second))

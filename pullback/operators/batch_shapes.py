@@ -89,7 +89,11 @@ def rolled(op: Op, size: int, split: Split, options: Options) -> Any:
 
 def joined(op: Op, size: int, split: Split, options: Options) -> Any:
     """`cat` and `stack`: their dim is checked and not negative when they get here."""
-    return op.function(tuple(filled(split["tensors"], size)), options["dim"] + 1)
+    tensors = filled(split["tensors"], size)
+    if op.name == "cat":  # an empty 1-d tensor joins anything
+        most = max(one.ndim for one in tensors)
+        tensors = [one for one in tensors if one.ndim == most]
+    return op.function(tuple(tensors), options["dim"] + 1)
 
 
 def traced(op: Op, size: int, split: Split, options: Options) -> Any:

@@ -67,7 +67,7 @@ def aligned(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -
     for name, (value, bdim) in split.items():
         if isinstance(value, Tensor):
             if wanted is not None and value.dtype is not wanted:
-                value = value.to(wanted)  # noqa: PLW2901
+                value = value.to(wanted)
             arguments[name] = value if bdim is None else padded(value, bdim, rank)
         else:
             arguments[name] = value

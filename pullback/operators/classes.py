@@ -11,6 +11,7 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.operators import batch_products
 from pullback.operators.blocks import BLOCK, slices
 from pullback.operators.declare import Array, Namespace, primitive
+from pullback.operators.products import total
 from pullback.operators.reduction import sum
 from pullback.operators.softmax import _softmax_adjoint, exponentials_of, row_sums, softmax
 
@@ -134,6 +135,9 @@ def nll_of_indices(
     gradient=lambda g, target, weight, ignore_index, reduction: nll_of_indices(
         g, target, weight, ignore_index, reduction
     ),
+    jvp=lambda d_gradient, target, weight, shape, ignore_index, reduction: _nll_adjoint(
+        d_gradient, target, weight, shape, ignore_index, reduction
+    ),
     node="NllLossBackwardBackward0",
     has_out=False,
 )
@@ -241,10 +245,29 @@ def _second_input(
     return slope * -sum(at_targets, dim, keepdim=True)
 
 
+def _adjoint_tangent(
+    d_gradient: Any,
+    d_input: Any,
+    gradient: Any,
+    input: Any,
+    target: Any,
+    weight: Any,
+    ignore_index: int,
+    reduction: str,
+) -> Any:
+    options = (target, weight, ignore_index, reduction)
+    return total(
+        d_gradient is not None and _adjoint(d_gradient, input, *options),
+        # The Hessian is symmetric.
+        d_input is not None and _second_input(d_input, gradient, input, *options),
+    )
+
+
 @primitive(
     batch=batch_products.by_class_adjoint,
     gradient=_second_gradient,
     input=_second_input,
+    jvp=_adjoint_tangent,
     node="NllLossBackwardBackward0",
     has_out=False,
 )

@@ -181,7 +181,8 @@ def fill_(input: Any, value: Any) -> Any:
             f"fill_(): argument `value` must be a number or a Tensor, got {type(value).__name__}."
         )
     elif not is_plain_write(input):
-        return _fill_into(input, value)
+        _fill_into(_written_once(input), value)
+        return input
     else:
         _write_number(None, input._array, value)
     bump(input, "fill_")
@@ -212,14 +213,20 @@ def zero_(input: Any) -> Any:
         input._array.fill(0)
         bump(input, "zero_")
         return input
-    if not has_overlap(input._array):
-        return _zero_into(input)
-    # Expanded memory, which no other write accepts: torch clears it, so we clear it once.
-    part = input
-    for dim, stride in enumerate(input._array.strides):
-        if stride == 0:
-            part = slice_along(part, dim, 0, 1, 1)
-    _zero_into(part)
+    _zero_into(_written_once(input))
+    return input
+
+
+def _written_once(input: Any) -> Any:
+    """The tensor, or what is left of an expanded one when each place in memory counts once.
+
+    No other write accepts expanded memory; with one value for all, order does not matter.
+    """
+    if not isinstance(input, Tensor) or not has_overlap(input._array):
+        return input
+    for dim, (size, stride) in enumerate(zip(input._array.shape, input._array.strides, strict=True)):
+        if stride == 0 and size > 1:
+            input = slice_along(input, dim, 0, 1, 1)
     return input
 
 

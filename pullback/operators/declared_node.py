@@ -21,6 +21,8 @@ class DeclaredNode(OperatorNode):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_saved_"):
             return saved_value(self, name.removeprefix("_saved_"), name)
+        if name.startswith("_raw_saved_"):
+            return raw_value(self, name.removeprefix("_raw_saved_"), name)
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
 
     def __call__(self, *gradients: Any, **unsupported: Any) -> Any:
@@ -62,3 +64,14 @@ def saved_value(node: Any, asked: str, attribute: str) -> Any:
         return saved.input_tensor(node, name)
     value = getattr(node, f"s_{name}")
     return Size(value) if name.endswith("_shape") else value
+
+
+def raw_value(node: Any, asked: str, attribute: str) -> saved.SavedTensor:
+    """A tensor that the node keeps, as it keeps it."""
+    plan = getattr(type(node), "plan", None)
+    name = _NAMES.get(asked, asked)
+    if plan is not None and name in plan.outputs:
+        return saved.SavedTensor.of(node, name, output=True)
+    if plan is not None and any(param.name == name for param in plan.inputs):
+        return saved.SavedTensor.of(node, name, output=False)
+    raise AttributeError(f"{type(node).__name__} keeps no tensor {attribute!r}.")

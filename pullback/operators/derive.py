@@ -51,7 +51,7 @@ def propagate(
         for name, result, tangent in zip(_names(op, results), results, made, strict=True):
             if tangent is not None and result.dtype.is_differentiable:
                 if op.kind != "view":
-                    tangent = _own(tangent, tangents, depth)  # noqa: PLW2901
+                    tangent = _own(tangent, tangents, depth)
                 level.put(result, tangent)
                 _keep_saved(level, op, name, result, tangent)
 
@@ -104,7 +104,7 @@ def vmap_levels(tangents: Iterable[Any], active: tuple[Any, ...]) -> tuple[Any, 
                 one.__class__ is not Tensor and (level := getattr(one, "level", None)) is not None
             ):
                 found.add(level)
-                one = one.value  # noqa: PLW2901
+                one = one.value
     if len(found) == len(active):
         return active
     return tuple(sorted(found, key=lambda level: level.number))

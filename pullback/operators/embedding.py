@@ -51,6 +51,9 @@ def embedding_rows(
     gradient=lambda g, indices, padding_idx, scale_grad_by_freq: _second(
         g, indices, padding_idx, scale_grad_by_freq
     ),
+    jvp=lambda d_gradient, indices, shape, padding_idx, scale_grad_by_freq: _adjoint(
+        d_gradient, indices, shape, padding_idx, scale_grad_by_freq
+    ),
     node="EmbeddingDenseBackwardBackward0",
     has_out=False,
 )
@@ -77,6 +80,9 @@ def _adjoint(
     batch=batch_products.table_rows,
     weight=lambda g, indices, weight_shape, padding_idx, scale_grad_by_freq: _adjoint(
         g, indices, weight_shape, padding_idx, scale_grad_by_freq
+    ),
+    jvp=lambda d_weight, indices, padding_idx, scale_grad_by_freq: _second(
+        d_weight, indices, padding_idx, scale_grad_by_freq
     ),
     node="EmbeddingBackward0",
     has_out=False,

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy
+
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import promote_to_float
 from pullback.operators.arithmetic import conj, is_complex
@@ -126,7 +128,7 @@ def _complex(op: str, input: Any) -> Any:
     input = _floating(op, input)
     if is_complex(input):
         return input
-    return astype(input, "complex64" if input._array.dtype.char == "f" else "complex128")
+    return astype(input, numpy.dtype("F" if input._array.dtype.char == "f" else "D"))
 
 
 def _real(op: str, input: Any) -> Any:

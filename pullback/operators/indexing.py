@@ -144,7 +144,7 @@ def _assign_part(self: Any, place: tuple[Any, ...], part: Array, value: Any) -> 
     recorded = edge is not None or (recordable and info is not None and self.requires_grad)
     if recorded and info.__class__ in _SPECIAL:
         _check_written(self, info)
-    if 0 in part.strides and has_overlap(part):
+    if 0 in part.strides and part.size and has_overlap(part):
         raise errors.overlapping_write("__setitem__")
     check_no_partial_overlap("__setitem__", part, source)
     store(part, source)

@@ -18,12 +18,12 @@ from pullback.core.arrays import Array, as_array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.forward import LEVELS
 from pullback.core.mode import Mode, get_mode, settle
-from pullback.core.node import QUIET, Edge, Leaf, OperatorNode, next_seq, node_and_number
+from pullback.core.node import QUIET, Edge, Leaf, OperatorNode, next_seq
 from pullback.core.promotion import can_cast
 from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import UNWRITTEN, bump
-from pullback.core.view import DEFAULT, View, edge_of, forbidden
+from pullback.core.view import DEFAULT, View, edge_of, forbidden, move_retention, retains
 from pullback.operators import interpret
 from pullback.operators.declare import Op
 from pullback.operators.derive import tangents_of_write, write_tangents
@@ -93,6 +93,8 @@ def starts_write(op: str, target: Tensor, values: dict[str, Any], mode: Mode) ->
     array = target._array
     if array.size > 1 and 0 in array.strides and has_overlap(array):
         raise errors.overlapping_write(op)
+    if mode.saved_hooks and before_write:
+        announce_write(array)
     if target.is_inference() and not mode.inference:
         raise RuntimeError(
             f"{op}: an inference tensor cannot be changed in place outside inference_mode. Clone "
@@ -105,6 +107,16 @@ def starts_write(op: str, target: Tensor, values: dict[str, Any], mode: Mode) ->
     if tracked:
         check_history_can_change(op, target)
     return tracked
+
+
+# What must happen before memory is written while saved-tensor hooks are on: functions of the array.
+before_write: list[Callable[[Array], None]] = []
+
+
+def announce_write(array: Array) -> None:
+    """Tell those who keep values in this memory that it is about to change."""
+    for listener in before_write:
+        listener(array)
 
 
 def requires_grad(value: Any) -> bool:
@@ -190,17 +202,9 @@ def rebase(target: Tensor, node: OperatorNode) -> None:
     if info.__class__ is View:
         rebase_view(target, info, node)
         return
-    _move_retention(target, node)
+    if info is not None:
+        move_retention(target, info, node)
     target._node = node
-
-
-def _move_retention(target: Tensor, node: OperatorNode) -> None:
-    """`retain_grad` follows the tensor to its new value; hooks stay with the old one."""
-    if not target.retains_grad:
-        return
-    old, number = node_and_number(target._node)
-    if old is not None and old._cold is not None and old._cold.retained:
-        node._warm().retained = {0: old._cold.retained.pop(number)}
 
 
 class CopySlices(OperatorNode):
@@ -291,8 +295,8 @@ def rebase_view(target: Tensor, info: View, inner: OperatorNode, position: int =
     node._g_shape, node._g_dtype = base._array.shape, base._array.dtype
     node._code, node._lasti = inner._code, inner._lasti
     node._seq = next_seq()
-    kept = target.retains_grad
-    _move_retention(base, node)
+    kept = retains(target, info.node)
+    move_retention(base, base._node, node)
     base._node = node
     # The view's own node is made from the new history when someone asks for it.
     info.node = None
@@ -329,5 +333,7 @@ def write_out(op: str, target: Any, array: Array) -> None:
         target._array = numpy.empty(array.shape, target._array.dtype)
     elif has_overlap(target._array):
         raise errors.overlapping_write(op)
+    if before_write:
+        announce_write(target._array)
     target._array[...] = array
     bump(target, op)

@@ -35,6 +35,10 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     bound = bind(op, args, kwargs)
     mode = settle()
     if mode.levels:
+        if out is not None:
+            raise RuntimeError(
+                f"{op.name}: out= cannot be used inside vmap; use the value that is returned."
+            )
         return mode.levels[-1].process(op, bound)
     if mode.dual_depth and out is None:
         return _with_tangents(op, bound, mode)

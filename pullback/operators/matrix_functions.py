@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pullback.core.dtype import from_numpy_dtype
+import numpy
+
 from pullback.core.tensor import Tensor
 from pullback.operators.convert import astype
 from pullback.operators.creation import eye
@@ -282,8 +283,7 @@ def tolerances(op: str, A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
             raise RuntimeError(f"{op}: a tolerance must be real, got a complex tensor.")
     if relative is None:
         given = absolute is not None and bool((abs_of(absolute) > 0))
-        epsilon = float(from_numpy_dtype(A._array.real.dtype).numpy.type(0).dtype.itemsize)
-        epsilon = 2.0**-52 if epsilon == 8 else 2.0**-23
+        epsilon = float(numpy.finfo(A._array.dtype).eps)
         relative = 0.0 if given else epsilon * max(A.shape[-2:])
     return (0.0 if absolute is None else absolute), relative
 
@@ -340,7 +340,7 @@ def vander(x: Any, N: int | None = None) -> Any:
         )
     column = x[..., None]
     if x._array.dtype.kind in "biu":
-        column = astype(column, "int64")
+        column = astype(column, numpy.dtype("int64"))
     ones = column.detach().new_ones(tuple(column.shape))
     powers = cumprod(expand(column, (*x.shape, count - 1)), -1)
     return cat([ones, powers], -1)

@@ -104,12 +104,7 @@ def vector_norm(
     *,
     dtype: Any = None,
 ) -> Array:
-    """The `ord`-th root of the sum of absolute values to that power; inf is the largest, 0 counts.
-
-    >>> import pullback as torch
-    >>> torch.linalg.vector_norm(torch.tensor([3.0, 4.0]))
-    tensor(5.)
-    """
+    """The `ord`-th root of the sum of absolute values to that power; inf: largest, 0: a count."""
     x = _in_dtype("vector_norm", x, dtype)
     if not x.size and (ord < 0 or math.isinf(ord)):
         axis = axis_of(dim, x.ndim)

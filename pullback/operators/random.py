@@ -223,7 +223,6 @@ def randperm(
                 f"randperm(): numbers up to {count - 1} do not fit {from_numpy_dtype(dtype)}."
             )
 
-
     def draw_once() -> Tensor:
         array = source_of("randperm", generator).permutation(count).astype(dtype)
         return made("randperm", array, options, out)

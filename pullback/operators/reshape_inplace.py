@@ -10,11 +10,13 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
+from pullback.core.forward import LEVELS
 from pullback.core.mode import settle
-from pullback.core.node import Leaf
+from pullback.core.node import Edge, Leaf, NotImplementedNode, next_seq
+from pullback.core.origin import here
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import UNWRITTEN, bump
-from pullback.core.view import View
+from pullback.core.view import View, edge_of
 from pullback.operators.declare import METHODS
 from pullback.operators.inplace import check_history_can_change
 from pullback.operators.options import as_shape
@@ -85,6 +87,10 @@ def _resize(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         raise RuntimeError(
             "resize_: a tensor that requires grad cannot be resized; detach() it, or use reshape()."
         )
+    if any(level.get(self) is not None for level in LEVELS):
+        raise RuntimeError(
+            "resize_: a tensor with a tangent cannot be resized; detach() it, or use reshape()."
+        )
     if shape == self._array.shape:
         return self
     wanted = int(numpy.prod(shape, dtype=numpy.int64))
@@ -125,9 +131,24 @@ def _set(self: Tensor, source: Any = None, *unsupported: Any) -> Tensor:
         raise errors.leaf_written("set_")
     if source is not None and source.dtype is not self.dtype:
         raise RuntimeError(f"set_: the source has dtype {source.dtype}, the tensor {self.dtype}.")
+    tracked = self.requires_grad or (source is not None and source.requires_grad)
+    edges = (edge_of(self), None if source is None else edge_of(source))
+    if mode.grad and not mode.inference and tracked:
+        check_history_can_change("set_", self)
     self._array = numpy.empty(0, self._array.dtype) if source is None else source._array
     bump(self, "set_")
+    if mode.grad and not mode.inference and tracked:
+        self._node = _no_derivative("set_", edges, self)
     return self
+
+
+def _no_derivative(op: str, edges: tuple[Edge | None, ...], result: Tensor) -> NotImplementedNode:
+    node = NotImplementedNode()
+    node._op, node._edges, node._cold = op, edges, None
+    node._g_shape, node._g_dtype = result._array.shape, result._array.dtype
+    node._code, node._lasti = here(2) or (None, 0)
+    node._seq = next_seq()
+    return node
 
 
 METHODS["resize_"] = _resize

@@ -13,6 +13,7 @@ from pullback.operators.blocks import BLOCK, slices
 from pullback.operators.convert import astype
 from pullback.operators.declare import Array, Dim, Namespace, primitive
 from pullback.operators.pointwise import exp
+from pullback.operators.products import total
 from pullback.operators.reduction import sum
 
 __all__ = ["log_softmax", "softmax", "softmin"]
@@ -101,6 +102,17 @@ def _softmax_rows(xp: Namespace, out: Array, x: Array) -> None:
     out *= 1 / row_sums(xp, out)
 
 
+def _adjoint_tangent(d_gradient: Any, d_output: Any, gradient: Any, output: Any, dim: int) -> Any:
+    terms = []
+    if d_gradient is not None:
+        terms.append(_softmax_adjoint(d_gradient, output, dim))
+    if d_output is not None:
+        mean = sum(gradient * output, dim, keepdim=True)
+        moved = sum(gradient * d_output, dim, keepdim=True)
+        terms.append(d_output * (gradient - mean) - output * moved)
+    return total(*terms)
+
+
 # The derivative of softmax is symmetric, so this is its tangent too.
 @primitive(
     batch=shifted(("dim",)),
@@ -109,6 +121,7 @@ def _softmax_rows(xp: Namespace, out: Array, x: Array) -> None:
         g * (gradient - sum(gradient * output, dim, keepdim=True))
         - gradient * sum(g * output, dim, keepdim=True)
     ),
+    jvp=_adjoint_tangent,
     node="SoftmaxBackwardDataBackward0",
     has_out=False,
 )
@@ -148,10 +161,22 @@ def _log_softmax_rows(xp: Namespace, out: Array, x: Array) -> None:
     out -= xp.log(row_sums(xp, xp.exp(out)))
 
 
+def _log_adjoint_tangent(
+    d_gradient: Any, d_output: Any, gradient: Any, output: Any, dim: int
+) -> Any:
+    terms = []
+    if d_gradient is not None:
+        terms.append(_log_softmax_adjoint(d_gradient, output, dim))
+    if d_output is not None:
+        terms.append(-d_output * exp(output) * sum(gradient, dim, keepdim=True))
+    return total(*terms)
+
+
 @primitive(
     batch=shifted(("dim",)),
     gradient=lambda g, output, dim: g - sum(g * exp(output), dim, keepdim=True),
     output=lambda g, gradient, output, dim: -g * exp(output) * sum(gradient, dim, keepdim=True),
+    jvp=_log_adjoint_tangent,
     node="LogSoftmaxBackwardDataBackward0",
     has_out=False,
 )

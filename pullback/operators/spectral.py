@@ -16,6 +16,7 @@ from pullback.operators.complex import imag, real
 from pullback.operators.convert import astype
 from pullback.operators.declare import Array, Namespace, elementwise, method, primitive
 from pullback.operators.diagonals import diag_embed
+from pullback.operators.gather import enlarged
 from pullback.operators.matrix_checks import (
     LinAlgError,
     absent,
@@ -95,8 +96,8 @@ def _eigh_adjoint(
     core = matmul(adjoint(V), g_eigenvectors)
     if is_complex(core):
         _check_phase(imag(_diagonal(core)), "linalg.eigh")
-    core = over_gap(core, _gaps(eigenvalues)) + diag_embed(g_eigenvalues)
-    return matmul(V, matmul(core, adjoint(V)))
+    turned = over_gap((core - adjoint(core)) / 2, _gaps(eigenvalues))
+    return matmul(V, matmul(turned + diag_embed(g_eigenvalues), adjoint(V)))
 
 
 def _eigh_tangents(d_A: Any, eigenvalues: Any, eigenvectors: Any) -> tuple[Any, Any]:
@@ -237,9 +238,9 @@ def _svd_adjoint(
     no_u, no_v = absent(g_U), absent(g_Vh)
     k = S.shape[-1]
     if full_matrices and U.shape[-1] != Vh.shape[-1]:
-        if not (no_u and no_v):
-            raise _no_full_derivative()
-        U, Vh = U[..., :k], Vh[..., :k, :]
+        _check_added(g_U[..., k:])
+        _check_added(g_Vh[..., k:, :])
+        U, g_U, Vh, g_Vh = U[..., :k], g_U[..., :k], Vh[..., :k, :], g_Vh[..., :k, :]
     if no_u and no_v:
         return matmul(U * g_S[..., None, :], Vh)
     core = diag_embed(g_S)
@@ -260,23 +261,21 @@ def _svd_adjoint(
     return result
 
 
-def _no_full_derivative() -> RuntimeError:
-    return RuntimeError(
-        "linalg.svd: has no derivative through the vectors of full_matrices=True unless the matrix is "
-        "square: those added are arbitrary. Use full_matrices=False."
-    )
+@primitive(has_out=False)
+def _check_added(xp: Namespace, g: Array) -> Array:
+    """Refuse a loss that depends on vectors beyond the span, which full_matrices adds."""
+    if g.any():
+        raise RuntimeError(
+            "linalg.svd: the loss depends on vectors that full_matrices=True adds to those of the "
+            "matrix; they are arbitrary, and have no derivative. Use full_matrices=False."
+        )
+    return g
 
 
-def _svd_tangents(
-    d_A: Any,
-    U: Any,
-    S: Any,
-    Vh: Any,
-    full_matrices: bool,  # noqa: FBT001
-) -> tuple[Any, Any, Any]:
+def _svd_tangents(d_A: Any, U: Any, S: Any, Vh: Any) -> tuple[Any, Any, Any]:
     k = S.shape[-1]
-    if full_matrices and U.shape[-1] != Vh.shape[-1]:
-        raise _no_full_derivative()
+    whole = U.shape, Vh.shape  # vectors that full_matrices adds get no tangent
+    U, Vh = U[..., :k], Vh[..., :k, :]
     core = matmul(adjoint(U), matmul(d_A, adjoint(Vh)))
     d_S = real(_diagonal(core))
     gap = _gaps(S) * (S[..., None, :] + S[..., :, None])
@@ -293,7 +292,7 @@ def _svd_tangents(
     if Vh.shape[-1] > k:
         moved = matmul(adjoint(U), d_A)
         d_Vh = d_Vh + (moved - matmul(core, Vh)) / column
-    return d_U, d_S, d_Vh
+    return enlarged(d_U, whole[0]), d_S, enlarged(d_Vh, whole[1])
 
 
 @primitive(

@@ -21,7 +21,8 @@ from pullback.operators.arithmetic import unsupported
 from pullback.operators.batching import shifted
 from pullback.operators.blocks import BLOCK, slices
 from pullback.operators.declare import Array, Namespace, primitive
-from pullback.operators.reduction import sum
+from pullback.operators.products import total
+from pullback.operators.reduction import sum, sum_to_size
 
 __all__ = ["batch_standardise", "inverse_deviation", "layer_standardise"]
 
@@ -131,12 +132,12 @@ def _tangent(
     eps: float,
     centred: bool,
 ) -> Any:
-    total = 0
-    if d_input is not None:
-        total = _scaled(_adjoint(d_input, input, None, dims, eps, centred), weight)
-    if d_weight is not None:
-        total = total + layer_standardise(input, None, None, dims, eps, centred) * d_weight
-    return total if d_bias is None else total + d_bias
+    return total(
+        d_input is not None and _scaled(_adjoint(d_input, input, None, dims, eps, centred), weight),
+        d_weight is not None
+        and layer_standardise(input, None, None, dims, eps, centred) * d_weight,
+        d_bias,
+    )
 
 
 _RULES: dict[str, Any] = {
@@ -223,6 +224,25 @@ def _second_input(
     return -inverse_deviation(input, dims, eps, centred) * along
 
 
+def _adjoint_tangent(
+    d_gradient: Any,
+    d_input: Any,
+    d_weight: Any,
+    gradient: Any,
+    input: Any,
+    weight: Any,
+    dims: Any,
+    eps: float,
+    centred: bool,
+) -> Any:
+    # J is symmetric, so is its derivative: the input's tangent goes the way its gradient came.
+    return total(
+        d_gradient is not None and _adjoint(d_gradient, input, weight, dims, eps, centred),
+        d_weight is not None and _adjoint(gradient, input, d_weight, dims, eps, centred),
+        d_input is not None and _second_input(d_input, gradient, input, weight, dims, eps, centred),
+    )
+
+
 @primitive(
     batch=batch_products.standardised_adjoint,
     gradient=lambda g, input, weight, dims, eps, centred: _scaled(
@@ -232,6 +252,7 @@ def _second_input(
     weight=lambda g, gradient, input, dims, eps, centred: (
         gradient * _adjoint(g, input, None, dims, eps, centred)
     ),
+    jvp=_adjoint_tangent,
     node="NativeLayerNormBackwardBackward0",
     has_out=False,
 )
@@ -251,8 +272,8 @@ def _adjoint(
         gradient, weight = gradient * weight, None
     out = xp.empty(input.shape, input.dtype)
 
-    # r (v - mean(v) - x' mean(x' v)) as r v - slope x + offset, with one slope and offset a row: fewer
-    # passes than by way of x'.
+    # r (v - mean(v) - x' mean(x' v)) as r v - slope x + offset, with a slope and offset for each
+    # row: fewer passes than by way of x'.
     def adjoint(dims: tuple[int, ...], out: Array, g: Array, x: Array) -> None:
         mean, rstd = _statistics(xp, dims, x, eps, centred)
         v = g if weight is None else g * weight.reshape(-1)
@@ -270,6 +291,25 @@ def _adjoint(
     return out
 
 
+def _weight_tangent(
+    d_gradient: Any,
+    d_input: Any,
+    gradient: Any,
+    input: Any,
+    shape: Any,
+    dims: Any,
+    eps: float,
+    centred: bool,
+) -> Any:
+    terms = []
+    if d_gradient is not None:
+        terms.append(_weight_adjoint(d_gradient, input, shape, dims, eps, centred))
+    if d_input is not None:
+        moved: Any = gradient * _adjoint(d_input, input, None, dims, eps, centred)
+        terms.append(sum_to_size(moved, shape))
+    return total(*terms)
+
+
 @primitive(
     batch=batch_products.standardised_weight,
     gradient=lambda g, input, dims, eps, centred: (
@@ -278,6 +318,7 @@ def _adjoint(
     input=lambda g, gradient, input, dims, eps, centred: _adjoint(
         gradient * g, input, None, dims, eps, centred
     ),
+    jvp=_weight_tangent,
     has_out=False,
 )
 def _weight_adjoint(
@@ -290,17 +331,17 @@ def _weight_adjoint(
         product = layer_standardise.op.forward(xp, input, None, None, dims, eps, centred)  # type: ignore[attr-defined]
         product *= gradient
         return _sum_to(product, shape)
-    total = xp.zeros(math.prod(shape), gradient.dtype)
+    sums = xp.zeros(math.prod(shape), gradient.dtype)
 
     # The sum over rows of g (x - mean) r, as two products of a row vector with a matrix.
     def add(dims: tuple[int, ...], g: Array, x: Array) -> None:
         mean, rstd = _statistics(xp, dims, x, eps, centred)
-        total[...] += rstd[:, 0] @ (g * x)
+        sums[...] += rstd[:, 0] @ (g * x)
         if mean is not None:
-            total[...] -= (rstd * mean)[:, 0] @ g
+            sums[...] -= (rstd * mean)[:, 0] @ g
 
     _in_blocks(add, dims, gradient, input)
-    return total.reshape(shape)
+    return sums.reshape(shape)
 
 
 def _sum_to(array: Array, shape: tuple[int, ...]) -> Array:
@@ -314,6 +355,11 @@ def _sum_to(array: Array, shape: tuple[int, ...]) -> Array:
     input=lambda g, out, input, dims, eps, centred: (
         (-g * out * out * layer_standardise(input, None, None, dims, eps, centred))
         / math.prod(input.shape[dim] for dim in dims)
+    ),
+    jvp=lambda d_input, out, input, dims, eps, centred: (
+        -out
+        * out
+        * _average(d_input * layer_standardise(input, None, None, dims, eps, centred), dims)
     ),
     has_out=False,
     method=False,

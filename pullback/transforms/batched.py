@@ -52,7 +52,7 @@ class Batched(Tensor):
         """False: gradients flow to the batch, outside of the map; True for what is differentiated."""
         return _is_differentiated(self)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Tensor:  # noqa: FBT001, FBT002 (torch's)
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Refused: a mapped tensor is no leaf."""
         raise RuntimeError(
             "requires_grad_() cannot be used inside vmap: the tensor is one example of a batch. "

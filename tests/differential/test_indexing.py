@@ -1,7 +1,7 @@
 """Indexing, assignment and scattering: the same programs on torch and on pullback.
 
-Compared: values, shape, dtype, contiguity, versions, the name of the node, whether memory is shared,
-first and second derivatives, and the type of the error where there is one.
+Compared: values, shape, dtype, versions, the name of the node, whether it is a view, first and
+second derivatives, and the type of the error where there is one.
 """
 
 from __future__ import annotations
@@ -425,21 +425,22 @@ def test_fill_diagonal(shape, wrap):
 # Random programs ---------------------------------------------------------------------------------
 
 
+def random_item(pick, size):
+    start = pick.randrange(size)
+    return pick.choice(
+        [
+            pick.randrange(-size, size),
+            slice(start - pick.choice([0, size]), pick.randint(start + 1, size + 1)),
+            slice(None, None, pick.randint(1, 2)),
+            WHOLE,
+            [pick.randrange(-size, size) for _ in range(2)],
+        ]
+    )
+
+
 def random_key(pick, shape):
     """A key that fits, mostly."""
-    items = []
-    for size in shape[: pick.randint(0, len(shape))]:
-        items.append(
-            pick.choice(
-                [
-                    pick.randrange(-size, size),
-                    slice(pick.randint(-size, size), pick.randint(-size, size + 1)),
-                    slice(None, None, pick.randint(1, 2)),
-                    WHOLE,
-                    [pick.randrange(-size, size) for _ in range(2)],
-                ]
-            )
-        )
+    items = [random_item(pick, max(size, 1)) for size in shape[: pick.randint(0, len(shape))]]
     for extra in (None, Ellipsis, True):
         if pick.random() < 0.15:
             items.insert(pick.randint(0, len(items)), extra)
@@ -447,7 +448,7 @@ def random_key(pick, shape):
 
 
 def random_step(pick):
-    """A step of a program on the tensors that there are: reads, writes, views, in-place products."""
+    """A step of a program on the tensors that there are: a read, a write or a view."""
     seed, kind = (
         pick.random(),
         pick.choice(["get", "set", "set", "add", "number", "view", "no grad"]),
@@ -497,6 +498,8 @@ def test_random_programs_of_reads_and_writes(seed):
                     results.append((None, error))
             errors = [type(error) for _, error in results]
             assert errors[0] is errors[1], results
+            if errors[0] is IndexError:
+                return  # torch may have written some of the elements by then
             for tensors, (result, _) in zip(worlds, results, strict=True):
                 if result is not None:
                     tensors.append(result)

@@ -1,4 +1,4 @@
-"""Brackets: what is a view and what a copy, what an assignment does to values, versions, history."""
+"""Brackets: what is a view and what a copy; what an assignment does to values and history."""
 
 import numpy
 import pytest

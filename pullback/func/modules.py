@@ -1,0 +1,156 @@
+"""Modules as functions of their parameters: functional_call, stack_module_state, batch norms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.operators.shape import stack
+
+__all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]
+
+
+def functional_call(
+    module: Any,
+    parameter_and_buffer_dicts: Any,
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """Call `module` with the given tensors in place of its parameters and buffers.
+
+    They are put back afterwards. With `tie_weights`, one name of several that share a tensor stands for
+    all of them; with `strict`, every name must be given and known.
+    """
+    given = _merged(parameter_and_buffer_dicts)
+    own = {
+        **dict(module.named_parameters(remove_duplicate=False)),
+        **dict(module.named_buffers(remove_duplicate=False)),
+    }
+    if tie_weights:
+        given = _tied(own, given)
+    if strict:
+        missing = [name for name in own if name not in given]
+        unexpected = [name for name in given if name not in own]
+        if missing or unexpected:
+            raise RuntimeError(
+                f"functional_call: with strict=True the names must be those of the module; missing: {missing}, "
+                f"unexpected: {unexpected}."
+            )
+    positional = () if args is None else args if isinstance(args, tuple) else (args,)
+    with _replaced(module, {name: value for name, value in given.items() if name in own}):
+        return module(*positional, **(kwargs or {}))
+
+
+def _merged(dicts: Any) -> dict[str, Tensor]:
+    if isinstance(dicts, Mapping):
+        return dict(dicts)
+    if not isinstance(dicts, Sequence):
+        raise ValueError(  # noqa: TRY004 (torch's type)
+            "functional_call: the tensors must be given as a dict by name, or a sequence of such dicts, got "
+            f"{type(dicts).__name__}."
+        )
+    merged: dict[str, Tensor] = {}
+    for one in dicts:
+        if not isinstance(one, Mapping):
+            raise ValueError(  # noqa: TRY004
+                f"functional_call: expected a sequence of dicts, found a {type(one).__name__} in it."
+            )
+        if twice := sorted(merged.keys() & one.keys()):
+            raise ValueError(f"functional_call: {twice} appear in more than one of the dicts.")
+        merged.update(one)
+    return merged
+
+
+def _tied(own: dict[str, Tensor], given: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The given values, under all names that share a tensor."""
+    groups: dict[int, list[str]] = {}
+    for name, tensor in own.items():
+        groups.setdefault(id(tensor), []).append(name)
+    spread = dict(given)
+    for names in groups.values():
+        values = {id(given[name]): given[name] for name in names if name in given}
+        if len(values) > 1:
+            raise ValueError(
+                f"functional_call: {[n for n in names if n in given]} are tied in the module, but different "
+                "values are given for them. Give one value, or pass tie_weights=False."
+            )
+        for value in values.values():
+            spread.update(dict.fromkeys(names, value))
+    return spread
+
+
+@contextmanager
+def _replaced(module: Any, values: dict[str, Tensor]) -> Iterator[None]:
+    """Put tensors into the module's tables; the old ones come back whatever happens."""
+    before: list[tuple[dict[str, Any], str, Any]] = []
+    try:
+        for path, value in values.items():
+            owner = module
+            *way, name = path.split(".")
+            for part in way:
+                owner = getattr(owner, part)
+            table = owner._parameters if name in owner._parameters else owner._buffers
+            before.append((table, name, table[name]))
+            table[name] = value
+        yield
+    finally:
+        for table, name, value in reversed(before):
+            table[name] = value
+
+
+def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The parameters and the buffers of several equal modules, stacked, for vmap over an ensemble."""
+    modules = list(models)
+    if not modules:
+        raise RuntimeError("stack_module_state: needs at least one module, got none.")
+    if len({module.training for module in modules}) > 1:
+        raise RuntimeError(
+            "stack_module_state: all modules must be in training mode, or all in evaluation mode."
+        )
+    kinds = {type(module) for module in modules}
+    if len(kinds) > 1:
+        raise RuntimeError(
+            f"stack_module_state: all modules must be of one class, got "
+            f"{sorted(kind.__name__ for kind in kinds)}."
+        )
+    params = {
+        name: _stacked_parameter(
+            name, [dict(module.named_parameters())[name] for module in modules]
+        )
+        for name, _ in modules[0].named_parameters()
+    }
+    buffers = {
+        name: stack([dict(module.named_buffers())[name] for module in modules]).detach()
+        for name, _ in modules[0].named_buffers()
+    }
+    return params, buffers
+
+
+def _stacked_parameter(name: str, tensors: list[Tensor]) -> Tensor:
+    needs = {tensor.requires_grad for tensor in tensors}
+    if len(needs) > 1:
+        raise RuntimeError(
+            f"stack_module_state: {name!r} requires grad in some of the modules and not in others; make them "
+            "equal."
+        )
+    stacked: Tensor = stack([tensor.detach() for tensor in tensors])
+    return stacked.requires_grad_(needs.pop())
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Switch off the running statistics of every batch norm below `root`, in place.
+
+    Without them the module can be mapped: examples would write to one and the same buffer.
+    """
+    for module in root.modules():
+        if hasattr(module, "track_running_stats") and "BatchNorm" in type(module).__name__:
+            module.running_mean = None
+            module.running_var = None
+            module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root

@@ -1,0 +1,146 @@
+"""Padding: constants around a tensor, or its own elements reflected, repeated or wrapped around.
+
+All but constants are look-ups along dimensions (taps.py). `pad` counts from the last dimension: before
+it, after it, before the one in front of it, and so on.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from pullback.operators.declare import Array, Namespace, primitive
+from pullback.operators.taps import Taps, declare_resample
+from pullback.operators.windows import Pads, check_not_empty, check_tensor, padded
+
+__all__ = ["constant_pad_nd", "pad"]
+
+
+def _pairs(op: str, pad: Any) -> Pads:
+    """Before and after, in the order of the dimensions."""
+    if not isinstance(pad, Sequence) or isinstance(pad, str):
+        raise TypeError(f"{op}: pad must be a sequence of ints, got {pad!r}.")
+    try:
+        checked = [operator.index(size) for size in pad]
+    except TypeError:
+        raise TypeError(f"{op}: pad must be a sequence of ints, got {pad!r}.") from None
+    if len(checked) % 2:
+        raise RuntimeError(f"{op}: pad {tuple(checked)} must have two numbers for each dimension.")
+    return tuple(zip(checked[::2], checked[1::2], strict=True))[::-1]
+
+
+# Not of the kind `linear`: a value other than 0 must not come into tangents.
+@primitive(
+    input=lambda g, pad: constant_pad_nd(g, [-size for size in pad]),
+    jvp=lambda d_input, pad: constant_pad_nd(d_input, pad),
+    method=False,
+    has_out=False,
+)
+def constant_pad_nd(xp: Namespace, input: Array, pad: Any, value: Any = 0) -> Array:
+    """`input` with `value` around its last dimensions; negative numbers cut off.
+
+    >>> import pullback as torch
+    >>> torch.constant_pad_nd(torch.ones(2), (1, -1), 5)
+    tensor([5., 1.])
+    """
+    pads = _pairs("constant_pad_nd", pad)
+    if len(pads) > input.ndim:
+        raise RuntimeError(
+            f"constant_pad_nd: pad {tuple(pad)} is for {len(pads)} dimensions, input of shape "
+            f"{input.shape} has {input.ndim}."
+        )
+    for n, pair in zip(input.shape[input.ndim - len(pads) :], pads, strict=True):
+        if n + min(pair[0], 0) + min(pair[1], 0) < 0 or n + pair[0] + pair[1] < 0:
+            raise RuntimeError(
+                f"constant_pad_nd: pad {tuple(pad)} cuts off more than there is of input of shape "
+                f"{input.shape}."
+            )
+    out = padded(xp, input, pads, value) if pads else input
+    return out.copy() if out is input else out
+
+
+# Elements of the tensor itself --------------------------------------------------------------------
+
+
+def _reflected(place: Any, size: int) -> Any:
+    last = size - 1
+    return last - numpy.abs(last - numpy.abs(place))
+
+
+def _repeated(place: Any, size: int) -> Any:
+    return numpy.clip(place, 0, size - 1)
+
+
+_PLACES = {"reflect": _reflected, "replicate": _repeated}
+_NAMES = {"reflect": "Reflection", "replicate": "Replication", "circular": "Circular"}
+_PADS = {
+    (mode, dims): declare_resample(f"_{mode}_pad{dims}d", f"{name}Pad{dims}DBackward0")
+    for mode, name in _NAMES.items()
+    for dims in (1, 2, 3)
+}
+
+
+@functools.lru_cache(256)
+def _table(mode: str, size: int, before: int, after: int) -> Taps:
+    places = numpy.arange(-before, size + after)
+    if mode == "circular":  # around what is left of it, if something is cut off
+        first, last = max(-before, 0), size + min(after, 0)
+        columns = first + (places - first) % max(last - first, 1)
+    else:
+        columns = _PLACES[mode](places, size)
+    return Taps(numpy.arange(places.size), columns, None, places.size, size)
+
+
+def _check(input: Any, mode: str, pads: Pads) -> None:
+    """Refuse paddings that the mode has no elements for."""
+    dims = len(pads)
+    if dims not in (1, 2, 3) or input.ndim not in (dims + 1, dims + 2):
+        raise NotImplementedError(
+            f"pad: mode {mode!r} pads the last 1, 2 or 3 dimensions of tensors with one or two more; got "
+            f"pad for {dims} and shape {tuple(input.shape)}."
+        )
+    check_not_empty("pad", input, dims)
+    for n, pair in zip(input.shape[-dims:], pads, strict=True):
+        most = {"reflect": n - 1, "circular": n}.get(mode, max(pair))
+        if max(pair) > most:
+            raise RuntimeError(
+                f"pad: mode {mode!r} can add at most {most} to a dimension of size {n}, got {pair} (input "
+                f"shape {tuple(input.shape)})."
+            )
+        if n + pair[0] + pair[1] < (0 if mode == "circular" else 1):
+            raise RuntimeError(
+                f"pad: {pair} cuts off all of a dimension of size {n} (input shape "
+                f"{tuple(input.shape)})."
+            )
+
+
+def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
+    """Pad the last dimensions with a constant, or by "reflect", "replicate" or "circular".
+
+    >>> import pullback as torch
+    >>> x = torch.tensor([[1.0, 2.0, 3.0]])
+    >>> torch.nn.functional.pad(x, (1, 2))
+    tensor([[0., 1., 2., 3., 0., 0.]])
+    >>> torch.nn.functional.pad(x, (1, 2), mode="circular")
+    tensor([[3., 1., 2., 3., 1., 2.]])
+    """
+    if mode == "constant":
+        return constant_pad_nd(input, pad, 0 if value is None else value)
+    if mode not in _NAMES:
+        raise NotImplementedError(
+            f"pad: mode must be 'constant', 'reflect', 'replicate' or 'circular', got {mode!r}."
+        )
+    if value:
+        raise RuntimeError(f"pad: value is for mode 'constant'; mode {mode!r} takes none.")
+    pads = _pairs("pad", pad)
+    check_tensor("pad", input, *range(1, 7))
+    _check(input, mode, pads)
+    tables = tuple(
+        None if not any(pair) else _table(mode, n, *pair)
+        for n, pair in zip(input.shape[-len(pads) :], pads, strict=True)
+    )
+    return _PADS[mode, len(pads)](input, tables)

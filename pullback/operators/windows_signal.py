@@ -1,0 +1,133 @@
+"""Windows for spectra and filters: their values, for `signal.windows` and the older `*_window` functions.
+
+A window of M points is symmetric, or (periodic) the first M points of a symmetric one of M + 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy
+
+from pullback.core.arrays import Array
+from pullback.core.dtype import NumpyDtype, from_numpy_dtype, get_default_dtype
+from pullback.core.tensor import Tensor
+from pullback.operators.factory import Options, Unpack, checked, made
+
+__all__ = [
+    "bartlett_window",
+    "blackman_window",
+    "hamming_window",
+    "hann_window",
+    "kaiser_window",
+]
+
+
+def window(
+    op: str, M: int, sym: bool, options: Options, values: Callable[[Array, int], Array]  # noqa: FBT001
+) -> Tensor:
+    """A window of `M` points: `values(places, points - 1)`, in double precision before rounding."""
+    dtype = checked(op, options, get_default_dtype().numpy)
+    _check_floating(op, dtype)
+    if M < 0:
+        raise ValueError(f"{op}: the number of points must not be negative, got {M}.")
+    if M <= 1:
+        return made(op, numpy.ones(M, dtype), options)
+    last = M - 1 if sym else M
+    with numpy.errstate(all="ignore"):
+        array = values(numpy.arange(M, dtype=numpy.float64), last)
+    return made(op, numpy.asarray(array).astype(dtype), options)
+
+
+def _check_floating(op: str, dtype: NumpyDtype) -> None:
+    if dtype.kind not in "fV":
+        raise ValueError(
+            f"{op}: a window has a floating-point dtype, got {from_numpy_dtype(dtype)}; use float32 or "
+            "float64."
+        )
+
+
+def cosines(coefficients: Iterable[float]) -> Callable[[Array, int], Array]:
+    """Sums of cosines with alternating signs: Hann, Hamming, Blackman, Nuttall."""
+    weights = [(-1) ** i * a for i, a in enumerate(coefficients)]
+
+    def values(places: Array, last: int) -> Array:
+        angle = 2 * numpy.pi * places / last
+        total = numpy.zeros(places.shape)
+        for order, weight in enumerate(weights):
+            total += weight * numpy.cos(order * angle)
+        return total
+
+    return values
+
+
+def triangle(places: Array, last: int) -> Array:
+    """From 0 up to 1 in the middle, and down."""
+    return 1 - numpy.abs(2 * places / last - 1)  # type: ignore[no-any-return]
+
+
+def kaiser(beta: float) -> Callable[[Array, int], Array]:
+    """The window of Bessel functions; `beta` trades the main lobe against the others."""
+
+    def values(places: Array, last: int) -> Array:
+        inside = 1 - (2 * places / last - 1) ** 2
+        return numpy.i0(beta * numpy.sqrt(numpy.maximum(inside, 0))) / numpy.i0(beta)  # type: ignore[no-any-return]
+
+    return values
+
+
+# Under torch's older names ------------------------------------------------------------------------
+
+
+def _older(
+    op: str, count: int, periodic: Any, options: Options, values: Callable[[Array, int], Array]
+) -> Tensor:
+    dtype = checked(op, options, get_default_dtype().numpy)
+    if dtype.kind not in "fV":
+        raise RuntimeError(f"{op}: a window has a floating-point dtype, got {from_numpy_dtype(dtype)}.")
+    if count < 0:
+        raise RuntimeError(f"{op}: window_length must not be negative, got {count}.")
+    return window(op, count, not periodic, options, values)
+
+
+def bartlett_window(window_length: int, periodic: bool = True, **options: Unpack[Options]) -> Tensor:  # noqa: FBT001, FBT002
+    """A triangle."""
+    return _older("bartlett_window", window_length, periodic, options, triangle)
+
+
+def blackman_window(window_length: int, periodic: bool = True, **options: Unpack[Options]) -> Tensor:  # noqa: FBT001, FBT002
+    """Three terms of cosines."""
+    values = cosines((0.42, 0.5, 0.08))
+    return _older("blackman_window", window_length, periodic, options, values)
+
+
+def hann_window(window_length: int, periodic: bool = True, **options: Unpack[Options]) -> Tensor:  # noqa: FBT001, FBT002
+    """A raised cosine.
+
+    >>> import pullback as torch
+    >>> torch.hann_window(4)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000])
+    """
+    return _older("hann_window", window_length, periodic, options, cosines((0.5, 0.5)))
+
+
+def hamming_window(
+    window_length: int,
+    periodic: bool = True,  # noqa: FBT001, FBT002 (torch's)
+    alpha: float = 0.54,
+    beta: float = 0.46,
+    **options: Unpack[Options],
+) -> Tensor:
+    """A cosine raised above 0: `alpha - beta * cos`."""
+    return _older("hamming_window", window_length, periodic, options, cosines((alpha, beta)))
+
+
+def kaiser_window(
+    window_length: int,
+    periodic: bool = True,  # noqa: FBT001, FBT002 (torch's)
+    beta: float = 12.0,
+    **options: Unpack[Options],
+) -> Tensor:
+    """Bessel functions; `beta` trades the main lobe against the others."""
+    return _older("kaiser_window", window_length, periodic, options, kaiser(beta))

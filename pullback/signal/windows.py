@@ -1,0 +1,144 @@
+"""`pullback.signal.windows`: weights by which a stretch of a signal fades in and out.
+
+Each takes the number of points `M`; with `sym=False` the window is periodic, as spectra want it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Unpack
+
+import numpy
+
+from pullback.core.arrays import Array
+from pullback.core.tensor import Tensor
+from pullback.operators.factory import Options
+from pullback.operators.windows_signal import cosines, triangle, window
+from pullback.operators.windows_signal import kaiser as _kaiser
+
+__all__ = [
+    "bartlett",
+    "blackman",
+    "cosine",
+    "exponential",
+    "gaussian",
+    "general_cosine",
+    "general_hamming",
+    "hamming",
+    "hann",
+    "kaiser",
+    "nuttall",
+]
+
+
+def bartlett(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:  # noqa: N803
+    """A triangle from 0 to 1 and back."""
+    return window("bartlett", M, sym, options, triangle)
+
+
+def blackman(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:  # noqa: N803
+    """Three terms of cosines."""
+    return window("blackman", M, sym, options, cosines((0.42, 0.5, 0.08)))
+
+
+def cosine(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:  # noqa: N803
+    """Half a period of a sine."""
+    return window(
+        "cosine", M, sym, options, lambda x, last: numpy.sin(numpy.pi * (x + 0.5) / (last + 1))
+    )
+
+
+def exponential(
+    M: int,  # noqa: N803
+    *,
+    center: float | None = None,
+    tau: float = 1.0,
+    sym: bool = True,
+    **options: Unpack[Options],
+) -> Tensor:
+    """Decay by e in `tau` points, on both sides of `center` (the middle)."""
+    if tau <= 0:
+        raise ValueError(f"exponential: tau must be positive, got {tau}.")
+    if sym and center is not None:
+        raise ValueError("exponential: center is for sym=False; a symmetric window has it in the middle.")
+
+    def values(x: Array, last: int) -> Array:
+        middle = last / 2 if center is None else center
+        return numpy.exp(-numpy.abs(x - middle) / tau)
+
+    return window("exponential", M, sym, options, values)
+
+
+def gaussian(
+    M: int,  # noqa: N803
+    *,
+    std: float = 1.0,
+    sym: bool = True,
+    **options: Unpack[Options],
+) -> Tensor:
+    """The density of a normal distribution, 1 in the middle."""
+    if std <= 0:
+        raise ValueError(f"gaussian: std must be positive, got {std}.")
+    return window(
+        "gaussian", M, sym, options, lambda x, last: numpy.exp(-(((x - last / 2) / std) ** 2) / 2)
+    )
+
+
+def general_cosine(
+    M: int,  # noqa: N803
+    *,
+    a: Iterable[float],
+    sym: bool = True,
+    **options: Unpack[Options],
+) -> Tensor:
+    """A sum of cosines with coefficients `a`, of alternating sign."""
+    if not isinstance(a, Iterable):
+        raise TypeError(f"general_cosine: a must be a sequence of numbers, got {type(a).__name__}.")
+    coefficients = list(a)
+    if not coefficients:
+        raise ValueError("general_cosine: needs at least one coefficient.")
+    return window("general_cosine", M, sym, options, cosines(coefficients))
+
+
+def general_hamming(
+    M: int,  # noqa: N803
+    *,
+    alpha: float = 0.54,
+    sym: bool = True,
+    **options: Unpack[Options],
+) -> Tensor:
+    """A raised cosine: `alpha - (1 - alpha) * cos`."""
+    return window("general_hamming", M, sym, options, cosines((alpha, 1 - alpha)))
+
+
+def hamming(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:  # noqa: N803
+    """A raised cosine that ends above 0."""
+    return window("hamming", M, sym, options, cosines((0.54, 0.46)))
+
+
+def hann(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:  # noqa: N803
+    """A raised cosine that ends at 0.
+
+    >>> import pullback as torch
+    >>> torch.signal.windows.hann(5)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
+    """
+    return window("hann", M, sym, options, cosines((0.5, 0.5)))
+
+
+def kaiser(
+    M: int,  # noqa: N803
+    *,
+    beta: float = 12.0,
+    sym: bool = True,
+    **options: Unpack[Options],
+) -> Tensor:
+    """Bessel functions; `beta` trades the main lobe against the others."""
+    if beta < 0:
+        raise ValueError(f"kaiser: beta must not be negative, got {beta}.")
+    return window("kaiser", M, sym, options, _kaiser(beta))
+
+
+def nuttall(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:  # noqa: N803
+    """Four terms of cosines with very low side lobes."""
+    return window("nuttall", M, sym, options, cosines((0.3635819, 0.4891775, 0.1365995, 0.0106411)))

@@ -1,0 +1,84 @@
+"""The written function equals the interpreted one, and is fast for a reason that can be read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pullback as torch
+from pullback.operators import build, interpret
+from pullback.operators.declare import OPERATORS, Op
+from pullback.operators.specialise import array_call, kernel, on_arrays
+
+
+def test_a_forward_that_is_one_array_call_is_bound_directly():
+    assert array_call(OPERATORS["mul"]) == "multiply"
+    assert array_call(OPERATORS["add"]) == "add"
+    assert kernel(OPERATORS["mul"]) is np.multiply
+    assert array_call(OPERATORS["sigmoid"]) is None
+
+
+def test_references_taken_before_the_first_call_become_fast_too():
+    function = torch.logaddexp2
+    before = function.__code__
+    function(torch.ones(1), torch.ones(1))
+    assert torch.logaddexp2 is function
+    assert function.__code__ is not before or "written" in function.__code__.co_name
+
+
+def test_rules_run_on_bare_arrays_without_tensors():
+    rule = OPERATORS["mul"].rules["input"]
+    assert type(on_arrays(rule)(np.ones(2), np.full(2, 3.0))) is np.ndarray
+
+
+def test_built_and_interpreted_make_the_same_node():
+    x = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    w = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    built = x * w
+    slow = interpret.call(OPERATORS["mul"], (x, w), {})
+    assert type(built.grad_fn) is type(slow.grad_fn)
+    assert built.tolist() == slow.tolist()
+    for one in (built, slow):
+        (g,) = torch.autograd.grad(one.sum(), x)
+        assert g.tolist() == w.tolist()
+
+
+def test_source_is_readable_python():
+    source = build.source_of(OPERATORS["exp"])
+    compile(source, "exp", "exec")
+    assert "node.s_out" in source
+
+
+def test_an_unknown_name_in_a_rule_fails_at_declaration():
+    def forward(xp, input: Array):  # noqa: F821 (annotations are read as text)
+        return input
+
+    forward.__annotations__ = {"input": "Array"}
+    with pytest.raises(TypeError, match="asks for \\['nonsense'\\]"):
+        Op("elementwise", forward, {"input": lambda g, nonsense: g}, {})
+
+
+def test_numbers_keep_the_dtype_and_the_sign_of_zero():
+    x = torch.ones(2)
+    assert (x * 2.5).dtype is torch.float32
+    assert (1 / (x * -0.0))[0].item() == -float("inf")
+    assert (1 / (x * 0.0))[0].item() == float("inf")
+
+
+def test_inplace_form_saves_the_old_value_only_where_a_rule_needs_it():
+    x = torch.full((2,), 3.0, requires_grad=True)
+    y = x * 1.0
+    y.mul_(2.0)
+    assert y.grad_fn._saved_self is None
+    z = x * 1.0
+    z.sin_()
+    z.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.cos(np.full(2, 3.0)), rtol=1e-6)
+
+
+def test_overwritten_second_operand_is_found_out():
+    x = torch.ones(2, requires_grad=True)
+    y = x * 1.0
+    y.mul_(y)
+    with pytest.raises(RuntimeError, match="modified in place"):
+        y.sum().backward()
