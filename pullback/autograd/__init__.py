@@ -4,25 +4,40 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback import _C  # noqa: F401 (importing it makes it an attribute of the package)
 from pullback.autograd import forward_ad, function_vmap, functional, graph
 from pullback.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from pullback.autograd.function import Function
+from pullback.autograd.function_saved import SavedTensor as _FunctionSavedTensor
 from pullback.autograd.grad_mode import (
+    _unsafe_preserve_version_counter,  # noqa: F401 (torch's name for it is private too)
     enable_grad,
     inference_mode,
     no_grad,
     set_grad_enabled,
 )
 from pullback.autograd.gradcheck import gradcheck, gradgradcheck
+from pullback.autograd.multithreading import (
+    enforce_grad_layout_policy,
+    is_multithreading_enabled,
+    set_multithreading_enabled,
+)
+from pullback.autograd.variable import Variable, variable
+from pullback.core.node import next_sequence_number as _get_sequence_nr
+from pullback.core.saved import SavedTensor
 from pullback.core.tensor import Tensor
 from pullback.engine.backward import backward, grad
+from pullback.engine.task import is_checkpoint_valid as _is_checkpoint_valid
 from pullback.transforms import vmap_level
 
 __all__ = [
     "Function",
+    "SavedTensor",
+    "Variable",
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "enforce_grad_layout_policy",
     "forward_ad",
     "functional",
     "grad",
@@ -30,10 +45,18 @@ __all__ = [
     "gradgradcheck",
     "graph",
     "inference_mode",
+    "is_multithreading_enabled",
     "no_grad",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
+    "variable",
 ]
+
+
+SavedTensor.register(_FunctionSavedTensor)
+
+assert _get_sequence_nr, _is_checkpoint_valid  # private names that programs use all the same
 
 
 def _backward(

@@ -26,7 +26,7 @@ def is_anomaly_check_nan_enabled() -> bool:
     return anomaly.state.check_nan
 
 
-def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:  # noqa: FBT001, FBT002 (torch's)
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
     """Switch anomaly mode for the whole process."""
     anomaly.switch(enabled=mode, check_nan=check_nan)
 
@@ -40,7 +40,7 @@ class set_detect_anomaly:  # noqa: N801
     True
     """
 
-    def __init__(self, mode: bool, check_nan: bool = True) -> None:  # noqa: FBT001, FBT002
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self._before = (anomaly.state.enabled, anomaly.state.check_nan)
         anomaly.switch(enabled=mode, check_nan=check_nan)
 
@@ -60,7 +60,7 @@ class set_detect_anomaly:  # noqa: N801
 class detect_anomaly:  # noqa: N801
     """Context in which a failing backward shows the forward call, and NaN gradients are errors."""
 
-    def __init__(self, check_nan: bool = True) -> None:  # noqa: FBT001, FBT002
+    def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
         self._before = (anomaly.state.enabled, anomaly.state.check_nan)
         warnings.warn(

@@ -33,7 +33,7 @@ class UnpackedDualTensor(NamedTuple):
 
 def enter_dual_level() -> int:
     """Open the level in which tensors can carry tangents. Process-wide, not per thread."""
-    global _open  # noqa: PLW0603 (one per process, by definition)
+    global _open
     if _open is not None:
         raise RuntimeError(
             "A dual level is open already, and nesting is not supported; use func.jvp for higher orders."
@@ -44,7 +44,7 @@ def enter_dual_level() -> int:
 
 def exit_dual_level(*, level: int | None = None) -> None:
     """Close the level; every tangent is erased."""
-    global _open  # noqa: PLW0603
+    global _open
     if _open is None:
         raise RuntimeError("No dual level is open, so there is none to exit.")
     if level not in (None, 0):
@@ -102,7 +102,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 def attach_tangent(tensor: Tensor, tangent: Tensor, level: Level) -> Tensor:
     """A backward view of `tensor` with a tangent of its own; `tensor` stays as it is."""
     dual = view_as(tensor, tensor)
-    dual._node.forward = False
+    if dual._is_view():  # inference tensors have none
+        dual._node.forward = False
     level.put(dual, laid_out_as(tangent, tensor))
     return dual  # type: ignore[no-any-return]
 
@@ -125,7 +126,8 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     opened = _level(level)
     tangent = opened.get(tensor) if get_mode().forward_ad else None
     primal = view_as(tensor, tensor)
-    primal._node.forward = False
+    if primal._is_view():  # inference tensors have none
+        primal._node.forward = False
     opened.put(primal, None)
     return UnpackedDualTensor(primal, tangent)
 
@@ -143,7 +145,7 @@ def _level(level: int | None) -> Level:
 class _set_fwd_grad_enabled:  # noqa: N801
     """Hide tangents (False) or show them again; at once, and as a context."""
 
-    def __init__(self, mode: bool) -> None:  # noqa: FBT001 (torch's signature)
+    def __init__(self, mode: bool) -> None:
         self._before = change(forward_ad=mode).forward_ad
 
     def __enter__(self) -> None:

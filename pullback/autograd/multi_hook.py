@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
-from pullback.core.node import AccumulateGrad, Node, node_and_number
 from pullback.core.hooks import RemovableHandle
+from pullback.core.node import AccumulateGrad, Node, node_and_number
 from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
 from pullback.engine import task

@@ -91,4 +91,3 @@ def allow_mutation_on_saved_tensors() -> Iterator[MutationContext]:
         context.clear()
         context.is_open = False
         current.set(changed(get_mode(), saved_hooks=before.saved_hooks))
-

@@ -1,32 +1,91 @@
-"""Variable: the old name of what a tensor has become. Every tensor is one, and calling it makes one."""
+"""`Variable`, the old name of Tensor, and the engine object that old programs reach through it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from pullback.core.graph import GradientEdge
 from pullback.core.tensor import Tensor
+from pullback.engine import task
+from pullback.engine.backward import run_explicit
 
 __all__ = ["Variable"]
 
 
-class _EveryTensor(type):
+class ImperativeEngine:
+    """The backward engine as an object: a pass with every argument spelt out, and callbacks."""
+
+    def run_backward(
+        self,
+        tensors: Any,
+        grad_tensors: Any,
+        keep_graph: bool,
+        create_graph: bool,
+        inputs: Any = (),
+        allow_unreachable: bool = False,
+        accumulate_grad: bool = False,
+    ) -> tuple[Any, ...]:
+        """Run a pass; gradients of `inputs` come back unless `accumulate_grad`."""
+        named = (("tensors", tensors), ("grad_tensors", grad_tensors), ("inputs", inputs))
+        for name, value in named:
+            if not isinstance(value, tuple):
+                raise RuntimeError(  # noqa: TRY004 (torch's type)
+                    f"run_backward(): {name} must be a tuple, got {type(value).__name__}."
+                )
+        if len(tensors) != len(grad_tensors):
+            raise RuntimeError(
+                f"run_backward(): {len(tensors)} tensors but {len(grad_tensors)} grad_tensors."
+            )
+        for index, (root, g) in enumerate(zip(tensors, grad_tensors, strict=True)):
+            if g is None and (isinstance(root, GradientEdge) or root.requires_grad):
+                raise RuntimeError(
+                    f"run_backward(): grad_tensors[{index}] is None; give a gradient for each root."
+                )
+        return run_explicit(
+            tensors,
+            grad_tensors,
+            inputs,
+            keep_graph=keep_graph,
+            create_graph=create_graph,
+            allow_unreachable=allow_unreachable,
+            accumulates=accumulate_grad or not inputs,
+        )
+
+    def queue_callback(self, callback: Callable[[], Any]) -> None:
+        """Call `callback()` at the end of the running pass; an error outside of one."""
+        task.queue_callback(callback)
+
+    def is_checkpoint_valid(self) -> bool:
+        """Whether checkpoints may recompute here: not inside a pass with `inputs`."""
+        return task.is_checkpoint_valid()
+
+
+class _VariableMeta(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, Tensor)
 
 
-class Variable(metaclass=_EveryTensor):
-    """A tensor on the memory of `data`; only kept for programs that still say so.
+class Variable(metaclass=_VariableMeta):
+    """The old name of Tensor: `isinstance(t, Variable)` holds for every tensor.
 
     >>> import pullback as torch
-    >>> torch.autograd.Variable(torch.zeros(2), requires_grad=True)
-    tensor([0., 0.], requires_grad=True)
+    >>> isinstance(torch.ones(1), torch.autograd.Variable)
+    True
     """
 
-    def __new__(cls, data: Tensor | None = None, requires_grad: bool = False) -> Any:
-        if data is None:
-            from pullback.operators.creation import empty
+    _execution_engine = ImperativeEngine()
 
-            data = empty(0)
+    def __new__(cls, data: Any = None, requires_grad: bool = False) -> Any:
+        """A tensor on the same memory."""
         if not isinstance(data, Tensor):
-            raise TypeError(f"Variable(): data must be a Tensor, got {type(data).__name__}.")
+            raise TypeError(f"Variable() takes a Tensor, got {type(data).__name__}.")
         return data.detach().requires_grad_(requires_grad)
+
+
+def variable(*args: Any, **kwargs: Any) -> Any:
+    """Refused: tensors are made by `tensor()`."""
+    raise RuntimeError("autograd.variable(...) is gone; make tensors with tensor(...).")
+
+
+variable.Variable = Variable  # type: ignore[attr-defined]  # programs look it up there

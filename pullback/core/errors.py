@@ -118,7 +118,7 @@ def node_not_copied(name: str) -> TypeError:
 # Leaves and requires_grad ----------------------------------------------------------------------
 
 
-def only_leaves_change_requires_grad(value: bool) -> RuntimeError:  # noqa: FBT001 (the user's value)
+def only_leaves_change_requires_grad(value: bool) -> RuntimeError:
     """`requires_grad` of a computed tensor follows from its inputs."""
     remedy = "" if value else " Use `detach()` to get a tensor without history."
     return RuntimeError(

@@ -31,7 +31,13 @@ LEAF_SEQ = 0
 OUTPUT_SEQ = 1
 LARGEST_SEQUENCE_NUMBER = 2**64 - 1
 
-next_seq = itertools.count(-1, -1).__next__
+_numbers = itertools.count(-1, -1)
+next_seq = _numbers.__next__
+
+
+def next_sequence_number() -> int:
+    """The `_sequence_nr()` that the next node will have."""
+    return -int(repr(_numbers)[len("count(") :].partition(",")[0]) - 1
 
 
 class _Numbering:
@@ -194,12 +200,6 @@ class Node:
             cold.tensor_hooks = {}
         cold.tensor_hooks[tensor.output_nr] = hooks
 
-    def _register_hook_dict(self, tensor: Tensor) -> None:
-        """Show the hooks of `tensor`, which is an output of this node, to the engine."""
-        hooks = tensor._backward_hooks
-        if hooks is not None:
-            self._warm().tensor_hooks = {**(self._cold.tensor_hooks or {}), tensor.output_nr: hooks}  # type: ignore[union-attr]
-
     def _tensor_hooks(self, output_nr: int) -> OrderedDict[int, Any]:
         """The table for hooks of the tensor that is output `output_nr` of this node."""
         cold = self._warm()
@@ -328,7 +328,7 @@ class AccumulateGrad(Node):
         node._g_dtype = leaf._array.dtype
         node._cold = None
         try:
-            # A `with` costs three times as much; inside the `try`, since an interrupt may come between.
+            # A `with` costs three times as much. Inside the `try`: an interrupt may follow at once.
             _making_accumulator.acquire()
             now = leaf._leaf_mark()
             if now is not mark and (known := now()) is not None:

@@ -114,7 +114,7 @@ class Tensor:
     def requires_grad(self) -> None:
         raise RuntimeError("requires_grad cannot be deleted; assign False instead.")
 
-    def requires_grad_(self, requires_grad: bool = True) -> Tensor:  # noqa: FBT001, FBT002 (torch's)
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set `requires_grad` in place and return the tensor."""
         if not isinstance(requires_grad, bool):
             raise TypeError(
@@ -127,7 +127,7 @@ class Tensor:
             raise errors.only_leaves_change_requires_grad(requires_grad)
         return self
 
-    def _set_requires_grad(self, value: bool) -> None:  # noqa: FBT001
+    def _set_requires_grad(self, value: bool) -> None:
         if value and not self.dtype.is_differentiable:
             raise errors.not_differentiable_dtype(self.dtype)
         if value and self.is_inference() and not get_mode().inference:

@@ -9,6 +9,7 @@ import numpy
 from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.mode import get_mode
 from pullback.core.node import AccumulateGrad, Leaf, Node
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import own_cell
@@ -97,6 +98,8 @@ def _laid_out_as(leaf: Tensor, g: Any, *, owned: bool) -> Array:
         return numpy.array(g)
     like = leaf._array
     if owned and g.strides == like.strides and g.flags.writeable:
+        return g
+    if owned and g.flags.writeable and not get_mode().enforce_grad_layout:
         return g
     if like.flags.c_contiguous or not is_dense(like):
         return (

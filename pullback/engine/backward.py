@@ -206,6 +206,36 @@ def run_pass(
     return [None if g is None else ordered.as_tensor(g) for g in results]
 
 
+def run_explicit(
+    roots: Sequence[Any],
+    gradients: Sequence[Any],
+    inputs: Sequence[Any],
+    *,
+    keep_graph: bool,
+    create_graph: bool,
+    allow_unreachable: bool,
+    accumulates: bool,
+) -> tuple[Any, ...]:
+    """A pass whose root gradients may be larger than the roots: they are summed to their shape."""
+    pairs = []
+    for index, (root, g) in enumerate(zip(roots, gradients, strict=True)):
+        edge = _root_edge(root)
+        if edge is None:
+            raise errors.root_without_history(index)
+        pairs.append((edge, recorded.fitted(g, edge, node_and_number(edge)[0], index)))
+    wanted = [_input_edge(one, index) for index, one in enumerate(inputs)]
+    results = _run(
+        pairs,
+        retain_graph=keep_graph,
+        create_graph=create_graph,
+        accumulates=accumulates,
+        wanted=wanted or None,
+    )
+    if accumulates:
+        return ()
+    return _finished(results, list(inputs), allow_unreachable, False, create_graph)  # noqa: FBT003
+
+
 def _run(
     roots: list[tuple[Any, Any]],
     *,

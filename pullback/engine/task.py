@@ -1,4 +1,4 @@
-"""The pass that runs now in this thread: what may be asked of it, and the callbacks that wait for it."""
+"""The pass that runs now in this thread: what may be asked of it, and who waits for its end."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def keeps_graph() -> bool:
 
 
 def is_checkpoint_valid() -> bool:
-    """False inside a pass with `inputs`, at any depth: a recomputation would not know what it needs."""
+    """False in a pass with `inputs`, at any depth: a recomputation cannot know what it needs."""
     task = running.get()
     return task is None or not task.filtered
 
@@ -77,7 +77,7 @@ def run_callbacks(task: Any) -> None:
 def will_execute(node: Any) -> bool:
     """Whether the innermost pass runs this node; an error for a leaf that grad() captures."""
     if not isinstance(node, Node):
-        raise RuntimeError(f"A node of the graph is needed, got {type(node).__name__}.")
+        raise TypeError(f"A node of the graph is needed, got {type(node).__name__}.")
     task = _innermost("Asking which nodes will run")
     roots = [edge for edge, _ in task.roots]
     if task.wanted is None:
@@ -86,7 +86,7 @@ def will_execute(node: Any) -> bool:
     if isinstance(node, AccumulateGrad):
         if node in chosen.captures:
             raise RuntimeError(
-                "The gradient of this leaf is captured by grad(): its accumulator never runs there. "
+                "The gradient of this leaf is captured by grad(): its accumulator never runs. "
                 "Ask about other nodes, or use backward(inputs=...)."
             )
         return node in chosen.reached
@@ -106,7 +106,7 @@ def execution_order() -> list[Node]:
 
 
 def logs_nodes() -> bool:
-    """Whether the logger of the graph is on for DEBUG. Who never loaded logging cannot have asked."""
+    """Whether the logger of the graph is on for DEBUG; not if nobody ever loaded logging."""
     logging = sys.modules.get("logging")
     return logging is not None and bool(_logger(logging).isEnabledFor(10))
 

@@ -18,7 +18,7 @@ LEVELS_PER_THREAD = 30
 
 
 class _Fork:
-    """How deep a pass may nest on one thread; in a child without its parent's threads, not at all."""
+    """How deep passes nest on one thread: not at all in a child without its parent's threads."""
 
     __slots__ = ("levels", "lost_threads")
 
@@ -40,8 +40,8 @@ def nested(function: Callable[[], T]) -> T:
         if _fork.lost_threads:
             raise RuntimeError(
                 "backward() cannot run in this forked process: its parent had started threads for "
-                "deeply nested passes, and a fork leaves threads behind. Start processes with "
-                "multiprocessing's 'spawn' or 'forkserver', or fork before the first such backward()."
+                "deeply nested passes, and a fork leaves threads behind. Start processes with the "
+                "method 'spawn' or 'forkserver' of multiprocessing, or fork earlier."
             )
         # The context carries grad mode, hooks and everything else that a thread has of its own.
         context = contextvars.copy_context()

@@ -46,6 +46,7 @@ from pullback.operators.activation import (
 from pullback.operators.affine import bilinear, linear
 from pullback.operators.attention import scaled_dot_product_attention
 from pullback.operators.cross_entropy import cross_entropy, linear_cross_entropy, nll_loss
+from pullback.operators.ctc import ctc_loss
 from pullback.operators.distance import cosine_similarity, normalize, pairwise_distance, pdist
 from pullback.operators.dropout import (
     alpha_dropout,
@@ -79,6 +80,7 @@ from pullback.operators.margins import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
+from pullback.operators.multihead import multi_head_attention_forward
 from pullback.operators.normalise import (
     batch_norm,
     group_norm,
@@ -99,6 +101,7 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",
@@ -134,6 +137,7 @@ __all__ = [
     "margin_ranking_loss",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",

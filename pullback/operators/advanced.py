@@ -50,7 +50,7 @@ def _given(*indices: Any) -> tuple[Any, ...]:
 
 
 @linear(
-    batch=batch_indexing.taken(lambda: _index_many.op),
+    batch=batch_indexing.taken(lambda: _index_many.op),  # type: ignore[attr-defined]
     input=lambda g, input_shape, dims, first, second: _place(g, input_shape, dims, first, second),
     node="IndexBackward0",
     has_out=False,
@@ -62,7 +62,7 @@ def _index(
 
 
 @linear(
-    batch=batch_indexing.placed(lambda: _place_many.op),
+    batch=batch_indexing.placed(lambda: _place_many.op),  # type: ignore[attr-defined]
     input=lambda g, dims, first, second: _index(g, dims, first, second),
     node="IndexPutBackward0",
     has_out=False,
@@ -79,7 +79,7 @@ def _place(
 
 
 @linear(
-    batch=batch_indexing.taken(lambda: _index_many.op),
+    batch=batch_indexing.taken(lambda: _index_many.op),  # type: ignore[attr-defined]
     input=lambda g, input_shape, dims, indices: _place_many(g, input_shape, dims, indices),
     node="IndexBackward0",
     has_out=False,
@@ -89,7 +89,7 @@ def _index_many(xp: Namespace, input: Array, dims: Any, indices: Arrays) -> Arra
 
 
 @linear(
-    batch=batch_indexing.placed(lambda: _place_many.op),
+    batch=batch_indexing.placed(lambda: _place_many.op),  # type: ignore[attr-defined]
     input=lambda g, dims, indices: _index_many(g, dims, indices),
     node="IndexPutBackward0",
     has_out=False,
@@ -119,7 +119,7 @@ def _put_tangent(
 
 
 @primitive(
-    batch=batch_indexing.put(lambda: _index_put_many.op),
+    batch=batch_indexing.put(lambda: _index_put_many.op),  # type: ignore[attr-defined]
     input=lambda g, dims, accumulate, indices: g if accumulate else _clear(g, dims, indices),
     values=lambda g, dims, indices: _index_many(g, dims, indices),
     jvp=_put_tangent,
@@ -135,7 +135,7 @@ def _index_put_many(
 
 
 @primitive(
-    batch=batch_indexing.put(lambda: _index_put_many.op),
+    batch=batch_indexing.put(lambda: _index_put_many.op),  # type: ignore[attr-defined]
     input=lambda g, dims, accumulate, first, second: (
         g if accumulate else _clear(g, dims, _given(first, second))
     ),
@@ -175,7 +175,8 @@ def _write_index_put_few(
 def _write_index_put(
     xp: Namespace, input: Array, values: Array, dims: Any, accumulate: Any, indices: Any
 ) -> None:
-    key = index_key(input.ndim, indices, dims)
+    first_dim = len(indices) == 1 and dims[0] == 0
+    key = indices[0] if first_dim else index_key(input.ndim, indices, dims)
     try:
         if not accumulate:
             input[key] = values

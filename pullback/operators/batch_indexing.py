@@ -40,13 +40,27 @@ def rows(op: Op, size: int, split: Split, options: Options) -> Any:
             name: one.unsqueeze(1) if one.ndim == 1 and name != "value" else one
             for name, one in values.items()
         }
-    if index[1] is None and "value" not in values:
+    if "value" in values:
+        return _filled_rows(op, size, value, filled(index, size), values["value"], dim)
+    if index[1] is None:
         whole = {"shape": (size, *(shape or (1,)))} if "shape" in options else {}
         made = op.function(value, dim=dim + 1, index=index[0], **values, **whole, **kept)
-        return made if shape else made.reshape((size, *made.shape[2:])) if made.ndim == 2 else made
-    return _long_rows(
-        op, size, value, filled(index, size), values, dim, shape or (1,), kept, options
+    else:
+        made = _long_rows(
+            op, size, value, filled(index, size), values, dim, shape or (1,), kept, options
+        )
+    return made if shape else made.reshape((size,))
+
+
+def _filled_rows(op: Op, size: int, value: Any, index: Any, filling: Any, dim: int) -> Any:
+    """index_fill with a value of each example's own: a mask of the rows."""
+    index = index.reshape((size, -1)) % value.shape[dim + 1]
+    mask = value.new_zeros((size, value.shape[dim + 1])).scatter_add(
+        1, index, value.new_ones((1,)).expand(index.shape)
     )
+    mask = (mask > 0).reshape((size, *(1,) * dim, -1, *(1,) * (value.ndim - dim - 2)))
+    filling = filling.reshape((size, *(1,) * (value.ndim - 1))).to(value.dtype)
+    return value.masked_fill(mask, 0) + filling.expand(value.shape).masked_fill(~mask, 0)
 
 
 def _example_shape(split: Split, options: Options) -> tuple[int, ...]:
@@ -70,8 +84,6 @@ def _long_rows(
     kept: Options,
     options: Options,
 ) -> Any:
-    if "value" in values:
-        return NotImplemented  # a filling that differs between examples
     count = shape[dim]
     index = index.reshape((size, -1))
     index = index + (index < 0).to(index.dtype) * count + _offsets(index, size, count, 1)

@@ -131,53 +131,52 @@ def _merged(value: Any, *, points: int) -> Any:
     return value.reshape((value.shape[0] * value.shape[1], *value.shape[2:]))
 
 
-def _weights(target: Any, weight: Any, ignore_index: int, dtype: Any) -> Any:
-    """How much the losses of each example count together, shape (examples,)."""
+def _counts(target: Any, weight: Any, ignore_index: int, dtype: Any) -> Any:
+    """How much each loss counts: the weight of its class, 0 where it is ignored."""
     kept = target != ignore_index
     counts = kept.to(dtype)
-    if weight is not None:
-        counts = counts * weight[target.masked_fill(~kept, 0)]
-    return counts.reshape((target.shape[0], -1)).sum(1)
+    table, bdim = weight
+    if table is None:
+        return counts
+    classes = target.masked_fill(~kept, 0)
+    if bdim is None:
+        return counts * table[classes]
+    size = target.shape[0]
+    chosen = front(table, bdim).gather(1, classes.reshape((size, -1)))
+    return counts * chosen.reshape(target.shape)
 
 
 def by_class(op: Op, size: int, split: Split, options: Options) -> Any:
     """nll_loss and cross_entropy: loss by loss for all examples, then reduced in each."""
-    weight, weight_dim = split["weight"]
-    if weight_dim is not None:
-        return NotImplemented
     input, target = filled(split["input"], size), filled(split["target"], size)
+    ignore_index = options["ignore_index"]
     shape = tuple(input.shape[1:])
     losses = op.function(
-        _merged(input, points=1),
-        _merged(target, points=0),
-        weight,
-        options["ignore_index"],
-        "none",
+        _merged(input, points=1), _merged(target, points=0), None, ignore_index, "none"
     )
     dim = 0 if len(shape) == 1 else 1
     losses = losses.reshape((size, *shape[:dim], *shape[dim + 1 :]))
+    counts = _counts(target, split["weight"], ignore_index, input.dtype)
+    losses = losses * counts
     if options["reduction"] == "none":
         return losses
     total = losses.reshape((size, -1)).sum(1)
-    if options["reduction"] == "sum":
-        return total
-    return total / _weights(target, weight, options["ignore_index"], input.dtype)
+    return total if options["reduction"] == "sum" else total / counts.reshape((size, -1)).sum(1)
 
 
 def by_class_adjoint(op: Op, size: int, split: Split, options: Options) -> Any:
     """The adjoints of the two: the gradient of each loss, then as without reduction."""
-    weight, weight_dim = split["weight"]
-    if weight_dim is not None:
-        return NotImplemented
     g, target = filled(split["gradient"], size), filled(split["target"], size)
+    counts = _counts(target, split["weight"], options["ignore_index"], g.dtype)
     if options["reduction"] == "mean":
-        g = g / _weights(target, weight, options["ignore_index"], g.dtype)
+        g = g / counts.reshape((size, -1)).sum(1)
     if options["reduction"] != "none":
-        g = g.reshape((size, *(1,) * (target.ndim - 1))).expand(target.shape)
+        g = g.reshape((size, *(1,) * (target.ndim - 1)))
+    g = g * counts
     arguments = {
         "gradient": _merged(g, points=0),
         "target": _merged(target, points=0),
-        "weight": weight,
+        "weight": None,
         "ignore_index": options["ignore_index"],
         "reduction": "none",
     }

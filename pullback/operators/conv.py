@@ -1,36 +1,13 @@
-"""Convolutions of one, two and three dimensions: copied windows and one matrix product.
-
-`convolution` and its two adjoints (`transposed_convolution` with respect to the input,
-`convolution_weight` with respect to the weight) are each other's derivatives: the circle closes at
-every order. Public forms for each number of dimensions are below them.
-"""
+"""Convolutions of one, two and three dimensions, and their transposes: arguments and their checks."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pullback.core.dtype import from_numpy_dtype
-from pullback.operators.arithmetic import conj, unsupported
-from pullback.operators.conv_batch import batch_of_channels, batch_of_weights
-from pullback.operators.declare import Array, Namespace, multilinear, primitive
-from pullback.operators.products import total
-from pullback.operators.reduction import sum
+from pullback.operators.arithmetic import unsupported
+from pullback.operators.convolution import convolution, transposed_convolution
 from pullback.operators.shape import squeeze, unsqueeze
-from pullback.operators.windows import (
-    Pads,
-    Sizes,
-    add_windows,
-    blocks,
-    check_tensor,
-    counts,
-    inner,
-    padded,
-    points,
-    positive,
-    sizes,
-    volume,
-    windows,
-)
+from pullback.operators.windows import Pads, Sizes, check_tensor, counts, positive, sizes
 
 __all__ = [
     "conv1d",
@@ -42,295 +19,12 @@ __all__ = [
 ]
 
 
-# Kernels ------------------------------------------------------------------------------------------
-
-# With fewer places than this, the examples share one product: a product for each would read all
-# weights again. 16 images of 256 x 3 x 3: 1.9 ms together, 6.7 ms one by one.
-_FEW_PLACES = 32
-
-
-def _times(xp: Namespace, weight: Array, x: Array, rows: int, out: Array | None = None) -> Array:
-    """`weight` (groups, a, b) times `x` (n, groups, *b, *places), as (n, groups, a, places).
-
-    The dimensions `b` of x are `rows` in number; x may be a view of windows, it is copied here.
-    """
-    n, groups, length = *x.shape[:2], volume(x.shape[2 + rows :])
-    if length >= _FEW_PLACES or n == 1:
-        return xp.matmul(weight, x.reshape(n, groups, weight.shape[2], length), out=out)
-    order = (*range(1, 2 + rows), 0, *range(2 + rows, x.ndim))
-    together = x.transpose(order).reshape(groups, weight.shape[2], n * length)
-    made = xp.matmul(weight, together).reshape(groups, weight.shape[1], n, length)
-    made = made.transpose(2, 0, 1, 3)
-    if out is None:
-        return made
-    out[...] = made
-    return out
-
-
-def _grouped(x: Array, groups: int) -> Array:
-    """(n, channels, ...) as (n, groups, channels / groups, ...)."""
-    return x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
-
-
-def _in_single(xp: Namespace, function: Any, arrays: list[Any], *options: Any) -> Array:
-    """Half precision is computed in single."""
-    single = [array if array is None else array.astype(xp.float32) for array in arrays]
-    return function.op.forward(xp, *single, *options).astype(arrays[0].dtype)
-
-
-def _spread(
-    xp: Namespace,
-    weight: Array,
-    x: Array,
-    out: Array,
-    kernel: Sizes,
-    stride: Sizes,
-    dilation: Sizes,
-) -> None:
-    """Add `weight` (groups, channels and kernel, b) times `x` (n, groups, b, *places) to `out`."""
-    n, channels, number = x.shape[0], out.shape[1], x.shape[3:]
-    if _adds_lines(stride, number, out.shape[2:]):
-        _spread_lines(xp, weight, x, out, kernel, dilation)
-        return
-    parts = _times(xp, weight, x, 1).reshape(n, channels, *kernel, *number)
-    add_windows(out, parts, kernel, stride, dilation)
-
-
-def _adds_lines(stride: Sizes, number: Sizes, size: Sizes) -> bool:
-    """Whether rows should be lengthened to those of the output: more to multiply, longer to add."""
-    return set(stride) == {1} and volume(size[1:]) < 1.5 * volume(number[1:])
-
-
-def _spread_lines(
-    xp: Namespace, weight: Array, x: Array, out: Array, kernel: Sizes, dilation: Sizes
-) -> None:
-    """As `_spread` where windows start one apart.
-
-    With zeros behind the rows of `x`, a point of all windows is one run of memory in `out`. Measured on
-    16 images of 16 x 10 x 10 with kernels 3 x 3: 226 us instead of 386.
-    """
-    n, groups, rows, *number = x.shape
-    channels, *size = out.shape[1:]
-    whole = xp.zeros((n, groups, rows, number[0], *size[1:]), x.dtype)
-    whole[(..., *map(slice, number))] = x
-    steps = [volume(size[dim + 1 :]) for dim in range(len(size))]
-    length = 1 + _dot([places - 1 for places in number], steps)
-    lines = whole.reshape(n, groups, rows, volume(whole.shape[3:]))[..., :length]
-    parts = _times(xp, weight, lines, 1).reshape(n, channels, volume(kernel), length)
-    flat = out.reshape(n, channels, volume(size))
-    for number_of_point, (point, _) in enumerate(points(kernel, number, number, dilation)):
-        start = _dot([p * d for p, d in zip(point, dilation, strict=True)], steps)
-        flat[..., start : start + length] += parts[:, :, number_of_point]
-
-
-def _dot(a: Any, b: Any) -> int:
-    result = 0
-    for left, right in zip(a, b, strict=True):
-        result += left * right
-    return result
-
-
-# The operator and its adjoints --------------------------------------------------------------------
-
-
-def _bias_gradient(g: Any) -> Any:
-    return sum(g, (0, *range(2, g.ndim)))
-
-
-def _tangent(
-    d_input: Any,
-    d_weight: Any,
-    d_bias: Any,
-    input: Any,
-    weight: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-) -> Any:
-    geometry = stride, padding, dilation, groups
-    return total(
-        d_input is not None and convolution(d_input, weight, None, *geometry),
-        d_weight is not None and convolution(input, d_weight, None, *geometry),
-        d_bias is not None and _over_channels(d_bias, input.ndim - 2),
-    )
-
-
-def _over_channels(bias: Any, dims: int) -> Any:
-    return bias.reshape((-1, *(1,) * dims))
-
-
-@primitive(
-    input=lambda g, weight, input_shape, stride, padding, dilation, groups: transposed_convolution(
-        g, conj(weight), None, input_shape[2:], stride, padding, dilation, groups
-    ),
-    weight=lambda g, input, weight_shape, stride, padding, dilation, groups: convolution_weight(
-        g, conj(input), weight_shape[2:], stride, padding, dilation, groups
-    ),
-    bias=_bias_gradient,
-    jvp=_tangent,
-    batch=batch_of_channels,
-    has_out=False,
-    method=False,
-)
-def convolution(
-    xp: Namespace,
-    input: Array,
-    weight: Array,
-    bias: Array | None,
-    stride: Sizes,
-    padding: Pads,
-    dilation: Sizes,
-    groups: int,
-) -> Array:
-    """Correlate `input` (n, channels, *size) with filters (outputs, channels / groups, *kernel)."""
-    if input.dtype.itemsize == 2 and input.dtype.kind in "fV":
-        arrays = [input, weight, bias]
-        return _in_single(xp, convolution, arrays, stride, padding, dilation, groups)
-    outputs, kernel = weight.shape[0], weight.shape[2:]
-    image = padded(xp, input, padding)
-    number = counts(image.shape[2:], kernel, stride, dilation)
-    out = xp.empty((len(input), outputs, *number), input.dtype)
-    filters = weight.reshape(groups, outputs // groups, volume(weight.shape[1:]))
-    seen = _grouped(windows(image, kernel, number, stride, dilation), groups)
-    result = out.reshape(len(input), groups, outputs // groups, volume(number))
-    for block in blocks(len(input), volume(seen.shape[1:])):
-        _times(xp, filters, seen[block], 1 + len(kernel), result[block])
-        if bias is not None:
-            result[block] += bias.reshape(groups, -1, 1)
-    return out
-
-
-def _transposed_tangent(
-    d_input: Any,
-    d_weight: Any,
-    d_bias: Any,
-    input: Any,
-    weight: Any,
-    size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-) -> Any:
-    geometry = size, stride, padding, dilation, groups
-    return total(
-        d_input is not None and transposed_convolution(d_input, weight, None, *geometry),
-        d_weight is not None and transposed_convolution(input, d_weight, None, *geometry),
-        d_bias is not None and _over_channels(d_bias, input.ndim - 2),
-    )
-
-
-def _first_places(out: Any, shape: Any) -> Any:
-    """Without the windows that fit only thanks to output padding."""
-    if tuple(out.shape) == tuple(shape):
-        return out
-    return out[(..., *map(slice, shape[2:]))]
-
-
-@primitive(
-    input=lambda g, weight, input_shape, stride, padding, dilation, groups: _first_places(
-        convolution(g, conj(weight), None, stride, padding, dilation, groups), input_shape
-    ),
-    weight=lambda g, input, weight_shape, stride, padding, dilation, groups: convolution_weight(
-        conj(input), g, weight_shape[2:], stride, padding, dilation, groups
-    ),
-    bias=_bias_gradient,
-    jvp=_transposed_tangent,
-    batch=batch_of_channels,
-    has_out=False,
-    method=False,
-    node="ConvolutionBackward0",
-)
-def transposed_convolution(
-    xp: Namespace,
-    input: Array,
-    weight: Array,
-    bias: Array | None,
-    size: Sizes,
-    stride: Sizes,
-    padding: Pads,
-    dilation: Sizes,
-    groups: int,
-) -> Array:
-    """The adjoint of `convolution` with respect to its input, whose size was `size`."""
-    if input.dtype.itemsize == 2 and input.dtype.kind in "fV":
-        arrays = [input, weight, bias]
-        return _in_single(
-            xp, transposed_convolution, arrays, size, stride, padding, dilation, groups
-        )
-    n, channels, kernel = len(input), weight.shape[1] * groups, weight.shape[2:]
-    whole = tuple(s + before + after for s, (before, after) in zip(size, padding, strict=True))
-    cut = whole != tuple(size)
-    out = (xp.empty if cut else xp.zeros)((n, channels, *size), input.dtype)
-    filters = weight.reshape(groups, len(weight) // groups, volume(weight.shape[1:]))
-    filters = filters.swapaxes(1, 2)
-    places = volume(kernel) * volume(input.shape[2:]) * channels
-    for block in blocks(n, places):
-        target = xp.zeros((len(input[block]), channels, *whole), out.dtype) if cut else out[block]
-        _spread(xp, filters, _grouped(input[block], groups), target, kernel, stride, dilation)
-        if cut:
-            out[block] = target[inner(padding, size)]
-        if bias is not None:
-            out[block] += _over_channels(bias, len(kernel))
-    return out
-
-
-@multilinear(
-    gradient=lambda g, input, gradient_shape, stride, padding, dilation, groups: _first_places(
-        convolution(conj(input), g, None, stride, padding, dilation, groups), gradient_shape
-    ),
-    input=lambda g, gradient, input_shape, stride, padding, dilation, groups: (
-        transposed_convolution(
-            conj(gradient), g, None, input_shape[2:], stride, padding, dilation, groups
-        )
-    ),
-    batch=batch_of_weights,
-    has_out=False,
-    method=False,
-    node="ConvolutionBackwardBackward0",
-)
-def convolution_weight(
-    xp: Namespace,
-    gradient: Array,
-    input: Array,
-    kernel: Sizes,
-    stride: Sizes,
-    padding: Pads,
-    dilation: Sizes,
-    groups: int,
-) -> Array:
-    """The adjoint of `convolution` with respect to its weight, whose kernel was `kernel`."""
-    if input.dtype.itemsize == 2 and input.dtype.kind in "fV":
-        arrays = [gradient, input]
-        return _in_single(xp, convolution_weight, arrays, kernel, stride, padding, dilation, groups)
-    n, outputs, *number = gradient.shape
-    image = padded(xp, input, padding)
-    seen = _grouped(windows(image, kernel, tuple(number), stride, dilation), groups)
-    parts = gradient.reshape(n, groups, outputs // groups, volume(tuple(number)))
-    rows, dims = volume(seen.shape[2 : 3 + len(kernel)]), seen.ndim
-    order = (*range(1, 3 + len(kernel)), 0, *range(3 + len(kernel), dims))
-    result = None
-    for block in blocks(n, volume(seen.shape[1:])):
-        places = len(seen[block]) * parts.shape[3]
-        columns = seen[block].transpose(order).reshape(groups, rows, places)
-        lines = parts[block].transpose(1, 2, 0, 3).reshape(groups, outputs // groups, places)
-        product = xp.matmul(lines, columns.swapaxes(1, 2))
-        result = product if result is None else xp.add(result, product, out=result)
-    if result is None:
-        result = xp.zeros((groups, outputs // groups, rows), input.dtype)
-    return result.reshape(outputs, input.shape[1] // groups, *kernel)
-
-
-# Public forms -------------------------------------------------------------------------------------
-
-
 def _check(op: str, input: Any, weight: Any, bias: Any, outputs: int, channels: int) -> None:
     """Refuse shapes and dtypes that do not go together."""
     if input.shape[-weight.ndim + 1] != channels:
         raise RuntimeError(
-            f"{op}: weight of shape {tuple(weight.shape)} is for {channels} channels, input of shape "
-            f"{tuple(input.shape)} has {input.shape[-weight.ndim + 1]}."
+            f"{op}: weight of shape {tuple(weight.shape)} is for {channels} channels, input of "
+            f"shape {tuple(input.shape)} has {input.shape[-weight.ndim + 1]}."
         )
     if bias is not None and tuple(bias.shape) != (outputs,):
         raise RuntimeError(
@@ -339,12 +33,14 @@ def _check(op: str, input: Any, weight: Any, bias: Any, outputs: int, channels: 
         )
     if 0 in tuple(input.shape[-weight.ndim + 2 :]):
         raise RuntimeError(
-            f"{op}: input of shape {tuple(input.shape)} has no places; only batch or channels may be 0."
+            f"{op}: input of shape {tuple(input.shape)} has no places; only batch or channels may "
+            "be 0."
         )
     for name, other in (("weight", weight), ("bias", bias)):
         if other is not None and other.dtype is not input.dtype:
             raise RuntimeError(
-                f"{op}: input is {input.dtype}, {name} is {other.dtype}; convert one of them with .to()."
+                f"{op}: input is {input.dtype}, {name} is {other.dtype}; convert one of them with "
+                ".to()."
             )
     if input._array.dtype.kind == "b":
         raise unsupported(op, input._array)
@@ -357,8 +53,8 @@ def _check_weight(op: str, dims: int, input: Any, weight: Any, groups: int) -> N
         raise RuntimeError(f"{op}: groups must be at least 1, got {groups}.")
     if not len(weight) or len(weight) % groups:
         raise RuntimeError(
-            f"{op}: the first size of weight, shape {tuple(weight.shape)}, must be a positive multiple of "
-            f"groups={groups}."
+            f"{op}: the first size of weight, shape {tuple(weight.shape)}, must be a positive "
+            f"multiple of groups={groups}."
         )
 
 
@@ -401,8 +97,8 @@ def _convolved(
     )
     if min(counts(whole, kernel, stride, dilation)) < 1 or 0 in kernel:
         raise RuntimeError(
-            f"{op}: a kernel of {kernel}, dilation {dilation}, does not fit into an input of {whole} "
-            "(padding included)."
+            f"{op}: a kernel of {kernel}, dilation {dilation}, does not fit into an input of "
+            f"{whole} (padding included)."
         )
     if input.ndim == dims + 2:
         return convolution(input, weight, bias, stride, pads, dilation, groups)
@@ -437,7 +133,7 @@ def conv2d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Any:
-    """Correlate images (n, channels, height, width) with filters (outputs, channels / groups, h, w).
+    """Correlate images (n, channels, height, width) with (outputs, channels / groups, h, w).
 
     >>> import pullback as torch
     >>> torch.nn.functional.conv2d(torch.ones(1, 3, 8, 8), torch.ones(2, 3, 3, 3), padding=1).shape
@@ -484,7 +180,8 @@ def _spread_out(
         )
     if any(e >= max(s, d) for e, s, d in zip(extra, stride, dilation, strict=True)):
         raise RuntimeError(
-            f"{op}: output_padding {extra} must be smaller than stride {stride} or dilation {dilation}."
+            f"{op}: output_padding {extra} must be smaller than stride {stride} or dilation "
+            f"{dilation}."
         )
     _check(op, input, weight, bias, weight.shape[1] * groups, weight.shape[0])
     kernel = tuple(weight.shape[2:])
@@ -496,8 +193,8 @@ def _spread_out(
     )
     if min(size) < 0:
         raise RuntimeError(
-            f"{op}: input of shape {tuple(input.shape)} with kernel {kernel}, stride {stride} and padding "
-            f"{padding} would have output size {size}."
+            f"{op}: input of shape {tuple(input.shape)} with kernel {kernel}, stride {stride} and "
+            f"padding {padding} would have output size {size}."
         )
     pads = tuple((pad, pad) for pad in padding)
     options = size, stride, pads, dilation, groups
@@ -534,7 +231,8 @@ def conv_transpose2d(
     """The adjoint of `conv2d`: spread images with filters (channels, outputs / groups, h, w).
 
     >>> import pullback as torch
-    >>> torch.nn.functional.conv_transpose2d(torch.ones(1, 3, 4, 4), torch.ones(3, 2, 2, 2), stride=2).shape
+    >>> x, weight = torch.ones(1, 3, 4, 4), torch.ones(3, 2, 2, 2)
+    >>> torch.nn.functional.conv_transpose2d(x, weight, stride=2).shape
     torch.Size([1, 2, 8, 8])
     """
     options = stride, padding, output_padding, groups, dilation

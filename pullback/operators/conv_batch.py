@@ -1,4 +1,4 @@
-"""How vmap runs many convolutions as one: examples become more images, or more groups of channels."""
+"""How vmap runs many convolutions as one: examples become more images, or groups of channels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _out_of_channels(value: Any, size: int) -> Any:
 
 
 def batch_of_channels(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
-    """A convolution: with a shared weight one of more images, else one with a group for each example."""
+    """With a shared weight, one convolution of more images; else a group for each example."""
     (input, input_dim), (weight, weight_dim), (bias, bias_dim) = split.values()
     if weight_dim is None:
         images = filled((input, input_dim), size)

@@ -224,8 +224,8 @@ def _written_once(input: Any) -> Any:
     """
     if not isinstance(input, Tensor) or not has_overlap(input._array):
         return input
-    for dim, (size, stride) in enumerate(zip(input._array.shape, input._array.strides, strict=True)):
-        if stride == 0 and size > 1:
+    for dim, stride in enumerate(input._array.strides):
+        if stride == 0:
             input = slice_along(input, dim, 0, 1, 1)
     return input
 

@@ -51,8 +51,8 @@ def _upper_half(matrix: Any) -> Any:
 def _cholesky_adjoint(g_L: Any, L: Any, upper: bool) -> Any:  # noqa: FBT001 (a rule)
     if upper:
         L, g_L = adjoint(L), adjoint(g_L)
-    core = _lower_half(matmul(adjoint(L), g_L))
-    core = (core + adjoint(core)) / 2
+    core = matmul(adjoint(L), g_L)
+    core = (tril(core) + adjoint(tril(core, -1))) / 2
     core = triangular(adjoint(L), core, True, True, False)  # noqa: FBT003
     return triangular(L, core, False, False, False)  # noqa: FBT003
 

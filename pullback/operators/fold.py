@@ -81,8 +81,8 @@ def _number(op: str, size: Sizes, geometry: tuple[Sizes, Sizes, Pads, Sizes]) ->
     number = counts(whole, kernel, stride, dilation)
     if min(number) < 1:
         raise RuntimeError(
-            f"{op}: a kernel of {kernel}, dilation {dilation}, does not fit into an image of {whole} "
-            "(padding included)."
+            f"{op}: a kernel of {kernel}, dilation {dilation}, does not fit into an image of "
+            f"{whole} (padding included)."
         )
     return number
 
@@ -120,7 +120,7 @@ def fold(
     padding: Any = 0,
     stride: Any = 1,
 ) -> Any:
-    """Add columns (n, channels * h * w, places) up to images of `output_size`: adjoint of `unfold`."""
+    """Add columns (n, channels * h * w, places) up to images: the adjoint of `unfold`."""
     check_tensor("fold", input, 2, 3)
     _check_dtype("fold", input)
     size = positive("fold", "output_size", output_size, 2)
@@ -128,8 +128,8 @@ def fold(
     rows, places = input.shape[-2:]
     if not rows or rows % volume(geometry[0]):
         raise RuntimeError(
-            f"fold: input of shape {tuple(input.shape)} has columns of {rows}, which must be a positive "
-            f"multiple of the kernel's {volume(geometry[0])} points."
+            f"fold: input of shape {tuple(input.shape)} has columns of {rows}, which must be a "
+            f"positive multiple of the kernel's {volume(geometry[0])} points."
         )
     number = _number("fold", size, geometry)
     if places != volume(number):

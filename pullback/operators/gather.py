@@ -11,7 +11,7 @@ from typing import Any
 
 from pullback.core import errors
 from pullback.core.dtype import from_numpy_dtype
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.tensor import Tensor
 from pullback.operators.arithmetic import zeros_of
 from pullback.operators.batching import shifted, together
 from pullback.operators.declare import (
@@ -173,7 +173,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
     input = expand(input, tuple(common))
     common[dim] = indices.shape[dim]
     # Indices beyond the end start again at the front, and negative ones count from the end.
-    wrapped = wrap(indices._array % max(size, 1))
+    wrapped = indices % max(size, 1)
     return gather(
         input, dim, expand(wrapped, tuple(common)), **({} if out is None else {"out": out})
     )

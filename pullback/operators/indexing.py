@@ -18,7 +18,7 @@ from pullback.core.mode import fast, get_mode
 from pullback.core.node import Leaf, next_seq
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import INFERENCE_CELL, bump
-from pullback.core.view import DEFAULT, View, edge_of
+from pullback.core.view import DEFAULT, View, edge_of, move_retention
 from pullback.operators import inplace
 from pullback.operators.advanced import check_dtype, index_put, index_put_, put_at
 from pullback.operators.convert import astype
@@ -173,6 +173,7 @@ def _record(base: Any, place: Any, edge: Any, *, real: bool) -> None:
     node = CopySlices()
     node._cold = None
     node.inner = None
+    node.position = 0
     node.replay = None
     node.place = place
     node.real = real
@@ -183,7 +184,7 @@ def _record(base: Any, place: Any, edge: Any, *, real: bool) -> None:
     node._code, node._lasti = last[1:] if last.__class__ is tuple else (None, 0)
     node._seq = next_seq()
     if own is not None:
-        inplace._move_retention(base, node)
+        move_retention(base, base._node, node)
     base._node = node
 
 

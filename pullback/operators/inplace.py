@@ -29,7 +29,6 @@ from pullback.operators.declare import Op
 from pullback.operators.derive import tangents_of_write, write_tangents
 from pullback.operators.strides import Geometry, address, element_strides, on_storage, relaid
 
-
 # Writes an operator's in-place form; set by build.py.
 builder: Callable[[Op, str], Any]
 

@@ -48,7 +48,7 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Any, Any]:
-    """Project, attend with each head, project back: (length, batch, width), and the weights or None.
+    """Project, attend with each head, project back: (length, batch, width), and weights or None.
 
     Without a batch, inputs are (length, width).
     """

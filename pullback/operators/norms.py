@@ -172,16 +172,22 @@ def norm(
     out: Any = None,
     dtype: Any = None,
 ) -> Any:
-    """The norm of order `p` over `dim`; "fro" is 2.
+    """The norm of order `p` over `dim`; "fro" is 2, "nuc" the sum of singular values of matrices.
 
     >>> import pullback as torch
     >>> torch.norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(5.)
     """
     check_keepdim("norm", keepdim)
+    if p == "nuc":
+        from pullback.operators.matrix_functions import matrix_norm  # which is built on this file
+
+        return matrix_norm(
+            input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out
+        )
     if isinstance(p, str):
         if p != "fro":
-            raise RuntimeError(f"norm: order {p!r} is not known; give a number, inf or 'fro'.")
+            raise RuntimeError(f"norm: order {p!r} is not known; give a number, 'fro' or 'nuc'.")
         if isinstance(dim, tuple | list) and len(dim) > 2:
             raise RuntimeError(
                 f"norm: 'fro' is the norm of a matrix, over at most 2 dims, not {dim}; use p=2."

@@ -1,7 +1,7 @@
 """Padding: constants around a tensor, or its own elements reflected, repeated or wrapped around.
 
-All but constants are look-ups along dimensions (taps.py). `pad` counts from the last dimension: before
-it, after it, before the one in front of it, and so on.
+All but constants are look-ups along dimensions (taps.py). `pad` counts from the last dimension:
+before it, after it, before the one in front of it, and so on.
 """
 
 from __future__ import annotations
@@ -100,16 +100,16 @@ def _check(input: Any, mode: str, pads: Pads) -> None:
     dims = len(pads)
     if dims not in (1, 2, 3) or input.ndim not in (dims + 1, dims + 2):
         raise NotImplementedError(
-            f"pad: mode {mode!r} pads the last 1, 2 or 3 dimensions of tensors with one or two more; got "
-            f"pad for {dims} and shape {tuple(input.shape)}."
+            f"pad: mode {mode!r} pads the last 1, 2 or 3 dimensions of tensors with one or two "
+            f"more; got pad for {dims} and shape {tuple(input.shape)}."
         )
     check_not_empty("pad", input, dims)
     for n, pair in zip(input.shape[-dims:], pads, strict=True):
         most = {"reflect": n - 1, "circular": n}.get(mode, max(pair))
         if max(pair) > most:
             raise RuntimeError(
-                f"pad: mode {mode!r} can add at most {most} to a dimension of size {n}, got {pair} (input "
-                f"shape {tuple(input.shape)})."
+                f"pad: mode {mode!r} can add at most {most} to a dimension of size {n}, got {pair} "
+                f"(input shape {tuple(input.shape)})."
             )
         if n + pair[0] + pair[1] < (0 if mode == "circular" else 1):
             raise RuntimeError(

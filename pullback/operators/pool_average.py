@@ -55,7 +55,7 @@ def _averages(
     number: Sizes,
     divisor: Any,
 ) -> Array:
-    """Sums of windows, one dimension after the other, over `divisor`: a number, or one per window."""
+    """Sums of windows, dimension by dimension, over `divisor`: a number, or one per window."""
     if input.dtype.itemsize == 2 and input.dtype.kind in "fV":
         single = _averages(xp, input.astype(xp.float32), kernel, stride, pads, number, divisor)
         return single.astype(input.dtype)
@@ -124,7 +124,7 @@ def _declared(name: str, node: str) -> Any:
 
 
 # One operator for each number of dimensions, so that the graph shows the name that torch's shows.
-_average = _declared("_average", "AveragePoolBackward0")
+_average: Any = _declared("_average", "AveragePoolBackward0")
 _POOLS = {n: _declared(f"_avg_pool{n}d", f"AvgPool{n}DBackward0") for n in (1, 2, 3)}
 _ADAPTIVE_POOLS = {
     n: _declared(f"_adaptive_avg_pool{n}d", f"AdaptiveAvgPool{n}DBackward0") for n in (1, 2, 3)
@@ -233,7 +233,9 @@ def avg_pool3d(
 @functools.lru_cache(256)
 def _uneven(size: int, number: int) -> Taps:
     """The table of `number` averages that cover `size`."""
-    rows, columns, weights = [], [], []
+    rows: list[int] = []
+    columns: list[int] = []
+    weights: list[float] = []
     for row, (start, end) in enumerate(adaptive_bounds(size, number)):
         rows += [row] * (end - start)
         columns += range(start, end)

@@ -1,4 +1,4 @@
-"""Fractional max pooling: windows at random places that shrink images by any ratio; and `max_unpool`."""
+"""Fractional max pooling, over windows at random places; and `max_unpool`, the way back."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def _fractional(
     number = positive(op, "output_size", output_size, dims)
     if any(o + k - 1 > n for n, k, o in zip(size, kernel, number, strict=True)):
         raise RuntimeError(
-            f"{op}: {number} windows of {kernel} do not fit into input of shape {tuple(input.shape)} "
-            "without starting at the same place."
+            f"{op}: {number} windows of {kernel} do not fit into input of shape "
+            f"{tuple(input.shape)} without starting at the same place."
         )
     lead = tuple(input.shape[:-dims])
     if samples is None:
@@ -112,7 +112,8 @@ def fractional_max_pool2d(
     """The largest of windows at random places, `output_size` of them or by `output_ratio`.
 
     >>> import pullback as torch
-    >>> torch.nn.functional.fractional_max_pool2d(torch.rand(1, 9, 9), 2, output_ratio=(0.7, 0.7)).shape
+    >>> x = torch.rand(1, 9, 9)
+    >>> torch.nn.functional.fractional_max_pool2d(x, 2, output_ratio=(0.7, 0.7)).shape
     torch.Size([1, 6, 6])
     """
     both = _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
@@ -219,7 +220,7 @@ def _max_unpool(
 
 
 def _unpool_size(op: str, usual: Sizes, stride: Sizes, output_size: Any) -> Sizes:
-    """The output's size: the usual one, or what the user says if pooling could have come from it."""
+    """The usual size, or the user's if pooling could have come from it."""
     if output_size is None:
         return usual
     size = tuple(output_size)
@@ -229,7 +230,8 @@ def _unpool_size(op: str, usual: Sizes, stride: Sizes, output_size: Any) -> Size
         not u - s < n < u + s for n, u, s in zip(size, usual, stride, strict=True)
     ):
         raise ValueError(
-            f"{op}: output_size {tuple(output_size)} must be less than stride {stride} away from {usual}."
+            f"{op}: output_size {tuple(output_size)} must be less than stride {stride} away from "
+            f"{usual}."
         )
     return size
 
@@ -258,7 +260,8 @@ def max_unpool2d(
 
     >>> import pullback as torch
     >>> x = torch.tensor([[[1.0, 4.0], [3.0, 2.0]]])
-    >>> torch.nn.functional.max_unpool2d(*torch.nn.functional.max_pool2d(x, 2, return_indices=True), 2)
+    >>> maxima, indices = torch.nn.functional.max_pool2d(x, 2, return_indices=True)
+    >>> torch.nn.functional.max_unpool2d(maxima, indices, 2)
     tensor([[[0., 4.],
              [0., 0.]]])
     """

@@ -1,7 +1,7 @@
-"""Max pooling over plain and adaptive windows: the largest of each. A tie goes to the first in the window.
+"""Max pooling over plain and adaptive windows: the largest of each; of equal ones the first counts.
 
-The gradient finds the places of the maxima again, instead of keeping them: without `return_indices` the
-forward is a few calls of `maximum`.
+The gradient finds the places of the maxima again, instead of keeping them: without `return_indices`
+the forward is a few calls of `maximum`.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ __all__ = ["declare_take", "over_images", "put_places", "take_places", "window_p
 def window_places(xp: Namespace, input: Array, windows: Array, dims: int) -> Array:
     """Positions of the maxima of windows, given as positions `(*number, points)`.
 
-    In front may be the dimensions that `input` has in front, where each image has windows of its own.
-    The first maximum of a window, or its last NaN.
+    In front may be the dimensions that `input` has in front, where each image has windows of its
+    own. The first maximum of a window, or its last NaN.
     """
     lead, length = input.shape[:-dims], volume(input.shape[-dims:])
     flat = input.reshape(*lead, length)
@@ -81,4 +81,4 @@ def declare_take(name: str, node: str) -> Any:
     )(_take)
 
 
-take_places = declare_take("take_places", "TakePlacesBackward0")
+take_places: Any = declare_take("take_places", "TakePlacesBackward0")

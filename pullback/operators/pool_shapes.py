@@ -51,8 +51,8 @@ def pool_geometry(
         reach = d * (k - 1) + 1
         if not 0 <= 2 * p <= reach:
             raise RuntimeError(
-                f"{op}: padding {around} must be between 0 and half of the window, kernel_size {kernel} with "
-                f"dilation {apart}."
+                f"{op}: padding {around} must be between 0 and half of the window, kernel_size "
+                f"{kernel} with dilation {apart}."
             )
         fits = -(-(n + 2 * p - reach) // s) + 1 if ceil_mode else (n + 2 * p - reach) // s + 1
         # A window that starts in the padding behind the input would see nothing.

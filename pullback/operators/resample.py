@@ -1,6 +1,6 @@
 """interpolate: images in another resolution, by every mode that is a weighted sum along dimensions.
 
-A mode is a function that writes the table of one dimension (taps.py); "area" is an adaptive average.
+A mode is a function that writes the table of one dimension (taps.py); "area" averages instead.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ def _filtered(
         rows.append(numpy.full(seen.size, row))
         columns.append(seen)
         weights.append(values / total if total else values)
-    joined = [numpy.concatenate(parts) for parts in (rows, columns, weights)]
-    return Taps(*joined, number, size)
+    every, seen, values = (numpy.concatenate(parts) for parts in (rows, columns, weights))
+    return Taps(every, seen, values, number, size)
 
 
 _TABLES: dict[str, Callable[..., Taps]] = {
@@ -191,7 +191,9 @@ def _sizes(
         raise ValueError("interpolate: give either size or scale_factor.")
     if size is not None:
         if recompute:
-            raise ValueError("interpolate: recompute_scale_factor is for scale_factor, not for size.")
+            raise ValueError(
+                "interpolate: recompute_scale_factor goes with scale_factor, not size."
+            )
         new = _each("size", size, len(old))
         if not all(type(n) is int or hasattr(n, "__index__") for n in new):
             raise TypeError(f"interpolate: size must be ints, got {size!r}.")
@@ -204,13 +206,12 @@ def _sizes(
 def _check(input: Any, mode: str, align_corners: bool | None, antialias: bool) -> None:
     check_tensor("interpolate", input, *range(8))
     dims = input.ndim - 2
-    if mode in ("nearest", "nearest-exact", "area"):
-        if align_corners is not None:
-            raise ValueError(f"interpolate: mode {mode!r} takes no align_corners.")
+    if mode in ("nearest", "nearest-exact", "area") and align_corners is not None:
+        raise ValueError(f"interpolate: mode {mode!r} takes no align_corners.")
     if antialias and (mode not in ("bilinear", "bicubic", "lanczos") or dims != 2):
         raise ValueError(
-            "interpolate: antialias is for modes 'bilinear', 'bicubic' and 'lanczos' on 4 dimensions; got "
-            f"mode {mode!r} and shape {tuple(input.shape)}."
+            "interpolate: antialias is for modes 'bilinear', 'bicubic' and 'lanczos' on 4 "
+            f"dimensions; got mode {mode!r} and shape {tuple(input.shape)}."
         )
     if mode == "lanczos" and not antialias:
         raise ValueError("interpolate: mode 'lanczos' needs antialias=True.")
@@ -218,8 +219,8 @@ def _check(input: Any, mode: str, align_corners: bool | None, antialias: bool) -
     if not known and not (mode == "area" and dims in _AREA):
         raise NotImplementedError(
             f"interpolate: no mode {mode!r} for input of shape {tuple(input.shape)}; 'nearest', "
-            "'nearest-exact' and 'area' take 3 to 5 dimensions, 'linear' 3, 'bilinear' and 'bicubic' 4, "
-            "'trilinear' 5."
+            "'nearest-exact' and 'area' take 3 to 5 dimensions, 'linear' 3, 'bilinear' and "
+            "'bicubic' 4, 'trilinear' 5."
         )
 
 
@@ -261,9 +262,7 @@ def interpolate(
 
 
 def _deprecated(name: str, instead: str) -> None:
-    warnings.warn(
-        f"{name} is deprecated; use {instead}.", UserWarning, stacklevel=stacklevel()
-    )
+    warnings.warn(f"{name} is deprecated; use {instead}.", UserWarning, stacklevel=stacklevel())
 
 
 def upsample(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arithmetic import unsupported
+from pullback.operators.arithmetic import unsupported, zeros_of
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Arrays, Namespace, elementwise, primitive
 from pullback.operators.products import matmul
@@ -45,9 +45,7 @@ def _bounded(
     return xp.clip(place, 0, size - 1), slope * inside
 
 
-def _reflected(
-    xp: Namespace, place: Array, size: int, align_corners: bool
-) -> tuple[Array, Any]:
+def _reflected(xp: Namespace, place: Array, size: int, align_corners: bool) -> tuple[Array, Any]:
     """Positions folded at the image's borders: the outer elements, or half an element beyond."""
     low, span = (0.0, size - 1) if align_corners else (-0.5, size)
     if not span:
@@ -63,13 +61,11 @@ def _reflected(
 
 def _plain(place: Array, size: int, align_corners: bool) -> Array:
     """From -1 (the first element) and 1 (the last one) to element numbers."""
-    return (place + 1) * ((size - 1) / 2) if align_corners else ((place + 1) * size - 1) / 2
+    return (place + 1) * ((size - 1) / 2) if align_corners else (place + 1) * (size / 2) - 0.5
 
 
 @elementwise(method=False, has_out=False)
-def _slope(
-    xp: Namespace, input: Array, size: int, padding_mode: str, align_corners: bool
-) -> Array:
+def _slope(xp: Namespace, input: Array, size: int, padding_mode: str, align_corners: bool) -> Array:
     """The derivative of `_position`; constant between kinks."""
     place = _plain(input, size, align_corners)
     slope = _bounded(xp, place, size, padding_mode, align_corners)[1]
@@ -134,6 +130,20 @@ def _look_up(xp: Namespace, input: Array, cells: Array, dims: int) -> Array:
 
 
 @primitive(
+    input=lambda g, cells, input_shape, dims: _add_up(g, cells, input_shape[-dims:]),
+    grid=lambda g, grid: zeros_of(grid),
+    jvp=lambda d_input, input, cells, dims: _look_up(
+        zeros_of(input) if d_input is None else d_input, cells, dims
+    ),
+    batch=together,
+    has_out=False,
+)
+def _nearest(xp: Namespace, input: Array, cells: Array, grid: Array, dims: int) -> Array:
+    """`_look_up` where the grid counts as an input: its gradient is 0."""
+    return _look_up.op.forward(xp, input, cells, dims)  # type: ignore[attr-defined]
+
+
+@primitive(
     gradient=lambda g, cells, size: _look_up(g, cells, len(size)),
     jvp=lambda d_gradient, cells, size: _add_up(d_gradient, cells, size),
     batch=together,
@@ -178,7 +188,7 @@ def _sampled(input: Any, grid: Any, mode: str, padding_mode: str, align_corners:
     ]
     if mode == "nearest":
         cells = _cells([round(p) for p in positions], (0,) * dims, size, last, align_corners)
-        return _look_up(input, cells, dims)
+        return _nearest(input, cells, grid, dims)
     parts = [position - floor(position) for position in positions]
     cubic = mode == "bicubic"
     weights = [_cubic_weights(part) if cubic else _linear_weights(part) for part in parts]
@@ -212,7 +222,9 @@ def _check(input: Any, grid: Any, mode: str) -> None:
     if 0 in tuple(input.shape[2:]):
         raise RuntimeError(f"grid_sample: {shapes}: an image without elements cannot be sampled.")
     if mode == "bicubic" and dims != 2:
-        raise RuntimeError(f"grid_sample: mode 'bicubic' is for images of 4 dimensions; got {shapes}.")
+        raise RuntimeError(
+            f"grid_sample: mode 'bicubic' is for images of 4 dimensions; got {shapes}."
+        )
     if grid.dtype is not input.dtype:
         raise RuntimeError(
             f"grid_sample: input is {input.dtype}, grid is {grid.dtype}; convert one of them with .to()."

@@ -225,7 +225,27 @@ def _index_to_source(
     return _to_src(g, input, dim, places, source, reduce, include_self, out)
 
 
-@primitive(batch=batch_indexing.rows, input=_index_to_input, source=_index_to_source)
+def _index_tangent(
+    d_input: Any,
+    d_source: Any,
+    input: Any,
+    dim: int,
+    index: Any,
+    source: Any,
+    reduce: str,
+    include_self: bool,
+    out: Any,
+) -> Any:
+    places = spread(index, dim, source.shape)
+    return _tangent(d_input, d_source, input, dim, places, source, reduce, include_self, out)
+
+
+@primitive(
+    batch=batch_indexing.rows,
+    input=_index_to_input,
+    source=_index_to_source,
+    jvp=_index_tangent,
+)
 def index_reduce(
     xp: Namespace,
     input: Array,

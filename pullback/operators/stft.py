@@ -10,7 +10,7 @@ import numpy
 from pullback.core import origin
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arithmetic import is_complex
-from pullback.operators.complex import real, view_as_real
+from pullback.operators.complex import view_as_real
 from pullback.operators.convert import astype
 from pullback.operators.declare import Array, Namespace, method, primitive
 from pullback.operators.fft import fft, ifft, irfft, rfft
@@ -169,9 +169,10 @@ def istft(
     spectra = input if input.ndim == 3 else input[None]
     norm = "ortho" if normalized else None
     frames = transpose(spectra, -2, -1)
-    frames = irfft(frames, n_fft, norm=norm) if half else ifft(frames, norm=norm)
-    if not return_complex and not half:
-        frames = real(frames)
+    if return_complex:
+        frames = ifft(frames, norm=norm)
+    else:  # of a whole spectrum, too, the half says everything that a real signal can
+        frames = irfft(frames if half else frames[..., : n_fft // 2 + 1], n_fft, norm=norm)
     weights = _window("istft", window, win, n_fft, input)
     weights = astype(weights, frames._array.dtype) if is_complex(frames) else weights
     batch, count = frames.shape[:2]

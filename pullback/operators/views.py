@@ -14,7 +14,7 @@ from pullback.core.tensor import Tensor
 from pullback.core.view import View, edge_of
 from pullback.operators import batch_shapes, interpret
 from pullback.operators.batching import per_dim, shifted
-from pullback.operators.declare import Array, Dim, Dims, Namespace, Shape, linear, view
+from pullback.operators.declare import METHODS, Array, Dim, Dims, Namespace, Shape, linear, view
 from pullback.operators.strides import (
     Geometry,
     extent,
@@ -420,6 +420,24 @@ def view_of(tensor: Tensor, other: Any) -> Any:
     shape, strides, offset = geometry
     return as_strided(other, shape, strides, offset + geometry_of(other._array)[2])
 
+
+def _view_func(self: Tensor, new_base: Tensor) -> Tensor | None:
+    """The same view of another base; None if this is no view or the bases differ in geometry."""
+    if not self._is_view():
+        return None
+    old, new = self._node.base._array, new_base._array
+    if old.shape != new.shape or geometry_of(old) != geometry_of(new):
+        return None
+    return _view_func_unsafe(self, new_base)
+
+
+def _view_func_unsafe(self: Tensor, new_base: Tensor) -> Tensor | None:
+    """As `_view_func`, whatever the new base's geometry."""
+    return view_of(self, new_base) if self._is_view() else None  # type: ignore[no-any-return]
+
+
+METHODS["_view_func"] = _view_func
+METHODS["_view_func_unsafe"] = _view_func_unsafe
 
 history.regenerate = regenerate
 history.restride = restride

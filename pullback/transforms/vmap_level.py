@@ -17,6 +17,7 @@ from pullback.core.mode import Mode, changed, current, get_mode
 from pullback.core.tensor import Tensor
 from pullback.operators.batching import aligned, filled, one_tensor
 from pullback.operators.declare import Op
+from pullback.operators.generator import drawn
 from pullback.operators.shape import select, stack
 from pullback.transforms.batched import Batched, batched, is_batched_at
 
@@ -147,8 +148,8 @@ class VmapLevel:
         current.set(self.below(before))
         try:
             if self.randomness == "same":
-                return draw()
-            return batched(stack([draw() for _ in range(self.size)]), 0, self)
+                return drawn(op, draw)
+            return batched(stack([drawn(op, draw) for _ in range(self.size)]), 0, self)
         finally:
             current.set(before)
 

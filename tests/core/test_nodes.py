@@ -121,7 +121,7 @@ def test_nodes_compare_by_identity():
     assert len({a, b, a}) == 2
 
 
-def test_nodes_cannot_be_changed_copied_or_made():
+def test_nodes_cannot_be_changed_or_copied():
     """V-43."""
     node = (leaf() * 1).grad_fn
     with pytest.raises(AttributeError):
@@ -130,8 +130,6 @@ def test_nodes_cannot_be_changed_copied_or_made():
         pickle.dumps(node)
     with pytest.raises(TypeError):
         copy.deepcopy(node)
-    with pytest.raises((RuntimeError, TypeError)):
-        type(node)()
 
 
 def test_node_can_be_called():
@@ -141,7 +139,6 @@ def test_node_can_be_called():
     gx, gw = node(torch.ones(2))
     assert gx.tolist() == [3.0, 4.0]
     assert gw.tolist() == [1.0, 2.0]
-    assert gx.requires_grad or not gx.requires_grad
     assert x.exp().grad_fn(torch.ones(2)).shape == (2,)
     assert x.exp().grad_fn(None) is None
     for args in ((), (torch.ones(2), torch.ones(2)), (3,)):

@@ -188,6 +188,50 @@ def test_batch_group_and_instance_norm_are_torchs(shape):
         both("local_response_norm", [x], 3, 0.5, 0.7, 1.1)
 
 
+# Sequences ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize(("frames", "batch", "labels"), [(5, 2, 2), (10, 3, 4), (7, 1, 3)])
+def test_ctc_loss_is_torchs(frames, batch, labels, reduction):
+    random = numpy.random.default_rng([frames, batch])
+    scores = randn(frames, batch, 5)
+    scores = scores - numpy.log(numpy.exp(scores).sum(-1, keepdims=True))
+    targets = random.integers(1, 5, (batch, labels))
+    counts = random.integers(0, labels + 1, batch)
+    lengths = numpy.minimum(frames, 2 * counts + 1)
+    arrays = [scores, targets, lengths, counts]
+    both("ctc_loss", arrays, reduction=reduction, orders=1)
+    both("ctc_loss", [scores, targets - 1, lengths, counts], 4, reduction, orders=1)
+    in_one_row = numpy.concatenate([row[:n] for row, n in zip(targets, counts, strict=True)])
+    both("ctc_loss", [scores, in_one_row, lengths, counts], reduction=reduction, orders=1)
+    too_short = [scores, numpy.ones_like(targets), lengths * 0 + 2, counts * 0 + labels]
+    both("ctc_loss", too_short, reduction=reduction, zero_infinity=True, orders=1)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("extra", [(False, False), (True, False), (False, True)])
+def test_attention_with_heads_is_torchs(extra, need_weights):
+    with_bias, add_zero = extra
+    length, keys, batch, width, heads = 3, 5, 2, 6, 2
+    shapes = [(length, batch, width), (keys, batch, width), (keys, batch, width)]
+    shapes += [(3 * width, width), (3 * width,), (width, width), (width,)]
+    arrays = [randn(*shape, seed=n, scale=1) for n, shape in enumerate(shapes)]
+    arrays += [randn(length, keys, seed=8), numpy.arange(batch * keys).reshape(batch, keys) > 7]
+    arrays += [randn(1, 1, width, seed=9), randn(1, 1, width, seed=10)] if with_bias else []
+
+    def attend(library):
+        def call(q, k, v, w, b, out_w, out_b, mask, padding, *bias):
+            return library.nn.functional.multi_head_attention_forward(
+                *(q, k, v, width, heads, w, b, *(bias or (None, None)), add_zero, 0.0),
+                *(out_w, out_b, True, padding, need_weights, mask),
+            )[0]
+
+        return call
+
+    compare(attend(pullback), attend(torch), arrays)
+
+
 # Rows, attention, distances -----------------------------------------------------------------------
 
 

@@ -52,7 +52,11 @@ def view_steps(t, pick):
 def one_step(pick, shapes):
     """A step as (description, function(lib, tensors) -> new tensor or None)."""
     kind = pick.choice(
-        ["view", "view", "inplace", "inplace", "inplace_tensor", "functional", "detach", "no_grad", "copy"]
+        [
+            *("view", "view", "inplace", "inplace", "inplace_tensor", "functional", "detach", "no_grad"),
+            *("copy", "hook", "retain", "out", "assign", "assign_tensor", "inference", "data", "fill"),
+            *("reshape_inplace", "detach_inplace", "requires_grad"),
+        ]
     )
     which, other = pick.randrange(len(shapes)), pick.randrange(len(shapes))
     number = pick.choice([2.0, 0.5, -1.0])
@@ -92,7 +96,68 @@ def one_step(pick, shapes):
     def copy(lib, ts):
         return ts[which].clone()
 
+    def hook(lib, ts):
+        which_hook = random.Random(seed).choice([lambda g: None if g is None else g * number, lambda g: None])
+        ts[which].register_hook(which_hook)
+
+    def retain(lib, ts):
+        ts[which].retain_grad()
+
+    def out(lib, ts):
+        with lib.set_grad_enabled(seed < 0.3):
+            if ts[which].shape == ts[other].shape:
+                lib.mul(ts[other], number, out=ts[which])
+
+    def assign(lib, ts):
+        key = random.Random(seed).choice([0, slice(1, None), Ellipsis, slice(0, 0), (slice(None), 0)])
+        ts[which][key] = number
+
+    def assign_tensor(lib, ts):
+        key = random.Random(seed).choice([0, slice(1, None), Ellipsis])
+        ts[which][key] = ts[other]
+
+    def inference(lib, ts):
+        with lib.inference_mode():
+            if seed < 0.4:
+                ts[which].mul_(number)
+                return None
+            if seed < 0.6:
+                return view(lib, ts)
+            ts[which].narrow(0, 0, 1).add_(number)
+
+    def data(lib, ts):
+        if seed < 0.5:
+            return ts[which].data
+        ts[which].data.mul_(number)
+
+    def fill(lib, ts):
+        target = ts[which].unsqueeze(0).expand(2, *ts[which].shape) if seed < 0.5 else ts[which]
+        target.zero_() if seed < 0.25 else target.fill_(number)
+
+    def reshape_inplace(lib, ts):
+        name, args = random.Random(seed).choice(
+            [("unsqueeze_", (0,)), ("squeeze_", ()), ("transpose_", (0, -1))]
+        )
+        getattr(ts[which], name)(*args)
+
+    def detach_inplace(lib, ts):
+        ts[which].detach_()
+
+    def requires_grad(lib, ts):
+        ts[which].requires_grad_(seed < 0.7)
+
     steps = {
+        "hook": hook,
+        "retain": retain,
+        "out": out,
+        "assign": assign,
+        "assign_tensor": assign_tensor,
+        "inference": inference,
+        "data": data,
+        "fill": fill,
+        "reshape_inplace": reshape_inplace,
+        "detach_inplace": detach_inplace,
+        "requires_grad": requires_grad,
         "view": view,
         "inplace": inplace,
         "inplace_tensor": inplace_tensor,
@@ -125,6 +190,8 @@ def state_of(t, tensors):
         "grad_fn": name,
         "base": base,
         "output_nr": t.output_nr if name != "refused" else None,
+        "retains_grad": t.retains_grad if name != "refused" else None,
+        "shape": tuple(t.shape),
     }
 
 
@@ -168,7 +235,9 @@ def compare_gradients(libs, worlds, story):
     if errors[0] is not None:
         return
     for i, (a, b) in enumerate(zip(*worlds, strict=True)):
-        if a.is_leaf:
+        if state_of(a, ())["grad_fn"] == "refused":
+            continue
+        if a.is_leaf or a.retains_grad:
             assert (a.grad is None) == (b.grad is None), (story, i)
             if a.grad is not None:
                 np.testing.assert_allclose(values(b.grad), values(a.grad), err_msg=str((story, i)))

@@ -258,3 +258,13 @@ def test_hooks_on_an_accumulator_run_around_the_accumulation():
     node.register_hook(lambda ins, outs: seen.append(("after", ins, x.grad.item())))
     y.backward()
     assert seen == [("before", 3.0, None), ("after", (), 3.0)]
+
+
+def test_an_expanded_gradient_is_never_added_into():
+    w = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    x = w * 1.0
+    (x.expand(2, 3).sum() + x.sum() * 0.1 + (x * x).sum()).backward()
+    np.testing.assert_allclose(w.grad.numpy(), np.full(3, 4.1))
+    w.grad = None
+    (w.sum() * 0.1 + (w * 2).sum()).backward()
+    np.testing.assert_allclose(w.grad.numpy(), np.full(3, 2.1))

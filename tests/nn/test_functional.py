@@ -4,6 +4,7 @@ import numpy
 import pytest
 
 import pullback as torch
+from pullback.autograd import forward_ad
 from pullback.autograd.gradcheck import gradcheck, gradgradcheck
 
 functional = torch.nn.functional
@@ -84,6 +85,50 @@ def test_pairwise_distances_agree():
     )
     near = functional.pairwise_distance(x[:2], x[2:], eps=0.0)
     numpy.testing.assert_allclose(near.detach().numpy(), [full[0, 2], full[1, 3]], rtol=1e-12)
+
+
+FUSED = {
+    "softmax": (lambda x: torch.softmax(x, 1), [(3, 4)]),
+    "log_softmax": (lambda x: torch.log_softmax(x, 1), [(3, 4)]),
+    "layer_norm": (lambda *t: functional.layer_norm(t[0], (4,), *t[1:]), [(3, 4), (4,), (4,)]),
+    "rms_norm": (lambda *t: functional.rms_norm(t[0], (4,), t[1]), [(3, 4), (4,)]),
+    "batch_norm": (
+        lambda x, *t: functional.batch_norm(x, None, None, *t, training=True),
+        [(3, 4, 2), (4,), (4,)],
+    ),
+    "cross_entropy": (lambda x: functional.cross_entropy(x, torch.tensor([0, 3, 1])), [(3, 4)]),
+    "nll_loss": (lambda x: functional.nll_loss(x * x, torch.tensor([0, 3, 1])), [(3, 4)]),
+    "mse_loss": (functional.mse_loss, [(3, 4), (3, 4)]),
+    "linear": (functional.linear, [(3, 4), (5, 4), (5,)]),
+    "embedding": (lambda w: functional.embedding(torch.tensor([0, 1, 1]), w * w), [(3, 4)]),
+    "gelu": (functional.gelu, [(3, 4)]),
+    "glu": (functional.glu, [(3, 4)]),
+    "matmul": (torch.matmul, [(5, 2, 3), (3, 4)]),
+    "einsum": (lambda *t: torch.einsum("bij,bjk->ki", *t), [(2, 3, 4), (2, 4, 5)]),
+    "addmm": (lambda *t: torch.addmm(*t, beta=2, alpha=3), [(4,), (2, 3), (3, 4)]),
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_tangents_of_values_and_of_gradients_agree_with_reverse_mode(name):
+    function, shapes = FUSED[name]
+    inputs = [randn(*shape, seed=n) for n, shape in enumerate(shapes)]
+    directions = [randn(*shape, seed=n + 10).detach() for n, shape in enumerate(shapes)]
+    weights = randn(*function(*inputs).shape, seed=20).detach()
+    with forward_ad.dual_level():
+        duals = [forward_ad.make_dual(*pair) for pair in zip(inputs, directions, strict=True)]
+        result = function(*duals)
+        tangent = forward_ad.unpack_dual(result).tangent
+        gradients = torch.autograd.grad(result, duals, weights, create_graph=True)
+        curvatures = [forward_ad.unpack_dual(one).tangent for one in gradients]
+    reverse = torch.autograd.grad(function(*inputs), inputs, weights, create_graph=True)
+    along = sum((g * d).sum() for g, d in zip(reverse, directions, strict=True))
+    assert (tangent * weights).sum().item() == pytest.approx(along.item(), rel=1e-9)
+    seconds = torch.autograd.grad(along, inputs, allow_unused=True) if along.requires_grad else ()
+    for one, other in zip(curvatures, seconds, strict=False):
+        expected = 0 if other is None else other.numpy()
+        got = 0 if one is None else one.detach().numpy()
+        numpy.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-11)
 
 
 def test_a_network_of_functions_learns():

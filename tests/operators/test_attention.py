@@ -72,3 +72,52 @@ def test_misfits_are_refused():
         attention(q.float(), k, v)
     with pytest.raises(RuntimeError, match="attn_mask"):
         attention(q, k, v, torch.ones(3, 5, dtype=torch.int64))
+
+
+def attend(q, k, v, heads=2, **options):
+    width = q.shape[-1]
+    eye = torch.eye(width, dtype=torch.float64)
+    return torch.nn.functional.multi_head_attention_forward(
+        *(q, k, v, width, heads, eye.repeat(3, 1), None, None, None, False, 0.0, eye, None),
+        **options,
+    )
+
+
+def test_heads_attend_each_to_its_part_of_the_width():
+    q, k, v = randn(3, 1, 4), randn(5, 1, 4, seed=1), randn(5, 1, 4, seed=2)
+    joined, weights = attend(q, k, v, average_attn_weights=False)
+    assert weights.shape == (1, 2, 3, 5)
+    for head in range(2):
+        part = (slice(None), 0, slice(2 * head, 2 * head + 2))
+        alone = attention(q[part], k[part], v[part])
+        numpy.testing.assert_allclose(
+            joined[part].detach().numpy(), alone.detach().numpy(), rtol=1e-12
+        )
+
+
+def test_weights_are_averaged_over_heads_or_left_away():
+    q, k, v = randn(3, 1, 4), randn(5, 1, 4, seed=1), randn(5, 1, 4, seed=2)
+    joined, weights = attend(q, k, v)
+    assert weights.shape == (1, 3, 5)
+    numpy.testing.assert_allclose(weights.sum(-1).detach().numpy(), 1)
+    plain, nothing = attend(q, k, v, need_weights=False)
+    assert nothing is None
+    numpy.testing.assert_allclose(plain.detach().numpy(), joined.detach().numpy(), rtol=1e-12)
+
+
+def test_padded_keys_are_not_seen():
+    q, k, v = randn(3, 1, 4), randn(5, 1, 4, seed=1), randn(5, 1, 4, seed=2)
+    padding = torch.tensor([[False, False, False, True, True]])
+    masked, _ = attend(q, k, v, key_padding_mask=padding)
+    shorter, _ = attend(q, k[:3], v[:3])
+    numpy.testing.assert_allclose(masked.detach().numpy(), shorter.detach().numpy(), rtol=1e-12)
+
+
+def test_heads_must_divide_the_width_and_causal_needs_its_mask():
+    q = randn(3, 1, 4)
+    with pytest.raises(AssertionError, match="divide"):
+        attend(q, q, q, heads=3)
+    with pytest.raises(RuntimeError, match="mask"):
+        attend(q, q, q, is_causal=True)
+    with pytest.raises(RuntimeError, match="attn_mask must be"):
+        attend(q, q, q, attn_mask=torch.ones(2, 2))

@@ -121,16 +121,18 @@ def test_leaves_are_spared_and_no_grad_spares_history(name):
     assert leaf.is_leaf
 
 
-def test_expanded_memory_is_cleared_but_not_filled():
-    base, leaf = computed(1, 2)
-    wide = base.expand(3, 2)
-    for write in (lambda: wide.fill_(1.0), lambda: wide.copy_(torch.ones(3, 2))):
-        with pytest.raises(RuntimeError, match="clone"):
-            write()
-    wide.zero_()
-    assert base.tolist() == [[0.0, 0.0]]
-    (base.sum() + wide.sum()).backward()
-    assert leaf.grad.tolist() == [[0.0, 0.0]]
+def test_expanded_memory_takes_one_number_but_no_tensor():
+    for write in (lambda t: t.fill_(1.0), lambda t: t.zero_()):
+        base, leaf = computed(1, 2)
+        wide = base.expand(3, 2)
+        for refused in (torch.ones(3, 2), torch.tensor(1.0)):
+            with pytest.raises(RuntimeError, match="clone"):
+                wide.copy_(refused)
+        write(wide)
+        assert wide._version == 1
+        assert base.tolist() == wide[:1].tolist()
+        (base.sum() + wide.sum()).backward()
+        assert leaf.grad.tolist() == [[0.0, 0.0]]
 
 
 def test_fill_diagonal_wraps_on_demand():

@@ -1,5 +1,6 @@
 """Losses: values by definition, reductions, classes that do not count, and what is refused."""
 
+import itertools
 import math
 
 import numpy
@@ -188,6 +189,41 @@ def test_a_batch_mean_divides_by_the_batch():
     assert functional.kl_div(x, t, reduction="batchmean").item() == total.item() / 4
     with pytest.warns(UserWarning, match="batchmean"):
         functional.kl_div(x, t)
+
+
+def test_ctc_loss_adds_up_all_paths_that_spell_the_target():
+    frames = randn(3, 3).detach()
+    probabilities = torch.softmax(frames, -1).numpy()
+    total = 0.0
+    for path in itertools.product(range(3), repeat=3):
+        spelt = [label for label, _ in itertools.groupby(path) if label]
+        if spelt == [1, 2]:
+            total += math.prod(probabilities[t, label] for t, label in enumerate(path))
+    loss = functional.ctc_loss(
+        torch.log_softmax(frames, -1), classes(1, 2), (3,), (2,), reduction="sum"
+    )
+    assert loss.item() == pytest.approx(-math.log(total))
+
+
+def test_ctc_gradient_reaches_the_scores_and_ends_there():
+    x = randn(4, 2, 3)
+
+    def loss(x):
+        scores = torch.log_softmax(x, -1)
+        return functional.ctc_loss(scores, torch.tensor([[1, 2], [2, 2]]), (4, 4), (2, 2))
+
+    assert gradcheck(loss, (x,))
+    (gradient,) = torch.autograd.grad(loss(x), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="no derivative"):
+        torch.autograd.grad(gradient.sum(), x)
+
+
+def test_impossible_targets_cost_infinity_or_nothing():
+    scores = torch.log_softmax(randn(2, 1, 3), -1)
+    arguments = (scores, torch.tensor([[1, 1]]), (2,), (2,))
+    assert functional.ctc_loss(*arguments, reduction="sum").item() == inf
+    spared = functional.ctc_loss(*arguments, reduction="sum", zero_infinity=True)
+    assert spared.item() == 0
 
 
 scores = torch.ones(3, 4)

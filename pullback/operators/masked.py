@@ -1,0 +1,338 @@
+"""Reductions and normalisations of the elements that a mask selects; those it leaves out do not count.
+
+Each fills what is left out with the value that does not matter to it, and is then the operator itself.
+Where nothing is selected the result is that value: 0 of a sum, minus infinity of a maximum; the mean,
+the variance and the median of nothing are NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from pullback.operators.arithmetic import conj, true_divide
+from pullback.operators.comparison import isnan
+from pullback.operators.complex import real
+from pullback.operators.convert import astype
+from pullback.operators.extrema import clamp_min
+from pullback.operators.norms import vector_norm
+from pullback.operators.order_statistics import nanmedian as _nanmedian
+from pullback.operators.options import as_dim, as_dims
+from pullback.operators.pointwise import logaddexp as _logaddexp
+from pullback.operators.powers import sqrt
+from pullback.operators.reduction import any
+from pullback.operators.reduction import logsumexp as _logsumexp
+from pullback.operators.reduction import prod as _prod
+from pullback.operators.reduction import sum as _sum
+from pullback.operators.reduction_extremes import amax as _amax
+from pullback.operators.reduction_extremes import amin as _amin
+from pullback.operators.scan import cumprod as _cumprod
+from pullback.operators.scan import cumsum as _cumsum
+from pullback.operators.selection import where
+from pullback.operators.shape import broadcast_to
+from pullback.operators.softmax import log_softmax as _log_softmax
+from pullback.operators.softmax import softmax as _softmax
+from pullback.operators.reduction_extremes import argmax as _argmax
+from pullback.operators.reduction_extremes import argmin as _argmin
+
+__all__ = [
+    "amax",
+    "amin",
+    "argmax",
+    "argmin",
+    "cumprod",
+    "cumsum",
+    "log_softmax",
+    "logaddexp",
+    "logsumexp",
+    "mean",
+    "median",
+    "norm",
+    "normalize",
+    "prod",
+    "softmax",
+    "softmin",
+    "std",
+    "sum",
+    "var",
+]
+
+# What the functions share -------------------------------------------------------------------------
+
+
+def _in_dtype(input: Any, dtype: Any) -> Any:
+    return input if dtype is None else astype(input, dtype)
+
+
+def _widened(input: Any, dtype: Any) -> Any:
+    """Sums and products of whole numbers are int64."""
+    if dtype is None and input._array.dtype.kind in "biu":
+        return astype(input, numpy.dtype("int64"))
+    return _in_dtype(input, dtype)
+
+
+def _fitted(op: str, input: Any, mask: Any) -> Any:
+    """The mask in the shape of the input."""
+    if mask._array.dtype.kind != "b":
+        raise RuntimeError(
+            f"masked.{op}: the mask must be a bool tensor, got {mask.dtype}; compare first."
+        )
+    if mask.ndim > input.ndim:
+        raise IndexError(
+            f"masked.{op}: the mask has {mask.ndim} dimensions, more than the input's {input.ndim} "
+            f"(shapes {tuple(mask.shape)} and {tuple(input.shape)})."
+        )
+    return broadcast_to(mask, tuple(input.shape)) if mask.shape != input.shape else mask
+
+
+def _filled(op: str, input: Any, mask: Any, value: float) -> Any:
+    if mask is None:
+        return input
+    return where(_fitted(op, input, mask), input, input.new_full((), value))
+
+
+def _lowest(input: Any) -> float:
+    kind = input._array.dtype.kind
+    return -math.inf if kind in "fcV" else int(numpy.iinfo(input._array.dtype).min)
+
+
+def _highest(input: Any) -> float:
+    kind = input._array.dtype.kind
+    return math.inf if kind in "fcV" else int(numpy.iinfo(input._array.dtype).max)
+
+
+def _dims(op: str, input: Any, dim: Any) -> tuple[int, ...]:
+    dims = as_dims(dim, input.ndim, f"masked.{op}")
+    return dims or tuple(range(input.ndim))
+
+
+def _count(input: Any, mask: Any, dims: Any, keepdim: Any, like: Any) -> Any:
+    """How many elements are selected, in the dtype of the result."""
+    ones = input.new_ones(tuple(input.shape), dtype=like.dtype)
+    if mask is not None:
+        ones = where(mask, ones, ones.new_zeros(()))
+    return _sum(ones, dims, keepdim)
+
+
+# Reductions ---------------------------------------------------------------------------------------
+
+
+def sum(
+    input: Any, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """The sum of the selected elements.
+
+    >>> import pullback as torch
+    >>> torch.masked.sum(torch.tensor([1.0, 2.0]), mask=torch.tensor([True, False]))
+    tensor(1.)
+    """
+    values = _filled("sum", _widened(input, dtype), mask, 0)
+    return _sum(values, _dims("sum", input, dim), bool(keepdim))
+
+
+def prod(
+    input: Any, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """The product of the selected elements."""
+    result = _filled("prod", _widened(input, dtype), mask, 1)
+    for at in sorted(_dims("prod", input, dim), reverse=True):
+        result = _prod(result, at, bool(keepdim))
+    return result
+
+
+def amax(
+    input: Any, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """The largest of the selected elements."""
+    input = _in_dtype(input, dtype)
+    return _amax(_filled("amax", input, mask, _lowest(input)), _dims("amax", input, dim), bool(keepdim))
+
+
+def amin(
+    input: Any, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """The smallest of the selected elements."""
+    input = _in_dtype(input, dtype)
+    return _amin(_filled("amin", input, mask, _highest(input)), _dims("amin", input, dim), bool(keepdim))
+
+
+def argmax(
+    input: Any,
+    dim: int | None = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Any = None,
+) -> Any:
+    """Where the largest of the selected elements is."""
+    input = _in_dtype(input, dtype)
+    return _argmax(_filled("argmax", input, mask, _lowest(input)), dim, bool(keepdim))
+
+
+def argmin(
+    input: Any,
+    dim: int | None = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Any = None,
+) -> Any:
+    """Where the smallest of the selected elements is."""
+    input = _in_dtype(input, dtype)
+    return _argmin(_filled("argmin", input, mask, _highest(input)), dim, bool(keepdim))
+
+
+def mean(
+    input: Any, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """The mean of the selected elements."""
+    input = _in_dtype(input, dtype)
+    if input._array.dtype.kind in "biu":
+        raise RuntimeError(
+            f"masked.mean: a mean of {input.dtype} is not whole; give dtype, or convert first."
+        )
+    dims = _dims("mean", input, dim)
+    chosen = None if mask is None else _fitted("mean", input, mask)
+    total = _sum(_filled("mean", input, mask, 0), dims, bool(keepdim))
+    return true_divide(total, _count(input, chosen, dims, bool(keepdim), total))
+
+
+def var(
+    input: Any,
+    dim: Any = None,
+    unbiased: bool | None = None,  # noqa: FBT001 (torch's)
+    *,
+    correction: float | None = None,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Any = None,
+) -> Any:
+    """The variance of the selected elements."""
+    return _variance("var", input, dim, unbiased, correction, bool(keepdim), dtype, mask)
+
+
+def std(
+    input: Any,
+    dim: Any = None,
+    unbiased: bool | None = None,  # noqa: FBT001 (torch's)
+    *,
+    correction: int | None = None,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Any = None,
+) -> Any:
+    """The standard deviation of the selected elements."""
+    return sqrt(_variance("std", input, dim, unbiased, correction, bool(keepdim), dtype, mask))
+
+
+def _variance(
+    op: str, input: Any, dim: Any, unbiased: Any, correction: Any, keepdim: bool, dtype: Any, mask: Any  # noqa: FBT001
+) -> Any:
+    if unbiased is not None and correction is not None:
+        raise RuntimeError(f"masked.{op}: give unbiased or correction, not both.")
+    if correction is None:
+        correction = 0 if unbiased is False else 1
+    if dtype is None and input._array.dtype.kind in "biu":
+        dtype = numpy.dtype("float32")
+    input = _in_dtype(input, dtype)
+    dims = _dims(op, input, dim)
+    chosen = None if mask is None else _fitted(op, input, mask)
+    total = _sum(_filled(op, input, mask, 0), dims, True)  # noqa: FBT003
+    count = _count(input, chosen, dims, True, total)  # noqa: FBT003
+    off = input - true_divide(total, count)
+    squares = _filled(op, real(off * conj(off)), mask, 0)
+    spread = _sum(squares, dims, keepdim)
+    count = real(_count(input, chosen, dims, keepdim, total)) - correction
+    return true_divide(spread, where(count < 0, count.new_zeros(()), count))
+
+
+def median(
+    input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """The median of the selected elements along `dim`; the lower one of two."""
+    input = _in_dtype(input, dtype)
+    if input._array.dtype.kind in "fV":
+        return _nanmedian(_filled("median", input, mask, math.nan), dim, keepdim).values
+    values = _filled("median", astype(input, numpy.dtype("float64")), mask, math.nan)
+    result = _nanmedian(values, dim, keepdim).values
+    if mask is not None and bool(any(isnan(result))):
+        raise ValueError(
+            f"masked.median: where nothing is selected the median is NaN, which {input.dtype} does not "
+            "have; convert to a floating-point dtype first."
+        )
+    return astype(result, input._array.dtype)
+
+
+def norm(
+    input: Any,
+    ord: float | None = 2.0,
+    dim: Any = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Any = None,
+) -> Any:
+    """The norm of order `ord` of the selected elements."""
+    input = _in_dtype(input, dtype)
+    order = 2.0 if ord is None else float(ord)
+    # Of negative order, an infinite element does not matter: 1 / inf is 0.
+    values = _filled("norm", input, mask, math.inf if order < 0 else 0)
+    return vector_norm(values, order, _dims("norm", input, dim), bool(keepdim))
+
+
+def logsumexp(
+    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """The logarithm of the sum of exponentials of the selected elements."""
+    input = _in_dtype(input, dtype)
+    values = _filled("logsumexp", input, mask, _lowest(input))
+    return _logsumexp(values, _dims("logsumexp", input, dim), keepdim)
+
+
+# Along one dimension ------------------------------------------------------------------------------
+
+
+def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """Running sums of the selected elements."""
+    return _cumsum(_filled("cumsum", _widened(input, dtype), mask, 0), dim)
+
+
+def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """Running products of the selected elements."""
+    return _cumprod(_filled("cumprod", _widened(input, dtype), mask, 1), dim)
+
+
+def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """The softmax of the selected elements; the others get 0."""
+    return _softmax(_in_dtype(_filled("softmax", input, mask, _lowest(input)), dtype), dim)
+
+
+def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """The logarithm of `softmax`."""
+    return _log_softmax(_in_dtype(_filled("log_softmax", input, mask, _lowest(input)), dtype), dim)
+
+
+def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """The softmax of the negatives of the selected elements; the others get 0."""
+    return _softmax(-_in_dtype(_filled("softmin", input, mask, _highest(input)), dtype), dim)
+
+
+def normalize(
+    input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None
+) -> Any:
+    """The selected elements divided by their norm along `dim`, or `eps` if that is larger."""
+    input = _in_dtype(input, dtype)
+    at = as_dim(dim, input.ndim, "masked.normalize")
+    length = norm(input, ord, at, keepdim=True, mask=mask)
+    return true_divide(_filled("normalize", input, mask, 0), clamp_min(length, eps))
+
+
+def logaddexp(
+    input: Any, other: Any, *, dtype: Any = None, input_mask: Any = None, other_mask: Any = None
+) -> Any:
+    """`logaddexp` of the selected elements; what is left out counts as the exponential 0."""
+    first = _in_dtype(_filled("logaddexp", input, input_mask, _lowest(input)), dtype)
+    second = _in_dtype(_filled("logaddexp", other, other_mask, _lowest(other)), dtype)
+    return _logaddexp(first, second)

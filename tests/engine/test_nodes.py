@@ -1,0 +1,281 @@
+"""Nodes as Python sees them, and what their making promises (rows E-41 to E-61)."""
+
+from __future__ import annotations
+
+import gc
+import re
+import threading
+import weakref
+
+import pytest
+
+import pullback as torch
+from pullback.autograd import Function
+
+
+def leaf(*values):
+    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
+
+
+class Twice(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+X = torch.ones(2, 3, requires_grad=True)
+V = torch.ones(3, requires_grad=True)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: X + 1, "AddBackward0"),
+        (lambda: X * 2, "MulBackward0"),
+        (lambda: X**2, "PowBackward0"),
+        (lambda: X**X, "PowBackward1"),
+        (lambda: X.sum(), "SumBackward0"),
+        (lambda: X.sum(0), "SumBackward1"),
+        (lambda: X.mean(), "MeanBackward0"),
+        (lambda: X.mean(0), "MeanBackward1"),
+        (lambda: X.max(), "MaxBackward1"),
+        (lambda: X.max(0).values, "MaxBackward0"),
+        (lambda: X.clamp(0, 1), "ClampBackward1"),
+        (lambda: X.view(3, 2), "ViewBackward0"),
+        (lambda: X.t(), "TBackward0"),
+        (lambda: X.transpose(0, 1), "TransposeBackward0"),
+        (lambda: X.permute(1, 0), "PermuteBackward0"),
+        (lambda: X[0], "SelectBackward0"),
+        (lambda: X[:, 1:], "SliceBackward0"),
+        (lambda: X[torch.tensor([0, 1])], "IndexBackward0"),
+        (lambda: torch.cat([X, X]), "CatBackward0"),
+        (lambda: X.to(torch.float64), "ToCopyBackward0"),
+        (lambda: X.mm(X.t()), "MmBackward0"),
+        (lambda: torch.addmm(V, X, torch.ones(3, 3)), "AddmmBackward0"),
+        (lambda: X.clone().mul_(2), "MulBackward0"),
+        (lambda: Twice.apply(X), "TwiceBackward"),
+    ],
+)
+def test_nodes_have_torchs_names(make, name):
+    """E-41, E-42, E-43"""
+    node = make().grad_fn
+    assert type(node).__name__ == name
+    assert node.name() == name
+    assert re.search(rf"{name} object at 0x", repr(node))
+
+
+def test_a_tensor_shows_its_node():
+    """E-43"""
+    assert "grad_fn=<MulBackward0>" in repr(leaf(1.0) * 2)
+
+
+def test_special_nodes_answer_with_a_prefix():
+    """E-42, E-44"""
+    node = (X * 2).grad_fn.next_functions[0][0]
+    assert type(node).__name__ == "AccumulateGrad"
+    assert node.name() == "torch::autograd::AccumulateGrad"
+    base = leaf(1.0, 2.0) * 1
+    base[0] = 5.0
+    assert type(base.grad_fn).__name__ == "CopySlices"
+
+
+def test_next_functions_have_a_pair_for_each_differentiable_argument():
+    """E-45"""
+    x = leaf(1.0)
+    pairs = (x * 2).grad_fn.next_functions
+    assert len(pairs) == 2
+    assert pairs[0][0].variable is x
+    assert pairs[1] == (None, 0)
+
+
+def test_nodes_keep_their_identity_and_the_graph_below_alive():
+    """E-46"""
+    x = leaf(1.0)
+    y = x * 2
+    z = y * 3
+    node = z.grad_fn
+    inner = node.next_functions[0][0]
+    assert inner is y.grad_fn
+    assert {inner: 1}[y.grad_fn] == 1
+    alive = weakref.ref(inner)
+    del y, z, inner
+    assert alive() is not None
+    del node
+    assert alive() is None
+
+
+def test_a_leaf_has_one_accumulator_while_a_graph_lives():
+    """E-47"""
+    x = leaf(1.0)
+    first, second = x * 2, x * 3
+    node = first.grad_fn.next_functions[0][0]
+    assert node is second.grad_fn.next_functions[0][0]
+    assert node.variable is x
+    fired = []
+    node.register_hook(lambda i, o: fired.append(1))
+    del node, first, second
+    (x * 2).backward()
+    assert fired == []
+
+
+def test_data_of_another_dtype_takes_a_leaf_off_its_accumulator():
+    """E-48"""
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    old = y.grad_fn.next_functions[0][0]
+    x.data = torch.ones(2, dtype=torch.float32)
+    assert (x * 2).grad_fn.next_functions[0][0] is not old
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    old = y.grad_fn.next_functions[0][0]
+    x.data = torch.ones(3, dtype=torch.float64)
+    z = x * 2
+    assert z.grad_fn.next_functions[0][0] is old
+    with pytest.raises(RuntimeError, match="shape"):
+        z.sum().backward()
+
+
+def test_metadata_is_the_users_dict():
+    """E-49"""
+    node = (leaf(1.0) * 2).grad_fn
+    assert node.metadata == {}
+    node.metadata["mine"] = 1
+    assert node.metadata == {"mine": 1}
+    assert node.requires_grad is True
+
+
+def test_input_metadata_describes_each_gradient():
+    """E-50"""
+    (entry,) = (leaf(1.0, 2.0) * 2).grad_fn._input_metadata
+    assert tuple(entry.shape) == (2,)
+    assert entry.dtype is torch.float64
+    assert entry.device == torch.device("cpu")
+    assert not entry.is_nested_tensor
+    assert not entry.is_cpp_nested_tensor
+    several = leaf(1.0, 2.0).unbind(0)[0].grad_fn._input_metadata
+    assert [tuple(one.shape) for one in several] == [(), ()]
+
+
+def test_sequence_numbers_grow_and_can_be_read_ahead_and_set():
+    """E-51"""
+    x = leaf(1.0)
+    ahead = torch.autograd._get_sequence_nr()
+    assert torch.autograd._get_sequence_nr() == ahead
+    y = x * 2
+    assert y.grad_fn._sequence_nr() == ahead
+    assert (y * 2).grad_fn._sequence_nr() == ahead + 1
+    assert y.grad_fn.next_functions[0][0]._sequence_nr() == 2**64 - 1
+
+
+def test_every_node_takes_hooks():
+    """E-52"""
+    x = leaf(1.0)
+    y = x * 2
+    y.register_hook(lambda g: None)
+    for node in (y.grad_fn, y.grad_fn.next_functions[0][0], Twice.apply(x).grad_fn):
+        node.register_hook(lambda i, o: None).remove()
+        node.register_prehook(lambda o: None).remove()
+    y.grad_fn._register_hook_dict(y)
+    y.backward()
+    assert x.grad.item() == 2
+
+
+def test_saved_values_can_be_read():
+    """E-53, E-54"""
+    x = leaf(2.0)
+    y = x * x
+    assert y.grad_fn._saved_self is x
+    assert y.grad_fn._saved_other is x
+    e = x.exp()
+    result = e.grad_fn._saved_result
+    assert result is not e
+    assert result.grad_fn is e.grad_fn
+    assert result.data_ptr() == e.data_ptr()
+    s = x.sum(0, keepdim=True)
+    assert s.grad_fn._saved_keepdim is True
+    assert tuple(s.grad_fn._saved_self_sym_sizes) == (1,)
+    assert (x * 2).grad_fn._saved_self is None
+
+
+def test_a_node_is_callable():
+    """E-55"""
+    x = leaf(2.0)
+    node = (x * 3).grad_fn
+    fired = []
+    node.register_hook(lambda i, o: fired.append(1))
+    g = torch.ones(1, dtype=torch.float64)
+    for _ in range(2):
+        assert node(g)[0].item() == 3
+    assert fired == []
+    for bad in (lambda: node(), lambda: node(g, g), lambda: node(3), lambda: node(g=g)):
+        with pytest.raises(TypeError):
+            bad()
+    custom = Twice.apply(x).grad_fn
+    assert custom.apply(g).item() == 2
+
+
+def test_no_node_and_no_number_without_need():
+    """E-57"""
+    before = torch.autograd._get_sequence_nr()
+    torch.ones(1) * 2
+    with torch.no_grad():
+        assert (leaf(1.0) * 2).grad_fn is None
+    assert torch.autograd._get_sequence_nr() == before
+
+
+def test_in_place_gives_the_tensor_a_new_node_and_leaves_the_old_one():
+    """E-60"""
+    x = leaf(1.0)
+    y = x * 2
+    old = y.grad_fn
+    fired = []
+    old.register_hook(lambda i, o: fired.append(1))
+    y.mul_(3)
+    assert y.grad_fn is not old
+    assert y.grad_fn.next_functions[0][0] is old
+    y.backward()
+    assert fired == [1]
+    assert x.grad.item() == 6
+
+
+@pytest.mark.usefixtures("both_passes")
+@pytest.mark.parametrize("fails", [False, True])
+def test_deep_chains_are_run_failed_and_dropped_without_recursion(fails):
+    """E-61"""
+    x = leaf(1.0)
+    y = x * 1.0
+    if fails:
+        y.register_hook(lambda g: 1 / 0)
+    for _ in range(50_000):
+        y = y + 1.0
+    if fails:
+        with pytest.raises(ZeroDivisionError):
+            y.backward()
+    else:
+        y.backward()
+        assert x.grad.item() == 1
+    node = weakref.ref(y.grad_fn)
+    del y
+    gc.collect()
+    assert node() is None
+
+
+def test_numbers_of_nodes_made_in_one_thread_grow_in_order():
+    """E-58"""
+    numbers = []
+
+    def work():
+        x = leaf(1.0)
+        y = x
+        for _ in range(50):
+            y = y * 2
+            numbers.append(y.grad_fn._sequence_nr())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert numbers == sorted(numbers)
