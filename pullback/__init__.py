@@ -62,11 +62,13 @@ from pullback.operators.conv import (
     conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d,
 )
 from pullback.operators.convert import is_nonzero
-from pullback.operators.copy import fill
+from pullback.operators.convolution import convolution
+from pullback.operators.copy import fill, fill_, zero_
 from pullback.operators.creation import (
     empty, empty_like, empty_permuted, empty_strided, eye, full, full_like, ones, ones_like,
     scalar_tensor, tril_indices, triu_indices, zeros, zeros_like,
 )
+from pullback.operators.ctc import ctc_loss
 from pullback.operators.data import as_tensor, asarray, frombuffer, tensor
 from pullback.operators.decomposition import cholesky, geqrf, ormqr, qr
 from pullback.operators.diagonals import block_diag, diag, diag_embed, diagflat
@@ -89,6 +91,7 @@ from pullback.operators.generator import (
 from pullback.operators.histograms import bincount, hash_tensor, histc, histogram, histogramdd
 from pullback.operators.least_squares import lstsq, pinverse
 from pullback.operators.loss import binary_cross_entropy_with_logits, kl_div, poisson_nll_loss
+from pullback.operators.lowrank import pca_lowrank, svd_lowrank
 from pullback.operators.lu import lu, lu_solve, lu_unpack
 from pullback.operators.margins import (
     cosine_embedding_loss, hinge_embedding_loss, margin_ranking_loss, triplet_margin_loss,
@@ -105,6 +108,7 @@ from pullback.operators.normalise import (
 )
 from pullback.operators.norms import dist, norm, renorm
 from pullback.operators.order_statistics import median, mode, nanmedian, nanquantile, quantile
+from pullback.operators.pad import constant_pad_nd
 from pullback.operators.piecewise import hardshrink
 from pullback.operators.places import (
     argwhere, masked_scatter, masked_select, nonzero, nonzero_static, put, take, unravel_index,
@@ -113,6 +117,7 @@ from pullback.operators.pointwise import (
     copysign, exp, exp2, expm1, frexp, heaviside, ldexp, log, log10, log1p, log2, logaddexp,
     logaddexp2, logit, nan_to_num, nextafter, sigmoid, xlogy,
 )
+from pullback.operators.pool_average import adaptive_avg_pool1d, avg_pool1d
 from pullback.operators.pool_max import (
     adaptive_max_pool1d, max_pool1d, max_pool1d_with_indices, max_pool2d, max_pool3d,
 )
@@ -134,6 +139,9 @@ from pullback.operators.rounding import (
     ceil, div, divide, fix, floor, floor_divide, fmod, frac, remainder, round, trunc,
 )
 from pullback.operators.rows import index_add, index_copy, index_fill, index_select
+from pullback.operators.sampling import (
+    affine_grid_generator, grid_sampler, grid_sampler_2d, grid_sampler_3d,
+)
 from pullback.operators.scan import cummax, cummin, cumprod, cumsum, logcumsumexp
 from pullback.operators.scatter import scatter
 from pullback.operators.scatter_reduce import index_reduce, scatter_reduce
@@ -143,6 +151,9 @@ from pullback.operators.shape import (
     adjoint, atleast_1d, broadcast_to, cat, chunk, clone, flatten, flip, moveaxis, movedim, narrow,
     permute, ravel, reshape, roll, split, split_with_sizes, squeeze, stack, swapaxes, swapdims,
     tensor_split, tile, unbind, unflatten,
+)
+from pullback.operators.shuffle import (
+    channel_shuffle, native_channel_shuffle, pixel_shuffle, pixel_unshuffle,
 )
 from pullback.operators.softmax import log_softmax, softmax
 from pullback.operators.solve import det, inverse, logdet, slogdet, solve
@@ -154,6 +165,7 @@ from pullback.operators.special import (
 )
 from pullback.operators.spectral import eig, svd
 from pullback.operators.statistics import corrcoef, cov, std, std_mean, var, var_mean
+from pullback.operators.stft import istft, stft
 from pullback.operators.triangular import cholesky_inverse, cholesky_solve, triangular_solve
 from pullback.operators.trigonometry import (
     acos, acosh, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, asin, asinh, atan,
@@ -177,7 +189,7 @@ _attach_methods()
 _memory.keep_freed_memory()
 
 # After the methods: these layers use tensors as users do.
-from pullback import autograd, func, nn, special, utils
+from pullback import autograd, func, nn, utils
 from pullback.autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled,
     is_anomaly_enabled,
@@ -206,9 +218,12 @@ _LATER = {
 }
 
 
+_MODULES = ("_C", "fft", "linalg", "masked", "random", "serialization", "signal", "special", "testing")
+
+
 def __getattr__(name: str) -> _Any:
     if name in _LATER:
         return getattr(_import_module(_LATER[name]), name)
-    if name in ("random", "serialization", "testing"):
+    if name in _MODULES:
         return _import_module(f"pullback.{name}")
     raise AttributeError(f"module 'pullback' has no attribute {name!r}")

@@ -7,6 +7,7 @@ import inspect
 import runpy
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from types import ModuleType
 
 
@@ -39,6 +40,8 @@ def stand_in() -> None:
     """Let `import torch` and `import torch.nn.functional` find pullback."""
     import pullback
 
+    for name in pullback._MODULES:
+        import_module(f"pullback.{name}")
     for name, module in list(sys.modules.items()):
         if name == "pullback" or name.startswith("pullback."):
             sys.modules["torch" + name[len("pullback") :]] = module

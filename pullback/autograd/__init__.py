@@ -23,11 +23,11 @@ from pullback.autograd.multithreading import (
     set_multithreading_enabled,
 )
 from pullback.autograd.variable import Variable, variable
-from pullback.core.node import next_sequence_number as _get_sequence_nr
+from pullback.core.node import next_sequence_number
 from pullback.core.saved import SavedTensor
 from pullback.core.tensor import Tensor
 from pullback.engine.backward import backward, grad
-from pullback.engine.task import is_checkpoint_valid as _is_checkpoint_valid
+from pullback.engine.task import is_checkpoint_valid
 from pullback.transforms import vmap_level
 
 __all__ = [
@@ -56,7 +56,9 @@ __all__ = [
 
 SavedTensor.register(_FunctionSavedTensor)
 
-assert _get_sequence_nr, _is_checkpoint_valid  # private names that programs use all the same
+# Programs use these, private as they are.
+_get_sequence_nr = next_sequence_number
+_is_checkpoint_valid = is_checkpoint_valid
 
 
 def _backward(

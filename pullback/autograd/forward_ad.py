@@ -10,6 +10,14 @@ from pullback.core.forward import Level, close_level, open_level
 from pullback.core.mode import change, get_mode
 from pullback.core.tensor import Tensor
 from pullback.operators.shape import view_as
+from pullback.transforms.batched import (
+    base_of,
+    exposed,
+    hidden,
+    hidden_like,
+    levels_of,
+    with_levels,
+)
 
 __all__ = [
     "UnpackedDualTensor",
@@ -92,6 +100,11 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             f"make_dual: the tangent has shape {tuple(tangent.shape)}, the primal {tuple(tensor.shape)}; "
             "they must be equal."
         )
+    if tensor.__class__ is not Tensor and (levels := levels_of(tensor)):
+        # Inside vmap: the dual is the whole batch, whose examples are seen.
+        base, whole = exposed(tensor, levels), exposed(tangent, levels)
+        with with_levels(()):
+            return hidden(make_dual(base, whole, level=level), levels)  # type: ignore[no-any-return]
     if opened.get(tensor) is not None:
         raise RuntimeError("make_dual: the primal carries a tangent already; unpack it first.")
     if opened.get(tangent) is not None:
@@ -124,7 +137,10 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     if _open is None:
         return UnpackedDualTensor(tensor, None)
     opened = _level(level)
-    tangent = opened.get(tensor) if get_mode().forward_ad else None
+    tangent = opened.get(base_of(tensor)) if get_mode().forward_ad else None
+    if tensor.__class__ is not Tensor and levels_of(tensor):
+        primal = tensor._alias()
+        return UnpackedDualTensor(primal, None if tangent is None else hidden_like(tangent, tensor))
     primal = view_as(tensor, tensor)
     if primal._is_view():  # inference tensors have none
         primal._node.forward = False

@@ -1,6 +1,4 @@
-"""Switches of a backward pass: whether it may use threads, and whether `.grad` follows its leaf's
-strides.
-"""
+"""Switches of a backward pass: may it use threads, does a new `.grad` take its leaf's strides."""
 
 from __future__ import annotations
 

@@ -54,6 +54,7 @@ def backward(
             stacklevel=origin.stacklevel(),
         )
         grad_tensors = grad_variables
+    refuse_inside("backward()", "Use func.grad or func.vjp for derivatives in there.")
     wanted = None
     if inputs is not None:
         wanted = _listed(inputs)
@@ -222,7 +223,8 @@ def run_explicit(
         edge = _root_edge(root)
         if edge is None:
             raise errors.root_without_history(index)
-        pairs.append((edge, recorded.fitted(g, edge, node_and_number(edge)[0], index)))
+        node: Any = node_and_number(edge)[0]
+        pairs.append((edge, recorded.fitted(g, edge, node, index)))
     wanted = [_input_edge(one, index) for index, one in enumerate(inputs)]
     results = _run(
         pairs,
@@ -246,8 +248,6 @@ def _run(
 ) -> list[Any]:
     """Run a pass in the right grad mode and return what it captured, in the order of `wanted`."""
     before = mode.settle()
-    if accumulates:
-        refuse_inside("backward()", "Use func.grad or func.vjp for derivatives in there.")
     request = Request(roots, retain_graph, create_graph, accumulates, wanted, Freed(origin.here(2)))
     mode.current.set(mode.changed(before, grad=create_graph))
     outer = keeps_graph.set(retain_graph)

@@ -38,7 +38,7 @@ def run_with_hooks(node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]
         results = node._run(shown._array, edges)
     else:
         results = _run_node(node, [None], edges)
-    return _with_post_hooks(node, results, gradients, edges) if cold.post_hooks else results  # type: ignore[no-any-return]
+    return _with_post_hooks(node, results, gradients, edges) if cold.post_hooks else results
 
 
 def _run_several(node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -264,11 +264,11 @@ def _loop(
                 if r.shape != target._g_shape or r.dtype is not target._g_dtype:
                     r = fitted(r, target, node, index - 1)
                 # A rule's result is new unless it is its argument or a view; those are still ours alone
-            # if the argument was, no second edge may hold it too, and no element of it is repeated.
-            mine = fresh and (
-                (r is not g and r.base is None)
-                or (owned and len(edges) == 1 and (r is g or 0 not in r.strides))
-            )
+                # if the argument was, no second edge may hold it too, and no element of it is repeated.
+                mine = fresh and (
+                    (r is not g and r.base is None)
+                    or (owned and len(edges) == 1 and (r is g or 0 not in r.strides))
+                )
                 if seq < 0:
                     if following is None:
                         following, next_g, next_owned = target, r, mine

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy
-
-from pullback.core.tensor import wrap
 from pullback.operators.affine import linear
 from pullback.operators.classes import (
     check_target,
@@ -14,6 +11,7 @@ from pullback.operators.classes import (
     cross_entropy_of_indices,
     nll_of_indices,
 )
+from pullback.operators.convert import astype
 from pullback.operators.loss import reduced, reduction_of
 from pullback.operators.reduction import sum
 from pullback.operators.selection import masked_fill
@@ -107,10 +105,10 @@ def _smoothed(
     ignored = target == ignore_index
     evenly = -masked_fill(sum(spread, dim), ignored, 0)
     if reduction == "mean":
-        counted = ~ignored._array
+        counted: Any = astype(~ignored, input._array.dtype)
         if weight is not None:
-            counted = weight._array[numpy.where(counted, target._array, 0)] * counted
-        evenly = sum(evenly) / wrap(numpy.asarray(counted.sum(), input._array.dtype))
+            counted = counted * weight.detach()[masked_fill(target, ignored, 0)]
+        evenly = sum(evenly) / sum(counted)
     elif reduction == "sum":
         evenly = sum(evenly)
     return chosen * (1 - smoothing) + evenly * (smoothing / input.shape[dim])

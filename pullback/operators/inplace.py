@@ -127,7 +127,7 @@ def requires_grad(value: Any) -> bool:
 
 def has_overlap(array: Array) -> bool:
     """Whether a dimension of more than one element stands on one place in memory."""
-    return any(
+    return array.size > 0 and any(
         size > 1 and stride == 0 for size, stride in zip(array.shape, array.strides, strict=True)
     )
 

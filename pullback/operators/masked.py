@@ -168,7 +168,8 @@ def argmax(
 ) -> Any:
     """Where the largest of the selected elements is."""
     input = _in_dtype(input, dtype)
-    return _argmax(_filled("argmax", input, mask, _lowest(input)), dim, bool(keepdim))
+    result = _argmax(_filled("argmax", input, mask, _lowest(input)), dim, bool(keepdim))
+    return astype(result, input._array.dtype)  # as torch's: not int64
 
 
 def argmin(
@@ -181,7 +182,8 @@ def argmin(
 ) -> Any:
     """Where the smallest of the selected elements is."""
     input = _in_dtype(input, dtype)
-    return _argmin(_filled("argmin", input, mask, _highest(input)), dim, bool(keepdim))
+    result = _argmin(_filled("argmin", input, mask, _highest(input)), dim, bool(keepdim))
+    return astype(result, input._array.dtype)
 
 
 def mean(
@@ -245,7 +247,8 @@ def _variance(
     squares = _filled(op, real(off * conj(off)), mask, 0)
     spread = _sum(squares, dims, keepdim)
     count = real(_count(input, chosen, dims, keepdim, total)) - correction
-    return true_divide(spread, where(count < 0, count.new_zeros(()), count))
+    result = true_divide(spread, where(count < 0, count.new_zeros(()), count))
+    return astype(result, input._array.dtype)  # complex stays complex, as in torch
 
 
 def median(
@@ -288,7 +291,8 @@ def logsumexp(
     """The logarithm of the sum of exponentials of the selected elements."""
     input = _in_dtype(input, dtype)
     values = _filled("logsumexp", input, mask, _lowest(input))
-    return _logsumexp(values, _dims("logsumexp", input, dim), keepdim)
+    result = _logsumexp(values, _dims("logsumexp", input, dim), keepdim)
+    return astype(result, input._array.dtype)
 
 
 # Along one dimension ------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from pullback.core.node import Edge, Leaf, NotImplementedNode, next_seq
 from pullback.core.origin import here
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import UNWRITTEN, bump
-from pullback.core.view import View, edge_of
+from pullback.core.view import View, edge_of, move_retention
 from pullback.operators.declare import METHODS
 from pullback.operators.inplace import check_history_can_change
 from pullback.operators.options import as_shape
@@ -31,12 +31,15 @@ def _reshaping(name: str, function: Callable[..., Any]) -> None:
         mode = settle()
         if mode.grad and not mode.inference and self.requires_grad:
             check_history_can_change(name, self)
-        before = _stand_in(self)
-        after = function(before, *args, **kwargs)
+        edge = self._interior_edge()
+        after = function(_stand_in(self, edge), *args, **kwargs)
         self._array = after._array
-        if self.requires_grad:
-            _take_history(self, after)
         bump(self, name)
+        if self._node.__class__ is View and self._node.replay is not None:
+            self._node.replay += (lambda base: function(base, *args, **kwargs),)
+        node = after._node.node if after._node.__class__ is View else after._node
+        if node is not None:
+            _take_history(self, edge, node)
         return self
 
     method.__name__ = method.__qualname__ = name
@@ -44,24 +47,41 @@ def _reshaping(name: str, function: Callable[..., Any]) -> None:
     METHODS[name] = method
 
 
-def _stand_in(tensor: Tensor) -> Tensor:
+def _stand_in(tensor: Tensor, edge: Edge | None) -> Tensor:
     """The tensor as it is before the change."""
     before = new(Tensor)
     before._array = tensor._array
-    node = tensor._node
-    before._node = node.node if node.__class__ is View else node
-    if before._node.__class__ is Leaf:
-        before._node = None
+    before._node = edge
     before._cell = UNWRITTEN
     return before
 
 
-def _take_history(tensor: Tensor, after: Tensor) -> None:
-    node = after._node.node if after._node.__class__ is View else after._node
-    if node is None:
-        return
+# How torch numbers the nodes of the in-place forms.
+_RENUMBERED = {
+    "UnsqueezeBackward0": "UnsqueezeBackward1",
+    "TransposeBackward0": "TransposeBackward1",
+    "TBackward0": "TBackward1",
+    "AsStridedBackward0": "AsStridedBackward1",
+    "SqueezeBackward0": "SqueezeBackward3",
+    "SqueezeBackward1": "SqueezeBackward4",
+    "SqueezeBackward2": "SqueezeBackward5",
+}
+_renamed: dict[type, type] = {}
+
+
+def _take_history(tensor: Tensor, old: Edge | None, node: Any) -> None:
+    """Make the view's node that of the tensor itself."""
+    cls = type(node)
+    if cls.__name__ in _RENUMBERED:
+        known = _renamed.get(cls)
+        if known is None:
+            members = {"__slots__": (), "__module__": cls.__module__}
+            known = _renamed[cls] = type(_RENUMBERED[cls.__name__], (cls,), members)
+        node.__class__ = known
+    move_retention(tensor, old, node)
     if tensor._node.__class__ is View:
         tensor._node.node = node
+        tensor._node.version = tensor._cell[0]
     else:
         tensor._node = node
 

@@ -368,7 +368,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
         )
     if any(s < 0 for s in geometry[1]):
         raise RuntimeError(f"as_strided: negative strides are not supported, got {geometry[1]}.")
-    available = root(input._array).size
+    available = root(input._array).nbytes // input._array.itemsize
     if 0 not in geometry[0] and extent(geometry) > available:
         raise RuntimeError(
             f"as_strided: sizes {geometry[0]}, strides {geometry[1]} and offset {offset} reach "

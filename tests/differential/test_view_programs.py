@@ -114,7 +114,8 @@ def one_step(pick, shapes):
 
     def assign_tensor(lib, ts):
         key = random.Random(seed).choice([0, slice(1, None), Ellipsis])
-        ts[which][key] = ts[other]
+        if ts[which][key].ndim:
+            ts[which][key] = ts[other]
 
     def inference(lib, ts):
         with lib.inference_mode():
@@ -131,7 +132,9 @@ def one_step(pick, shapes):
         ts[which].data.mul_(number)
 
     def fill(lib, ts):
-        target = ts[which].unsqueeze(0).expand(2, *ts[which].shape) if seed < 0.5 else ts[which]
+        target = ts[which]
+        if seed < 0.5 and not target.requires_grad:  # torch's backward refuses its own write there
+            target = target.unsqueeze(0).expand(2, *target.shape)
         target.zero_() if seed < 0.25 else target.fill_(number)
 
     def reshape_inplace(lib, ts):
@@ -199,7 +202,7 @@ def values(t):
     return np.array(t.detach().numpy())
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(600))
 def test_random_programs_of_views_and_writes_behave_as_in_torch(seed):
     pick = random.Random(seed)
     libs = [torch, pullback]

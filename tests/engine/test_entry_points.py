@@ -20,7 +20,7 @@ def leaf(*values):
 
 
 def ones(*shape):
-    return torch.ones(*shape, dtype=torch.float64)
+    return torch.ones(shape, dtype=torch.float64)
 
 
 class Swallow(Function):
