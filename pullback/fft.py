@@ -1,4 +1,4 @@
-"""`pullback.fft`: Fourier transforms under torch's names, and the frequencies that they count by."""
+"""`pullback.fft`: Fourier transforms under torch's names, and their frequencies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [*_transforms.__all__, "fftfreq", "rfftfreq"]
 
 
 def fftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Unpack[Options]) -> Tensor:
-    """The frequencies of `fft` over `n` points `d` apart, in its order: rising from 0, then negative."""
+    """The frequencies of `fft` over `n` points `d` apart: rising from 0, then negative."""
     dtype = checked("fft.fftfreq", options, get_default_dtype().numpy, out)
     _check_count("fft.fftfreq", n)
     return made("fft.fftfreq", numpy.fft.fftfreq(n, d).astype(dtype), options, out)

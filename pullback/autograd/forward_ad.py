@@ -44,7 +44,8 @@ def enter_dual_level() -> int:
     global _open
     if _open is not None:
         raise RuntimeError(
-            "A dual level is open already, and nesting is not supported; use func.jvp for higher orders."
+            "A dual level is open already, and nesting is not supported; use func.jvp for higher "
+            "orders."
         )
     _open = open_level()
     return 0
@@ -93,12 +94,13 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     for name, value in (("tensor", tensor), ("tangent", tangent)):
         if not value.dtype.is_differentiable:
             raise ValueError(
-                f"make_dual: {name} must be floating point or complex, got {value.dtype}; convert it first."
+                f"make_dual: {name} must be floating point or complex, got {value.dtype}; convert "
+                "it first."
             )
     if tensor._array.shape != tangent._array.shape:
         raise RuntimeError(
-            f"make_dual: the tangent has shape {tuple(tangent.shape)}, the primal {tuple(tensor.shape)}; "
-            "they must be equal."
+            f"make_dual: the tangent has shape {tuple(tangent.shape)}, the primal "
+            f"{tuple(tensor.shape)}; they must be equal."
         )
     if tensor.__class__ is not Tensor and (levels := levels_of(tensor)):
         # Inside vmap: the dual is the whole batch, whose examples are seen.

@@ -25,7 +25,7 @@ from pullback.transforms.reverse import Recording
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 
-# Arguments ------------------------------------------------------------------------------------------
+# Arguments ----------------------------------------------------------------------------------------
 
 
 def _as_tuple(value: Any, what: str, function: str) -> tuple[bool, tuple[Any, ...]]:
@@ -34,13 +34,14 @@ def _as_tuple(value: Any, what: str, function: str) -> tuple[bool, tuple[Any, ..
         for index, one in enumerate(value):
             if not isinstance(one, Tensor):
                 raise TypeError(
-                    f"{function}: {what} must be a Tensor or a tuple of Tensors, but element {index} of the "
-                    f"tuple is a {type(one).__name__}."
+                    f"{function}: {what} must be a Tensor or a tuple of Tensors, but element "
+                    f"{index} of the tuple is a {type(one).__name__}."
                 )
         return True, value
     if not isinstance(value, Tensor):
         raise TypeError(
-            f"{function}: {what} must be a Tensor or a tuple of Tensors, got {type(value).__name__}."
+            f"{function}: {what} must be a Tensor or a tuple of Tensors, got "
+            f"{type(value).__name__}."
         )
     return False, (value,)
 
@@ -68,20 +69,21 @@ def _direction(v: Any, like: tuple[Any, ...], what: str, function: str) -> tuple
     if v is None:
         if len(like) != 1 or like[0]._array.size != 1:
             raise RuntimeError(
-                f"{function}: v may only be left away where there is a single {what} of one element; give one "
-                f"vector for each {what}, of its shape."
+                f"{function}: v may only be left away where there is a single {what} of one "
+                f"element; give one vector for each {what}, of its shape."
             )
         return (wrap(numpy.ones_like(like[0]._array)),)
     vectors = _as_tuple(v, "v", function)[1]
     if len(vectors) != len(like):
         raise RuntimeError(
-            f"{function}: v has {len(vectors)} tensors, but there are {len(like)} {what}s; give one each."
+            f"{function}: v has {len(vectors)} tensors, but there are {len(like)} {what}s; give "
+            "one each."
         )
     for index, (one, model) in enumerate(zip(vectors, like, strict=True)):
         if one._array.shape != model._array.shape:
             raise RuntimeError(
-                f"{function}: v[{index}] has shape {tuple(one.shape)}, the {what} {tuple(model.shape)}; they "
-                "must be equal."
+                f"{function}: v[{index}] has shape {tuple(one.shape)}, the {what} "
+                f"{tuple(model.shape)}; they must be equal."
             )
     return vectors
 
@@ -90,15 +92,15 @@ def _structured(values: Sequence[Any], *, is_tuple: bool) -> Any:
     return tuple(values) if is_tuple else values[0]
 
 
-# Gradients ------------------------------------------------------------------------------------------
+# Gradients ----------------------------------------------------------------------------------------
 
 
 def _check_requires_grad(outputs: tuple[Any, ...], function: str, what: str) -> None:
     for index, one in enumerate(outputs):
         if not one.requires_grad:
             raise RuntimeError(
-                f"{function}: {what} {index} does not require gradients: it does not depend on the inputs, which "
-                "strict=True forbids."
+                f"{function}: {what} {index} does not require gradients: it does not depend on the "
+                "inputs, which strict=True forbids."
             )
 
 
@@ -134,19 +136,20 @@ def _filled(
         if g is None:
             if strict:
                 raise RuntimeError(
-                    f"{function}: {said} is independent of input {index}, which strict=True forbids."
+                    f"{function}: {said} is independent of input {index}, which strict=True "
+                    "forbids."
                 )
             g = zeros_like(one)
         elif strict and create_graph and not g.requires_grad:
             raise RuntimeError(
-                f"{function}: the derivative with respect to input {index} is independent of the inputs, which "
-                "strict=True forbids with create_graph=True."
+                f"{function}: the derivative with respect to input {index} is independent of the "
+                "inputs, which strict=True forbids with create_graph=True."
             )
         made.append(g)
     return tuple(made)
 
 
-# First order ----------------------------------------------------------------------------------------
+# First order --------------------------------------------------------------------------------------
 
 
 def vjp(
@@ -218,7 +221,7 @@ def _transposed(
     strict: bool,
     function: str,
 ) -> tuple[Any, ...]:
-    """Jacobian times `vectors`: the backward pass is linear in its cotangents, so transpose that."""
+    """Jacobian times `vectors`: the transpose of the backward pass, which is linear."""
     probes = tuple(zeros_like(one).requires_grad_(True) for one in outputs)  # noqa: FBT003
     gradients = _gradients(outputs, inputs, probes, create_graph=True)
     said = "the output"
@@ -231,7 +234,7 @@ def _transposed(
     )
 
 
-# Jacobian -------------------------------------------------------------------------------------------
+# Jacobian -----------------------------------------------------------------------------------------
 
 
 def jacobian(
@@ -242,7 +245,7 @@ def jacobian(
     vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """The Jacobian of `func`, of shape `output.shape + input.shape`; a tuple for each side that is one.
+    """The Jacobian of `func`: blocks of shape `output.shape + input.shape`, in tuples where those are.
 
     `vectorize=True` computes all rows at once.
 
@@ -259,7 +262,8 @@ def jacobian(
         if strategy == "forward-mode":
             if create_graph:
                 raise NotImplementedError(
-                    "jacobian: create_graph=True is not possible with strategy='forward-mode'; use the reverse one."
+                    "jacobian: create_graph=True is not possible with strategy='forward-mode'; use "
+                    "the reverse one."
                 )
             if not vectorize:
                 raise NotImplementedError("jacobian: strategy='forward-mode' needs vectorize=True.")
@@ -314,7 +318,7 @@ def _rows(
                 create_graph=create_graph,
                 function="jacobian",
                 said="an output",
-            )  # fmt: skip
+            )
         )
     return tuple(
         reshape(stack(column), (*output.shape, *one.shape))
@@ -354,7 +358,7 @@ def _forward_blocks(
     return many, tuple(blocks)
 
 
-# Second order ---------------------------------------------------------------------------------------
+# Second order -------------------------------------------------------------------------------------
 
 
 def _one_number(value: Any, function: str) -> Any:
@@ -442,7 +446,7 @@ def hvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The value of `func`, and its Hessian times `v`; `vhp` is faster and equal where it is symmetric.
+    """The value of `func`, and its Hessian times `v`; `vhp` is the faster of the two.
 
     >>> import pullback as torch
     >>> torch.autograd.functional.hvp(lambda x: (x ** 3).sum(), torch.ones(2), torch.ones(2))

@@ -1,8 +1,11 @@
 """Forward mode: which perturbations are open, and the tangents that tensors carry for each.
 
-A level keeps its tangents in a table by tensor, so closing it erases them all at once. They stand in
-one list, outermost first, and a mode says how many of these its thread sees: while the tangents of one
-are computed, only those outside of it are visible, so a perturbation never meets itself. A level that is
+A level keeps its tangents in a table by tensor, so closing it erases them all at once. They stand
+in
+one list, outermost first, and a mode says how many of these its thread sees: while the tangents of
+one
+are computed, only those outside of it are visible, so a perturbation never meets itself. A level
+that is
 open everywhere (torch's dual levels are) makes every operator leave its fast path, in all threads.
 """
 
@@ -10,7 +13,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pullback.core.mode import Mode, changed, detour, get_mode
@@ -32,7 +34,7 @@ class Level:
         self.saved: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 
     def get(self, tensor: Tensor) -> Any:
-        """The tangent of `tensor`, or None. A view of a dual base has the same view of its tangent."""
+        """The tangent of `tensor`, or None; of a view, the same view of its base's."""
         entry = self.tangents.get(id(tensor))
         if entry is not None and entry[0]() is tensor:
             return entry[1]
@@ -65,8 +67,10 @@ class Level:
 LEVELS: list[Level] = []
 _changing = threading.Lock()
 
-# Views another tensor as `tensor` views its base; the operators' layer fills it in.
-view_of: Callable[[Tensor, Any], Any]
+
+def view_of(tensor: Tensor, other: Any) -> Any:
+    """`other`, viewed as `tensor` views its base; the operators' layer fills it in."""
+    raise NotImplementedError
 
 
 def open_level() -> Level:

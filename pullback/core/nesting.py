@@ -1,4 +1,4 @@
-"""Which derivatives are being taken in this thread: the function transforms that run, innermost last.
+"""Which derivatives this thread is taking: the function transforms that run, innermost last.
 
 Apart from the mode, since operators need not know: inside `func.grad` they run their straight line.
 Only what acts on one derivative of several (`detach`) or is refused inside them asks here.

@@ -165,7 +165,7 @@ def tree_structure(tree: Any) -> TreeSpec:
 
 
 def tree_map(fn: Callable[..., Any], tree: Any, *rests: Any) -> Any:
-    """Apply `fn` to each leaf (and the leaves of equally structured trees), keeping the structure."""
+    """Apply `fn` to each leaf (and those of equal trees beside it), keeping the structure."""
     leaves, spec = tree_flatten(tree)
     columns = [leaves]
     for rest in rests:
@@ -196,7 +196,7 @@ def tree_all(pred: Callable[[Any], bool], tree: Any) -> bool:
 
 
 def broadcast_prefix(prefix: Any, tree: Any) -> list[Any] | None:
-    """A value for each leaf of `tree`, from a tree that may end earlier; None if they do not fit."""
+    """A value for each leaf of `tree`, from a tree that may end earlier; None if it does not fit."""
     spec = tree_structure(tree)
     values: list[Any] = []
 

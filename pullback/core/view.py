@@ -133,11 +133,11 @@ def edge_of(tensor: Tensor) -> Edge | None:
 
 def refresh(tensor: Tensor, info: View) -> None:
     """Bring a view's node up to date with its memory."""
-    base = info.base
-    if base._node is None or tensor.is_inference():
-        return
     version = tensor._cell[0]
-    if info.version == version or not base.requires_grad:
+    if info.version == version:
+        return
+    # A view may outlive the history of its base, which `detach_()` takes away.
+    if not info.base.requires_grad and (info.node is None or info.node.__class__ is Leaf):
         return
     if info.creation is not DEFAULT and (info.node is not None or get_mode().grad):
         raise forbidden(tensor, info, written="its base or another view of it was")

@@ -35,15 +35,15 @@ def jvp(
     (tensor(0.), tensor(2.))
     """
     if not isinstance(primals, tuple):
-        raise RuntimeError(
+        raise RuntimeError(  # noqa: TRY004 (torch's type)
             f"jvp({name_of(func)}): primals must be a tuple, got {type(primals).__name__}."
         )
     leaves, spec = _flat("primals", primals)
     directions, other = _flat("tangents", tangents)
     if spec != other:
         raise RuntimeError(
-            f"jvp({name_of(func)}): primals and tangents must have the same structure, got {spec} and "
-            f"{other}."
+            f"jvp({name_of(func)}): primals and tangents must have the same structure, got {spec} "
+            f"and {other}."
         )
     check_directions("jvp", leaves, directions)
     output, tangent, aux = pushed(
@@ -59,8 +59,9 @@ def _flat(what: str, tree: Any) -> tuple[list[Any], Any]:
         raise RuntimeError(f"jvp: {what} must hold at least one Tensor.")
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
-            raise RuntimeError(
-                f"jvp: {what} must hold only Tensors, found {type(leaf).__name__}; close over other values."
+            raise RuntimeError(  # noqa: TRY004
+                f"jvp: {what} must hold only Tensors, found {type(leaf).__name__}; close over "
+                "other values."
             )
     return leaves, spec
 
@@ -71,7 +72,8 @@ def check_directions(transform: str, primals: list[Any], tangents: list[Any]) ->
         for what, one in (("primal", primal), ("tangent", tangent)):
             if not one.dtype.is_differentiable:
                 raise ValueError(
-                    f"{transform}: {what} {index} is {one.dtype}; it must be floating point or complex."
+                    f"{transform}: {what} {index} is {one.dtype}; it must be floating point or "
+                    "complex."
                 )
         if tuple(primal.shape) != tuple(tangent.shape):
             raise RuntimeError(
@@ -103,14 +105,14 @@ def pushed(
 def _tangent(transform: str, func: Any, pushing: Pushing, output: Any, *, strict: bool) -> Any:
     if not isinstance(output, Tensor):
         raise RuntimeError(  # noqa: TRY004 (torch's type)
-            f"{transform}: {name_of(func)} must return only Tensors, found {type(output).__name__}; use "
-            "has_aux=True for other results."
+            f"{transform}: {name_of(func)} must return only Tensors, found "
+            f"{type(output).__name__}; use has_aux=True for other results."
         )
     tangent = pushing.tangent_of(output)
     if tangent is None and strict:
         raise RuntimeError(
-            f"{transform}: an output of {name_of(func)} does not depend on the inputs, which strict=True "
-            "forbids."
+            f"{transform}: an output of {name_of(func)} does not depend on the inputs, which "
+            "strict=True forbids."
         )
     return pushing.tangent_or_zeros(output)
 
@@ -125,7 +127,7 @@ def jacfwd(
     *,
     randomness: str = "error",
 ) -> Callable[..., Any]:
-    """The function that gives the Jacobian of `func`, in one run with a tangent for each input element.
+    """The function that gives the Jacobian of `func`, in one run with a tangent per input element.
 
     >>> import pullback as torch
     >>> torch.func.jacfwd(torch.sin)(torch.zeros(2))
@@ -233,14 +235,15 @@ def _checked_like(tangents: tuple[Any, ...], primals: tuple[Any, ...]) -> list[A
     leaves, wanted = tree_flatten(primals)
     if spec != wanted:
         raise RuntimeError(
-            f"jvp_fn of linearize: the tangents have the structure {spec}, the primals {wanted}; they must "
-            "be equal."
+            f"jvp_fn of linearize: the tangents have the structure {spec}, the primals {wanted}; "
+            "they must be equal."
         )
     for number, (tangent, primal) in enumerate(zip(given, leaves, strict=True)):
         for what in ("shape", "dtype", "device"):
             if getattr(tangent, what, None) != getattr(primal, what):
                 raise RuntimeError(
                     f"jvp_fn of linearize: leaf {number} of the tangents has {what} "
-                    f"{getattr(tangent, what, None)}, its primal {getattr(primal, what)}; they must be equal."
+                    f"{getattr(tangent, what, None)}, its primal {getattr(primal, what)}; they "
+                    "must be equal."
                 )
     return given

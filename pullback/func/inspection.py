@@ -21,7 +21,7 @@ def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
-    """A function without effects on its way: it works on copies, and writes to its arguments at the end.
+    """A function that works on copies, and writes to its arguments at the end.
 
     `remove="mutations_and_views"` also gives results that share no memory with anything.
     """

@@ -23,8 +23,8 @@ def functional_call(
 ) -> Any:
     """Call `module` with the given tensors in place of its parameters and buffers.
 
-    They are put back afterwards. With `tie_weights`, one name of several that share a tensor stands for
-    all of them; with `strict`, every name must be given and known.
+    They are put back afterwards. With `tie_weights`, one name of several that share a tensor
+    stands for all of them; with `strict`, every name must be given and known.
     """
     given = _merged(parameter_and_buffer_dicts)
     own = {
@@ -38,8 +38,8 @@ def functional_call(
         unexpected = [name for name in given if name not in own]
         if missing or unexpected:
             raise RuntimeError(
-                f"functional_call: with strict=True the names must be those of the module; missing: {missing}, "
-                f"unexpected: {unexpected}."
+                "functional_call: with strict=True the names must be those of the module; "
+                f"missing: {missing}, unexpected: {unexpected}."
             )
     positional = () if args is None else args if isinstance(args, tuple) else (args,)
     with _replaced(module, {name: value for name, value in given.items() if name in own}):
@@ -51,14 +51,15 @@ def _merged(dicts: Any) -> dict[str, Tensor]:
         return dict(dicts)
     if not isinstance(dicts, Sequence):
         raise ValueError(  # noqa: TRY004 (torch's type)
-            "functional_call: the tensors must be given as a dict by name, or a sequence of such dicts, got "
-            f"{type(dicts).__name__}."
+            "functional_call: the tensors must be given as a dict by name, or a sequence of such "
+            f"dicts, got {type(dicts).__name__}."
         )
     merged: dict[str, Tensor] = {}
     for one in dicts:
         if not isinstance(one, Mapping):
             raise ValueError(  # noqa: TRY004
-                f"functional_call: expected a sequence of dicts, found a {type(one).__name__} in it."
+                f"functional_call: expected a sequence of dicts, found a {type(one).__name__} in "
+                "it."
             )
         if twice := sorted(merged.keys() & one.keys()):
             raise ValueError(f"functional_call: {twice} appear in more than one of the dicts.")
@@ -76,8 +77,8 @@ def _tied(own: dict[str, Tensor], given: dict[str, Tensor]) -> dict[str, Tensor]
         values = {id(given[name]): given[name] for name in names if name in given}
         if len(values) > 1:
             raise ValueError(
-                f"functional_call: {[n for n in names if n in given]} are tied in the module, but different "
-                "values are given for them. Give one value, or pass tie_weights=False."
+                f"functional_call: {[n for n in names if n in given]} are tied in the module, but "
+                "different values are given for them. Give one value, or pass tie_weights=False."
             )
         for value in values.values():
             spread.update(dict.fromkeys(names, value))
@@ -104,7 +105,7 @@ def _replaced(module: Any, values: dict[str, Tensor]) -> Iterator[None]:
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The parameters and the buffers of several equal modules, stacked, for vmap over an ensemble."""
+    """Parameters and buffers of several equal modules, stacked, for vmap over an ensemble."""
     modules = list(models)
     if not modules:
         raise RuntimeError("stack_module_state: needs at least one module, got none.")
@@ -135,8 +136,8 @@ def _stacked_parameter(name: str, tensors: list[Tensor]) -> Tensor:
     needs = {tensor.requires_grad for tensor in tensors}
     if len(needs) > 1:
         raise RuntimeError(
-            f"stack_module_state: {name!r} requires grad in some of the modules and not in others; make them "
-            "equal."
+            f"stack_module_state: {name!r} requires grad in some of the modules and not in others; "
+            "make them equal."
         )
     stacked: Tensor = stack([tensor.detach() for tensor in tensors])
     return stacked.requires_grad_(needs.pop())

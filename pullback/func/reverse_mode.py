@@ -84,9 +84,9 @@ def _grad_and_value(
 
 def _check_scalar(transform: str, func: Any, output: Any) -> None:
     if not isinstance(output, Tensor):
-        raise RuntimeError(
-            f"{transform}: {name_of(func)} must return one Tensor, got {type(output).__name__}. For several "
-            "results use vjp or jacrev, or has_aux=True."
+        raise RuntimeError(  # noqa: TRY004 (torch's type)
+            f"{transform}: {name_of(func)} must return one Tensor, got {type(output).__name__}. "
+            "For several results use vjp or jacrev, or has_aux=True."
         )
     if output.ndim:
         raise RuntimeError(
@@ -95,8 +95,8 @@ def _check_scalar(transform: str, func: Any, output: Any) -> None:
         )
     if output.dtype.is_complex:
         raise RuntimeError(
-            f"{transform}: {name_of(func)} must return a real number, got {output.dtype}; the gradient of a "
-            "complex one is not defined. Take its real part or modulus, or use vjp."
+            f"{transform}: {name_of(func)} must return a real number, got {output.dtype}; the "
+            "gradient of a complex one is not defined. Take its real part or modulus, or use vjp."
         )
 
 
@@ -104,7 +104,7 @@ def _check_scalar(transform: str, func: Any, output: Any) -> None:
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """`(output, vjp_fn)`, or `(output, vjp_fn, aux)`: `vjp_fn(cotangents)` gives a gradient per primal.
+    """`(output, vjp_fn[, aux])`: `vjp_fn(cotangents)` gives a gradient for each primal.
 
     `vjp_fn` always returns a tuple, and may be called many times, later and under vmap.
 
@@ -143,14 +143,14 @@ def _checked_outputs(transform: str, func: Any, output: Any) -> tuple[list[Any],
         raise RuntimeError(f"{transform}: {name_of(func)} returned no Tensor to differentiate.")
     for one in outputs:
         if not isinstance(one, Tensor):
-            raise RuntimeError(
-                f"{transform}: {name_of(func)} must return only Tensors, found {type(one).__name__}; use "
-                "has_aux=True for other results."
+            raise RuntimeError(  # noqa: TRY004
+                f"{transform}: {name_of(func)} must return only Tensors, found "
+                f"{type(one).__name__}; use has_aux=True for other results."
             )
         if not one.dtype.is_differentiable:
             raise RuntimeError(
-                f"{transform}: {name_of(func)} must return floating-point or complex Tensors, found "
-                f"{one.dtype}; use has_aux=True for other results."
+                f"{transform}: {name_of(func)} must return floating-point or complex Tensors, "
+                f"found {one.dtype}; use has_aux=True for other results."
             )
     return outputs, spec
 
@@ -161,8 +161,8 @@ def _checked_cotangents(
     given, given_spec = tree_flatten(cotangents)
     if given_spec != spec:
         raise RuntimeError(
-            f"{transform}: the cotangents have the structure {given_spec}, the function returned {spec}; "
-            "they must be equal."
+            f"{transform}: the cotangents have the structure {given_spec}, the function returned "
+            f"{spec}; they must be equal."
         )
     for one, output in zip(given, outputs, strict=True):
         if not isinstance(one, Tensor) or one._array.shape != tuple(_shape(output)):
@@ -236,8 +236,8 @@ def refuse_complex(transform: str, side: str, tensors: list[Any]) -> None:
     for index, one in enumerate(tensors):
         if one.dtype.is_complex:
             raise RuntimeError(
-                f"{transform}: {side}[{index}] is {one.dtype}; Jacobians are defined here for real tensors. "
-                "Use torch.view_as_real, or vjp and jvp."
+                f"{transform}: {side}[{index}] is {one.dtype}; Jacobians are defined here for real "
+                "tensors. Use torch.view_as_real, or vjp and jvp."
             )
 
 

@@ -29,8 +29,8 @@ def vmap(
 ) -> Callable[..., Any]:
     """Map `func` over a dimension of its arguments; keyword arguments are shared by all examples.
 
-    `func` runs once, on tensors that hide the mapped dimension. `in_dims` says which that is (None: not
-    mapped), `out_dims` where it goes; both may be nested as the arguments and results are.
+    `func` runs once, on tensors that hide the mapped dimension. `in_dims` says which that is, None
+    for what is not mapped, and `out_dims` where it goes; both may be nested as the arguments are.
 
     >>> import pullback as torch
     >>> torch.vmap(torch.dot)(torch.ones(3, 2), torch.ones(3, 2))
@@ -61,7 +61,7 @@ def _checked_inputs(
     name = name_of(func)
     where = f"vmap({name}, in_dims={in_dims!r})"
     if not isinstance(in_dims, int | tuple):
-        raise ValueError(
+        raise ValueError(  # noqa: TRY004 (torch's type)
             f"{where}: in_dims must be an int or a tuple that is nested as the arguments are, got "
             f"{type(in_dims).__name__}."
         )
@@ -73,8 +73,8 @@ def _checked_inputs(
     dims = broadcast_prefix(in_dims, args)
     if dims is None:
         raise ValueError(
-            f"{where}: in_dims does not fit the structure of the arguments, {spec}. Give an int, or a tuple "
-            "with an entry for each argument, nested as that is."
+            f"{where}: in_dims does not fit the structure of the arguments, {spec}. Give an int, "
+            "or a tuple with an entry for each argument, nested as that is."
         )
     checked = [_input_dim(where, leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)]
     sizes = [leaf.shape[dim] for leaf, dim in zip(leaves, checked, strict=True) if dim is not None]
@@ -91,11 +91,11 @@ def _input_dim(where: str, leaf: Any, dim: Any) -> int | None:
     if dim is None:
         return None
     if not isinstance(dim, int) or isinstance(dim, bool):
-        raise ValueError(f"{where}: in_dims must consist of ints and None, found {dim!r}.")
+        raise ValueError(f"{where}: in_dims must consist of ints and None, not {dim!r}.")  # noqa: TRY004
     if not isinstance(leaf, Tensor):
-        raise ValueError(
-            f"{where}: in_dims is {dim} for an argument of type {type(leaf).__name__}; only Tensors can be "
-            "mapped. Use None there."
+        raise ValueError(  # noqa: TRY004 (torch's type)
+            f"{where}: in_dims is {dim} for an argument of type {type(leaf).__name__}; only "
+            "Tensors can be mapped. Use None there."
         )
     if not -leaf.ndim <= dim < leaf.ndim:
         raise ValueError(
@@ -136,8 +136,8 @@ def _output_dims(func: Any, out_dims: Any, output: Any) -> list[Any]:
     dims = broadcast_prefix(out_dims, output)
     if dims is None:
         raise ValueError(
-            f"{where}: out_dims has the structure {tree_flatten(out_dims)[1]}, the function returned "
-            f"{tree_flatten(output)[1]}; they must fit."
+            f"{where}: out_dims has the structure {tree_flatten(out_dims)[1]}, the function "
+            f"returned {tree_flatten(output)[1]}; they must fit."
         )
     return dims
 
@@ -147,20 +147,20 @@ def _taken_out(func: Any, out_dims: Any, result: Any, dim: int | None, level: An
     if dim is None:
         if isinstance(result, Batched) and result.level is level:
             raise ValueError(
-                f"{where}: out_dims is None for a result that differs between examples. Give the dimension "
-                "along which they are to be stacked."
+                f"{where}: out_dims is None for a result that differs between examples. Give the "
+                "dimension along which they are to be stacked."
             )
         return result
     if not isinstance(result, Tensor):
-        raise ValueError(
-            f"{where}: {name_of(func)} must return Tensors, got {type(result).__name__}. Use None in "
-            "out_dims for values that are the same for all examples."
+        raise ValueError(  # noqa: TRY004 (torch's type)
+            f"{where}: {name_of(func)} must return Tensors, got {type(result).__name__}. Use None "
+            "in out_dims for values that are the same for all examples."
         )
     ndim = _ndim(result, level) + 1
     if not -ndim <= dim < ndim:
         raise IndexError(
-            f"{where}: out_dims {dim} is out of range for a result of {ndim} dimensions, the mapped one "
-            f"included; use {-ndim} to {ndim - 1}."
+            f"{where}: out_dims {dim} is out of range for a result of {ndim} dimensions, the "
+            f"mapped one included; use {-ndim} to {ndim - 1}."
         )
     return taken_out(result, level, dim % ndim)
 

@@ -1,5 +1,6 @@
-"""Batching rules of indexing: examples of the indexed tensor lie one below another, and an index that
-differs between them is moved to its own; see batching.py.
+"""Batching rules of indexing: examples of the indexed tensor lie one below another.
+
+An index that differs between them is moved to its own; see batching.py for what a rule is.
 """
 
 from __future__ import annotations
@@ -94,8 +95,7 @@ def _long_rows(
     made = op.function(
         _lined_up(value, dim), dim=0, index=index.reshape((-1,)), **lines, **whole, **kept
     )
-    made = made.reshape((size, made.shape[0] // size, *made.shape[1:])).movedim(1, dim + 1)
-    return made
+    return made.reshape((size, made.shape[0] // size, *made.shape[1:])).movedim(1, dim + 1)
 
 
 def _lined_up(value: Any, dim: int) -> Any:
@@ -175,7 +175,8 @@ def scattered(op: Op, size: int, split: Split, options: Options) -> Any:
     number = places.reshape((size, -1)).cumsum(1)
     if number.numel() and bool((number[:, -1] > elements.shape[1]).any()):
         raise RuntimeError(
-            f"masked_scatter: a mask holds at more places than the source has elements, {elements.shape[1]}."
+            "masked_scatter: a mask holds at more places than the source has elements, "
+            f"{elements.shape[1]}."
         )
     if not elements.shape[1]:
         return target.clone()
@@ -211,8 +212,8 @@ class _Key:
         if any(_is_mask(pair) for pair in pairs):
             if mapped:
                 raise RuntimeError(
-                    "vmap: indexing with a mask that differs between examples gives results of different "
-                    "sizes. Use torch.where, or do it outside of vmap."
+                    "vmap: indexing with a mask that differs between examples gives results of "
+                    "different sizes. Use torch.where, or do it outside of vmap."
                 )
             self.rank = max(1 if _is_mask(p) else p[0].ndim for p in pairs)
         else:
@@ -231,7 +232,7 @@ class _Key:
             self.indices = [value for value, _ in pairs]
 
     def outward(self, result: Any) -> Any:
-        """A result of the batch's key, as NumPy lays it out, with examples in front as asked for."""
+        """A result of the batch's key, as NumPy lays it out, with the examples in front."""
         if self.mapped:
             # NumPy: (examples, index, rest), unless all indexed dims were in front already.
             if self.together and self.first:

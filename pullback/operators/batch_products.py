@@ -47,12 +47,13 @@ def product(op: Op, size: int, split: Split, options: Options) -> Any:
     got = (ndim_of(first), ndim_of(second))
     if wanted is not None and got != wanted:
         raise RuntimeError(
-            f"{op.name}: needs tensors of {wanted[0]} and {wanted[1]} dimensions, got {got[0]} and {got[1]}."
+            f"{op.name}: needs tensors of {wanted[0]} and {wanted[1]} dimensions, got {got[0]} and "
+            f"{got[1]}."
         )
     if first[0].dtype is not second[0].dtype:
         raise RuntimeError(
-            f"{op.name}: both tensors must have the same dtype, got {first[0].dtype} and {second[0].dtype}; "
-            "convert one of them."
+            f"{op.name}: both tensors must have the same dtype, got {first[0].dtype} and "
+            f"{second[0].dtype}; convert one of them."
         )
     if op.name == "vdot":
         first = (first[0].conj(), first[1])

@@ -31,7 +31,8 @@ def transposed(op: Op, size: int, split: Split, options: Options) -> Any:
     value = _only(split)
     if value.ndim > 3:
         raise RuntimeError(
-            f"t: expects a tensor with at most 2 dimensions, got {value.ndim - 1}; use mT or transpose."
+            f"t: expects a tensor with at most 2 dimensions, got {value.ndim - 1}; use mT or "
+            "transpose."
         )
     return value.transpose(1, 2) if value.ndim == 3 else value
 
@@ -62,8 +63,8 @@ def expanded(op: Op, size: int, split: Split, options: Options) -> Any:
     sizes = tuple(options["size"])
     if value.ndim - 1 > len(sizes):
         raise RuntimeError(
-            f"expand: {len(sizes)} sizes {sizes} for a tensor of {value.ndim - 1} dimensions; give at least one "
-            "size per dimension."
+            f"expand: {len(sizes)} sizes {sizes} for a tensor of {value.ndim - 1} dimensions; give "
+            "at least one size per dimension."
         )
     return op.function(padded(value, bdim, len(sizes)), (size, *sizes))
 

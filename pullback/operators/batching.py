@@ -1,7 +1,9 @@
-"""What operators say about batches: rules for `batch=`, by which vmap runs one call for all examples.
+"""What operators say about batches: rules for `batch=`, by which vmap makes one call of many.
 
-A rule takes `(op, size, split, options)`: the number of examples, for each input `(tensor, dimension of
-the examples or None)` (a list of these for a sequence), and the options as given for one example. It
+A rule takes `(op, size, split, options)`: the number of examples, for each input `(tensor,
+dimension of
+the examples or None)` (a list of these for a sequence), and the options as given for one example.
+It
 returns results with the examples in front. Written in methods of tensors, so that every family can
 use this file.
 """
@@ -31,7 +33,7 @@ def front(value: Any, bdim: int) -> Any:
 
 
 def filled(pair: Any, size: int) -> Any:
-    """A tensor with its examples in front; one that all share is expanded, a sequence one by one."""
+    """A tensor with its examples in front; what all share is expanded, a sequence one by one."""
     if isinstance(pair, list):
         return [filled(one, size) for one in pair]
     value, bdim = pair
@@ -75,7 +77,7 @@ def aligned(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -
 
 
 def _dtype_of_example(op: Op, split: dict[str, Any]) -> Any:
-    """The dtype torch gives one example: 0-d examples do not widen others, though their batch would."""
+    """The dtype of one example: 0-d ones do not widen others, though their batch would."""
     values = [pair for pair in split.values() if pair[0] is not None]
     if op.promote is None or len(values) < 2:
         return None
@@ -147,14 +149,15 @@ def _flattened(
 def refused(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
     """The rule of operators whose result has a size that depends on the values."""
     raise RuntimeError(
-        f"vmap: the size of what {op.name.strip('_')} returns depends on the values of a mapped tensor, so the "
-        "examples could not be stacked. Use torch.where, or do it outside of vmap."
+        f"vmap: the size of what {op.name.strip('_')} returns depends on the values of a mapped "
+        "tensor, so the examples could not be stacked. Use torch.where, or do it outside of vmap."
     )
 
 
 def shifted(dims: tuple[str, ...] = (), shapes: tuple[str, ...] = ()) -> Rule:
-    """A rule for operators that only rules call: their dims are checked already, and counted on the
-    result; they move by one, shapes get the examples in front.
+    """A rule for operators that only rules call, which check no dims.
+
+    Dims are counted on the result; they move by one, shapes get the examples in front.
     """
 
     def rule(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:

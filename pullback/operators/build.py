@@ -21,7 +21,7 @@ from pullback.core.version import INFERENCE_CELL, UNWRITTEN
 from pullback.core.view import View, attach, edge_of
 from pullback.operators import declare, inplace, interpret
 from pullback.operators.declare import REQUIRED, Op, Param
-from pullback.operators.nodes import Plan, execute, node_class
+from pullback.operators.nodes import Plan, execute, node_class, several_outputs
 from pullback.operators.options import NORMALISE
 from pullback.operators.specialise import array_call
 
@@ -101,9 +101,8 @@ def source_of(op: Op) -> str:
 def _has_straight_line(op: Op) -> bool:
     return (
         all(param.kind != "tensors" for param in op.params)
-        and len(op.outputs) == 1
         and op.outputs != ("*",)
-        and (op.kind != "view" or op.strided)
+        and (op.kind != "view" or (op.strided and len(op.outputs) == 1))
     )
 
 
@@ -152,6 +151,8 @@ def _straight_line(op: Op) -> list[str]:
     lines += [f"    if {_not_plain(op)}:", f"        {leave}"]
     lines += _normalised(op)
     lines += _computed(op)
+    if len(op.outputs) > 1:
+        return lines + _several(op)
     lines += [
         "    if type(r) is not ndarray:",
         "        r = asarray(r)",
@@ -169,7 +170,8 @@ def inplace_source_of(op: Op) -> str:
     """The Python source of the in-place form."""
     lines = [f"def written({_signature(op, out=False)}):"]
     leave = f"return call_inplace(op, called, {_everything(op, out=False)})"
-    if not _has_straight_line(op) or not op.differentiable or op.differentiable[0] != op.inputs[0]:
+    starts_with_target = bool(op.differentiable) and op.differentiable[0] == op.inputs[0]
+    if not _has_straight_line(op) or len(op.outputs) > 1 or not starts_with_target:
         return "\n".join([*lines, f"    {leave}"])
     target = op.inputs[0].name
     edges = [f"n{i}" for i in range(len(op.differentiable))]
@@ -364,6 +366,40 @@ def _recorded(op: Op) -> list[str]:
     ]
 
 
+def _several(op: Op) -> list[str]:
+    """Wrap and record several outputs."""
+    plan = Plan(op)
+    numbers = range(len(op.outputs))
+    lines = [f"    {', '.join(f'r{i}' for i in numbers)} = r"]
+    for i, name in enumerate(op.outputs):
+        lines += [
+            f"    if type(r{i}) is not ndarray:",
+            f"        r{i} = asarray(r{i})",
+            f"    result{i} = new(Tensor)",
+            f"    result{i}._array = r{i}",
+            f"    result{i}._node = None",
+            f"    result{i}._cell = {'[0]' if name in plan.outputs and op.rules else 'UNWRITTEN'}",
+        ]
+    finished = f"return ({', '.join(f'result{i}' for i in numbers)})"
+    if not op.rules:
+        return [*lines, f"    {finished}"]
+    untracked = " and ".join(f"n{i} is None" for i in range(len(plan.edges)))
+    lines += [
+        *("    if mode is not plain:", f"        {finished}"),
+        *_edges(op),
+        *(f"    if {untracked}:", f"        {finished}"),
+        *_node(op),
+    ]
+    if several_outputs(op):
+        sizes = ", ".join(f"(r{i}.shape, r{i}.dtype)" for i in numbers)
+        lines.append(f"    node._g_sizes = ({sizes})")
+    for i, name in enumerate(op.outputs):
+        if name not in op.fixed_outputs:
+            edge = f"node._output({i})" if several_outputs(op) else "node"
+            lines += [f"    if r{i}.dtype.kind in 'fcV':", f"        result{i}._node = {edge}"]
+    return [*lines, f"    {finished}"]
+
+
 def _viewed(op: Op) -> list[str]:
     source = op.inputs[0].name
     return [
@@ -391,12 +427,14 @@ def _frame() -> list[str]:
 
 def _node(op: Op, *, framed: bool = False) -> list[str]:
     plan = Plan(op)
+    several = len(op.outputs) > 1
+    first = "r0" if several else "r"
     lines = [
         "    node = NodeClass()",
         f"    node._edges = ({''.join(f'n{i}, ' for i in range(len(plan.edges)))})",
         "    node._cold = None",
-        "    node._g_shape = r.shape",
-        "    node._g_dtype = r.dtype",
+        f"    node._g_shape = {first}.shape",
+        f"    node._g_dtype = {first}.dtype",
     ]
     for param in plan.inputs:
         lines += _kept(op, plan, param, inplace=framed)
@@ -411,10 +449,11 @@ def _node(op: Op, *, framed: bool = False) -> list[str]:
             + (f"None if {owner} is None else {value}" if optional else value)
         )
     for name in plan.outputs:
+        i = op.outputs.index(name) if several else ""
         lines += [
-            f"    node.s_{name} = r",
-            f"    node.s_{name}_c = result._cell",
-            f"    node.s_{name}_v = result._cell[0]",
+            f"    node.s_{name} = r{i}",
+            f"    node.s_{name}_c = result{i}._cell",
+            f"    node.s_{name}_v = result{i}._cell[0]",
         ]
     return [
         *lines,

@@ -6,11 +6,12 @@ once its dimensions are in order. The gradient of a contraction is one too, with
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from pullback.core.tensor import Tensor
 from pullback.operators.arithmetic import conj
@@ -38,37 +39,54 @@ def _contract(
     xp: Namespace, input: Array, other: Array, labels: Labels, others: Labels, kept: Labels
 ) -> Array:
     """Multiply and sum over the labels that are not kept; these are in both inputs."""
+    plan = _plan_of_two(labels, others, kept)
+    if plan.swapped:
+        input, other = other, input
+    first, second = input.transpose(plan.rows), other.transpose(plan.columns)
+    end, middle = plan.batch, plan.batch + plan.left
+    batch, outer = first.shape[:end], first.shape[end:middle]
+    inner = second.shape[second.ndim - plan.right :]
+    rows = first.reshape(*batch, math.prod(outer), math.prod(first.shape[middle:]))
+    columns = second.reshape(*batch, rows.shape[-1], math.prod(inner))
+    if plan.left or plan.right or not end:
+        result = product(xp, "einsum", rows, columns)
+    else:  # one BLAS call for each pair of vectors would be slow
+        result = xp.einsum("...ij,...ji->...", rows, columns)
+    return result.reshape(batch + outer + inner).transpose(plan.order)
+
+
+class _Plan(NamedTuple):
+    """How a contraction becomes a product of matrices: orders of dimensions, and their numbers."""
+
+    swapped: bool
+    rows: Labels  # dimensions of the left side: batch, left, summed
+    columns: Labels  # of the right side: batch, summed, right
+    order: Labels  # of the result, from batch, left, right to what is kept
+    batch: int
+    left: int
+    right: int
+
+
+@functools.lru_cache(maxsize=1024)
+def _plan_of_two(labels: Labels, others: Labels, kept: Labels) -> _Plan:
     batch = [label for label in kept if label in labels and label in others]
     left = [label for label in kept if label in labels and label not in others]
     right = [label for label in kept if label in others and label not in labels]
     summed = [label for label in labels if label in others and label not in kept]
-    if left and right and kept.index(right[0]) < kept.index(left[0]):
-        # The result comes out in the order in which it is wanted, and no copy is needed.
-        input, other, labels, others, left, right = other, input, others, labels, right, left
-    rows = _arranged(input, labels, batch, left, summed)
-    columns = _arranged(other, others, batch, summed, right)
-    shape = (*rows.shape[: len(batch)], *_sizes(input, labels, left), *_sizes(other, others, right))
-    if left or right or not batch:
-        result = product(xp, "einsum", rows, columns)
-    else:  # one BLAS call for each pair of vectors would be slow
-        result = xp.einsum("...ij,...ji->...", rows, columns)
+    # The result comes out in the order in which it is wanted, so that no copy is needed.
+    swapped = bool(left and right and kept.index(right[0]) < kept.index(left[0]))
+    if swapped:
+        labels, others, left, right = others, labels, right, left
     made = (*batch, *left, *right)
-    return result.reshape(shape).transpose([made.index(label) for label in kept])
-
-
-def _sizes(array: Array, labels: Labels, wanted: list[int]) -> list[int]:
-    return [array.shape[labels.index(label)] for label in wanted]
-
-
-def _arranged(
-    array: Array, labels: Labels, batch: list[int], first: list[int], second: list[int]
-) -> Array:
-    """The array as a batch of matrices: `first` labels make the rows, `second` the columns."""
-    ordered = array.transpose([labels.index(label) for label in (*batch, *first, *second)])
-    sizes = ordered.shape
-    end = len(batch) + len(first)
-    merged = (math.prod(sizes[len(batch) : end]), math.prod(sizes[end:]))
-    return ordered.reshape(sizes[: len(batch)] + merged)
+    return _Plan(
+        swapped,
+        tuple(labels.index(label) for label in (*batch, *left, *summed)),
+        tuple(others.index(label) for label in (*batch, *summed, *right)),
+        tuple(made.index(label) for label in kept),
+        len(batch),
+        len(left),
+        len(right),
+    )
 
 
 def _contracted(a: Any, b: Any, labels: Labels, others: Labels, kept: Labels) -> Any:
@@ -113,22 +131,42 @@ def einsum(*args: Any) -> Any:
             "einsum(): give an equation and tensors, or tensors each followed by its labels."
         )
     if isinstance(args[0], str):
-        tensors = list(args[1:])
+        tensors = args[1:]
         if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
-            tensors = list(tensors[0])
-        inputs, kept = _parsed(args[0])
+            tensors = tuple(tensors[0])
+        labels, output, sizes = _named(args[0], _shapes(tensors))
     else:
         tensors, inputs, kept = _from_sublists(args)
-    if len(tensors) != len(inputs):
-        raise RuntimeError(
-            f"einsum(): the equation names {len(inputs)} tensors, but {len(tensors)} are given."
-        )
-    pairs = enumerate(zip(inputs, tensors, strict=True))
-    labels = [_filled(number, names, one) for number, (names, one) in pairs]
-    output = _output(inputs, kept, labels)
-    sizes = _label_sizes(labels, tensors)
+        labels, output, sizes = _spelt(inputs, kept, _shapes(tensors))
     operands = [_distinct(one, names, sizes) for one, names in zip(tensors, labels, strict=True)]
     return _reduced(operands, output, sizes)
+
+
+def _shapes(tensors: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
+    for number, one in enumerate(tensors):
+        if not isinstance(one, Tensor):
+            raise TypeError(
+                f"einsum(): operand {number} must be a Tensor, got {type(one).__name__}."
+            )
+    return tuple(tuple(one.shape) for one in tensors)
+
+
+@functools.lru_cache(maxsize=1024)
+def _named(equation: str, shapes: tuple[tuple[int, ...], ...]) -> Any:
+    """Labels of each tensor and of the result, and the size of each label."""
+    return _spelt(*_parsed(equation), shapes)
+
+
+def _spelt(
+    inputs: list[list[int]], kept: list[int] | None, shapes: tuple[tuple[int, ...], ...]
+) -> Any:
+    if len(shapes) != len(inputs):
+        raise RuntimeError(
+            f"einsum(): the equation names {len(inputs)} tensors, but {len(shapes)} are given."
+        )
+    pairs = enumerate(zip(inputs, shapes, strict=True))
+    labels = [_filled(number, names, shape) for number, (names, shape) in pairs]
+    return labels, _output(inputs, kept, labels), _label_sizes(labels, shapes)
 
 
 _ELLIPSIS = -1  # in labels as the user wrote them; its dimensions become labels from 100 on
@@ -161,9 +199,9 @@ def _labels(part: str, where: str) -> list[int]:
     return labels
 
 
-def _from_sublists(args: tuple[Any, ...]) -> tuple[list[Any], list[list[int]], list[int] | None]:
+def _from_sublists(args: tuple[Any, ...]) -> tuple[Any, list[list[int]], list[int] | None]:
     kept = _sublist(args[-1]) if len(args) % 2 else None
-    tensors = list(args[: len(args) - len(args) % 2 : 2])
+    tensors = args[: len(args) - len(args) % 2 : 2]
     return tensors, [_sublist(part) for part in args[1 : 2 * len(tensors) : 2]], kept
 
 
@@ -177,18 +215,14 @@ def _sublist(part: Any) -> list[int]:
     return labels
 
 
-def _filled(number: int, labels: list[int], tensor: Any) -> Labels:
+def _filled(number: int, labels: list[int], shape: tuple[int, ...]) -> Labels:
     """Labels with the ellipsis spelt out: its last dimension has the lowest hidden label."""
-    if not isinstance(tensor, Tensor):
-        raise TypeError(
-            f"einsum(): operand {number} must be a Tensor, got {type(tensor).__name__}."
-        )
     named = len(labels) - (_ELLIPSIS in labels)
-    hidden = tensor.ndim - named
+    hidden = len(shape) - named
     if hidden < 0 or (hidden and _ELLIPSIS not in labels):
         ellipsis = "and an ellipsis" if _ELLIPSIS in labels else "and no ellipsis"
         raise RuntimeError(
-            f"einsum(): operand {number} has {tensor.ndim} dims, shape {tuple(tensor.shape)} "
+            f"einsum(): operand {number} has {len(shape)} dims (shape {shape}), "
             f"but {named} subscripts {ellipsis}."
         )
     if _ELLIPSIS not in labels:
@@ -223,15 +257,15 @@ def _letter(label: int) -> str:
     return chr(label + (65 if label < 26 else 71)) if label < _FIRST_HIDDEN else "..."
 
 
-def _label_sizes(labels: list[Labels], tensors: list[Any]) -> dict[int, int]:
+def _label_sizes(labels: list[Labels], shapes: tuple[tuple[int, ...], ...]) -> dict[int, int]:
     sizes: dict[int, int] = {}
-    for number, (names, tensor) in enumerate(zip(labels, tensors, strict=True)):
-        for label, size in zip(names, tensor.shape, strict=True):
+    for number, (names, shape) in enumerate(zip(labels, shapes, strict=True)):
+        for label, size in zip(names, shape, strict=True):
             known = sizes.get(label, 1)
             if known != size and 1 not in (known, size):
                 raise RuntimeError(
                     f"einsum(): subscript {_letter(label)!r} has size {size} in operand {number}, "
-                    f"shape {tuple(tensor.shape)}, but size {known} before."
+                    f"shape {shape}, but size {known} before."
                 )
             sizes[label] = size if known == 1 else known
     return sizes

@@ -1,4 +1,4 @@
-"""Convolutions of one, two and three dimensions, and their transposes: arguments and their checks."""
+"""Convolutions of one, two and three dimensions, and their transposes: arguments and checks."""
 
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 """Cholesky and QR decompositions, and products of the reflections that QR is made of."""
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _upper_half(matrix: Any) -> Any:
 # Cholesky -----------------------------------------------------------------------------------------
 
 
-def _cholesky_adjoint(g_L: Any, L: Any, upper: bool) -> Any:  # noqa: FBT001 (a rule)
+def _cholesky_adjoint(g_L: Any, L: Any, upper: bool) -> Any:
     if upper:
         L, g_L = adjoint(L), adjoint(g_L)
     core = matmul(adjoint(L), g_L)
@@ -57,7 +58,7 @@ def _cholesky_adjoint(g_L: Any, L: Any, upper: bool) -> Any:  # noqa: FBT001 (a 
     return triangular(L, core, False, False, False)  # noqa: FBT003
 
 
-def _cholesky_tangent(d_A: Any, L: Any, upper: bool) -> Any:  # noqa: FBT001
+def _cholesky_tangent(d_A: Any, L: Any, upper: bool) -> Any:
     if upper:
         L = adjoint(L)
     change = triangular(L, (d_A + adjoint(d_A)) / 2, False, True, False)  # noqa: FBT003
@@ -75,11 +76,14 @@ def _cholesky_tangent(d_A: Any, L: Any, upper: bool) -> Any:  # noqa: FBT001
 )
 def _cholesky(xp: Namespace, A: Array, upper: bool, strict: str) -> Any:
     try:
-        return xp.linalg.cholesky(A, upper=upper), xp.zeros(A.shape[:-2], xp.int32)
+        factor = xp.linalg.cholesky(A, upper=upper)
+        if xp.isfinite(factor).all():  # LAPACK lets NaN through
+            return factor, xp.zeros(A.shape[:-2], xp.int32)
     except numpy.linalg.LinAlgError:
-        factor, info = _by_columns(xp, A.mT.conj() if upper else A)
-        _check_definite(strict, info)
-        return (xp.conjugate(factor.mT) if upper else factor), info
+        pass
+    factor, info = _by_columns(xp, A.mT.conj() if upper else A)
+    _check_definite(strict, info)
+    return (xp.conjugate(factor.mT) if upper else factor), info
 
 
 def _by_columns(xp: Namespace, A: Array) -> tuple[Array, Array]:
@@ -106,8 +110,10 @@ def _check_definite(strict: str, info: Array) -> None:
     if strict and info.any():
         where, order = place(info)
         raise LinAlgError(
-            f"{strict}: the matrix{where} is not positive-definite: its leading minor of order {order} is "
-            "not positive. Check that it is symmetric (Hermitian), or add a multiple of the identity."
+            f"{strict}: the matrix{where} is not positive-definite: its leading minor of order "
+            f"{order} is "
+            "not positive. Check that it is symmetric (Hermitian), or add a multiple of the "
+            "identity."
         )
 
 
@@ -122,7 +128,7 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False, out:
 
 
 def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
-    """The triangle `L` with `A = L L^H`, or `U` with `A = U^H U` if `upper`; A is Hermitian, positive.
+    """The triangle `L` with `A = L L^H`, or `U` with `A = U^H U` if `upper`.
 
     One triangle of `A` is read, and the gradient is Hermitian.
 
@@ -136,7 +142,7 @@ def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
 
 
 @method
-def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:  # noqa: FBT001, FBT002 (torch's)
+def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:
     """The older name of `linalg.cholesky`."""
     check_square("cholesky", input._array)
     return delivered("cholesky", _cholesky(input, bool(upper), "cholesky")[0], out)
@@ -145,13 +151,13 @@ def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:  # noq
 # QR -----------------------------------------------------------------------------------------------
 
 
-def _qr_adjoint(g_Q: Any, g_R: Any, Q: Any, R: Any, mode: str) -> Any:
+def _qr_adjoint(g_Q: Any, g_R: Any, Q: Any, R: Any, form: str) -> Any:
     """With C = Q^H dA R^-1: dR = U(C) R and dQ = dA R^-1 - Q U(C), U(C) the upper half of C + C^H.
 
     The columns of a wide matrix beyond the square are just Q times those of R.
     """
     m, n = Q.shape[-2], R.shape[-1]
-    _check_differentiable(mode, m, n)
+    _check_differentiable(form, m, n)
     square, g_square, beside = R, g_R, None
     if m < n:
         square, g_square = R[..., :m], g_R[..., :m]
@@ -163,9 +169,9 @@ def _qr_adjoint(g_Q: Any, g_R: Any, Q: Any, R: Any, mode: str) -> Any:
     return g_A if beside is None else cat([g_A, beside], -1)
 
 
-def _qr_tangents(d_A: Any, Q: Any, R: Any, mode: str) -> tuple[Any, Any]:
+def _qr_tangents(d_A: Any, Q: Any, R: Any, form: str) -> tuple[Any, Any]:
     m, n = Q.shape[-2], R.shape[-1]
-    _check_differentiable(mode, m, n)
+    _check_differentiable(form, m, n)
     square = R[..., :m] if m < n else R
     change = triangular(square, d_A[..., : square.shape[-1]], True, False, False)  # noqa: FBT003
     core = matmul(adjoint(Q), change)
@@ -178,13 +184,13 @@ def _qr_tangents(d_A: Any, Q: Any, R: Any, mode: str) -> tuple[Any, Any]:
     return d_Q, d_R
 
 
-def _check_differentiable(mode: str, m: int, n: int) -> None:
-    if mode == "r":
+def _check_differentiable(form: str, m: int, n: int) -> None:
+    if form == "r":
         raise RuntimeError(
             "linalg.qr: has no derivative with mode='r', which leaves out the Q that it needs; use "
             "mode='reduced'."
         )
-    if mode == "complete" and m > n:
+    if form == "complete" and m > n:
         raise RuntimeError(
             f"linalg.qr: has no derivative with mode='complete' for more rows ({m}) than columns "
             f"({n}): the added columns of Q are arbitrary. Use mode='reduced'."
@@ -194,10 +200,10 @@ def _check_differentiable(mode: str, m: int, n: int) -> None:
 @primitive(
     A=_qr_adjoint, jvp=_qr_tangents, outputs="Q R", node="LinalgQrBackward0", name="_linalg_qr"
 )
-def _qr(xp: Namespace, A: Array, mode: str) -> Any:
-    if mode == "r":
+def _qr(xp: Namespace, A: Array, form: str) -> Any:
+    if form == "r":
         return xp.empty((0,), A.dtype), xp.linalg.qr(A, "r")
-    Q, R = xp.linalg.qr(A, mode)
+    Q, R = xp.linalg.qr(A, form)
     return Q, R
 
 
@@ -221,7 +227,7 @@ def linalg_qr(A: Any, mode: str = "reduced", *, out: Any = None) -> Any:
 
 
 @method
-def qr(input: Any, some: bool = True, *, out: Any = None) -> Any:  # noqa: FBT001, FBT002 (torch's)
+def qr(input: Any, some: bool = True, *, out: Any = None) -> Any:
     """The older name of `linalg.qr`; `some=False` is mode "complete"."""
     return delivered_all("qr", _Qr(linalg_qr(input, "reduced" if some else "complete")), out)
 
@@ -246,11 +252,12 @@ def geqrf(input: Any, *, out: Any = None) -> Any:
     return delivered_all("geqrf", _Geqrf(_geqrf(input)), out)
 
 
-def _reflected(A: Any, tau: Any, other: Any, inverse: bool) -> Any:  # noqa: FBT001
+def _reflected(A: Any, tau: Any, other: Any, inverse: bool) -> Any:
     """The product H1 H2 ... of reflections, or its adjoint, times `other`.
 
-    H1 H2 ... = I - V T V^H, with the vectors as columns of V, and T = (1 + D S)^-1 D, D = diag(tau) and
-    S the strict upper triangle of V^H V: products and one small triangle instead of a loop.
+    H1 H2 ... = I - V T V^H, with the vectors as columns of V, and T = (1 + D S)^-1 D, D =
+    diag(tau) and S the strict upper triangle of V^H V: products and one small triangle instead of
+    a loop.
     """
     k = tau.shape[-1]
     V = tril(A[..., :k], -1) + eye(A.shape[-2], k, dtype=A.dtype)
@@ -277,8 +284,8 @@ def _check_reflections(op: str, A: Any, tau: Any) -> None:
     check_same_dtype(op, A._array, tau._array, "the reflections and tau")
     if tau.shape[:-1] != A.shape[:-2] or tau.ndim != A.ndim - 1 or tau.shape[-1] > A.shape[-1]:
         raise RuntimeError(
-            f"{op}: tau needs the batch dimensions of the reflections, and at most as many elements "
-            f"as they have columns; got shapes {tuple(A.shape)} and {tuple(tau.shape)}."
+            f"{op}: tau needs the batch dimensions of the reflections, and at most as many "
+            f"elements as they have columns; got shapes {tuple(A.shape)} and {tuple(tau.shape)}."
         )
 
 
@@ -287,12 +294,12 @@ def ormqr(
     input: Any,
     tau: Any,
     other: Any,
-    left: bool = True,  # noqa: FBT001, FBT002 (torch's)
-    transpose: bool = False,  # noqa: FBT001, FBT002
+    left: bool = True,
+    transpose: bool = False,
     *,
     out: Any = None,
 ) -> Any:
-    """The product of all reflections (their adjoint if `transpose`) times `other`, on its `left` or right."""
+    """The product of all reflections, or its adjoint, times `other` on its `left` or right."""
     check_matrices("ormqr", input._array, "input")
     check_matrices("ormqr", other._array, "other")
     check_same_dtype("ormqr", input._array, other._array, "input and other")

@@ -1,13 +1,14 @@
-"""What an operator's kind implies for forward mode: the tangent of its result, from the same declaration.
+"""What an operator's kind implies for forward mode: tangents from the same declaration.
 
-elementwise: the reverse rule itself, since the Jacobian is diagonal. linear, view: the operator applied
-to the tangent. multilinear: one term per input. primitive: its `jvp=`, which asks by name as rules do,
-with `d_<input>` for tangents (None: absent).
+elementwise: the reverse rule itself, since the Jacobian is diagonal. linear, view: the operator
+applied
+to the tangent. multilinear: one term per input. primitive: its `jvp=`, which asks by name as rules
+do, with `d_<input>` for tangents (None: absent).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from pullback.core import forward
@@ -23,7 +24,7 @@ def any_dual(values: dict[str, Any]) -> bool:
 
 
 def tangents_in(level: Level, values: dict[str, Any]) -> dict[str, Any]:
-    """Tangents of the inputs that have one; of a sequence, a list with None for those that do not."""
+    """Tangents of the inputs that have one; of a sequence a list, None for those that have none."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Tensor):
@@ -57,7 +58,7 @@ def propagate(
 
 
 def _own(tangent: Any, given: dict[str, Any], depth: int) -> Any:
-    """A tangent that writes may change: not the input's own, as `x + 1` would have it, nor expanded."""
+    """A tangent that may be written to: not the input's own (`x + 1`), nor an expanded one."""
     array = tangent._array
     shared = any(tangent is one for one in given.values())
     if not shared and not (0 in array.strides and array.size > 1):
@@ -78,7 +79,7 @@ def _names(op: Op, results: list[Tensor]) -> tuple[str, ...]:
 
 
 class _only_outside:  # noqa: N801 (a context)
-    """Inside, only levels outside of one are visible, and the vmap levels of its tangents are active."""
+    """Inside, only outer levels are visible, and the vmap levels of the tangents are active."""
 
     __slots__ = ("before", "depth", "tangents")
 
@@ -96,7 +97,7 @@ class _only_outside:  # noqa: N801 (a context)
 
 
 def vmap_levels(tangents: Iterable[Any], active: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The active vmap levels and those at which a tangent is batched: its value may not be there."""
+    """The active vmap levels and those at which a tangent is batched; its value may not be."""
     found = set(active)
     for tangent in tangents:
         for one in tangent if isinstance(tangent, tuple | list) else (tangent,):
@@ -129,9 +130,14 @@ def jvp(
     return transposed(op, known_names(op, values, options, results), results, tangents)
 
 
-# The tangents of a primitive that has no `jvp=`: its reverse rules are linear in the gradient, and
-# their transpose is the jvp. Filled in by the transforms, since it takes a backward pass.
-transposed: Callable[[Op, dict[str, Any], list[Tensor], dict[str, Any]], list[Any]]
+def transposed(
+    op: Op, known: dict[str, Any], results: list[Tensor], tangents: dict[str, Any]
+) -> list[Any]:
+    """Tangents of a primitive without `jvp=`: the transpose of its reverse rules, which are linear.
+
+    Filled in by the transforms, since it takes a backward pass.
+    """
+    raise NotImplementedError(f"{op.name} has no forward-mode rule.")
 
 
 def known_names(
@@ -228,7 +234,7 @@ def _multilinear(
 def tangents_of_write(
     op: Op, bound: dict[str, Any], values: dict[str, Any]
 ) -> list[tuple[int, Level, Any]] | None:
-    """The tangents that a write will leave, worked out before it: (depth, level, tangent or None)."""
+    """The tangents that a write will leave, worked out before it: (depth, level, tangent)."""
     levels = list(visible_levels())
     if not any(tangents_in(level, values) for level in levels):
         return None
@@ -237,7 +243,7 @@ def tangents_of_write(
 
 
 def write_tangents(target: Tensor, duals: list[tuple[int, Level, Any]]) -> None:
-    """Update the target's tangents in place; a base becomes dual through a view written with one."""
+    """Update the target's tangents in place; a base becomes dual through its view."""
     for depth, level, tangent in duals:
         with _only_outside(depth, (tangent, level.get(target))):
             _write_tangent(level, target, tangent)

@@ -1,5 +1,7 @@
-"""Fourier transforms. Three operators carry all of them: complex to complex, real to the half of a
-complex spectrum that says everything, and back. Each is the adjoint of another up to a factor.
+"""Fourier transforms, all of them by three operators.
+
+Complex to complex, real to the half of a complex spectrum that says everything, and back: each is the
+adjoint of another up to a factor.
 """
 
 from __future__ import annotations
@@ -108,9 +110,7 @@ def _scale(op: str, norm: str | None, *, inverse: bool) -> str:
     if norm == "ortho":
         return "root"
     if norm not in (None, "backward", "forward"):
-        raise RuntimeError(
-            f"{op}: norm must be 'backward', 'ortho' or 'forward', got {norm!r}."
-        )
+        raise RuntimeError(f"{op}: norm must be 'backward', 'ortho' or 'forward', got {norm!r}.")
     return "n" if (norm == "forward") != inverse else "none"
 
 
@@ -160,9 +160,7 @@ def _sizes(op: str, input: Any, s: Any, dim: Any) -> tuple[tuple[int, ...], list
     if sizes is None:
         return dims, [input.shape[d] for d in dims]
     if len(sizes) != len(dims):
-        raise RuntimeError(
-            f"{op}: s and dim must be equally long, got {sizes} and {dim}."
-        )
+        raise RuntimeError(f"{op}: s and dim must be equally long, got {sizes} and {dim}.")
     return dims, [input.shape[d] if n == -1 else n for d, n in zip(dims, sizes, strict=True)]
 
 
@@ -266,7 +264,8 @@ def _whole_size(op: str, input: Any, dim: int, n: int | None) -> int:
     size = 2 * (input.shape[dim] - 1) if n is None else n
     if size < 1:
         raise RuntimeError(
-            f"{op}: there must be at least one point along dimension {dim}, got {size}; give its size."
+            f"{op}: there must be at least one point along dimension {dim}, got {size}; give its "
+            "size."
         )
     return size
 
@@ -306,7 +305,7 @@ def _needs_dims(op: str, dims: tuple[int, ...]) -> None:
 def rfftn(
     input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
 ) -> Any:
-    """The transform of real numbers over several dimensions; the last has half of the frequencies."""
+    """The transform of real numbers; the last dimension has half of the frequencies."""
     op = "fft.rfftn"
     dims, sizes = _sizes(op, input, s, dim)
     _needs_dims(op, dims)

@@ -143,7 +143,8 @@ def check_history_can_change(op: str, target: Tensor) -> None:
         raise forbidden(target, info, written="is being")
     if info.node.__class__ is Leaf:
         raise errors.leaf_written(op)
-    if info.base._node.__class__ is Leaf:
+    above = info.base._node
+    if above.__class__ is Leaf or (above is None and info.node is not None):  # the leaf was detached
         raise errors.leaf_view_written(op)
 
 

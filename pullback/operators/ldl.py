@@ -1,4 +1,5 @@
-"""LDL decompositions of symmetric and Hermitian matrices that need not be positive; no derivatives."""
+# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
+"""LDL decompositions of symmetric and Hermitian matrices, positive or not; no derivatives."""
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ def _factor_one(xp: Namespace, A: Array, pivots: Array, *, hermitian: bool) -> i
 
 
 def _swap(A: Array, first: int, row: int, *, hermitian: bool) -> None:
-    """Exchange two rows, and columns, of what remains; earlier columns stay, as LAPACK leaves them."""
+    """Exchange two rows and columns of what remains; earlier columns stay, as in LAPACK."""
     A[row + 1 :, [first, row]] = A[row + 1 :, [row, first]]
     between = A[first + 1 : row, first].copy()
     A[first + 1 : row, first] = (
@@ -116,8 +117,8 @@ def _ldl_factor(xp: Namespace, A: Array, hermitian: bool, strict: bool) -> Any:
     pivots = xp.zeros(A.shape[:-1], xp.int32)
     info = xp.zeros(A.shape[:-2], xp.int32)
     conjugates = hermitian and A.dtype.kind == "c"
-    for place in xp.ndindex(A.shape[:-2]) if n else ():
-        info[place] = _factor_one(xp, LD[place], pivots[place], hermitian=conjugates)
+    for at in xp.ndindex(A.shape[:-2]) if n else ():
+        info[at] = _factor_one(xp, LD[at], pivots[at], hermitian=conjugates)
     if strict:
         _check(info)
     return LD, pivots, info
@@ -130,7 +131,7 @@ _LdlEx = result_class("linalg_ldl_factor_ex", "LD pivots info")
 def ldl_factor_ex(
     A: Any, *, hermitian: bool = False, check_errors: bool = False, out: Any = None
 ) -> Any:
-    """As `ldl_factor`, and for each matrix the number of its first zero pivot instead of an error."""
+    """As `ldl_factor`, with the number of each matrix's first zero pivot, and no error."""
     check_square("linalg.ldl_factor_ex", A._array)
     results = _ldl_factor(A, bool(hermitian), bool(check_errors))
     return delivered_all("linalg.ldl_factor_ex", _LdlEx(results), out)
@@ -145,7 +146,7 @@ def _check(info: Array) -> None:
 
 
 def ldl_factor(A: Any, *, hermitian: bool = False, out: Any = None) -> Any:
-    """`A = P L D L^T P^T`, packed, with blocks of 1 and 2 on the diagonal of D, as LAPACK has it."""
+    """`A = P L D L^T P^T`, packed as LAPACK does; D has blocks of size 1 and 2."""
     packed, pivots, _ = ldl_factor_ex(A, hermitian=hermitian, check_errors=True)
     return delivered_all("linalg.ldl_factor", _Ldl((packed, pivots)), out)
 
@@ -157,8 +158,8 @@ def _ldl_solve(xp: Namespace, LD: Array, pivots: Array, B: Array, hermitian: boo
     LD = xp.broadcast_to(LD, batch + LD.shape[-2:])
     pivots = xp.broadcast_to(pivots, batch + pivots.shape[-1:])
     conjugates = hermitian and LD.dtype.kind == "c"
-    for place in xp.ndindex(batch):
-        _solve_one(xp, LD[place], pivots[place], X[place], hermitian=conjugates)
+    for at in xp.ndindex(batch):
+        _solve_one(xp, LD[at], pivots[at], X[at], hermitian=conjugates)
     return X
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 """Answers for matrices that have no inverse: pseudo-inverses, and solutions by least squares."""
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _cutoff(xp: Namespace, atol: Any, rtol: Any, size: Array) -> Array:
 def pinv(
     A: Any,
     rcond: Any = None,
-    hermitian: bool = False,  # noqa: FBT001, FBT002 (torch's)
+    hermitian: bool = False,
     *,
     atol: Any = None,
     rtol: Any = None,
@@ -139,14 +140,14 @@ _Lstsq = result_class("linalg_lstsq", "solution residuals rank singular_values")
 
 
 def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """The `X` that makes `A X - B` smallest, in the sum of squares; the shortest, if there are many.
+    """The `X` with the smallest `A X - B`, in squares; the shortest, if there are many.
 
     Args:
         A: The matrices.
         B: The right sides, matrices or vectors.
         rcond: Singular values below this part of the largest count as 0.
-        driver: "gelsy" (by default), "gels" (assumes full rank), "gelsd" or "gelss" (which return the
-            singular values): LAPACK's names. All go through singular values here.
+        driver: "gelsy" (by default), "gels" (assumes full rank), "gelsd" or "gelss" (which return
+        the singular values): LAPACK's names. All go through singular values here.
     """
     op = "linalg.lstsq"
     check_matrices(op, A._array)
@@ -155,10 +156,16 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     if driver not in _DRIVERS:
         raise RuntimeError(f"{op}: driver must be one of {', '.join(_DRIVERS)}, got {driver!r}.")
     vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and B.shape == A.shape[:-1])
+    if not 0 <= A.ndim - B.ndim <= 1:
+        raise RuntimeError(
+            f"{op}: B must have as many dimensions as A, or one less (vectors), got shapes "
+            f"{tuple(A.shape)} and {tuple(B.shape)}."
+        )
     right = B[..., None] if vector else B
     if right.ndim < 2 or right.shape[-2] != A.shape[-2]:
         raise RuntimeError(
-            f"{op}: B must have as many rows as A, got shapes {tuple(A.shape)} and {tuple(B.shape)}."
+            f"{op}: B must have as many rows as A, got shapes {tuple(A.shape)} and "
+            f"{tuple(B.shape)}."
         )
     smallest = _tolerance(A, rcond)
     result = _solution(A, right, smallest)
@@ -175,7 +182,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
 def _tolerance(A: Any, rcond: float | None) -> float:
     if rcond is not None:
         return float(rcond)
-    return float(numpy.finfo(A._array.dtype).eps) * max(A.shape[-2:])
+    return float(numpy.finfo(A._array.dtype).eps) * int(max(A.shape[-2:]))
 
 
 def _rank(A: Any, smallest: float, driver: str) -> tuple[Any, Any]:
@@ -186,7 +193,7 @@ def _rank(A: Any, smallest: float, driver: str) -> tuple[Any, Any]:
 
 
 def _residuals(A: Any, B: Any, X: Any, rank: Any, driver: str) -> Any:
-    """Sums of squares of what remains; nothing where it is zero by nature, or `gelsy` does not say."""
+    """Sums of squares of what remains; nothing where that is 0, or `gelsy` does not say."""
     m, n = A.shape[-2:]
     # In a batch of vmap's the ranks cannot be looked at: they are taken to be full.
     full = type(rank) is not Tensor or bool((rank._array == n).all())

@@ -1,3 +1,4 @@
+# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 """Leading singular vectors of large matrices, from products with a few random vectors."""
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ __all__ = ["pca_lowrank", "svd_lowrank"]
 
 
 def _range_of(A: Any, q: int, niter: int, M: Any) -> Any:
-    """Orthonormal columns that nearly span the range of `A - M` (Halko, Martinsson, Tropp 2011, 4.4)."""
+    """Orthonormal columns that nearly span the range of `A - M` (Halko et al. 2011, 4.4)."""
     Q = linalg_qr(_times(A, M, randn(A.shape[-1], q, dtype=A.dtype))).Q
     for _ in range(niter):
         Q = linalg_qr(_times(adjoint(A), None if M is None else adjoint(M), Q)).Q
@@ -43,13 +44,14 @@ def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None)
     return matmul(Q, U), S, adjoint(Vh)
 
 
-def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> Any:  # noqa: FBT001, FBT002
+def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> Any:
     """Principal components `(U, S, V)` of the rows of `A`: its SVD with the mean row taken away."""
     m, n = A.shape[-2:]
     count = min(6, m, n) if q is None else q
     if not 0 <= count <= min(m, n):
         raise ValueError(
-            f"pca_lowrank: q must be from 0 to {min(m, n)}, the smaller size of the matrix, got {q}."
+            f"pca_lowrank: q must be from 0 to {min(m, n)}, the smaller size of the matrix, got "
+            f"{q}."
         )
     if niter < 0:
         raise ValueError(f"pca_lowrank: niter must not be negative, got {niter}.")

@@ -1,7 +1,8 @@
+# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 """LU decompositions with pivots: `A = P L U`, packed or in three parts, and what they solve.
 
-NumPy solves systems but keeps the factors to itself, so the elimination is here: for all matrices of
-a batch at once, in panels of columns between which the work is matrix products.
+NumPy solves systems but keeps the factors to itself, so the elimination is here: for all matrices
+of a batch at once, in panels of columns between which the work is matrix products.
 """
 
 from __future__ import annotations
@@ -113,8 +114,8 @@ def _parts(xp: Namespace, lu: Array) -> tuple[Array, Array]:
 def _lu_adjoint(g_L: Any, g_U: Any, P: Any, L: Any, U: Any) -> Any:
     """From the gradients of both factors to that of `A`.
 
-    Square matrices first: with F = L^-1 P^T dA U^-1, dL = L tril(F, -1) and dU = triu(F) U. What is wide
-    or tall beyond the square is solved by it: U2 = L^-1 A2, and L2 = A2 U^-1.
+    Square matrices first: with F = L^-1 P^T dA U^-1, dL = L tril(F, -1) and dU = triu(F) U. What
+    is wide or tall beyond the square is solved by it: U2 = L^-1 A2, and L2 = A2 U^-1.
     """
     m, n = L.shape[-2], U.shape[-1]
     k = L.shape[-1]
@@ -245,7 +246,7 @@ def linalg_lu(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
 
 
 def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
-    """As `lu_factor`, and for each matrix the number of its first zero pivot instead of an error."""
+    """As `lu_factor`, with the number of each matrix's first zero pivot, and no error."""
     _check("linalg.lu_factor", A, pivot)
     results = _lu_factor(A, bool(check_errors))
     return delivered_all("linalg.lu_factor_ex", _LuFactorEx(results), out)
@@ -255,8 +256,8 @@ def _check_pivots(info: Array) -> None:
     if info.any():
         where, step = place(info)
         raise RuntimeError(
-            f"linalg.lu_factor: U has a zero at diagonal place {step}{where}, by which lu_solve would "
-            "divide. Use linalg.lu or lu_factor_ex for the factors of a singular matrix."
+            f"linalg.lu_factor: U has a zero at diagonal place {step}{where}, by which lu_solve "
+            "would divide. Use linalg.lu or lu_factor_ex for the factors of a singular matrix."
         )
 
 
@@ -267,7 +268,7 @@ def lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
 
 
 @method
-def lu(input: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:  # noqa: FBT001, FBT002
+def lu(input: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """The older name of `linalg.lu_factor`; with `get_infos`, of `linalg.lu_factor_ex`."""
     packed, pivots, info = lu_factor_ex(input, pivot=pivot, check_errors=not get_infos)
     made: tuple[Any, ...] = (packed, pivots, info) if get_infos else (packed, pivots)
@@ -277,8 +278,8 @@ def lu(input: Any, pivot: bool = True, get_infos: bool = False, out: Any = None)
 def lu_unpack(
     LU_data: Any,
     LU_pivots: Any,
-    unpack_data: bool = True,  # noqa: FBT001, FBT002 (torch's)
-    unpack_pivots: bool = True,  # noqa: FBT001, FBT002
+    unpack_data: bool = True,
+    unpack_pivots: bool = True,
     *,
     out: Any = None,
 ) -> Any:
@@ -321,7 +322,7 @@ def linalg_lu_solve(
 conj_transposed = adjoint  # `linalg_lu_solve` has an argument of that name
 
 
-def _solved(LU: Any, pivots: Any, B: Any, of_adjoint: bool) -> Any:  # noqa: FBT001
+def _solved(LU: Any, pivots: Any, B: Any, of_adjoint: bool) -> Any:
     P, L, U = _unpack(LU, pivots)
     if of_adjoint:
         half = triangular(conj_transposed(U), B, False, True, False)  # noqa: FBT003

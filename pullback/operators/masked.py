@@ -1,8 +1,8 @@
-"""Reductions and normalisations of the elements that a mask selects; those it leaves out do not count.
+"""Reductions and normalisations of the elements that a mask selects.
 
-Each fills what is left out with the value that does not matter to it, and is then the operator itself.
-Where nothing is selected the result is that value: 0 of a sum, minus infinity of a maximum; the mean,
-the variance and the median of nothing are NaN.
+Each fills what is left out with the value that does not matter to it, and is then the operator
+itself. Where nothing is selected the result is that value: 0 of a sum, minus infinity of a
+maximum; the mean, the variance and the median of nothing are NaN.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pullback.operators.complex import real
 from pullback.operators.convert import astype
 from pullback.operators.extrema import clamp_min
 from pullback.operators.norms import vector_norm
-from pullback.operators.order_statistics import nanmedian as _nanmedian
 from pullback.operators.options import as_dim, as_dims
+from pullback.operators.order_statistics import nanmedian as _nanmedian
 from pullback.operators.pointwise import logaddexp as _logaddexp
 from pullback.operators.powers import sqrt
 from pullback.operators.reduction import any
@@ -28,14 +28,14 @@ from pullback.operators.reduction import prod as _prod
 from pullback.operators.reduction import sum as _sum
 from pullback.operators.reduction_extremes import amax as _amax
 from pullback.operators.reduction_extremes import amin as _amin
+from pullback.operators.reduction_extremes import argmax as _argmax
+from pullback.operators.reduction_extremes import argmin as _argmin
 from pullback.operators.scan import cumprod as _cumprod
 from pullback.operators.scan import cumsum as _cumsum
 from pullback.operators.selection import where
 from pullback.operators.shape import broadcast_to
 from pullback.operators.softmax import log_softmax as _log_softmax
 from pullback.operators.softmax import softmax as _softmax
-from pullback.operators.reduction_extremes import argmax as _argmax
-from pullback.operators.reduction_extremes import argmin as _argmin
 
 __all__ = [
     "amax",
@@ -120,7 +120,12 @@ def _count(input: Any, mask: Any, dims: Any, keepdim: Any, like: Any) -> Any:
 
 
 def sum(
-    input: Any, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
+    input: Any,
+    dim: Any = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Any = None,
 ) -> Any:
     """The sum of the selected elements.
 
@@ -133,7 +138,12 @@ def sum(
 
 
 def prod(
-    input: Any, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
+    input: Any,
+    dim: Any = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Any = None,
 ) -> Any:
     """The product of the selected elements."""
     result = _filled("prod", _widened(input, dtype), mask, 1)
@@ -143,19 +153,33 @@ def prod(
 
 
 def amax(
-    input: Any, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
+    input: Any,
+    dim: Any = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Any = None,
 ) -> Any:
     """The largest of the selected elements."""
     input = _in_dtype(input, dtype)
-    return _amax(_filled("amax", input, mask, _lowest(input)), _dims("amax", input, dim), bool(keepdim))
+    return _amax(
+        _filled("amax", input, mask, _lowest(input)), _dims("amax", input, dim), bool(keepdim)
+    )
 
 
 def amin(
-    input: Any, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
+    input: Any,
+    dim: Any = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Any = None,
 ) -> Any:
     """The smallest of the selected elements."""
     input = _in_dtype(input, dtype)
-    return _amin(_filled("amin", input, mask, _highest(input)), _dims("amin", input, dim), bool(keepdim))
+    return _amin(
+        _filled("amin", input, mask, _highest(input)), _dims("amin", input, dim), bool(keepdim)
+    )
 
 
 def argmax(
@@ -187,12 +211,17 @@ def argmin(
 
 
 def mean(
-    input: Any, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
+    input: Any,
+    dim: Any = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Any = None,
 ) -> Any:
     """The mean of the selected elements."""
     input = _in_dtype(input, dtype)
     if input._array.dtype.kind in "biu":
-        raise RuntimeError(
+        raise ValueError(
             f"masked.mean: a mean of {input.dtype} is not whole; give dtype, or convert first."
         )
     dims = _dims("mean", input, dim)
@@ -204,7 +233,7 @@ def mean(
 def var(
     input: Any,
     dim: Any = None,
-    unbiased: bool | None = None,  # noqa: FBT001 (torch's)
+    unbiased: bool | None = None,
     *,
     correction: float | None = None,
     keepdim: bool | None = False,
@@ -218,7 +247,7 @@ def var(
 def std(
     input: Any,
     dim: Any = None,
-    unbiased: bool | None = None,  # noqa: FBT001 (torch's)
+    unbiased: bool | None = None,
     *,
     correction: int | None = None,
     keepdim: bool | None = False,
@@ -230,7 +259,14 @@ def std(
 
 
 def _variance(
-    op: str, input: Any, dim: Any, unbiased: Any, correction: Any, keepdim: bool, dtype: Any, mask: Any  # noqa: FBT001
+    op: str,
+    input: Any,
+    dim: Any,
+    unbiased: Any,
+    correction: Any,
+    keepdim: bool,
+    dtype: Any,
+    mask: Any,
 ) -> Any:
     if unbiased is not None and correction is not None:
         raise RuntimeError(f"masked.{op}: give unbiased or correction, not both.")
@@ -262,8 +298,8 @@ def median(
     result = _nanmedian(values, dim, keepdim).values
     if mask is not None and bool(any(isnan(result))):
         raise ValueError(
-            f"masked.median: where nothing is selected the median is NaN, which {input.dtype} does not "
-            "have; convert to a floating-point dtype first."
+            f"masked.median: where nothing is selected the median is NaN, which {input.dtype} "
+            "does not have; convert to a floating-point dtype first."
         )
     return astype(result, input._array.dtype)
 

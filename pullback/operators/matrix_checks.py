@@ -1,4 +1,4 @@
-"""What every function of linear algebra asks of its input, and the error for matrices without an answer."""
+"""What linear algebra asks of its input, and the error for matrices without an answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def check_floating(op: str, array: Array) -> None:
     if array.dtype.kind in "fV":
         raise NotImplementedError(f"{op}: not defined for {dtype}; convert to float32 first.")
     raise RuntimeError(
-        f"{op}: needs floating-point or complex matrices, got {dtype}; convert, e.g. with .double()."
+        f"{op}: needs floating-point or complex matrices, got {dtype}; convert, e.g. with "
+        ".double()."
     )
 
 

@@ -1,4 +1,5 @@
-"""Functions of whole matrices: powers, the exponential, norms, rank and condition, Vandermonde's."""
+# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
+"""Functions of whole matrices: powers, the exponential, norms, rank, condition."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core.tensor import Tensor
+from pullback.core.tensor import Tensor, wrap
 from pullback.operators.convert import astype
 from pullback.operators.creation import eye
 from pullback.operators.declare import Array, Namespace, method, primitive
@@ -170,7 +171,7 @@ def matrix_norm(
     A: Any,
     ord: float | str = "fro",
     dim: Any = (-2, -1),
-    keepdim: bool = False,  # noqa: FBT001, FBT002 (torch's)
+    keepdim: bool = False,
     *,
     dtype: Any = None,
     out: Any = None,
@@ -181,7 +182,9 @@ def matrix_norm(
         raise RuntimeError(
             f"{op}: defined for floating-point and complex tensors, not {A.dtype}; convert first."
         )
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if isinstance(dim, int):
+        raise TypeError(f"{op}: dim must be a tuple of 2 dimensions, got {dim}.")
+    dims = tuple(dim)
     if len(dims) != 2:
         raise RuntimeError(f"{op}: dim must name 2 dimensions, got {dim}.")
     if A.ndim < 2:
@@ -227,20 +230,20 @@ def linalg_norm(
     A: Any,
     ord: float | str | None = None,
     dim: Any = None,
-    keepdim: bool = False,  # noqa: FBT001, FBT002 (torch's)
+    keepdim: bool = False,
     *,
     out: Any = None,
     dtype: Any = None,
 ) -> Any:
-    """A norm of vectors or of matrices, by how many dimensions `dim` names; without `ord` the 2-norm."""
+    """A norm of vectors or matrices, by how many dims there are; without `ord` the 2-norm."""
     if isinstance(dim, int):
         dim = (dim,)
     if ord is None:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype, out=out)
     if dim is None and A.ndim > 2:
         raise RuntimeError(
-            f"linalg.norm: with ord={ord!r} and without dim the tensor must be a vector or a matrix, "
-            f"got shape {tuple(A.shape)}."
+            f"linalg.norm: with ord={ord!r} and without dim the tensor must be a vector or a "
+            f"matrix, got shape {tuple(A.shape)}."
         )
     count = len(dim) if dim is not None else A.ndim
     if dim is not None and count not in (1, 2):
@@ -257,6 +260,9 @@ def cond(A: Any, p: float | str | None = None, *, out: Any = None) -> Any:
     """How much a matrix can amplify relative errors: its norm times that of its inverse."""
     if A.ndim < 2:
         raise RuntimeError(f"linalg.cond: needs at least 2 dimensions, got shape {tuple(A.shape)}.")
+    if not A.numel():
+        nothing = wrap(numpy.zeros(tuple(A.shape[:-2]), A._array.real.dtype))
+        return delivered("linalg.cond", nothing, out)
     if p is None or p in (2, -2):
         values = svdvals(A)
         largest, smallest = values[..., 0], values[..., -1]
@@ -282,7 +288,7 @@ def tolerances(op: str, A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
         if getattr(value, "dtype", None) is not None and value.dtype.kind == "c":
             raise RuntimeError(f"{op}: a tolerance must be real, got a complex tensor.")
     if relative is None:
-        given = absolute is not None and bool((abs_of(absolute) > 0))
+        given = absolute is not None and bool(abs_of(absolute) > 0)
         epsilon = float(numpy.finfo(A._array.dtype).eps)
         relative = 0.0 if given else epsilon * max(A.shape[-2:])
     return (0.0 if absolute is None else absolute), relative
@@ -296,7 +302,7 @@ def abs_of(value: Any) -> Any:
 def matrix_rank(
     A: Any,
     tol: Any = None,
-    hermitian: bool = False,  # noqa: FBT001, FBT002 (torch's)
+    hermitian: bool = False,
     *,
     atol: Any = None,
     rtol: Any = None,
@@ -331,12 +337,12 @@ def exceeds(xp: Namespace, values: Array, largest: Array, absolute: Any, relativ
 
 
 def vander(x: Any, N: int | None = None) -> Any:
-    """For each element its powers 0, 1, ... N - 1, as a row; as many as there are elements without `N`."""
-    count = x.shape[-1] if N is None else N
-    if x.ndim == 0 or count <= (0 if N is None else 1):
+    """For each element a row of its powers 0 to N - 1; without `N`, as many as elements."""
+    count = N if N is not None else x.shape[-1] if x.ndim else 0
+    if x.ndim == 0 or count <= 1 or x._array.dtype.kind == "b":
         raise RuntimeError(
-            f"linalg.vander: needs at least one dimension and N > 1, got shape {tuple(x.shape)} and "
-            f"N={N}."
+            "linalg.vander: needs numbers in at least one dimension, and N > 1 (by default as "
+            f"many as there are), got {x.dtype} of shape {tuple(x.shape)} and N={N}."
         )
     column = x[..., None]
     if x._array.dtype.kind in "biu":

@@ -193,7 +193,7 @@ def _at_maxima(
     """`tangent` where the maxima of `input` are: the adjoint of `_to_maxima`."""
     geometry = kernel, stride, pads, dilation, number
     places = _max_places.op.forward(xp, input, maxima, *geometry)  # type: ignore[attr-defined]
-    return take_places.op.forward(xp, tangent, places, len(kernel))  # type: ignore[attr-defined]
+    return take_places.op.forward(xp, tangent, places, len(kernel))
 
 
 # One operator for each number of dimensions, so that the graph shows the name that torch's shows.

@@ -1,7 +1,7 @@
 """grid_sample: images looked up at any positions; affine_grid makes positions.
 
-A sample is a sum of looked-up neighbours times weights; the weights carry the gradient of the grid, the
-look-ups that of the image, so derivatives of every order come from the parts.
+A sample is a sum of looked-up neighbours times weights; the weights carry the gradient of the grid,
+the look-ups that of the image, so derivatives of every order come from the parts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 def _bounded(
     xp: Namespace, place: Array, size: int, padding_mode: str, align_corners: bool
 ) -> tuple[Array, Any]:
-    """Positions brought into the image by the padding mode, and what they are multiplied by there."""
+    """Positions brought into the image by the padding mode, and the slope of that."""
     slope: Any = 1
     if padding_mode == "zeros":
         return place, slope
@@ -97,7 +97,7 @@ def _cells(
     padding_mode: str,
     align_corners: bool,
 ) -> Array:
-    """The elements that are `moves` from the positions' floor, counted over the image; -1 outside."""
+    """Elements at `moves` from the positions' floor, counted over the image; -1 outside."""
     cells: Any = 0
     outside: Any = False
     for position, move, n in zip(positions, moves, size, strict=True):
@@ -227,7 +227,8 @@ def _check(input: Any, grid: Any, mode: str) -> None:
         )
     if grid.dtype is not input.dtype:
         raise RuntimeError(
-            f"grid_sample: input is {input.dtype}, grid is {grid.dtype}; convert one of them with .to()."
+            f"grid_sample: input is {input.dtype}, grid is {grid.dtype}; convert one of them with "
+            ".to()."
         )
     if input._array.dtype.kind not in "fV":
         raise unsupported("grid_sample", input._array)

@@ -33,6 +33,7 @@ from pullback.operators.options import as_dim, as_dims, as_shape
 from pullback.operators.views import (
     _expand,
     _permute,
+    _reshape_alias,
     _squeeze,
     _squeeze_all,
     _unsafe_view,
@@ -147,7 +148,8 @@ def reshape(input: Any, shape: Any) -> Any:
     if array.flags.c_contiguous:
         return _view(input, shape)
     shape = completed_shape("reshape", array.size, as_shape(shape, 0, "reshape"))
-    return _view(input, shape) if _reshapes_in_place(array, shape) else _unsafe_view(input, shape)
+    in_place = _reshapes_in_place(array, shape)
+    return _reshape_alias(input, shape) if in_place else _unsafe_view(input, shape)
 
 
 def _reshapes_in_place(array: Array, shape: tuple[int, ...]) -> bool:

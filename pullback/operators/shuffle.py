@@ -90,11 +90,13 @@ def channel_shuffle(input: Any, groups: int) -> Any:
     """
     if input.ndim < 3:
         raise RuntimeError(
-            f"channel_shuffle: input must have at least 3 dimensions, got shape {tuple(input.shape)}."
+            "channel_shuffle: input must have at least 3 dimensions, got shape "
+            f"{tuple(input.shape)}."
         )
     if groups < 1 or input.shape[1] % groups:
         raise RuntimeError(
-            f"channel_shuffle: groups={groups} must divide the channels of shape {tuple(input.shape)}."
+            f"channel_shuffle: groups={groups} must divide the channels of shape "
+            f"{tuple(input.shape)}."
         )
     return _channel_shuffle(input, groups, 1 - input.ndim)
 

@@ -1,3 +1,4 @@
+# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 """Inverses, linear systems and determinants of square matrices."""
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ def check_regular(strict: str, info: Array) -> None:
     if strict and info.any():
         where, step = place(info)
         raise LinAlgError(
-            f"{strict}: the matrix{where} is singular: elimination finds a zero at diagonal place {step}. "
-            "For a least-squares answer use linalg.lstsq or linalg.pinv."
+            f"{strict}: the matrix{where} is singular: elimination finds a zero at diagonal place "
+            f"{step}. For a least-squares answer use linalg.lstsq or linalg.pinv."
         )
 
 
@@ -148,6 +149,8 @@ _SolveEx = result_class("linalg_solve_ex", "result info")
 def _system(op: str, A: Any, B: Any, left: Any, strict: str) -> tuple[Any, Any]:
     check_square(op, A._array)
     check_same_dtype(op, A._array, B._array)
+    if B.ndim == 0:
+        raise RuntimeError(f"{op}: B must have at least 1 dimension, got a 0-d tensor.")
     vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and B.shape == A.shape[:-1])
     if vector and not left:
         raise RuntimeError(
@@ -195,7 +198,7 @@ def solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
 
 
 def tensorinv(A: Any, ind: int = 2, *, out: Any = None) -> Any:
-    """The inverse of `A` as a map between tensors: its first `ind` dimensions against the others."""
+    """The inverse of `A` as a map of tensors: its first `ind` dimensions against the others."""
     if ind <= 0:
         raise RuntimeError(f"linalg.tensorinv: ind must be positive, got {ind}.")
     first, second = tuple(A.shape[:ind]), tuple(A.shape[ind:])
@@ -316,7 +319,7 @@ _Slogdet = result_class("slogdet", "sign logabsdet")
 
 
 def linalg_slogdet(A: Any, *, out: Any = None) -> Any:
-    """The sign of the determinant and the logarithm of its absolute value, which does not overflow."""
+    """The sign of the determinant and the logarithm of its size, which does not overflow."""
     check_square("linalg.slogdet", A._array)
     return delivered_all("linalg.slogdet", _LinalgSlogdet(_slogdet(A)), out)
 

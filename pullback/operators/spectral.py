@@ -1,8 +1,10 @@
+# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 """Eigenvalues and singular values, with their vectors.
 
-Vectors are determined up to a phase (a sign, for real matrices). A loss that depends on the phase has
-no derivative, and is refused where that can be seen. Where values coincide, so that vectors may turn
-into one another, derivatives through the vectors are infinite; those through the values are not.
+Vectors are determined up to a phase (a sign, for real matrices). A loss that depends on the phase
+has no derivative, and is refused where that can be seen. Where values coincide, so that vectors may
+turn into one another, derivatives through the vectors are infinite; those through the values are
+not.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ __all__ = ["eig", "eigh", "eigvals", "eigvalsh", "linalg_svd", "svd", "svdvals"]
     has_out=False,
 )
 def over_gap(xp: Namespace, input: Array, gap: Array) -> Array:
-    """`input / gap` off the diagonal and 0 on it; what has no share stays 0 where values coincide."""
+    """`input / gap` off the diagonal, 0 on it; 0 / 0 is 0, where values coincide."""
     out = xp.true_divide(input, gap)
     places = xp.arange(out.shape[-1])
     out[..., places, places] = 0
@@ -79,8 +81,8 @@ def _check_phase(xp: Namespace, phase: Array, op: str) -> Array:
 
 def _failed(op: str) -> LinAlgError:
     return LinAlgError(
-        f"{op}: the iteration did not converge; look for infinite or NaN elements, or matrices that "
-        "are extremely badly scaled."
+        f"{op}: the iteration did not converge; look for infinite or NaN elements, or matrices "
+        "that are extremely badly scaled."
     )
 
 
@@ -212,7 +214,7 @@ _Eig = result_class("linalg_eig", "eigenvalues eigenvectors")
 
 
 def eig(A: Any, *, out: Any = None) -> Any:
-    """Eigenvalues and eigenvectors (columns of length 1) of square matrices; complex, in no order."""
+    """Eigenvalues and eigenvectors (columns of length 1); complex, in no order."""
     check_square("linalg.eig", A._array)
     return delivered_all("linalg.eig", _Eig(_eig(A)), out)
 
@@ -233,7 +235,7 @@ def _svd_adjoint(
     U: Any,
     S: Any,
     Vh: Any,
-    full_matrices: bool,  # noqa: FBT001
+    full_matrices: bool,
 ) -> Any:
     no_u, no_v = absent(g_U), absent(g_Vh)
     k = S.shape[-1]
@@ -339,7 +341,7 @@ def _check_driver(op: str, driver: str | None) -> None:
 
 def linalg_svd(
     A: Any,
-    full_matrices: bool = True,  # noqa: FBT001, FBT002 (torch's)
+    full_matrices: bool = True,
     *,
     driver: str | None = None,
     out: Any = None,
@@ -367,8 +369,8 @@ def svdvals(A: Any, *, driver: str | None = None, out: Any = None) -> Any:
 @method
 def svd(
     input: Any,
-    some: bool = True,  # noqa: FBT001, FBT002 (torch's)
-    compute_uv: bool = True,  # noqa: FBT001, FBT002
+    some: bool = True,
+    compute_uv: bool = True,
     *,
     out: Any = None,
 ) -> Any:

@@ -51,12 +51,12 @@ def stft(
     hop_length: int | None = None,
     win_length: int | None = None,
     window: Any = None,
-    center: bool = True,  # noqa: FBT001, FBT002 (torch's)
+    center: bool = True,
     pad_mode: str = "reflect",
-    normalized: bool = False,  # noqa: FBT001, FBT002
-    onesided: bool | None = None,  # noqa: FBT001
-    return_complex: bool | None = None,  # noqa: FBT001
-    align_to_window: bool | None = None,  # noqa: FBT001
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
+    align_to_window: bool | None = None,
 ) -> Any:
     """The spectra of windows of a signal (or a batch of them): frequencies by windows.
 
@@ -70,23 +70,24 @@ def stft(
         pad_mode: How the ends are padded then.
         normalized: Whether to divide by the root of `n_fft`.
         onesided: Whether to return half of the frequencies; so for real numbers if not given.
-        return_complex: Must be given for real numbers; False returns both parts in a last dimension.
-        align_to_window: Without `center`, whether the first window, not its padding, starts at 0.
+        return_complex: Must be given for real numbers; False returns both parts in a last
+        dimension. align_to_window: Without `center`, whether the first window, not its padding,
+        starts at 0.
     """
     hop = n_fft // 4 if hop_length is None else hop_length
     win = n_fft if win_length is None else win_length
     if input.ndim not in (1, 2) or input._array.dtype.kind not in "fc":
         raise RuntimeError(
-            f"stft: needs floating-point or complex signals of 1 or 2 dimensions, got {input.dtype} of "
-            f"shape {tuple(input.shape)}."
+            "stft: needs floating-point or complex signals of 1 or 2 dimensions, got "
+            f"{input.dtype} of shape {tuple(input.shape)}."
         )
     _check_sizes("stft", n_fft, hop, win)
     complex_input = is_complex(input) or (window is not None and is_complex(window))
     if return_complex is None:
         if not complex_input:
             raise RuntimeError(
-                "stft: return_complex must be given for real input; return_complex=True is the form to "
-                "use, and view_as_real() of it what False returns."
+                "stft: return_complex must be given for real input; return_complex=True is the "
+                "form to use, and view_as_real() of it what False returns."
             )
         return_complex = True
     half = not complex_input if onesided is None else onesided
@@ -96,7 +97,8 @@ def stft(
     signals = _with_ends(signals, n_fft, win, center, pad_mode, align_to_window)
     if n_fft > signals.shape[-1]:
         raise RuntimeError(
-            f"stft: n_fft must be from 1 to the length of the signal, {signals.shape[-1]}, got {n_fft}."
+            f"stft: n_fft must be from 1 to the length of the signal, {signals.shape[-1]}, got "
+            f"{n_fft}."
         )
     frames = unfold(signals, -1, n_fft, hop)
     if window is not None or win < n_fft:
@@ -129,7 +131,8 @@ def _check_covered(xp: Namespace, envelope: Array) -> Array:
     least = float(xp.abs(envelope).min()) if envelope.size else 1.0
     if least < 1e-11:
         raise RuntimeError(
-            f"istft: the windows leave part of the signal uncovered (the sum of their squares is as small "
+            "istft: the windows leave part of the signal uncovered (the sum of their squares is "
+            "as small "
             f"as {least:g}), so it cannot be recovered; use a smaller hop_length, or center=True."
         )
     return envelope
@@ -142,11 +145,11 @@ def istft(
     hop_length: int | None = None,
     win_length: int | None = None,
     window: Any = None,
-    center: bool = True,  # noqa: FBT001, FBT002 (torch's)
-    normalized: bool = False,  # noqa: FBT001, FBT002
-    onesided: bool | None = None,  # noqa: FBT001
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
     length: int | None = None,
-    return_complex: bool = False,  # noqa: FBT001, FBT002
+    return_complex: bool = False,
 ) -> Any:
     """The signal whose `stft` with the same arguments comes nearest to `input`.
 
@@ -190,8 +193,8 @@ def istft(
     result = signal[:, start : min(end, total)] / envelope
     if end > total:
         warnings.warn(
-            f"istft: length={length} is more than the {total - start} points that the spectra give; "
-            "zeros are added.",
+            f"istft: length={length} is more than the {total - start} points that the spectra "
+            "give; zeros are added.",
             UserWarning,
             stacklevel=origin.stacklevel(),
         )
@@ -210,7 +213,8 @@ def _check_spectra(
     """Refuse what cannot be spectra; whether they are halves."""
     if not isinstance(input, Tensor) or not is_complex(input):
         raise RuntimeError(
-            "istft: needs a complex tensor, as stft(return_complex=True) makes it; use view_as_complex()."
+            "istft: needs a complex tensor, as stft(return_complex=True) makes it; use "
+            "view_as_complex()."
         )
     if input.ndim not in (2, 3) or 0 in input.shape:
         raise RuntimeError(
@@ -220,8 +224,8 @@ def _check_spectra(
     half = input.shape[-2] != n_fft if onesided is None else onesided
     if input.shape[-2] != sizes[0 if half else 1]:
         raise RuntimeError(
-            f"istft: n_fft={n_fft} with onesided={half} needs {sizes[0 if half else 1]} frequencies, got "
-            f"shape {tuple(input.shape)}."
+            f"istft: n_fft={n_fft} with onesided={half} needs {sizes[0 if half else 1]} "
+            f"frequencies, got shape {tuple(input.shape)}."
         )
     if return_complex and half:
         raise RuntimeError("istft: a complex signal has no half spectrum; use onesided=False.")

@@ -1,7 +1,7 @@
-"""Weighted sums along dimensions by a table: what interpolation, padding and adaptive averages share.
+"""Weighted sums along dimensions by a table: what interpolation, padding and adaptive pools share.
 
-A table says for each output position which inputs it is made of, and with which weights. The adjoint of
-such a sum is one by the transposed table, so a single operator serves every order of derivative.
+A table says for each output position which inputs it is made of and with which weights. The adjoint
+of such a sum is one by the transposed table, so a single operator serves every order of derivative.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ __all__ = ["Taps", "declare_resample", "resample"]
 class Taps:
     """A sparse matrix of `number` rows and `size` columns; the t-th entry of each row is a tap.
 
-    A tap is `(rows, columns, weights)`: rows is None where every row has one, weights where all are 1.
+    A tap is `(rows, columns, weights)`: rows is None where every row has one, weights is None where
+    all are 1.
     """
 
     __slots__ = ("_casts", "_transposed", "number", "size", "taps")
@@ -94,8 +95,8 @@ def _resampled(xp: Namespace, input: Array, tables: Sequence[Taps | None]) -> Ar
         return _resampled(xp, input.astype(xp.float32), tables).astype(input.dtype)
     behind = range(len(tables) - 1, -1, -1)
     steps = [(b, table) for b, table in zip(behind, tables, strict=True) if table is not None]
-    # What shrinks goes first; what grows starts with the last dimension, whose elements are gathered
-    # one by one.
+    # What shrinks goes first; what grows starts with the last dimension, where elements are
+    # gathered one by one.
     shrinking = [step for step in steps if step[1].number < step[1].size]
     growing = [step for step in reversed(steps) if step[1].number >= step[1].size]
     for b, table in (*shrinking, *growing):
@@ -118,4 +119,4 @@ def declare_resample(name: str, node: str) -> Any:
     )(_resampled)
 
 
-resample = declare_resample("resample", "ResampleBackward0")
+resample: Any = declare_resample("resample", "ResampleBackward0")

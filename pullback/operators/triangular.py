@@ -1,3 +1,4 @@
+# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 """Triangular systems, and what follows from them: solutions and inverses by a Cholesky factor."""
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _BLOCK = 64
 
 
 def solved(xp: Namespace, a: Array, b: Array, *, upper: bool, unit: bool) -> Array:
-    """`x` with `a x = b`, for the upper or lower triangle of `a`, with ones on its diagonal if `unit`."""
+    """`x` with `a x = b` for a triangle of `a`, with ones on its diagonal if `unit`."""
     if not upper:  # seen from the other end, a lower triangle is an upper one
         x = solved(xp, a[..., ::-1, ::-1], b[..., ::-1, :], upper=True, unit=unit)
         return x[..., ::-1, :]
@@ -68,7 +69,7 @@ def _substituted(xp: Namespace, a: Array, b: Array) -> Array:
 # The operator -------------------------------------------------------------------------------------
 
 
-def _triangle(matrix: Any, upper: bool, unit: bool) -> Any:  # noqa: FBT001 (for rules)
+def _triangle(matrix: Any, upper: bool, unit: bool) -> Any:
     return triu(matrix, int(unit)) if upper else tril(matrix, -int(unit))
 
 
@@ -135,7 +136,7 @@ def check_system(op: str, A: Any, B: Any, *, left: bool) -> None:
 def solve_triangular(
     A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Any = None
 ) -> Any:
-    """The solution of `A X = B` (`X A = B` if not `left`) for triangular `A`; the rest of it is not read.
+    """The solution of `A X = B`, or `X A = B`, for triangular `A`; its rest is not read.
 
     >>> import pullback as torch
     >>> A = torch.tensor([[2.0, 0.0], [1.0, 4.0]])
@@ -155,9 +156,9 @@ _TriangularSolve = result_class("triangular_solve", "solution cloned_coefficient
 def triangular_solve(
     input: Any,
     A: Any,
-    upper: bool = True,  # noqa: FBT001, FBT002 (torch's)
-    transpose: bool = False,  # noqa: FBT001, FBT002
-    unitriangular: bool = False,  # noqa: FBT001, FBT002
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
     *,
     out: Any = None,
 ) -> Any:
@@ -174,7 +175,7 @@ def triangular_solve(
 
 
 @method
-def cholesky_solve(input: Any, L: Any, upper: bool = False, *, out: Any = None) -> Any:  # noqa: FBT001, FBT002
+def cholesky_solve(input: Any, L: Any, upper: bool = False, *, out: Any = None) -> Any:
     """The solution of `A X = input`, given the Cholesky factor `L` of `A` (upper if `upper`)."""
     check_system("cholesky_solve", L, input, left=True)
     factor = adjoint(L) if upper else L
@@ -184,7 +185,7 @@ def cholesky_solve(input: Any, L: Any, upper: bool = False, *, out: Any = None) 
 
 
 @method
-def cholesky_inverse(input: Any, upper: bool = False, *, out: Any = None) -> Any:  # noqa: FBT001, FBT002
+def cholesky_inverse(input: Any, upper: bool = False, *, out: Any = None) -> Any:
     """The inverse of `A`, given its Cholesky factor (upper if `upper`)."""
     check_square("cholesky_inverse", input._array, "the factor")
     factor = adjoint(input) if upper else input

@@ -79,6 +79,14 @@ def _view(xp: Namespace, input: Array, size: Shape) -> Array:
     return result
 
 
+@view(
+    input=lambda g, input_shape: g.reshape(input_shape), node="ReshapeAliasBackward0", method=False
+)
+def _reshape_alias(xp: Namespace, input: Array, size: Shape) -> Array:
+    """As `_view`, of memory with gaps or another order, where that is known to be possible."""
+    return input.reshape(size)
+
+
 @linear(
     input=lambda g, input_shape: g.reshape(input_shape), node="UnsafeViewBackward0", has_out=False
 )
@@ -382,7 +390,7 @@ def regenerate(tensor: Tensor, info: View) -> Edge | None:
     """A view's node, made anew from its base's present history."""
     base = info.base
     edge = edge_of(base)
-    if edge is None:
+    if edge is None and info.node is None:
         return None
     if info.replay is not None:
         before = current.get()

@@ -1,4 +1,4 @@
-"""Windows for spectra and filters: their values, for `signal.windows` and the older `*_window` functions.
+"""Windows for spectra and filters: what `signal.windows` and `*_window` are made of.
 
 A window of M points is symmetric, or (periodic) the first M points of a symmetric one of M + 1.
 """
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def window(
-    op: str, M: int, sym: bool, options: Options, values: Callable[[Array, int], Array]  # noqa: FBT001
+    op: str, M: int, sym: bool, options: Options, values: Callable[[Array, int], Array]
 ) -> Tensor:
     """A window of `M` points: `values(places, points - 1)`, in double precision before rounding."""
     dtype = checked(op, options, get_default_dtype().numpy)
@@ -43,8 +43,8 @@ def window(
 def _check_floating(op: str, dtype: NumpyDtype) -> None:
     if dtype.kind not in "fV":
         raise ValueError(
-            f"{op}: a window has a floating-point dtype, got {from_numpy_dtype(dtype)}; use float32 or "
-            "float64."
+            f"{op}: a window has a floating-point dtype, got {from_numpy_dtype(dtype)}; use "
+            "float32 or float64."
         )
 
 
@@ -85,24 +85,30 @@ def _older(
 ) -> Tensor:
     dtype = checked(op, options, get_default_dtype().numpy)
     if dtype.kind not in "fV":
-        raise RuntimeError(f"{op}: a window has a floating-point dtype, got {from_numpy_dtype(dtype)}.")
+        raise RuntimeError(
+            f"{op}: a window has a floating-point dtype, got {from_numpy_dtype(dtype)}."
+        )
     if count < 0:
         raise RuntimeError(f"{op}: window_length must not be negative, got {count}.")
     return window(op, count, not periodic, options, values)
 
 
-def bartlett_window(window_length: int, periodic: bool = True, **options: Unpack[Options]) -> Tensor:  # noqa: FBT001, FBT002
+def bartlett_window(
+    window_length: int, periodic: bool = True, **options: Unpack[Options]
+) -> Tensor:
     """A triangle."""
     return _older("bartlett_window", window_length, periodic, options, triangle)
 
 
-def blackman_window(window_length: int, periodic: bool = True, **options: Unpack[Options]) -> Tensor:  # noqa: FBT001, FBT002
+def blackman_window(
+    window_length: int, periodic: bool = True, **options: Unpack[Options]
+) -> Tensor:
     """Three terms of cosines."""
     values = cosines((0.42, 0.5, 0.08))
     return _older("blackman_window", window_length, periodic, options, values)
 
 
-def hann_window(window_length: int, periodic: bool = True, **options: Unpack[Options]) -> Tensor:  # noqa: FBT001, FBT002
+def hann_window(window_length: int, periodic: bool = True, **options: Unpack[Options]) -> Tensor:
     """A raised cosine.
 
     >>> import pullback as torch
@@ -114,7 +120,7 @@ def hann_window(window_length: int, periodic: bool = True, **options: Unpack[Opt
 
 def hamming_window(
     window_length: int,
-    periodic: bool = True,  # noqa: FBT001, FBT002 (torch's)
+    periodic: bool = True,
     alpha: float = 0.54,
     beta: float = 0.46,
     **options: Unpack[Options],
@@ -125,7 +131,7 @@ def hamming_window(
 
 def kaiser_window(
     window_length: int,
-    periodic: bool = True,  # noqa: FBT001, FBT002 (torch's)
+    periodic: bool = True,
     beta: float = 12.0,
     **options: Unpack[Options],
 ) -> Tensor:

@@ -60,7 +60,9 @@ def exponential(
     if tau <= 0:
         raise ValueError(f"exponential: tau must be positive, got {tau}.")
     if sym and center is not None:
-        raise ValueError("exponential: center is for sym=False; a symmetric window has it in the middle.")
+        raise ValueError(
+            "exponential: center is for sym=False; a symmetric window has it in the middle."
+        )
 
     def values(x: Array, last: int) -> Array:
         middle = last / 2 if center is None else center

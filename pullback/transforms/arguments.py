@@ -1,4 +1,4 @@
-"""What the function transforms ask of their arguments: argnums, pytrees of tensors, (output, aux)."""
+"""What the function transforms ask of their arguments: argnums, pytrees, (output, aux)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def checked_argnums(transform: str, argnums: Any, count: int) -> tuple[int, ...]
         raise RuntimeError(f"{transform}: argnums is an empty tuple; name at least one argument.")
     for number in numbers:
         if not isinstance(number, int) or isinstance(number, bool):
-            raise RuntimeError(
+            raise RuntimeError(  # noqa: TRY004 (torch's type)
                 f"{transform}: argnums must be an int or a tuple of ints, got {argnums!r}."
             )
         if not -count <= number < count:
@@ -43,7 +43,7 @@ def flat_tensors(transform: str, what: str, tree: Any) -> tuple[list[Any], TreeS
     leaves, spec = tree_flatten(tree)
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
-            raise ValueError(
+            raise ValueError(  # noqa: TRY004
                 f"{transform}: {what} must hold only Tensors, found {type(leaf).__name__}. Choose "
                 "the "
                 "arguments to differentiate by argnums, or take that value out of them."

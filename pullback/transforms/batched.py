@@ -1,7 +1,7 @@
 """A tensor with a hidden dimension: what a function mapped by vmap sees.
 
-Only the innermost wrapper is seen by operators; `exposed` and `hidden` take whole stacks of wrappers off
-and put them on, for transforms that work on the batch as it is.
+Only the innermost wrapper is seen by operators; `exposed` and `hidden` take whole stacks of
+wrappers off and put them on, for transforms that work on the batch as it is.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pullback.core.tensor import Tensor, new
 class Batched(Tensor):
     """One example's view of a batch. `value` holds all examples, along its dimension `bdim`.
 
-    `_array` stands in for one example: shape, dtype and strides are right, and every operator call goes
-    to the level before it would look at the values.
+    `_array` stands in for one example: shape, dtype and strides are right, and every operator call
+    goes to the level before it would look at the values.
     """
 
     __slots__ = ("bdim", "example", "level", "value")
@@ -49,7 +49,7 @@ class Batched(Tensor):
 
     @property
     def requires_grad(self) -> bool:
-        """False: gradients flow to the batch, outside of the map; True for what is differentiated."""
+        """False, as gradients flow to the batch; True for what is differentiated inside."""
         return _is_differentiated(self)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:

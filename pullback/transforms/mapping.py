@@ -1,7 +1,7 @@
 """Running a function on a batch: opening a vmap level, and what goes in and out of it.
 
-The public `vmap` (func/vmap.py) checks and names things; this is also what jacrev, jacfwd and batched
-gradients map with.
+The public `vmap` (func/vmap.py) checks and names things; this is also what jacrev, jacfwd and
+batched gradients map with.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Forward derivatives of functions: func.jvp, each call with a perturbation of its own.
 
-The inputs enter as duals on whole batches; a tangent may be batched at levels where its value is not
-(jacfwd maps over tangents alone), and then stays wrapped.
+The inputs enter as duals on whole batches; a tangent may be batched at levels where its value is
+not (jacfwd maps over tangents alone), and then stays wrapped.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class EnterBackward(_Passing):
 
 
 class DetachBackward(_Passing):
-    """A detach() inside transforms: an end for passes of its depth and deeper, none for outer ones."""
+    """A detach() inside transforms: an end for passes of its depth and deeper ones alone."""
 
     __slots__ = ("depth",)
 
@@ -190,7 +190,7 @@ class Recording:
         )
 
     def leads_outside(self, edges: list[Any]) -> bool:
-        """Whether the graph ends at leaves other than inputs of this derivative or of those inside it."""
+        """Whether the graph ends at leaves that are no inputs of this derivative or of inner ones."""
         seen: set[Any] = set()
         stack = list(edges)
         while stack:
@@ -236,8 +236,8 @@ def transposed(
 ) -> list[Any]:
     """The tangents of an operator's results, by a pass through its reverse rules.
 
-    Rules are linear in the gradient `g`. Run on a `g` of zeros they record that linear function, and a
-    pass from its result back to `g` transposes it.
+    Rules are linear in the gradient `g`. Run on a `g` of zeros they record that linear function,
+    and a pass from its result back to `g` transposes it.
     """
     mode = settle()
     names = op.gradient_names

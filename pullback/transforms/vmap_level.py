@@ -1,8 +1,8 @@
 """The vmap level: how an operator call on batched tensors becomes one call on whole batches.
 
-From the kind and the annotations where that is enough: elementwise by alignment, one tensor by shifting
-its `Dim`, `Dims` and `Shape` options. Operators of several tensors say `batch=` (operators/batching.py).
-What has no rule runs in a loop over the examples, with one warning.
+From the kind and the annotations where that is enough: elementwise by alignment, one tensor by
+shifting its `Dim`, `Dims` and `Shape` options. Operators of several tensors say `batch=`
+(operators/batching.py). What has no rule runs in a loop over the examples, with one warning.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class VmapLevel:
             )
 
     def random(self, op: str, draw: Callable[[], Any]) -> Any:
-        """Tensors of random numbers that no mapped tensor determines: one draw, or one per example."""
+        """A tensor of random numbers that no mapped one determines: one draw, or one per example."""
         self._check_randomness(op)
         before = get_mode()
         current.set(self.below(before))
@@ -233,8 +233,9 @@ def run_on_examples(
     )
 
 
-# Output and out_dims of a custom Function on a batch; the layer of Functions fills it in.
-function_rule: Callable[..., tuple[Any, Any]]
+def function_rule(*arguments: Any) -> tuple[Any, Any]:
+    """Output and out_dims of a custom Function on a batch; the layer of Functions fills it in."""
+    raise NotImplementedError
 
 
 def is_random(op: Op) -> bool:

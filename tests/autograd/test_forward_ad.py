@@ -71,7 +71,7 @@ def test_make_dual_aliases_and_leaves_the_tensor_alone():
         assert tangent(dual) is t
         value.add_(1)
         assert same(dual, x + 1)
-        assert repr(dual) == repr(value)
+        assert repr(dual).startswith(repr(value)[:-1])
         assert not dual.requires_grad
 
 

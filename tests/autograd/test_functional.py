@@ -42,7 +42,9 @@ def test_structure_of_jacobians_follows_inputs_and_outputs():
     assert jacobian(lambda a: a.reshape(1, 2), x).shape == (1, 2, 2)
 
 
-@pytest.mark.parametrize("options", [{}, {"vectorize": True}, {"strategy": "forward-mode", "vectorize": True}])
+@pytest.mark.parametrize(
+    "options", [{}, {"vectorize": True}, {"strategy": "forward-mode", "vectorize": True}]
+)
 def test_ways_to_a_jacobian_agree(options):
     blocks = jacobian(lambda a, b: (a.outer(b).tanh(), a.sum()), (x, y), **options)
     plain = jacobian(lambda a, b: (a.outer(b).tanh(), a.sum()), (x, y))

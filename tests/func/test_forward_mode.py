@@ -20,7 +20,9 @@ def test_jvp_gives_output_and_tangent():
 
 
 def test_jvp_takes_and_returns_nested_tensors():
-    output, tangent = jvp(lambda d: {"s": d["a"] * d["b"]}, ({"a": x, "b": y},), ({"a": y, "b": x},))
+    output, tangent = jvp(
+        lambda d: {"s": d["a"] * d["b"]}, ({"a": x, "b": y},), ({"a": y, "b": x},)
+    )
     assert same(tangent["s"], y * y + x * x)
     assert same(output["s"], x * y)
 
@@ -187,9 +189,7 @@ def test_linearize_runs_the_function_once():
     assert calls == [1]
 
 
-@pytest.mark.parametrize(
-    "tangents", [(x, y), (tensor([1.0]),), (x.double(),), ({"a": x},)]
-)
+@pytest.mark.parametrize("tangents", [(x, y), (tensor([1.0]),), (x.double(),), ({"a": x},)])
 def test_linearize_checks_tangents(tangents):
     _, push = linearize(torch.sin, x)
     with pytest.raises(RuntimeError, match="linearize"):

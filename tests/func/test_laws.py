@@ -81,7 +81,9 @@ def test_vmap_equals_a_loop_without_being_one(name):
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore" if name in LOOPED | LOOPED_IN_PART else "error")
-            got = vmap(call, in_dims=dims)(*(v.clone() if d == 0 else v for v, d in zip(leaves, dims)))
+            got = vmap(call, in_dims=dims)(
+                *(v.clone() if d == 0 else v for v, d in zip(leaves, dims))
+            )
         for number, one in enumerate(got):
             assert _close(one, torch.stack([results[number] for results in wanted]))
 

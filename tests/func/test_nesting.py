@@ -103,9 +103,7 @@ def test_batched_gradients_of_autograd():
 def test_third_derivatives():
     third = grad(lambda s: grad(grad(lambda t: t.sin()))(s))(tensor(0.3))
     assert torch.isclose(third, -tensor(0.3).cos())
-    assert same(
-        vmap(grad(grad(grad(torch.sin))))(BATCH[:, 0]), -BATCH[:, 0].cos()
-    )
+    assert same(vmap(grad(grad(grad(torch.sin))))(BATCH[:, 0]), -BATCH[:, 0].cos())
 
 
 # Custom Functions -----------------------------------------------------------------------------------

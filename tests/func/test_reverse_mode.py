@@ -139,7 +139,7 @@ def test_a_differentiated_input_is_a_leaf_inside():
         return v.sum()
 
     grad(f)(x)
-    grad(f)((x.clone().requires_grad_() * 1))
+    grad(f)(x.clone().requires_grad_() * 1)
     grad(lambda v: grad(f)(v).sum())(x)
     assert seen == [(True, True, None)] * 3
 
