@@ -35,7 +35,7 @@ from pullback.core.tensor import Tensor
 # fmt: off
 from pullback.operators import build as _build
 from pullback.operators.activation import (
-    celu, celu_, prelu, rrelu, rrelu_, selu, selu_, threshold, threshold_,
+    celu, celu_, prelu, relu_, rrelu, rrelu_, selu, selu_, threshold, threshold_,
 )
 from pullback.operators.advanced import index_put, index_put_
 from pullback.operators.affine import bilinear
@@ -76,7 +76,6 @@ from pullback.operators.differences import cumulative_trapezoid, diff, gradient,
 from pullback.operators.direction import abs, abs_, absolute, angle, polar, sgn, sign
 from pullback.operators.distance import cdist, cosine_similarity, pairwise_distance, pdist
 from pullback.operators.dropout import alpha_dropout, dropout, feature_alpha_dropout
-from pullback.operators.embedding import embedding
 from pullback.operators.embedding_bag import embedding_bag
 from pullback.operators.exchange import from_dlpack, from_numpy
 from pullback.operators.extrema import (
@@ -181,7 +180,8 @@ from pullback.operators.view_scatter import (
     as_strided_scatter, diagonal_scatter, narrow_copy, select_scatter, slice_scatter,
 )
 from pullback.operators.views import as_strided, diagonal, select, t, transpose, unsqueeze
-from pullback.operators.legacy import *  # noqa: F403
+from pullback.operators.embedding import embedding_rows as embedding
+from pullback.operators.legacy import *
 from pullback.operators.methods import attach_methods as _attach_methods
 # fmt: on
 

@@ -85,6 +85,7 @@ class dual_level:  # noqa: N801 (torch's name)
         exit_dual_level()
 
     def __call__(self, function: Any) -> Any:
+        """A function that runs in a level of its own."""
         return decorated(dual_level, function)
 
 

@@ -245,7 +245,7 @@ def jacobian(
     vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """The Jacobian of `func`: blocks of shape `output.shape + input.shape`, in tuples where those are.
+    """The Jacobian of `func`: blocks of shape `output.shape + input.shape`, in tuples as they are.
 
     `vectorize=True` computes all rows at once.
 

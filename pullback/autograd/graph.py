@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
+from pullback.autograd.memory_map import MemoryMap, memory_map
 from pullback.autograd.multi_hook import register_multi_grad_hook
 from pullback.autograd.mutation import allow_mutation_on_saved_tensors
 from pullback.core.graph import GradientEdge
@@ -17,11 +18,13 @@ from pullback.core.view import edge_of
 
 __all__ = [
     "GradientEdge",
+    "MemoryMap",
     "Node",
     "allow_mutation_on_saved_tensors",
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
+    "memory_map",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
@@ -65,7 +68,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
 
 
 class saved_tensors_hooks:  # noqa: N801 (torch's name)
-    """Inside, every value saved for backward goes through `pack_hook`, and back through `unpack_hook`.
+    """Inside, values saved for backward go through `pack_hook`, and back through `unpack_hook`.
 
     >>> import pullback as torch
     >>> x = torch.full((2,), 2.0, requires_grad=True)
@@ -114,7 +117,7 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         if pin_memory:
             raise RuntimeError(
-                f"save_on_cpu(pin_memory=True) needs a {device_type} device to copy from; there is none."
+                f"save_on_cpu(pin_memory=True) needs a {device_type} device; there is none here."
             )
 
         def pack(tensor: Tensor) -> tuple[Any, Tensor]:

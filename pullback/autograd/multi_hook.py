@@ -46,7 +46,7 @@ def register_multi_grad_hook(
     *,
     mode: Literal["all", "any"] = "all",
 ) -> RemovableHandle:
-    """Call `fn` once per backward: with the list of all gradients ("all") or with the first ("any").
+    """Call `fn` once per backward, with the list of all gradients ("all") or the first ("any").
 
     Tensors that a backward does not reach have None in the list.
 

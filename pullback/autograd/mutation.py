@@ -1,4 +1,4 @@
-"""Saved tensors that may be written: the old values are copied when, and only when, someone does."""
+"""Saved tensors that may be written: old values are copied when, and only when, someone does."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MutationContext:
     def unpack(self, value: _Value) -> Tensor:
         """The tensor as it was saved."""
         assert self.is_open, (
-            "These values were saved inside allow_mutation_on_saved_tensors(); run backward inside it too."
+            "Values saved inside allow_mutation_on_saved_tensors() can only be used there."
         )
         return value.tensor
 
@@ -62,7 +62,7 @@ _open: list[MutationContext] = []
 
 @contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[MutationContext]:
-    """Inside, tensors may be written after they were saved; backward, inside too, uses the old values.
+    """Inside, saved tensors may be written; backward, inside too, uses the old values.
 
     >>> import pullback as torch
     >>> x = torch.ones(1, requires_grad=True)

@@ -62,16 +62,16 @@ def changed_in_place(
 def saved_was_detached(node: Node, name: str) -> RuntimeError:
     """A saved input lost its place in the graph."""
     return RuntimeError(
-        f"{_name(node)}{_at(node._origin)} needs `{name}` as it was saved, but detach_() took that tensor "
-        "out of the graph since. Use the out-of-place `detach()` and keep its result."
+        f"{_name(node)}{_at(node._origin)} needs `{name}` as it was saved, but detach_() took that "
+        "tensor out of the graph since. Use the out-of-place `detach()` and keep its result."
     )
 
 
 def no_derivative(op: str, origin: object) -> RuntimeError:
     """Backward through an operator that has no derivative."""
     return RuntimeError(
-        f"The derivative of {op} (called{_at(origin)}) is not implemented. Detach its result if it is meant "
-        "as a constant, or compute it from other operators."
+        f"The derivative of {op} (called{_at(origin)}) is not implemented. Detach its result if it "
+        "is meant as a constant, or compute it from other operators."
     )
 
 
@@ -97,8 +97,8 @@ def hooked_twice() -> RuntimeError:
 def hook_on_none() -> RuntimeError:
     """Hooks where the node kept no tensor."""
     return RuntimeError(
-        "This node saved no tensor here (no gradient needs it, or it is a number), so there is nothing to "
-        "hook."
+        "This node saved no tensor here (no gradient needs it, or it is a number), so there is "
+        "nothing to hook."
     )
 
 

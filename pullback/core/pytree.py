@@ -92,7 +92,7 @@ class TreeSpec:
         self.context = context
         self.children = children
         self.container = container
-        self.num_leaves = sum(c.num_leaves for c in children) if kind is not None else 1
+        self.num_leaves: int = sum(c.num_leaves for c in children) if kind is not None else 1
 
     def is_leaf(self) -> bool:
         """Whether this is a leaf and not a container."""
@@ -196,7 +196,7 @@ def tree_all(pred: Callable[[Any], bool], tree: Any) -> bool:
 
 
 def broadcast_prefix(prefix: Any, tree: Any) -> list[Any] | None:
-    """A value for each leaf of `tree`, from a tree that may end earlier; None if it does not fit."""
+    """A value for each leaf of `tree` from one that may end earlier; None if it does not fit."""
     spec = tree_structure(tree)
     values: list[Any] = []
 

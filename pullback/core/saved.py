@@ -145,7 +145,7 @@ def output_array(node: OperatorNode, name: str) -> Any:
 
 
 class SavedTensor(abc.ABC):
-    """One value that a node saved, `node._raw_saved_<name>`; `register_hooks` chooses how it is kept.
+    """One value that a node saved, `node._raw_saved_<name>`; `register_hooks` says how to keep it.
 
     >>> import pullback as torch
     >>> y = torch.zeros(2, requires_grad=True).exp()

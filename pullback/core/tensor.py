@@ -26,6 +26,7 @@ from pullback.core.node import Edge, Leaf, Node, new_leaf_mark, node_and_number
 from pullback.core.size import Size
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, Cell, DetachedCell, own_cell
 from pullback.core.view import View, refresh, retains
+from pullback.core.why import explain, remember_cut
 
 new = object.__new__
 
@@ -51,6 +52,8 @@ class Tensor:
     _leaf_hooks: OrderedDict[int, Any] | None = None
     _post_accumulate_grad_hooks: OrderedDict[int, Any] | None = None
     _grad_dtype: Any = "same"
+    # What took the tensor out of the graph, and where.
+    _cut: tuple[str, Any, int] | None = None
 
     # ndarray's own operators step aside for a tensor operand.
     __array_priority__ = 1000
@@ -196,6 +199,16 @@ class Tensor:
 
     def _is_view(self) -> bool:
         return self._node.__class__ is View
+
+    def why_no_grad(self) -> str:
+        """Why backward() does not reach this tensor, and what to do about it.
+
+        >>> import pullback as torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> print((x > 1).why_no_grad())  # doctest: +ELLIPSIS
+        It has dtype torch.bool, and only floating point and complex tensors have gradients. ...
+        """
+        return explain(self)
 
     def is_inference(self) -> bool:
         """Whether this tensor was made in inference mode."""
@@ -345,7 +358,12 @@ class Tensor:
         Inside a function transform it is constant for the innermost derivative alone.
         """
         derivatives = running.get()
-        return detached_inside(self, derivatives[-1]) if derivatives else self._alias()
+        if derivatives:
+            return detached_inside(self, derivatives[-1])
+        alias = self._alias()
+        if self._node is not None:
+            remember_cut(alias, "detach()")
+        return alias
 
     def detach_(self) -> Tensor:
         """Forget this tensor's history, in place."""
@@ -353,6 +371,8 @@ class Tensor:
             raise errors.detach_view()
         if self._node is not None and self._node.__class__ is not Leaf:
             self._cell = DetachedCell(own_cell(self))
+        if self._node is not None:
+            remember_cut(self, "detach_()")
         self._node = None
         for level in LEVELS:
             level.put(self, None)
@@ -363,6 +383,8 @@ class Tensor:
         """The same memory with a version counter of its own: writes through it escape all checks."""
         alias = self._alias()
         alias._cell = UNWRITTEN
+        if self._node is not None:
+            remember_cut(alias, ".data")
         return alias
 
     @data.setter

@@ -63,7 +63,7 @@ INFERENCE_CELL: Cell = _InferenceCell()
 
 
 class _VersionSinceDetach(int):
-    """A version read after `detach_()`: equal to its like only, so that no earlier save matches it."""
+    """A version read after `detach_()`: equal to its like only, so no earlier save matches it."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is _VersionSinceDetach and int(self) == int(other)
@@ -75,10 +75,10 @@ class _VersionSinceDetach(int):
 
 
 class DetachedCell(list[Any]):
-    """The counter of a tensor that `detach_()` tore from its node: the shared one, read differently.
+    """The counter of a tensor that `detach_()` tore from its node: the shared one, read anew.
 
-    What was saved before must not be used in backward, where the tensor would count as a constant. The
-    fast path compares versions and nothing else; here they never equal the earlier ones.
+    What was saved before must not be used in backward, where the tensor would count as a constant.
+    The fast path compares versions and nothing else; here they never equal the earlier ones.
     """
 
     __slots__ = ("shared",)

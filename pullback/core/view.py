@@ -152,24 +152,29 @@ def refresh(tensor: Tensor, info: View) -> None:
 
 def move_retention(tensor: Tensor, old: Any, new: Edge) -> None:
     """`retain_grad` follows a tensor to its new value; hooks stay with the old one."""
-    if not retains(tensor, old):
+    kept = _retained(old)
+    number = node_and_number(old)[1] if kept else 0
+    if not kept or number not in kept or kept[number]() is not tensor:
         return
-    (before, number), (after, new_number) = node_and_number(old), node_and_number(new)
-    if before is None or after is None:
-        return
-    cold = after._warm()
-    cold.retained = {**(cold.retained or {}), new_number: before._cold.retained.pop(number)}
+    node, new_number = node_and_number(new)
+    assert node is not None
+    cold = node._warm()
+    cold.retained = {**(cold.retained or {}), new_number: kept.pop(number)}
 
 
 def retains(tensor: Tensor, edge: Any) -> bool:
     """Whether `tensor` asked that the gradient arriving at `edge` be kept."""
+    kept = _retained(edge)
+    reference = kept.get(node_and_number(edge)[1]) if kept else None
+    return reference is not None and reference() is tensor
+
+
+def _retained(edge: Any) -> dict[int, Any] | None:
+    """Who asked that the gradients arriving at a node be kept."""
     if edge is None or edge.__class__ is Leaf:
-        return False
-    node, number = node_and_number(edge)
-    if node is None or node._cold is None or node._cold.retained is None:
-        return False
-    kept = node._cold.retained.get(number)
-    return kept is not None and kept() is tensor
+        return None
+    node = node_and_number(edge)[0]
+    return None if node is None or node._cold is None else node._cold.retained
 
 
 def forbidden(tensor: Tensor, info: View, written: str) -> RuntimeError:

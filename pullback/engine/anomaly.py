@@ -1,4 +1,4 @@
-"""What anomaly mode does during a pass: look for NaN, and show the forward call of a node that failed."""
+"""What anomaly mode does during a pass: look for NaN, show the forward call of a failed node."""
 
 from __future__ import annotations
 
@@ -38,9 +38,11 @@ def show_forward(node: Any) -> None:
                 "before the forward pass."
             )
         elif first:
-            text = f"Error detected in {name}. Traceback of forward call that caused the error:\n{''.join(stack)}"
+            told = f"Error detected in {name}. Traceback of forward call that caused the error:"
+            text = f"{told}\n{''.join(stack)}"
         else:
-            text = f"Previous calculation was induced by {name}. Traceback of its forward call:\n{''.join(stack)}"
+            told = f"Previous calculation was induced by {name}. Traceback of its forward call:"
+            text = f"{told}\n{''.join(stack)}"
         warnings.warn(text, UserWarning, stacklevel=origin.stacklevel())
         first = False
         node = node.metadata.get("parent_")

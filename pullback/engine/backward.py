@@ -159,19 +159,23 @@ def _batched(
     gradients = _gradients(grad_outputs)
     roots = _listed(outputs)
     if gradients is None or len(gradients) < len(roots) or any(g is None for g in gradients):
-        raise RuntimeError(
+        raise ValueError(
             "is_grads_batched=True needs a gradient for each output: their first dimension counts "
-            "the "
-            "examples."
+            "the examples."
         )
     sizes = {g._array.shape[:1] for g in gradients}
+    if len(sizes) > 1 or () in sizes:
+        raise ValueError(
+            "With is_grads_batched=True the first dimension of each gradient counts examples, the "
+            f"same number in all; got shapes {[tuple(g._array.shape) for g in gradients]}."
+        )
     for index, (root, g) in enumerate(zip(roots, gradients, strict=False)):
         shape = tuple(_metadata(root)[0])
-        if len(sizes) != 1 or g._array.shape[1:] != shape or g._array.ndim == 0:
+        if g._array.shape[1:] != shape:
             raise RuntimeError(
-                f"grad_outputs[{index}] has shape {g._array.shape}; with is_grads_batched=True it "
-                "must be "
-                f"(batch, *{shape}), the same batch for all: its first dimension counts examples."
+                f"grad_outputs[{index}] has shape {tuple(g._array.shape)}; with "
+                f"is_grads_batched=True it must be (batch, *{shape}): its first dimension counts "
+                "examples."
             )
     (size,) = next(iter(sizes))
 
@@ -249,15 +253,24 @@ def _run(
     """Run a pass in the right grad mode and return what it captured, in the order of `wanted`."""
     before = mode.settle()
     request = Request(roots, retain_graph, create_graph, accumulates, wanted, Freed(origin.here(2)))
-    mode.current.set(mode.changed(before, grad=create_graph))
-    outer = keeps_graph.set(retain_graph)
+    outer = task.running.get()
+    request.filtered = wanted is not None or (outer is not None and outer.filtered)
+    node = anomaly.evaluating.get()
+    kept = keeps_graph.get()
     try:
+        mode.current.set(mode.changed(before, grad=create_graph))
+        keeps_graph.set(retain_graph)
+        task.running.set(request)
         request.tensors = create_graph or bool(before.levels) or bool(visible_levels())
         captured = nested(request.run)
+        if request.callbacks:
+            task.run_callbacks(request)
         return [captured.get(node_and_number(edge)) for edge in wanted or ()]
     finally:
         mode.current.set(before)
-        keeps_graph.reset(outer)
+        keeps_graph.set(kept)
+        task.running.set(outer)
+        anomaly.evaluating.set(node)
 
 
 @dataclass(slots=True)

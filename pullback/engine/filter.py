@@ -1,4 +1,4 @@
-"""Which nodes a pass with `inputs` needs: those on a way from a root to an input, and nothing else."""
+"""Which nodes a pass with `inputs` needs: those on a way from a root to an input, no others."""
 
 from __future__ import annotations
 

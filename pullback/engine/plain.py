@@ -2,8 +2,8 @@
 
 Every node has a creation number smaller than those of the nodes before it, so a heap on that number
 is a topological order and needs no count of dependencies. A node whose one live successor is the
-newest of all goes straight on to it: chains touch neither heap nor dict. `ordered.py` is the pass for
-everything else; the tests run the same programs through both.
+newest of all goes straight on to it: chains touch neither heap nor dict. `ordered.py` is the pass
+for everything else; the tests run the same programs through both.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ from pullback.engine.hooks import (
 )
 
 add = numpy.add
+ndarray = numpy.ndarray
 set_evaluating = evaluating.set  # only where a user's code may look; put back where the pass began
 
 
 class Inbox:
-    """Gradients that wait: for nodes (by number), for leaves, and which of them nobody else sees."""
+    """Gradients that wait: for nodes (by number), for leaves, and which of them are ours alone."""
 
     __slots__ = ("failed", "gradients", "heap", "leaves", "nodes", "owned", "owned_leaves")
 
@@ -204,6 +205,7 @@ def _loop(
     captured: dict[tuple[Any, int], Any],
 ) -> None:
     heap, nodes, gradients = inbox.heap, inbox.nodes, inbox.gradients
+    leaves, owned_leaves = inbox.leaves, inbox.owned_leaves
     pruned = None if chosen is None else chosen.edges
     node: Any = None
     g: Any = None
@@ -263,8 +265,9 @@ def _loop(
                     continue
                 if r.shape != target._g_shape or r.dtype is not target._g_dtype:
                     r = fitted(r, target, node, index - 1)
-                # A rule's result is new unless it is its argument or a view; those are still ours alone
-                # if the argument was, no second edge may hold it too, and no element of it is repeated.
+                # A rule's result is new unless it is its argument or a view; those are still ours
+                # alone if the argument was, no second edge may hold it too, and no element of it
+                # is repeated.
                 mine = fresh and (
                     (r is not g and r.base is None)
                     or (owned and len(edges) == 1 and (r is g or 0 not in r.strides))
@@ -274,10 +277,19 @@ def _loop(
                         following, next_g, next_owned = target, r, mine
                     elif following is target:
                         next_g, next_owned = next_g + r, True
+                    elif seq not in nodes:
+                        nodes[seq] = target
+                        gradients[seq] = r
+                        heappush(heap, seq)
+                        if mine:
+                            inbox.owned.add(seq)
                     else:
                         inbox.put(target, r, owned=mine)
                 elif seq == LEAF_SEQ:
-                    inbox.put_leaf(target, r, owned=mine)
+                    if target in owned_leaves and type(leaves[target]) is ndarray:
+                        add(leaves[target], r, leaves[target])
+                    else:
+                        inbox.put_leaf(target, r, owned=mine)
                 else:
                     inbox.put_output(target, r)
             g = results = r = None
@@ -327,7 +339,9 @@ def _run_undefined(
 
 
 def annotate(error: BaseException, node: Any) -> None:
-    """Add the forward line of the node at fault to an exception, once."""
+    """Add the forward line of the node at fault to an exception, once; None: before the first."""
+    if node is None:
+        return
     notes = getattr(error, "__notes__", ())
     if not any(note.startswith("in the backward of") for note in notes):
         where = f", recorded at {node._origin}" if node._origin is not None else ""

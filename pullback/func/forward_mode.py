@@ -165,7 +165,7 @@ def jacfwd(
 def one_ndim(tensor: Any) -> int:
     """The number of dimensions of one example; of its batch it is one more."""
     value = getattr(tensor, "value", None)
-    return tensor.ndim if value is None else value.ndim - 1
+    return int(tensor.ndim if value is None else value.ndim - 1)
 
 
 def _split(column: Any, sizes: list[int], leaves: list[Any]) -> list[Any]:

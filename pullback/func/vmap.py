@@ -168,7 +168,7 @@ def _taken_out(func: Any, out_dims: Any, result: Any, dim: int | None, level: An
 def _ndim(result: Any, level: Any) -> int:
     if isinstance(result, Batched) and result.level is level:
         return result.value.ndim - 1
-    return result.ndim
+    return int(result.ndim)
 
 
 # Chunks -------------------------------------------------------------------------------------------

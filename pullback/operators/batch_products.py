@@ -105,7 +105,7 @@ def affine(op: Op, size: int, split: Split, options: Options) -> Any:
     made = _product(input, matrix)
     if bias[0] is None:
         return made
-    shift = bias[0] if bias[1] is None else padded(*bias, made.ndim - 1)
+    shift = bias[0] if bias[1] is None else padded(bias[0], bias[1], made.ndim - 1)
     return made + shift
 
 

@@ -1,5 +1,6 @@
-# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 """Cholesky and QR decompositions, and products of the reflections that QR is made of."""
+
+# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 
 from __future__ import annotations
 

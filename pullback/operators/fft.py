@@ -1,7 +1,7 @@
 """Fourier transforms, all of them by three operators.
 
-Complex to complex, real to the half of a complex spectrum that says everything, and back: each is the
-adjoint of another up to a factor.
+Complex to complex, real to the half of a complex spectrum that says everything, and back: each is
+the adjoint of another up to a factor.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ __all__ = ["fold", "unfold"]
     input=lambda g, input_shape, kernel, stride, padding, dilation: _col2im(
         g, input_shape[-2:], kernel, stride, padding, dilation
     ),
+    node="Im2ColBackward0",
     has_out=False,
 )
 def _im2col(
@@ -44,6 +45,7 @@ def _im2col(
     input=lambda g, kernel, stride, padding, dilation: _im2col(
         g, kernel, stride, padding, dilation
     ),
+    node="Col2ImBackward0",
     has_out=False,
 )
 def _col2im(

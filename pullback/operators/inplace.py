@@ -144,7 +144,8 @@ def check_history_can_change(op: str, target: Tensor) -> None:
     if info.node.__class__ is Leaf:
         raise errors.leaf_written(op)
     above = info.base._node
-    if above.__class__ is Leaf or (above is None and info.node is not None):  # the leaf was detached
+    # A view keeps its history when detach_() takes the leaf's.
+    if above.__class__ is Leaf or (above is None and info.node is not None):
         raise errors.leaf_view_written(op)
 
 

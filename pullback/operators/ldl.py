@@ -1,5 +1,6 @@
-# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 """LDL decompositions of symmetric and Hermitian matrices, positive or not; no derivatives."""
+
+# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 """Answers for matrices that have no inverse: pseudo-inverses, and solutions by least squares."""
+
+# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 """LU decompositions with pivots: `A = P L U`, packed or in three parts, and what they solve.
 
 NumPy solves systems but keeps the factors to itself, so the elimination is here: for all matrices
 of a batch at once, in panels of columns between which the work is matrix products.
 """
+
+# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 
 from __future__ import annotations
 
@@ -166,24 +167,24 @@ def _joined(lower: Any, upper: Any) -> Any:
 
 @primitive(
     A=_lu_adjoint,
-    jvp=lambda d_A, P, L, U: (None, *_lu_tangents(d_A, P, L, U)),
-    outputs="P L U",
+    jvp=lambda d_A, P, L, U: _lu_tangents(d_A, P, L, U),
+    outputs="L U P",
     fixed="P",
     node="LinalgLuBackward0",
 )
 def _lu(xp: Namespace, A: Array) -> Any:
     lu, pivots, _ = factored(xp, A)
-    return permutation(xp, pivots, A.shape[-2], A.dtype), *_parts(xp, lu)
+    return *_parts(xp, lu), permutation(xp, pivots, A.shape[-2], A.dtype)
 
 
 def _packed_adjoint(g_LU: Any, LU: Any, pivots: Any) -> Any:
     k = min(LU.shape[-2:])
-    P, L, U = _unpack(LU, pivots)
+    L, U, P = _unpack(LU, pivots)
     return _lu_adjoint(tril(g_LU[..., :k], -1), triu(g_LU[..., :k, :]), P, L, U)
 
 
 def _packed_tangent(d_A: Any, LU: Any, pivots: Any) -> Any:
-    P, L, U = _unpack(LU, pivots)
+    L, U, P = _unpack(LU, pivots)
     return (_joined(*_lu_tangents(d_A, P, L, U)),)
 
 
@@ -203,19 +204,19 @@ def _lu_factor(xp: Namespace, A: Array, strict: bool) -> Any:
 
 def _unpack_tangents(d_LU: Any, LU_shape: Any) -> Any:
     k = min(LU_shape[-2:])
-    return None, tril(d_LU[..., :k], -1), triu(d_LU[..., :k, :])
+    return tril(d_LU[..., :k], -1), triu(d_LU[..., :k, :])
 
 
 @primitive(
     LU=lambda g_L, g_U: _joined(g_L, g_U),
     jvp=_unpack_tangents,
-    outputs="P L U",
+    outputs="L U P",
     fixed="P",
     batch=together,
     node="LuUnpackBackward0",
 )
 def _unpack(xp: Namespace, LU: Array, pivots: Array) -> Any:
-    return permutation(xp, pivots, LU.shape[-2], LU.dtype), *_parts(xp, LU)
+    return *_parts(xp, LU), permutation(xp, pivots, LU.shape[-2], LU.dtype)
 
 
 # What users call ----------------------------------------------------------------------------------
@@ -242,7 +243,8 @@ def linalg_lu(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
             [0., 1.]])
     """
     _check("linalg.lu", A, pivot)
-    return delivered_all("linalg.lu", _Lu(_lu(A)), out)
+    L, U, P = _lu(A)
+    return delivered_all("linalg.lu", _Lu((P, L, U)), out)
 
 
 def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
@@ -289,7 +291,7 @@ def lu_unpack(
         raise RuntimeError(
             f"lu_unpack: LU_pivots must be int32, as lu_factor makes them, got {LU_pivots.dtype}."
         )
-    P, L, U = _unpack(LU_data, LU_pivots)
+    L, U, P = _unpack(LU_data, LU_pivots)
     nothing = LU_data.detach().new_empty((0,))
     if not unpack_pivots:
         P = nothing
@@ -323,7 +325,7 @@ conj_transposed = adjoint  # `linalg_lu_solve` has an argument of that name
 
 
 def _solved(LU: Any, pivots: Any, B: Any, of_adjoint: bool) -> Any:
-    P, L, U = _unpack(LU, pivots)
+    L, U, P = _unpack(LU, pivots)
     if of_adjoint:
         half = triangular(conj_transposed(U), B, False, True, False)  # noqa: FBT003
         return matmul(P, triangular(conj_transposed(L), half, True, True, True))  # noqa: FBT003

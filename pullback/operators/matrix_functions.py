@@ -1,5 +1,6 @@
-# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 """Functions of whole matrices: powers, the exponential, norms, rank, condition."""
+
+# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 
 from __future__ import annotations
 
@@ -278,25 +279,17 @@ def cond(A: Any, p: float | str | None = None, *, out: Any = None) -> Any:
 
 
 def tolerances(op: str, A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
-    """Both tolerances as arrays; without any, rounding errors of the largest size."""
-    kept = [
-        None if value is None else (value._array if isinstance(value, Tensor) else value)
-        for value in (atol, rtol)
-    ]
-    absolute, relative = kept
-    for value in kept:
-        if getattr(value, "dtype", None) is not None and value.dtype.kind == "c":
-            raise RuntimeError(f"{op}: a tolerance must be real, got a complex tensor.")
+    """Both tolerances as numbers or arrays; where none is given, errors of rounding."""
+    absolute, relative = (v._array if isinstance(v, Tensor) else v for v in (atol, rtol))
+    for value in (absolute, relative):
+        if numpy.iscomplexobj(value):
+            raise RuntimeError(f"{op}: a tolerance must be real, got a complex one.")
+    if absolute is None:
+        absolute = 0.0
     if relative is None:
-        given = absolute is not None and bool(abs_of(absolute) > 0)
-        epsilon = float(numpy.finfo(A._array.dtype).eps)
-        relative = 0.0 if given else epsilon * max(A.shape[-2:])
-    return (0.0 if absolute is None else absolute), relative
-
-
-def abs_of(value: Any) -> Any:
-    """The largest absolute value of a number or an array."""
-    return value if isinstance(value, int | float) else (value.max() if value.size else 0)
+        rounding = float(numpy.finfo(A._array.dtype).eps) * max(A.shape[-2:])
+        relative = numpy.where(numpy.asarray(absolute) > 0, 0.0, rounding)
+    return absolute, relative
 
 
 def matrix_rank(

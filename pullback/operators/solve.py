@@ -1,5 +1,6 @@
-# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 """Inverses, linear systems and determinants of square matrices."""
+
+# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 
 from __future__ import annotations
 

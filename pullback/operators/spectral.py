@@ -1,4 +1,3 @@
-# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 """Eigenvalues and singular values, with their vectors.
 
 Vectors are determined up to a phase (a sign, for real matrices). A loss that depends on the phase
@@ -6,6 +5,8 @@ has no derivative, and is refused where that can be seen. Where values coincide,
 turn into one another, derivatives through the vectors are infinite; those through the values are
 not.
 """
+
+# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 
 from __future__ import annotations
 

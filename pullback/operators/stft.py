@@ -70,9 +70,8 @@ def stft(
         pad_mode: How the ends are padded then.
         normalized: Whether to divide by the root of `n_fft`.
         onesided: Whether to return half of the frequencies; so for real numbers if not given.
-        return_complex: Must be given for real numbers; False returns both parts in a last
-        dimension. align_to_window: Without `center`, whether the first window, not its padding,
-        starts at 0.
+        return_complex: Must be given for real numbers; False gives both parts a last dimension.
+        align_to_window: Without `center`, whether the first window, not its padding, starts at 0.
     """
     hop = n_fft // 4 if hop_length is None else hop_length
     win = n_fft if win_length is None else win_length

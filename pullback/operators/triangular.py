@@ -1,5 +1,6 @@
-# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 """Triangular systems, and what follows from them: solutions and inverses by a Cholesky factor."""
+
+# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 
 from __future__ import annotations
 

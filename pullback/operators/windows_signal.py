@@ -64,7 +64,7 @@ def cosines(coefficients: Iterable[float]) -> Callable[[Array, int], Array]:
 
 def triangle(places: Array, last: int) -> Array:
     """From 0 up to 1 in the middle, and down."""
-    return 1 - numpy.abs(2 * places / last - 1)  # type: ignore[no-any-return]
+    return 1 - numpy.abs(2 * places / last - 1)
 
 
 def kaiser(beta: float) -> Callable[[Array, int], Array]:
@@ -72,7 +72,7 @@ def kaiser(beta: float) -> Callable[[Array, int], Array]:
 
     def values(places: Array, last: int) -> Array:
         inside = 1 - (2 * places / last - 1) ** 2
-        return numpy.i0(beta * numpy.sqrt(numpy.maximum(inside, 0))) / numpy.i0(beta)  # type: ignore[no-any-return]
+        return numpy.i0(beta * numpy.sqrt(numpy.maximum(inside, 0))) / numpy.i0(beta)
 
     return values
 

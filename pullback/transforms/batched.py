@@ -47,7 +47,7 @@ class Batched(Tensor):
     def _cell(self, cell: Any) -> None:
         self.value._cell = cell
 
-    @property
+    @property  # type: ignore[misc]  # one example cannot be told to require grad
     def requires_grad(self) -> bool:
         """False, as gradients flow to the batch; True for what is differentiated inside."""
         return _is_differentiated(self)
@@ -67,7 +67,7 @@ class Batched(Tensor):
         """The same example without history."""
         return batched(self.value.detach(), self.bdim, self.level)
 
-    @property
+    @property  # type: ignore[misc]
     def data(self) -> Tensor:
         """The same memory without history."""
         return batched(self.value.data, self.bdim, self.level)

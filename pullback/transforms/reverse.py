@@ -190,7 +190,7 @@ class Recording:
         )
 
     def leads_outside(self, edges: list[Any]) -> bool:
-        """Whether the graph ends at leaves that are no inputs of this derivative or of inner ones."""
+        """Whether the graph ends at leaves other than inputs of this derivative or inner ones."""
         seen: set[Any] = set()
         stack = list(edges)
         while stack:

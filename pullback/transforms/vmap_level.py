@@ -142,7 +142,7 @@ class VmapLevel:
             )
 
     def random(self, op: str, draw: Callable[[], Any]) -> Any:
-        """A tensor of random numbers that no mapped one determines: one draw, or one per example."""
+        """Random numbers that no mapped tensor determines: one draw, or one per example."""
         self._check_randomness(op)
         before = get_mode()
         current.set(self.below(before))

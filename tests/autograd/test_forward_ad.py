@@ -17,7 +17,7 @@ def tangent(value):
     return fwAD.unpack_dual(value).tangent
 
 
-# Levels ---------------------------------------------------------------------------------------------
+# Levels -------------------------------------------------------------------------------------------
 
 
 def test_one_level_may_be_open():
@@ -39,8 +39,8 @@ def test_level_is_a_decorator_and_closes_on_exceptions():
         return tangent(fwAD.make_dual(x, t) * 2)
 
     assert same(derivative(), 2 * t)
-    with pytest.raises(ZeroDivisionError), fwAD.dual_level():
-        1 / 0
+    with pytest.raises(KeyError), fwAD.dual_level():
+        raise KeyError
     assert same(derivative(), 2 * t)
 
 
@@ -60,7 +60,7 @@ def test_without_a_level():
     assert missing is None
 
 
-# make_dual ------------------------------------------------------------------------------------------
+# make_dual ----------------------------------------------------------------------------------------
 
 
 def test_make_dual_aliases_and_leaves_the_tensor_alone():
@@ -105,7 +105,7 @@ def test_tangent_gets_the_layout_of_its_primal():
         assert tangent(wide).stride() == (3, 1)
 
 
-# Propagation ----------------------------------------------------------------------------------------
+# Propagation --------------------------------------------------------------------------------------
 
 
 def test_results_without_derivative_have_no_tangent():
@@ -143,7 +143,7 @@ def test_out_is_refused():
         torch.add(fwAD.make_dual(x, t), 1, out=torch.empty(2))
 
 
-# Views and writes -----------------------------------------------------------------------------------
+# Views and writes ---------------------------------------------------------------------------------
 
 
 def test_views_share_tangents():
@@ -190,7 +190,7 @@ def test_dual_written_into_a_base_reaches_its_views():
         assert same(tangent(view), tensor([4.0]))
 
 
-# Other modes ----------------------------------------------------------------------------------------
+# Other modes --------------------------------------------------------------------------------------
 
 
 def test_reverse_over_forward():

@@ -71,9 +71,9 @@ def test_tensors_made_inside_have_no_version_and_no_views():
 def test_what_is_refused_outside():
     """V-182."""
     i = inference_tensor()
-    with pytest.raises(RuntimeError, match="clone|Clone"):
+    with pytest.raises(RuntimeError, match=r"clone|Clone"):
         i.add_(1)
-    with pytest.raises(RuntimeError, match="clone|Clone"):
+    with pytest.raises(RuntimeError, match=r"clone|Clone"):
         torch.add(torch.ones(2), 1, out=i)
     with pytest.raises(RuntimeError):
         i.requires_grad = True

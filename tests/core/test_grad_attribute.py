@@ -66,7 +66,7 @@ def test_grad_can_be_cleared_in_two_ways():
 def test_assignment_checks_dtype_shape_and_type():
     """V-28."""
     x = leaf()
-    with pytest.raises(RuntimeError, match="dtype|type"):
+    with pytest.raises(RuntimeError, match=r"dtype|type"):
         x.grad = torch.ones(3, dtype=torch.float64)
     with pytest.raises(RuntimeError, match=r"shape|size"):
         x.grad = torch.ones(3)

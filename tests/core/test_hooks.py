@@ -57,7 +57,8 @@ def test_hook_that_returns_nothing_or_the_same_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    "hook", [lambda g: g.double(), lambda g: g[:1], lambda g: g.view(1, 2), lambda g: g.expand(3, 2)]
+    "hook",
+    [lambda g: g.double(), lambda g: g[:1], lambda g: g.view(1, 2), lambda g: g.expand(3, 2)],
 )
 def test_hook_must_keep_dtype_and_shape(hook):
     """V-133."""

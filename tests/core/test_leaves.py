@@ -57,9 +57,9 @@ def test_name_is_none():
 def test_volatile_only_warns():
     """V-4."""
     t = torch.zeros(1)
-    with pytest.warns(UserWarning):
+    with pytest.warns(UserWarning, match="volatile"):
         assert t.volatile is False
-    with pytest.warns(UserWarning):
+    with pytest.warns(UserWarning, match="volatile"):
         t.volatile = True
 
 
@@ -96,7 +96,8 @@ def test_integer_parameter_must_not_require_grad():
     """V-6."""
     with pytest.raises(RuntimeError):
         torch.nn.Parameter(torch.zeros(2, dtype=torch.int64))
-    assert not torch.nn.Parameter(torch.zeros(2, dtype=torch.int64), requires_grad=False).requires_grad
+    constant = torch.nn.Parameter(torch.zeros(2, dtype=torch.int64), requires_grad=False)
+    assert not constant.requires_grad
 
 
 def test_hash_is_identity_and_comparisons_never_require_grad():

@@ -92,7 +92,7 @@ def test_pickle_of_a_hooked_tensor_warns():
     """V-187."""
     x = leaf()
     x.register_hook(lambda g: None)
-    with pytest.warns(UserWarning):
+    with pytest.warns(UserWarning, match="hook"):
         pickle.dumps(x)
 
 

@@ -1,4 +1,4 @@
-"""Values saved for backward: how they read back, when they are refused or freed, and their hooks."""
+"""Values saved for backward: how they read back, when they are refused, and their hooks."""
 
 import gc
 import weakref
@@ -89,18 +89,19 @@ def test_changed_value_error_says_what_happened():
     with pytest.raises(RuntimeError) as caught:
         z.backward()
     text = str(caught.value)
-    for part in ("version 1", "version 0", "[2]" if "[2]" in text else "(2,)", "set_detect_anomaly"):
+    for part in ("version 1", "version 0", "set_detect_anomaly"):
         assert part in text
+    assert "[2]" in text or "(2,)" in text
 
 
 def test_changed_value_error_has_another_hint_under_anomaly_mode():
     """V-146."""
     x = leaf()
     y = x * 1
-    with pytest.warns(UserWarning), torch.autograd.detect_anomaly():
+    with torch.autograd.set_detect_anomaly(True):
         z = (y * y).sum()
         y.add_(1)
-        with pytest.raises(RuntimeError) as caught:
+        with pytest.warns(UserWarning, match="forward"), pytest.raises(RuntimeError) as caught:
             z.backward()
     assert "set_detect_anomaly(True)" not in str(caught.value)
 
@@ -155,7 +156,7 @@ def test_inference_tensor_cannot_be_saved():
     """V-149."""
     with torch.inference_mode():
         i = torch.ones(2)
-    with pytest.raises(RuntimeError, match="clone|Clone"):
+    with pytest.raises(RuntimeError, match=r"clone|Clone"):
         leaf() * i
     assert (leaf() + i).requires_grad
 
@@ -397,21 +398,25 @@ def test_hooks_can_be_forbidden():
     """V-159."""
     hooks = graph.saved_tensors_hooks(lambda t: t, lambda t: t)
     with graph.disable_saved_tensors_hooks("outer"):
-        with graph.disable_saved_tensors_hooks("inner"):
-            with pytest.raises(RuntimeError, match="^inner$"), hooks:
-                pass
-        with pytest.raises(RuntimeError, match="^outer$"), hooks:
-            pass
+        with (
+            graph.disable_saved_tensors_hooks("inner"),
+            pytest.raises(RuntimeError, match=r"^inner$"),
+        ):
+            hooks.__enter__()
+        with pytest.raises(RuntimeError, match=r"^outer$"):
+            hooks.__enter__()
     with hooks:
         pass
 
 
 def test_forbidding_inside_hooks_raises():
     """V-159."""
-    with graph.saved_tensors_hooks(lambda t: t, lambda t: t):
-        with pytest.raises(RuntimeError, match="^no$"):
-            with graph.disable_saved_tensors_hooks("no"):
-                pass
+    with (
+        graph.saved_tensors_hooks(lambda t: t, lambda t: t),
+        pytest.raises(RuntimeError, match=r"^no$"),
+        graph.disable_saved_tensors_hooks("no"),
+    ):
+        pass
 
 
 def test_saved_tensors_may_be_changed_where_allowed():
@@ -441,9 +446,8 @@ def test_changed_saved_outputs_are_kept_too():
 def test_allowing_mutation_has_limits():
     """V-160."""
     with graph.allow_mutation_on_saved_tensors():
-        with pytest.raises(RuntimeError):
-            with graph.allow_mutation_on_saved_tensors():
-                pass
+        with pytest.raises(RuntimeError), graph.allow_mutation_on_saved_tensors():
+            pass
         y = leaf() * 1
         z = (y * y).sum()
         y.add_(1)

@@ -245,7 +245,7 @@ def test_filling_repeated_elements_is_recorded():
 def test_partial_overlap_of_source_and_target_is_refused():
     """V-84."""
     t = torch.zeros(4)
-    with pytest.raises(RuntimeError, match="[Cc]lone"):
+    with pytest.raises(RuntimeError, match=r"[Cc]lone"):
         t[1:].copy_(t[:-1])
     t.add_(t)
     t[1:].copy_(t[1:])

@@ -1,4 +1,4 @@
-"""Random programs of views, in-place writes, detaching and grad modes: the same on torch and on pullback.
+"""Random programs of views, writes, detaching, hooks and modes: the same on torch and on pullback.
 
 Compared after every step: values, `requires_grad`, `is_leaf`, version, name of `grad_fn`, `_base`
 identity, and whether the step was refused; at the end the gradients of the leaves.
@@ -53,9 +53,9 @@ def one_step(pick, shapes):
     """A step as (description, function(lib, tensors) -> new tensor or None)."""
     kind = pick.choice(
         [
-            *("view", "view", "inplace", "inplace", "inplace_tensor", "functional", "detach", "no_grad"),
-            *("copy", "hook", "retain", "out", "assign", "assign_tensor", "inference", "data", "fill"),
-            *("reshape_inplace", "detach_inplace", "requires_grad"),
+            *("view", "view", "inplace", "inplace", "inplace_tensor", "functional", "detach"),
+            *("no_grad", "copy", "hook", "retain", "out", "assign", "assign_tensor", "inference"),
+            *("data", "fill", "reshape_inplace", "detach_inplace", "requires_grad"),
         ]
     )
     which, other = pick.randrange(len(shapes)), pick.randrange(len(shapes))
@@ -64,7 +64,7 @@ def one_step(pick, shapes):
 
     def view(lib, ts):
         steps = view_steps(ts[which], random.Random(seed))
-        name, step = random.Random(seed).choice(steps)
+        _name, step = random.Random(seed).choice(steps)
         return step(ts[which])
 
     def inplace(lib, ts):
@@ -97,8 +97,8 @@ def one_step(pick, shapes):
         return ts[which].clone()
 
     def hook(lib, ts):
-        which_hook = random.Random(seed).choice([lambda g: None if g is None else g * number, lambda g: None])
-        ts[which].register_hook(which_hook)
+        scales = seed < 0.5
+        ts[which].register_hook(lambda g: g * number if scales and g is not None else None)
 
     def retain(lib, ts):
         if ts[which].grad_fn is not None:
@@ -110,8 +110,8 @@ def one_step(pick, shapes):
                 lib.mul(ts[other], number, out=ts[which])
 
     def assign(lib, ts):
-        key = random.Random(seed).choice([0, slice(1, None), Ellipsis, slice(0, 0), (slice(None), 0)])
-        ts[which][key] = number
+        keys = [0, slice(1, None), Ellipsis, slice(0, 0), (slice(None), 0)]
+        ts[which][random.Random(seed).choice(keys)] = number
 
     def assign_tensor(lib, ts):
         key = random.Random(seed).choice([0, slice(1, None), Ellipsis])
@@ -126,11 +126,13 @@ def one_step(pick, shapes):
             if seed < 0.6:
                 return view(lib, ts)
             ts[which].narrow(0, 0, 1).add_(number)
+            return None
 
     def data(lib, ts):
         if seed < 0.5:
             return ts[which].data
         ts[which].data.mul_(number)
+        return None
 
     def fill(lib, ts):
         target = ts[which]
@@ -236,7 +238,7 @@ def compare_gradients(libs, worlds, story):
         if roots:
             lib.autograd.backward(roots)
 
-    errors = [attempt(lambda lib, ts: run(lib, ts), lib, ts)[1] for lib, ts in zip(libs, worlds, strict=True)]
+    errors = [attempt(run, lib, ts)[1] for lib, ts in zip(libs, worlds, strict=True)]
     if "more than one element" in str(errors[0]):
         return  # torch's backward refuses a write to expanded memory that its forward accepted
     assert type(errors[0]) is type(errors[1]), (story, errors)

@@ -376,8 +376,12 @@ def test_batched_gradients_check_shapes():
     x = leaf(1.0, 2.0)
     with pytest.raises(RuntimeError, match="batch"):
         grad(x * x, x, ones(2, 3), is_grads_batched=True)
-    with pytest.raises((ValueError, IndexError, RuntimeError)):
+    with pytest.raises(ValueError, match="gradient"):
         grad(x.sum(), x, is_grads_batched=True)
+    with pytest.raises(ValueError, match="same number"):
+        grad([x * x, x * 2], x, [ones(2, 2), ones(3, 2)], is_grads_batched=True)
+    with pytest.raises(ValueError, match="first dimension"):
+        grad(x.sum(), x, ones(), is_grads_batched=True)
 
 
 def test_batched_gradients_with_create_graph_free_once():
@@ -437,3 +441,12 @@ def test_variable_is_the_old_name_of_tensor():
     assert torch.autograd.variable.Variable is torch.autograd.Variable
     with pytest.raises(RuntimeError, match="tensor"):
         torch.autograd.variable(1.0)
+
+
+def test_grad_inside_vmap_takes_batched_gradients_only():
+    """E-36"""
+    x = leaf(1.0, 2.0)
+    y = x * x
+    rows = torch.eye(2, dtype=torch.float64)
+    result = torch.func.vmap(lambda g: grad(y, x, g, retain_graph=True)[0])(rows)
+    assert result.tolist() == [[2, 0], [0, 4]]

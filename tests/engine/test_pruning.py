@@ -100,8 +100,8 @@ def test_asking_whether_a_node_will_run():
     answers = []
 
     def ask(g):
-        for node in (c.grad_fn, a.grad_fn, b.grad_fn):
-            answers.append(_C._will_engine_execute_node(node))
+        nodes = (c.grad_fn, a.grad_fn, b.grad_fn)
+        answers.extend(_C._will_engine_execute_node(node) for node in nodes)
         with pytest.raises(RuntimeError, match="captured"):
             _C._will_engine_execute_node(a.grad_fn.next_functions[0][0])
 

@@ -28,7 +28,7 @@ def test_jvp_takes_and_returns_nested_tensors():
 
 
 def test_jvp_with_aux():
-    output, tangent, aux = jvp(lambda v: (v * 2, "note"), (x,), (y,), has_aux=True)
+    _, tangent, aux = jvp(lambda v: (v * 2, "note"), (x,), (y,), has_aux=True)
     assert same(tangent, 2 * y)
     assert aux == "note"
 
@@ -98,7 +98,7 @@ def test_no_tangents_are_left_behind():
         assert torch.autograd.forward_ad.unpack_dual(output).tangent is None
 
 
-# jacfwd and hessian ---------------------------------------------------------------------------------
+# jacfwd and hessian -------------------------------------------------------------------------------
 
 
 def test_jacfwd_equals_jacrev_on_trees():
@@ -169,7 +169,7 @@ def test_adjoints_without_a_tangent_rule_are_transposed(name):
     assert same(forward, jacrev(grad(lambda v: (function(v, 0) ** 2).sum()))(point))
 
 
-# linearize ------------------------------------------------------------------------------------------
+# linearize ----------------------------------------------------------------------------------------
 
 
 def test_linearize_runs_the_function_once():

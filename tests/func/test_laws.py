@@ -1,4 +1,4 @@
-"""Laws that hold for every operator: vmap is a loop, jvp and vjp are transposes, jacrev is jacfwd."""
+"""Laws of every operator: vmap is a loop, jvp and vjp are transposes, jacrev is jacfwd."""
 
 import warnings
 
@@ -40,7 +40,7 @@ def _close(a, b):
 
 
 def _batches(name):
-    """Stacked samples of one call: leaves, their mapped dimensions, structure, keyword arguments."""
+    """Stacked samples of one call: leaves, mapped dimensions, structure, keyword arguments."""
     rows = [samples_for(name, seed=seed, requires_grad=False) for seed in range(EXAMPLES)]
     for samples in zip(*rows, strict=True):
         flat = [tree_flatten((one.input, one.args)) for one in samples]
@@ -82,7 +82,7 @@ def test_vmap_equals_a_loop_without_being_one(name):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore" if name in LOOPED | LOOPED_IN_PART else "error")
             got = vmap(call, in_dims=dims)(
-                *(v.clone() if d == 0 else v for v, d in zip(leaves, dims))
+                *(v.clone() if d == 0 else v for v, d in zip(leaves, dims, strict=True))
             )
         for number, one in enumerate(got):
             assert _close(one, torch.stack([results[number] for results in wanted]))

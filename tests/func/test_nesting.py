@@ -1,4 +1,4 @@
-"""Every pair of transforms, against the explicit formula on a small model; custom Functions inside them."""
+"""Every pair of transforms, against the explicit formula on a small model; custom Functions."""
 
 import itertools
 
@@ -35,10 +35,8 @@ PAIRS = list(itertools.product(STEPS, STEPS))
 
 
 def jacobian(f, v, step=1e-6):
-    columns = []
-    for unit in torch.eye(2, dtype=torch.float64):
-        columns.append((f(v + step * unit) - f(v - step * unit)) / (2 * step))
-    return torch.stack(columns, -1)
+    units = step * torch.eye(2, dtype=torch.float64)
+    return torch.stack([(f(v + unit) - f(v - unit)) / (2 * step) for unit in units], -1)
 
 
 EXPLICIT = {
@@ -106,7 +104,7 @@ def test_third_derivatives():
     assert same(vmap(grad(grad(grad(torch.sin))))(BATCH[:, 0]), -BATCH[:, 0].cos())
 
 
-# Custom Functions -----------------------------------------------------------------------------------
+# Custom Functions ---------------------------------------------------------------------------------
 
 
 class Cube(torch.autograd.Function):

@@ -89,7 +89,7 @@ def test_keyword_arguments_are_passed_on():
     assert same(grad(lambda x, *, scale: cubes(x) * scale)(x, scale=2), 6 * x**2)
 
 
-# Perturbations --------------------------------------------------------------------------------------
+# Perturbations ------------------------------------------------------------------------------------
 
 
 def test_levels_do_not_confuse_their_perturbations():
@@ -148,7 +148,7 @@ def test_values_can_be_read_inside():
     assert grad(lambda x: x * 2 if x.item() > 0 else -x)(tensor(3.0)).item() == 2
 
 
-# Refusals and writes --------------------------------------------------------------------------------
+# Refusals and writes ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_level_is_closed_after_an_exception():
     assert same(leaf.grad, torch.ones(2))
 
 
-# vjp ------------------------------------------------------------------------------------------------
+# vjp ----------------------------------------------------------------------------------------------
 
 
 def test_vjp_returns_a_tuple_and_may_be_called_often():
@@ -233,7 +233,7 @@ def test_vjp_of_a_vjp_transposes_twice():
     assert same(push(y)[0], y * x.cos())
 
 
-# jacrev ---------------------------------------------------------------------------------------------
+# jacrev -------------------------------------------------------------------------------------------
 
 
 def test_jacrev_has_outputs_outside_and_inputs_inside():

@@ -122,7 +122,7 @@ def test_mapped_0d_tensor_does_not_promote():
     assert vmap(lambda a, b: a * b)(wide, batch).dtype is torch.float32
 
 
-# Randomness -----------------------------------------------------------------------------------------
+# Randomness ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_unknown_randomness_is_refused():
         vmap(lambda v: v, randomness="maybe")
 
 
-# Writes ---------------------------------------------------------------------------------------------
+# Writes -------------------------------------------------------------------------------------------
 
 
 def test_write_to_a_mapped_tensor_reaches_the_batch():
@@ -215,7 +215,7 @@ def test_factories_follow_the_tensor_they_are_methods_of():
         vmap(lambda v: torch.zeros(2).fill_(v))(x)
 
 
-# Refusals -------------------------------------------------------------------------------------------
+# Refusals -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_wrapped_tensor_shows_and_gives_its_batch():
     assert debug_unwrap(x) is x
 
 
-# Gradients ------------------------------------------------------------------------------------------
+# Gradients ----------------------------------------------------------------------------------------
 
 
 def test_gradients_flow_through_the_map():

@@ -1,0 +1,165 @@
+"""What a graph keeps in memory: every saved value with its node, size and the user's line."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.node import AccumulateGrad, Node, node_and_number, walk
+from pullback.core.tensor import Tensor
+from pullback.core.view import edge_of
+from pullback.operators.strides import root
+
+__all__ = ["MemoryMap", "memory_map"]
+
+
+@dataclass(slots=True)
+class Entry:
+    """One block of memory that the graph keeps alive."""
+
+    node: str
+    name: str
+    shape: tuple[int, ...]
+    dtype: Any
+    bytes: int  # of the whole block, of which the value may be a part
+    place: str  # of the user's line that saved it first
+    others: list[str] = field(default_factory=list)  # who else holds the block
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What makes entries of two maps the same."""
+        return self.node, self.name, self.shape, self.dtype, self.place
+
+    def cells(self) -> tuple[str, ...]:
+        """As a row of the table."""
+        dtype = str(self.dtype).removeprefix("torch.")
+        held = ", ".join(dict.fromkeys(self.others))
+        value = f"{dtype}{list(self.shape)}"
+        return _size(self.bytes), self.node, self.name, value, self.place, held
+
+
+_HEADER = ("bytes", "node", "saved as", "value", "line", "also held by")
+
+
+class MemoryMap:
+    """Blocks of memory, largest first; `a - b` is what `a` has more than `b`."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self.entries = sorted(entries, key=lambda entry: -entry.bytes)
+
+    @property
+    def total(self) -> int:
+        """Bytes in all, each block counted once."""
+        return sum(entry.bytes for entry in self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    def __sub__(self, other: MemoryMap) -> MemoryMap:
+        known: dict[tuple[Any, ...], int] = {}
+        for entry in other.entries:
+            known[entry.key] = known.get(entry.key, 0) + 1
+        more = []
+        for entry in self.entries:
+            if known.get(entry.key, 0):
+                known[entry.key] -= 1
+            else:
+                more.append(entry)
+        return MemoryMap(more)
+
+    def __repr__(self) -> str:
+        rows = [_HEADER, *(entry.cells() for entry in self.entries)]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        return "\n".join([*lines, f"total {_size(self.total)} in {len(self)} blocks"])
+
+    def _repr_html_(self) -> str:
+        def row(cells: tuple[str, ...], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
+
+        rows = "".join(row(entry.cells(), "td") for entry in self.entries)
+        caption = f"<caption>{_size(self.total)} in {len(self)} blocks</caption>"
+        return f"<table>{caption}{row(_HEADER, 'th')}{rows}</table>"
+
+
+def _size(count: int) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024  # type: ignore[assignment]  # shown with its decimals
+    return f"{count:.4g} GiB"
+
+
+def memory_map(*roots: Tensor) -> MemoryMap:
+    """What the graph of these tensors keeps in memory: saved values, and the leaves they lead to.
+
+    >>> import pullback as torch
+    >>> x = torch.ones(1000, requires_grad=True)
+    >>> torch.autograd.graph.memory_map(x.exp().sum()).total
+    8000
+    """
+    blocks: dict[int, Entry] = {}
+    for node in walk(node_and_number(edge_of(one))[0] for one in roots):
+        _add_node(blocks, node)
+    return MemoryMap(list(blocks.values()))
+
+
+def _add_node(blocks: dict[int, Entry], node: Any) -> None:
+    name = type(node).name(node)
+    place = str(node._origin) if node._origin is not None else ""
+    for saved_as, array, owner in _saved_values(node):
+        whole = root(array)
+        entry = blocks.get(id(whole))
+        if entry is None:
+            dtype = from_numpy_dtype(array.dtype)
+            size = int(whole.nbytes)
+            entry = blocks[id(whole)] = Entry(name, saved_as, array.shape, dtype, size, place)
+        else:
+            entry.others.append(name)
+        if owner is not None:
+            entry.others.append(owner)
+
+
+def _saved_values(node: Node) -> Iterator[tuple[str, Any, str | None]]:
+    """Name, array and other owner of each value that a node keeps."""
+    if isinstance(node, AccumulateGrad):
+        yield "variable", node.variable._array, "the leaf"
+        return
+    inner = getattr(node, "inner", None)
+    if isinstance(inner, Node):  # a write to a view keeps the written operator's node
+        yield from _saved_values(inner)
+    for slot in _slots(type(node)):
+        if slot.startswith("s_"):
+            for array, owner in _arrays(getattr(node, slot, None)):
+                yield slot[2:], array, owner
+    for array, owner in _arrays(getattr(node, "_saved", None)):
+        yield "saved_tensors", array, owner
+
+
+def _slots(cls: type) -> Iterator[str]:
+    for base in cls.__mro__:
+        slots = vars(base).get("__slots__", ())
+        yield from (slots,) if isinstance(slots, str) else slots
+
+
+def _arrays(value: Any) -> Iterator[tuple[Any, str | None]]:
+    if isinstance(value, numpy.ndarray):
+        yield value, None
+    elif isinstance(value, Tensor):
+        yield value._array, "the leaf" if value.requires_grad and value.is_leaf else None
+    elif isinstance(value, tuple | list):
+        for one in value:
+            yield from _arrays(one)
+    else:
+        for attribute in ("tensor", "array", "packed", "data"):
+            if type(value).__module__.startswith("pullback.") and hasattr(value, attribute):
+                yield from _arrays(getattr(value, attribute))
+                return
