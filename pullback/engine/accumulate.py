@@ -99,8 +99,8 @@ def _laid_out_as(leaf: Tensor, g: Any, *, owned: bool) -> Array:
     like = leaf._array
     if owned and g.strides == like.strides and g.flags.writeable:
         return g
-    if owned and g.flags.writeable and not get_mode().enforce_grad_layout:
-        return g
+    if not get_mode().enforce_grad_layout:
+        return g if owned and g.flags.writeable else numpy.array(g, order="K")
     if like.flags.c_contiguous or not is_dense(like):
         return (
             g if owned and g.flags.c_contiguous and g.flags.writeable else numpy.array(g, order="C")

@@ -39,7 +39,7 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
         output = func(*inside, **named)
         for leaf, copied, version in zip(leaves, copies, versions, strict=True):
             if isinstance(leaf, Tensor) and copied._version != version:
-                leaf.copy_(copied)  # type: ignore[attr-defined]  # attached by methods.py
+                leaf.copy_(copied)
         results, out_spec = tree_flatten(output)
         if remove == "mutations_and_views":
             results = [

@@ -100,7 +100,7 @@ def together(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) 
     if ndim == 0 and any(param.kind == "dim" for param in op.params):
         # A 0-d tensor has a dimension 0 of size 1, as far as options are concerned.
         lines = {
-            name: value.unsqueeze(1) if isinstance(value, Tensor) and value.ndim == 1 else value  # type: ignore[attr-defined]
+            name: value.unsqueeze(1) if isinstance(value, Tensor) and value.ndim == 1 else value
             for name, value in arguments.items()
         }
         return _points(op.function(**lines, **shifted_options(op, options, 1, size)))

@@ -12,8 +12,8 @@ from pullback.testing.cases import Case, Draw, Entry, case, entry, kink
 
 
 def regular(t: Draw, *shape: int) -> Array:
-    """Matrices far from singular, and not symmetric."""
-    return t(*shape) + 3 * numpy.eye(shape[-1]).astype(t.dtype)
+    """Matrices of full rank, far from any that are not, and not symmetric."""
+    return t(*shape) + 3 * numpy.eye(*shape[-2:]).astype(t.dtype)
 
 
 def lower(t: Draw, *shape: int) -> Array:
@@ -39,9 +39,9 @@ def shapes(t: Draw, **options: Any) -> list[Case]:
     """Square, tall, wide, in a batch, empty."""
     return [
         case(regular(t, 3, 3), **options),
-        case(t(4, 2), **options),
-        case(t(2, 3), **options),
-        case(t(2, 3, 2), **options),
+        case(regular(t, 4, 2), **options),
+        case(regular(t, 2, 3), **options),
+        case(regular(t, 2, 3, 2), **options),
         case(t(0, 3, 2), **options),
     ]
 
@@ -75,7 +75,7 @@ def factors(t: Draw, *shape: int) -> tuple[Array, Array]:
     if size > 1:
         pivots[0] = 2
     batch = numpy.zeros((*shape[:-2], size), numpy.int32) + pivots
-    return regular(t, *shape) if shape[-1] == shape[-2] else t(*shape), batch
+    return regular(t, *shape), batch
 
 
 def packed(t: Draw) -> list[Case]:

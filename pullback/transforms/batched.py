@@ -143,8 +143,8 @@ class Hidden(numpy.ndarray):
     def __getitem__(self, key: Any) -> Any:
         return numpy.asarray(super().__getitem__(key)).view(Hidden)
 
-    __array_ufunc__ = __array_function__ = __bool__ = __float__ = __int__ = __index__ = _refuse  # type: ignore[assignment]
-    __setitem__ = __iter__ = item = tolist = copy = astype = nonzero = _refuse  # type: ignore[assignment]
+    __array_ufunc__ = __array_function__ = __bool__ = __float__ = __int__ = __index__ = _refuse
+    __setitem__ = __iter__ = item = tolist = copy = astype = nonzero = _refuse
 
 
 def _one_example(array: Array, bdim: int) -> Array:

@@ -94,6 +94,24 @@ def test_changed_value_error_says_what_happened():
     assert "[2]" in text or "(2,)" in text
 
 
+def test_changed_value_error_names_the_saving_line_and_every_write():
+    """V-146: more than torch tells."""
+    x = leaf()
+    y = x * 1
+    z = (y * y).sum()
+    y.add_(1)
+    with torch.no_grad():
+        y[0] = 3
+    with pytest.raises(RuntimeError) as caught:
+        z.backward()
+    first = test_changed_value_error_names_the_saving_line_and_every_write.__code__.co_firstlineno
+    saved, added, assigned = (f"test_saved.py:{first + n}" for n in (4, 5, 7))
+    text = str(caught.value)
+    assert f"MulBackward0 at {saved}" in text
+    assert f"add_ at {added}, then" in text
+    assert assigned in text
+
+
 def test_changed_value_error_has_another_hint_under_anomaly_mode():
     """V-146."""
     x = leaf()

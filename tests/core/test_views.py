@@ -379,6 +379,27 @@ def test_slice_gradient_goes_through_the_written_operator():
     assert w.grad.tolist() == [3.0, 3.0]
 
 
+def test_function_without_gradient_for_its_target_blocks_the_whole_base():
+    """V-107."""
+
+    class Blocks(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            ctx.mark_dirty(x)
+            return x.mul_(2)
+
+        @staticmethod
+        def backward(ctx, g):
+            return None, g
+
+    x, w = leaf(), leaf(2)
+    y = x * 1
+    Blocks.apply(y[:2], w)
+    y.sum().backward()
+    assert x.grad is None
+    assert w.grad.tolist() == [1.0, 1.0]
+
+
 def test_freed_copy_slices_says_so():
     """V-108."""
     y = leaf() * 1

@@ -251,6 +251,7 @@ def test_layout_policy_can_be_switched_off():
     with policy(False):
         (x * torch.ones(2, 3, dtype=torch.float64)).backward(torch.ones(2, 3, dtype=torch.float64))
     assert x.grad.tolist() == [[1] * 3] * 2
+    assert x.grad.stride() == (3, 1)
 
     @policy(False)
     def inside():

@@ -42,8 +42,10 @@ def in_threads(count, work):
 def test_passes_nest_in_functions_hooks_and_unpack_hooks():
     """E-138, E-142"""
     x, other = leaf(2.0), leaf(1.0)
+    calls = []
 
     def nested(*_):
+        calls.append(1)
         with torch.enable_grad():
             (x * 10).backward()
             assert grad(other * 3, other)[0].item() == 3
@@ -63,8 +65,8 @@ def test_passes_nest_in_functions_hooks_and_unpack_hooks():
     z = Nests.apply(y)
     z.register_hook(nested)
     z.backward()
-    assert x.grad.item() == 2 * 2 * 2 + 10 * x.grad.sub(8).div(10).item()
-    assert x.grad.item() >= 38
+    assert len(calls) >= 3
+    assert x.grad.item() == 8 + 10 * len(calls)
 
 
 @pytest.mark.usefixtures("both_passes")

@@ -1,0 +1,406 @@
+"""Decompositions multiply back, solutions solve, errors name the matrix, and gauges are respected."""
+
+import numpy
+import pytest
+
+import pullback as torch
+from pullback import linalg
+from pullback.autograd import gradcheck, gradgradcheck
+
+DTYPES = [torch.float32, torch.float64, torch.complex64, torch.complex128]
+in_all_dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
+in_double = pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+
+
+def drawn(*shape, dtype=torch.float64, seed=0):
+    random = numpy.random.default_rng(seed)
+    values = random.normal(size=shape)
+    if dtype.is_complex:
+        values = values + 1j * random.normal(size=shape)
+    return torch.from_numpy(numpy.asarray(values).astype(dtype.numpy))
+
+
+def regular(*shape, dtype=torch.float64, seed=0):
+    return drawn(*shape, dtype=dtype, seed=seed) + 3 * torch.eye(*shape[-2:], dtype=dtype)
+
+
+def hermitian(*shape, dtype=torch.float64, seed=0):
+    root = drawn(*shape, dtype=dtype, seed=seed)
+    return root @ root.mH + torch.eye(shape[-1], dtype=dtype)
+
+
+def close(a, b):
+    single = a.dtype in (torch.float32, torch.complex64)
+    tolerance = 2e-4 if single else 1e-10
+    numpy.testing.assert_allclose(a._array, b._array, rtol=tolerance, atol=tolerance)
+    return True
+
+
+def identity_like(product):
+    return torch.eye(product.shape[-1], dtype=product.dtype).expand(product.shape)
+
+
+SHAPES = [(3, 3), (4, 2), (2, 4), (2, 3, 3), (0, 2, 3), (2, 0, 3), (0, 0)]
+of_all_shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
+
+
+# Decompositions -----------------------------------------------------------------------------------
+
+
+@in_all_dtypes
+@of_all_shapes
+def test_svd_multiplies_back_to_the_matrix(shape, dtype):
+    a = drawn(*shape, dtype=dtype)
+    u, s, vh = linalg.svd(a, full_matrices=False)
+    assert s.dtype is (dtype if not dtype.is_complex else a.real.dtype)
+    assert close(u * s.unsqueeze(-2).to(dtype) @ vh, a)
+    assert close(u.mH @ u, identity_like(u.mH @ u))
+    assert close(linalg.svdvals(a), s)
+
+
+@in_all_dtypes
+@of_all_shapes
+def test_qr_multiplies_back_to_the_matrix(shape, dtype):
+    a = drawn(*shape, dtype=dtype)
+    for mode in ("reduced", "complete"):
+        q, r = linalg.qr(a, mode)
+        assert close(q @ r, a)
+        assert close(q.mH @ q, identity_like(q.mH @ q))
+        assert close(r, r.triu())
+    assert linalg.qr(a, "r").Q.numel() == 0
+    assert close(linalg.qr(a, "r").R, linalg.qr(a).R)
+
+
+@in_all_dtypes
+@of_all_shapes
+def test_lu_multiplies_back_to_the_matrix(shape, dtype):
+    a = drawn(*shape, dtype=dtype)
+    p, low, up = linalg.lu(a)
+    assert close(p @ low @ up, a)
+    assert close(low, low.tril())
+    packed = linalg.lu_factor_ex(a)
+    unpacked = torch.lu_unpack(packed.LU, packed.pivots)
+    for one, other in zip(unpacked, (p, low, up), strict=True):
+        assert close(one, other)
+
+
+def test_lu_of_more_columns_than_a_panel_multiplies_back():
+    a = drawn(2, 90, 75)
+    p, low, up = linalg.lu(a)
+    assert close(p @ low @ up, a)
+    square = drawn(90, 90)
+    p, low, up = linalg.lu(square)
+    assert close(p @ low @ up, square)
+    assert close(linalg.lu_solve(*linalg.lu_factor(square), a[0]), linalg.solve(square, a[0]))
+
+
+@in_all_dtypes
+def test_eigenvectors_are_only_stretched(dtype):
+    a = hermitian(2, 4, 4, dtype=dtype)
+    values, vectors = linalg.eigh(a)
+    assert close(a @ vectors, vectors * values.unsqueeze(-2).to(dtype))
+    assert close(linalg.eigvalsh(a, "U"), values)
+    general = drawn(2, 4, 4, dtype=dtype)
+    values, vectors = linalg.eig(general)
+    assert values.dtype.is_complex
+    assert close(general.to(values.dtype) @ vectors, vectors * values.unsqueeze(-2))
+
+
+@in_all_dtypes
+@pytest.mark.parametrize("upper", [False, True])
+def test_cholesky_multiplies_back_and_reads_one_triangle(upper, dtype):
+    a = hermitian(2, 4, 4, dtype=dtype)
+    factor = linalg.cholesky(a, upper=upper)
+    assert close(factor.mH @ factor if upper else factor @ factor.mH, a)
+    half = a.triu() if upper else a.tril()
+    assert close(linalg.cholesky(half, upper=upper), factor)
+    b = drawn(2, 4, 3, dtype=dtype)
+    assert close(a @ torch.cholesky_solve(b, factor, upper), b)
+    assert close(torch.cholesky_inverse(factor, upper), linalg.inv(a))
+
+
+@in_all_dtypes
+@pytest.mark.parametrize("conjugates", [False, True])
+def test_ldl_solves_indefinite_systems(conjugates, dtype):
+    a = drawn(3, 6, 6, dtype=dtype)
+    a = a + (a.mH if conjugates else a.mT)
+    a[0, 0, 0] = 0.0
+    b = drawn(3, 6, 2, dtype=dtype, seed=1)
+    packed, pivots = linalg.ldl_factor(a, hermitian=conjugates)
+    assert (pivots < 0).any()  # blocks of two
+    assert close(a @ linalg.ldl_solve(packed, pivots, b, hermitian=conjugates), b)
+
+
+@in_all_dtypes
+def test_householder_product_is_the_q_of_geqrf(dtype):
+    a = drawn(2, 4, 3, dtype=dtype)
+    packed, tau = torch.geqrf(a)
+    q, r = linalg.qr(a)
+    assert close(linalg.householder_product(packed, tau), q)
+    assert close(packed.triu()[..., :3, :], r)
+    other = drawn(2, 4, 2, dtype=dtype)
+    whole = linalg.qr(a, "complete").Q
+    assert close(torch.ormqr(packed, tau, other), whole @ other)
+    assert close(torch.ormqr(packed, tau, other, transpose=True), whole.mH @ other)
+    assert close(torch.ormqr(packed, tau, other.mT, left=False), other.mT @ whole)
+
+
+# Systems ------------------------------------------------------------------------------------------
+
+
+@in_all_dtypes
+def test_solutions_solve(dtype):
+    a, b = regular(2, 3, 3, dtype=dtype), drawn(2, 3, 4, dtype=dtype)
+    assert close(a @ linalg.solve(a, b), b)
+    assert close(linalg.solve(a, b.mT, left=False) @ a, b.mT)
+    assert close(a @ linalg.inv(a), identity_like(a))
+    vectors = drawn(2, 3, dtype=dtype)
+    assert close((a @ linalg.solve(a, vectors).unsqueeze(-1)).squeeze(-1), vectors)
+
+
+@pytest.mark.parametrize("n", [3, 64, 65, 200])
+@pytest.mark.parametrize("upper", [False, True])
+def test_triangular_solutions_solve_at_every_size(n, upper):
+    a = regular(n, n) / n + torch.eye(n, dtype=torch.float64)
+    triangle = a.triu() if upper else a.tril()
+    b = drawn(n, 3)
+    assert close(triangle @ linalg.solve_triangular(a, b, upper=upper), b)
+    assert close(linalg.solve_triangular(a, b.mT, upper=upper, left=False) @ triangle, b.mT)
+
+
+def test_triangular_system_with_a_zero_on_the_diagonal_gives_infinities():
+    a = torch.tensor([[1.0, 2.0], [0.0, 0.0]])
+    x = linalg.solve_triangular(a, torch.ones(2, 1), upper=True)
+    assert not torch.isfinite(x).any()
+
+
+@in_all_dtypes
+def test_least_squares_leave_a_rest_that_is_orthogonal_to_the_columns(dtype):
+    a, b = drawn(2, 5, 3, dtype=dtype), drawn(2, 5, 2, dtype=dtype)
+    found = linalg.lstsq(a, b, driver="gelsd")
+    rest = b - a @ found.solution
+    assert close(a.mH @ rest, torch.zeros(2, 3, 2, dtype=dtype))
+    assert close(found.residuals, (rest * rest.conj()).real.sum(-2))
+    assert found.rank.tolist() == [3, 3]
+    assert close(linalg.pinv(a) @ b, found.solution)
+
+
+def test_pseudo_inverse_has_the_four_properties_for_a_matrix_of_low_rank():
+    a = drawn(5, 2) @ drawn(2, 4)
+    p = linalg.pinv(a)
+    assert close(a @ p @ a, a)
+    assert close(p @ a @ p, p)
+    assert close((a @ p).mH, a @ p)
+    assert close((p @ a).mH, p @ a)
+    assert linalg.matrix_rank(a).item() == 2
+
+
+def test_tensor_systems():
+    a = drawn(2, 3, 6)
+    inverse = linalg.tensorinv(a)
+    b = drawn(2, 3)
+    assert close(torch.tensordot(inverse, b, 2), linalg.tensorsolve(a, b))
+
+
+# Functions of matrices ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.1, 0.5, 1.0, 3.0, 20.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_exponential_of_a_symmetric_matrix_is_that_of_its_eigenvalues(scale, dtype):
+    a = hermitian(2, 3, 3, dtype=dtype) * (scale / 10)
+    values, vectors = linalg.eigh(a)
+    expected = vectors * torch.exp(values).unsqueeze(-2) @ vectors.mT
+    largest = expected.abs().max()
+    assert close(linalg.matrix_exp(a) / largest, expected / largest)
+
+
+def test_exponential_scales_each_matrix_of_a_batch_for_itself():
+    a = torch.stack([drawn(3, 3) * 1e-8, drawn(3, 3) * 30])
+    for one, together in zip(a, linalg.matrix_exp(a), strict=True):
+        alone = linalg.matrix_exp(one)
+        assert close(together / alone.abs().max(), alone / alone.abs().max())
+
+
+def test_matrix_power_is_repeated_multiplication():
+    a = regular(3, 3)
+    assert close(linalg.matrix_power(a, 5), a @ a @ a @ a @ a)
+    assert close(linalg.matrix_power(a, -2), linalg.inv(a) @ linalg.inv(a))
+    assert close(linalg.matrix_power(a, 0), torch.eye(3, dtype=torch.float64))
+
+
+def test_condition_of_a_singular_matrix_is_infinite():
+    a = torch.diag(torch.tensor([1.0, 0.0]))
+    assert all(torch.isinf(linalg.cond(a, p)) for p in (None, 2, 1, "fro", float("inf")))
+
+
+def test_low_rank_decomposition_finds_a_matrix_of_low_rank():
+    torch.manual_seed(0)
+    a = drawn(30, 4) @ drawn(4, 20)
+    for one in (a, a.mT):
+        u, s, v = torch.svd_lowrank(one, q=4)
+        assert close(u * s @ v.mT, one)
+    centred = a - a.mean(-2, keepdim=True)
+    u, s, v = torch.pca_lowrank(a, q=4)
+    assert close(u * s @ v.mT, centred)
+
+
+# Derivatives --------------------------------------------------------------------------------------
+
+
+@in_double
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a: linalg.cholesky((a + a.mH) / 2 + 5 * torch.eye(3)),
+        lambda a: linalg.eigvalsh((a + a.mH) / 2),
+        lambda a: linalg.eigh((a + a.mH) / 2).eigenvectors.abs(),
+        lambda a: linalg.svd(a, full_matrices=False).U.abs(),
+        lambda a: linalg.svd(a).Vh.abs(),
+        lambda a: linalg.svd(a[:, :2]).S,
+        lambda a: linalg.eig(a).eigenvectors.abs(),
+        lambda a: linalg.pinv(a[:, :2] @ a[:2]),
+    ],
+    ids=["cholesky", "eigvalsh", "eigh", "svd-u", "svd-v", "svd-s", "eig", "pinv"],
+)
+def test_derivatives_through_symmetric_parts_and_absolute_values(function, dtype):
+    a = regular(3, 3, dtype=dtype).requires_grad_()
+    assert gradcheck(function, a)
+    assert gradgradcheck(function, a, fast_mode=True)
+
+
+def test_gradients_through_values_are_finite_where_values_coincide():
+    a = torch.eye(3, dtype=torch.float64, requires_grad=True)
+    for values in (linalg.eigh(a)[0], linalg.svd(a)[1], linalg.eigvalsh(a), linalg.svdvals(a)):
+        (gradient,) = torch.autograd.grad(values.sum(), a)
+        assert close(gradient, torch.eye(3, dtype=torch.float64))
+
+
+def test_gradient_of_the_determinant_exists_where_it_is_zero():
+    a = torch.tensor([[1.0, 2.0], [2.0, 4.0]], dtype=torch.float64, requires_grad=True)
+    linalg.det(a).backward()
+    assert close(a.grad, torch.tensor([[4.0, -2.0], [-2.0, 1.0]], dtype=torch.float64))
+    a = (drawn(4, 3) @ drawn(3, 4)).requires_grad_()
+    assert gradcheck(linalg.det, a)
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        lambda a: linalg.eigh(a).eigenvectors,
+        lambda a: linalg.eig(a).eigenvectors,
+        lambda a: linalg.svd(a).U,
+    ],
+    ids=["eigh", "eig", "svd"],
+)
+def test_loss_that_depends_on_the_phase_of_vectors_is_refused(vectors):
+    a = hermitian(3, 3, dtype=torch.complex128).requires_grad_()
+    with pytest.raises(RuntimeError, match="phase"):
+        vectors(a).real.sum().backward()
+
+
+def test_loss_that_depends_on_added_vectors_is_refused():
+    a = drawn(4, 2).requires_grad_()
+    with pytest.raises(RuntimeError, match="full_matrices"):
+        linalg.svd(a).U.sum().backward()
+    linalg.svd(a).U[:, :2].abs().sum().backward()  # those of the matrix are fine
+    assert torch.isfinite(a.grad).all()
+
+
+def test_complete_q_of_a_tall_matrix_has_no_derivative():
+    a = drawn(3, 2).requires_grad_()
+    with pytest.raises(RuntimeError, match="complete"):
+        linalg.qr(a, "complete").R.sum().backward()
+    with pytest.raises(RuntimeError, match="mode='r'"):
+        linalg.qr(a, "r").R.sum().backward()
+
+
+# Refusals -----------------------------------------------------------------------------------------
+
+
+def test_singular_matrix_of_a_batch_is_named():
+    a = torch.stack([torch.eye(2), torch.ones(2, 2)])
+    for call in (linalg.inv, lambda a: linalg.solve(a, a)):
+        with pytest.raises(linalg.LinAlgError, match="matrix 1 of the batch"):
+            call(a)
+    assert issubclass(linalg.LinAlgError, RuntimeError)
+    found = linalg.inv_ex(a)
+    assert found.info.tolist() == [0, 2]
+    assert close(found.inverse[0], torch.eye(2))
+    with pytest.raises(linalg.LinAlgError):
+        linalg.inv_ex(a, check_errors=True)
+    with pytest.raises(RuntimeError, match="zero at diagonal place 2"):
+        linalg.lu_factor(a)
+
+
+def test_indefinite_matrix_of_a_batch_is_named():
+    a = torch.stack([torch.eye(3), torch.diag(torch.tensor([1.0, -1.0, 1.0]))])
+    with pytest.raises(linalg.LinAlgError, match=r"matrix 1.*order 2"):
+        linalg.cholesky(a)
+    assert linalg.cholesky_ex(a).info.tolist() == [0, 2]
+    with pytest.raises(linalg.LinAlgError):
+        linalg.cholesky(torch.full((2, 2), float("nan")))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "inv",
+        "det",
+        "slogdet",
+        "cholesky",
+        "eigh",
+        "eigvalsh",
+        "eig",
+        "eigvals",
+        "matrix_exp",
+        "matrix_power",
+    ],
+)
+def test_functions_of_square_matrices_refuse_others(name):
+    function = getattr(linalg, name)
+    options = (2,) if name == "matrix_power" else ()
+    with pytest.raises(RuntimeError, match="square"):
+        function(torch.ones(2, 3), *options)
+    with pytest.raises(RuntimeError, match="at least 2 dimensions"):
+        function(torch.ones(3), *options)
+    if name != "matrix_power":
+        with pytest.raises(RuntimeError, match="int64"):
+            function(torch.ones(2, 2, dtype=torch.int64))
+
+
+def test_systems_that_do_not_fit_are_refused():
+    a = torch.eye(3)
+    for b in (torch.ones(4, 2), torch.ones(2), torch.tensor(1.0)):
+        with pytest.raises(RuntimeError):
+            linalg.solve(a, b)
+    with pytest.raises(RuntimeError, match="dtype"):
+        linalg.solve(a, torch.ones(3, dtype=torch.float64))
+    with pytest.raises(RuntimeError, match="broadcast"):
+        linalg.solve(a.expand(2, 3, 3), torch.ones(4, 3, 2))
+    with pytest.raises(RuntimeError, match="at least 2"):
+        linalg.solve_triangular(a, torch.ones(3), upper=True)
+
+
+def test_unknown_options_are_refused():
+    a = torch.eye(2)
+    for call in (
+        lambda: linalg.eigh(a, "X"),
+        lambda: linalg.qr(a, "X"),
+        lambda: linalg.svd(a, driver="gesvd"),
+        lambda: linalg.lu(a, pivot=False),
+        lambda: linalg.matrix_norm(a, 3),
+        lambda: linalg.lstsq(a, a, driver="X"),
+    ):
+        with pytest.raises(RuntimeError):
+            call()
+
+
+def test_results_go_to_out():
+    a = regular(3, 3)
+    target = torch.empty(0, dtype=torch.float64)
+    assert linalg.inv(a, out=target) is target
+    assert close(target, linalg.inv(a))
+    q, r = torch.empty(0, dtype=torch.float64), torch.empty(0, dtype=torch.float64)
+    linalg.qr(a, out=(q, r))
+    assert close(q @ r, a)
