@@ -218,7 +218,17 @@ _LATER = {
 }
 
 
-_MODULES = ("_C", "fft", "linalg", "masked", "random", "serialization", "signal", "special", "testing")
+_MODULES = (
+    "_C",
+    "fft",
+    "linalg",
+    "masked",
+    "random",
+    "serialization",
+    "signal",
+    "special",
+    "testing",
+)
 
 
 def __getattr__(name: str) -> _Any:

@@ -60,12 +60,12 @@ def show_operator(name: str) -> int:
     if op is None:
         near = sorted(known for known in OPERATORS if name in known)
         hint = f"; did you mean {', '.join(near[:8])}?" if near else ""
-        print(f"pullback has no declared operator {name!r}{hint}", file=sys.stderr)  # noqa: T201
+        print(f"pullback has no declared operator {name!r}{hint}", file=sys.stderr)
         return 1
-    print(f"# declared in {inspect.getsourcefile(op.forward)}")  # noqa: T201
-    print(inspect.getsource(op.forward))  # noqa: T201
-    print(f"# written on the first call (kind: {op.kind}, node: {op.node_name})")  # noqa: T201
-    print(source_of(op).replace("def written(", f"def {op.name}(", 1))  # noqa: T201
+    print(f"# declared in {inspect.getsourcefile(op.forward)}")
+    print(inspect.getsource(op.forward))
+    print(f"# written on the first call (kind: {op.kind}, node: {op.node_name})")
+    print(source_of(op).replace("def written(", f"def {op.name}(", 1))
     return 0
 
 

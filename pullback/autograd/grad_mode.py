@@ -75,7 +75,7 @@ def decorated(context: Callable[[], Any], function: F) -> F:
             stacklevel=origin.stacklevel(),
         )
     if inspect.isgeneratorfunction(function):
-        return _decorated_generator(context, function)
+        return _decorated_generator(context, function)  # type: ignore[no-any-return]
 
     @functools.wraps(function, updated=() if inspect.isclass(function) else ("__dict__",))
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -167,6 +167,7 @@ class set_grad_enabled(_ModeContext):  # noqa: N801
         current.set(changed(get_mode(), grad=self.mode))
 
     def __call__(self, function: F) -> F:
+        """Decorate: the mode set by making this object goes back, and holds in each call."""
         current.set(changed(get_mode(), grad=self._before.grad))
         return super().__call__(function)
 
@@ -223,6 +224,7 @@ class inference_mode(_ModeContext):  # noqa: N801
     """
 
     def __new__(cls, mode: Any = True) -> Any:
+        """A context; or, for `@inference_mode` without parentheses, the decorated function."""
         if isinstance(mode, bool):
             return super().__new__(cls)
         return decorated(cls, mode)

@@ -62,7 +62,8 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """
     for one in (tensor,) if isinstance(tensor, Tensor) else tensor:
         if not isinstance(one, Tensor):
-            raise RuntimeError(f"increment_version() takes tensors, got {type(one).__name__}.")
+            got = type(one).__name__
+            raise RuntimeError(f"increment_version() takes tensors, got {got}.")  # noqa: TRY004 (torch's)
         if one._cell is not INFERENCE_CELL:
             bump(one, "increment_version")
 

@@ -1,5 +1,6 @@
-"""Anomaly mode: nodes keep the stack that made them. Process-wide, so it takes operators off their fast
-path while it is on.
+"""Anomaly mode: nodes keep the stack that made them.
+
+Process-wide, so it takes operators off their fast path while it is on.
 """
 
 from __future__ import annotations

@@ -18,5 +18,6 @@ class GradientEdge(NamedTuple):
 def internal_edge(edge: GradientEdge) -> Edge:
     """The same as the engine keeps it."""
     if not isinstance(edge.node, Node):
-        raise RuntimeError(f"A GradientEdge must hold a Node, got {type(edge.node).__name__}.")
+        got = type(edge.node).__name__
+        raise RuntimeError(f"A GradientEdge must hold a Node, got {got}.")  # noqa: TRY004 (torch's)
     return edge.node._output(edge.output_nr)

@@ -1,7 +1,7 @@
 """Tells the C allocator to keep what is freed, since the next operator wants it at once.
 
-By default glibc gives every block above 128 kB back to the system and gets fresh, zeroed pages for the
-next one: a chain of products over 100 kB arrays then takes 70 us per operator where 7 us do.
+By default glibc gives every block above 128 kB back to the system and gets fresh, zeroed pages for
+the next one: a chain of products over 100 kB arrays then takes 70 us per operator where 7 us do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ _KEPT_IN_ALL = 256 << 20
 
 
 def keep_freed_memory() -> bool:
-    """Raise the allocator's thresholds, on Linux with glibc; `PULLBACK_KEEP_MEMORY=0` leaves them."""
+    """Raise the allocator's thresholds, on Linux with glibc.
+
+    `PULLBACK_KEEP_MEMORY=0` leaves them.
+    """
     if not sys.platform.startswith("linux") or os.environ.get("PULLBACK_KEEP_MEMORY") == "0":
         return False
     import ctypes  # NumPy has loaded it already

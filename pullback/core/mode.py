@@ -1,5 +1,6 @@
-"""What this thread wants: grad mode, inference mode, active transforms. Its own file because every
-operator call reads it, once.
+"""What this thread wants: grad mode, inference mode, active transforms.
+
+Its own file because every operator call reads it, once.
 
 A mode is an immutable object kept in a `ContextVar` (a read costs a third of a `threading.local`
 attribute). The usual two, `PLAIN` and `NO_GRAD`, are singletons, so the fast path of an operator

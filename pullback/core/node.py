@@ -2,10 +2,10 @@
 
 An edge is one reference: to a node, or, for a node of several outputs, to one `Output` of it.
 Everything that the engine reads in its loop is a slot; what is rare (hooks, metadata) hides behind
-the one slot `_cold`. Sequence numbers count down, so that `heapq` pops the newest node first; leaves
-and outputs answer 0 and 1 there, which tells them from nodes with the comparison the engine makes
-anyway. All of it begins with an underscore: the node of a custom Function is the `ctx` on which users
-store `shape`, `dtype`, `sizes`, `op` and whatever else they like.
+the one slot `_cold`. Sequence numbers count down, so that `heapq` pops the newest node first;
+leaves and outputs answer 0 and 1 there, which tells them from nodes with the comparison the engine
+makes anyway. All of it begins with an underscore: the node of a custom Function is the `ctx` on
+which users store `shape`, `dtype`, `sizes`, `op` and whatever else they like.
 """
 
 from __future__ import annotations
@@ -177,7 +177,10 @@ class Node:
         return self._cold
 
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
-        """Call `fn(grad_inputs, grad_outputs)` after this node ran; it may return new grad_inputs."""
+        """Call `fn(grad_inputs, grad_outputs)` after this node ran.
+
+        It may return new grad_inputs.
+        """
         cold = self._warm()
         if cold.post_hooks is None:
             cold.post_hooks = OrderedDict()
@@ -212,7 +215,10 @@ class Node:
 
 
 class OperatorNode(Node):
-    """A node made by an operator; subclasses, built from declarations, add slots for saved values."""
+    """A node made by an operator.
+
+    Subclasses, built from declarations, add slots for saved values.
+    """
 
     __slots__ = ("_code", "_edges", "_g_dtype", "_g_shape", "_lasti", "_seq")
 
@@ -356,8 +362,9 @@ if hasattr(os, "register_at_fork"):
 
 
 class Leaf(weakref.ref):  # type: ignore[type-arg]  # of an AccumulateGrad
-    """Stands in the `_node` slot of a leaf that requires grad; calling it gives the accumulator, or
-    None where no graph keeps one alive.
+    """Stands in the `_node` slot of a leaf that requires grad.
+
+    Calling it gives the accumulator, or None where no graph keeps one alive.
     """
 
     __slots__ = ()

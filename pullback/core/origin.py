@@ -1,5 +1,6 @@
-"""Where in the user's code something happened. One small module that nodes, version bumps, frees and
-detach points all call.
+"""Where in the user's code something happened.
+
+One small module that nodes, version bumps, frees and detach points all call.
 
 Recording takes a code object and an instruction offset from the first frame outside the package
 (0.1 us); turning them into file and line waits until someone asks.

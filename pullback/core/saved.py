@@ -1,10 +1,10 @@
 """Values kept for backward: how they are checked, unpacked and forgotten.
 
 A node keeps each value in two slots. A tensor: the object itself and the version it had. A number
-or other plain value: the value and None. An output: its array and the version, with the counter cell
-in a third slot, since a reference to the tensor would close a cycle. The fast path compares versions
-and nothing else; whatever is unusual (freed, packed by hooks, changed since) fails that comparison
-and is sorted out here.
+or other plain value: the value and None. An output: its array and the version, with the counter
+cell in a third slot, since a reference to the tensor would close a cycle. The fast path compares
+versions and nothing else; whatever is unusual (freed, packed by hooks, changed since) fails that
+comparison and is sorted out here.
 """
 
 from __future__ import annotations

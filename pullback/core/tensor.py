@@ -1,9 +1,11 @@
-"""Tensor: an array with history. What it carries and what it says of itself; no operators, they
-attach themselves (operators/methods.py).
+"""Tensor: an array with history.
 
-Hot attributes are slots: `_array`, `_node` (None, a node or output, a Leaf, or a View) and `_cell` (the
-shared version counter). Cold ones live in `__dict__`, with class-level defaults. The hot path makes
-tensors with `object.__new__` and three stores; users call `tensor()`.
+What it carries and what it says of itself; no operators, they attach themselves
+(operators/methods.py).
+
+Hot attributes are slots: `_array`, `_node` (None, a node or output, a Leaf, or a View) and `_cell`
+(the shared version counter). Cold ones live in `__dict__`, with class-level defaults. The hot path
+makes tensors with `object.__new__` and three stores; users call `tensor()`.
 """
 
 from __future__ import annotations
@@ -359,7 +361,7 @@ class Tensor:
         """
         derivatives = running.get()
         if derivatives:
-            return detached_inside(self, derivatives[-1])
+            return detached_inside(self, derivatives[-1])  # noqa: F821 (filled in by the operators)
         alias = self._alias()
         if self._node is not None:
             remember_cut(alias, "detach()")
@@ -380,7 +382,10 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
-        """The same memory with a version counter of its own: writes through it escape all checks."""
+        """The same memory with a version counter of its own.
+
+        Writes through it escape all checks.
+        """
         alias = self._alias()
         alias._cell = UNWRITTEN
         if self._node is not None:

@@ -1,8 +1,9 @@
 """One version counter per memory, shared by base, views and detached aliases.
 
 The counter is a list: `[version, write, write, ...]`, the last few writes with the line that made
-them. A tensor that was never written and shares its memory with nobody needs none of its own: all of
-these have the constant `UNWRITTEN`, and get a list when they are first written, viewed or aliased.
+them. A tensor that was never written and shares its memory with nobody needs none of its own: all
+of these have the constant `UNWRITTEN`, and get a list when they are first written, viewed or
+aliased.
 """
 
 from __future__ import annotations

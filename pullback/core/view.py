@@ -109,7 +109,7 @@ def _steps(source: Tensor, above: View) -> tuple[Callable[[Tensor], Tensor], ...
 
 
 def _steps_of(view: Tensor, replay: Callable[[Tensor], Tensor] | None) -> tuple[Any, ...]:
-    return (replay,) if replay is not None else (restride(view),)
+    return (replay,) if replay is not None else (restride(view),)  # noqa: F821 (filled in by the operators)
 
 
 # Gives a function that takes the base to a view of the same geometry; filled in by the operators.
@@ -143,7 +143,7 @@ def refresh(tensor: Tensor, info: View) -> None:
         raise forbidden(tensor, info, written="its base or another view of it was")
     if info.node is None and info.creation is not DEFAULT:
         return
-    renewed = regenerate(tensor, info)
+    renewed = regenerate(tensor, info)  # noqa: F821 (filled in by the operators)
     if renewed is not None:
         move_retention(tensor, info.node, renewed)
     info.node = renewed
@@ -177,23 +177,25 @@ def _retained(edge: Any) -> dict[int, Any] | None:
     return None if node is None or node._cold is None else node._cold.retained
 
 
+_REASONS = {
+    CreationMeta.MULTI_OUTPUT_NODE: "a function that returns several views, and such views cannot "
+    "be rebuilt one by one. Use the out-of-place form of the write",
+    CreationMeta.IN_CUSTOM_FUNCTION: "a custom Function (or returned as is by one), whose "
+    "backward would be lost. Clone the Function's output before the write",
+    CreationMeta.NO_GRAD_MODE: "code under no_grad, and the write happened with grad mode on. "
+    "Put both inside no_grad, or both outside",
+    CreationMeta.DIFFERENTIATED: "a function transform, which differentiates with respect to it. "
+    "Clone the argument before the write",
+    CreationMeta.INFERENCE_MODE: "code under inference_mode, and the write happened in normal "
+    "mode. Put both inside inference_mode, or both outside",
+}
+
+
 def forbidden(tensor: Tensor, info: View, written: str) -> RuntimeError:
     """The error for a recorded write to (or through) a view whose history cannot be rebuilt."""
     node, nr = node_and_number(None if isinstance(info.node, Leaf) else info.node)
     made_by = f"Output {nr} of {type(node).name(node)}" if node is not None else "This tensor"
-    reasons = {
-        CreationMeta.MULTI_OUTPUT_NODE: "a function that returns several views, and such views cannot "
-        "be rebuilt one by one. Use the out-of-place form of the write",
-        CreationMeta.IN_CUSTOM_FUNCTION: "a custom Function (or returned as is by one), whose backward "
-        "would be lost. Clone the Function's output before the write",
-        CreationMeta.NO_GRAD_MODE: "code under no_grad, and the write happened with grad mode on. Put "
-        "both inside no_grad, or both outside",
-        CreationMeta.DIFFERENTIATED: "a function transform, which differentiates with respect to it. "
-        "Clone the argument before the write",
-        CreationMeta.INFERENCE_MODE: "code under inference_mode, and the write happened in normal mode. "
-        "Put both inside inference_mode, or both outside",
-    }
     return errors.view_forbids_write(
         f"{made_by} is a view and {written} modified in place. The view was made by "
-        f"{reasons[info.creation]}."
+        f"{_REASONS[info.creation]}."
     )

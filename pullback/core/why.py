@@ -46,7 +46,8 @@ def explain(tensor: Tensor) -> str:
         )
     grad_off = "" if get_mode().grad else " Grad mode is off at this place too."
     return (
-        "Nothing was recorded for it: either nobody called requires_grad_() on it or on what it was "
+        "Nothing was recorded for it: either nobody called requires_grad_() on it or on what it "
+        "was "
         "computed from, or it was computed under no_grad, or it came from a NumPy array. Set "
         f"requires_grad=True on the leaf before the computation.{grad_off}"
     )

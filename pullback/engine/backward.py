@@ -59,7 +59,9 @@ def backward(
     if inputs is not None:
         wanted = _listed(inputs)
         if not wanted:
-            raise EmptyInputs("inputs= of backward() is empty; leave it away, or name a tensor.")
+            raise EmptyInputsError(
+                "inputs= of backward() is empty; leave it away, or name a tensor."
+            )
     roots = _roots(_listed(tensors), _gradients(grad_tensors))
     if create_graph:
         _warn_of_cycle()
@@ -103,7 +105,7 @@ def grad(
     names = list(inputs) if type(inputs) is dict else None
     wanted = _listed(inputs.values() if names is not None else inputs)
     if not wanted:
-        raise EmptyInputs("grad() needs at least one input.")
+        raise EmptyInputsError("grad() needs at least one input.")
     edges = [_input_edge(one, index) for index, one in enumerate(wanted)]
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
@@ -118,7 +120,7 @@ def grad(
     return dict(zip(names, finished, strict=True)) if names is not None else finished
 
 
-class EmptyInputs(RuntimeError, ValueError):
+class EmptyInputsError(RuntimeError, ValueError):
     """No inputs given; older programs expect a ValueError from grad()."""
 
 
@@ -188,12 +190,10 @@ def _batched(
             wanted=edges,
         )
 
-    return over_batch(one_pass, gradients, size)
+    return over_batch(one_pass, gradients, size)  # noqa: F821 (filled in by the transforms)
 
 
-# Calls a function once with the examples of a batch, and stacks its results (None stays); filled in
-# by
-# the transforms.
+# Calls a function once with the examples of a batch, and stacks its results (None stays).
 over_batch: Callable[[Callable[..., list[Any]], list[Any], int], list[Any]]
 
 
@@ -402,14 +402,13 @@ def _input_edge(one: Any, index: int) -> Any:
     if isinstance(one, GradientEdge):
         return internal_edge(one)
     if not isinstance(one, Tensor):
-        raise RuntimeError(
+        raise RuntimeError(  # noqa: TRY004 (the type that torch raises)
             f"inputs[{index}] must be a Tensor or GradientEdge, got {type(one).__name__}."
         )
     if not one.requires_grad:
         raise RuntimeError(
             f"inputs[{index}] does not require grad: nothing was recorded for it. Set "
-            "requires_grad=True "
-            "before computing with it."
+            "requires_grad=True before computing with it."
         )
     return edge_of(one)
 

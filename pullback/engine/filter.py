@@ -78,7 +78,5 @@ def _reachable(roots: list[Any]) -> tuple[set[Node], set[Node]]:
             continue
         if node not in nodes:
             nodes.add(node)
-            for edge in node._edges:
-                if edge is not None:
-                    stack.append(edge)
+            stack.extend(edge for edge in node._edges if edge is not None)
     return nodes, leaves

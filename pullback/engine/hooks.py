@@ -1,7 +1,7 @@
 """Runs the hooks around one node, in their promised order.
 
-That is: tensor hooks, retained gradients, node pre-hooks, the node, node post-hooks. Gradients are arrays in the plain pass, tensors in a recorded
-one; hooks always see tensors.
+That is: tensor hooks, retained gradients, node pre-hooks, the node, node post-hooks. Gradients are
+arrays in the plain pass, tensors in a recorded one; hooks always see tensors.
 """
 
 from __future__ import annotations

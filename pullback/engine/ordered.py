@@ -1,8 +1,8 @@
 """The whole pass: exact order, pruning, captures, hooks on leaves, recorded gradients.
 
-Before anything runs it counts for each node how many gradients will arrive, so a node runs as soon as
-its own is complete: leaves first, then the newest node. Gradients are arrays, or tensors when the
-pass itself is recorded (`create_graph`).
+Before anything runs it counts for each node how many gradients will arrive, so a node runs as soon
+as its own is complete: leaves first, then the newest node. Gradients are arrays, or tensors when
+the pass itself is recorded (`create_graph`).
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The pass whose gradients are tensors (recorded, dual or batched ones): sums, casts and stores are
-operators. Otherwise as the plain pass.
+"""The pass whose gradients are tensors (recorded, dual or batched ones).
+
+Sums, casts and stores are operators. Otherwise as the plain pass.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Joining, splitting and repeating in torch's many spellings: plain functions of cat, stack and views."""
+"""Joining, splitting and repeating in torch's many spellings.
+
+Plain functions of cat, stack and views.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,10 @@ def atleast_2d(*tensors: Any) -> Any:
 
 
 def atleast_3d(*tensors: Any) -> Any:
-    """Tensors of fewer than 3 dimensions get ones: a vector becomes (1, n, 1), a matrix (m, n, 1)."""
+    """Tensors of fewer than 3 dimensions get ones.
+
+    A vector becomes (1, n, 1), a matrix (m, n, 1).
+    """
 
     def raised(t: Any) -> Any:
         shapes = {0: (1, 1, 1), 1: (1, *t.shape, 1), 2: (*t.shape, 1)}
@@ -209,7 +215,7 @@ def cartesian_prod(*tensors: Any) -> Any:
     return stack([flatten(grid) for grid in meshgrid(*listed, indexing="ij")], 1)
 
 
-def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:  # noqa: FBT001, FBT002
+def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     """All choices of `r` elements of a vector, in order, one per row."""
     if input.ndim != 1:
         raise RuntimeError(f"combinations: expects a 1-d tensor, got {input.ndim} dimensions.")
@@ -276,7 +282,7 @@ def flipud(input: Any) -> Any:
 
 @method
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
-    """Turn by 90 degrees in the plane of two dimensions, `k` times, from the first to the second."""
+    """Turn `k` times by 90 degrees, from the first of two dimensions to the second."""
     if len(dims) != 2:
         raise RuntimeError(f"rot90: expects two dims, got {len(dims)}.")
     if input.ndim < 2:

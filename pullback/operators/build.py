@@ -1,9 +1,9 @@
 """Writes, on an operator's first call, the function that one would write by hand.
 
-The written function is a straight line for the plain case: tensors on NumPy arrays of one dtype, grad
-mode on or off and nothing else active. Whatever differs (numbers beyond float32 and float64, mixed
-dtypes, transforms, hooks, `out=`, subclasses that take over) leaves it for `interpret.call`. The code
-object is put into the function that users already hold, so nothing needs to be swapped.
+The written function is a straight line for the plain case: tensors on NumPy arrays of one dtype,
+grad mode on or off and nothing else active. Whatever differs (numbers beyond float32 and float64,
+mixed dtypes, transforms, hooks, `out=`, subclasses that take over) leaves it for `interpret.call`.
+The code object is put into the function that users already hold, so nothing needs to be swapped.
 `pullback show NAME` prints what was written.
 """
 

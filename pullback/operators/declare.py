@@ -155,7 +155,10 @@ def _declare(kind: str, forward: Any, rules: dict[str, Rule], about: dict[str, A
     op = Op(kind, forward, rules, about)
     # The function keeps its identity when its code is written on the first call, so every reference
     # taken before (methods, from-imports) becomes fast too.
-    namespace = {"__build__": lambda: builder(op), "__name__": forward.__module__}
+    namespace = {
+        "__build__": lambda: builder(op),  # noqa: F821 (filled in by build.py)
+        "__name__": forward.__module__,
+    }
     function = FunctionType(_stub.__code__, namespace, op.name)
     function.__module__ = forward.__module__
     function.__qualname__ = op.name

@@ -1,4 +1,7 @@
-"""What users see of a built-in node: its saved values by torch's names, and the node as a function."""
+"""What users see of a built-in node.
+
+Its saved values by torch's names, and the node as a function.
+"""
 
 from __future__ import annotations
 

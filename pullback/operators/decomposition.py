@@ -157,8 +157,8 @@ def _qr_adjoint(g_Q: Any, g_R: Any, Q: Any, R: Any, form: str) -> Any:
 
     The columns of a wide matrix beyond the square are just Q times those of R.
     """
+    _check_differentiable(form, Q.shape, R.shape)
     m, n = Q.shape[-2], R.shape[-1]
-    _check_differentiable(form, m, n)
     square, g_square, beside = R, g_R, None
     if m < n:
         square, g_square = R[..., :m], g_R[..., :m]
@@ -171,8 +171,8 @@ def _qr_adjoint(g_Q: Any, g_R: Any, Q: Any, R: Any, form: str) -> Any:
 
 
 def _qr_tangents(d_A: Any, Q: Any, R: Any, form: str) -> tuple[Any, Any]:
+    _check_differentiable(form, Q.shape, R.shape)
     m, n = Q.shape[-2], R.shape[-1]
-    _check_differentiable(form, m, n)
     square = R[..., :m] if m < n else R
     change = triangular(square, d_A[..., : square.shape[-1]], True, False, False)  # noqa: FBT003
     core = matmul(adjoint(Q), change)
@@ -185,16 +185,16 @@ def _qr_tangents(d_A: Any, Q: Any, R: Any, form: str) -> tuple[Any, Any]:
     return d_Q, d_R
 
 
-def _check_differentiable(form: str, m: int, n: int) -> None:
+def _check_differentiable(form: str, q_shape: Any, r_shape: Any) -> None:
     if form == "r":
         raise RuntimeError(
             "linalg.qr: has no derivative with mode='r', which leaves out the Q that it needs; use "
             "mode='reduced'."
         )
-    if form == "complete" and m > n:
+    if form == "complete" and q_shape[-2] > r_shape[-1]:
         raise RuntimeError(
-            f"linalg.qr: has no derivative with mode='complete' for more rows ({m}) than columns "
-            f"({n}): the added columns of Q are arbitrary. Use mode='reduced'."
+            f"linalg.qr: has no derivative with mode='complete' for more rows ({q_shape[-2]}) than "
+            f"columns ({r_shape[-1]}): the added columns of Q are arbitrary. Use mode='reduced'."
         )
 
 

@@ -46,7 +46,7 @@ def inplace_of(function: Any, name: str | None = None) -> Callable[..., Tensor]:
     write = FunctionType(_stub.__code__, scope, called)
 
     def build() -> Any:
-        written = builder(op, called)
+        written = builder(op, called)  # noqa: F821 (filled in by build.py)
         scope.update(written.__globals__)
         write.__defaults__, write.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
         write.__code__ = written.__code__
@@ -209,8 +209,9 @@ def rebase(target: Tensor, node: OperatorNode) -> None:
 
 
 class CopySlices(OperatorNode):
-    """A write to a view, seen from the base: the slice's gradient goes through the written operator,
-    the rest passes.
+    """A write to a view, seen from the base.
+
+    The slice's gradient goes through the written operator, the rest passes.
     """
 
     __slots__ = ("geometry", "inner", "position", "replay")
@@ -266,7 +267,7 @@ class CopySlices(OperatorNode):
 
     def _part(self, whole: Tensor) -> Tensor:
         if self.replay is None:
-            return whole.as_strided(*self.geometry)
+            return whole.as_strided(*self.geometry)  # type: ignore[no-any-return]  # a method
         for step in self.replay:
             whole = step(whole)
         return whole
@@ -279,9 +280,7 @@ class CopySlices(OperatorNode):
 
 
 def rebase_view(target: Tensor, info: View, inner: OperatorNode, position: int = 0) -> None:
-    """Enter a write to a view, the input `position` of `inner`, in its base's history, and renew the
-    view's own.
-    """
+    """Enter a write to a view, input `position` of `inner`, in its base's history."""
     base = info.base
     node = CopySlices()
     node._cold = QUIET if inner._by_user else None

@@ -1,5 +1,7 @@
-"""Runs a declaration step by step: every case, no hurry. The built functions come here for whatever is
-not plain (numbers, mixed dtypes, transforms, hooks, `out=`), and the tests compare the two.
+"""Runs a declaration step by step: every case, no hurry.
+
+The built functions come here for whatever is not plain (numbers, mixed dtypes, transforms, hooks,
+`out=`), and the tests compare the two.
 """
 
 from __future__ import annotations
@@ -242,8 +244,8 @@ def input_edges(op: Op, values: dict[str, Any]) -> tuple[Edge | None, ...]:
     edges: list[Edge | None] = []
     for param in op.differentiable:
         value = values[param.name]
-        for one in value if param.kind == "tensors" else (value,):
-            edges.append(edge_of(one) if isinstance(one, Tensor) else None)
+        listed = value if param.kind == "tensors" else (value,)
+        edges.extend(edge_of(one) if isinstance(one, Tensor) else None for one in listed)
     return tuple(edges)
 
 

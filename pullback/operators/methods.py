@@ -1,5 +1,7 @@
-"""Makes operators methods of Tensor: declared ones by their declaration, plain functions of operators
-by the mark `@method`, special methods, properties and other spellings by the tables below.
+"""Makes operators methods of Tensor.
+
+Declared ones by their declaration, plain functions of operators by the mark `@method`, special
+methods, properties and other spellings by the tables below.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Writes the node class of an operator: the class that one would write by hand, with slots for exactly
-what its rules ask for. Here because both the built and the interpreted forward make the same nodes.
+"""Writes the node class of an operator.
+
+The class that one would write by hand, with slots for exactly what its rules ask for. Here because
+both the built and the interpreted forward make the same nodes.
 """
 
 from __future__ import annotations

@@ -35,12 +35,21 @@ def _pairs(op: str, pad: Any) -> Pads:
 
 # Not of the kind `linear`: a value other than 0 must not come into tangents.
 @primitive(
-    input=lambda g, pad: constant_pad_nd(g, [-size for size in pad]),
-    jvp=lambda d_input, pad: constant_pad_nd(d_input, pad),
-    method=False,
+    input=lambda g, pads: _constant_pad(g, _opposite(pads), 0),
+    jvp=lambda d_input, pads: _constant_pad(d_input, pads, 0),
+    node="ConstantPadNdBackward0",
     has_out=False,
 )
-def constant_pad_nd(xp: Namespace, input: Array, pad: Any, value: Any = 0) -> Array:
+def _constant_pad(xp: Namespace, input: Array, pads: Pads, value: Any) -> Array:
+    out = padded(xp, input, pads, value) if pads else input
+    return out.copy() if out is input else out
+
+
+def _opposite(pads: Pads) -> Pads:
+    return tuple((-before, -after) for before, after in pads)
+
+
+def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
     """`input` with `value` around its last dimensions; negative numbers cut off.
 
     >>> import pullback as torch
@@ -48,19 +57,19 @@ def constant_pad_nd(xp: Namespace, input: Array, pad: Any, value: Any = 0) -> Ar
     tensor([5., 1.])
     """
     pads = _pairs("constant_pad_nd", pad)
+    check_tensor("constant_pad_nd", input)
     if len(pads) > input.ndim:
         raise RuntimeError(
             f"constant_pad_nd: pad {tuple(pad)} is for {len(pads)} dimensions, input of shape "
-            f"{input.shape} has {input.ndim}."
+            f"{tuple(input.shape)} has {input.ndim}."
         )
     for n, pair in zip(input.shape[input.ndim - len(pads) :], pads, strict=True):
         if n + min(pair[0], 0) + min(pair[1], 0) < 0 or n + pair[0] + pair[1] < 0:
             raise RuntimeError(
                 f"constant_pad_nd: pad {tuple(pad)} cuts off more than there is of input of shape "
-                f"{input.shape}."
+                f"{tuple(input.shape)}."
             )
-    out = padded(xp, input, pads, value) if pads else input
-    return out.copy() if out is input else out
+    return _constant_pad(input, pads, value)
 
 
 # Elements of the tensor itself --------------------------------------------------------------------
@@ -137,7 +146,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
     if value:
         raise RuntimeError(f"pad: value is for mode 'constant'; mode {mode!r} takes none.")
     pads = _pairs("pad", pad)
-    check_tensor("pad", input, *range(1, 7))
+    check_tensor("pad", input)
     _check(input, mode, pads)
     tables = tuple(
         None if not any(pair) else _table(mode, n, *pair)

@@ -204,7 +204,7 @@ def _sizes(
 
 
 def _check(input: Any, mode: str, align_corners: bool | None, antialias: bool) -> None:
-    check_tensor("interpolate", input, *range(8))
+    check_tensor("interpolate", input)
     dims = input.ndim - 2
     if mode in ("nearest", "nearest-exact", "area") and align_corners is not None:
         raise ValueError(f"interpolate: mode {mode!r} takes no align_corners.")

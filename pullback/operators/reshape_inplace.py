@@ -1,5 +1,6 @@
-"""In-place changes of a tensor's shape: `t_`, `squeeze_`, `resize_` and the like. The elements stay, the
-tensor looks at them differently; its history gets the view's node.
+"""In-place changes of a tensor's shape: `t_`, `squeeze_`, `resize_` and the like.
+
+The elements stay, the tensor looks at them differently; its history gets the view's node.
 """
 
 from __future__ import annotations

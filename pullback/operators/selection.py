@@ -34,11 +34,14 @@ def _where(xp: Namespace, condition: Array, input: Array, other: Array) -> Array
 
 
 def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
-    """Elements of `input` where `condition` holds, of `other` elsewhere; alone: the places it holds.
+    """Elements of `input` where `condition` holds, of `other` elsewhere; alone.
+
+    The places it holds.
 
     >>> import pullback as torch
     >>> torch.where(torch.tensor([True, False]), torch.tensor([1.0, 2.0]), 0.0)
     tensor([1., 0.])
+
     """
     if not isinstance(condition, Tensor):
         return _where(condition, input, other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -432,8 +433,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Any:
         cuts = list(indices_or_sections)
     edges = [0, *cuts, length]
     return tuple(
-        slice_along(input, at, start, stop, 1)
-        for start, stop in zip(edges[:-1], edges[1:], strict=True)
+        slice_along(input, at, start, stop, 1) for start, stop in itertools.pairwise(edges)
     )
 
 

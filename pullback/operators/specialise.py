@@ -1,8 +1,8 @@
 """The same function on bare arrays: rules are written in operators, and run on arrays without any.
 
-A rule names operators as globals. `on_arrays` gives it a copy of those globals in which each operator
-is its forward, bound to an array namespace, so that the plain backward pass calls NumPy directly:
-no wrapping, no dispatch, no second version of the rule.
+A rule names operators as globals. `on_arrays` gives it a copy of those globals in which each
+operator is its forward, bound to an array namespace, so that the plain backward pass calls NumPy
+directly: no wrapping, no dispatch, no second version of the rule.
 """
 
 from __future__ import annotations

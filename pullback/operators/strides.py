@@ -1,4 +1,6 @@
-"""Arrays seen through other strides: the geometry that views, their adjoints and in-place writes share.
+"""Arrays seen through other strides.
+
+The geometry that views, their adjoints and in-place writes share.
 
 A geometry is `(shape, strides, offset)`, the last two counted in elements.
 """
@@ -53,7 +55,8 @@ def storage_offset(array: Array) -> int:
 def restrided(array: Array, shape: Any, strides: Any, offset: int = 0) -> Array:
     """A writable view of the memory of `array`, strides and offset in bytes from its first element.
 
-    The ndarray constructor is seven times faster than `as_strided`, and refuses to leave the memory.
+    The ndarray constructor is seven times faster than `as_strided`, and refuses to leave the
+    memory.
     """
     if array.flags.c_contiguous and offset >= 0:
         return ndarray(shape, array.dtype, array, offset, strides)

@@ -1,5 +1,7 @@
-"""Operators whose result shares its input's memory. Their gradients are views of the gradient, or put it
-back into zeros: never into memory that values live in.
+"""Operators whose result shares its input's memory.
+
+Their gradients are views of the gradient, or put it back into zeros: never into memory that values
+live in.
 """
 
 from __future__ import annotations
@@ -293,7 +295,10 @@ def _diagonal_adjoint(
     ),
 )
 def unfold(xp: Namespace, input: Array, dimension: Dim, size: int, step: int) -> Array:
-    """Windows of `size` elements, `step` apart, along `dimension`; they become the last dimension."""
+    """Windows of `size` elements, `step` apart, along `dimension`.
+
+    They become the last dimension.
+    """
     if input.ndim == 0:
         return restrided(input, (size,), (input.itemsize,))
     length = input.shape[dimension]

@@ -56,10 +56,10 @@ def positive(op: str, name: str, value: Any, dims: int) -> Sizes:
 
 
 def check_tensor(op: str, input: Any, *ndims: int) -> None:
-    """Refuse what is no tensor, or has another number of dimensions."""
+    """Refuse what is no tensor, or has none of these numbers of dimensions, if any are given."""
     if not isinstance(input, Tensor):
         raise errors.not_a_tensor(op, "input", input)
-    if input.ndim not in ndims:
+    if ndims and input.ndim not in ndims:
         wanted = " or ".join(str(ndim) for ndim in ndims)
         raise RuntimeError(
             f"{op}: input must have {wanted} dimensions, got shape {tuple(input.shape)}."

@@ -21,7 +21,7 @@ def convolved(dims: int) -> Any:
             case(t(2, 2, *size), t(3, 2, *kernel), t(3)),
             case(t(1, 2, *size), t(2, 2, *kernel), stride=2, padding=1),
             case(t(1, 4, *size), t(2, 2, *kernel), t(2), dilation=2, padding=2, groups=2),
-            case(t(1, 2, *size), t(1, 2, *kernel), padding="same"),
+            case(t(1, 2, *size), t(1, 2, *(3,) * dims), padding="same"),
             case(t(2, *size), t(2, 2, *kernel), t(2)),
             case(t(0, 2, *size), t(3, 2, *kernel), t(3)),
         ]
@@ -110,7 +110,7 @@ def powers(dims: int) -> Any:
 
 def fractional(dims: int) -> Any:
     """Windows at given places: random ones differ from call to call."""
-    size = SIZES[dims]
+    size = (4,) * dims
 
     def cases(t: Draw) -> list[Case]:
         samples = t.fixed(1, 2, dims, low=0.1, high=0.9)
@@ -205,8 +205,8 @@ def sampled_by_number(dims: int) -> Any:
     ]
 
 
-def _by_dims(name: str, cases: Any) -> dict[str, Entry]:
-    return {f"nn.functional.{name}{dims}d": entry(cases(dims)) for dims in (1, 2, 3)}
+def _by_dims(name: str, cases: Any, **options: bool) -> dict[str, Entry]:
+    return {f"nn.functional.{name}{dims}d": entry(cases(dims), **options) for dims in (1, 2, 3)}
 
 
 CONV: dict[str, Entry] = {
@@ -221,7 +221,8 @@ CONV: dict[str, Entry] = {
     **_by_dims("lp_pool", powers),
     "nn.functional.fractional_max_pool2d": entry(fractional(2)),
     "nn.functional.fractional_max_pool3d": entry(fractional(3)),
-    **_by_dims("max_unpool", unpooled),
+    # torch refuses gradients that are not contiguous here.
+    **_by_dims("max_unpool", unpooled, strided=False),
     "nn.functional.unfold": entry(
         lambda t: [
             case(t(2, 2, 4, 3), 2),
@@ -251,7 +252,7 @@ CONV: dict[str, Entry] = {
     "grid_sampler_3d": entry(sampled_by_number(3)),
     "nn.functional.affine_grid": entry(
         lambda t: [
-            case(t(2, 2, 3), (2, 1, 3, 2)),
+            case(t(2, 2, 3), (2, 1, 3, 2), align_corners=False),
             case(t(1, 3, 4), (1, 1, 2, 3, 1), align_corners=True),
         ]
     ),

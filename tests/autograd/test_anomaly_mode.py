@@ -31,7 +31,8 @@ def test_nan_gradients_are_errors_that_name_the_node():
     x = torch.zeros(1, requires_grad=True)
     with torch.autograd.set_detect_anomaly(True):
         y = (x * 0).sqrt() * 0
-        with pytest.warns(UserWarning), pytest.raises(RuntimeError, match="SqrtBackward0"):
+        failing = pytest.raises(RuntimeError, match="SqrtBackward0")
+        with pytest.warns(UserWarning, match="SqrtBackward0"), failing:
             y.sum().backward()
 
 

@@ -128,8 +128,7 @@ def test_error_in_a_rule_carries_the_forward_line():
     y.register_hook(lambda g: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         y.backward()
-    y.backward  # the engine is usable afterwards
-    (x * 2).backward()
+    (x * 2).backward()  # the engine is usable afterwards
     assert x.grad.item() == 2.0
 
 
@@ -157,7 +156,7 @@ def test_unused_input_is_an_error_unless_allowed():
     x, unused = leaf(3.0), leaf(1.0)
     with pytest.raises(RuntimeError, match="allow_unused"):
         torch.autograd.grad((x * x), [x, unused])
-    g, none = torch.autograd.grad(x * x, [x, unused], allow_unused=True)
+    _, none = torch.autograd.grad(x * x, [x, unused], allow_unused=True)
     assert none is None
     _, zeros = torch.autograd.grad(x * x, [x, unused], materialize_grads=True)
     assert zeros.tolist() == [0.0]
@@ -190,7 +189,7 @@ def test_backward_on_an_untracked_tensor_says_so():
 
 def test_several_outputs_of_one_node():
     x = torch.arange(6, dtype=torch.float64).reshape(3, 2).requires_grad_()
-    a, b, c = x.unbind(0)
+    a, _, c = x.unbind(0)
     (a * 2 + c * 3).sum().backward()
     assert x.grad.tolist() == [[2.0, 2.0], [0.0, 0.0], [3.0, 3.0]]
 

@@ -29,7 +29,7 @@ def test_backward_inside_backward_to_any_depth():
 
 
 def test_an_error_crosses_threads_unchanged():
-    class Special(Exception):
+    class SpecialError(Exception):
         pass
 
     depth = 0
@@ -38,7 +38,7 @@ def test_an_error_crosses_threads_unchanged():
         nonlocal depth
         depth += 1
         if depth == 100:
-            raise Special("deep")
+            raise SpecialError("deep")
         with torch.enable_grad():
             y = torch.ones(1, requires_grad=True) * 1.0
             y.register_hook(go_deeper)
@@ -46,7 +46,7 @@ def test_an_error_crosses_threads_unchanged():
 
     y = torch.ones(1, requires_grad=True) * 1.0
     y.register_hook(go_deeper)
-    with pytest.raises(Special, match="deep"):
+    with pytest.raises(SpecialError, match="deep"):
         y.backward()
     x = torch.ones(1, requires_grad=True)
     (x * 2).backward()

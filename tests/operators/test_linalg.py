@@ -1,4 +1,4 @@
-"""Decompositions multiply back, solutions solve, errors name the matrix, and gauges are respected."""
+"""Decompositions multiply back, solutions solve, errors name the matrix, gauges are respected."""
 
 import numpy
 import pytest
@@ -342,21 +342,10 @@ def test_indefinite_matrix_of_a_batch_is_named():
         linalg.cholesky(torch.full((2, 2), float("nan")))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "inv",
-        "det",
-        "slogdet",
-        "cholesky",
-        "eigh",
-        "eigvalsh",
-        "eig",
-        "eigvals",
-        "matrix_exp",
-        "matrix_power",
-    ],
-)
+SQUARE = "inv det slogdet cholesky eigh eigvalsh eig eigvals matrix_exp matrix_power"
+
+
+@pytest.mark.parametrize("name", SQUARE.split())
 def test_functions_of_square_matrices_refuse_others(name):
     function = getattr(linalg, name)
     options = (2,) if name == "matrix_power" else ()

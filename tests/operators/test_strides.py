@@ -16,9 +16,7 @@ def test_relaid_geometry_shows_the_same_elements_on_a_row_major_copy(order, row,
     offset = (strides.address(view) - strides.address(base)) // base.itemsize
     geometry = (view.shape, strides.element_strides(view), offset)
     copy = np.ascontiguousarray(base)
-    np.testing.assert_array_equal(
-        strides.on_storage(copy, strides.relaid(geometry, base)), view
-    )
+    np.testing.assert_array_equal(strides.on_storage(copy, strides.relaid(geometry, base)), view)
 
 
 def test_overlap_is_never_missed():

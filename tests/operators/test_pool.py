@@ -1,0 +1,186 @@
+"""Pooling: values against plain loops over windows, ties, missing numbers, indices, errors."""
+
+import math
+
+import numpy
+import pytest
+
+import pullback as torch
+from pullback.operators.pool_average import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    lp_pool2d,
+)
+from pullback.operators.pool_fractional import fractional_max_pool2d, max_unpool1d, max_unpool2d
+from pullback.operators.pool_max import (
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
+
+
+def line(*values):
+    return torch.tensor([list(values)], dtype=torch.float64)
+
+
+def gradient_of_sum(function, x):
+    x = x.clone().requires_grad_()
+    function(x).sum().backward()
+    return x.grad
+
+
+def test_tie_goes_to_the_first_of_the_window():
+    x = torch.ones(1, 2, 4)
+    assert gradient_of_sum(lambda x: max_pool2d(x, 2), x).tolist() == [[[1, 0, 1, 0], [0, 0, 0, 0]]]
+
+
+def test_overlapping_windows_add_their_gradients():
+    x = line(1, 3, 2, 0)
+    assert gradient_of_sum(lambda x: max_pool1d(x, 2, 1), x).tolist() == [[0, 2, 1, 0]]
+
+
+def test_infinite_gradient_reaches_the_maximum_alone():
+    x = line(1, 3).requires_grad_()
+    (g,) = torch.autograd.grad(max_pool1d(x, 2), x, line(math.inf))
+    assert g.tolist() == [[0, math.inf]]
+
+
+def test_last_nan_of_a_window_counts_as_its_maximum():
+    x = line(math.nan, 5, math.nan, 1).requires_grad_()
+    out, indices = max_pool1d(x, 4, return_indices=True)
+    assert math.isnan(out.item())
+    assert indices.tolist() == [[2]]
+    out.backward()
+    assert x.grad.tolist() == [[0, 0, 1, 0]]
+
+
+def test_padding_is_never_the_maximum():
+    x = torch.full((1, 2, 2), -math.inf)
+    out, indices = max_pool2d(x, 2, padding=1, return_indices=True)
+    assert out.tolist() == [[[-math.inf] * 2] * 2]
+    assert indices.tolist() == [[[0, 1], [2, 3]]]
+    assert gradient_of_sum(lambda x: max_pool2d(x, 2, padding=1), x).tolist() == [[[1, 1], [1, 1]]]
+
+
+@pytest.mark.parametrize("options", [{}, {"stride": 2, "padding": 1}, {"ceil_mode": True}], ids=str)
+def test_indices_are_where_the_maxima_are(options):
+    x = torch.from_numpy(numpy.random.default_rng(0).permutation(2 * 7 * 8).reshape(2, 7, 8))
+    out, indices = max_pool2d(x, 3, return_indices=True, **options)
+    assert indices.dtype is torch.int64
+    assert torch.equal(x.flatten(1).gather(1, indices.flatten(1)), out.flatten(1))
+
+
+def test_ceil_mode_adds_the_window_that_starts_inside():
+    assert max_pool1d(line(1, 2, 3), 2, ceil_mode=True).tolist() == [[2, 3]]
+    assert max_pool1d(line(1, 2, 3, 4), 1, 3, ceil_mode=True).tolist() == [[1, 4]]
+    assert avg_pool1d(line(1, 2, 3), 2, ceil_mode=True).tolist() == [[1.5, 3]]
+
+
+def test_adaptive_windows_overlap_where_sizes_do_not_divide():
+    x = line(1, 2, 3, 4, 5)
+    numpy.testing.assert_allclose(adaptive_avg_pool1d(x, 2).numpy(), [[2, 4]])
+    assert adaptive_max_pool1d(x, 2, return_indices=True)[1].tolist() == [[2, 4]]
+    assert adaptive_avg_pool1d(x, 10).tolist() == [[1, 1, 2, 2, 3, 3, 4, 4, 5, 5]]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 6, 9])
+def test_adaptive_pools_are_those_of_their_bounds(size):
+    x = numpy.random.default_rng(1).normal(size=(2, 6, 4))
+    bounds = [[(i * n // size, -(-(i + 1) * n // size)) for i in range(size)] for n in x.shape[1:]]
+    parts = [[x[:, a:b, c:d] for c, d in bounds[1]] for a, b in bounds[0]]
+    for function, reduce in ((adaptive_avg_pool2d, numpy.mean), (adaptive_max_pool2d, numpy.max)):
+        expected = numpy.stack(
+            [numpy.stack([reduce(p, (1, 2)) for p in row], -1) for row in parts], 1
+        )
+        numpy.testing.assert_allclose(function(torch.from_numpy(x), size).numpy(), expected)
+
+
+def test_infinity_stays_in_its_window():
+    x = line(1, 2, math.inf, 4, 5)
+    assert adaptive_avg_pool1d(x, 3).tolist() == [[1.5, math.inf, 4.5]]
+
+
+def test_padding_counts_if_asked_to():
+    x = torch.ones(1, 2, 2)
+    assert avg_pool2d(x, 2, padding=1).tolist() == [[[0.25] * 2] * 2]
+    assert avg_pool2d(x, 2, padding=1, count_include_pad=False).tolist() == [[[1.0] * 2] * 2]
+    assert avg_pool2d(x, 2, divisor_override=3).item() == pytest.approx(4 / 3)
+
+
+def test_power_average_of_two_is_the_root_of_squares():
+    assert lp_pool2d(torch.tensor([[[3.0, 4.0]]]), 2, (1, 2)).item() == pytest.approx(5)
+
+
+def test_unpooling_puts_maxima_back():
+    x = torch.arange(16.0).reshape(1, 4, 4).requires_grad_()
+    out, indices = max_pool2d(x, 2, return_indices=True)
+    back = max_unpool2d(out, indices, 2)
+    assert torch.equal(back, torch.where(torch.isin(x, out), x, torch.zeros(())))
+    back.sum().backward()
+    assert x.grad.sum() == 4
+
+
+def test_fractional_windows_lie_inside_and_random_ones_differ():
+    x = torch.rand(1, 1, 20, 20)
+    out, indices = fractional_max_pool2d(x, 2, 9, return_indices=True)
+    assert torch.equal(x.flatten(2).gather(2, indices.flatten(2)), out.flatten(2))
+    assert any(
+        not torch.equal(indices, fractional_max_pool2d(x, 2, 9, return_indices=True)[1])
+        for _ in range(5)
+    )
+
+
+def test_gradient_of_pooling_half_precision_keeps_its_dtype():
+    x = torch.arange(8, dtype=torch.float16).reshape(1, 8)
+    assert gradient_of_sum(lambda x: max_pool1d(x, 2), x).tolist() == [[0, 1] * 4]
+    assert gradient_of_sum(lambda x: avg_pool1d(x, 2), x).dtype is torch.float16
+
+
+def test_pooling_does_not_share_memory_with_its_input():
+    x = torch.ones(1, 2, 2)
+    for function in (
+        lambda x: max_pool2d(x, 1),
+        lambda x: avg_pool2d(x, 1),
+        lambda x: adaptive_avg_pool2d(x, 2),
+        lambda x: adaptive_max_pool2d(x, 2),
+    ):
+        function(x).zero_()
+    assert torch.equal(x, torch.ones(1, 2, 2))
+
+
+X = torch.ones(2, 4, 8, 8)
+INT = torch.zeros(2, 4, 8, 8, dtype=torch.int64)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda: max_pool2d(X[0, 0], 2), RuntimeError, "3 or 4 dimensions"),
+        (lambda: max_pool2d(X, 0), RuntimeError, "kernel_size"),
+        (lambda: max_pool2d(X, 2.5), TypeError, "kernel_size"),
+        (lambda: max_pool2d(X, 2, 0), RuntimeError, "stride"),
+        (lambda: max_pool2d(X, 2, padding=2), RuntimeError, "padding"),
+        (lambda: max_pool2d(X, 9), RuntimeError, "no window"),
+        (lambda: max_pool2d(X[:, :, :0], 2), RuntimeError, "empty"),
+        (lambda: max_pool2d(X.bool(), 2), NotImplementedError, "bool"),
+        (lambda: max_pool3d(X, (2, 2)), RuntimeError, "kernel_size"),
+        (lambda: avg_pool2d(X, 2, divisor_override=0), RuntimeError, "divisor_override"),
+        (lambda: avg_pool3d(X[0, 0], 2), RuntimeError, "4 or 5 dimensions"),
+        (lambda: adaptive_avg_pool2d(X, -1), RuntimeError, "output_size"),
+        (lambda: adaptive_avg_pool2d(INT, 2), NotImplementedError, "int64"),
+        (lambda: fractional_max_pool2d(X, 2), ValueError, "output_size"),
+        (lambda: fractional_max_pool2d(X, 2, 8), RuntimeError, "do not fit"),
+        (lambda: max_unpool2d(X, X, 2), RuntimeError, "int64"),
+        (lambda: max_unpool2d(X, INT + 1000, 2), RuntimeError, "1000"),
+        (lambda: max_unpool2d(X, INT[:, :1], 2), RuntimeError, "indices"),
+        (lambda: max_unpool1d(X[0], INT[0], 2, output_size=[9]), ValueError, "output_size"),
+    ],
+)
+def test_errors_name_what_is_wrong(call, error, says):
+    with pytest.raises(error, match=says):
+        call()

@@ -1,0 +1,149 @@
+"""Resampling: what each mode must keep, sampling at given positions, exchanged pixels, errors."""
+
+import math
+
+import numpy
+import pytest
+
+import pullback as torch
+from pullback.operators.resample import interpolate, upsample, upsample_bilinear, upsample_nearest
+from pullback.operators.sampling import affine_grid, grid_sample, grid_sampler
+from pullback.operators.shuffle import channel_shuffle, pixel_shuffle, pixel_unshuffle
+from pullback.operators.taps import Taps, resample
+
+SMOOTH = ["bilinear", "bicubic"]
+
+
+def image(*shape):
+    return torch.from_numpy(numpy.random.default_rng(0).normal(size=shape))
+
+
+def test_nearest_repeats_and_skips():
+    x = torch.tensor([[[1.0, 2.0, 3.0]]])
+    assert interpolate(x, scale_factor=2).tolist() == [[[1, 1, 2, 2, 3, 3]]]
+    assert interpolate(x, size=2).tolist() == [[[1, 2]]]
+    assert interpolate(x, size=2, mode="nearest-exact").tolist() == [[[1, 3]]]
+
+
+def test_linear_is_a_straight_line_between_elements():
+    x = torch.tensor([[[0.0, 4.0]]])
+    result = interpolate(x, size=5, mode="linear", align_corners=True)
+    assert result.tolist() == [[[0, 1, 2, 3, 4]]]
+
+
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("mode", [*SMOOTH, "lanczos"])
+@pytest.mark.parametrize("size", [(2, 9), (9, 2), 1])
+def test_constant_image_stays_constant(mode, antialias, size):
+    if mode == "lanczos" and not antialias:
+        pytest.skip("needs antialias")
+    x = torch.full((1, 1, 5, 4), 3.0, dtype=torch.float64)
+    result = interpolate(x, size, mode=mode, antialias=antialias)
+    numpy.testing.assert_allclose(result.numpy(), 3.0)
+
+
+@pytest.mark.parametrize("mode", SMOOTH)
+def test_same_size_is_the_same_image(mode):
+    x = image(1, 2, 4, 5)
+    numpy.testing.assert_allclose(interpolate(x, (4, 5), mode=mode).numpy(), x.numpy())
+
+
+def test_infinity_does_not_reach_what_it_has_no_part_in():
+    x = torch.tensor([[[1.0, 2.0, math.inf, 4.0, 5.0, 6.0]]])
+    assert interpolate(x, size=3, mode="area").tolist() == [[[1.5, math.inf, 5.5]]]
+
+
+def test_table_and_its_transpose_are_adjoint():
+    table = Taps([0, 0, 2, 2, 2], [1, 3, 0, 1, 3], [0.5, 2.0, 1.0, -1.0, 3.0], 4, 5)
+    x, g = image(2, 5), image(2, 4)
+    out, back = resample(x, (table,)), resample(g, (table.transposed(),))
+    assert out.shape == (2, 4)
+    numpy.testing.assert_allclose((out * g).sum().item(), (x * back).sum().item())
+    assert out[:, 1].tolist() == out[:, 3].tolist() == [0, 0]
+
+
+def test_sampling_an_images_own_positions_gives_the_image():
+    x = image(2, 3, 4, 5)
+    eye = torch.eye(2, 3, dtype=torch.float64).expand(2, 2, 3)
+    for align in (True, False):
+        grid = affine_grid(eye, x.shape, align_corners=align)
+        for mode in ("bilinear", "nearest", "bicubic"):
+            result = grid_sample(x, grid, mode, align_corners=align)
+            numpy.testing.assert_allclose(result.numpy(), x.numpy(), atol=1e-12)
+
+
+def test_points_outside_see_zeros_borders_or_reflections():
+    x = torch.tensor([[[[1.0, 2.0, 3.0]]]])
+    grid = torch.tensor([[[[2.0, 0.0]]]])  # one element beyond the last one
+    found = [
+        grid_sample(x, grid, padding_mode=mode, align_corners=True).item()
+        for mode in ("zeros", "border", "reflection")
+    ]
+    assert found == [0, 3, 2]
+
+
+def test_positions_that_are_no_numbers_are_outside():
+    x = torch.ones(1, 1, 2, 2)
+    grid = torch.tensor([[[[math.nan, 0.0], [math.inf, 0.0]]]])
+    assert grid_sample(x, grid, "nearest").tolist() == [[[[0, 0]]]]
+
+
+def test_nearest_gives_the_grid_a_gradient_of_zeros():
+    x, grid = torch.rand(1, 1, 3, 3), torch.zeros(1, 2, 2, 2).requires_grad_()
+    grid_sample(x, grid, "nearest").sum().backward()
+    assert torch.equal(grid.grad, torch.zeros(1, 2, 2, 2))
+
+
+def test_modes_have_numbers():
+    x, grid = image(1, 1, 3, 4), image(1, 2, 2, 2)
+    named = grid_sample(x, grid, "bicubic", "border", align_corners=True)
+    assert torch.equal(named, grid_sampler(x, grid, 2, 1, True))
+
+
+def test_pixels_are_shuffled_there_and_back():
+    x = image(2, 8, 3, 4)
+    assert torch.equal(pixel_unshuffle(pixel_shuffle(x, 2), 2), x)
+    assert torch.equal(channel_shuffle(channel_shuffle(x, 2), 4), x)
+
+
+@pytest.mark.parametrize("function", [upsample, upsample_nearest, upsample_bilinear])
+def test_old_names_warn(function):
+    with pytest.warns(UserWarning, match="deprecated"):
+        assert function(torch.ones(1, 1, 2, 2), scale_factor=2).shape == (1, 1, 4, 4)
+
+
+X = torch.ones(2, 3, 5, 6)
+GRID = torch.zeros(2, 4, 4, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda: interpolate(X), ValueError, "size or scale_factor"),
+        (lambda: interpolate(X, 3, 2), ValueError, "size or scale_factor"),
+        (lambda: interpolate(X, (3, 3, 3)), ValueError, "size"),
+        (lambda: interpolate(X, 3.5), TypeError, "ints"),
+        (lambda: interpolate(X, 0), RuntimeError, "only the batch"),
+        (lambda: interpolate(X[0, 0], 3), NotImplementedError, "3 to 5"),
+        (lambda: interpolate(X, 3, mode="linear"), NotImplementedError, "'linear'"),
+        (lambda: interpolate(X, 3, align_corners=True), ValueError, "align_corners"),
+        (lambda: interpolate(X, 3, antialias=True), ValueError, "antialias"),
+        (lambda: interpolate(X, 3, mode="lanczos"), ValueError, "antialias"),
+        (lambda: interpolate(X.long(), 3), NotImplementedError, "int64"),
+        (lambda: grid_sample(X, GRID, "cubic"), ValueError, "mode"),
+        (lambda: grid_sample(X, GRID, padding_mode="wrap"), ValueError, "padding_mode"),
+        (lambda: grid_sample(X, GRID[:1]), RuntimeError, "do not fit"),
+        (lambda: grid_sample(X, GRID.double()), RuntimeError, "float64"),
+        (lambda: affine_grid(GRID.long(), (2, 1, 2, 2)), ValueError, "floating"),
+        (lambda: affine_grid(torch.ones(2, 2, 2), (2, 1, 2, 2)), ValueError, r"\(n, 2, 3\)"),
+        (lambda: affine_grid(torch.ones(2, 2, 3), (2, 1, 2)), NotImplementedError, "size"),
+        (lambda: affine_grid(torch.ones(2, 2, 3), (2, 1, 0, 2)), ValueError, "positive"),
+        (lambda: pixel_shuffle(X, 2), RuntimeError, "multiple"),
+        (lambda: pixel_unshuffle(X, 2), RuntimeError, "multiples"),
+        (lambda: pixel_shuffle(X[0, 0], 2), RuntimeError, "at least 3"),
+        (lambda: channel_shuffle(X, 2), RuntimeError, "groups=2"),
+    ],
+)
+def test_errors_name_what_is_wrong(call, error, says):
+    with pytest.raises(error, match=says):
+        call()
