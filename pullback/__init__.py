@@ -180,6 +180,9 @@ from pullback.operators.view_scatter import (
     as_strided_scatter, diagonal_scatter, narrow_copy, select_scatter, slice_scatter,
 )
 from pullback.operators.views import as_strided, diagonal, select, t, transpose, unsqueeze
+from pullback.operators.windows_signal import (
+    bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window,
+)
 from pullback.operators.embedding import embedding_rows as embedding
 from pullback.operators.legacy import *
 from pullback.operators.methods import attach_methods as _attach_methods

@@ -55,6 +55,7 @@ _INVERSE = {"none": "forward", "root": "ortho", "n": "backward"}
     has_out=False,
 )
 def _c2c(xp: Namespace, input: Array, dims: Dims, scale: str, inverse: bool) -> Array:
+    """Takes real numbers as well: their gradient is the real part of what comes back."""
     if inverse:
         return xp.fft.ifftn(input, axes=dims, norm=_INVERSE[scale])
     return xp.fft.fftn(input, axes=dims, norm=_FORWARD[scale])
@@ -209,7 +210,7 @@ def _all_complex(
     at = _line(op, input, dim)
     input = _fitted(op, input, (at,), (input.shape[at] if n is None else n,))
     return delivered(
-        op, _c2c(_complex(op, input), (at,), _scale(op, norm, inverse=inverse), inverse), out
+        op, _c2c(_floating(op, input), (at,), _scale(op, norm, inverse=inverse), inverse), out
     )
 
 
@@ -291,9 +292,9 @@ def _all_complex_n(
     op: str, input: Any, s: Any, dim: Any, norm: Any, out: Any, *, inverse: bool
 ) -> Any:
     dims, sizes = _sizes(op, input, s, dim)
-    input = _fitted(op, _complex(op, input), dims, sizes)
+    input = _fitted(op, _floating(op, input), dims, sizes)
     scale = _scale(op, norm, inverse=inverse)
-    result = _c2c(input, dims, scale, inverse) if dims else input.clone()
+    result = _c2c(input, dims, scale, inverse) if dims else _complex(op, input).clone()
     return delivered(op, result, out)
 
 

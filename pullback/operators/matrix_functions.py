@@ -329,7 +329,7 @@ def exceeds(xp: Namespace, values: Array, largest: Array, absolute: Any, relativ
     return values > xp.maximum(absolute, relative * largest)
 
 
-def vander(x: Any, N: int | None = None) -> Any:
+def vander(x: Any, *, N: int | None = None) -> Any:
     """For each element a row of its powers 0 to N - 1; without `N`, as many as elements."""
     count = N if N is not None else x.shape[-1] if x.ndim else 0
     if x.ndim == 0 or count <= 1 or x._array.dtype.kind == "b":

@@ -182,9 +182,8 @@ def norm(
     if p == "nuc":
         from pullback.operators.matrix_functions import matrix_norm  # which is built on this file
 
-        return matrix_norm(
-            input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out
-        )
+        dims = (-2, -1) if dim is None else (dim,) if isinstance(dim, int) else dim
+        return matrix_norm(input, p, dims, keepdim, dtype=dtype, out=out)
     if isinstance(p, str):
         if p != "fro":
             raise RuntimeError(f"norm: order {p!r} is not known; give a number, 'fro' or 'nuc'.")

