@@ -62,7 +62,6 @@ from pullback.operators.conv import (
     conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d,
 )
 from pullback.operators.convert import is_nonzero
-from pullback.operators.convolution import convolution
 from pullback.operators.copy import fill, fill_, zero_
 from pullback.operators.creation import (
     empty, empty_like, empty_permuted, empty_strided, eye, full, full_like, ones, ones_like,

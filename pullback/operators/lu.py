@@ -107,7 +107,8 @@ def permutation(xp: Namespace, pivots: Array, m: int, dtype: Any) -> Array:
     size = math.prod(batch)
     swaps = pivots.reshape(size, steps) - 1
     every = xp.arange(size)
-    order = xp.asarray(_order_of_one(swaps[0].tolist(), m) if size == 1 else _orders(xp, swaps, m))
+    found = _order_of_one(swaps[0].tolist(), m) if size == 1 else _orders(xp, swaps, m)
+    order = xp.asarray(found, xp.int64)
     matrices = xp.zeros((size, m, m), dtype)
     matrices[every[:, None], order.reshape(size, m), xp.arange(m)] = 1
     return matrices.reshape(*batch, m, m)

@@ -15,6 +15,7 @@ from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.pool_places import (
     declare_take,
+    has_nan,
     put_places,
     take_places,
     window_places,
@@ -55,10 +56,6 @@ def _lowest(dtype: Any) -> Any:
 def _unmatched(dtype: Any) -> Any:
     """What equals no maximum."""
     return math.nan if dtype.kind in "fV" else _lowest(dtype)
-
-
-def _has_nan(array: Array) -> bool:
-    return array.dtype.kind in "fV" and bool(array.size) and math.isnan(array.max())
 
 
 def _maxima(
@@ -110,7 +107,7 @@ def _max_places(
     found = xp.zeros(maxima.shape, xp.int64)
     for (_, place), move in zip(reversed(spots), reversed(moves), strict=True):
         xp.copyto(found, move, where=whole[place] == maxima)
-    if _has_nan(maxima):
+    if has_nan(maxima):
         missing = padded(xp, xp.isnan(input), pads, value=False)
         for (_, place), move in zip(spots, moves, strict=True):
             xp.copyto(found, move, where=missing[place])
@@ -149,7 +146,7 @@ def _to_maxima(
     """Put `gradient` where the maxima of `input` are, zeros elsewhere."""
     geometry = kernel, stride, pads, dilation, number
     size = input.shape[-len(kernel) :]
-    if _has_nan(maxima):
+    if has_nan(maxima):
         places = _max_places.op.forward(xp, input, maxima, *geometry)  # type: ignore[attr-defined]
         return put_places.op.forward(xp, gradient, places, size)  # type: ignore[attr-defined]
     whole = padded(xp, input, pads, math.nan)

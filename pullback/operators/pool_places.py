@@ -12,7 +12,12 @@ from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.windows import Sizes, volume
 
-__all__ = ["declare_take", "over_images", "put_places", "take_places", "window_places"]
+__all__ = ["declare_take", "has_nan", "over_images", "put_places", "take_places", "window_places"]
+
+
+def has_nan(array: Array) -> bool:
+    """Whether some element is no number: then the maximum is none."""
+    return array.dtype.kind in "fV" and bool(array.size) and math.isnan(array.max())
 
 
 def window_places(xp: Namespace, input: Array, windows: Array, dims: int) -> Array:
@@ -24,17 +29,16 @@ def window_places(xp: Namespace, input: Array, windows: Array, dims: int) -> Arr
     lead, length = input.shape[:-dims], volume(input.shape[-dims:])
     flat = input.reshape(*lead, length)
     if windows.ndim == dims + 1:
-        seen = flat[..., windows]
+        seen = flat.take(windows, -1)
         windows = xp.broadcast_to(windows, seen.shape)
     else:
         each = windows.reshape(*lead, volume(windows.shape[len(lead) :]))
         seen = xp.take_along_axis(flat, each, -1).reshape(windows.shape)
     best = seen.argmax(-1)
-    if input.dtype.kind in "fV":
+    if has_nan(input):
         missing = xp.isnan(seen)
-        if missing.any():
-            last = seen.shape[-1] - 1 - missing[..., ::-1].argmax(-1)
-            best = xp.where(missing.any(-1), last, best)
+        last = seen.shape[-1] - 1 - missing[..., ::-1].argmax(-1)
+        best = xp.where(missing.any(-1), last, best)
     return xp.take_along_axis(windows, best[..., None], -1)[..., 0]
 
 

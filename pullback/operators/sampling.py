@@ -120,13 +120,16 @@ def _cells(
 def _look_up(xp: Namespace, input: Array, cells: Array, dims: int) -> Array:
     """`input` (..., channels, *size) at `cells` (..., *number); 0 for cells outside."""
     *lead, channels = input.shape[: input.ndim - dims]
-    flat = input.reshape(*lead, channels, volume(input.shape[-dims:]))
+    images, length = math.prod(lead), volume(input.shape[-dims:])
     number = cells.shape[len(lead) :]
-    places = cells.reshape(*lead, 1, volume(number))
-    places = xp.broadcast_to(places, (*lead, channels, volume(number)))
-    out = xp.take_along_axis(flat, xp.maximum(places, 0), -1)
-    xp.copyto(out, 0, where=places < 0)
-    return out.reshape(*lead, channels, *number)
+    # All channels of an element side by side: one place to look for, one run of memory to copy.
+    rows = input.reshape(images, channels, length).swapaxes(1, 2).reshape(-1, channels)
+    each = cells.reshape(images, volume(number))
+    found = rows.take((xp.maximum(each, 0) + xp.arange(images)[:, None] * length).reshape(-1), 0)
+    found[each.reshape(-1) < 0] = 0
+    return found.reshape(*lead, *number, channels).transpose(
+        *range(len(lead)), -1, *range(len(lead), len(lead) + dims)
+    )
 
 
 @primitive(
@@ -188,7 +191,7 @@ def _sampled(input: Any, grid: Any, mode: str, padding_mode: str, align_corners:
     ]
     if mode == "nearest":
         cells = _cells([round(p) for p in positions], (0,) * dims, size, last, align_corners)
-        return _nearest(input, cells, grid, dims)
+        return _nearest(input, cells, grid, dims).contiguous()
     parts = [position - floor(position) for position in positions]
     cubic = mode == "bicubic"
     weights = [_cubic_weights(part) if cubic else _linear_weights(part) for part in parts]
@@ -201,7 +204,7 @@ def _sampled(input: Any, grid: Any, mode: str, padding_mode: str, align_corners:
         found = _look_up(input, _cells(positions, moves, size, last, align_corners), dims)
         term = found * weight.unsqueeze(1)
         total = term if total is None else total + term
-    return total
+    return total if total is None else total.contiguous()
 
 
 # Public forms -------------------------------------------------------------------------------------

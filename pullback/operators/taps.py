@@ -24,7 +24,7 @@ class Taps:
     all are 1.
     """
 
-    __slots__ = ("_casts", "_transposed", "number", "size", "taps")
+    __slots__ = ("_casts", "_transposed", "number", "runs", "size", "taps")
 
     def __init__(self, rows: Any, columns: Any, weights: Any, number: int, size: int) -> None:
         rows, columns = numpy.asarray(rows, numpy.intp), numpy.asarray(columns, numpy.intp)
@@ -39,6 +39,10 @@ class Taps:
             where = None if int(chosen.sum()) == number else rows[chosen]
             scale = None if weights is None else weights[chosen]
             self.taps.append((where, columns[chosen], scale))
+        # A plain look-up in few runs of memory is copied run by run: first row, column, length.
+        self.runs: list[tuple[int, int, int]] | None = None
+        if len(self.taps) == 1 and self.taps[0][0] is None and weights is None:
+            self.runs = _runs(self.taps[0][1])
         self._transposed: Taps | None = None
         self._casts: dict[Any, list[Any]] = {}
 
@@ -65,6 +69,18 @@ class Taps:
         return known
 
 
+_MOST_RUNS = 16
+
+
+def _runs(columns: Any) -> list[tuple[int, int, int]] | None:
+    """Stretches of consecutive columns; None if there are many."""
+    starts = [0, *(numpy.flatnonzero(numpy.diff(columns) != 1) + 1).tolist()]
+    if len(starts) > _MOST_RUNS:
+        return None
+    ends = [*starts[1:], len(columns)]
+    return [(a, int(columns[a]), b - a) for a, b in zip(starts, ends, strict=True) if b > a]
+
+
 def _joined(parts: list[Any]) -> Any:
     return numpy.concatenate(parts) if parts else numpy.empty(0, numpy.intp)
 
@@ -73,6 +89,12 @@ def _along(xp: Namespace, x: Array, table: Taps, behind: int) -> Array:
     """Apply a table along the dimension that has `behind` others behind it."""
     axis = x.ndim - behind - 1
     rest = (slice(None),) * behind
+    if table.runs is not None:
+        out = xp.empty((*x.shape[:axis], table.number, *x.shape[axis + 1 :]), x.dtype)
+        for row, column, length in table.runs:
+            source = x[(..., slice(column, column + length), *rest)]
+            out[(..., slice(row, row + length), *rest)] = source
+        return out
     out = None
     for (where, columns, _), scale in zip(table.taps, table.weights(x.dtype), strict=True):
         part = x.take(columns, axis)

@@ -13,7 +13,7 @@ from pullback.testing.cases import Case, Draw, Entry, case, entry, kink
 
 def regular(t: Draw, *shape: int) -> Array:
     """Matrices of full rank, far from any that are not, and not symmetric."""
-    return t(*shape) + 3 * numpy.eye(*shape[-2:]).astype(t.dtype)
+    return t(*shape) + 3 * numpy.eye(shape[-2], shape[-1]).astype(t.dtype)
 
 
 def lower(t: Draw, *shape: int) -> Array:

@@ -132,6 +132,9 @@ NN: dict[str, Entry] = {
         lambda t: [case(t(2, 2, 3)), case(t(2, 2, 3), weight=t(2), bias=t(2), eps=0.1)]
     ),
     "nn.functional.normalize": entry(lambda t: [case(t(2, 3)), case(t(2, 3), 3.0, 0)]),
+    "embedding": entry(
+        lambda t: [case(t(4, 3), classes(0, 2, 0)), case(t(4, 3), classes([0, 2], [1, 3]))]
+    ),
     "nn.functional.embedding": entry(
         lambda t: [
             case(classes(0, 2, 0), t(4, 3)),
