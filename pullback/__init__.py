@@ -87,7 +87,7 @@ from pullback.operators.generator import (
     set_rng_state,
 )
 from pullback.operators.histograms import bincount, hash_tensor, histc, histogram, histogramdd
-from pullback.operators.least_squares import lstsq, pinverse
+from pullback.operators.least_squares import pinverse
 from pullback.operators.loss import binary_cross_entropy_with_logits, kl_div, poisson_nll_loss
 from pullback.operators.lowrank import pca_lowrank, svd_lowrank
 from pullback.operators.lu import lu, lu_solve, lu_unpack
@@ -95,7 +95,7 @@ from pullback.operators.margins import (
     cosine_embedding_loss, hinge_embedding_loss, margin_ranking_loss, triplet_margin_loss,
 )
 from pullback.operators.matrices import chain_matmul, cross, kron, trace
-from pullback.operators.matrix_functions import cond, matrix_exp, matrix_power, matrix_rank, vander
+from pullback.operators.matrix_functions import matrix_exp, matrix_power
 from pullback.operators.metadata import (
     UntypedStorage, get_device, is_complex, is_conj, is_floating_point, is_neg, is_same_size,
     is_signed, is_storage, is_tensor, numel,
@@ -154,7 +154,7 @@ from pullback.operators.shuffle import (
     channel_shuffle, native_channel_shuffle, pixel_shuffle, pixel_unshuffle,
 )
 from pullback.operators.softmax import log_softmax, softmax
-from pullback.operators.solve import det, inverse, logdet, slogdet, solve
+from pullback.operators.solve import det, inverse, logdet, slogdet
 from pullback.operators.sorting import (
     argsort, bucketize, isin, kthvalue, msort, searchsorted, sort, topk,
 )

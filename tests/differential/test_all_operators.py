@@ -15,7 +15,11 @@ from pullback.testing.coverage import supports
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.filterwarnings("ignore:index_reduce:UserWarning")  # "is in beta"
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:index_reduce:UserWarning"),  # "is in beta"
+    pytest.mark.filterwarnings("ignore:.*in favor of torch.linalg:UserWarning"),
+    pytest.mark.filterwarnings("ignore:A window was not provided:UserWarning"),
+]
 
 NAMES = [name for name in SAMPLES if resolve(pullback, name) is not None]
 COMPLEX = [name for name in NAMES if supports(name, "complex")]
@@ -45,6 +49,10 @@ DEFECTS = {
     # The gradient of the input is kept where the scattered part replaced it, and dropped elsewhere.
     ("as_strided_scatter", 1): everywhere,
     ("as_strided_scatter", 2): everywhere,
+    # Gradients arrive in the triangle that is never read.
+    **{
+        (f"cholesky_{name}", order): everywhere for name in ("solve", "inverse") for order in (1, 2)
+    },
     # Fails for want of a reshape.
     ("fill", 2): lambda sample: sample.differentiable[1:] != [],
     # The target is resized to the broadcast shape, which no other in-place form does.
@@ -81,8 +89,20 @@ OTHER_NODES = """
     nn.functional.huber_loss nn.functional.nll_loss nn.functional.cross_entropy
     nn.functional.binary_cross_entropy nn.functional.binary_cross_entropy_with_logits
     nn.functional.pairwise_distance atleast_2d atleast_3d rot90 repeat_interleave diag block_diag
-    combinations
+    combinations linalg.multi_dot linalg.matrix_power linalg.matrix_norm linalg.cond linalg.solve
+    linalg.solve_ex linalg.tensorinv linalg.lstsq linalg.lu_solve lu_solve linalg.ldl_factor
+    linalg.ldl_factor_ex linalg.householder_product ormqr geqrf cholesky cholesky_inverse
+    cholesky_solve triangular_solve stft istft masked.var fft.fft fft.ifft fft.ihfft2 fft.ihfftn
+    nn.functional.max_pool1d nn.functional.avg_pool1d nn.functional.adaptive_avg_pool1d
+    nn.functional.adaptive_max_pool1d nn.functional.max_unpool1d nn.functional.pad
+    nn.functional.interpolate nn.functional.grid_sample nn.functional.affine_grid grid_sampler_2d
+    grid_sampler_3d nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d
+    nn.functional.conv_transpose1d nn.functional.conv_transpose2d nn.functional.conv_transpose3d
+    conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
 """
+# Other outputs carry the history, or another output number: composed otherwise than torch's, or (geqrf
+# of complex matrices) not differentiable at all there.
+OTHER_HISTORY = "linalg.svdvals linalg.lstsq geqrf triangular_solve"
 # torch numbers the overloads for numbers and tensors, which are one operator here.
 OTHER_NUMBERS = """
     round rsub div divide remainder fmod copysign xlogy special.ndtr special.xlog1py squeeze
@@ -158,6 +178,8 @@ def gradients(outputs, inputs, **options):
 
 @in_both_dtypes
 def test_values_dtypes_and_history_are_torchs(name, dtype):
+    if name == "geqrf" and "complex" in str(dtype):
+        pytest.skip("torch refuses complex matrices that require grad")
     function, reference = both(name)
     for one, other in pairs(name, dtype):
         ours, theirs = one.call(function), other.call(reference)
@@ -167,8 +189,9 @@ def test_values_dtypes_and_history_are_torchs(name, dtype):
         ours, theirs = list(tensors_in(ours)), list(tensors_in(theirs))
         assert_alike(ours, theirs, name)
         for a, b in zip(ours, theirs, strict=True):
-            assert a.requires_grad == b.requires_grad
-            assert a.output_nr == b.output_nr
+            if name not in OTHER_HISTORY.split():
+                assert a.requires_grad == b.requires_grad
+                assert a.output_nr == b.output_nr
 
 
 def kind_of_node(tensor):
