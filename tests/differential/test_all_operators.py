@@ -100,7 +100,8 @@ OTHER_NODES = """
     nn.functional.conv_transpose1d nn.functional.conv_transpose2d nn.functional.conv_transpose3d
     conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
 """
-# Other outputs carry the history, or another output number: composed otherwise than torch's, or (geqrf
+# Other outputs carry the history, or another output number: composed otherwise than torch's, or
+# (geqrf
 # of complex matrices) not differentiable at all there.
 OTHER_HISTORY = "linalg.svdvals linalg.lstsq geqrf triangular_solve"
 # torch numbers the overloads for numbers and tensors, which are one operator here.
