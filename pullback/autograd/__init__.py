@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from pullback import _C  # noqa: F401 (importing it makes it an attribute of the package)
-from pullback.autograd import forward_ad, function_vmap, functional, graph
+from pullback.autograd import forward_ad, function_vmap, graph
 from pullback.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from pullback.autograd.function import Function
 from pullback.autograd.function_saved import SavedTensor as _FunctionSavedTensor
@@ -28,7 +29,10 @@ from pullback.core.saved import SavedTensor
 from pullback.core.tensor import Tensor
 from pullback.engine.backward import backward, grad
 from pullback.engine.task import is_checkpoint_valid
-from pullback.transforms import vmap_level
+from pullback.transforms import (
+    mapping,  # noqa: F401 (gives the engine its batched passes)
+    vmap_level,
+)
 
 __all__ = [
     "Function",
@@ -91,3 +95,9 @@ vmap_level.function_rule = _function_on_batch
 
 _backward.__name__ = _backward.__qualname__ = "backward"
 Tensor.backward = _backward  # type: ignore[attr-defined]  # methods attach themselves
+
+
+def __getattr__(name: str) -> Any:
+    if name == "functional":  # loaded when first asked for
+        return import_module("pullback.autograd.functional")
+    raise AttributeError(f"module 'pullback.autograd' has no attribute {name!r}")

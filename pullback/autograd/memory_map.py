@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -82,6 +81,8 @@ class MemoryMap:
         return "\n".join([*lines, f"total {_size(self.total)} in {len(self)} blocks"])
 
     def _repr_html_(self) -> str:
+        import html  # only here, and slow to load
+
         def row(cells: tuple[str, ...], tag: str) -> str:
             return "<tr>" + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
 

@@ -5,7 +5,6 @@ Process-wide, so it takes operators off their fast path while it is on.
 
 from __future__ import annotations
 
-import traceback
 from contextvars import ContextVar
 from typing import Any
 
@@ -39,6 +38,8 @@ def switch(*, enabled: bool, check_nan: bool) -> None:
 
 def remember(node: Any) -> None:
     """Keep the stack at a node's creation, and the node that was running then."""
+    import traceback  # only here, and slow to load
+
     node.metadata["traceback_"] = traceback.format_stack(user_frame(getframe(1)))
     parent = evaluating.get()
     if parent is not None:

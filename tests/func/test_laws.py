@@ -18,6 +18,7 @@ BY_VALUE = {
     *("bincount", "histogram", "masked_select", "nonzero", "argwhere", "unique", "combinations"),
     *("unique_consecutive", "nn.functional.one_hot", "repeat_interleave", "inverse", "where"),
     *("Tensor.__getitem__", "index_put", "histogramdd", "as_strided", "nn.functional.dropout"),
+    *("linalg.solve_ex", "linalg.matrix_rank"),
 }
 # Without a batching rule: they run in a loop, and say so.
 LOOPED = {"histc", "nonzero_static"}
@@ -115,7 +116,9 @@ def _differentiable_calls(name):
 
 
 # No derivative at all, none in forward mode, or (embedding's padding) torch's two that differ.
-NO_DERIVATIVE = {"floor_divide", "heaviside", "nn.functional.embedding", "Tensor.__rfloordiv__"}
+NO_DERIVATIVE = {
+    *("floor_divide", "heaviside", "nn.functional.embedding", "Tensor.__rfloordiv__", "geqrf"),
+}
 DIFFERENTIABLE = _names(BY_VALUE | NO_DERIVATIVE)
 
 
