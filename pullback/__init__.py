@@ -237,19 +237,9 @@ _LATER = {name: family for family, names in _FAMILIES.items() for name in names.
     "embedding": "pullback.operators.embedding",
 }
 _MODULES = (
-    *(
-        "_C",
-        "fft",
-        "func",
-        "linalg",
-        "masked",
-        "nn",
-        "random",
-        "serialization",
-        "signal",
-        "special",
-    ),
-    *("testing", "utils"),
+    *("_C", "_custom_op", "_custom_ops", "_library", "_vmap_internals", "fft", "func", "library"),
+    *("linalg", "masked", "nn", "ops", "overrides", "profiler", "random", "serialization"),
+    *("signal", "special", "testing", "types", "utils"),
 )
 
 __all__ = sorted(
