@@ -24,6 +24,7 @@ from pullback.operators.declare import REQUIRED, Op, Param
 from pullback.operators.nodes import Plan, execute, node_class, several_outputs
 from pullback.operators.options import NORMALISE
 from pullback.operators.specialise import array_call
+from pullback.operators.written import finished
 
 
 def build(op: Op) -> Any:
@@ -36,6 +37,7 @@ def build(op: Op) -> Any:
     function.__defaults__ = written.__defaults__
     function.__kwdefaults__ = written.__kwdefaults__
     function.__code__ = written.__code__
+    finished(function, op, op.name)
     return function
 
 
@@ -92,7 +94,7 @@ def build_inplace(op: Op, name: str) -> Any:
 
 def source_of(op: Op) -> str:
     """The Python source of the operator's function."""
-    lines = [f"def written({_signature(op)}):"]
+    lines = [f"def written({signature_of(op)}):"]
     if not _has_straight_line(op):
         return "\n".join([*lines, f"    return call(op, {_everything(op)})"])
     return "\n".join([*lines, *_straight_line(op)])
@@ -124,7 +126,8 @@ def _normalised(op: Op) -> list[str]:
     ]
 
 
-def _signature(op: Op, *, out: bool = True) -> str:
+def signature_of(op: Op, *, out: bool = True) -> str:
+    """The parameters as they stand in a `def`."""
     parts = [_parameter(param) for param in op.params if not param.keyword_only]
     keywords = [_parameter(param) for param in op.params if param.keyword_only]
     if op.has_out and out:
@@ -134,6 +137,15 @@ def _signature(op: Op, *, out: bool = True) -> str:
 
 def _parameter(param: Param) -> str:
     return param.name if param.default is REQUIRED else f"{param.name}=default_{param.name}"
+
+
+def call_text(op: Op, *, out: bool = True) -> str:
+    """The arguments of a call that hands all parameters on."""
+    parts = [param.name for param in op.params if not param.keyword_only]
+    keywords = [param.name for param in op.params if param.keyword_only]
+    if op.has_out and out:
+        keywords.append("out")
+    return ", ".join([*parts, *(f"{name}={name}" for name in keywords)])
 
 
 def _everything(op: Op, *, out: bool = True) -> str:
@@ -168,7 +180,7 @@ def _straight_line(op: Op) -> list[str]:
 
 def inplace_source_of(op: Op) -> str:
     """The Python source of the in-place form."""
-    lines = [f"def written({_signature(op, out=False)}):"]
+    lines = [f"def written({signature_of(op, out=False)}):"]
     leave = f"return call_inplace(op, called, {_everything(op, out=False)})"
     starts_with_target = bool(op.differentiable) and op.differentiable[0] == op.inputs[0]
     if not _has_straight_line(op) or len(op.outputs) > 1 or not starts_with_target:

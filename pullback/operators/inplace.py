@@ -28,6 +28,7 @@ from pullback.operators import interpret
 from pullback.operators.declare import Op
 from pullback.operators.derive import tangents_of_write, write_tangents
 from pullback.operators.strides import Geometry, address, element_strides, on_storage, relaid
+from pullback.operators.written import finished
 
 # Writes an operator's in-place form; set by build.py.
 builder: Callable[[Op, str], Any]
@@ -50,6 +51,7 @@ def inplace_of(function: Any, name: str | None = None) -> Callable[..., Tensor]:
         scope.update(written.__globals__)
         write.__defaults__, write.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
         write.__code__ = written.__code__
+        finished(write, op, called)
         return write
 
     scope["__build__"] = build
