@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pullback import _C  # noqa: F401 (importing it makes it an attribute of the package)
-from pullback.autograd import forward_ad, function_vmap, graph
 from pullback.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
-from pullback.autograd.function import Function
-from pullback.autograd.function_saved import SavedTensor as _FunctionSavedTensor
 from pullback.autograd.grad_mode import (
     _unsafe_preserve_version_counter,  # noqa: F401 (torch's name for it is private too)
     enable_grad,
@@ -18,21 +14,22 @@ from pullback.autograd.grad_mode import (
     set_grad_enabled,
 )
 from pullback.autograd.gradcheck import gradcheck, gradgradcheck
-from pullback.autograd.multithreading import (
-    enforce_grad_layout_policy,
-    is_multithreading_enabled,
-    set_multithreading_enabled,
-)
 from pullback.autograd.variable import Variable, variable
 from pullback.core.node import next_sequence_number
 from pullback.core.saved import SavedTensor
 from pullback.core.tensor import Tensor
+from pullback.engine import backward as _engine
 from pullback.engine.backward import backward, grad
 from pullback.engine.task import is_checkpoint_valid
-from pullback.transforms import (
-    mapping,  # noqa: F401 (gives the engine its batched passes)
-    vmap_level,
-)
+
+if TYPE_CHECKING:  # loaded when first asked for, see `_LATER`
+    from pullback.autograd import forward_ad, functional, graph
+    from pullback.autograd.function import Function
+    from pullback.autograd.multithreading import (
+        enforce_grad_layout_policy,
+        is_multithreading_enabled,
+        set_multithreading_enabled,
+    )
 
 __all__ = [
     "Function",
@@ -58,8 +55,6 @@ __all__ = [
 ]
 
 
-SavedTensor.register(_FunctionSavedTensor)
-
 # Programs use these, private as they are.
 _get_sequence_nr = next_sequence_number
 _is_checkpoint_valid = is_checkpoint_valid
@@ -83,21 +78,35 @@ def _backward(
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
-def _function_on_batch(
-    cls: Any, size: int, randomness: str, in_dims: Any, args: tuple[Any, ...], run: Any
-) -> tuple[Any, Any]:
-    info = function_vmap.VmapInfo(size, randomness)
-    return function_vmap.batched(cls, info, in_dims, args, run)
+def _over_batch(*arguments: Any) -> Any:
+    # The engine lies below the transforms that batched gradients need.
+    return import_module("pullback.transforms.mapping").over_batch(*arguments)
 
 
-# The layers below know nothing of custom Functions.
-vmap_level.function_rule = _function_on_batch
+_engine.over_batch = _over_batch
 
 _backward.__name__ = _backward.__qualname__ = "backward"
 Tensor.backward = _backward  # type: ignore[attr-defined]  # methods attach themselves
 
+# Name -> the module of this package that has it; a module's own name stands for the module.
+_LATER = {
+    "Function": "function",
+    "enforce_grad_layout_policy": "multithreading",
+    "is_multithreading_enabled": "multithreading",
+    "set_multithreading_enabled": "multithreading",
+}
+_MODULES = ("forward_ad", "function", "functional", "graph")
+
 
 def __getattr__(name: str) -> Any:
-    if name == "functional":  # loaded when first asked for
-        return import_module("pullback.autograd.functional")
-    raise AttributeError(f"module 'pullback.autograd' has no attribute {name!r}")
+    if name in _MODULES:
+        return import_module(f"pullback.autograd.{name}")
+    if name not in _LATER:
+        raise AttributeError(f"module 'pullback.autograd' has no attribute {name!r}")
+    found = getattr(import_module(f"pullback.autograd.{_LATER[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER, *_MODULES})

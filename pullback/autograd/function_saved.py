@@ -262,3 +262,6 @@ def _packed(pack_hook: Callable[[Tensor], Any], alias: Tensor) -> Any:
     if alias._cell[0] != version:
         raise errors.pack_hook_wrote()
     return data
+
+
+saved.SavedTensor.register(SavedTensor)

@@ -13,6 +13,7 @@ from pullback.autograd import function_errors
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.tensor import Tensor
 from pullback.engine.accumulate import broadcast_dims
+from pullback.transforms import vmap_level
 from pullback.transforms.batched import batched as hide
 from pullback.transforms.batched import is_batched_at
 from pullback.transforms.vmap_level import VmapLevel
@@ -317,3 +318,13 @@ def _placed(value: Any, dim: int | None, want: int | None, size: int) -> Any:
     if dim is None:
         return value.unsqueeze(want).expand(*value.shape[:want], size, *value.shape[want:])
     return value if dim == want else value.movedim(dim, want)
+
+
+def _on_batch(
+    cls: Any, size: int, randomness: str, in_dims: Dims, args: tuple[Any, ...], run: RunBatched
+) -> tuple[Any, Any]:
+    return batched(cls, VmapInfo(size, randomness), in_dims, args, run)
+
+
+# The layer of transforms knows nothing of custom Functions.
+vmap_level.function_rule = _on_batch

@@ -10,9 +10,10 @@ from typing import Any
 import numpy
 
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.batching import filled, ndim_of, padded
 from pullback.operators.convert import astype
 from pullback.operators.creation import eye
-from pullback.operators.declare import Array, Namespace, method, primitive
+from pullback.operators.declare import Array, Namespace, Op, method, primitive
 from pullback.operators.direction import abs
 from pullback.operators.matrix_checks import adjoint, check_matrices, check_square
 from pullback.operators.norms import vector_norm
@@ -319,11 +320,19 @@ def _zeros(A: Any) -> Any:
 
 
 def _rank(values: Any, largest: Any, absolute: Any, relative: Any) -> Any:
-    return sum(exceeds(values, largest, absolute, relative), -1)
+    return sum(_exceeds(values, largest, absolute, relative), -1)
 
 
-@primitive()
-def exceeds(xp: Namespace, values: Array, largest: Array, absolute: Any, relative: Any) -> Array:
+def _in_batches(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Ranks are made equal behind the examples; tolerances may have more dimensions than values."""
+    given = [numpy.ndim(options[name]) + 1 for name in ("absolute", "relative")]
+    rank = max(ndim_of(split["values"]), *given)
+    values = {name: padded(filled(pair, size), 0, rank) for name, pair in split.items()}
+    return op.function(**values, **options)
+
+
+@primitive(batch=_in_batches)
+def _exceeds(xp: Namespace, values: Array, largest: Array, absolute: Any, relative: Any) -> Array:
     """Which values are above both tolerances."""
     absolute, relative = (xp.asarray(x, values.dtype)[..., None] for x in (absolute, relative))
     return values > xp.maximum(absolute, relative * largest)

@@ -1,11 +1,14 @@
 """Makes operators methods of Tensor.
 
 Declared ones by their declaration, plain functions of operators by the mark `@method`, special
-methods, properties and other spellings by the tables below.
+methods, properties and other spellings by the tables below. Methods of families that are not loaded
+yet (later.py) are stood in for by a descriptor that loads the family.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from pullback.core.tensor import Tensor
@@ -13,18 +16,16 @@ from pullback.operators import (
     convert,
     copying,
     exchange,
-    fills,
     indexing,
+    later,
     legacy,
     metadata,
     printing,
-    reshape_inplace,
     signs,
 )
 from pullback.operators.complex import imag, real
 from pullback.operators.declare import METHODS, OPERATORS
 from pullback.operators.inplace import inplace_of
-from pullback.operators.products import matmul
 from pullback.operators.shape import conj_transpose, matrix_transpose, reverse_dims
 
 # Other name -> the method it is; the in-place form comes along.
@@ -64,9 +65,6 @@ PROPERTIES: dict[str, Any] = {
     "imag": property(imag, lambda self, value: imag(self).copy_(value)),
 }
 
-# Families whose operators are methods alone register themselves when imported.
-_METHODS_ONLY = (fills, reshape_inplace)
-
 _SPECIAL = (
     convert.DUNDERS,
     copying.DUNDERS,
@@ -75,24 +73,70 @@ _SPECIAL = (
     legacy.DUNDERS,
     printing.DUNDERS,
     signs.SIGNS,
-    {"__matmul__": matmul, "__rmatmul__": lambda self, other: matmul(other, self)},
 )
+
+
+class _Later:
+    """Stands for a method whose family is not loaded; the first look at it loads the family."""
+
+    __slots__ = ("family", "name")
+
+    def __init__(self, family: str, name: str) -> None:
+        self.family = family
+        self.name = name
+
+    def __get__(self, tensor: Tensor | None, owner: type[Tensor]) -> Any:
+        load(self.family)
+        return getattr(owner if tensor is None else tensor, self.name)
+
+
+def load(family: str) -> ModuleType:
+    """Import a family of operators and give Tensor its methods."""
+    module = import_module(f"pullback.operators.{family}")
+    if family not in _loaded:
+        _loaded.add(family)
+        _attach(module.__name__)
+    return module
+
+
+_loaded: set[str] = set()
+
+
+def load_all() -> None:
+    """Load every family, for who wants to look at all operators."""
+    for family in {**later.FUNCTIONS, **later.METHODS}:
+        load(family)
 
 
 def attach_methods() -> None:
     """Give Tensor its methods; called once, when the package is imported."""
-    for op in OPERATORS.values():
-        if op.method:
-            setattr(Tensor, op.name, op.function)
-        if op.inplace and f"{op.name}_" not in METHODS:
-            setattr(Tensor, f"{op.name}_", inplace_of(op.function))
-    for table in (METHODS, *_SPECIAL):
+    for family, names in later.METHODS.items():
+        for name in names.split():
+            setattr(Tensor, name, _Later(family, name))
+    _attach(None)
+    for table in _SPECIAL:
         for name, function in table.items():
             setattr(Tensor, name, function)
-    for name, target in ALIASES.items():
-        for end in ("", "_"):
-            if hasattr(Tensor, target + end):
-                setattr(Tensor, name + end, getattr(Tensor, target + end))
     for name, getter in PROPERTIES.items():
         attribute = getter if isinstance(getter, property) else property(getter)
         setattr(Tensor, name, attribute)
+
+
+def _attach(module: str | None) -> None:
+    """Give Tensor the methods that `module` (None: any) defines, under all their names."""
+    methods: dict[str, Any] = {}
+    for op in OPERATORS.values():
+        if module in (None, op.forward.__module__):
+            if op.method:
+                methods[op.name] = op.function
+            if op.inplace:
+                methods[f"{op.name}_"] = inplace_of(op.function)
+    methods |= {
+        name: f for name, f in METHODS.items() if module in (None, f.__module__) or name in methods
+    }
+    for name, target in ALIASES.items():
+        for end in ("", "_"):
+            if target + end in methods:
+                methods[name + end] = methods[target + end]
+    for name, function in methods.items():
+        setattr(Tensor, name, function)

@@ -6,7 +6,6 @@ with a node each, and because the common exponents must not cost a general power
 
 from __future__ import annotations
 
-import cmath
 import math
 from collections.abc import Callable
 from typing import Any
@@ -110,7 +109,7 @@ def _pow_number(xp: Namespace, input: Array, exponent: Any) -> Array:
 
 def _log_of(base: Any) -> Any:
     if isinstance(base, complex):
-        return cmath.log(base)
+        return complex(numpy.log(base))
     return math.log(base) if base > 0 else math.nan
 
 

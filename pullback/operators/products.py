@@ -15,7 +15,7 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import get_mode
 from pullback.operators import batch_products
 from pullback.operators.arithmetic import conj, mul
-from pullback.operators.declare import Array, Namespace, method, multilinear, primitive
+from pullback.operators.declare import METHODS, Array, Namespace, method, multilinear, primitive
 from pullback.operators.inplace import write_out
 from pullback.operators.reduction import sum
 from pullback.operators.shape import reshape
@@ -461,3 +461,13 @@ def baddbmm(
     """`beta * input + alpha * (batch1 @ batch2)`, matrix by matrix; `input` broadcasts."""
     result = _batch_product(xp, "baddbmm", batch1, batch2)
     return _plus(xp, "baddbmm", result, input, beta, alpha)
+
+
+METHODS["__matmul__"] = matmul
+
+
+def _reversed_matmul(self: Any, other: Any) -> Any:
+    return matmul(other, self)
+
+
+METHODS["__rmatmul__"] = _reversed_matmul

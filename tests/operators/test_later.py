@@ -1,0 +1,71 @@
+"""The tables of what loads later agree with what the families define."""
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import pullback as torch
+from pullback.operators import later, methods
+from pullback.operators.declare import METHODS, OPERATORS
+from pullback.operators.methods import ALIASES
+
+FAMILIES = sorted({*later.FUNCTIONS, *later.METHODS})
+
+
+def run(program):
+    return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True).stdout
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_functions_of_a_family_are_its_own(family):
+    module = import_module(f"pullback.operators.{family}")
+    for name in later.FUNCTIONS.get(family, "").split():
+        assert getattr(torch, name) is getattr(module, name)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_methods_of_a_family_are_listed_and_no_others(family):
+    methods.load(family)
+    module = f"pullback.operators.{family}"
+    own = [op for op in OPERATORS.values() if op.forward.__module__ == module]
+    names = {op.name for op in own if op.method} | {f"{op.name}_" for op in own if op.inplace}
+    names |= {name for name, function in METHODS.items() if function.__module__ == module}
+    others = {name for name, f in METHODS.items() if f.__module__ != module}
+    for alias, target in ALIASES.items():
+        names |= {alias + end for end in ("", "_") if target + end in names}
+    listed = set(later.METHODS.get(family, "").split())
+    assert listed - names <= others
+    assert names - listed <= others
+
+
+def test_a_method_loads_its_family_on_first_use():
+    program = """
+import sys, pullback as torch
+assert 'pullback.operators.sorting' not in sys.modules
+print(torch.tensor([2., 1.]).sort().values.tolist())
+assert type(torch.Tensor.__dict__['topk']).__name__ == 'function'
+"""
+    assert run(program).strip() == b"[1.0, 2.0]"
+
+
+def test_the_matrix_sign_works_before_its_family_is_loaded():
+    program = """
+import sys, pullback as torch
+assert 'pullback.operators.products' not in sys.modules
+print((torch.ones(2, 2) @ torch.ones(2, 2)).tolist(), torch.ones(2, 2).__rmatmul__)
+"""
+    assert run(program).startswith(b"[[2.0, 2.0], [2.0, 2.0]]")
+
+
+def test_a_subclass_finds_methods_that_load_later():
+    program = """
+import pullback as torch
+class Mine(torch.Tensor):
+    pass
+assert callable(Mine.softmax)
+assert 'cumsum' in dir(Mine)
+assert 'cumsum' in dir(torch) and 'cumsum' in torch.__all__
+"""
+    run(program)
