@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any
 
-from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, Node, Output, node_and_number
+from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, Node, node_and_number
 
 _age = attrgetter("_seq")
 
@@ -13,70 +13,83 @@ _age = attrgetter("_seq")
 class Filter:
     """The pruned graph of one pass."""
 
-    __slots__ = ("captures", "edges", "reached")
+    __slots__ = ("captures", "captures_inside", "edges", "reached")
 
     # Nodes that run, with their edges; None where nobody needs the gradient.
     edges: dict[Node, tuple[Any, ...]]
     # Nodes (and leaves) whose arriving gradient is asked for, and which of their slots.
     captures: dict[Node, set[int]]
+    captures_inside: bool  # whether any of them is not a leaf
     reached: set[Node]
 
     def __init__(self, roots: list[Any], wanted: list[Any], *, accumulates: bool) -> None:
         asked: dict[Node, set[int]] = {}
+        inside = False
         for edge in wanted:
             node, number = node_and_number(edge)
             if node is not None:
                 asked.setdefault(node, set()).add(number)
+                inside = inside or edge._seq != LEAF_SEQ
         self.captures = {} if accumulates else asked
-        self.reached = set()
-        self.edges = {}
+        self.captures_inside = inside
         nodes, leaves = _reachable(roots)
-        self.reached.update(leaf for leaf in leaves if leaf in asked)
-        # Edges lead from newer to older nodes, so what a node leads to is known before the node.
-        for node in sorted(nodes, key=_age, reverse=True):
-            self._decide(node, asked, accumulates=accumulates)
+        self.reached = {leaf for leaf in leaves if leaf in asked}
+        self.edges = _pruned(nodes, asked, self.reached, accumulates=accumulates)
 
-    def _decide(self, node: Node, asked: dict[Node, set[int]], *, accumulates: bool) -> None:
-        reached = self.reached
-        kept: list[Any] = []
-        live = complete = 0
-        for edge in node._edges:
+
+def _pruned(
+    nodes: set[Any], asked: dict[Node, set[int]], reached: set[Node], *, accumulates: bool
+) -> dict[Node, tuple[Any, ...]]:
+    """The nodes that lead to what is asked, with the edges that do; fills `reached`."""
+    needed: dict[Node, tuple[Any, ...]] = {}
+    # Edges lead from newer to older nodes, so what a node leads to is known before the node.
+    for node in sorted(nodes, key=_age, reverse=True):
+        edges = node._edges
+        live = dead = False
+        for edge in edges:
             if edge is None:
-                kept.append(None)
-                complete += 1
                 continue
-            target: Any = edge.node if isinstance(edge, Output) else edge
-            if target in reached:
-                kept.append(edge)
-                live += 1
-                complete += 1
+            if (edge.node if edge._seq == OUTPUT_SEQ else edge) in reached:
+                live = True
             else:
-                kept.append(None)
+                dead = True
         if live or (accumulates and node in asked):
-            self.edges[node] = node._edges if complete == len(kept) else tuple(kept)
+            needed[node] = _without_dead(edges, reached) if dead else edges
             reached.add(node)
         elif node in asked:
             reached.add(node)
+    return needed
 
 
-def _reachable(roots: list[Any]) -> tuple[set[Node], set[Node]]:
+def _without_dead(edges: tuple[Any, ...], reached: set[Node]) -> tuple[Any, ...]:
+    return tuple(
+        [
+            edge
+            if edge is not None and (edge.node if edge._seq == OUTPUT_SEQ else edge) in reached
+            else None
+            for edge in edges
+        ]
+    )
+
+
+def _reachable(roots: list[Any]) -> tuple[set[Any], set[Any]]:
     """Inner nodes and leaves that the roots lead to."""
-    nodes: set[Node] = set()
-    leaves: set[Node] = set()
-    stack = [edge for edge in roots if edge is not None]
+    nodes: set[Any] = set()
+    leaves: set[Any] = set()
+    stack: list[Any] = list(roots)
     while stack:
         edge = stack.pop()
+        if edge is None:
+            continue
         seq = edge._seq
-        if seq < 0:
-            node = edge
-        elif seq == LEAF_SEQ:
+        if seq == LEAF_SEQ:
             leaves.add(edge)
             continue
-        elif seq == OUTPUT_SEQ:
-            node = edge.node
-        else:
-            continue
-        if node not in nodes:
-            nodes.add(node)
-            stack.extend(edge for edge in node._edges if edge is not None)
+        if seq >= 0:
+            if seq != OUTPUT_SEQ:
+                continue
+            edge = edge.node
+        if edge not in nodes:
+            nodes.add(edge)
+            stack += edge._edges
     return nodes, leaves

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core import saved
+from pullback.core import arrays, saved
 from pullback.core.arrays import Array
 from pullback.core.forward import LEVELS
 from pullback.core.node import OperatorNode, Output
@@ -19,6 +19,7 @@ from pullback.core.origin import GENERATED
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.operators.declare import Op, Param, parameters_of
 from pullback.operators.declared_node import DeclaredNode
+from pullback.operators.inline import Inlined, inlined
 from pullback.operators.specialise import on_arrays
 
 _classes: dict[Op, type[OperatorNode]] = {}
@@ -60,33 +61,22 @@ def several_outputs(op: Op) -> bool:
     return op.outputs == ("*",) or len(op.outputs) - len(op.fixed_outputs) > 1
 
 
+def several_tensors(op: Op) -> bool:
+    """Whether a Python number can stand for one of the inputs, another one being a tensor."""
+    return len(op.inputs) > 1
+
+
 def node_class(op: Op) -> type[OperatorNode]:
     """The operator's node class, written when first needed."""
     known = _classes.get(op)
     if known is not None:
         return known
     plan = Plan(op)
-    source = "\n".join(
-        [
-            *_running(plan, "_run", tensors=False),
-            *_running(plan, "_run_tensors", tensors=True),
-            *_release(plan),
-        ]
-    )
-    scope: dict[str, Any] = {
-        "input_array": saved.input_array,
-        "input_tensor": saved.input_tensor,
-        "output_array": saved.output_array,
-        "output_tensor": output_tensor,
-        "fill": fill_missing,
-    }
-    for i, param in enumerate(plan.edges):
-        rule = op.rules[param.name]
-        scope[f"rule_{i}"], scope[f"array_rule_{i}"] = rule, on_arrays(rule)
-    execute(source, scope, f"{GENERATED}{op.node_name}>")
-    members: dict[str, Any] = {
-        name: scope[name] for name in ("_run", "_run_tensors", "_release") if name in scope
-    }
+    lines = [inlined(op, param, f"t{i}_") for i, param in enumerate(plan.edges)]
+    members: dict[str, Any] = {}
+    for name, tensors in (("_run", False), ("_run_tensors", True)):
+        members |= _executed(_running(plan, lines, name, tensors=tensors), plan, lines, tensors)
+    members |= _executed(_release(plan), plan, [], tensors=False)
     members["_output_tensor"] = lambda node, name: output_tensor(node, name, op.outputs.index(name))
     members |= {"__slots__": plan.slots, "op": op, "plan": plan, "__module__": "pullback.autograd"}
     base = SeveralOutputs if several_outputs(op) else DeclaredNode
@@ -95,13 +85,47 @@ def node_class(op: Op) -> type[OperatorNode]:
     return made
 
 
+def _executed(
+    source: list[str], plan: Plan, lines: list[Inlined | None], tensors: bool
+) -> dict[str, Any]:
+    """The function that `source` defines, if any."""
+    if not source:
+        return {}
+    scope: dict[str, Any] = {
+        "input_array": saved.input_array,
+        "input_tensor": saved.input_tensor,
+        "output_array": saved.output_array,
+        "output_tensor": output_tensor,
+        "fill_missing": fill_missing,
+        "LEVELS": LEVELS,
+        "Tensor": Tensor,
+        "ndarray": numpy.ndarray,
+        "new": new,
+        "F32": arrays.F32,
+        "F64": arrays.F64,
+        "numbers32": arrays.numbers32,
+        "numbers64": arrays.numbers64,
+    }
+    for i, param in enumerate(plan.edges):
+        rule = plan.op.rules[param.name]
+        scope[f"rule_{i}"] = rule if tensors else on_arrays(rule)
+    for one in lines:
+        if one is not None:
+            scope |= one.tensor_scope if tensors else one.array_scope
+    name = source[0].partition("(")[0].removeprefix("def ")
+    execute("\n".join(source), scope, f"{GENERATED}{plan.op.node_name}.{name}>")
+    return {name: scope[name]}
+
+
 def execute(source: str, scope: dict[str, Any], filename: str) -> None:
     """Run generated source; tracebacks will show its lines."""
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     exec(compile(source, filename, "exec"), scope)
 
 
-def _running(plan: Plan, name: str, *, tensors: bool) -> list[str]:
+def _running(
+    plan: Plan, inlined_rules: list[Inlined | None], name: str, *, tensors: bool
+) -> list[str]:
     op = plan.op
     lines = [f"def {name}(self, g, edges):"]
     edges = [f"e{i}" for i in range(len(plan.edges))]
@@ -109,7 +133,7 @@ def _running(plan: Plan, name: str, *, tensors: bool) -> list[str]:
     if not sequence:
         lines.append(f"    {''.join(edge + ', ' for edge in edges)} = edges")
     if several_outputs(op):
-        lines.append(f"    g = fill(self, g, {tensors})")
+        lines.append(f"    g = fill_missing(self, g, {tensors})")
         if op.outputs != ("*",):
             names = [f"g_{n}" if n not in op.fixed_outputs else "_" for n in op.outputs]
             lines.append(f"    {', '.join(names)} = g")
@@ -120,14 +144,45 @@ def _running(plan: Plan, name: str, *, tensors: bool) -> list[str]:
     for output in plan.outputs:
         lines += _read_output(plan, output, tensors=tensors, guarded=not sequence)
     lines += [f"    {name} = self.s_{name}" for name in (*plan.options, *plan.derived)]
-    rule = "rule" if tensors else "array_rule"
-    calls = [f"{rule}_{i}({', '.join(plan.asked[p.name])})" for i, p in enumerate(plan.edges)]
+    calls = [f"rule_{i}({', '.join(plan.asked[p.name])})" for i, p in enumerate(plan.edges)]
     if sequence:
         return [*lines, f"    return {calls[0]}"]
+    if not any(inlined_rules):
+        return [*lines, f"    return {_results(calls)}"]
+    lines += _leave_lines(inlined_rules, calls, tensors=tensors)
+    for i, one in enumerate(inlined_rules):
+        if one is not None:
+            written = [] if len(calls) == 1 else [f"    r{i} = None", f"    if e{i} is not None:"]
+            indent = "    " if len(calls) == 1 else "        "
+            noted = one.tensor_lines if tensors else one.array_lines
+            lines += [*written, *(indent + line for line in (*noted, f"r{i} = {one.result}"))]
+            calls[i] = ""
+    return [*lines, f"    return {_results(calls)}"]
+
+
+def _leave_lines(rules: list[Inlined | None], calls: list[str], *, tensors: bool) -> list[str]:
+    """Call the rules after all where the written lines do not hold."""
+    unusual = [
+        f"{name} is not {value}"
+        for one in rules
+        if one is not None
+        for name, value in one.usual.items()
+    ]
+    if any(one is not None and one.only_real for one in rules):
+        unusual.append(f"{'g._array' if tensors else 'g'}.dtype.kind == 'c'")
+    if not unusual:
+        return []
+    return [f"    if {' or '.join(unusual)}:", f"        return {_results(calls)}"]
+
+
+def _results(calls: list[str]) -> str:
+    """The tuple of gradients; an empty call stands for one that is in its variable already."""
     if len(calls) == 1:
-        return [*lines, f"    return ({calls[0]},)"]
-    results = [f"{call} if e{i} is not None else None" for i, call in enumerate(calls)]
-    return [*lines, f"    return ({', '.join(results)})"]
+        return f"({calls[0] or 'r0'},)"
+    listed = [
+        f"{call} if e{i} is not None else None" if call else f"r{i}" for i, call in enumerate(calls)
+    ]
+    return f"({', '.join(listed)})"
 
 
 def _guard(plan: Plan, name: str, *, guarded: bool) -> list[str]:
@@ -156,12 +211,36 @@ def _read_input(plan: Plan, param: Param, *, tensors: bool, guarded: bool) -> li
             f"    {name} = {name}._array if {name}._cell[0] == version "
             f"else input_array(self, '{name}')",
         ]
+        if plan.op.kind == "elementwise" and plan.op.numbers and several_tensors(plan.op):
+            # NumPy takes twice as long with a Python number as with an array of no dimensions.
+            read += [
+                "elif g.dtype is F64:",
+                f"    {name} = numbers64.get({name}, {name})",
+                "elif g.dtype is F32:",
+                f"    {name} = numbers32.get({name}, {name})",
+            ]
     return _indented(read, _guard(plan, name, guarded=guarded))
 
 
 def _read_output(plan: Plan, name: str, *, tensors: bool, guarded: bool) -> list[str]:
     if tensors:
-        read = [f"{name} = output_tensor(self, '{name}', {plan.op.outputs.index(name)})"]
+        number = plan.op.outputs.index(name)
+        slow = f"{name} = output_tensor(self, '{name}', {number})"
+        fixed = name in plan.op.fixed_outputs
+        owner = "None" if fixed else "self"
+        if several_outputs(plan.op) and not fixed:
+            owner = f"self._output({number})"
+        # The plain case of `output_tensor`: not packed by hooks, not written to, no forward mode.
+        read = [
+            f"array = self.s_{name}",
+            f"if type(array) is ndarray and not LEVELS and self.s_{name}_c[0] == self.s_{name}_v:",
+            f"    {name} = new(Tensor)",
+            f"    {name}._array = array",
+            f"    {name}._cell = self.s_{name}_c",
+            f"    {name}._node = {owner}",
+            "else:",
+            f"    {slow}",
+        ]
     else:
         read = [
             f"{name} = self.s_{name}",
@@ -188,14 +267,15 @@ def _release(plan: Plan) -> list[str]:
 def output_tensor(node: Any, name: str, number: int) -> Any:
     """A saved output as a tensor again, in its place in the graph."""
     value = getattr(node, "s_" + name)
+    fixed = name in node.op.fixed_outputs
+    edge = None if fixed else node._output(number) if several_outputs(node.op) else node
     if type(value) is saved.Packed:
-        return value.unpack(node)
+        return value.unpack(edge)
     array = saved.output_array(node, name)
     tensor = new(Tensor)
     tensor._array = array
     tensor._cell = getattr(node, "s_" + name + "_c")
-    fixed = name in node.op.fixed_outputs
-    tensor._node = None if fixed else node._output(number) if several_outputs(node.op) else node
+    tensor._node = edge
     for level in LEVELS:
         level.put(tensor, level.saved.get(node, {}).get(name))
     return tensor

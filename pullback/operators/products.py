@@ -71,7 +71,7 @@ def _folded(xp: Namespace, a: Array, b: Array) -> Array:
 
 def _for_blas(xp: Namespace, a: Array) -> Array:
     """The array, or a copy where BLAS cannot read its strides: old NumPy leaves BLAS aside then."""
-    if a.flags.c_contiguous or a.ndim < 2 or a.size < 1024:
+    if a.size < 1024 or a.flags.c_contiguous or a.ndim < 2:
         return a
     down, right = a.strides[-2:]
     step = a.itemsize
@@ -133,6 +133,13 @@ def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
 )
 def mm(xp: Namespace, input: Array, mat2: Array) -> Array:
     """The product of two matrices."""
+    if (
+        input.ndim == mat2.ndim == 2
+        and input.dtype is mat2.dtype
+        and input.dtype.char in _BLAS
+        and input.shape[1] == mat2.shape[0]
+    ):
+        return xp.matmul(_for_blas(xp, input), _for_blas(xp, mat2))
     _check_ndim("mm", "input", input, 2)
     _check_ndim("mm", "mat2", mat2, 2)
     check_inner("mm", input, mat2)

@@ -7,7 +7,7 @@ directly: no wrapping, no dispatch, no second version of the rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -15,29 +15,34 @@ from typing import Any
 import numpy
 
 _PACKAGE = __name__.rpartition(".")[0] + "."
-_made: dict[tuple[Any, ModuleType], Any] = {}
+_made: dict[tuple[Any, Any], Any] = {}
 
 
 def on_arrays(function: Any, xp: ModuleType = numpy) -> Any:
     """`function` with every operator it uses, however deep, replaced by its forward on `xp`."""
+    return with_operators(function, kernel, xp)
+
+
+def with_operators(function: Any, replace: Callable[[Any, Any], Any], key: Any) -> Any:
+    """`function` with every operator it uses, however deep, replaced by `replace(op, key)`."""
     op = getattr(function, "op", None)
     if op is not None:
-        return kernel(op, xp)
+        return replace(op, key)
     if type(function) is not FunctionType or not function.__module__.startswith(_PACKAGE):
         return function
-    known = _made.get((function, xp))
+    known = _made.get((function, key))
     if known is not None:
         return known
     scope = dict(function.__globals__)
     cells = function.__closure__ and tuple(CellType() for _ in function.__closure__)
     made = FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells)
     made.__kwdefaults__ = function.__kwdefaults__
-    _made[function, xp] = made  # entered first: functions may call one another
+    _made[function, key] = made  # entered first: functions may call one another
     for name in _global_names(function.__code__):
         if name in scope:
-            scope[name] = on_arrays(scope[name], xp)
+            scope[name] = with_operators(scope[name], replace, key)
     for cell, original in zip(cells or (), function.__closure__ or (), strict=True):
-        cell.cell_contents = on_arrays(original.cell_contents, xp)
+        cell.cell_contents = with_operators(original.cell_contents, replace, key)
     return made
 
 
