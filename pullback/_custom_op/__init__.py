@@ -1,0 +1,7 @@
+"""The older interface for custom operators, as objects; `pullback.library` is the present one."""
+
+from __future__ import annotations
+
+from pullback._custom_op import autograd, impl
+
+__all__ = ["autograd", "impl"]

@@ -1,0 +1,258 @@
+"""Built-in operators as overload objects: `pullback.ops.aten.<name>.<overload>`.
+
+They are what dispatch modes are given. An overload runs the public function of its name, so calling
+it does all that calling the function does; parts of operators that torch does not have stand in the
+namespace `pullback` under the names of their declarations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy
+
+import pullback
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.tensor import Tensor
+from pullback.library.builtin_calls import CALLS, RUNS, Call
+from pullback.library.builtin_names import DEFAULTS, OVERLOADS, OWN, SPELLINGS
+from pullback.library.builtin_schema import schema_of
+from pullback.library.overload import OpNamespace, OpOverload, OpOverloadPacket
+from pullback.library.registry import _packets
+from pullback.operators import dispatch
+from pullback.operators.declare import OPERATORS, Op
+
+__all__ = ["namespace", "overload_of"]
+
+_MODULES = (("special_", "special"), ("linalg_", "linalg"), ("fft_", "fft"))
+
+
+# Names and what runs them ------------------------------------------------------------------------
+
+
+def _function(name: str) -> Callable[..., Any] | None:
+    """The public function behind one of torch's names."""
+    if name in RUNS:
+        return RUNS[name]
+    if name.startswith("_") and name not in ("_unsafe_view", "_conj", "_prelu_kernel"):
+        return None
+    for prefix, module in _MODULES:
+        if name.startswith(prefix):
+            found = getattr(getattr(pullback, module), name.removeprefix(prefix), None)
+            return found if callable(found) else None
+    for place in (pullback, Tensor, pullback.nn.functional):
+        found = getattr(place, name, None)
+        if callable(found) and not isinstance(found, type):
+            return found  # type: ignore[no-any-return]
+    return _declared(name)
+
+
+def _declared(name: str) -> Callable[..., Any] | None:
+    """A declared operator that is spelled so and has no public function."""
+    for key, spelling in SPELLINGS.items():
+        if spelling.partition(".")[0] == name and key in OPERATORS:
+            return OPERATORS[key].function  # type: ignore[no-any-return]
+    declared = OPERATORS.get(name)
+    return None if declared is None else declared.function
+
+
+class BuiltinPacket(OpOverloadPacket):
+    """All overloads of a built-in name; called, it runs the public function."""
+
+    def __init__(self, namespace: str, name: str, run: Callable[..., Any]) -> None:
+        super().__init__(namespace, name, run.__doc__)
+        self._run = run
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Run the function, which tells its overloads apart itself."""
+        return self._run(*args, **kwargs)
+
+    def _chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OpOverload:
+        return next(iter(self._overloads.values()))
+
+    def _with(self, overload: str) -> OpOverload:
+        """The overload of this name, added where it is an `out` form."""
+        if overload not in self._overloads:
+            run = RUNS.get(f"{self._opname}.{overload}", self._run)
+            schema = schema_of(self.namespace, self._opname, overload, self._run)
+            self._add(OpOverload(self, schema, run, doc=run.__doc__))
+        return self._overloads[overload]
+
+
+@cache
+def _aten(name: str) -> BuiltinPacket | None:
+    run = _function(name)
+    if run is None:
+        return None
+    packet = BuiltinPacket("aten", name, run)
+    base = name.removesuffix("_") if hasattr(Tensor, name) else name
+    overloads = OVERLOADS.get(name) or OVERLOADS.get(base) or ("default",)
+    for overload in overloads:
+        packet._with(overload)
+    if getattr(getattr(run, "op", None), "has_out", False):
+        packet._with("out")
+    return packet
+
+
+@cache
+def _own(name: str) -> BuiltinPacket | None:
+    for key, op in OPERATORS.items():
+        if _own_name(key) == name:
+            packet = BuiltinPacket("pullback", name, op.function)
+            packet._with("default")
+            return packet
+    return None
+
+
+def _own_name(key: str) -> str:
+    return key.replace(".", "_").replace("-", "_")
+
+
+def _found(space: str, builtin: Callable[[str], OpOverloadPacket | None]) -> OpNamespace:
+    """A namespace of built-in operators, to which users may have added theirs."""
+    return OpNamespace(space, lambda name: builtin(name) or _packets.get(f"{space}::{name}"))
+
+
+_NAMESPACES = {"aten": _found("aten", _aten), "pullback": _found("pullback", _own)}
+
+
+def namespace(name: str = "aten") -> OpNamespace:
+    """Built-in operators under torch's names ("aten"), or those that are ours alone ("pullback").
+
+    >>> from pullback.library.builtin import namespace
+    >>> namespace().add.Tensor
+    <OpOverload(op='aten.add', overload='Tensor')>
+    """
+    return _NAMESPACES[name]
+
+
+# From a call to its overload ---------------------------------------------------------------------
+
+_keys: dict[int, str] = {}
+
+
+def _key_of(op: Op) -> str:
+    """The name of a declaration; in-place forms that write directly have a copy of it."""
+    declared = op.function.op if op.function is not None else op
+    if id(declared) not in _keys:
+        _keys.update({id(one): key for key, one in OPERATORS.items()})
+    return _keys.get(id(declared), op.name)
+
+
+def overload_of(op: Op, called: str, bound: dict[str, Any]) -> dispatch.Spelled:
+    """The overload that stands for a call of an operator, and the arguments it takes."""
+    key = _key_of(op)
+    out = bound.get("out")
+    if "fill" in bound and called.endswith("_"):
+        key = "fill"
+    call = _spelled(key, op, bound)
+    if call is None:
+        packet = _own(_own_name(key))
+        args, kwargs = _arguments(key, op, list(op.positional), None, bound)
+        overload = "default"
+    else:
+        name = called if called != op.name and hasattr(Tensor, called) else call.name
+        if called != op.name and not name.endswith("_"):
+            name += "_"
+        packet = _aten(name)
+        overload, args, kwargs = call.overload, call.args, dict(call.kwargs)
+    if packet is None:
+        raise RuntimeError(f"{key}: no overload object is known for this operator.")
+    if out is not None:
+        overload, kwargs = "out", {**kwargs, "out": out}
+    return packet._with(overload), args, kwargs, None if call is None else call.finish
+
+
+def _spelled(key: str, op: Op, bound: dict[str, Any]) -> Call | None:
+    """A call in torch's spelling; None for what torch does not have."""
+    if key in CALLS:
+        return CALLS[key](bound)
+    spelling = _spelling(key)
+    if spelling is None:
+        return None
+    overload = spelling.overload
+    if spelling.deciding and not isinstance(bound[spelling.deciding], Tensor):
+        overload = spelling.otherwise
+    names = list(op.positional) if spelling.names is None else spelling.names
+    args, kwargs = _arguments(key, op, names, spelling.keywords, bound)
+    if key == "sort.stable":
+        kwargs["stable"] = True
+    return Call(spelling.name, overload, args, kwargs)
+
+
+class _Spelling(NamedTuple):
+    """A line of the table of spellings, taken apart."""
+
+    name: str
+    overload: str
+    otherwise: str  # the overload where no tensor is passed for `deciding`
+    deciding: str
+    names: list[str] | None  # of the positional arguments; None: as declared
+    keywords: list[str] | None
+
+
+@cache
+def _spelling(key: str) -> _Spelling | None:
+    spelling = SPELLINGS.get(key)
+    if spelling is None:
+        if key.startswith("_") or key in OWN:
+            return None
+        spelling = f"{_torch_name(key)}.default"
+    head, _, listed = spelling.partition("(")
+    name, _, overload = head.partition(".")
+    overload, _, deciding = overload.partition(":")
+    overload, _, otherwise = overload.partition("|")
+    positional, _, keywords = listed.rstrip(")").partition("*")
+    names = (positional.split(), keywords.split()) if listed else (None, None)
+    return _Spelling(name, overload, otherwise, deciding, *names)
+
+
+def _torch_name(key: str) -> str:
+    for prefix, module in _MODULES:
+        if key.startswith(f"{module}."):
+            return prefix + key.removeprefix(f"{module}.")
+    return key.removeprefix("nn.functional.")
+
+
+def _arguments(
+    key: str, op: Op, names: list[str], keywords: list[str] | None, bound: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional arguments without trailing defaults, and keywords that differ from theirs."""
+    kinds = {param.name: param.kind for param in op.params}
+    defaults = {param.name: param.default for param in op.params} | DEFAULTS.get(key, {})
+    if keywords is None:
+        keywords = [param.name for param in op.params if param.keyword_only]
+    count = len(names)
+    while count and dispatch.is_default(bound[names[count - 1]], defaults[names[count - 1]]):
+        count -= 1
+    args = tuple(_shown(op, kinds[name], bound[name]) for name in names[:count])
+    kwargs = {
+        name: _shown(op, kinds[name], bound[name])
+        for name in keywords
+        if not dispatch.is_default(bound[name], defaults[name])
+    }
+    return args, kwargs
+
+
+_ONE_DIM = frozenset({"prod", "argmax", "argmin"})
+
+
+def _shown(op: Op, kind: str, value: Any) -> Any:
+    """An option as torch's overloads take it: lists of dimensions, and dtypes of ours."""
+    if kind == "dims" and isinstance(value, int) and op.name not in _ONE_DIM:
+        return [value]
+    if kind in ("dims", "shape") and isinstance(value, tuple):
+        return list(value)
+    return from_numpy_dtype(value) if isinstance(value, numpy.dtype) else value
+
+
+# Their declarations are not asked for by name.
+RUNS.update(
+    lift_fresh=lambda input: input,
+    log_sigmoid=OPERATORS["nn.functional.logsigmoid"].function,
+    detach=lambda input: input.detach(),
+    _local_scalar_dense=lambda input: input.item(),
+)
+dispatch.overload_of = overload_of

@@ -1,0 +1,79 @@
+"""Functions that make tensors from nothing, and others beside the operators, for dispatch modes.
+
+They have no declaration to go by, so their calls are spelled here, as torch does.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+import pullback
+from pullback.core.tensor import Tensor
+from pullback.library.builtin import namespace
+from pullback.operators import dispatch
+from pullback.operators.intercept import Watched, makers, replaceable
+
+__all__ = ["MAKERS"]
+
+_SIZED = frozenset({"empty", "ones", "rand", "randn", "zeros"})
+_NAMES = (
+    *("arange", "empty", "empty_permuted", "empty_strided", "eye", "full", "linspace", "logspace"),
+    *("normal", "ones", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like"),
+    *("randperm", "scalar_tensor", "tensor", "tril_indices", "triu_indices", "unique_consecutive"),
+    "zeros",
+)
+_METHODS = {"detach": "detach", "item": "_local_scalar_dense", "equal": "equal"}
+
+
+def _find() -> list[FunctionType]:
+    made = [getattr(pullback, name) for name in _NAMES]
+    made += [getattr(Tensor, name) for name in _METHODS]
+    return [function for function in made if replaceable(function)]
+
+
+def _make(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The call as the innermost dispatch mode answers it."""
+    name = function.__name__
+    if name == "tensor":
+        made = function(*args, **{**kwargs, "requires_grad": False})
+        return _leaf(_handed("lift_fresh", "default", (made,), {}), kwargs)
+    if name in _METHODS:
+        return _handed(_METHODS[name], "default", args, kwargs)
+    given = {key: value for key, value in kwargs.items() if value is not None}
+    given.pop("requires_grad", None)
+    overload, args = _overload(name, args, given)
+    return _leaf(_handed(name, overload, args, given), kwargs)
+
+
+def _handed(name: str, overload: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    packet: Any = getattr(namespace(), name)
+    return dispatch.hand_over(packet._with(overload), args, kwargs)
+
+
+def _leaf(made: Any, kwargs: dict[str, Any]) -> Any:
+    if kwargs.get("requires_grad"):
+        made._set_requires_grad(True)  # noqa: FBT003
+    return made
+
+
+def _overload(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[str, tuple[Any, ...]]:
+    """Torch's overload for a call, and its arguments: a size is one list."""
+    if name in _SIZED:
+        size = kwargs.pop("size", None) or args
+        if len(size) == 1 and isinstance(size[0], tuple | list):
+            size = size[0]
+        return "memory_format" if name == "empty" else "default", (list(size),)
+    if name == "arange":
+        return ("default", "default", "start", "start_step")[len(args)], args
+    if name == "eye" and len(args) == 2:
+        return "m", args
+    if name == "randint" and len(args) == 3:
+        return "low", args
+    return "default", args
+
+
+MAKERS = Watched(_find)
+makers.update(dict.fromkeys(_find(), _make))
