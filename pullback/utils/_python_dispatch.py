@@ -1,0 +1,108 @@
+"""`TorchDispatchMode`: sees every operator call, below autograd.
+
+Torch's place for it. The mechanism is in operators/dispatch.py, the names that a handler is given
+in library/builtin.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from pullback.core.mode import changed, current, get_mode, settle
+from pullback.library.builtin_makers import MAKERS
+from pullback.operators import dispatch
+
+__all__ = ["TorchDispatchMode", "is_in_torch_dispatch_mode"]
+
+M = TypeVar("M", bound="TorchDispatchMode")
+
+
+class TorchDispatchMode:
+    """A context in which each operator call goes to `__torch_dispatch__`.
+
+    The handler is called as `handler(func, types, args, kwargs)`: `func` is the operator
+    (`ops.aten.add.Tensor`), called as `func(*args, **kwargs)` it runs on that level and below. It
+    returns what the operator should. Inside it this mode is off and those around it are on; what it
+    computes is not recorded, the caller's history is. Backward passes call operators too, and the
+    mode sees those that run inside of it.
+
+    Example:
+        >>> import pullback as torch
+        >>> from pullback.utils._python_dispatch import TorchDispatchMode
+        >>> class Log(TorchDispatchMode):
+        ...     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        ...         print(func)
+        ...         return func(*args, **(kwargs or {}))
+        >>> with Log():
+        ...     y = torch.tensor([1.0, 2.0]) * 3 + 1
+        aten.lift_fresh.default
+        aten.mul.Tensor
+        aten.add.Tensor
+    """
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: tuple[type, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """What the operator gives; to be written by the subclass."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no __torch_dispatch__; define "
+            "__torch_dispatch__(self, func, types, args=(), kwargs=None)."
+        )
+
+    def __enter__(self: M) -> M:
+        mode = settle()
+        current.set(changed(mode, dispatch=(*mode.dispatch, self)))
+        MAKERS.begin()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        mode = get_mode()
+        current.set(changed(mode, dispatch=mode.dispatch[:-1]))
+        dispatch.forget()
+        MAKERS.end()
+
+    @classmethod
+    def push(cls: Callable[..., M], *args: Any, **kwargs: Any) -> M:
+        """An instance, as older programs make it."""
+        return cls(*args, **kwargs)
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """Whether it belongs to a compiler; none here does."""
+        return False
+
+
+def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
+    """Whether any dispatch mode is active in this thread."""
+    return bool(get_mode().dispatch)
+
+
+def _get_current_dispatch_mode() -> Any:
+    modes = get_mode().dispatch
+    return modes[-1] if modes else None
+
+
+def _get_current_dispatch_mode_stack() -> list[Any]:
+    return list(get_mode().dispatch)
+
+
+def _disable_current_modes() -> Any:
+    return _without_modes()
+
+
+class _without_modes:  # noqa: N801 (a context)
+    """No dispatch mode is active inside."""
+
+    def __enter__(self) -> tuple[Any, ...]:
+        mode = settle()
+        self._before = mode.dispatch
+        current.set(changed(mode, dispatch=()))
+        return self._before
+
+    def __exit__(self, *error: object) -> None:
+        current.set(changed(get_mode(), dispatch=self._before))
