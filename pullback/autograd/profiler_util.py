@@ -1,0 +1,369 @@
+"""What a profiler found: events, how they nest, and their sums by name.
+
+Times are in microseconds since the profiler was switched on, memory in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pullback.autograd import profiler_recorder as recorder
+from pullback.autograd.profiler_recorder import Raw
+
+__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "Interval"]
+
+
+class Interval:
+    """A range of time."""
+
+    __slots__ = ("end", "start")
+
+    def __init__(self, start: float, end: float) -> None:
+        self.start = start
+        self.end = end
+
+    def elapsed_us(self) -> float:
+        """Its length."""
+        return self.end - self.start
+
+    def __repr__(self) -> str:
+        return f"Interval(start={self.start:.3f}, end={self.end:.3f})"
+
+
+def format_time(microseconds: float) -> str:
+    """In the unit that suits it."""
+    if microseconds >= 1_000_000:
+        return f"{microseconds / 1_000_000:.3f}s"
+    if microseconds >= 1000:
+        return f"{microseconds / 1000:.3f}ms"
+    return f"{microseconds:.3f}us"
+
+
+class Times:
+    """What an event and a sum of events both answer."""
+
+    count: int
+    cpu_time_total: float
+    self_cpu_time_total: float
+    # There is no device whose time could be told apart.
+    device_time_total: float = 0
+    self_device_time_total: float = 0
+    device_memory_usage: int = 0
+    self_device_memory_usage: int = 0
+
+    @property
+    def cpu_time(self) -> float:
+        """Of one call, on average."""
+        return self.cpu_time_total / self.count if self.count else 0.0
+
+    @property
+    def device_time(self) -> float:
+        """Of one call, on average."""
+        return self.device_time_total / self.count if self.count else 0.0
+
+    @property
+    def cpu_time_str(self) -> str:
+        """`cpu_time` for people."""
+        return format_time(self.cpu_time)
+
+    @property
+    def cpu_time_total_str(self) -> str:
+        """`cpu_time_total` for people."""
+        return format_time(self.cpu_time_total)
+
+    @property
+    def self_cpu_time_total_str(self) -> str:
+        """`self_cpu_time_total` for people."""
+        return format_time(self.self_cpu_time_total)
+
+
+class FunctionEvent(Times):
+    """One call of an operator, one turn of a node, or one `record_function`."""
+
+    def __init__(self, number: int, raw: Raw, begin: int, threads: dict[int, int]) -> None:
+        self.id = number
+        self.name: str = raw.name
+        self.trace_name = raw.name
+        self.overload_name = ""
+        self.node_id = -1
+        self.time_range = Interval((raw.start - begin) / 1000, (raw.end - begin) / 1000)
+        self.thread = threads[raw.thread]
+        self.fwd_thread: int | None = None
+        if raw.scope == recorder.BACKWARD or raw.name.startswith(recorder.EVALUATE):
+            made_in = recorder.forward_thread(raw.seq)
+            self.fwd_thread = None if made_in is None else threads.get(made_in)
+        self.sequence_nr = recorder.sequence_number(raw.seq)
+        self.scope = raw.scope
+        self.is_user_annotation = raw.scope == recorder.USER
+        self.count = 1
+        self.cpu_parent: FunctionEvent | None = None
+        self.cpu_children: list[FunctionEvent] = []
+        self.input_shapes: list[Any] = list(raw.shapes)
+        self.concrete_inputs: list[Any] = list(raw.values)
+        self.kwinputs: dict[str, Any] = {}
+        self.stack: list[str] = list(raw.stack)
+        self.kernels: list[Any] = []
+        self.is_async = self.is_remote = self.is_legacy = False
+        self.use_device: str | None = None
+        self.device_type = "cpu"
+        self.device_index = 0
+        self.flops: int | None = None
+        # Bytes that came to be in it, less those that were freed; without and with its children.
+        self.self_cpu_memory_usage = raw.bytes
+        self.cpu_memory_usage = 0
+        self.seq = raw.seq  # what joins a forward with its backward in all threads
+
+    @property
+    def key(self) -> str:
+        """What `key_averages` groups by."""
+        return self.name
+
+    @property
+    def cpu_time_total(self) -> float:  # type: ignore[override]  # computed here, stored in a sum
+        """Time from its start to its end."""
+        return self.time_range.elapsed_us()
+
+    @property
+    def self_cpu_time_total(self) -> float:  # type: ignore[override]
+        """The same without what its children took."""
+        return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
+
+    def __repr__(self) -> str:
+        return (
+            f"<FunctionEvent id={self.id} name={self.name} cpu_time={self.cpu_time_str} "
+            f"start_us={self.time_range.start:.3f} end_us={self.time_range.end:.3f} "
+            f"cpu_children={[child.id for child in self.cpu_children]} thread={self.thread} "
+            f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage} "
+            f"seq_nr={self.sequence_nr}>"
+        )
+
+
+class FunctionEventAvg(Times):
+    """The sum of the events that share a name."""
+
+    def __init__(self) -> None:
+        self.key: str | None = None
+        self.count = 0
+        self.node_id = 0
+        self.overload_name: str | None = None
+        self.scope: int | None = None
+        self.is_user_annotation = False
+        self.is_async = self.is_remote = self.is_legacy = False
+        self.use_device: str | None = None
+        self.device_type = "cpu"
+        self.cpu_time_total = 0.0
+        self.self_cpu_time_total = 0.0
+        self.cpu_memory_usage = 0
+        self.self_cpu_memory_usage = 0
+        self.input_shapes: list[Any] | None = None
+        self.stack: list[str] | None = None
+        self.cpu_children: list[FunctionEvent] | None = None
+        self.cpu_parent: FunctionEvent | None = None
+        self.flops = 0
+
+    def add(self, other: FunctionEvent | FunctionEventAvg) -> FunctionEventAvg:
+        """Count `other` in."""
+        if self.key is None:
+            for name in ("key", "node_id", "scope", "is_user_annotation", "cpu_parent"):
+                setattr(self, name, getattr(other, name))
+            self.input_shapes, self.stack = other.input_shapes, other.stack
+            self.cpu_children = other.cpu_children
+        self.count += other.count
+        self.cpu_time_total += other.cpu_time_total
+        self.self_cpu_time_total += other.self_cpu_time_total
+        self.cpu_memory_usage += other.cpu_memory_usage
+        self.self_cpu_memory_usage += other.self_cpu_memory_usage
+        self.flops += other.flops or 0
+        return self
+
+    def __iadd__(self, other: FunctionEvent | FunctionEventAvg) -> FunctionEventAvg:
+        return self.add(other)
+
+    def __repr__(self) -> str:
+        return (
+            f"<FunctionEventAvg key={self.key} count={self.count} "
+            f"self_cpu_time={self.self_cpu_time_total_str} cpu_time={self.cpu_time_str} "
+            f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage}>"
+        )
+
+
+class EventList(list[Any]):
+    """Events, or sums of events, with ways to look at them.
+
+    >>> import pullback as torch
+    >>> with torch.autograd.profiler.profile() as prof:
+    ...     y = torch.ones(3).exp().exp()
+    >>> prof.key_averages()[0].key, prof.key_averages()[0].count
+    ('aten::exp', 2)
+    """
+
+    def __init__(
+        self,
+        events: Iterable[Any] = (),
+        *,
+        profile_memory: bool = False,
+        with_flops: bool = False,
+    ) -> None:
+        super().__init__(events)
+        self.profile_memory = profile_memory
+        self.with_flops = with_flops
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Of all events together."""
+        return float(sum(event.self_cpu_time_total for event in self))
+
+    def key_averages(
+        self,
+        group_by_input_shapes: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
+    ) -> EventList:
+        """One sum for each name; also apart by shapes of arguments or by the user's lines."""
+        sums: dict[Any, FunctionEventAvg] = {}
+        for event in self:
+            key: tuple[Any, ...] = (event.key, event.is_user_annotation)
+            if group_by_overload_name:
+                key += (event.overload_name,)
+            if group_by_input_shapes:
+                key += (str(event.input_shapes),)
+            if group_by_stack_n:
+                key += tuple(event.stack[:group_by_stack_n])
+            sums.setdefault(key, FunctionEventAvg()).add(event)
+        for one in sums.values():
+            one.stack = (one.stack or [])[:group_by_stack_n]
+            if not group_by_input_shapes:
+                one.input_shapes = None
+        return EventList(
+            sums.values(), profile_memory=self.profile_memory, with_flops=self.with_flops
+        )
+
+    def total_average(self) -> FunctionEventAvg:
+        """All events as one."""
+        total = FunctionEventAvg()
+        for event in self:
+            total += event
+        total.key = "Total"
+        return total
+
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_src_column_width: int = 75,
+        max_name_column_width: int = 55,
+        max_shapes_column_width: int = 80,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+        time_unit: str | None = None,
+    ) -> str:
+        """As text, one row each; `sort_by` is an attribute of the rows, largest first."""
+        from pullback.autograd.profiler_table import Table  # wanted by few
+
+        return Table(
+            self,
+            widths=(max_name_column_width, max_src_column_width, max_shapes_column_width),
+            time_unit=time_unit,
+        ).text(sort_by=sort_by, row_limit=row_limit, header=header, top_only=top_level_events_only)
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def export_chrome_trace(self, path: str) -> None:
+        """Write a file for chrome://tracing and Perfetto; compressed if `path` ends in `.gz`."""
+        from pullback.autograd.profiler_trace import write_trace
+
+        write_trace(self, path)
+
+    def supported_export_stacks_metrics(self) -> list[str]:
+        """What `export_stacks` can weigh lines by."""
+        return ["self_cpu_time_total", "self_device_time_total"]
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
+        """Write the user's stacks with what they cost, for flame graph tools."""
+        from pullback.autograd.profiler_trace import write_stacks
+
+        if metric not in self.supported_export_stacks_metrics():
+            raise ValueError(
+                f"export_stacks: metric {metric!r} is not known; use one of "
+                f"{self.supported_export_stacks_metrics()}."
+            )
+        write_stacks(self, path, metric)
+
+
+def events_of(raws: list[Raw], begin: int, freed: list[tuple[int, int, int]]) -> list[Any]:
+    """Events in the order of their starts, each knowing who is inside whom."""
+    threads: dict[int, int] = {}
+    for raw in raws:
+        threads.setdefault(raw.thread, len(threads) + 1)
+    # What starts together is sorted from outside in: the longer one first, then what ended last.
+    order = sorted(range(len(raws)), key=lambda i: (raws[i].start, -raws[i].end, -i))
+    events = [FunctionEvent(n, raws[i], begin, threads) for n, i in enumerate(order)]
+    _nest(events)
+    events = _with_frees(events, begin, freed, threads)
+    for event in reversed(events):  # children before their parents
+        event.cpu_memory_usage += event.self_cpu_memory_usage
+        if event.cpu_parent is not None:
+            event.cpu_parent.cpu_memory_usage += event.cpu_memory_usage
+    return events
+
+
+def _nest(events: list[FunctionEvent]) -> None:
+    open_ones: dict[int, list[FunctionEvent]] = {}
+    for event in events:
+        stack = open_ones.setdefault(event.thread, [])
+        while stack and stack[-1].time_range.end < event.time_range.end:
+            stack.pop()
+        if stack:
+            event.cpu_parent = stack[-1]
+            stack[-1].cpu_children.append(event)
+        stack.append(event)
+
+
+def _with_frees(
+    events: list[FunctionEvent],
+    begin: int,
+    freed: list[tuple[int, int, int]],
+    threads: dict[int, int],
+) -> list[FunctionEvent]:
+    """Charge freed memory to the innermost event that was open, or to an event of its own."""
+    alone: list[FunctionEvent] = []
+    for time, in_thread, size in freed:
+        threads.setdefault(in_thread, len(threads) + 1)
+        at = (time - begin) / 1000
+        holder = _innermost(events, at, threads[in_thread])
+        if holder is not None:
+            holder.self_cpu_memory_usage += size
+            continue
+        raw = Raw("[memory]", time, time, in_thread, recorder.FUNCTION, None, size)
+        alone.append(FunctionEvent(len(events) + len(alone), raw, begin, threads))
+    return events + alone
+
+
+def _innermost(events: list[FunctionEvent], at: float, thread: int) -> FunctionEvent | None:
+    from bisect import bisect_right
+
+    index = bisect_right(events, at, key=lambda event: event.time_range.start) - 1
+    while index >= 0 and events[index].thread != thread:
+        index -= 1
+    event: FunctionEvent | None = events[index] if index >= 0 else None
+    while event is not None and event.time_range.end < at:
+        event = event.cpu_parent
+    return event
+
+
+def linked(events: Iterable[FunctionEvent]) -> Iterator[tuple[FunctionEvent, FunctionEvent]]:
+    """Pairs of a forward event and the event of the node that it made."""
+    made: dict[int, FunctionEvent] = {}
+    backward = []
+    for event in events:
+        if event.seq is None:
+            continue
+        if event.scope == recorder.BACKWARD:
+            backward.append(event)
+        elif not event.name.startswith(recorder.EVALUATE):
+            made.setdefault(event.seq, event)
+    for event in backward:
+        if event.seq in made:
+            yield made[event.seq], event

@@ -1,0 +1,122 @@
+"""Pictures of the backward graph, for people."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pullback.autograd.show.describe import describe
+from pullback.autograd.show.page import Page
+from pullback.core.graph import GradientEdge, internal_edge
+from pullback.core.node import Node, node_and_number, walk
+from pullback.core.origin import getframe, user_frame
+from pullback.core.tensor import Tensor
+from pullback.core.view import edge_of
+from pullback.transforms.batched import Batched
+
+__all__ = ["Page", "show"]
+
+
+def show(
+    *roots: Any,
+    path: str | os.PathLike[str] | None = None,
+    params: Mapping[str, Tensor] | Any = None,
+    title: str | None = None,
+) -> Page:
+    """The backward graph of tensors (or nodes, or edges) as a page that stands alone.
+
+    Each node has its shapes, dtypes, saved bytes and the line of your program that made it; what
+    repeats is folded. After a profiled backward, nodes have times too. Leaves are called as your
+    variables are; `params` (a dict, pairs, or a module) names them otherwise. In Jupyter the page
+    shows itself; `path=` writes it, as HTML, SVG or DOT.
+
+    >>> import pullback as torch
+    >>> w = torch.ones(3, requires_grad=True)
+    >>> page = torch.autograd.graph.show((w * 2).sum())
+    >>> len(page), sorted(page.graph.counts)
+    (3, ['leaf', 'operator'])
+    >>> page.save("graph.svg")  # doctest: +SKIP
+    """
+    if not roots:
+        raise TypeError("show() needs a tensor, e.g. show(loss).")
+    edges = [_edge(root, index) for index, root in enumerate(roots)]
+    names = _names_in_program(edges)
+    names |= {id(tensor): name for name, tensor in _named(params)}
+    shown = "backward graph" if title is None else title
+    page = Page(describe(edges, names), shown)
+    if path is not None:
+        page.save(path)
+    return page
+
+
+def _edge(root: Any, index: int) -> Any:
+    while isinstance(root, Batched):  # inside vmap: the whole batch
+        root = root.value
+    if isinstance(root, Tensor):
+        edge = edge_of(root)
+        if node_and_number(edge)[0] is None:
+            raise RuntimeError(
+                f"show(): argument {index} does not require grad, so it has no graph. Compute it "
+                "from tensors with requires_grad=True, outside no_grad()."
+            )
+        return edge
+    if isinstance(root, Node):
+        return root
+    if isinstance(root, GradientEdge):
+        return internal_edge(root)
+    raise TypeError(
+        f"show() takes tensors, nodes or edges; argument {index} is {type(root).__name__}."
+    )
+
+
+def _named(params: Any) -> Iterable[tuple[str, Tensor]]:
+    if params is None:
+        return ()
+    if hasattr(params, "named_parameters"):
+        return params.named_parameters()  # type: ignore[no-any-return]  # of a module
+    return params.items() if isinstance(params, Mapping) else params
+
+
+def _names_in_program(edges: list[Any]) -> dict[int, str]:
+    """Names of leaves: the variables of the caller, and the parameters of its modules."""
+    found = (getattr(node, "variable", None) for node in walk(iter(edges)))
+    leaves = {id(leaf) for leaf in found if leaf is not None}
+    frame = user_frame(getframe(1))
+    names: dict[int, str] = {}
+    if frame is None:
+        return names
+    variables = frame.f_locals
+    for scope in (variables, frame.f_globals):
+        for name, value in list(scope.items()):
+            if name.startswith("_"):
+                continue
+            for inner, tensor in _tensors_in(value):
+                if id(tensor) in leaves:
+                    names.setdefault(id(tensor), name + inner)
+    # Before Python 3.13 a frame keeps this copy of its variables, which would hold the graph after
+    # the user let go of it; the next who asks gets a new one.
+    if type(variables) is dict and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        variables.clear()
+    return names
+
+
+def _tensors_in(value: Any) -> Iterable[tuple[str, Any]]:
+    if isinstance(value, Tensor):
+        return [("", value)]
+    if isinstance(value, list | tuple) and len(value) < 1000:
+        return [(f"[{i}]{more}", t) for i, one in enumerate(value) for more, t in _shallow(one)]
+    if type(value) is dict and len(value) < 1000:
+        return [(f"[{key!r}]", one) for key, one in value.items() if isinstance(one, Tensor)]
+    return _shallow(value)
+
+
+def _shallow(value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, Tensor):
+        return [("", value)]
+    if isinstance(value, list | tuple) and len(value) < 100:
+        return [(f"[{i}]", one) for i, one in enumerate(value) if isinstance(one, Tensor)]
+    if not isinstance(value, type) and hasattr(type(value), "named_parameters"):
+        return [("." + name, one) for name, one in value.named_parameters()]
+    return []
