@@ -31,6 +31,8 @@ BARS = {
     "conv-net": Bar(0.6, goal=1.2),
     "elementwise": Bar(0.5, goal=2),
     "custom-function": Bar(1.2, goal=3),
+    "custom-operator": Bar(2.0, goal=4),
+    "custom-operator-plain": Bar(2.0, goal=4),
     "view-chain": Bar(1.2),
     "view-rows": Bar(1.2),
     "in-place": Bar(1.2),
@@ -49,8 +51,12 @@ BARS = {
     "import-beyond-numpy": Bar(at_most=0.1, enforced=True),
     "installed-size": Bar(10, goal=10),
     "peak-memory": Bar(1.0, goal=1.2),
+    "checkpoint-memory": Bar(at_most=0.45, enforced=True),
+    "checkpoint-time": Bar(at_most=1.35),
+    "operator-cost": Bar(at_most=1.5),
     # Ten times the nodes overflow the caches, which adds to each; a quadratic cost would be 10.
     "million-nodes-growth": Bar(at_most=1.5, enforced=True),
+    "million-views-growth": Bar(at_most=1.5, enforced=True),
     # One small cycle left at each of 1000 steps would be some 200 kB.
     "flat-memory": Bar(at_most=20_000, enforced=True),
     # The allocator takes pages by the hundred kilobytes, and now and then one more.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
-import sys
 import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 
+from benchmarks import checkpointing, operator_cost
+from benchmarks.memory import peak_bytes
 from benchmarks.program import Tensor, has
 from benchmarks.works.nets import mlp_training
 
@@ -60,6 +61,33 @@ def build_chain(x: Tensor, nodes: int) -> Tensor:
     return y
 
 
+def million_views(torch: ModuleType, quick: bool) -> dict[str, float]:
+    """Build a million views of one base, run back through them and free them; as `million_nodes`."""
+    short, long = (1_000, 10_000) if quick else (100_000, 1_000_000)
+    view_cost(torch, short)  # warm
+    brief, lengthy = view_cost(torch, short), view_cost(torch, long)
+    return {"per_view": lengthy, "growth": lengthy / brief}
+
+
+def view_cost(torch: ModuleType, views: int) -> float:
+    """Processor time of views all alive at once, per view; an error if one outlives the rest."""
+    base = torch.ones(2, 3, requires_grad=True) * 1
+    base.t().sum().backward(retain_graph=True)  # loads what is loaded once
+    gc.collect()
+    before = len(gc.get_objects())
+    start = time.process_time()
+    alive = [base]
+    for _ in range(views // 2):
+        alive.append(base.t())  # beside one another, on one memory
+        alive.append(alive[-3 if len(alive) > 3 else 0].t())  # and on one another
+    alive[-1].sum().backward()
+    alive.clear()
+    seconds = time.process_time() - start
+    if (left := len(gc.get_objects()) - before) > SPARE_OBJECTS:
+        raise RuntimeError(f"{left} objects are left of {views} views that were dropped")
+    return seconds / views
+
+
 def flat_memory(torch: ModuleType, quick: bool) -> dict[str, float]:
     """Bytes by which 1000 training steps grow the process, and the traced memory; collector off.
 
@@ -106,16 +134,11 @@ def peak_memory(torch: ModuleType, quick: bool) -> dict[str, float]:
     return {"growth": float(peak_bytes() - before)}
 
 
-def peak_bytes() -> int:
-    """The most memory that this process ever held."""
-    import resource  # not on Windows, where only these probes fail
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
 PROBES = {
     "million-nodes": Probe(million_nodes),
+    "million-views": Probe(million_views),
     "flat-memory": Probe(flat_memory, TRAINING),
     "peak-memory": Probe(peak_memory, TRAINING),
+    "checkpoint": Probe(checkpointing.checkpoint_cost, checkpointing.NEEDS),
+    "operator-cost": Probe(operator_cost.operator_cost, operator_cost.NEEDS),
 }

@@ -54,6 +54,15 @@ def nodes(theirs: str | None, ours: str, settings: Settings) -> Numbers:
     }
 
 
+def views(theirs: str | None, ours: str, settings: Settings) -> Numbers:
+    """A million views of one base: their cost, and that against a tenth of them."""
+    costs = probe("million-views", theirs, ours, settings, times=1)
+    return {
+        "million-views": costs["per_view"],
+        "million-views-growth": costs["growth"],
+    }
+
+
 def flatness(theirs: str | None, ours: str, settings: Settings) -> Numbers:
     """Memory over a thousand steps."""
     grown = probe("flat-memory", theirs, ours, settings, times=1)
@@ -67,6 +76,18 @@ def flatness(theirs: str | None, ours: str, settings: Settings) -> Numbers:
 def peaks(theirs: str | None, ours: str, settings: Settings) -> Numbers:
     """Memory of one step."""
     return {"peak-memory": probe("peak-memory", theirs, ours, settings, times=3)["growth"]}
+
+
+def checkpoints(theirs: str | None, ours: str, settings: Settings) -> Numbers:
+    """What checkpointing a deep network saves and costs."""
+    costs = probe("checkpoint", theirs, ours, settings, times=3)
+    return {"checkpoint-memory": costs["memory"], "checkpoint-time": costs["time"]}
+
+
+def operator_costs(theirs: str | None, ours: str, settings: Settings) -> Numbers:
+    """What a user's operator costs over a built-in one."""
+    costs = probe("operator-cost", theirs, ours, settings, times=3)
+    return {"operator-cost": costs["small"], "operator-cost-tiny": costs["tiny"]}
 
 
 def probe(name: str, theirs: str | None, ours: str, settings: Settings, times: int) -> Numbers:
@@ -96,12 +117,33 @@ RESOURCES = {
         {"installed-size": ("installed size with dependencies", "B")}, sizes
     ),
     "peak-memory": Resource({"peak-memory": ("peak memory of a training step", "B")}, peaks),
+    "checkpoint": Resource(
+        {
+            "checkpoint-memory": ("24 layers checkpointed: peak memory over that without", "x"),
+            "checkpoint-time": ("24 layers checkpointed: time of a step over that without", "x"),
+        },
+        checkpoints,
+    ),
+    "operator-cost": Resource(
+        {
+            "operator-cost": ("custom operator over a built-in one, 1000 elements", "x"),
+            "operator-cost-tiny": ("the same, 10 elements", "x"),
+        },
+        operator_costs,
+    ),
     "million-nodes": Resource(
         {
             "million-nodes": ("million-node chain: built, run, freed; per node", "s"),
             "million-nodes-growth": ("cost of a node in 1,000,000 over one in 100,000", "x"),
         },
         nodes,
+    ),
+    "million-views": Resource(
+        {
+            "million-views": ("million views of one base: made, run, freed; per view", "s"),
+            "million-views-growth": ("cost of a view among 1,000,000 over one in 100,000", "x"),
+        },
+        views,
     ),
     "flat-memory": Resource(
         {

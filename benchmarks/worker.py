@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import works
+from benchmarks.families import family_work
 from benchmarks.probes import PROBES
 from benchmarks.program import WORKS, Program, Tensor
 
@@ -44,7 +45,8 @@ class Worker:
 
     def load(self, request: dict[str, Any]) -> dict[str, Any]:
         """Set a work up, note its answer, and run it until it is warm."""
-        work = WORKS[request["work"]]
+        name = request["work"]
+        work = WORKS[name] if name in WORKS else family_work(name)
         self.program = None  # whose memory must not weigh on this one
         gc.collect()
         if missing := work.missing_from(self.library):

@@ -3,12 +3,19 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import SimpleNamespace
+from typing import Any
 
-from pullback.core.node import next_sequence_number
+from pullback.core.mode import get_mode
+from pullback.core.node import AccumulateGrad, Node, next_sequence_number
 from pullback.core.tensor import Tensor
 from pullback.core.view import CreationMeta, View
 from pullback.engine import task
+from pullback.operators import later
+from pullback.operators.declare import OPERATORS
+from pullback.operators.inplace import CopySlices
+from pullback.operators.nodes import node_class
 
 _current_autograd_node = task.current_node
 _current_graph_task_execution_order = task.execution_order
@@ -32,10 +39,63 @@ def _set_creation_meta(tensor: Tensor, tag: CreationMeta) -> None:
     _view(tensor).creation = tag
 
 
+def _saved_tensors_hooks_is_enabled() -> bool:
+    """Whether saved-tensor hooks may be used here."""
+    return get_mode().saved_hooks_forbidden is None
+
+
+def _saved_tensors_hooks_get_disabled_error_message() -> str | None:
+    """What using saved-tensor hooks would say; None where they may be used."""
+    return get_mode().saved_hooks_forbidden
+
+
+class _Functions:
+    """The classes of the built-in nodes, by name."""
+
+    def __getattr__(self, name: str) -> type[Node]:
+        found = _node_class(name)
+        if found is None:
+            for family in later.FUNCTIONS:
+                import_module(f"pullback.operators.{family}")
+            found = _node_class(name)
+        if found is None:
+            raise AttributeError(f"No operator has a node called {name!r}.")
+        return found
+
+
+def _node_class(name: str) -> type[Node] | None:
+    by_hand: dict[str, type[Node]] = {"AccumulateGrad": AccumulateGrad, "CopySlices": CopySlices}
+    if name in by_hand:
+        return by_hand[name]
+    named = (op for op in OPERATORS.values() if op.rules and op.node_name == name)
+    return next(map(node_class, named), None)
+
+
+_functions = _Functions()
+
 _autograd = SimpleNamespace(
     CreationMeta=CreationMeta,
     _get_creation_meta=_get_creation_meta,
     _get_current_graph_task_keep_graph=task.keeps_graph,
     _get_sequence_nr=next_sequence_number,
+    _saved_tensors_hooks_get_disabled_error_message=_saved_tensors_hooks_get_disabled_error_message,
+    _saved_tensors_hooks_is_enabled=_saved_tensors_hooks_is_enabled,
     _set_creation_meta=_set_creation_meta,
 )
+
+
+_LATER = {
+    "_AutoDispatchBelowAutograd": ("pullback.library.calling", "below_autograd"),
+    "_AutoDispatchBelowADInplaceOrView": ("pullback.library.calling", "below_autograd"),
+    "_get_autograd_fallback_mode": ("pullback.library.fallback", "get_autograd_fallback_mode"),
+    "_set_autograd_fallback_mode": ("pullback.library.fallback", "set_autograd_fallback_mode"),
+    "DispatchKeySet": ("pullback.library.kernels", "DispatchKeySet"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What belongs to the library of operators, which is not imported before it is needed."""
+    if name not in _LATER:
+        raise AttributeError(f"module 'pullback._C' has no attribute {name!r}")
+    module, attribute = _LATER[name]
+    return getattr(import_module(module), attribute)

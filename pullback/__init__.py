@@ -66,11 +66,15 @@ from pullback.operators.printing import get_printoptions, printoptions, set_prin
 from pullback.operators.rounding import (
     ceil, div, divide, fix, floor, floor_divide, fmod, frac, remainder, round, trunc,
 )
-from pullback.operators.shape import (
-    adjoint, atleast_1d, broadcast_to, cat, chunk, clone, flatten, flip, moveaxis, movedim,
-    narrow, permute, ravel, reshape, roll, split, split_with_sizes, squeeze, stack, swapaxes,
-    swapdims, tensor_split, tile, unbind, unflatten,
+from pullback.operators.joining import (
+    cat, chunk, narrow, split, split_with_sizes, stack, tensor_split, unbind, unsafe_chunk,
+    unsafe_split,
 )
+from pullback.operators.shape import (
+    adjoint, atleast_1d, broadcast_to, clone, flatten, moveaxis, movedim, permute, ravel, reshape,
+    squeeze, swapaxes, swapdims, unflatten,
+)
+from pullback.operators.tiling import flip, roll, tile
 from pullback.operators.views import as_strided, diagonal, select, t, transpose, unsqueeze
 from pullback.operators.legacy import *
 
@@ -87,7 +91,6 @@ if _TYPE_CHECKING:  # what type checkers should know of the families that load l
     from pullback.operators.diagonals import *
     from pullback.operators.differences import *
     from pullback.operators.distance import *
-    from pullback.operators.dropout import *
     from pullback.operators.embedding_bag import *
     from pullback.operators.extrema import *
     from pullback.operators.gather import *
@@ -100,6 +103,7 @@ if _TYPE_CHECKING:  # what type checkers should know of the families that load l
     from pullback.operators.margins import *
     from pullback.operators.matrices import *
     from pullback.operators.matrix_functions import *
+    from pullback.operators.native_dropout import *
     from pullback.operators.normalise import *
     from pullback.operators.norms import *
     from pullback.operators.order_statistics import *
@@ -165,11 +169,12 @@ _LATER = {
     **dict.fromkeys(("bfloat16", "complex32", "chalf"), "pullback.core.dtype"),
     **dict.fromkeys(("save", "load"), "pullback.serialization"),
     "vmap": "pullback.func",
+    "Tag": "pullback.library",
 }
 _MODULES = (
     *("_C", "_custom_op", "_custom_ops", "_library", "_vmap_internals", "fft", "func", "library"),
-    *("linalg", "masked", "nn", "ops", "overrides", "profiler", "random", "serialization"),
-    *("signal", "special", "testing", "types", "utils"),
+    *("linalg", "masked", "nn", "ops", "overrides", "profiler", "random", "return_types"),
+    *("serialization", "signal", "special", "testing", "types", "utils"),
 )
 
 __all__ = sorted(

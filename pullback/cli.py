@@ -1,14 +1,19 @@
-"""The command line: `pullback run script.py`, `pullback show mul`."""
+"""The command line: `pullback run script.py`, `pullback graph script.py`, `pullback show mul`."""
 
 from __future__ import annotations
 
 import argparse
 import inspect
+import os
 import runpy
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,32 +27,97 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("arguments", nargs=argparse.REMAINDER)
     show = commands.add_parser("show", help="print an operator's declaration and built source")
     show.add_argument("operator", help="its name, e.g. mul or nn.functional.gelu")
+    _add_graph_command(commands)
     parsed = parser.parse_args(arguments)
+    if parsed.command == "graph":
+        return draw_graph(parsed)
     if parsed.command == "run":
         run_script(parsed.script, parsed.arguments)
         return 0
     return show_operator(parsed.operator)
 
 
-def run_script(script: str, arguments: Sequence[str]) -> None:
-    """Run `script` as the main program, with pullback standing in for torch."""
+def run_script(script: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """Run `script` as the main program, with pullback standing in for torch; its globals."""
     stand_in()
     sys.argv = [script, *arguments]
-    runpy.run_path(script, run_name="__main__")
+    return runpy.run_path(script, run_name="__main__")
+
+
+def _add_graph_command(commands: Any) -> None:
+    graph = commands.add_parser(
+        "graph",
+        help="run a script and draw the backward graph",
+        description="Run a script (as `pullback run` does) and write the backward graph of its "
+        "last backward() or grad() as a page that needs no network; or of a variable that the "
+        "script leaves behind. The graph is read before that backward frees what was saved.",
+    )
+    graph.add_argument(
+        "-o",
+        "--output",
+        default="graph.html",
+        help="file to write: .html, .svg or .dot (default: graph.html)",
+    )
+    graph.add_argument(
+        "--of", metavar="NAME", help="draw the graph of this global variable instead"
+    )
+    graph.add_argument(
+        "--profile", action="store_true", help="run under the profiler: nodes show their times"
+    )
+    graph.add_argument("--open", action="store_true", help="show the page in the browser")
+    graph.add_argument("script")
+    graph.add_argument("arguments", nargs=argparse.REMAINDER)
+
+
+def draw_graph(parsed: argparse.Namespace) -> int:
+    """Run a script and write the graph it made."""
+    from pullback.autograd import profiler
+    from pullback.autograd.show import capture
+
+    title = os.path.basename(parsed.script)
+    with capture.passes() as captured, profiler.profile(parsed.profile, profile_memory=True):
+        left = run_script(parsed.script, parsed.arguments)
+    try:
+        page = capture.page_of(captured, left, parsed.of, title)
+    except LookupError as error:
+        print(f"pullback graph: {error.args[0]}", file=sys.stderr)
+        return 1
+    page.save(parsed.output)
+    print(f"{parsed.output}: {page!r}")
+    if parsed.open:
+        page.open()
+    return 0
 
 
 def stand_in() -> None:
     """Let `import torch` and `import torch.nn.functional` find pullback."""
     import pullback
 
-    for name in pullback._MODULES:
-        import_module(f"pullback.{name}")
-    for name, module in list(sys.modules.items()):
-        if name == "pullback" or name.startswith("pullback."):
-            sys.modules["torch" + name[len("pullback") :]] = module
-    for name, value in vars(pullback).items():
-        if isinstance(value, ModuleType):
-            sys.modules.setdefault(f"torch.{name}", value)
+    sys.modules["torch"] = pullback
+    if not any(isinstance(finder, _TorchFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _TorchFinder())
+
+
+class _TorchFinder(MetaPathFinder, Loader):
+    """Finds `torch.x` as the module `pullback.x`: the same object, never a second copy."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if not name.startswith("torch."):
+            return None
+        known = find_spec("pullback" + name.removeprefix("torch"))
+        if known is None:
+            return None
+        spec = ModuleSpec(name, self, is_package=known.submodule_search_locations is not None)
+        spec.loader_state = known
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return import_module("pullback" + spec.name.removeprefix("torch"))
+
+    def exec_module(self, module: ModuleType) -> None:
+        # It ran when it was imported; importing it by this name has overwritten its own spec.
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state
 
 
 def show_operator(name: str) -> int:
@@ -55,7 +125,10 @@ def show_operator(name: str) -> int:
     import pullback  # noqa: F401 (declares the operators)
     from pullback.operators.build import source_of
     from pullback.operators.declare import OPERATORS
+    from pullback.operators.methods import load_all
+    from pullback.operators.nodes import node_class
 
+    load_all()
     op = OPERATORS.get(name) or OPERATORS.get(f"_{name}")
     if op is None:
         near = sorted(known for known in OPERATORS if name in known)
@@ -66,6 +139,9 @@ def show_operator(name: str) -> int:
     print(inspect.getsource(op.forward))
     print(f"# written on the first call (kind: {op.kind}, node: {op.node_name})")
     print(source_of(op).replace("def written(", f"def {op.name}(", 1))
+    if op.rules:
+        print("\n# the rules, as its node runs them on arrays")
+        print(inspect.getsource(node_class(op)._run))
     return 0
 
 

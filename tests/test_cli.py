@@ -28,10 +28,25 @@ def test_show_prints_declaration_and_written_source(capsys):
     assert cli.main(["show", "mul"]) == 0
     shown = capsys.readouterr().out
     assert "def mul(xp: Namespace, input: Array, other: Array)" in shown
-    assert "node = NodeClass()" in shown
+    assert "node._edges = (n0, n1, )" in shown
 
 
 def test_show_suggests_names_that_are_near(capsys):
     assert cli.main(["show", "no_such"]) == 1
     assert cli.main(["show", "sigmoi"]) == 1
     assert "sigmoid" in capsys.readouterr().err
+
+
+def test_modules_of_torch_are_the_modules_of_pullback(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch.autograd.forward_ad as forward_ad\n"
+        "import torch.utils._pytree, pullback\n"
+        "assert forward_ad is pullback.autograd.forward_ad\n"
+        "assert forward_ad.__spec__.name == 'pullback.autograd.forward_ad'\n"
+        "try:\n    import torch.no_such_module\n"
+        "except ModuleNotFoundError as error:\n    print(error)\n"
+    )
+    command = [sys.executable, "-m", "pullback", "run", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "No module named 'torch.no_such_module'\n"

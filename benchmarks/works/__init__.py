@@ -1,5 +1,25 @@
 """All works; a theme's module registers its own when it is imported."""
 
-from benchmarks.works import curvature, engine, function, large, nets, small, transforms, views
+from benchmarks.works import (
+    curvature,
+    engine,
+    function,
+    large,
+    nets,
+    operators,
+    small,
+    transforms,
+    views,
+)
 
-__all__ = ["curvature", "engine", "function", "large", "nets", "small", "transforms", "views"]
+__all__ = [
+    "curvature",
+    "engine",
+    "function",
+    "large",
+    "nets",
+    "operators",
+    "small",
+    "transforms",
+    "views",
+]

@@ -15,7 +15,7 @@ from pullback.autograd.grad_mode import (
 )
 from pullback.autograd.gradcheck import gradcheck, gradgradcheck
 from pullback.autograd.variable import Variable, variable
-from pullback.core.node import next_sequence_number
+from pullback.core.node import Node, next_sequence_number
 from pullback.core.saved import SavedTensor
 from pullback.core.tensor import Tensor
 from pullback.engine import backward as _engine
@@ -37,17 +37,20 @@ __all__ = [
     "Variable",
     "backward",
     "detect_anomaly",
+    "detect_nan",
     "enable_grad",
     "enforce_grad_layout_policy",
     "forward_ad",
     "functional",
     "grad",
+    "get_backward_threads",
     "gradcheck",
     "gradgradcheck",
     "graph",
     "inference_mode",
     "is_multithreading_enabled",
     "no_grad",
+    "set_backward_threads",
     "set_detect_anomaly",
     "set_grad_enabled",
     "set_multithreading_enabled",
@@ -85,17 +88,28 @@ def _over_batch(*arguments: Any) -> Any:
 
 _engine.over_batch = _over_batch
 
+
+def _drawn(node: Any) -> str:
+    shown: str = import_module("pullback.autograd.show").show(node)._repr_html_()
+    return shown
+
+
+Node.drawn = _drawn
+
 _backward.__name__ = _backward.__qualname__ = "backward"
 Tensor.backward = _backward  # type: ignore[attr-defined]  # methods attach themselves
 
 # Name -> the module of this package that has it; a module's own name stands for the module.
 _LATER = {
     "Function": "function",
+    "detect_nan": "nan_search",
+    "get_backward_threads": "backward_threads",
+    "set_backward_threads": "backward_threads",
     "enforce_grad_layout_policy": "multithreading",
     "is_multithreading_enabled": "multithreading",
     "set_multithreading_enabled": "multithreading",
 }
-_MODULES = ("forward_ad", "function", "functional", "graph")
+_MODULES = ("forward_ad", "function", "functional", "graph", "profiler", "profiler_util")
 
 
 def __getattr__(name: str) -> Any:

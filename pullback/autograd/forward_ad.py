@@ -131,6 +131,8 @@ def laid_out_as(tangent: Any, tensor: Any) -> Any:
         return tangent
     if a.flags.c_contiguous and b.flags.c_contiguous:
         return tangent
+    if tangent.__class__ is not Tensor and levels_of(tangent):
+        return tangent.clone()  # a batch of tangents has a layout of its own
     fresh = tensor.detach().clone().to(tangent.dtype)
     return fresh.copy_(tangent)
 

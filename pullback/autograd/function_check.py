@@ -19,6 +19,7 @@ from pullback.autograd.gradcheck import gradcheck, gradgradcheck
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine.backward import grad
 from pullback.operators.shape import clone
+from pullback.transforms.vmap_level import run_on_examples
 
 OK, WRONG, NOTE, SKIPPED = "ok", "wrong", "note", "skipped"
 
@@ -76,7 +77,7 @@ def check(function: Any, *args: Any, seed: int = 0) -> Report:
     Floating point tensors among `args` are copied in double precision and made to require grad, so
     yours stay as they are. Checked are: gradients against finite differences, second derivatives,
     the number of gradients returned, inputs changed without mark_dirty, results kept as attributes
-    of ctx (a leak), jvp against backward, and a vmap staticmethod against a loop.
+    of ctx (a leak), jvp against backward, and the vmap rule against a loop.
 
     >>> import pullback as torch
     >>> class Square(torch.autograd.Function):
@@ -310,11 +311,11 @@ class _Trial:
         ]
 
     def vmap(self) -> Iterator[Finding]:
-        """A vmap staticmethod against a loop over the examples."""
+        """A vmap staticmethod, or the generated rule, against a loop over the examples."""
         subject = "vmap"
-        if self.function.vmap is missing_vmap:
-            how = "generated" if self.function.generate_vmap_rule else "not defined"
-            yield Finding(subject, SKIPPED, f"{how}: there is no staticmethod to check")
+        generated = self.function.vmap is missing_vmap
+        if generated and not self.function.generate_vmap_rule:
+            yield Finding(subject, SKIPPED, "not defined: there is no staticmethod to check")
             return
         size = 3
         examples = [self._moved(self.fresh()) for _ in range(size)]
@@ -325,13 +326,21 @@ class _Trial:
                 for number, (arg, dim) in enumerate(zip(self.args, dims, strict=True))
             )
             try:
-                rule = self.function.vmap(VmapInfo(size, "error"), dims, *stacked)
-                output, out_dims = checked_rule(self.function, rule)
+                info = VmapInfo(size, "error")
+                if generated:
+                    output, out_dims = run_on_examples(self._results, stacked, dims, info)
+                else:
+                    rule = self.function.vmap(info, dims, *stacked)
+                    output, out_dims = checked_rule(self.function, rule)
             except Exception as error:
                 yield Finding(subject, WRONG, f"raises {_said(error)}")
                 return
             expected = [_tupled(self.call(*one)) for one in examples]
-        yield _same_batch(subject, _tupled(output), _dims(output, out_dims), expected)
+        rule = "generated rule" if generated else "staticmethod"
+        yield _same_batch(subject, rule, _tupled(output), _dims(output, out_dims), expected)
+
+    def _results(self, *args: Any) -> tuple[Any, ...]:
+        return _tupled(self.call(*args))
 
     def _moved(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, floating point ones moved a little: an example of a batch."""
@@ -348,7 +357,11 @@ class _Trial:
 
 
 def _same_batch(
-    subject: str, outputs: tuple[Any, ...], dims: tuple[Any, ...], expected: list[tuple[Any, ...]]
+    subject: str,
+    rule: str,
+    outputs: tuple[Any, ...],
+    dims: tuple[Any, ...],
+    expected: list[tuple[Any, ...]],
 ) -> Finding:
     for number, (output, dim) in enumerate(zip(outputs, dims, strict=True)):
         if not isinstance(output, Tensor):
@@ -360,9 +373,9 @@ def _same_batch(
                 return Finding(
                     subject,
                     WRONG,
-                    f"output {number} of the staticmethod differs from a loop at example {example}",
+                    f"output {number} of the {rule} differs from a loop at example {example}",
                 )
-    return Finding(subject, OK, "the staticmethod agrees with a loop over the examples")
+    return Finding(subject, OK, f"the {rule} agrees with a loop over the examples")
 
 
 def _dims(output: Any, dims: Any) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pullback.core import origin
 from pullback.core.node import next_seq
+from pullback.core.sequence import shown
 from pullback.core.tensor import Tensor
 
 
@@ -56,7 +57,7 @@ class Legacy:
         """There is nothing to clear."""
 
     def _sequence_nr(self) -> int:
-        return self.__dict__.setdefault("_seq", -next_seq() - 1)  # type: ignore[no-any-return]
+        return self.__dict__.setdefault("_seq", shown(next_seq()))  # type: ignore[no-any-return]
 
     def _set_sequence_nr(self, number: int) -> None:
         self.__dict__["_seq"] = number

@@ -9,7 +9,7 @@ from typing import Any
 from pullback.autograd.grad_mode import no_grad
 from pullback.core.mode import get_mode
 from pullback.core.node import LARGEST_SEQUENCE_NUMBER, AccumulateGrad, Output, next_seq
-from pullback.core.tensor import Tensor
+from pullback.core.tensor import Tensor, new
 from pullback.operators.nodes import SeveralOutputs
 
 
@@ -75,7 +75,7 @@ def _flat(grads: tuple[Any, ...]) -> list[Any]:
 def _guarded(values: tuple[Any, ...], name: str) -> tuple[Any, ...]:
     """Aliases of the tensors among `values` that require grad and lead to an Error node only."""
     leaves = [v.detach().requires_grad_() for v in values if isinstance(v, Tensor)]
-    node = Error()
+    node = new(Error)
     node.message = (
         f"{name} is differentiated twice, but its backward is marked @once_differentiable. Write "
         "it in differentiable operators and take the mark off, or ask for no second derivatives."

@@ -172,16 +172,12 @@ def changed_since(
     )
 
 
-class SavedTensor:
-    """One saved value of a node; `register_hooks` chooses how it is kept."""
+class SavedTensor(saved.SavedTensor):
+    """One value that a Function saved; `register_hooks` chooses how it is kept."""
 
-    __slots__ = ("_index", "_node")
+    __slots__ = ("_index",)
 
-    _node: Any
     _index: int
-
-    def __init__(self) -> None:
-        raise RuntimeError("A SavedTensor cannot be made by hand; read it from a node.")
 
     @classmethod
     def _of(cls, node: Any, index: int) -> SavedTensor:
@@ -262,6 +258,3 @@ def _packed(pack_hook: Callable[[Tensor], Any], alias: Tensor) -> Any:
     if alias._cell[0] != version:
         raise errors.pack_hook_wrote()
     return data
-
-
-saved.SavedTensor.register(SavedTensor)

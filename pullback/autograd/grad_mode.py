@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from pullback.core import origin
-from pullback.core.mode import changed, current, get_mode, settle
+from pullback.core.birth import UNRECORDED, Birth
+from pullback.core.mode import changed, current, fast, get_mode, settle
 from pullback.core.tensor import Tensor
 from pullback.core.version import own_cell
 
@@ -46,9 +47,30 @@ class _ModeContext:
         """A new context like this one, for each call of a decorated function."""
         return type(self)()
 
+    # What a decorator decorates: the place that is named as the block, instead of each call.
+    _function: Any = None
+    # The counter of unrecorded results before this block.
+    _unrecorded: tuple[Any, ...] = UNRECORDED
+
     def __enter__(self) -> None:
         self._before = settle()
         current.set(changed(self._before, **self._changes()))
+        self._note_block()
+
+    def _note_block(self) -> None:
+        """Let results that are not recorded know whose doing it is; see `why_no_grad()`."""
+        self._unrecorded = before = fast.unrecorded
+        # Should a block of another thread be open, neither is named for the other's results.
+        if get_mode().grad or (self._before.grad and before is not UNRECORDED):
+            fast.unrecorded = UNRECORDED
+            return
+        code = getattr(self._function, "__code__", None)
+        frame = None if code is not None else origin.user_frame(origin.getframe(2))
+        if frame is not None:
+            birth = Birth(type(self).__name__, frame.f_code, frame.f_lasti)
+        else:
+            birth = Birth(type(self).__name__, code, 0)
+        fast.unrecorded = (0, birth)
 
     def __exit__(
         self,
@@ -59,9 +81,17 @@ class _ModeContext:
         # Only what this context changed goes back: others may have been entered and left across it.
         before = {name: getattr(self._before, name) for name in self._changes()}
         current.set(changed(get_mode(), **before))
+        fast.unrecorded = UNRECORDED if self._before.grad else self._unrecorded
 
     def __call__(self, function: F) -> F:
         return decorated(self._again, function)
+
+
+def _placed(context: Any, function: Any) -> Any:
+    """The context of a call of `function`, which was decorated."""
+    if isinstance(context, _ModeContext):
+        context._function = function
+    return context
 
 
 def decorated(context: Callable[[], Any], function: F) -> F:
@@ -79,7 +109,7 @@ def decorated(context: Callable[[], Any], function: F) -> F:
 
     @functools.wraps(function, updated=() if inspect.isclass(function) else ("__dict__",))
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        with context():
+        with _placed(context(), function):
             return function(*args, **kwargs)
 
     return wrapper  # type: ignore[return-value]
@@ -92,7 +122,7 @@ def _decorated_generator(context: Callable[[], Any], function: Callable[..., Any
         step: Callable[[], Any] = lambda: next(generator)  # noqa: E731
         while True:
             try:
-                with context():
+                with _placed(context(), function):
                     value = step()
             except StopIteration as end:
                 return end.value
@@ -162,9 +192,12 @@ class set_grad_enabled(_ModeContext):  # noqa: N801
         self.mode = mode
         self._before = settle()
         current.set(changed(self._before, grad=mode))
+        self._note_block()
 
     def __enter__(self) -> None:
         current.set(changed(get_mode(), grad=self.mode))
+        fast.unrecorded = self._unrecorded  # making this object noted it already
+        self._note_block()
 
     def __call__(self, function: F) -> F:
         """Decorate: the mode set by making this object goes back, and holds in each call."""
@@ -179,6 +212,49 @@ class set_grad_enabled(_ModeContext):  # noqa: N801
 
     def __repr__(self) -> str:
         return f"set_grad_enabled(mode={self.mode})"
+
+
+class _force_original_view_tracking(_ModeContext):  # noqa: N801
+    """Views taken from now on have their own operators replayed when their history is rebuilt.
+
+    Otherwise one `AsStridedBackward0` stands for however many steps led to a view. As
+    `set_grad_enabled`, it holds at once when called, until the end of the block as a context.
+
+    >>> import pullback as torch
+    >>> x = torch.ones(3, requires_grad=True) * 1
+    >>> with torch.autograd.grad_mode._force_original_view_tracking(True):
+    ...     view = x[1:]
+    >>> _ = x.mul_(2)
+    >>> view.grad_fn.name()
+    'SliceBackward0'
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+        self._before = settle()
+        current.set(changed(self._before, view_replay=mode))
+
+    def __enter__(self) -> None:
+        current.set(changed(get_mode(), view_replay=self.mode))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        current.set(changed(get_mode(), view_replay=self._before.view_replay))
+
+    def __call__(self, function: F) -> F:
+        """Decorate: the mode set by making this object goes back, and holds in each call."""
+        current.set(changed(get_mode(), view_replay=self._before.view_replay))
+        return super().__call__(function)
+
+    def _again(self) -> _ModeContext:
+        return _force_original_view_tracking(self.mode)
+
+    def _changes(self) -> dict[str, Any]:
+        return {"view_replay": self.mode}
 
 
 class _unsafe_preserve_version_counter:  # noqa: N801

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from types import TracebackType
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from numbers import Real
 from typing import Any
 
+from pullback.autograd.graph_node import Node
 from pullback.autograd.memory_map import MemoryMap, memory_map
 from pullback.autograd.multi_hook import register_multi_grad_hook
 from pullback.autograd.mutation import allow_mutation_on_saved_tensors
+from pullback.autograd.saved_hooks import (
+    disable_saved_tensors_hooks,
+    save_on_cpu,
+    saved_tensors_hooks,
+)
 from pullback.core.graph import GradientEdge
-from pullback.core.mode import changed, current, get_mode, settle
-from pullback.core.node import Node, node_and_number
+from pullback.core.node import node_and_number
 from pullback.core.tensor import Tensor
 from pullback.core.version import INFERENCE_CELL, bump
 from pullback.core.view import edge_of
@@ -25,9 +31,12 @@ __all__ = [
     "get_gradient_edge",
     "increment_version",
     "memory_map",
+    "region_activation_memory_budget",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
+    "set_override_stale_capture_stream",
+    "set_warn_on_accumulate_grad_stream_mismatch",
 ]
 
 
@@ -60,6 +69,11 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     >>> t._version
     1
     """
+    if not isinstance(tensor, Tensor | Iterable):
+        raise RuntimeError(  # noqa: TRY004 (torch's type)
+            "increment_version() takes a tensor or an iterable of tensors, got "
+            f"{type(tensor).__name__}."
+        )
     for one in (tensor,) if isinstance(tensor, Tensor) else tensor:
         if not isinstance(one, Tensor):
             got = type(one).__name__
@@ -68,94 +82,78 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
             bump(one, "increment_version")
 
 
-class saved_tensors_hooks:  # noqa: N801 (torch's name)
-    """Inside, values saved for backward go through `pack_hook`, and back through `unpack_hook`.
+class _Switches:
+    """Process-wide settings that only devices with streams look at."""
+
+    __slots__ = ("override_stale_capture_stream", "warn_on_stream_mismatch")
+
+    def __init__(self) -> None:
+        self.warn_on_stream_mismatch = True
+        self.override_stale_capture_stream = False
+
+
+switches = _Switches()
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Whether to warn when a gradient is accumulated on another stream than it was made on.
+
+    For the whole process; on at first. The host has no streams, so it never warns there.
 
     >>> import pullback as torch
-    >>> x = torch.full((2,), 2.0, requires_grad=True)
-    >>> with torch.autograd.graph.saved_tensors_hooks(lambda t: t * 10, lambda t: t / 10):
-    ...     y = (x * x).sum()
-    >>> y.backward()
-    >>> x.grad
-    tensor([4., 4.])
+    >>> torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(True)
     """
-
-    def __init__(
-        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
-    ) -> None:
-        self.pack_hook = pack_hook
-        self.unpack_hook = unpack_hook
-
-    def __enter__(self) -> None:
-        mode = settle()
-        if mode.saved_hooks_forbidden is not None:
-            raise RuntimeError(mode.saved_hooks_forbidden)
-        pairs = (*mode.saved_hooks, (self.pack_hook, self.unpack_hook))
-        current.set(changed(mode, saved_hooks=pairs))
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        mode = get_mode()
-        current.set(changed(mode, saved_hooks=mode.saved_hooks[:-1]))
+    switches.warn_on_stream_mismatch = bool(enabled)
 
 
-class save_on_cpu(saved_tensors_hooks):  # noqa: N801
-    """Inside, values saved for backward wait in host memory, and return to their device when used.
+def set_override_stale_capture_stream(enabled: bool) -> None:
+    """Whether capturing a GPU graph may take a stream in place of one whose capture has ended.
+
+    For the whole process; off at first, and without effect on the host.
 
     >>> import pullback as torch
-    >>> x = torch.full((2,), 2.0, requires_grad=True)
-    >>> with torch.autograd.graph.save_on_cpu():
-    ...     y = (x * x).sum()
-    >>> y.backward()
-    >>> x.grad
-    tensor([4., 4.])
+    >>> torch.autograd.graph.set_override_stale_capture_stream(False)
     """
-
-    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        if pin_memory:
-            raise RuntimeError(
-                f"save_on_cpu(pin_memory=True) needs a {device_type} device; there is none here."
-            )
-
-        def pack(tensor: Tensor) -> tuple[Any, Tensor]:
-            return tensor.device, tensor.detach().clone()
-
-        def unpack(packed: tuple[Any, Tensor]) -> Tensor:
-            device, kept = packed
-            return kept.to(device)  # type: ignore[no-any-return]  # operators are untyped here
-
-        super().__init__(pack, unpack)
+    switches.override_stale_capture_stream = bool(enabled)
 
 
-class disable_saved_tensors_hooks:  # noqa: N801
-    """Inside, using saved-tensor hooks raises a RuntimeError with exactly this message.
+def region_activation_memory_budget(budget: float) -> Any:
+    """The share of activations that a compiled region may keep; refused outside compilation.
 
     >>> import pullback as torch
-    >>> with torch.autograd.graph.disable_saved_tensors_hooks("not here"):
-    ...     with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
-    ...         pass
+    >>> torch.autograd.graph.region_activation_memory_budget(2)
     Traceback (most recent call last):
-    RuntimeError: not here
+    ValueError: region_activation_memory_budget: the budget must be from 0 to 1, got 2.
     """
+    if isinstance(budget, bool) or not isinstance(budget, Real):
+        raise TypeError(
+            "region_activation_memory_budget: the budget must be a number, got "
+            f"{type(budget).__name__}."
+        )
+    if not 0 <= budget <= 1:
+        raise ValueError(
+            f"region_activation_memory_budget: the budget must be from 0 to 1, got {budget}."
+        )
+    raise RuntimeError(
+        "region_activation_memory_budget works inside a compiled function only; here, use "
+        "utils.checkpoint to trade memory for time."
+    )
 
-    def __init__(self, error_message: str) -> None:
-        self.message = error_message
 
-    def __enter__(self) -> None:
-        mode = settle()
-        if mode.saved_hooks:
-            raise RuntimeError(self.message)
-        self._before = mode.saved_hooks_forbidden
-        current.set(changed(mode, saved_hooks_forbidden=self.message))
+def _register_logging_hooks_on_whole_graph(
+    outputs: Sequence[Tensor | GradientEdge],
+) -> Callable[[], None]:
+    """Log each node of these graphs before it runs; the result takes the hooks off."""
+    from pullback.autograd.graph_logging import register_logging_hooks_on_whole_graph
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        current.set(changed(get_mode(), saved_hooks_forbidden=self._before))
+    return register_logging_hooks_on_whole_graph(outputs)
+
+
+# Loaded when first asked for.
+_LAZY = {"hooks": "hook_list", "plan": "plan", "show": "show"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(f"pullback.autograd.{_LAZY[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -116,7 +116,7 @@ def memory_map(*roots: Tensor) -> MemoryMap:
 def _add_node(blocks: dict[int, Entry], node: Any) -> None:
     name = type(node).name(node)
     place = str(node._origin) if node._origin is not None else ""
-    for saved_as, array, owner in _saved_values(node):
+    for saved_as, array, owner in saved_values(node):
         whole = root(array)
         entry = blocks.get(id(whole))
         if entry is None:
@@ -129,20 +129,24 @@ def _add_node(blocks: dict[int, Entry], node: Any) -> None:
             entry.others.append(owner)
 
 
-def _saved_values(node: Node) -> Iterator[tuple[str, Any, str | None]]:
+def saved_values(node: Node) -> Iterator[tuple[str, Any, str | None]]:
     """Name, array and other owner of each value that a node keeps."""
     if isinstance(node, AccumulateGrad):
         yield "variable", node.variable._array, "the leaf"
         return
     inner = getattr(node, "inner", None)
     if isinstance(inner, Node):  # a write to a view keeps the written operator's node
-        yield from _saved_values(inner)
+        yield from saved_values(inner)
     for slot in _slots(type(node)):
         if slot.startswith("s_"):
             for array, owner in _arrays(getattr(node, slot, None)):
                 yield slot[2:], array, owner
     for array, owner in _arrays(getattr(node, "_saved", None)):
         yield "saved_tensors", array, owner
+    for name, value in getattr(node, "__dict__", {}).items():  # what a forward put on its ctx
+        if not name.startswith("_"):
+            for array, owner in _arrays(value):
+                yield name, array, owner
 
 
 def _slots(cls: type) -> Iterator[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any, Literal
 
+from pullback.core.graph import GradientEdge
 from pullback.core.hooks import RemovableHandle
 from pullback.core.node import AccumulateGrad, Node, node_and_number
 from pullback.core.tensor import Tensor
@@ -19,25 +20,21 @@ __all__ = ["register_multi_grad_hook"]
 class _Handles(RemovableHandle):
     """Removes a hook from all of its tensors."""
 
+    handles: tuple[RemovableHandle, ...]
+
     def __init__(self, handles: Sequence[RemovableHandle]) -> None:
-        self._all = tuple(handles)
-        self.id = self._all[0].id if self._all else -1
+        self.handles = tuple(handles)
 
     def remove(self) -> None:
         """Take the hook off every tensor; doing it again changes nothing."""
-        for handle in self._all:
+        for handle in self.handles:
             handle.remove()
 
-    def __enter__(self) -> RemovableHandle:
-        return self
+    def __getstate__(self) -> tuple[RemovableHandle, ...]:
+        return self.handles
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.remove()
+    def __setstate__(self, state: tuple[RemovableHandle, ...]) -> None:
+        self.handles = state
 
 
 def register_multi_grad_hook(
@@ -48,7 +45,7 @@ def register_multi_grad_hook(
 ) -> RemovableHandle:
     """Call `fn` once per backward, with the list of all gradients ("all") or the first ("any").
 
-    Tensors that a backward does not reach have None in the list.
+    Tensors that a backward does not reach have None in the list. What `fn` returns is ignored.
 
     >>> import pullback as torch
     >>> x, y = torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)
@@ -60,28 +57,49 @@ def register_multi_grad_hook(
         raise ValueError(f'register_multi_grad_hook(): mode must be "all" or "any", got {mode!r}.')
     if mode == "any":
         first = _First(fn)
-        return _Handles([tensor.register_hook(first) for tensor in tensors])
+        return _Handles([one.register_hook(first) for one in tensors if one.requires_grad])
+    for index, tensor in enumerate(tensors):
+        assert tensor.requires_grad, (
+            f'register_multi_grad_hook(mode="all"): tensors[{index}] does not require grad, so its '
+            "gradient would never come."
+        )
     collector = _Collector(tensors, fn)
     return _Handles(
         [tensor.register_hook(collector.hook(index)) for index, tensor in enumerate(tensors)]
     )
 
 
+def _running() -> Any:
+    running = task.running.get()
+    assert running is not None, "A multi-grad hook was called outside of a backward pass."
+    return running
+
+
 class _First:
     """Passes the first gradient of each pass on."""
 
-    def __init__(self, fn: Callable[[Tensor], None]) -> None:
+    def __init__(self, fn: Callable[[Any], None]) -> None:
         self.fn = fn
-        self.seen: int | None = None
+        self.seen: weakref.WeakSet[Any] = weakref.WeakSet()  # passes
         self.lock = threading.Lock()
 
-    def __call__(self, g: Tensor) -> None:
+    def __call__(self, g: Any) -> None:
+        running = _running()
         with self.lock:
-            running = task.task_id()
-            if self.seen == running:
+            if running in self.seen:
                 return
-            self.seen = running
+            self.seen.add(running)
         self.fn(g)
+
+
+class _Waiting:
+    """What one pass has brought so far."""
+
+    __slots__ = ("gradients", "missing")
+
+    def __init__(self, gradients: list[Any], missing: int) -> None:
+        self.gradients = gradients
+        self.missing = missing
 
 
 class _Collector:
@@ -89,42 +107,54 @@ class _Collector:
 
     def __init__(self, tensors: Sequence[Tensor], fn: Callable[[list[Any]], None]) -> None:
         self.fn = fn
-        self.nodes: list[Node | None] = [node_and_number(edge_of(tensor))[0] for tensor in tensors]
-        self.waiting: dict[int, int] = {}  # pass -> gradients that are still to come
-        self.gradients: dict[int, list[Any]] = {}
+        # A leaf's accumulator is made for each graph anew, so leaves are asked when it matters;
+        # weakly, as hooks must not keep their tensor alive. Others stay with their present node.
+        self.places: list[Any] = [
+            weakref.ref(one) if one.is_leaf else _place(one) for one in tensors
+        ]
+        self.passes: weakref.WeakKeyDictionary[Any, _Waiting] = weakref.WeakKeyDictionary()
         self.lock = threading.Lock()
 
     def hook(self, index: int) -> Callable[[Any], None]:
         """The hook for one of the tensors."""
 
         def arrived(g: Any) -> None:
-            running = task.task_id()
+            running = _running()
             with self.lock:
-                if running not in self.waiting:
-                    self.waiting[running] = sum(map(_takes_part, self.nodes))
-                    self.gradients[running] = [None] * len(self.nodes)
-                self.gradients[running][index] = g
-                self.waiting[running] -= 1
-                if self.waiting[running] > 0:
+                waiting = self.passes.get(running)
+                if waiting is None:
+                    taking_part = sum(map(_takes_part, self.places))
+                    waiting = _Waiting([None] * len(self.places), taking_part)
+                    self.passes[running] = waiting
+                waiting.gradients[index] = g
+                waiting.missing -= 1
+                if waiting.missing > 0:
                     return
-                del self.waiting[running]
-                complete = self.gradients.pop(running)
-            self.fn(complete)
+                del self.passes[running]
+            self.fn(waiting.gradients)
 
         return arrived
 
 
-def _takes_part(node: Node | None) -> bool:
-    """Whether a hook on what this node makes runs in the present pass."""
-    if node is None:
+def _place(tensor: Tensor) -> GradientEdge:
+    node, number = node_and_number(edge_of(tensor))
+    assert node is not None
+    return GradientEdge(node, number)
+
+
+def _takes_part(place: Any) -> bool:
+    """Whether a hook on this tensor runs in the present pass."""
+    if isinstance(place, GradientEdge):
+        node: Node | None = place.node
+        return task.will_execute(node) or place[:2] in _captured()
+    leaf = place()
+    if leaf is None:
         return False
-    try:
-        return task.will_execute(node) or node in _captured()
-    except RuntimeError:
-        assert isinstance(node, AccumulateGrad)  # captured by grad(), which runs its hooks too
-        return True
+    node = leaf._leaf_mark()()
+    # An error where the leaf is itself asked for by grad(): its accumulator never runs.
+    return isinstance(node, AccumulateGrad) and task.will_execute(node)
 
 
 def _captured() -> set[Any]:
     wanted = task.running.get().wanted
-    return {node_and_number(edge)[0] for edge in wanted or ()}
+    return {node_and_number(edge) for edge in wanted or ()}

@@ -3,61 +3,99 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
 
+from pullback.autograd.saved_hooks import saved_tensors_hooks
 from pullback.core.arrays import Array
-from pullback.core.mode import change, changed, current, get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators import inplace
-from pullback.operators.strides import root
+from pullback.operators.strides import address, root
 
 __all__ = ["allow_mutation_on_saved_tensors"]
 
 
-class _Value:
-    """A saved value: an alias of the tensor until its memory is about to change, then a copy."""
+class _Handle:
+    """Stands in a node for a saved value; the context's tables know it weakly."""
 
-    __slots__ = ("__weakref__", "context", "tensor")
+    __slots__ = ("__weakref__", "context", "sid", "tid")
 
-    def __init__(self, tensor: Tensor, context: MutationContext) -> None:
-        self.tensor = tensor
+    def __init__(self, context: MutationContext, sid: int, tid: tuple[Any, ...]) -> None:
         self.context = context
+        self.sid = sid
+        self.tid = tid
+
+    def __del__(self) -> None:
+        self.context.forget(self)
 
 
 class MutationContext:
-    """The values saved inside one `allow_mutation_on_saved_tensors()`."""
+    """The values saved inside one `allow_mutation_on_saved_tensors()`.
+
+    Each is an alias in `original` until its memory is about to change, then a copy in `cloned`.
+    """
 
     def __init__(self) -> None:
-        # By the memory that they are in; a value that no node holds any more leaves by itself.
-        self.by_memory: dict[int, weakref.WeakSet[_Value]] = {}
-        self.is_open = True
-
-    def pack(self, tensor: Tensor) -> _Value:
-        """Keep a tensor as it is."""
-        value = _Value(tensor.detach(), self)
-        memory = id(root(tensor._array))
-        self.by_memory.setdefault(memory, weakref.WeakSet()).add(value)
-        return value
-
-    def unpack(self, value: _Value) -> Tensor:
-        """The tensor as it was saved."""
-        assert self.is_open, (
-            "Values saved inside allow_mutation_on_saved_tensors() can only be used there."
+        self.cloned: MutableMapping[_Handle, Tensor] = weakref.WeakKeyDictionary()
+        self.original: MutableMapping[_Handle, Tensor] = weakref.WeakKeyDictionary()
+        # A saved value by memory, place in it and version; values saved twice are kept once.
+        self.tid_to_weakhandle: MutableMapping[tuple[Any, ...], _Handle] = (
+            weakref.WeakValueDictionary()
         )
-        return value.tensor
+        # By the memory that they are in, since writes go through other tensors too. `original`
+        # keeps that memory alive, so its id stays its own.
+        self.sid_to_tid: dict[int, set[tuple[Any, ...]]] = {}
+
+    def pack(self, tensor: Tensor) -> _Handle:
+        """Keep a tensor as it is."""
+        array = tensor._array
+        sid = id(root(array))
+        place = (address(array), array.shape, array.strides, array.dtype)
+        tid = (sid, *place, tensor._cell[0])
+        handle = self.tid_to_weakhandle.get(tid)
+        if handle is None:
+            handle = self.tid_to_weakhandle[tid] = _Handle(self, sid, tid)
+            self.original[handle] = tensor._alias()
+            self.sid_to_tid.setdefault(sid, set()).add(tid)
+        return handle
+
+    def unpack(self, handle: _Handle) -> Tensor:
+        """The tensor as it was saved."""
+        value = self.cloned.get(handle)
+        if value is None:
+            value = self.original.get(handle)
+        assert value is not None, (
+            "This graph was recorded inside an allow_mutation_on_saved_tensors() that has ended: "
+            "backward runs outside the context in which the graph was recorded. Run it inside."
+        )
+        return value
 
     def before_write(self, array: Array) -> None:
         """Copy what was saved from this memory."""
-        for value in self.by_memory.pop(id(root(array)), ()):
-            value.tensor = wrap(value.tensor._array.copy())
+        for tid in self.sid_to_tid.pop(id(root(array)), ()):
+            handle = self.tid_to_weakhandle.pop(tid, None)
+            if handle is not None:
+                self.cloned[handle] = wrap(self.original.pop(handle)._array.copy())
+
+    def forget(self, handle: _Handle) -> None:
+        """Drop what is known of a handle that no node holds any more."""
+        known = self.sid_to_tid.get(handle.sid)
+        if known is not None and self.tid_to_weakhandle.get(handle.tid) in (None, handle):
+            known.discard(handle.tid)
+            if not known:
+                del self.sid_to_tid[handle.sid]
 
     def clear(self) -> None:
         """Forget all values."""
-        self.by_memory.clear()
+        self.cloned.clear()
+        self.original.clear()
+        self.tid_to_weakhandle.clear()
+        self.sid_to_tid.clear()
 
 
-_open: list[MutationContext] = []
+_open: ContextVar[MutationContext | None] = ContextVar("pullback_mutation", default=None)
 
 
 @contextmanager
@@ -74,20 +112,15 @@ def allow_mutation_on_saved_tensors() -> Iterator[MutationContext]:
     >>> x.grad
     tensor([18.])
     """
-    if _open:
+    if _open.get() is not None:
         raise RuntimeError("allow_mutation_on_saved_tensors() contexts cannot be nested.")
     context = MutationContext()
-    mode = get_mode()
-    if mode.saved_hooks_forbidden is not None:
-        raise RuntimeError(mode.saved_hooks_forbidden)
-    before = change(saved_hooks=(*mode.saved_hooks, (context.pack, context.unpack)))
-    inplace.before_write.append(context.before_write)
-    _open.append(context)
-    try:
-        yield context
-    finally:
-        _open.remove(context)
-        inplace.before_write.remove(context.before_write)
-        context.clear()
-        context.is_open = False
-        current.set(changed(get_mode(), saved_hooks=before.saved_hooks))
+    with saved_tensors_hooks(context.pack, context.unpack):
+        inplace.before_write.append(context.before_write)
+        _open.set(context)
+        try:
+            yield context
+        finally:
+            _open.set(None)
+            inplace.before_write.remove(context.before_write)
+            context.clear()

@@ -9,6 +9,7 @@ from pullback.core.graph import GradientEdge
 from pullback.core.tensor import Tensor
 from pullback.engine import task
 from pullback.engine.backward import run_explicit
+from pullback.operators.data import tensor
 
 __all__ = ["Variable"]
 
@@ -77,7 +78,9 @@ class Variable(metaclass=_VariableMeta):
     _execution_engine = ImperativeEngine()
 
     def __new__(cls, data: Any = None, requires_grad: bool = False) -> Any:
-        """A tensor on the same memory."""
+        """A tensor on the same memory; an empty one without data."""
+        if data is None:
+            return tensor([], requires_grad=requires_grad)
         if not isinstance(data, Tensor):
             raise TypeError(f"Variable() takes a Tensor, got {type(data).__name__}.")
         return data.detach().requires_grad_(requires_grad)

@@ -5,11 +5,11 @@ Process-wide, so it takes operators off their fast path while it is on.
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from typing import Any
 
 from pullback.core.mode import detour
 from pullback.core.origin import getframe, user_frame
+from pullback.core.passes import evaluating
 
 
 class _State:
@@ -23,9 +23,6 @@ class _State:
 
 
 state = _State()
-
-# The node whose backward runs now, in this thread: parent of the nodes made meanwhile.
-evaluating: ContextVar[Any] = ContextVar("pullback_evaluating", default=None)
 
 
 def switch(*, enabled: bool, check_nan: bool) -> None:

@@ -163,6 +163,7 @@ class _Choice(NamedTuple):
 _choices: ContextVar[tuple[_Choice, ...]] = ContextVar("pullback_default_device", default=())
 
 CPU = device("cpu")
+META = device("meta")  # shapes without data
 
 
 def get_default_device() -> device:
@@ -252,6 +253,8 @@ def require_available(device: device) -> device:
     """
     if device is CPU:
         return device
+    if device.type == "meta":
+        return META
     holder = HOLDERS.get(device.type)
     if holder is None:
         raise RuntimeError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pullback.core import anomaly
+from pullback.core import anomaly, rejoin
 
 if TYPE_CHECKING:
     from pullback.core.node import Node
@@ -34,9 +34,9 @@ def graph_freed(node: Node, freed: Freed) -> RuntimeError:
     """A second backward over values that the first one dropped."""
     return RuntimeError(
         f"{_name(node)} (made{_at(node._origin)}) has no saved values any more: the backward pass"
-        f"{_at(freed.by)} used and freed them. Pass retain_graph=True to that call if the same "
-        "graph "
-        "is to be used again, or compute the result anew."
+        f"{_at(freed.by)} used and freed them. {rejoin.told(freed)}Pass retain_graph=True to the "
+        "call that comes first if the graph is to be used again, add the losses and call "
+        "backward() once, or compute the result anew."
     )
 
 
@@ -244,6 +244,14 @@ def overlapping_write(op: str) -> RuntimeError:
     )
 
 
+def partly_overlapping_write(op: str) -> RuntimeError:
+    """An operand shares some, but not all, of the target's memory."""
+    return RuntimeError(
+        f"{op}: some elements of the input tensor and of the written tensor share one memory "
+        "location: both are views of one memory, and overlap in part. Clone the input first."
+    )
+
+
 def inplace_shape(op: str, target: tuple[int, ...], result: tuple[int, ...]) -> RuntimeError:
     """An in-place result that does not fit its target."""
     return RuntimeError(
@@ -299,9 +307,36 @@ def not_a_tensor(op: str, name: str, value: object) -> TypeError:
     return TypeError(f"{op}(): argument `{name}` must be a Tensor, got {type(value).__name__}.")
 
 
+def devices_differ(op: str, name: str) -> RuntimeError:
+    """Operands of one operator on two devices."""
+    return RuntimeError(
+        f"{op}: {name} is on device 'cpu' and another input on device 'meta'; all must be on one. "
+        "Use .to('meta') on it, or give the other one data."
+    )
+
+
+def no_data(what: str, kind: type[Exception] = NotImplementedError) -> Exception:
+    """Values asked of a tensor that has none."""
+    return kind(
+        f"{what}: a tensor on device 'meta' has a shape but no data, so there is nothing to read. "
+        "Make the tensor on another device."
+    )
+
+
 def kernel_failed(op: str, shapes: str, error: Exception) -> Exception:
-    """NumPy refused; say it with the operator's name and shapes."""
-    return RuntimeError(f"{op}: {error} (inputs: {shapes})")
+    """NumPy refused; say it with the operator's name and shapes.
+
+    A TypeError stays one, as it is about an option of the wrong type, unless NumPy has no such
+    operation for the inputs' dtype.
+    """
+    text = str(error)
+    about_dtype = type(error) is not TypeError or any(words in text for words in _ABOUT_DTYPES)
+    kind = RuntimeError if about_dtype else TypeError
+    return kind(f"{op}: {text} (inputs: {shapes})")
+
+
+# In NumPy's refusals of a dtype; it has a class of its own for some of them only.
+_ABOUT_DTYPES = ("ufunc", "boolean", "unsupported in linalg", "dtype", "Cannot cast")
 
 
 def shapes_do_not_broadcast(op: str, *shapes: tuple[int, ...]) -> RuntimeError:
@@ -352,13 +387,39 @@ def leaf_moved_inside() -> RuntimeError:
     )
 
 
-def root_without_history(index: int) -> RuntimeError:
-    """backward() on something that nothing leads to."""
+def stored_grad_shape(stored: tuple[int, ...], arriving: tuple[int, ...]) -> RuntimeError:
+    """A leaf whose data was swapped for one of another shape, while it had a gradient."""
+    return RuntimeError(
+        f"The stored .grad has shape {tuple(stored)}, the gradient that arrives {tuple(arriving)}: "
+        "the leaf's .data was replaced since. Set .grad to None first."
+    )
+
+
+def stored_grad_inference() -> RuntimeError:
+    """A gradient made in inference mode and assigned by the user."""
+    return RuntimeError(
+        "The stored .grad is an inference tensor, which cannot be changed outside inference_mode. "
+        "Clone it before assigning it, or set .grad to None."
+    )
+
+
+class NodeMadeByHandError(RuntimeError, TypeError):
+    """A RuntimeError; torch raises a TypeError for some classes of nodes, and it is one too."""
+
+
+def node_made_by_hand(name: str) -> NodeMadeByHandError:
+    """Users hold nodes, but do not make them."""
+    return NodeMadeByHandError(
+        f"{name} cannot be made by hand: operators make it when they record. Define a "
+        "torch.autograd.Function for a backward step of your own."
+    )
+
+
+def root_without_history(index: int, why: str) -> RuntimeError:
+    """backward() on something that nothing leads to; `why` is what `why_no_grad()` says."""
     return RuntimeError(
         f"element {index} of tensors does not require grad and does not have a grad_fn, so there "
-        "is "
-        "nothing to differentiate. Was it computed under no_grad, detached, or from leaves without "
-        "requires_grad=True?"
+        f"is nothing to differentiate. {why}"
     )
 
 

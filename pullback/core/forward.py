@@ -63,8 +63,9 @@ class Level:
         self.saved.clear()
 
 
-# Open levels, outermost first.
+# Open levels, outermost first; and those of them that all threads see.
 LEVELS: list[Level] = []
+_everywhere: list[Level] = []
 _changing = threading.Lock()
 
 
@@ -78,6 +79,7 @@ def open_level() -> Level:
     level = Level(everywhere=True)
     with _changing:
         LEVELS.append(level)
+        _everywhere.append(level)
         detour(+1)
     return level
 
@@ -96,6 +98,7 @@ def close_level(level: Level) -> None:
     with _changing:
         LEVELS.remove(level)
         if level.everywhere:
+            _everywhere.remove(level)
             detour(-1)
     level.close()
 
@@ -116,4 +119,4 @@ def visible_levels() -> list[Level]:
 
 def seeing(depth: int) -> int | None:
     """The `dual_depth` at which only the first `depth` levels are seen."""
-    return None if depth == 0 and not any(level.everywhere for level in LEVELS) else depth
+    return None if depth == 0 and not _everywhere else depth

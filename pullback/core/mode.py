@@ -11,10 +11,14 @@ level) is switched by `detour`, which takes the singletons away from the fast pa
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy
+
+from pullback.core import sequence
+from pullback.core.birth import UNRECORDED
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +38,11 @@ class Mode:
     saved_hooks_forbidden: str | None = None
     multithreading: bool = True
     enforce_grad_layout: bool = True
+    # Whether views remember the operators that made them, also where strides would say it all.
+    view_replay: bool = False
+    # The user's dispatch modes (below autograd) and function modes (above it), innermost last.
+    dispatch: tuple[Any, ...] = ()
+    functions: tuple[Any, ...] = ()
 
 
 PLAIN = Mode()
@@ -49,12 +58,14 @@ get_mode = current.get
 class _FastPath:
     """The two modes in which operators may run their straight line; None while detoured."""
 
-    __slots__ = ("detours", "no_grad", "plain")
+    __slots__ = ("detours", "no_grad", "plain", "unrecorded")
 
     def __init__(self) -> None:
         self.plain: Mode | None = PLAIN
         self.no_grad: Mode | None = NO_GRAD
         self.detours = 0
+        # The version counter of results made under no_grad: it says which block they came from.
+        self.unrecorded: tuple[Any, ...] = UNRECORDED
 
 
 fast = _FastPath()
@@ -75,6 +86,7 @@ def settle() -> Mode:
     mode = get_mode()
     if mode is FRESH:
         numpy.seterr(all="ignore")
+        sequence.arrive()
         current.set(PLAIN)
         return PLAIN
     return mode
@@ -84,14 +96,17 @@ def changed(mode: Mode, **changes: Any) -> Mode:
     """`mode` with `changes`; the singletons whenever nothing else differs from them."""
     if changes.keys() == {"grad"} and (mode is PLAIN or mode is NO_GRAD):
         return PLAIN if changes["grad"] else NO_GRAD
-    if mode.saved_hooks or not changes.keys() <= _USUAL:
-        return _with_changes(mode, changes)  # what hooks hold on to must not be kept alive here
+    if not changes.keys() <= _USUAL:
+        return _with_changes(mode, changes)
     key = (mode, *changes.items())
     known = _changed.get(key)
     if known is None:
+        known = _with_changes(mode, changes)
+        if mode.saved_hooks or mode.dispatch or mode.functions:
+            return known  # what the user's objects hold on to must not be kept alive here
         if len(_changed) > _MOST_CHANGES:
             _changed.clear()
-        known = _changed[key] = _with_changes(mode, changes)
+        _changed[key] = known
     return known
 
 
@@ -102,13 +117,17 @@ _USUAL = frozenset({"grad", "inference", "forward_ad", "dual_depth", "levels"})
 
 
 def _with_changes(mode: Mode, changes: dict[str, Any]) -> Mode:
-    new = replace(mode, **changes)
-    if new.levels or new.dual_depth is not None:
-        return new
-    for known in (PLAIN, NO_GRAD):
-        if all(getattr(new, name) == getattr(known, name) for name in Mode.__slots__):
-            return known
-    return new
+    values = list(_settings(mode))
+    for name, value in changes.items():
+        values[_PLACES[name]] = value
+    new = tuple(values)
+    if new == _settings(PLAIN):
+        return PLAIN
+    return NO_GRAD if new == _settings(NO_GRAD) else Mode(*new)
+
+
+_settings = attrgetter(*Mode.__slots__)
+_PLACES = {name: place for place, name in enumerate(Mode.__slots__)}
 
 
 def change(**changes: Any) -> Mode:

@@ -10,7 +10,6 @@ which users store `shape`, `dtype`, `sizes`, `op` and whatever else they like.
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 import weakref
@@ -18,8 +17,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
-from pullback.core import errors
-from pullback.core.hooks import RemovableHandle, leaf_hooks_in_use
+from pullback.core import errors, sequence
+from pullback.core.hooks import HookTable, RemovableHandle, leaf_hooks_in_use
 from pullback.core.origin import Origin
 
 if TYPE_CHECKING:
@@ -27,17 +26,14 @@ if TYPE_CHECKING:
 
     from pullback.core.tensor import Tensor
 
+_new = object.__new__
+
 LEAF_SEQ = 0
 OUTPUT_SEQ = 1
 LARGEST_SEQUENCE_NUMBER = 2**64 - 1
 
-_numbers = itertools.count(-1, -1)
-next_seq = _numbers.__next__
-
-
-def next_sequence_number() -> int:
-    """The `_sequence_nr()` that the next node will have."""
-    return -int(repr(_numbers)[len("count(") :].partition(",")[0]) - 1
+next_seq = sequence.alone  # until a second thread makes nodes
+next_sequence_number = sequence.next_sequence_number
 
 
 class _Numbering:
@@ -110,6 +106,7 @@ class Node:
     # Shown by `name()` in front of the class name of the nodes that torch wrote by hand.
     _prefix: ClassVar[str] = ""
     describe_metadata: ClassVar[Callable[[Any, Any], tuple[Any, Any]]]
+    drawn: ClassVar[Callable[[Any], str]]  # the layer that draws fills it in
 
     _seq: int
     _edges: tuple[Edge | None, ...]
@@ -124,6 +121,10 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} object at {id(self):#x}>"
+
+    def _repr_html_(self) -> str:
+        """In Jupyter: the graph from here on, drawn."""
+        return Node.drawn(self)
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
@@ -183,14 +184,14 @@ class Node:
         """
         cold = self._warm()
         if cold.post_hooks is None:
-            cold.post_hooks = OrderedDict()
+            cold.post_hooks = HookTable()
         return RemovableHandle.add(cold.post_hooks, fn)
 
     def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """Call `fn(grad_outputs)` before this node runs; it may return new grad_outputs."""
         cold = self._warm()
         if cold.pre_hooks is None:
-            cold.pre_hooks = OrderedDict()
+            cold.pre_hooks = HookTable()
         return RemovableHandle.add(cold.pre_hooks, fn)
 
     def _register_hook_dict(self, tensor: Tensor) -> None:
@@ -208,10 +209,18 @@ class Node:
         cold = self._warm()
         if cold.tensor_hooks is None:
             cold.tensor_hooks = {}
-        return cold.tensor_hooks.setdefault(output_nr, OrderedDict())
+        return cold.tensor_hooks.setdefault(output_nr, HookTable())
 
     def __reduce__(self) -> Any:
         raise errors.node_not_copied(self.name())
+
+
+class BuiltIn(type):
+    """The class of built-in node classes: calling one is an error; `new(cls)` makes a node."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Refuse."""
+        raise errors.node_made_by_hand(cls.__name__)
 
 
 class OperatorNode(Node):
@@ -230,10 +239,10 @@ class OperatorNode(Node):
         return None if self._code is None else Origin(self._code, self._lasti)
 
     def _sequence_nr(self) -> int:
-        return -self._seq - 1
+        return sequence.shown(self._seq)
 
     def _set_sequence_nr(self, number: int) -> None:
-        self._seq = -number - 1
+        self._seq = sequence.numbered(number)
         numbering.changed = True
 
     def _run(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -248,7 +257,7 @@ class OperatorNode(Node):
         """Forget the saved values; `freed` remembers who did it. Nodes that save override this."""
 
 
-class NotImplementedNode(OperatorNode):
+class NotImplementedNode(OperatorNode, metaclass=BuiltIn):
     """The node of an operator that has no derivative: the forward runs, backward refuses."""
 
     __slots__ = ("_op",)
@@ -295,7 +304,7 @@ def node_and_number(edge: Edge | None) -> tuple[Node | None, int]:
     return (edge, 0) if edge._seq <= LEAF_SEQ else (None, 0)  # the rest leads nowhere
 
 
-class AccumulateGrad(Node):
+class AccumulateGrad(Node, metaclass=BuiltIn):
     """Adds what arrives to a leaf's `.grad`. The leaf knows it weakly, it holds the leaf."""
 
     __slots__ = ("_g_dtype", "_g_shape", "variable")
@@ -328,7 +337,7 @@ class AccumulateGrad(Node):
         known = mark()
         if known is not None:
             return known  # type: ignore[no-any-return]
-        node = AccumulateGrad()
+        node = _new(AccumulateGrad)
         node.variable = leaf
         node._g_shape = leaf._array.shape
         node._g_dtype = leaf._array.dtype

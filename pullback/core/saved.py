@@ -9,15 +9,16 @@ comparison and is sorted out here.
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pullback.core import errors
+from pullback.core.forward import LEVELS
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.origin import Origin
+from pullback.core.passes import evaluating
 from pullback.core.version import detached_before, writes
 from pullback.core.view import View, edge_of
 
@@ -34,20 +35,21 @@ keeps_graph: ContextVar[bool] = ContextVar("pullback_keeps_graph", default=True)
 
 
 class Freed:
-    """Stands where a saved value was; remembers which call freed it."""
+    """Stands where a saved value was; remembers which call freed it, and from where it came."""
 
-    __slots__ = ("by",)
+    __slots__ = ("by", "roots")
 
     _cell = (NEVER,)  # never equal to a saved version, so the fast path stops here
 
-    def __init__(self, by: Origin | None) -> None:
+    def __init__(self, by: Origin | None, roots: Sequence[Any] = ()) -> None:
         self.by = by
+        self.roots = roots  # weak references to the nodes at which the pass began
 
 
 class Packed:
     """Stands where a saved value was given to a user's pack hook."""
 
-    __slots__ = ("data", "node", "output", "unpack_hook")
+    __slots__ = ("data", "node", "output", "tangents", "unpack_hook")
 
     _cell = (NEVER,)
 
@@ -56,25 +58,33 @@ class Packed:
         self.unpack_hook = unpack_hook
         self.output = output
         # The unpacked tensor gets the original's place in the graph. An output's own node is the
-        # one
-        # that holds this object: known when unpacking, not kept.
+        # one that holds this object: known when unpacking, not kept.
         view = original._node.__class__ is View
         self.node = None if output else edge_of(original) if view else original._node
+        # Hooks see values; what a perturbation says of them is kept beside.
+        self.tangents = [
+            (level, tangent) for level in LEVELS if (tangent := level.get(original)) is not None
+        ]
 
-    def unpack(self, node: Any) -> Any:
-        """Call the user's hook and put the result in the original's place in the graph."""
+    def unpack(self, edge: Any) -> Any:
+        """Call the user's hook and put the result in the original's place in the graph.
+
+        For an output that is `edge`; inputs know their own.
+        """
         tensor = self.unpack_hook(self.data)
         if not hasattr(tensor, "_cell"):
             raise errors.unpack_hook_returned(type(tensor))
         placed = tensor._alias()
-        placed._node = node if self.output else self.node
+        placed._node = edge if self.output else self.node
+        for level, tangent in self.tangents:
+            level.put(placed, tangent)
         return placed
 
 
 def pack(tensor: Tensor, *, output: bool) -> Packed:
     """Give a value to the innermost pair of saved-tensor hooks; they run with grad mode off."""
     pack_hook, unpack_hook = get_mode().saved_hooks[-1]
-    data = call_pack(pack_hook, tensor._alias() if output else tensor)
+    data = call_pack(pack_hook, tensor)
     return Packed(data, unpack_hook, tensor, output=output)
 
 
@@ -108,6 +118,7 @@ def input_tensor(node: OperatorNode, name: str) -> Any:
 
 def input_array(node: OperatorNode, name: str) -> Any:
     """As `input_tensor`, but arrays."""
+    evaluating.set(node)  # for unpack hooks, and the rare way comes here anyway
     value = input_tensor(node, name)
     if type(value) is tuple:
         return tuple(getattr(element, "_array", element) for element in value)
@@ -136,6 +147,7 @@ def output_array(node: OperatorNode, name: str) -> Any:
     if type(value) is Freed:
         raise errors.graph_freed(node, value)
     if type(value) is Packed:
+        evaluating.set(node)
         return value.unpack(node)._array
     cell = getattr(node, "s_" + name + "_c")
     version = getattr(node, "s_" + name + "_v")
@@ -144,7 +156,7 @@ def output_array(node: OperatorNode, name: str) -> Any:
     return value
 
 
-class SavedTensor(abc.ABC):
+class SavedTensor:
     """One value that a node saved, `node._raw_saved_<name>`; `register_hooks` says how to keep it.
 
     >>> import pullback as torch

@@ -16,18 +16,20 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pullback.core import errors, origin
+from numpy import ndarray
+
+from pullback.core import errors, origin, overriding, passes
 from pullback.core.arrays import Array
 from pullback.core.device import CPU, device
 from pullback.core.dtype import dtype, from_numpy_dtype
 from pullback.core.forward import LEVELS
-from pullback.core.hooks import RemovableHandle, leaf_hooks_in_use
+from pullback.core.hooks import HookTable, RemovableHandle, leaf_hooks_in_use
 from pullback.core.mode import get_mode
-from pullback.core.nesting import Derivative, refuse_inside, running
+from pullback.core.nesting import Derivative, of_this_derivative, refuse_inside, running
 from pullback.core.node import Edge, Leaf, Node, new_leaf_mark, node_and_number
-from pullback.core.size import Size
+from pullback.core.size import Size, size_of
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, Cell, DetachedCell, own_cell
-from pullback.core.view import View, refresh, retains
+from pullback.core.view import DEFAULT, View, refresh, retains
 from pullback.core.why import explain, remember_cut
 
 new = object.__new__
@@ -54,6 +56,9 @@ class Tensor:
     _leaf_hooks: OrderedDict[int, Any] | None = None
     _post_accumulate_grad_hooks: OrderedDict[int, Any] | None = None
     _grad_dtype: Any = "same"
+    # The mark of a leaf whose flag was switched off: switched on again, it is the same leaf to the
+    # graphs that know it.
+    _former_mark: Leaf | None = None
     # What took the tensor out of the graph, and where.
     _cut: tuple[str, Any, int] | None = None
 
@@ -95,6 +100,22 @@ class Tensor:
         def __gt__(self, other: Any) -> Tensor: ...
         def __ge__(self, other: Any) -> Tensor: ...
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__torch_function__" in vars(cls):
+            overriding.guard(cls, Tensor.__dict__["_array"])
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Callable[..., Any],
+        types: tuple[type, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run `func` as on any tensor; results are of this class. A subclass may write its own."""
+        return overriding.run(cls, Tensor, func, args, kwargs)
+
     # ------------------------------------------------------------------ history
 
     @property
@@ -126,7 +147,13 @@ class Tensor:
                 f"requires_grad_(): argument must be a bool, got {type(requires_grad).__name__}."
             )
         refuse_inside("requires_grad_()", "Pass the tensor to it as an argument instead.")
-        if self.is_leaf:
+        info = self._node
+        if info.__class__ is View and info.creation is not DEFAULT:
+            # Where its history cannot be rebuilt, nobody may ask what it is: take it as it stands.
+            leaf = info.node is None or info.node.__class__ is Leaf
+        else:
+            leaf = self.is_leaf
+        if leaf:
             self._set_requires_grad(requires_grad)
         elif not requires_grad:
             raise errors.only_leaves_change_requires_grad(requires_grad)
@@ -141,8 +168,18 @@ class Tensor:
                 "it "
                 "first."
             )
-        if value != (self._leaf_mark().__class__ is Leaf):
-            self._set_leaf_mark(new_leaf_mark() if value else None)
+        mark = self._leaf_mark()
+        if value and mark.__class__ is not Leaf:
+            former = self._former_mark
+            known = former is not None and former() is not None
+            self._set_leaf_mark(former if known else new_leaf_mark())
+        elif not value and mark.__class__ is Leaf:
+            self._remember_mark(mark)
+            self._set_leaf_mark(None)
+
+    def _remember_mark(self, mark: Leaf) -> None:
+        if mark() is not None:
+            self._former_mark = mark
 
     def _leaf_mark(self) -> Any:
         return self._node.node if self._node.__class__ is View else self._node
@@ -221,6 +258,8 @@ class Tensor:
     @property
     def grad(self) -> Tensor | None:
         """The gradient that `backward()` accumulated here, or None."""
+        if passes.running.get() is not None:
+            passes.serve_leaves()
         if self._stored_grad is None and not self.is_leaf and not self.retains_grad:
             warnings.warn(
                 "The .grad of a tensor that is not a leaf is read; backward() does not fill it. "
@@ -235,14 +274,17 @@ class Tensor:
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             self._check_grad(value)
+        passes.serve_leaves()
         self._stored_grad = value
 
     @grad.deleter
     def grad(self) -> None:
+        passes.serve_leaves()
         self._stored_grad = None
 
     @property
     def _grad(self) -> Tensor | None:
+        passes.serve_leaves()
         return self._stored_grad
 
     @_grad.setter
@@ -308,11 +350,13 @@ class Tensor:
         """Call `hook(grad)` whenever this tensor's gradient is known; it may return another one."""
         if not self.requires_grad:
             raise errors.hook_without_grad()
+        if running.get():
+            hook = of_this_derivative(hook)
         node, nr = node_and_number(self._interior_edge())
         if node is not None:
             return RemovableHandle.add(node._tensor_hooks(nr), hook)
         if self._leaf_hooks is None:
-            self._leaf_hooks = OrderedDict()
+            self._leaf_hooks = HookTable()
         leaf_hooks_in_use[id(self)] = self
         return RemovableHandle.add(self._leaf_hooks, hook)
 
@@ -321,7 +365,7 @@ class Tensor:
         if not self.requires_grad or not self.is_leaf:
             raise errors.post_accumulate_hook_needs_leaf()
         if self._post_accumulate_grad_hooks is None:
-            self._post_accumulate_grad_hooks = OrderedDict()
+            self._post_accumulate_grad_hooks = HookTable()
         leaf_hooks_in_use[id(self)] = self
         return RemovableHandle.add(self._post_accumulate_grad_hooks, hook)
 
@@ -373,6 +417,8 @@ class Tensor:
             raise errors.detach_view()
         if self._node is not None and self._node.__class__ is not Leaf:
             self._cell = DetachedCell(own_cell(self))
+        if self._node.__class__ is Leaf:
+            self._remember_mark(self._node)
         if self._node is not None:
             remember_cut(self, "detach_()")
         self._node = None
@@ -400,6 +446,7 @@ class Tensor:
             raise errors.not_differentiable_dtype(value.dtype)
         if value._array.dtype != self._array.dtype and self._leaf_mark().__class__ is Leaf:
             self._set_leaf_mark(new_leaf_mark())
+            self._former_mark = None
         self._array = value._array
 
     @data.deleter
@@ -411,7 +458,7 @@ class Tensor:
     @property
     def shape(self) -> Size:
         """Sizes of the dimensions."""
-        return Size(self._array.shape)
+        return size_of(self._array.shape)
 
     @property
     def dtype(self) -> dtype:
@@ -421,7 +468,8 @@ class Tensor:
     @property
     def device(self) -> device:
         """Where the memory is."""
-        return CPU
+        array = self._array
+        return CPU if type(array) is ndarray else getattr(array, "_device", CPU)
 
     @property
     def ndim(self) -> int:

@@ -1,9 +1,10 @@
 """One version counter per memory, shared by base, views and detached aliases.
 
 The counter is a list: `[version, write, write, ...]`, the last few writes with the line that made
-them. A tensor that was never written and shares its memory with nobody needs none of its own: all
-of these have the constant `UNWRITTEN`, and get a list when they are first written, viewed or
-aliased.
+them. A tensor that was never written and shares its memory with nobody needs none of its own: it
+has a tuple, mostly the constant `UNWRITTEN`, and gets a list when it is first written, viewed or
+aliased. Where something is known about how a tensor without history was made (which `no_grad`
+block, which line's `tensor()`), the tuple says so in a second item, a `Birth`; `why.py` reads it.
 """
 
 from __future__ import annotations
@@ -11,19 +12,42 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core import errors
+from pullback.core.birth import Birth
 from pullback.core.origin import Origin, getframe, internal, user_frame
 
-Cell = Any  # a list, or UNWRITTEN
+Cell = Any  # a list; or a tuple, before the first write
 UNWRITTEN = (0,)
-_REMEMBERED_WRITES = 8
+MOST_WRITES = 33  # what a counter grows to before older writes are folded: a version and 32
+_RECENT = 8
+_MOST_PLACES = 32
+
+
+class _Earlier(dict[int, tuple[int, Any]]):
+    """Writes folded: place -> version of the last one there, and that write.
+
+    A loop writes at few places, so these stay known however often it runs.
+    """
 
 
 def own_cell(tensor: Any) -> Cell:
     """The tensor's counter, to be shared with a view, an alias or a saved value."""
     cell = tensor._cell
-    if cell is UNWRITTEN:
-        cell = tensor._cell = [0]
+    if cell.__class__ is tuple:
+        cell = tensor._cell = [*cell]
     return cell
+
+
+def birth(cell: Cell) -> Birth | None:
+    """What the counter tells about how the tensor was made."""
+    note = cell[1] if cell is not INFERENCE_CELL and len(cell) > 1 else None
+    return note if type(note) is Birth else None
+
+
+def remember_birth(tensor: Any, how: str) -> None:
+    """Note that `how`, called from the user's code, made this tensor; free where it has history."""
+    frame = user_frame(getframe(2))
+    if frame is not None and tensor._cell is UNWRITTEN and tensor._node is None:
+        tensor._cell = (0, Birth(how, frame.f_code, frame.f_lasti))
 
 
 def bump(tensor: Any, op: str) -> None:
@@ -37,16 +61,45 @@ def bump(tensor: Any, op: str) -> None:
         frame = user_frame(frame)
     if frame is not None:
         cell.append((op, frame.f_code, frame.f_lasti))
-        if len(cell) > _REMEMBERED_WRITES + 1:
-            del cell[1]
+        if len(cell) > MOST_WRITES:
+            shorten(cell)
+
+
+def shorten(cell: Cell) -> None:
+    """Fold all but the last few writes into one entry.
+
+    Called once in 24 writes, and quick: a code object's own hash would take ten times as long.
+    """
+    memory = cell.shared if type(cell) is DetachedCell else cell
+    notes = 1
+    while type(memory[notes]) is not tuple:
+        notes += 1
+    older = memory[notes:-_RECENT]
+    first = memory[0] - len(memory) + notes + 1
+    folded = memory[notes - 1] if type(memory[notes - 1]) is _Earlier else _Earlier()
+    latest = {id(write[1]) + write[2]: number for number, write in enumerate(older)}
+    for place, number in latest.items():
+        folded.pop(place, None)
+        folded[place] = (first + number, older[number])
+    while len(folded) > _MOST_PLACES:
+        del folded[next(iter(folded))]
+    kept = [note for note in memory[1:notes] if note is not folded]
+    memory[1:-_RECENT] = [*kept, folded]
 
 
 def writes(cell: Cell, since: int = 0) -> list[str]:
     """The remembered writes after version `since`, oldest first, as readable text."""
-    known = cell[1:]
+    places: dict[int, tuple[Any, bool]] = {}  # place -> the write, and whether there were several
+    for entry in cell[1:]:
+        if type(entry) is _Earlier:
+            places |= {at: (write, False) for at, (last, write) in entry.items() if last > since}
+    known = [write for write in cell[1:] if type(write) is tuple]
+    for write in known[max(0, len(known) - (cell[0] - since)) :]:
+        place = id(write[1]) + write[2]
+        places[place] = (write, place in places)
     return [
-        f"{op} at {Origin(code, lasti)}"
-        for op, code, lasti in known[max(0, len(known) - (cell[0] - since)) :]
+        f"{op} at {Origin(code, lasti)}" + (" (more than once)" if several else "")
+        for (op, code, lasti), several in places.values()
     ]
 
 

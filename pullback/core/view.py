@@ -12,9 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pullback.core import errors
-from pullback.core.mode import get_mode
-from pullback.core.node import AccumulateGrad, Edge, Leaf, node_and_number
-from pullback.core.version import INFERENCE_CELL, own_cell
+from pullback.core.node import AccumulateGrad, Edge, Leaf, Output, node_and_number
+from pullback.core.version import INFERENCE_CELL, Cell, own_cell
 
 if TYPE_CHECKING:
     from pullback.core.tensor import Tensor
@@ -51,22 +50,26 @@ NOWHERE: Any = _Nowhere()
 class View:
     """Stands in the `_node` slot of a view."""
 
-    __slots__ = ("base", "creation", "forward", "node", "replay", "version")
+    # What differs from the usual goes to `__dict__`: three stores less for each view.
+    __slots__ = ("__dict__", "base", "cell", "node", "version")
 
     _special: ClassVar[bool] = True
 
     base: Tensor
     node: Edge | Leaf | None
-    # The version of the memory that `node` belongs to.
+    # The counter of the memory, and the version that `node` belongs to.
+    cell: Cell
     version: int
-    creation: CreationMeta
+    creation: CreationMeta = DEFAULT
     # Whether tangents follow this relation too; not for duals made by hand.
-    forward: bool
+    forward: bool = True
     # Steps from the base to this view; None where shape, strides and offset say it all.
-    replay: tuple[Callable[[Tensor], Tensor], ...] | None
+    replay: tuple[Callable[[Tensor], Tensor], ...] | None = None
 
-    def __call__(self) -> None:
-        """A leaf's mark answers with its accumulator; a view always has to be looked at."""
+    def __call__(self) -> Edge | None:
+        """The node if it is still right, as a leaf's mark answers; None: see `edge_of`."""
+        node = self.node
+        return node if self.version == self.cell[0] and node.__class__ is not Leaf else None  # type: ignore[return-value]
 
 
 # Makes a view's node from its base's present history; the operators' layer fills it in.
@@ -88,18 +91,18 @@ def attach(
     above = source._node
     if above.__class__ is View:
         info.base = above.base
-        info.replay = above.replay
         if creation is DEFAULT or above.creation is CreationMeta.INFERENCE_MODE:
             creation = above.creation
         if replay is not None or above.replay is not None:
             info.replay = (*_steps(source, above), *_steps_of(result, replay))
     else:
         info.base = source
-        info.replay = None if replay is None else (replay,)
+        if replay is not None:
+            info.replay = (replay,)
+    if creation is not DEFAULT:
+        info.creation = creation
     info.node = node
-    info.creation = creation
-    info.forward = True
-    cell = result._cell = own_cell(source)
+    info.cell = cell = result._cell = own_cell(source)
     info.version = cell[0]
     result._node = info
 
@@ -139,10 +142,8 @@ def refresh(tensor: Tensor, info: View) -> None:
     # A view may outlive the history of its base, which `detach_()` takes away.
     if not info.base.requires_grad and (info.node is None or info.node.__class__ is Leaf):
         return
-    if info.creation is not DEFAULT and (info.node is not None or get_mode().grad):
+    if info.creation is not DEFAULT:
         raise forbidden(tensor, info, written="its base or another view of it was")
-    if info.node is None and info.creation is not DEFAULT:
-        return
     renewed = regenerate(tensor, info)  # noqa: F821 (filled in by the operators)
     if renewed is not None:
         move_retention(tensor, info.node, renewed)
@@ -153,8 +154,10 @@ def refresh(tensor: Tensor, info: View) -> None:
 def move_retention(tensor: Tensor, old: Any, new: Edge) -> None:
     """`retain_grad` follows a tensor to its new value; hooks stay with the old one."""
     kept = _retained(old)
-    number = node_and_number(old)[1] if kept else 0
-    if not kept or number not in kept or kept[number]() is not tensor:
+    if kept is None:
+        return
+    number = node_and_number(old)[1]
+    if number not in kept or kept[number]() is not tensor:
         return
     node, new_number = node_and_number(new)
     assert node is not None
@@ -173,8 +176,9 @@ def _retained(edge: Any) -> dict[int, Any] | None:
     """Who asked that the gradients arriving at a node be kept."""
     if edge is None or edge.__class__ is Leaf:
         return None
-    node = node_and_number(edge)[0]
-    return None if node is None or node._cold is None else node._cold.retained
+    node = edge.node if edge.__class__ is Output else edge
+    cold = node._cold
+    return None if cold is None else cold.retained
 
 
 _REASONS = {

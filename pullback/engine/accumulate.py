@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy
 
-from pullback.core import errors
+from pullback.core import errors, origin
 from pullback.core.arrays import Array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import get_mode
 from pullback.core.node import AccumulateGrad, Leaf, Node
 from pullback.core.tensor import Tensor, wrap
-from pullback.core.version import own_cell
+from pullback.core.version import INFERENCE_CELL, own_cell
 
 
 def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
@@ -64,9 +65,26 @@ def accumulate(leaf_node: AccumulateGrad, g: Array, *, owned: bool) -> None:
     with leaf_node.lock:
         stored = leaf._stored_grad
         if stored is not None:
-            _add_into(stored, g)
+            _add_into(stored, g, leaf)
         else:
             leaf._stored_grad = wrap(_laid_out_as(leaf, g, owned=owned))
+
+
+def _call(node: AccumulateGrad, *gradients: Any, **unsupported: Any) -> tuple[()]:
+    """The node as a function: adds to the leaf's `.grad`, without hooks."""
+    if unsupported:
+        raise TypeError("AccumulateGrad takes no keyword arguments.")
+    if len(gradients) != 1:
+        raise TypeError(f"AccumulateGrad takes 1 gradient, got {len(gradients)}.")
+    g = gradients[0]
+    if g is not None and not isinstance(g, Tensor):
+        raise TypeError(f"AccumulateGrad takes a Tensor or None, got {type(g).__name__}.")
+    if g is not None:
+        accumulate(node, fitted(g._array, node, node, 0), owned=False)
+    return ()
+
+
+AccumulateGrad.__call__ = _call  # type: ignore[method-assign]  # core knows no accumulation
 
 
 def _still_a_leaf(leaf: Tensor) -> bool:
@@ -79,13 +97,54 @@ def _still_a_leaf(leaf: Tensor) -> bool:
     return True
 
 
-def _add_into(stored: Tensor, g: Array) -> None:
+def _add_into(stored: Tensor, g: Array, leaf: Tensor) -> None:
     array = stored._array
+    if type(array) is numpy.ndarray:
+        strides = array.strides
+        if array.shape != g.shape or 0 in strides or stored._cell is INFERENCE_CELL:
+            _check_stored(stored, g)
+        if strides != leaf._array.strides and not _warned and get_mode().enforce_grad_layout:
+            _warn_of_layout(array, leaf)
     if array.dtype == g.dtype:
         numpy.add(array, g, out=array)
     else:
         array += g.astype(array.dtype)
-    own_cell(stored)[0] += 1
+    if stored._cell is not INFERENCE_CELL:
+        own_cell(stored)[0] += 1
+
+
+def _check_stored(stored: Tensor, g: Array) -> None:
+    """Refuse to add to what cannot be written, before anything is."""
+    array = stored._array
+    if array.shape != g.shape:
+        raise errors.stored_grad_shape(array.shape, tuple(g.shape))
+    if stored.is_inference() and not get_mode().inference:
+        raise errors.stored_grad_inference()
+    repeats = [n > 1 and s == 0 for n, s in zip(array.shape, array.strides, strict=True)]
+    if array.size and any(repeats):  # of nothing, strides say nothing
+        raise errors.overlapping_write("accumulating into .grad")
+
+
+_warned: list[bool] = []  # not empty: once in a process
+
+
+def _warn_of_layout(array: Array, leaf: Tensor) -> None:
+    """A stored gradient in another order than its leaf slows everything that takes both."""
+    like = leaf._array
+    sides = zip(array.strides, like.strides, like.shape, strict=False)
+    if not is_dense(like) or all(ours == theirs for ours, theirs, n in sides if n > 1):
+        return
+    _warned.append(True)
+    size = array.itemsize
+    warnings.warn(
+        f"The stored .grad has sizes {list(array.shape)} and strides "
+        f"{[s // size for s in array.strides]}, its leaf sizes {list(like.shape)} and strides "
+        f"{[s // size for s in like.strides]}. That is no error, but works with both are slower. "
+        "Set .grad to None before backward() to have it made in the leaf's order, or silence this "
+        "with torch.autograd.enforce_grad_layout_policy(False).",
+        UserWarning,
+        stacklevel=origin.stacklevel(),
+    )
 
 
 def _laid_out_as(leaf: Tensor, g: Any, *, owned: bool) -> Array:
@@ -95,7 +154,7 @@ def _laid_out_as(leaf: Tensor, g: Any, *, owned: bool) -> Array:
         if g.dtype != wanted:
             g, owned = g.astype(wanted), True
     if type(g) is not numpy.ndarray:
-        return numpy.array(g)
+        return g.copy() if hasattr(g, "_device") else numpy.array(g)  # without data: as it is
     like = leaf._array
     if owned and g.strides == like.strides and g.flags.writeable:
         return g

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core import anomaly, origin
+from pullback.core import origin
 from pullback.core.tensor import Tensor
 
 
@@ -46,6 +46,3 @@ def show_forward(node: Any) -> None:
         warnings.warn(text, UserWarning, stacklevel=origin.stacklevel())
         first = False
         node = node.metadata.get("parent_")
-
-
-evaluating = anomaly.evaluating

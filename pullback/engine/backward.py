@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import ref
 
 import numpy
 
-from pullback.core import anomaly, errors, mode, origin
-from pullback.core.dtype import from_numpy_dtype
+from pullback.core import anomaly, errors, mode, origin, passes
 from pullback.core.forward import visible_levels
-from pullback.core.graph import GradientEdge, internal_edge
 from pullback.core.hooks import leaf_hooks_in_use
 from pullback.core.nesting import refuse_inside
-from pullback.core.node import node_and_number, numbering
+from pullback.core.node import LEAF_SEQ, node_and_number, numbering
 from pullback.core.saved import Freed, keeps_graph
 from pullback.core.tensor import Tensor, wrap
-from pullback.core.view import edge_of
-from pullback.engine import ordered, plain, recorded, task
+from pullback.engine import ordered, plain, recorded, task, threads
+from pullback.engine.accumulate import accumulate
+from pullback.engine.arguments import (
+    EmptyInputsError,
+    checked_roots,
+    given_gradients,
+    input_edge,
+    listed,
+    metadata_of,
+    offered,
+    retaining_edge,
+    root_edge,
+    why_untracked,
+)
+from pullback.engine.early import EarlyLeaves
 from pullback.engine.filter import Filter
-from pullback.engine.threads import nested
+from pullback.engine.threads import nested, side_by_side
 
 # Tests set it to run every program through the whole pass.
 always_ordered = False
@@ -36,7 +48,7 @@ def backward(
     create_graph: bool = False,
     grad_variables: Any = None,
     inputs: Any = None,
-) -> None:
+) -> Any:
     """Add the gradients of `tensors` to the `.grad` of the leaves (or of `inputs`).
 
     >>> import pullback as torch
@@ -45,6 +57,16 @@ def backward(
     >>> x.grad
     tensor(6.)
     """
+    if tensors.__class__ is not Tensor:
+        options = {
+            "grad_tensors": grad_tensors,
+            "retain_graph": retain_graph,
+            "create_graph": create_graph,
+            "inputs": inputs,
+        }
+        taken, answer = offered(backward, tensors, (tensors,), options)
+        if taken:
+            return answer
     if grad_variables is not None:
         if grad_tensors is not None:
             raise RuntimeError("Pass grad_tensors or its old name grad_variables, not both.")
@@ -57,12 +79,12 @@ def backward(
     refuse_inside("backward()", "Use func.grad or func.vjp for derivatives in there.")
     wanted = None
     if inputs is not None:
-        wanted = _listed(inputs)
+        wanted = listed(inputs)
         if not wanted:
             raise EmptyInputsError(
                 "inputs= of backward() is empty; leave it away, or name a tensor."
             )
-    roots = _roots(_listed(tensors), _gradients(grad_tensors))
+    roots = checked_roots(listed(tensors), given_gradients(grad_tensors))
     if create_graph:
         _warn_of_cycle()
     _run(
@@ -70,8 +92,9 @@ def backward(
         retain_graph=create_graph if retain_graph is None else retain_graph,
         create_graph=create_graph,
         accumulates=True,
-        wanted=None if wanted is None else [_retaining_edge(one) for one in wanted],
+        wanted=None if wanted is None else [retaining_edge(one) for one in wanted],
     )
+    return None
 
 
 def grad(
@@ -92,6 +115,19 @@ def grad(
     >>> torch.autograd.grad(x ** 3, x)
     (tensor(27.),)
     """
+    if outputs.__class__ is not Tensor or inputs.__class__ is not Tensor:
+        options = {
+            "grad_outputs": grad_outputs,
+            "retain_graph": retain_graph,
+            "create_graph": create_graph,
+            "only_inputs": only_inputs,
+            "allow_unused": allow_unused,
+            "is_grads_batched": is_grads_batched,
+            "materialize_grads": materialize_grads,
+        }
+        taken, answer = offered(grad, (outputs, inputs), (outputs, inputs), options)
+        if taken:
+            return answer
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "materialize_grads=True gives zeros for unused inputs; allow_unused=False forbids."
@@ -103,25 +139,21 @@ def grad(
             stacklevel=origin.stacklevel(),
         )
     names = list(inputs) if type(inputs) is dict else None
-    wanted = _listed(inputs.values() if names is not None else inputs)
+    wanted = listed(inputs.values() if names is not None else inputs)
     if not wanted:
         raise EmptyInputsError("grad() needs at least one input.")
-    edges = [_input_edge(one, index) for index, one in enumerate(wanted)]
+    edges = [input_edge(one, index) for index, one in enumerate(wanted)]
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         results = _batched(outputs, edges, grad_outputs, keep, create_graph)
     else:
-        roots = _roots(_listed(outputs), _gradients(grad_outputs))
+        roots = checked_roots(listed(outputs), given_gradients(grad_outputs))
         results = _run(
             roots, retain_graph=keep, create_graph=create_graph, accumulates=False, wanted=edges
         )
     allow = materialize_grads if allow_unused is None else allow_unused
     finished = _finished(results, wanted, allow, materialize_grads, create_graph)
     return dict(zip(names, finished, strict=True)) if names is not None else finished
-
-
-class EmptyInputsError(RuntimeError, ValueError):
-    """No inputs given; older programs expect a ValueError from grad()."""
 
 
 def _finished(
@@ -158,8 +190,8 @@ def _batched(
     create_graph: bool,
 ) -> list[Any]:
     """One pass for all examples: gradients are batched tensors on their way."""
-    gradients = _gradients(grad_outputs)
-    roots = _listed(outputs)
+    gradients = given_gradients(grad_outputs)
+    roots = listed(outputs)
     if gradients is None or len(gradients) < len(roots) or any(g is None for g in gradients):
         raise ValueError(
             "is_grads_batched=True needs a gradient for each output: their first dimension counts "
@@ -172,7 +204,7 @@ def _batched(
             f"same number in all; got shapes {[tuple(g._array.shape) for g in gradients]}."
         )
     for index, (root, g) in enumerate(zip(roots, gradients, strict=False)):
-        shape = tuple(_metadata(root)[0])
+        shape = tuple(metadata_of(root)[0])
         if g._array.shape[1:] != shape:
             raise RuntimeError(
                 f"grad_outputs[{index}] has shape {tuple(g._array.shape)}; with "
@@ -183,7 +215,7 @@ def _batched(
 
     def one_pass(*examples: Any) -> list[Any]:
         return _run(
-            _roots(roots, list(examples)),
+            checked_roots(roots, list(examples)),
             retain_graph=keep,
             create_graph=create_graph,
             accumulates=False,
@@ -224,12 +256,12 @@ def run_explicit(
     """A pass whose root gradients may be larger than the roots: they are summed to their shape."""
     pairs = []
     for index, (root, g) in enumerate(zip(roots, gradients, strict=True)):
-        edge = _root_edge(root)
+        edge = root_edge(root)
         if edge is None:
-            raise errors.root_without_history(index)
+            raise errors.root_without_history(index, why_untracked(root))
         node: Any = node_and_number(edge)[0]
         pairs.append((edge, recorded.fitted(g, edge, node, index)))
-    wanted = [_input_edge(one, index) for index, one in enumerate(inputs)]
+    wanted = [input_edge(one, index) for index, one in enumerate(inputs)]
     results = _run(
         pairs,
         retain_graph=keep_graph,
@@ -252,30 +284,57 @@ def _run(
 ) -> list[Any]:
     """Run a pass in the right grad mode and return what it captured, in the order of `wanted`."""
     before = mode.settle()
-    request = Request(roots, retain_graph, create_graph, accumulates, wanted, Freed(origin.here(2)))
-    outer = task.running.get()
-    request.filtered = wanted is not None or (outer is not None and outer.filtered)
-    node = anomaly.evaluating.get()
+    # Weak references to where the pass begins: a later one that comes to what this one freed can
+    # tell what the two share.
+    starts = [] if retain_graph else [ref(edge) for edge, _ in roots if edge._seq <= LEAF_SEQ]
+    freed = Freed(origin.here(2), starts)
+    request = Request(roots, retain_graph, create_graph, accumulates, wanted, freed)
+    outer = passes.running.get()
+    node = passes.evaluating.get()
+    request.filtered = wanted is not None
+    if outer is not None:
+        request.surround(outer, node)
     kept = keeps_graph.get()
     try:
-        mode.current.set(mode.changed(before, grad=create_graph))
+        request.in_mode = mode.changed(before, grad=create_graph)
+        if before.functions:  # they see calls of the user
+            request.in_mode = mode.changed(request.in_mode, functions=())
+        mode.current.set(request.in_mode)
         keeps_graph.set(retain_graph)
-        task.running.set(request)
-        request.tensors = create_graph or bool(before.levels) or bool(visible_levels())
+        passes.running.set(request)
+        request.tensors = bool(
+            create_graph
+            or before.levels
+            or before.dispatch
+            or visible_levels()
+            or any(type(g._array) is not numpy.ndarray for _, g in roots)
+        )
         captured = nested(request.run)
         if request.callbacks:
             task.run_callbacks(request)
         return [captured.get(node_and_number(edge)) for edge in wanted or ()]
     finally:
-        mode.current.set(before)
-        keeps_graph.set(kept)
-        task.running.set(outer)
-        anomaly.evaluating.set(node)
+        request.early = None  # it knows the request
+        # An interrupt may come after each call, and must not keep the next one from being made.
+        try:
+            mode.current.set(before)
+        finally:
+            try:
+                keeps_graph.set(kept)
+            finally:
+                try:
+                    passes.running.set(outer)
+                finally:
+                    passes.evaluating.set(node)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Request:
-    """One call of backward() or grad(), its arguments checked."""
+    """One call of backward() or grad(), its arguments checked.
+
+    What others keep for the time of a pass is keyed by this object, weakly: however the pass ends,
+    it goes with it.
+    """
 
     roots: list[tuple[Any, Any]]  # edge, gradient
     keep_graph: bool
@@ -287,6 +346,46 @@ class Request:
     filtered: bool = False  # whether this pass, or one around it, has inputs=
     callbacks: list[Any] = field(default_factory=list)
     id: int = field(default_factory=task.next_id)
+    in_mode: mode.Mode = mode.PLAIN  # in which its nodes run
+    outer: Request | None = None  # the pass in which this one was called
+    depth: int = 0  # how many passes are around it
+    inbox: plain.Inbox | None = None  # while it runs; the ordered pass has none
+    chosen: Filter | None = None
+    early: EarlyLeaves | None = None  # made when somebody looks at a leaf
+
+    def surround(self, outer: Request, node: Any) -> None:
+        """Tell this pass that it runs inside `outer`, called from its `node`."""
+        self.outer, self.depth = outer, outer.depth + 1
+        if self.depth > threads.MOST_LEVELS:
+            raise RecursionError(
+                f"{threads.MOST_LEVELS} backward passes run inside one another: a hook or a custom "
+                "backward starts a pass that comes to it again. Let it stop at some point."
+            )
+        self.filtered = self.filtered or outer.filtered
+        # What this pass adds comes after what has arrived by now. The passes around `outer` did
+        # the same when it began, and wait since.
+        outer.serve_leaves(node)
+
+    def serve_leaves(self, node: Any) -> None:
+        """Store what leaves have got by now; `node` runs now."""
+        if self.inbox is None or node is None:
+            return
+        if self.early is None:
+            self.early = EarlyLeaves(self.inbox, self.chosen, self._store, node)
+        self.early.serve(node)
+
+    def _store(self, leaf: Any, total: Any) -> None:
+        assert self.inbox is not None
+        if not self.tensors:
+            accumulate(leaf, total, owned=leaf in self.inbox.owned_leaves)
+            self.inbox.owned_leaves.discard(leaf)
+            return
+        users = mode.get_mode()
+        mode.current.set(self.in_mode)
+        try:
+            recorded.store(leaf, total, create_graph=self.create_graph)
+        finally:
+            mode.current.set(users)
 
     def run(self) -> dict[Any, Any]:
         """Choose the pass and run it; returns what it captured."""
@@ -298,20 +397,27 @@ class Request:
             or task.logs_nodes()
         ):
             return self._run_in_order()
-        chosen = None
         if self.wanted is not None:
             edges = [edge for edge, _ in self.roots]
-            chosen = Filter(edges, self.wanted, accumulates=self.accumulates)
+            self.chosen = Filter(edges, self.wanted, accumulates=self.accumulates)
+        inbox = self.inbox = plain.Inbox()
         if self.tensors:
             return recorded.run(
                 self.roots,
+                inbox,
                 keep_graph=self.keep_graph,
                 create_graph=self.create_graph,
                 freed=self.freed,
-                chosen=chosen,
+                chosen=self.chosen,
             )
+        parallel = side_by_side.threads > 1 and self.outer is None and self.in_mode.multithreading
         return plain.run(
-            self._arrays(), keep_graph=self.keep_graph, freed=self.freed, chosen=chosen
+            self._arrays(),
+            inbox,
+            keep_graph=self.keep_graph,
+            freed=self.freed,
+            chosen=self.chosen,
+            loop=_parallel_loop() if parallel else None,
         )
 
     def _run_in_order(self) -> dict[Any, Any]:
@@ -332,91 +438,10 @@ class Request:
         return [(edge, g._array) for edge, g in self.roots]
 
 
-# Arguments --------------------------------------------------------------------------------------
+def _parallel_loop() -> Any:
+    from pullback.engine.parallel import loop  # few need it
 
-
-def _listed(values: Any) -> list[Any]:
-    if isinstance(values, Tensor | GradientEdge):
-        return [values]
-    return list(values)
-
-
-def _gradients(values: Any) -> list[Any] | None:
-    if values is None:
-        return None
-    if isinstance(values, Tensor):
-        return [values]
-    listed = list(values)
-    for value in listed:
-        if value is not None and not isinstance(value, Tensor):
-            raise TypeError(f"gradients must be Tensors or None, got {type(value).__name__}.")
-    return listed
-
-
-def _metadata(root: Any) -> tuple[Any, Any]:
-    if isinstance(root, Tensor):
-        return root._array.shape, root._array.dtype
-    entry = root.node._input_metadata[root.output_nr]
-    return tuple(entry.shape), entry.dtype.numpy
-
-
-def _root_edge(root: Any) -> Any:
-    if isinstance(root, Tensor):
-        return edge_of(root)
-    return internal_edge(root)
-
-
-def _roots(roots: Sequence[Any], gradients: list[Any] | None) -> list[tuple[Any, Any]]:
-    edges = [_root_edge(root) for root in roots]
-    given: Iterable[Any] = gradients if gradients is not None else [None] * len(roots)
-    filled = [
-        _root_gradient(index, root, edge, g)
-        for index, (root, edge, g) in enumerate(zip(roots, edges, given, strict=False))
-    ]
-    if gradients is not None and len(gradients) < len(roots):
-        raise errors.root_gradient_count(len(roots), len(gradients))
-    for index, edge in enumerate(edges):
-        if edge is None:
-            raise errors.root_without_history(index)
-    return list(zip(edges, filled, strict=False))
-
-
-def _root_gradient(index: int, root: Any, edge: Any, g: Any) -> Any:
-    shape, dtype = _metadata(root)
-    if g is None:
-        if edge is None:
-            return None
-        if any(size != 1 for size in shape):
-            raise errors.implicit_gradient(shape)
-        if dtype.kind == "c":
-            raise errors.implicit_gradient_dtype(from_numpy_dtype(dtype))
-        return wrap(numpy.ones(shape, dtype))
-    if g._array.shape != shape:
-        raise errors.root_gradient_shape(index, g._array.shape, shape)
-    if (g._array.dtype.kind == "c") != (dtype.kind == "c"):
-        raise errors.root_gradient_dtype(index, g.dtype, from_numpy_dtype(dtype))
-    return g if g._array.dtype == dtype else g.to(from_numpy_dtype(dtype))
-
-
-def _input_edge(one: Any, index: int) -> Any:
-    if isinstance(one, GradientEdge):
-        return internal_edge(one)
-    if not isinstance(one, Tensor):
-        raise RuntimeError(  # noqa: TRY004 (the type that torch raises)
-            f"inputs[{index}] must be a Tensor or GradientEdge, got {type(one).__name__}."
-        )
-    if not one.requires_grad:
-        raise RuntimeError(
-            f"inputs[{index}] does not require grad: nothing was recorded for it. Set "
-            "requires_grad=True before computing with it."
-        )
-    return edge_of(one)
-
-
-def _retaining_edge(one: Any) -> Any:
-    if isinstance(one, Tensor):
-        one.retain_grad()
-    return _input_edge(one, 0)
+    return loop
 
 
 def _warn_of_cycle() -> None:

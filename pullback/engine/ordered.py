@@ -18,12 +18,13 @@ import numpy
 from pullback.core import anomaly
 from pullback.core.mode import current, get_mode
 from pullback.core.node import AccumulateGrad, Node, node_and_number
+from pullback.core.passes import evaluating
 from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import NOWHERE
-from pullback.engine import recorded
+from pullback.engine import recorded, watch
 from pullback.engine.accumulate import accumulate, fitted
-from pullback.engine.anomaly import check_nan, evaluating, show_forward
+from pullback.engine.anomaly import check_nan, show_forward
 from pullback.engine.hooks import (
     run_hooks,
     run_post_hooks,
@@ -63,11 +64,12 @@ def run(task: Task) -> None:
     for node in dict.fromkeys(node_and_number(edge)[0] for edge, _ in task.roots):
         if node is not None and node in plan.reached and plan.missing.get(node, 0) == 0:
             ready.put(node)
+    turn = visit if watch.watcher is None else _watched().visit
     node = None
     try:
         while ready:
             node = ready.take()
-            _visit(task, plan, inbox, ready, node)
+            turn(task, plan, inbox, ready, node)
     except BaseException as error:
         if node is not None:
             annotate(error, node)
@@ -76,6 +78,12 @@ def run(task: Task) -> None:
         raise
     finally:
         inbox.clear()
+
+
+def _watched() -> Any:
+    from pullback.engine import watched  # which imports this module
+
+    return watched
 
 
 class _Ready:
@@ -177,9 +185,15 @@ def _add(task: Task, inbox: dict[Node, list[Any]], node: Node, number: int, g: A
         slots[number] = before + g if task.tensors else numpy.add(before, g)
 
 
-def _visit(
-    task: Task, plan: _Plan, inbox: dict[Node, list[Any]], ready: _Ready, node: Node
+def visit(
+    task: Task,
+    plan: _Plan,
+    inbox: dict[Node, list[Any]],
+    ready: _Ready,
+    node: Node,
+    run: Any = None,
 ) -> None:
+    """Run a node whose gradient is complete (by `run`, if given), and pass on what it returns."""
     evaluating.set(node)  # put back where the pass was entered
     gradients: tuple[Any, ...] = tuple(inbox.pop(node, [None]))
     numbers = plan.wanted.get(node, ()) if not task.accumulates else ()
@@ -203,7 +217,7 @@ def _visit(
     edges = plan.edges(task, node)
     # A hook that is added while its own node runs is called, but nobody kept the gradients for it.
     shown = tuple(tensors_of(gradients)) if cold is not None and cold.post_hooks else ()
-    results = _apply(task, node, gradients, edges)
+    results = (run or apply)(task, node, gradients, edges)
     if node._cold is not None and node._cold.post_hooks:
         results = run_post_hooks(node, tuple(tensors_of(results)), shown)
     if anomaly.state.enabled and anomaly.state.check_nan:
@@ -256,7 +270,8 @@ def _post(hook: Any, leaf: Tensor) -> None:
     raise RuntimeError(text) if isinstance(returned, Tensor) else TypeError(text)
 
 
-def _apply(task: Task, node: Any, gradients: tuple[Any, ...], edges: tuple[Any, ...]) -> Any:
+def apply(task: Task, node: Any, gradients: tuple[Any, ...], edges: tuple[Any, ...]) -> Any:
+    """What a node gives for these gradients, fitted to where it goes."""
     if not node._by_user and all(g is None for g in gradients):
         return (None,) * len(edges)
     several = node._g_sizes is not None
@@ -300,17 +315,22 @@ def _deliver(
 
 def order_of(task: Any) -> list[Node]:
     """The nodes that a pass runs, in order, found without running any."""
+    return [node for node, runs in visits_of(task) if runs]
+
+
+def visits_of(task: Any) -> list[tuple[Node, bool]]:
+    """The nodes that a pass stops by, in order, and whether each runs or is only captured."""
     plan = _Plan(task)
     ready = _Ready()
     for node in dict.fromkeys(node_and_number(edge)[0] for edge, _ in task.roots):
         if node is not None and node in plan.reached and not plan.missing.get(node):
             ready.put(node)
-    order: list[Node] = []
+    order: list[tuple[Node, bool]] = []
     while ready:
         node = ready.take()
+        order.append((node, node in plan.runs))
         if node not in plan.runs:
             continue
-        order.append(node)
         for edge in node._edges:
             target = node_and_number(edge)[0]
             if target is not None and target in plan.reached:

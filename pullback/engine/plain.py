@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy
 
-from pullback.core.anomaly import evaluating
 from pullback.core.arrays import Array
 from pullback.core.node import (
     LEAF_SEQ,
@@ -24,7 +23,9 @@ from pullback.core.node import (
     Output,
     node_and_number,
 )
+from pullback.core.passes import evaluating
 from pullback.core.saved import Freed
+from pullback.engine import watch
 from pullback.engine.accumulate import accumulate, fitted
 from pullback.engine.filter import Filter
 from pullback.engine.hooks import (
@@ -168,16 +169,25 @@ class Inbox:
 
 
 def run(
-    roots: list[tuple[Any, Any]], *, keep_graph: bool, freed: Freed, chosen: Filter | None = None
+    roots: list[tuple[Any, Any]],
+    inbox: Inbox,
+    *,
+    keep_graph: bool,
+    freed: Freed,
+    chosen: Filter | None = None,
+    loop: Any = None,
 ) -> dict[tuple[Any, int], Any]:
     """Take the gradients of the roots to the leaves, or to what `chosen` asks for."""
-    inbox = Inbox()
     for edge, g in roots:
         inbox.put_root(edge, g, chosen)
     captured: dict[tuple[Any, int], Any] = {}
     try:
         if inbox.heap:
-            _loop(inbox, keep_graph, freed, chosen, captured)
+            if watch.watcher is not None:
+                loop = _watched().loop
+            elif loop is None:
+                loop = _loop
+            loop(inbox, keep_graph, freed, chosen, captured)
     except BaseException:
         inbox.keep_complete_leaves(chosen)
         raise
@@ -190,11 +200,18 @@ def run(
 
 def finish(inbox: Inbox, chosen: Filter | None, captured: dict[tuple[Any, int], Any]) -> None:
     """Hand the leaves what arrived for them."""
+    store = accumulate if watch.watcher is None else _watched().store
     for leaf, total in inbox.leaves.items():
         if chosen is not None and leaf in chosen.captures:
             captured[leaf, 0] = total
         else:
-            accumulate(leaf, total, owned=leaf in inbox.owned_leaves)
+            store(leaf, total, owned=leaf in inbox.owned_leaves)
+
+
+def _watched() -> Any:
+    from pullback.engine import watched  # which imports this module
+
+    return watched
 
 
 def _loop(
@@ -207,6 +224,7 @@ def _loop(
     heap, nodes, gradients = inbox.heap, inbox.nodes, inbox.gradients
     leaves, owned_leaves = inbox.leaves, inbox.owned_leaves
     pruned = None if chosen is None else chosen.edges
+    captures = chosen.captures if chosen is not None and chosen.captures_inside else None
     node: Any = None
     g: Any = None
     next_g: Any = None
@@ -226,13 +244,14 @@ def _loop(
                 owned = seq in inbox.owned
                 if owned:
                     inbox.owned.discard(seq)
-            if chosen is not None and node in chosen.captures:
+            if captures is not None and node in captures:
+                assert chosen is not None
                 capture(node, g, chosen, captured)
                 if node not in chosen.edges:
                     g = following = None
                     continue
             if g is None:
-                _run_undefined(node, inbox, keep_graph, freed, chosen)
+                run_undefined(node, inbox, keep_graph, freed, chosen)
                 following = None
                 continue
             edges = node._edges if pruned is None else pruned[node]
@@ -276,7 +295,11 @@ def _loop(
                     if following is None:
                         following, next_g, next_owned = target, r, mine
                     elif following is target:
-                        next_g, next_owned = next_g + r, True
+                        if seq in nodes:  # added one by one, as the promised order says
+                            inbox.put(target, next_g, owned=next_owned)
+                            next_g, next_owned = r, mine
+                        else:
+                            next_g, next_owned = next_g + r, True
                     elif seq not in nodes:
                         nodes[seq] = target
                         gradients[seq] = r
@@ -321,7 +344,7 @@ def capture(node: Any, g: Any, chosen: Filter, captured: dict[tuple[Any, int], A
         captured[node, number] = gradients[number]
 
 
-def _run_undefined(
+def run_undefined(
     node: Any,
     inbox: Inbox,
     keep_graph: bool,

@@ -12,11 +12,13 @@ from pullback.core import errors, origin
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, QUIET, AccumulateGrad, Node
 from pullback.core.saved import Freed
+from pullback.engine import watch
 from pullback.engine.accumulate import accumulate as accumulate_array
 from pullback.engine.accumulate import broadcast_dims
 from pullback.engine.filter import Filter
 from pullback.engine.hooks import run_before, run_post_hooks
 from pullback.engine.plain import Inbox, annotate, capture, set_evaluating
+from pullback.operators.copy import copied_into
 
 
 def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
@@ -37,6 +39,11 @@ def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
     return g
 
 
+def _copied(g: Any) -> Any:
+    """The gradient in memory of its own; its history shows `CopyBackwards`, as torch's does."""
+    return g.clone() if g._node is None else copied_into(g.detach(), g)
+
+
 def accumulate(leaf_node: AccumulateGrad, g: Any) -> None:
     """Add to `.grad` out of place, keeping the history."""
     leaf = leaf_node.variable
@@ -47,7 +54,7 @@ def accumulate(leaf_node: AccumulateGrad, g: Any) -> None:
     while True:
         stored = leaf._stored_grad
         version = None if stored is None else stored._cell[0]
-        total = g.clone() if stored is None else stored + g
+        total = _copied(g) if stored is None else stored + g
         with leaf_node.lock:  # not around the sum: that may call a user's saved-tensor hooks
             now = leaf._stored_grad
             if now is stored and (now is None or now._cell[0] == version):
@@ -57,6 +64,7 @@ def accumulate(leaf_node: AccumulateGrad, g: Any) -> None:
 
 def run(
     roots: list[tuple[Any, Any]],
+    inbox: Inbox,
     *,
     keep_graph: bool,
     create_graph: bool,
@@ -64,7 +72,6 @@ def run(
     chosen: Filter | None,
 ) -> dict[tuple[Any, int], Any]:
     """Take the gradients of the roots to the leaves, or to what `chosen` asks for."""
-    inbox = Inbox()
     for edge, g in roots:
         inbox.put_root(edge, g, chosen)
     captured: dict[tuple[Any, int], Any] = {}
@@ -75,7 +82,7 @@ def run(
             if chosen is not None and leaf in chosen.captures:
                 captured[leaf, 0] = total
             else:
-                _store(leaf, total, create_graph=create_graph)
+                store(leaf, total, create_graph=create_graph)
     except BaseException:
         _keep_complete_leaves(inbox, chosen, create_graph=create_graph)
         raise
@@ -85,7 +92,8 @@ def run(
     return captured
 
 
-def _store(leaf: AccumulateGrad, total: Any, *, create_graph: bool) -> None:
+def store(leaf: AccumulateGrad, total: Any, *, create_graph: bool) -> None:
+    """Add a tensor to a leaf's `.grad`."""
     if create_graph:
         accumulate(leaf, total)
     else:
@@ -99,7 +107,13 @@ def _keep_complete_leaves(inbox: Inbox, chosen: Filter | None, *, create_graph: 
     awaited = inbox.awaited_leaves(chosen)
     for leaf, total in inbox.leaves.items():
         if leaf not in awaited and (chosen is None or leaf not in chosen.captures):
-            _store(leaf, total, create_graph=create_graph)
+            store(leaf, total, create_graph=create_graph)
+
+
+def _watched() -> Any:
+    from pullback.engine import watched  # which imports this module
+
+    return watched
 
 
 def _loop(
@@ -110,52 +124,88 @@ def _loop(
     captured: dict[tuple[Any, int], Any],
 ) -> None:
     heap, nodes, gradients = inbox.heap, inbox.nodes, inbox.gradients
+    pruned = None if chosen is None else chosen.edges
+    captures = chosen.captures if chosen is not None and chosen.captures_inside else ()
+    watched = watch.watcher is not None
+    evaluate = _watched().results_of if watched else results_of
     node: Any = None
-    g = results = r = None
+    following: Any = None  # as in the plain pass: the next node of a chain skips the heap
+    g = next_g = results = r = None
     try:
-        while heap:
-            seq = heappop(heap)
-            node = nodes[seq]
-            del nodes[seq]
-            g = gradients.pop(seq)
-            if chosen is not None and node in chosen.captures:
+        while True:
+            if following is None:
+                if not heap:
+                    return
+                seq = heappop(heap)
+                node = nodes[seq]
+                del nodes[seq]
+                g = gradients.pop(seq)
+            if chosen is not None and node in captures:
                 capture(node, g, chosen, captured)
                 if node not in chosen.edges:
+                    g = following = None
                     continue
-            edges = node._edges if chosen is None else chosen.edges[node]
+            edges = node._edges if pruned is None else pruned[node]
             set_evaluating(node)
-            results = _results(node, g, edges)
+            if node._cold is None and g is not None and not watched:
+                results = node._run_tensors(g, edges)
+                if node._cold is not None:
+                    results = _with_post_hooks(node, results, (), edges)
+            else:
+                results = evaluate(node, g, edges)
             if not keep_graph:
                 node._release(freed)
-            for index, target in enumerate(edges):
+            following = None
+            index = 0
+            for target in edges:
                 r = results[index]
-                if target is None or target._seq > OUTPUT_SEQ:
+                index += 1
+                if target is None:
+                    continue
+                seq = target._seq
+                if seq > OUTPUT_SEQ:
                     continue
                 if r is None:
                     inbox.put_undefined(target)
                     continue
                 array = r._array
                 if array.shape != target._g_shape or array.dtype is not target._g_dtype:
-                    r = fitted(r, target, node, index)
-                seq = target._seq
+                    r = fitted(r, target, node, index - 1)
                 if seq < 0:
-                    inbox.put(target, r, owned=False)
+                    if following is None:
+                        following, next_g = target, r
+                    elif following is target:
+                        if seq in nodes:  # added one by one, as the promised order says
+                            inbox.put(target, next_g, owned=False)
+                            next_g = r
+                        else:
+                            next_g = next_g + r
+                    else:
+                        inbox.put(target, r, owned=False)
                 elif seq == LEAF_SEQ:
                     inbox.put_leaf(target, r, owned=False)
                 else:
                     inbox.put_output(target, r)
             g = results = r = None
+            if following is not None:
+                if not heap or following._seq < heap[0]:
+                    node, g = following, next_g
+                else:
+                    inbox.put(following, next_g, owned=False)
+                    following = None
+                next_g = None
     except BaseException as error:
         annotate(error, node)
         inbox.failed = node
-        g = results = r = None
+        g = next_g = results = r = None
         raise
 
 
 origin.engine_loop = _loop.__code__
 
 
-def _results(node: Any, g: Any, edges: tuple[Any, ...]) -> Any:
+def results_of(node: Any, g: Any, edges: tuple[Any, ...]) -> Any:
+    """What a node and its hooks make of a gradient."""
     cold = node._cold
     results: Any
     if g is not None and (cold is None or cold is QUIET):

@@ -5,21 +5,18 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any
 
-from pullback.core.anomaly import evaluating
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import current, get_mode
 from pullback.core.node import AccumulateGrad, Node, walk
+from pullback.core.passes import evaluating
+from pullback.core.passes import running as running
 from pullback.engine.filter import Filter
 
 LOGGER = "pullback.autograd.graph"
 
 next_id = itertools.count().__next__
-
-# The innermost pass; None outside. Worker threads of a deep nesting inherit it with the context.
-running: ContextVar[Any] = ContextVar("pullback_running_pass", default=None)
 
 
 def _innermost(what: str) -> Any:

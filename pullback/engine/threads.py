@@ -1,4 +1,7 @@
-"""Deep re-entrance: a backward inside a backward inside ... continues on another thread's stack."""
+"""Threads of passes: deep re-entrance, and how many threads one pass may use.
+
+A backward inside a backward inside ... continues on another thread's stack.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from pullback.core import sequence
+
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
@@ -15,6 +20,20 @@ T = TypeVar("T")
 
 # A level takes about ten Python frames of ours besides the user's; the interpreter allows 1000.
 LEVELS_PER_THREAD = 30
+# What never ends must end before memory does: a level takes about 20 kB.
+MOST_LEVELS = 20_000
+
+
+class _SideBySide:
+    """How many threads one pass may use, the calling one included; for the whole process."""
+
+    __slots__ = ("threads",)
+
+    def __init__(self) -> None:
+        self.threads = 1
+
+
+side_by_side = _SideBySide()
 
 
 class _Fork:
@@ -54,6 +73,7 @@ def nested(function: Callable[[], T]) -> T:
 
 
 def _from_the_start(function: Callable[[], T]) -> T:
+    sequence.arrive()
     _depth.value = 0
     return nested(function)
 
@@ -63,6 +83,8 @@ def _threads() -> ThreadPoolExecutor:
     with _pool_lock:
         if _pool is None:
             from concurrent.futures import ThreadPoolExecutor  # loads logging; few need it
+
+            sequence.arrive()
 
             _pool = ThreadPoolExecutor(max_workers=100_000, thread_name_prefix="pullback-nested")
         return _pool

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from pullback.core.captured import Scope
 from pullback.core.pytree import tree_flatten, tree_unflatten
 from pullback.core.tensor import Tensor
 from pullback.func.reverse_mode import basis, jacrev, refuse_complex
@@ -93,7 +94,7 @@ def pushed(
     has_aux: bool,
 ) -> tuple[Any, Any, Any]:
     """Output, tangent and aux of a function called with `arguments(duals)`."""
-    pushing = Pushing(transform, primals, tangents)
+    pushing = Pushing(transform, primals, tangents, Scope(func, arguments(primals)))
     with pushing as duals:
         result = func(*arguments(duals))
         output, aux = split_aux(transform, func, result, has_aux=has_aux)
@@ -204,7 +205,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     tensor(2.)
     """
     chosen = Chosen("linearize", tuple(range(len(primals))), primals)
-    recording = Recording("linearize", chosen.leaves)
+    recording = Recording("linearize", chosen.leaves, Scope(func, primals))
     with recording as inputs:
         output = func(*chosen.replaced(inputs))
     leaves, spec = tree_flatten(output)

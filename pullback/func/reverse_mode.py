@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy
 
+from pullback.core.captured import Scope
 from pullback.core.pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.shape import cat
+from pullback.operators.joining import cat
 from pullback.transforms.arguments import Chosen, name_of, split_aux
 from pullback.transforms.mapping import over_batch
 from pullback.transforms.reverse import Recording
@@ -70,7 +71,7 @@ def _grad_and_value(
     kwargs: dict[str, Any],
 ) -> tuple[Any, Any, Any]:
     chosen = Chosen(transform, argnums, args)
-    recording = Recording(transform, chosen.leaves)
+    recording = Recording(transform, chosen.leaves, Scope(func, (args, kwargs)))
     with recording as inputs:
         result = func(*chosen.replaced(inputs), **kwargs)
         output, aux = split_aux(transform, func, result, has_aux=has_aux)
@@ -121,7 +122,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 def pulled(transform: str, func: Any, chosen: Chosen, *, has_aux: bool) -> tuple[Any, Any, Any]:
     """Run a function; its output, what takes cotangents to gradients, and aux."""
-    recording = Recording(transform, chosen.leaves)
+    recording = Recording(transform, chosen.leaves, Scope(func, chosen.args))
     with recording as inputs:
         result = func(*chosen.replaced(inputs))
         output, aux = split_aux(transform, func, result, has_aux=has_aux)

@@ -9,7 +9,7 @@ from typing import Any
 from pullback.core.pytree import broadcast_prefix, tree_flatten, tree_unflatten
 from pullback.core.tensor import Tensor
 from pullback.operators.generator import default_generator
-from pullback.operators.shape import cat
+from pullback.operators.joining import cat
 from pullback.transforms.arguments import name_of
 from pullback.transforms.batched import Batched
 from pullback.transforms.mapping import entered, mapped, taken_out
@@ -45,7 +45,7 @@ def vmap(
 
     @functools.wraps(func)
     def mapped_function(*args: Any, **kwargs: Any) -> Any:
-        leaves, spec, dims, size = _checked_inputs(func, in_dims, args)
+        leaves, spec, dims, size = checked_inputs(func, in_dims, args)
         if chunk_size is not None and chunk_size < size:
             return _in_chunks(
                 func, leaves, spec, dims, out_dims, randomness, chunk_size, size, kwargs
@@ -55,9 +55,10 @@ def vmap(
     return mapped_function
 
 
-def _checked_inputs(
+def checked_inputs(
     func: Any, in_dims: Any, args: tuple[Any, ...]
 ) -> tuple[list[Any], Any, list[int | None], int]:
+    """The leaves of the arguments, their structure, the mapped dimension of each, and its size."""
     name = name_of(func)
     where = f"vmap({name}, in_dims={in_dims!r})"
     if not isinstance(in_dims, int | tuple):
@@ -119,11 +120,11 @@ def _run(
         inside = [entered(leaf, dim, level) for leaf, dim in zip(leaves, dims, strict=True)]
         output = func(*tree_unflatten(inside, spec), **kwargs)
     results, out_spec = tree_flatten(output)
-    placed = [
-        _taken_out(func, out_dims, result, dim, level)
+    made = [
+        placed(func, out_dims, result, dim, level)
         for result, dim in zip(results, _output_dims(func, out_dims, output), strict=True)
     ]
-    return tree_unflatten(placed, out_spec)
+    return tree_unflatten(made, out_spec)
 
 
 def _output_dims(func: Any, out_dims: Any, output: Any) -> list[Any]:
@@ -142,7 +143,8 @@ def _output_dims(func: Any, out_dims: Any, output: Any) -> list[Any]:
     return dims
 
 
-def _taken_out(func: Any, out_dims: Any, result: Any, dim: int | None, level: Any) -> Any:
+def placed(func: Any, out_dims: Any, result: Any, dim: int | None, level: Any) -> Any:
+    """All examples of a result, along the dimension that out_dims names for it."""
     where = f"vmap({name_of(func)}, out_dims={out_dims!r})"
     if dim is None:
         if isinstance(result, Batched) and result.level is level:

@@ -1,8 +1,47 @@
-"""`nn`: parameters, and the functions that layers are made of."""
+"""`nn`: modules, parameters, and the functions that layers are made of."""
 
 from __future__ import annotations
 
-from pullback.nn import functional, parameter
-from pullback.nn.parameter import Parameter
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Parameter", "functional", "parameter"]
+from pullback.nn import parameter
+from pullback.nn.modules import FILE_OF as _FILE_OF
+from pullback.nn.parameter import Buffer, Parameter
+
+if TYPE_CHECKING:
+    from pullback.nn.modules.activation import *  # noqa: F403
+    from pullback.nn.modules.attention import *  # noqa: F403
+    from pullback.nn.modules.batchnorm import *  # noqa: F403
+    from pullback.nn.modules.container import *  # noqa: F403
+    from pullback.nn.modules.conv import *  # noqa: F403
+    from pullback.nn.modules.dropout import *  # noqa: F403
+    from pullback.nn.modules.linear import *  # noqa: F403
+    from pullback.nn.modules.loss import *  # noqa: F403
+    from pullback.nn.modules.module import *  # noqa: F403
+    from pullback.nn.modules.normalization import *  # noqa: F403
+    from pullback.nn.modules.parameters import *  # noqa: F403
+    from pullback.nn.modules.pooling import *  # noqa: F403
+    from pullback.nn.modules.rnn import *  # noqa: F403
+    from pullback.nn.modules.shaping import *  # noqa: F403
+    from pullback.nn.modules.sparse import *  # noqa: F403
+    from pullback.nn.modules.transformer import *  # noqa: F403
+
+_PARTS = ("functional", "init", "modules", "utils")
+
+__all__ = [*sorted(_FILE_OF), "Buffer", "Parameter", *_PARTS, "parameter"]
+
+
+def __getattr__(name: str) -> Any:
+    # Functions and layers load the families of operators that they are made of: when asked for.
+    if name in _PARTS:
+        return import_module(f"pullback.nn.{name}")
+    if name in _FILE_OF:
+        found = getattr(import_module(f"pullback.nn.modules.{_FILE_OF[name]}"), name)
+        globals()[name] = found
+        return found
+    raise AttributeError(f"module 'pullback.nn' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

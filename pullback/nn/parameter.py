@@ -11,7 +11,7 @@ from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import own_cell
 from pullback.operators.printing import describe
 
-__all__ = ["Parameter"]
+__all__ = ["Buffer", "Parameter"]
 
 
 class Parameter(Tensor):
@@ -57,3 +57,29 @@ class Parameter(Tensor):
             copied = wrap(self._array.copy(order="K"))
             memo[id(self)] = type(self)(copied, self.requires_grad)
         return memo[id(self)]  # type: ignore[no-any-return]
+
+
+class Buffer(Tensor):
+    """A tensor that becomes a module's buffer when it is assigned; part of its state if persistent.
+
+    >>> import pullback as torch
+    >>> module = torch.nn.Module()
+    >>> module.count = torch.nn.Buffer(torch.zeros(1))
+    >>> list(module.state_dict())
+    ['count']
+    """
+
+    __slots__ = ()
+
+    persistent: bool
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
+        """Take the memory and version counter of `data`; without data, be empty."""
+        if data is None:
+            data = wrap(numpy.empty(0, get_default_dtype().numpy))
+        made = new(cls)
+        made._array = data._array
+        made._node = None
+        made._cell = own_cell(data)
+        made.persistent = persistent
+        return made

@@ -19,6 +19,8 @@ from pullback.operators.direction import abs
 from pullback.operators.extrema import relu as relu_kernel
 from pullback.operators.generator import default_generator, drawn
 from pullback.operators.inplace import inplace_of
+from pullback.operators.joining import cat, narrow
+from pullback.operators.naming import shown_as
 from pullback.operators.piecewise import (
     hardshrink,
     hardsigmoid_kernel,
@@ -31,7 +33,7 @@ from pullback.operators.piecewise import (
 )
 from pullback.operators.pointwise import sigmoid
 from pullback.operators.selection import masked_fill
-from pullback.operators.shape import cat, narrow, reshape
+from pullback.operators.shape import reshape
 from pullback.operators.smooth import (
     celu_kernel,
     check_floating,
@@ -186,7 +188,8 @@ def rrelu(
     if lower > upper:
         raise RuntimeError(f"rrelu: lower ({lower}) must not be above upper ({upper}).")
     if not training:
-        return leaky_relu(input, (lower + upper) / 2, inplace)
+        made = leaky_relu(input, (lower + upper) / 2, inplace)
+        return shown_as("RreluWithNoiseBackward0", made)
     check_floating("rrelu", input._array)
     array = input._array
 

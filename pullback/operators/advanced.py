@@ -18,6 +18,7 @@ from pullback.operators import batch_indexing
 from pullback.operators.arithmetic import zeros_of
 from pullback.operators.declare import METHODS, Arrays, Namespace, Shape, linear, primitive
 from pullback.operators.keys import as_index, check_count, check_masks, spans
+from pullback.operators.overlap import check_no_partial_overlap
 from pullback.operators.scatter_kernels import add_at, index_key
 from pullback.operators.writes import is_plain_write, writing
 
@@ -252,6 +253,7 @@ def put_at(input: Any, indices: Any, values: Any, dims: Any, *, accumulate: Any 
     """Put values in place; the arguments are checked already."""
     if not accumulate and is_plain_write(input, values):
         arrays = [one._array for one in indices]
+        check_no_partial_overlap("index_put_", input._array, values._array)
         _write_index_put(None, input._array, values._array, dims, accumulate, arrays)
         bump(input, "index_put_")
         return input

@@ -140,7 +140,21 @@ def add(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     return xp.add(input, other) if alpha == 1 else xp.add(input, _scaled("add", other, alpha))
 
 
-@elementwise(input=lambda g: g, other=lambda g, alpha: -g if alpha == 1 else g * conj(-alpha))
+def _refuse_bools(op: str, arrays: dict[str, Any]) -> None:
+    """NumPy refuses two bools only; torch each that would be subtracted."""
+    kinds = [getattr(getattr(value, "dtype", None), "kind", "") for value in arrays.values()]
+    if "b" in kinds or any(isinstance(value, bool) for value in arrays.values()):
+        raise RuntimeError(
+            f"{op}: bools cannot be subtracted. Use `^` or logical_xor() for their difference, `~` "
+            "or logical_not() to invert a mask, or convert them with .to() first."
+        )
+
+
+@elementwise(
+    input=lambda g: g,
+    other=lambda g, alpha: -g if alpha == 1 else g * conj(-alpha),
+    check_inputs=_refuse_bools,
+)
 def sub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """Subtract element by element, with broadcasting: `input - alpha * other`."""
     if alpha == 1:
@@ -153,6 +167,7 @@ def sub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     other=lambda g: g,
     method=False,
     node="RsubBackward1",
+    check_inputs=_refuse_bools,
 )
 def rsub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """Subtract the other way round: `other - alpha * input`."""

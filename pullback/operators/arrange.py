@@ -13,22 +13,14 @@ import numpy
 
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.declare import METHODS, method
+from pullback.operators.declare import method
 from pullback.operators.indexing import getitem
+from pullback.operators.joining import cat, stack, tensor_split
+from pullback.operators.naming import shown_as
 from pullback.operators.options import as_dim
 from pullback.operators.rows import index_select
-from pullback.operators.shape import (
-    cat,
-    chunk,
-    expand,
-    flatten,
-    flip,
-    reshape,
-    split,
-    stack,
-    tensor_split,
-    unsqueeze,
-)
+from pullback.operators.shape import expand, flatten, reshape, unsqueeze
+from pullback.operators.tiling import flip
 from pullback.operators.views import _permute
 
 __all__ = [
@@ -51,8 +43,6 @@ __all__ = [
     "repeat_interleave",
     "rot90",
     "row_stack",
-    "unsafe_chunk",
-    "unsafe_split",
     "vsplit",
     "vstack",
 ]
@@ -74,10 +64,8 @@ def _each(function: Any, tensors: tuple[Any, ...]) -> Any:
 
 def atleast_2d(*tensors: Any) -> Any:
     """Tensors of fewer than 2 dimensions get leading ones."""
-    return _each(
-        lambda t: t if t.ndim >= 2 else reshape(t, (1, 1) if t.ndim == 0 else (1, *t.shape)),
-        tensors,
-    )
+    raised = {0: lambda t: reshape(t, (1, 1)), 1: lambda t: unsqueeze(t, 0)}
+    return _each(lambda t: raised[t.ndim](t) if t.ndim in raised else t, tensors)
 
 
 def atleast_3d(*tensors: Any) -> Any:
@@ -85,12 +73,12 @@ def atleast_3d(*tensors: Any) -> Any:
 
     A vector becomes (1, n, 1), a matrix (m, n, 1).
     """
-
-    def raised(t: Any) -> Any:
-        shapes = {0: (1, 1, 1), 1: (1, *t.shape, 1), 2: (*t.shape, 1)}
-        return reshape(t, shapes[t.ndim]) if t.ndim in shapes else t
-
-    return _each(raised, tensors)
+    raised = {
+        0: lambda t: reshape(t, (1, 1, 1)),
+        1: lambda t: unsqueeze(unsqueeze(t, 0), 2),
+        2: lambda t: unsqueeze(t, 2),
+    }
+    return _each(lambda t: raised[t.ndim](t) if t.ndim in raised else t, tensors)
 
 
 # Joining -----------------------------------------------------------------------------------------
@@ -159,12 +147,6 @@ def vsplit(input: Any, indices_or_sections: Any) -> Any:
 def dsplit(input: Any, indices_or_sections: Any) -> Any:
     """Split along the third dimension."""
     return _split_along("dsplit", input, indices_or_sections, 2, 3)
-
-
-unsafe_split = split
-unsafe_chunk = chunk
-METHODS["unsafe_split"] = split
-METHODS["unsafe_chunk"] = chunk
 
 
 # Broadcasting and grids
@@ -290,12 +272,12 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     a, b = (as_dim(dim, input.ndim, "rot90") for dim in dims)
     if a == b:
         raise RuntimeError("rot90: the two dims must differ.")
-    turns = k % 4
+    turns, node = k % 4, "Rot90Backward0"
     if turns == 0:
-        return input.clone()
+        return shown_as(node, input.clone())
     if turns == 2:
-        return flip(input, (a, b))
+        return shown_as(node, flip(input, (a, b)))
     order = list(range(input.ndim))
     order[a], order[b] = b, a
     turned = flip(input, (b,)) if turns == 1 else flip(input, (a,))
-    return _permute(turned, tuple(order))
+    return shown_as(node, _permute(turned, tuple(order)))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.mode import get_mode
 from pullback.core.tensor import wrap
 from pullback.operators.dropout import dropout
 from pullback.operators.products import matmul
@@ -48,14 +49,15 @@ def scaled_dot_product_attention(
     if hidden is None:
         if attn_mask is not None:
             products = products + attn_mask
-        hidden = None if attn_mask is None else products._array == -math.inf
+        hidden = None if attn_mask is None else products == -math.inf
     else:
-        products = masked_fill(products, wrap(hidden), -math.inf)
-    blind = None if hidden is None else hidden.all(-1, keepdims=True)
-    if blind is not None and blind.any():
+        products = masked_fill(products, hidden, -math.inf)
+    blind = None if hidden is None else hidden.all(-1, True)  # noqa: FBT003
+    # Examples of vmap have no values to ask.
+    if blind is not None and (get_mode().levels or blind._array.any()):
         # Softmax of nothing is NaN, as its gradient: it is taken of zeros instead, and dropped.
-        weights = softmax(masked_fill(products, wrap(blind), 0.0), -1)
-        weights = masked_fill(weights, wrap(blind), 0.0)
+        weights = softmax(masked_fill(products, blind, 0.0), -1)
+        weights = masked_fill(weights, blind, 0.0)
     else:
         weights = softmax(products, -1)
     return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
@@ -80,10 +82,10 @@ def _check(query: Any, key: Any, value: Any, mask: Any, *, is_causal: bool) -> N
 
 
 def _hidden(mask: Any, shape: tuple[int, ...], *, is_causal: bool) -> Any:
-    """Which keys each query may not see, where a mask of bools tells; an array."""
+    """Which keys each query may not see, where a mask of bools tells."""
     if is_causal:
-        return numpy.logical_not(numpy.tri(*shape, dtype=numpy.bool_))
-    return ~mask._array if mask is not None and mask._array.dtype.kind == "b" else None
+        return wrap(numpy.logical_not(numpy.tri(*shape, dtype=numpy.bool_)))
+    return ~mask if mask is not None and mask._array.dtype.kind == "b" else None
 
 
 def _repeated(heads: Any, count: int) -> Any:

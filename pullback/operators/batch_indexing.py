@@ -56,8 +56,8 @@ def rows(op: Op, size: int, split: Split, options: Options) -> Any:
 def _filled_rows(op: Op, size: int, value: Any, index: Any, filling: Any, dim: int) -> Any:
     """index_fill with a value of each example's own: a mask of the rows."""
     index = index.reshape((size, -1)) % value.shape[dim + 1]
-    mask = value.new_zeros((size, value.shape[dim + 1])).scatter_add(
-        1, index, value.new_ones((1,)).expand(index.shape)
+    mask = index.new_zeros((size, value.shape[dim + 1])).scatter_add(
+        1, index, index.new_ones((1,)).expand(index.shape)
     )
     mask = (mask > 0).reshape((size, *(1,) * dim, -1, *(1,) * (value.ndim - dim - 2)))
     filling = filling.reshape((size, *(1,) * (value.ndim - 1))).to(value.dtype)

@@ -102,7 +102,10 @@ def affine(op: Op, size: int, split: Split, options: Options) -> Any:
     matrix = (weight[0].mT, weight[1]) if weight[1] is None else (front(*weight).mT, 0)
     if ndim_of(weight) == 1:
         matrix = weight
-    made = _product(input, matrix)
+    if input[1] is None and matrix[1] is None:
+        made = (input[0] @ matrix[0]).unsqueeze(0)
+    else:
+        made = _product(input, matrix)
     if bias[0] is None:
         return made
     shift = bias[0] if bias[1] is None else padded(bias[0], bias[1], made.ndim - 1)
@@ -244,9 +247,9 @@ def standardised_weight(op: Op, size: int, split: Split, options: Options) -> An
 def table_rows(op: Op, size: int, split: Split, options: Options) -> Any:
     """embedding: one table for all takes any indices; several are one below another."""
     weight, indices = split["weight"], split["indices"]
-    if options["scale_grad_by_freq"]:
-        return NotImplemented
-    if weight[1] is None:
+    # How often an index comes is counted within its example.
+    counted = options["scale_grad_by_freq"] and indices[1] is not None
+    if weight[1] is None and not counted:
         return op.function(weight[0], front(*indices), **options)
     table, index = filled(weight, size), filled(indices, size)
     padding = options["padding_idx"]
@@ -262,13 +265,11 @@ def table_rows(op: Op, size: int, split: Split, options: Options) -> Any:
 
 def table_rows_adjoint(op: Op, size: int, split: Split, options: Options) -> Any:
     """The adjoint of `table_rows`: a table for each example."""
-    if options["scale_grad_by_freq"]:
-        return NotImplemented
     g, index = filled(split["gradient"], size), filled(split["indices"], size)
     count, width = options["shape"]
     offset = index.new_tensor([example * count for example in range(size)])
     moved = index + offset.reshape((size, *(1,) * (index.ndim - 1)))
-    made = op.function(g, moved, (size * count, width), -1, False)  # noqa: FBT003
+    made = op.function(g, moved, (size * count, width), -1, options["scale_grad_by_freq"])
     made = made.reshape((size, count, width))
     padding = options["padding_idx"]
     if padding >= 0:

@@ -161,6 +161,15 @@ def flattened_unfold(op: Op, size: int, split: Split, options: Options) -> Any:
     return result if ndim else result.squeeze(1)
 
 
+def unfold_adjoint(op: Op, size: int, split: Split, options: Options) -> Any:
+    """Windows of every example back in their places; a 0-d one had a single element."""
+    value = _only(split)
+    shape, rest = tuple(options["shape"]), (options["size"], options["step"])
+    if not shape:
+        return value.sum(1)
+    return op.function(value, (size, *shape), options["dimension"] + 1, *rest)
+
+
 def crossed(op: Op, size: int, split: Split, options: Options) -> Any:
     """Ranks are equal behind the examples, and the dimension is counted there."""
     rank = max(ndim_of(pair) for pair in split.values())

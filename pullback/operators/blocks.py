@@ -11,15 +11,18 @@ from collections.abc import Callable, Iterator
 from pullback.core.arrays import Array, Namespace
 
 # Elements in a block: few enough to stay in cache with the block's buffers, enough to make the
-# calls cheap. Erf of 4 million float32: 13 ms, 34 ms with blocks of 4096, 20 to 37 without.
-BLOCK = 65536
+# calls cheap. Gelu of a million float32: 3.2 ms; in half of this 3.7, in twice of it 3.5, all at
+# once 5 to 9.
+BLOCK = 131072
 
 
 def elementwise(xp: Namespace, kernel: Callable[..., None], x: Array, *others: Array) -> Array:
-    """Run `kernel(xp, result, x, *others)` on flat blocks of arrays of one shape; a new array.
+    """Run `kernel(xp, result, x, *others)` on flat blocks of arrays, which broadcast; a new array.
 
     Half precision is computed in single.
     """
+    if any(array.shape != x.shape for array in others):
+        x, *others = xp.broadcast_arrays(x, *others)
     if x.dtype.itemsize == 2:
         single = [array.astype(xp.float32) for array in (x, *others)]
         return elementwise(xp, kernel, *single).astype(x.dtype)
@@ -31,8 +34,8 @@ def elementwise(xp: Namespace, kernel: Callable[..., None], x: Array, *others: A
     return out
 
 
-def slices(rows: int, size: int) -> Iterator[slice]:
+def slices(rows: int, size: int, block: int = BLOCK) -> Iterator[slice]:
     """Slices of the first dimension, so that blocks of rows of `size` elements stay in cache."""
-    step = max(BLOCK // max(size, 1), 1)
+    step = max(block // max(size, 1), 1)
     for start in range(0, rows, step):
         yield slice(start, start + step)

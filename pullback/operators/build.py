@@ -17,12 +17,20 @@ from pullback.core import arrays, errors, origin
 from pullback.core.mode import fast, get_mode
 from pullback.core.node import Leaf, next_seq
 from pullback.core.tensor import Tensor, new
-from pullback.core.version import INFERENCE_CELL, UNWRITTEN
-from pullback.core.view import View, attach, edge_of
-from pullback.operators import declare, inplace, interpret
+from pullback.core.version import INFERENCE_CELL, MOST_WRITES, UNWRITTEN, shorten
+from pullback.core.view import NOWHERE, CreationMeta, View, attach, edge_of
+from pullback.operators import declare, inplace, interpret, overlap
+from pullback.operators.build_sequence import (
+    gives_sequence,
+    node_lines,
+    parts_line,
+    sequence_line,
+    takes_sequence,
+)
+from pullback.operators.build_view import attach_lines
 from pullback.operators.declare import REQUIRED, Op, Param
 from pullback.operators.nodes import Plan, execute, node_class, several_outputs
-from pullback.operators.options import NORMALISE
+from pullback.operators.options import NORMALISE, respelled
 from pullback.operators.specialise import array_call
 from pullback.operators.written import finished
 
@@ -50,15 +58,22 @@ def _scope(op: Op) -> dict[str, Any]:
         "check_fit": inplace.check_fit,
         "old_value": inplace.old_value,
         "rebase": inplace.rebase,
-        "has_overlap": inplace.has_overlap,
+        "check_writable": overlap.check_writable,
         "check_history_can_change": inplace.check_history_can_change,
         "errors": errors,
         "INFERENCE_CELL": INFERENCE_CELL,
+        "shorten": shorten,
+        "MULTI_OUTPUT": CreationMeta.MULTI_OUTPUT_NODE,
+        "NOWHERE": NOWHERE,
         "SPECIAL": (Leaf, View),
         "explained": interpret.explained,
+        "respelled": respelled,
+        "REQUIRED": REQUIRED,
         "Tensor": Tensor,
         "UNWRITTEN": UNWRITTEN,
         "new": new,
+        "DEFAULT": CreationMeta.DEFAULT,
+        "View": View,
         "attach": attach,
         "edge_of": edge_of,
         "fast": fast,
@@ -68,10 +83,11 @@ def _scope(op: Op) -> dict[str, Any]:
         "internal": origin.internal,
         "user_frame": origin.user_frame,
         "ndarray": numpy.ndarray,
-        "asarray": numpy.asarray,
+        # Keeps subclasses: arrays without data stay what they are.
+        "asarray": numpy.asanyarray,
         "numpy": numpy,
         "forward": op.forward,
-        "kernel": getattr(numpy, direct) if direct else None,
+        "ufunc": getattr(numpy, direct) if direct else None,
         # Whether the array function's result has the dtype of its inputs.
         "fits": direct is not None and "?" not in {t[-1] for t in getattr(numpy, direct).types[1:]},
         "F32": arrays.F32,
@@ -94,7 +110,9 @@ def build_inplace(op: Op, name: str) -> Any:
 
 def source_of(op: Op) -> str:
     """The Python source of the operator's function."""
-    lines = [f"def written({signature_of(op)}):"]
+    lines = [f"def written({signature_of(op)}):", *_respelled(op)]
+    if takes_sequence(op) or gives_sequence(op):
+        return "\n".join([*lines, *_sequence_line(op)])
     if not _has_straight_line(op):
         return "\n".join([*lines, f"    return call(op, {_everything(op)})"])
     return "\n".join([*lines, *_straight_line(op)])
@@ -109,34 +127,66 @@ def _has_straight_line(op: Op) -> bool:
 
 
 def _arrays(op: Op, leave: str) -> list[str]:
-    with_numbers = op.kind == "elementwise" and len(op.inputs) == 2 and op.promote is not None
     lines = ["    try:"]
     for i, param in enumerate(op.inputs):
-        lines += [
-            "        " + line for line in _array_of(i, param, leave, with_numbers=with_numbers)
-        ]
+        numbers = param is _maybe_number(op)
+        lines += ["        " + line for line in _array_of(i, param, leave, numbers=numbers)]
     return [*lines, "    except AttributeError:", f"        {leave}"]
 
 
 def _normalised(op: Op) -> list[str]:
-    return [
-        f"    {param.name} = as_{param.kind}({param.name}, a0.ndim, {op.name!r})"
-        for param in op.params
-        if param.kind in NORMALISE
-    ]
+    lines = []
+    for param in op.params:
+        if param.check in NORMALISE:
+            name = param.name
+            checked = f"{name} = as_{param.check}({name}, a0.ndim, {op.name!r})"
+            if param.check == "dim":  # mostly right as it is; the call takes 0.1 us
+                lines.append(f"    if {name}.__class__ is not int or not 0 <= {name} < a0.ndim:")
+                checked = "    " + checked
+            lines.append("    " + checked)
+    return lines
 
 
 def signature_of(op: Op, *, out: bool = True) -> str:
     """The parameters as they stand in a `def`."""
-    parts = [_parameter(param) for param in op.params if not param.keyword_only]
-    keywords = [_parameter(param) for param in op.params if param.keyword_only]
+    spelled = _optional_by_spelling(op) if out else []
+    parts = [_parameter(param, spelled) for param in op.params if not param.keyword_only]
+    keywords = [_parameter(param, spelled) for param in op.params if param.keyword_only]
     if op.has_out and out:
         keywords.append("out=None")
+    if out:
+        keywords += [f"{name}=None" for name in op.spellings]
     return ", ".join([*parts, *(["*"] if keywords else []), *keywords])
 
 
-def _parameter(param: Param) -> str:
+def _parameter(param: Param, spelled: list[str]) -> str:
+    if param.name in spelled:
+        return f"{param.name}=REQUIRED"
     return param.name if param.default is REQUIRED else f"{param.name}=default_{param.name}"
+
+
+def _optional_by_spelling(op: Op) -> list[str]:
+    """Required parameters that may stay away, since `axis` is given: `dim`, and those after it."""
+    names = [param.name for param in op.params]
+    if "axis" not in op.spellings:
+        return []
+    following = op.params[names.index("dim") :]
+    return [p.name for p in following if p.default is REQUIRED and not p.keyword_only]
+
+
+def _respelled(op: Op) -> list[str]:
+    """Leave for `respelled` where NumPy's names are used, or an argument is missing."""
+    conditions = [f"{name} is not None" for name in op.spellings]
+    if spelled := _optional_by_spelling(op):
+        conditions += [f"{name} is REQUIRED" for name in dict.fromkeys((spelled[0], spelled[-1]))]
+    if not conditions:
+        return []
+    args, kwargs = _everything(op).split("), {")
+    renamed = "".join(f"'{name}': {name}, " for name in op.spellings)
+    return [
+        f"    if {' or '.join(conditions)}:",
+        f"        return respelled(op, {args}), {{{renamed}{kwargs})",
+    ]
 
 
 def call_text(op: Op, *, out: bool = True) -> str:
@@ -145,6 +195,8 @@ def call_text(op: Op, *, out: bool = True) -> str:
     keywords = [param.name for param in op.params if param.keyword_only]
     if op.has_out and out:
         keywords.append("out")
+    if out:
+        keywords += op.spellings
     return ", ".join([*parts, *(f"{name}={name}" for name in keywords)])
 
 
@@ -165,17 +217,21 @@ def _straight_line(op: Op) -> list[str]:
     lines += _computed(op)
     if len(op.outputs) > 1:
         return lines + _several(op)
-    lines += [
-        "    if type(r) is not ndarray:",
-        "        r = asarray(r)",
-        "    result = new(Tensor)",
-        "    result._array = r",
-    ]
+    made = ["    result = new(Tensor)", "    result._array = r"]
     if op.kind == "view":
-        return lines + _viewed(op)
-    shared = Plan(op).outputs and op.rules
-    lines.append(f"    result._cell = {'[0]' if shared else 'UNWRITTEN'}")
+        return lines + made + _viewed(op)
+    lines += ["    if type(r) is not ndarray:", "        r = asarray(r)", *made]
     return lines + _recorded(op)
+
+
+def _sequence_line(op: Op) -> list[str]:
+    leave = f"return call(op, {_everything(op)})"
+    if takes_sequence(op):
+        node = node_lines(op, "tuple(edges)", "r.shape", "r.dtype", _frame())
+        call = _call(op)[0].replace("a0", "arrays", 1)
+        return sequence_line(op, leave, call, node)
+    node = node_lines(op, "(edge,)", "a0.shape", "a0.dtype", _frame())
+    return parts_line(op, leave, _normalised(op), _call(op)[0], node)
 
 
 def inplace_source_of(op: Op) -> str:
@@ -195,25 +251,24 @@ def inplace_source_of(op: Op) -> str:
         f"    if {_not_plain(op, out=False)} or cell is INFERENCE_CELL:",
         f"        {leave}",
         *_normalised(op),
-        "    if a0.base is not None and has_overlap(a0):",
-        "        raise errors.overlapping_write(called)",
+        *_memory_checked(op),
         "    tracked = False",
         "    if mode is plain and a0.dtype.kind in 'fcV':",
-        *("    " + line for line in _edges(op)),
+        *("    " + line for line in _edges(op, leave)),
         f"        if {' or '.join(f'{edge} is not None' for edge in edges)}:",
         "            tracked = True",
         f"            if {target}._node.__class__ in SPECIAL:",
         f"                check_history_can_change(called, {target})",
         *("            " + line for line in _before_write(op)),
         *_written(op),
-        "    if cell is UNWRITTEN:",
-        f"        cell = {target}._cell = [0]",
+        "    if cell.__class__ is tuple:",
+        f"        cell = {target}._cell = [*cell]",
         "    cell[0] += 1",
         *_frame(),
         "    if code is not None:",
         "        cell.append((called, code, frame.f_lasti))",
-        "        if len(cell) > 9:",
-        "            del cell[1]",
+        f"        if len(cell) > {MOST_WRITES}:",
+        "            shorten(cell)",
         "    if tracked:",
         f"        result = {target}",
         "        r = a0",
@@ -224,6 +279,22 @@ def inplace_source_of(op: Op) -> str:
         f"    return {target}",
     ]
     return "\n".join(lines)
+
+
+def _memory_checked(op: Op) -> list[str]:
+    """Only views are expanded; operands of which none is a view do not overlap in part."""
+    sources = op.inputs[1:] if op.kind == "elementwise" else []
+    given = [
+        f"(a{i} is not None and a{i}.base is not None)"
+        if param.kind == "optional"
+        else f"a{i}.base is not None"
+        for i, param in enumerate(sources, 1)
+    ]
+    arguments = ", ".join(f"a{i}" for i in range(len(sources) + 1))
+    return [
+        f"    if {' or '.join(['a0.base is not None', *given])}:",
+        f"        check_writable(called, {arguments})",
+    ]
 
 
 def _saves_target(op: Op) -> bool:
@@ -255,7 +326,7 @@ def _written(op: Op) -> list[str]:
         arguments = ", ".join(f"a{i}" for i in range(len(op.inputs)))
         # A result of another dtype (comparisons) does not go into the target directly.
         usual = " and ".join(["fits", *(f"{p.name} == default_{p.name}" for p in options)])
-        lines += [f"        if {usual}:", f"            kernel({arguments}, a0)", "        else:"]
+        lines += [f"        if {usual}:", f"            ufunc({arguments}, a0)", "        else:"]
         lines += ["    " + line for line in after]
     else:
         lines += after
@@ -266,23 +337,32 @@ def _written(op: Op) -> list[str]:
     ]
 
 
-def _array_of(i: int, param: Param, leave: str, *, with_numbers: bool) -> list[str]:
+def _maybe_number(op: Op) -> Param | None:
+    """The input that may be a Python number without leaving the straight line."""
+    if op.promote is not None:
+        return op.inputs[1] if op.kind == "elementwise" and len(op.inputs) == 2 else None
+    last = op.inputs[-1]
+    allowed = op.numbers and len(op.inputs) > 1 and last.kind == "tensor" and last.name in op.rules
+    return last if allowed else None
+
+
+def _array_of(i: int, param: Param, leave: str, *, numbers: bool) -> list[str]:
     take = f"a{i} = {param.name}._array"
     if param.kind == "optional":
         return [f"a{i} = None if {param.name} is None else {param.name}._array"]
-    if not (with_numbers and i == 1):
+    if not numbers:
         return [take]
     # A number takes the dtype of the other operand if that is float32 or float64.
     return [
         f"kind = type({param.name})",
-        "number = kind is float or kind is int",
-        "if number:",
+        "is_number = kind is float or kind is int",
+        "if is_number:",
         "    d0 = a0.dtype",
-        f"    a1 = numbers64.get({param.name}) if d0 is F64 else numbers32.get({param.name})",
-        "    if a1 is None or (d0 is not F64 and d0 is not F32):",
+        f"    a{i} = numbers64.get({param.name}) if d0 is F64 else numbers32.get({param.name})",
+        f"    if a{i} is None or (d0 is not F64 and d0 is not F32):",
         "        if d0 is not F64 and d0 is not F32:",
         f"            {leave}",
-        f"        a1 = number_array({param.name}, d0)",
+        f"        a{i} = number_array({param.name}, d0)",
         "else:",
         f"    {take}",
     ]
@@ -291,6 +371,8 @@ def _array_of(i: int, param: Param, leave: str, *, with_numbers: bool) -> list[s
 def _not_plain(op: Op, *, out: bool = True) -> str:
     # In inference mode and under transforms `mode` is neither of the two.
     conditions = ["(mode is not plain and mode is not fast.no_grad)"]
+    if op.kind == "view":
+        conditions = ["mode is not plain"]  # views made under no_grad are of a kind of their own
     if op.has_out and out:
         conditions.append("out is not None")
     required = [i for i, param in enumerate(op.inputs) if param.kind == "tensor"]
@@ -324,7 +406,7 @@ def _call(op: Op) -> tuple[str, str]:
         return general, general
     unusual = " or ".join(f"{p.name} != default_{p.name}" for p in options)
     return general, (
-        f"{general} if {unusual} else kernel({arguments})" if unusual else f"kernel({arguments})"
+        f"{general} if {unusual} else ufunc({arguments})" if unusual else f"ufunc({arguments})"
     )
 
 
@@ -339,7 +421,9 @@ def _computed(op: Op) -> list[str]:
     ]
 
 
-def _edges(op: Op) -> list[str]:
+def _edges(op: Op, leave: str) -> list[str]:
+    # An input that leads nowhere needs no values of the others: `interpret` sorts that out.
+    careful = len(op.differentiable) > 1 and bool(Plan(op).inputs)
     lines = []
     for i, param in enumerate(op.differentiable):
         lines += [
@@ -347,31 +431,39 @@ def _edges(op: Op) -> list[str]:
             f"    if n{i} is not None and n{i}._special:",
             f"        n{i} = n{i}() or edge_of({param.name})",
         ]
+        if careful:
+            lines += [f"        if n{i} is NOWHERE:", f"            {leave}"]
     return lines
 
 
 def _node_of(op: Op, param: Param) -> str:
     if param.kind == "optional":
         return f"None if {param.name} is None else {param.name}._node"
-    with_numbers = op.kind == "elementwise" and len(op.inputs) == 2 and op.promote is not None
-    if with_numbers and param is op.inputs[1]:
-        return f"None if number else {param.name}._node"
+    if param is _maybe_number(op):
+        return f"None if is_number else {param.name}._node"
     return f"{param.name}._node"
 
 
 def _recorded(op: Op) -> list[str]:
     if not op.rules:
-        return ["    result._node = None", "    return result"]
+        return [
+            "    result._cell = UNWRITTEN",
+            "    result._node = None",
+            "    return result",
+        ]
     edges = [f"n{i}" for i in range(len(op.differentiable))]
     untracked = " and ".join(f"{edge} is None" for edge in edges)
     return [
         "    if mode is not plain:",
+        "        result._cell = fast.unrecorded",
         "        result._node = None",
         "        return result",
-        *_edges(op),
+        *_edges(op, f"return call(op, {_everything(op)})"),
         f"    if {untracked}:",
+        "        result._cell = UNWRITTEN",
         "        result._node = None",
         "        return result",
+        f"    result._cell = {'[0]' if Plan(op).outputs else 'UNWRITTEN'}",
         *_node(op),
         "    result._node = node",
         "    return result",
@@ -397,8 +489,10 @@ def _several(op: Op) -> list[str]:
         return [*lines, f"    {finished}"]
     untracked = " and ".join(f"n{i} is None" for i in range(len(plan.edges)))
     lines += [
-        *("    if mode is not plain:", f"        {finished}"),
-        *_edges(op),
+        "    if mode is not plain:",
+        f"        {' = '.join(f'result{i}._cell' for i in numbers)} = fast.unrecorded",
+        f"        {finished}",
+        *_edges(op, f"return call(op, {_everything(op)})"),
         *(f"    if {untracked}:", f"        {finished}"),
         *_node(op),
     ]
@@ -413,17 +507,13 @@ def _several(op: Op) -> list[str]:
 
 
 def _viewed(op: Op) -> list[str]:
-    source = op.inputs[0].name
     return [
-        "    if mode is not plain:",
-        f"        return call(op, {_everything(op)})",
-        *_edges(op),
+        *_edges(op, f"return call(op, {_everything(op)})"),
         "    if n0 is None:",
         "        node = None",
         "    else:",
         *("    " + line for line in _node(op)),
-        f"    attach(result, {source}, node)",
-        "    return result",
+        *attach_lines(op.inputs[0].name),
     ]
 
 
@@ -442,7 +532,7 @@ def _node(op: Op, *, framed: bool = False) -> list[str]:
     several = len(op.outputs) > 1
     first = "r0" if several else "r"
     lines = [
-        "    node = NodeClass()",
+        "    node = new(NodeClass)",
         f"    node._edges = ({''.join(f'n{i}, ' for i in range(len(plan.edges)))})",
         "    node._cold = None",
         f"    node._g_shape = {first}.shape",
@@ -477,9 +567,8 @@ def _node(op: Op, *, framed: bool = False) -> list[str]:
 
 
 def _version(op: Op, param: Param) -> str:
-    with_numbers = op.kind == "elementwise" and len(op.inputs) == 2 and op.promote is not None
-    if with_numbers and param is op.inputs[1]:
-        return f"None if number else {param.name}._cell[0]"
+    if param is _maybe_number(op):
+        return f"None if is_number else {param.name}._cell[0]"
     if param.kind == "optional":
         return f"None if {param.name} is None else {param.name}._cell[0]"
     return f"{param.name}._cell[0]"

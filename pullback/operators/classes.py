@@ -170,7 +170,7 @@ def _tangent(
 
 @primitive(
     batch=batch_products.by_class,
-    input=lambda g, input, target, weight, ignore_index, reduction: _adjoint(
+    input=lambda g, input, target, weight, ignore_index, reduction: _cross_entropy_adjoint(
         g, input, target, weight, ignore_index, reduction
     ),
     jvp=_tangent,
@@ -257,7 +257,7 @@ def _adjoint_tangent(
 ) -> Any:
     options = (target, weight, ignore_index, reduction)
     return total(
-        d_gradient is not None and _adjoint(d_gradient, input, *options),
+        d_gradient is not None and _cross_entropy_adjoint(d_gradient, input, *options),
         # The Hessian is symmetric.
         d_input is not None and _second_input(d_input, gradient, input, *options),
     )
@@ -271,7 +271,7 @@ def _adjoint_tangent(
     node="NllLossBackwardBackward0",
     has_out=False,
 )
-def _adjoint(
+def _cross_entropy_adjoint(
     xp: Namespace,
     gradient: Array,
     input: Array,
@@ -283,7 +283,7 @@ def _adjoint(
     """Probabilities, less 1 at the target classes, times the coefficients."""
     if input.dtype.itemsize == 2:
         single = [None if a is None else a.astype(xp.float32) for a in (gradient, input, weight)]
-        made = _adjoint.op.forward(  # type: ignore[attr-defined]
+        made = _cross_entropy_adjoint.op.forward(  # type: ignore[attr-defined]
             xp, single[0], single[1], target, single[2], ignore_index, reduction
         )
         return made.astype(input.dtype)

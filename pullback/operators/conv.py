@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from pullback.operators.arithmetic import unsupported
 from pullback.operators.convolution import convolution, transposed_convolution
 from pullback.operators.shape import squeeze, unsqueeze
-from pullback.operators.windows import Pads, Sizes, check_tensor, counts, positive, sizes
+from pullback.operators.windows import Pads, Sizes, check_tensor, counts, frozen, positive, sizes
 
 __all__ = [
     "conv1d",
@@ -75,6 +76,29 @@ def _padding(op: str, padding: Any, kernel: Sizes, stride: Sizes, dilation: Size
     return tuple((pad // 2, pad - pad // 2) for pad in missing)
 
 
+@lru_cache(256)
+def _geometry(
+    op: str, dims: int, size: Sizes, kernel: Sizes, stride: Any, padding: Any, dilation: Any
+) -> tuple[Sizes, Pads, Sizes]:
+    """Stride, padding and dilation for each dimension; refused where no window fits."""
+    size, kernel = tuple(size), tuple(kernel)
+    stride = positive(op, "stride", stride, dims)
+    dilation = positive(op, "dilation", dilation, dims)
+    pads = _padding(op, padding, kernel, stride, dilation)
+    whole = tuple(n + before + after for n, (before, after) in zip(size, pads, strict=True))
+    if 0 in size or 0 in kernel:
+        raise RuntimeError(
+            f"{op}: an input of size {size} and a kernel of {kernel} have no places; only batch or "
+            "channels may be 0."
+        )
+    if min(counts(whole, kernel, stride, dilation)) < 1:
+        raise RuntimeError(
+            f"{op}: a kernel of {kernel}, dilation {dilation}, does not fit into an input of "
+            f"{whole} (padding included)."
+        )
+    return stride, pads, dilation
+
+
 def _convolved(
     op: str,
     dims: int,
@@ -87,20 +111,11 @@ def _convolved(
     groups: int,
 ) -> Any:
     _check_weight(op, dims, input, weight, groups)
-    stride = positive(op, "stride", stride, dims)
-    dilation = positive(op, "dilation", dilation, dims)
-    kernel = tuple(weight.shape[2:])
-    pads = _padding(op, padding, kernel, stride, dilation)
-    _check(op, input, weight, bias, weight.shape[0], weight.shape[1] * groups)
-    whole = tuple(
-        n + before + after for n, (before, after) in zip(input.shape[-dims:], pads, strict=True)
-    )
-    if min(counts(whole, kernel, stride, dilation)) < 1 or 0 in kernel:
-        raise RuntimeError(
-            f"{op}: a kernel of {kernel}, dilation {dilation}, does not fit into an input of "
-            f"{whole} (padding included)."
-        )
-    if input.ndim == dims + 2:
+    options = frozen(stride, padding, dilation)
+    shape, filters = input.shape, weight.shape
+    stride, pads, dilation = _geometry(op, dims, shape[-dims:], filters[2:], *options)
+    _check(op, input, weight, bias, filters[0], filters[1] * groups)
+    if len(shape) == dims + 2:
         return convolution(input, weight, bias, stride, pads, dilation, groups)
     single = convolution(unsqueeze(input, 0), weight, bias, stride, pads, dilation, groups)
     return squeeze(single, 0)

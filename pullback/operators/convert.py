@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors, origin
-from pullback.core.device import as_device, require_available
+from pullback.core.device import META, as_device, device, require_available
 from pullback.core.dtype import NumpyDtype, as_dtype, dtype, from_numpy_dtype, named_dtype
 from pullback.core.layout import (
     empty_like,
@@ -22,7 +22,7 @@ from pullback.core.layout import (
     preserve_format,
     suggested_format,
 )
-from pullback.core.tensor import Tensor
+from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import METHODS, Array, Namespace, elementwise, linear, method
 
 __all__ = ["is_nonzero"]
@@ -134,16 +134,29 @@ def to(self: Tensor, *args: Any, **options: Any) -> Tensor:
             raise _refused(f"{name} must be a bool, got {given[name]!r}")
     other = given.get("other")
     wanted = given.get("dtype")
+    place = self.device
     if other is not None:
-        wanted = other.dtype
+        wanted, place = other.dtype, other.device
     elif given.get("device") is not None:
-        require_available(as_device(given["device"]))
+        place = require_available(as_device(given["device"]))
+    if place is not self.device:
+        return _moved(self, place, None if wanted is None else _dtype_argument(wanted))
     return _converted(
         self,
         None if wanted is None else _dtype_argument(wanted),
         given.get("memory_format") or preserve_format,
         copy=given.get("copy", False),
     )
+
+
+def _moved(self: Tensor, place: device, wanted: NumpyDtype | None) -> Tensor:
+    """To device "meta", where only the shape arrives; from there nothing comes back."""
+    if place is not META:
+        raise errors.no_data(f"to('{place}')")
+    from pullback.core import meta
+
+    array = meta.like(self._array)
+    return wrap(array if wanted is None else array.astype(wanted))
 
 
 def _named_arguments(args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
@@ -219,6 +232,8 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 @method
 def cpu(self: Tensor, *, memory_format: memory_format = preserve_format) -> Tensor:
     """This tensor in the memory of the host; itself if it is there already."""
+    if self.device is META:
+        raise errors.no_data("cpu()")
     return _converted(self, None, memory_format, copy=False)
 
 

@@ -204,7 +204,10 @@ def _flipped(
     channels, kernel = weight.shape[1], weight.shape[2:]
     filters = weight.reshape(groups, len(weight) // groups, channels, *kernel).swapaxes(1, 2)
     filters = filters[(..., *(slice(None, None, -1),) * len(kernel))]
-    filters = filters.reshape(groups * channels, len(weight) // groups, *kernel)
+    # Contiguous, since BLAS does not take what runs backwards.
+    filters = xp.ascontiguousarray(
+        filters.reshape(groups * channels, len(weight) // groups, *kernel)
+    )
     pads = []
     for n, s, (before, _), k, d in zip(
         input.shape[2:], size, padding, kernel, dilation, strict=True
@@ -323,6 +326,12 @@ def convolution_weight(
         return _in_single(xp, convolution_weight, arrays, kernel, stride, padding, dilation, groups)
     n, outputs, *number = gradient.shape
     image = padded(xp, input, padding)
+    if groups == outputs == input.shape[1] and n and input.dtype.kind == "f":
+        sums = [
+            xp.vecdot(image[place], gradient).sum((0, *range(2, gradient.ndim - 1)))
+            for _, place in points(kernel, tuple(number), stride, dilation)
+        ]
+        return xp.stack(sums, 1).reshape(outputs, 1, *kernel)
     seen = _grouped(windows(image, kernel, tuple(number), stride, dilation), groups)
     parts = gradient.reshape(n, groups, outputs // groups, volume(tuple(number)))
     rows, dims = volume(seen.shape[2 : 3 + len(kernel)]), seen.ndim

@@ -10,6 +10,8 @@ import numbers
 import warnings
 from typing import Any
 
+from numpy import ndarray
+
 from pullback.core import errors, origin
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor, wrap
@@ -17,17 +19,12 @@ from pullback.core.version import bump
 from pullback.operators import batch_shapes
 from pullback.operators.arithmetic import is_complex, zeros_of
 from pullback.operators.declare import Namespace, method, primitive
-from pullback.operators.inplace import has_overlap
+from pullback.operators.overlap import check_no_partial_overlap, has_overlap
 from pullback.operators.strides import element_strides
 from pullback.operators.views import as_strided, diagonal, slice_along
-from pullback.operators.writes import (
-    check_no_partial_overlap,
-    is_plain_write,
-    number_array,
-    writing,
-)
+from pullback.operators.writes import is_plain_write, number_array, writing
 
-__all__ = ["copy_", "fill", "fill_", "fill_diagonal_", "store", "zero_"]
+__all__ = ["copied_into", "copy_", "fill", "fill_", "fill_diagonal_", "store", "zero_"]
 
 
 # From another tensor -----------------------------------------------------------------------------
@@ -42,6 +39,8 @@ def _write_copy(xp: Namespace, input: Array, src: Array) -> None:
 
 def store(target: Array, source: Array) -> None:
     """Write `source` over all of `target`, broadcast and cast; nothing is written if it fails."""
+    if type(source) is not ndarray and type(target) is ndarray:
+        raise errors.no_data("copy_()")
     if source.dtype.kind == "c" and target.dtype.kind not in "cb":
         warnings.warn(
             "Casting complex values to real discards the imaginary part.",
@@ -82,6 +81,7 @@ def _copy(xp: Namespace, input: Array, src: Array) -> Array:
     return out
 
 
+copied_into = _copy  # the engine's name for it: the values of `src`, shaped and cast as `input`
 _copy_into = writing(_copy, _write_copy, "copy_")
 
 

@@ -13,6 +13,7 @@ import numpy
 
 from pullback.core import errors
 from pullback.core.arrays import Array
+from pullback.core.device import META, as_device, require_available
 from pullback.core.dtype import (
     NumpyDtype,
     bool_,
@@ -29,7 +30,7 @@ from pullback.core.layout import (
 )
 from pullback.core.layout import empty_like as empty_array_like
 from pullback.core.mode import settle
-from pullback.core.tensor import Tensor
+from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import Namespace, Shape, elementwise, method, primitive
 from pullback.operators.factory import (
     Options,
@@ -282,8 +283,20 @@ def _made_like(
     op: str, input: Any, number: Any, options: Options, memory_format: memory_format
 ) -> Any:
     dtype = _dtype_like(op, input, options)
+    if options and "device" in options and options["device"] is not None:
+        input = _on_device(input, options["device"])
     result = _like(input, _fitting(op, number, dtype), dtype, memory_format)
     return result.requires_grad_() if options and options.get("requires_grad") else result
+
+
+def _on_device(input: Tensor, place: Any) -> Any:
+    """An example on the device where the result is to be; its values do not matter."""
+    place = require_available(as_device(place))
+    if place is input.device:
+        return input
+    if place is META:
+        return input.to(place)
+    return wrap(numpy.empty_like(input._array.view(numpy.ndarray)))
 
 
 def _dtype_like(op: str, input: Any, options: Options) -> NumpyDtype:

@@ -13,12 +13,16 @@ from pullback.operators.classes import (
 )
 from pullback.operators.convert import astype
 from pullback.operators.loss import reduced, reduction_of
+from pullback.operators.naming import shown_as
 from pullback.operators.reduction import sum
 from pullback.operators.selection import masked_fill
 from pullback.operators.shape import reshape
 from pullback.operators.softmax import log_softmax
 
 __all__ = ["cross_entropy", "linear_cross_entropy", "nll_loss"]
+
+
+_OVER_PLACES = "NllLoss2DBackward0"
 
 
 def nll_loss(
@@ -33,7 +37,8 @@ def nll_loss(
     """Minus the elements of `input`, log-probabilities, at the target classes."""
     name = reduction_of("nll_loss", reduction, size_average, reduce)
     check_target("nll_loss", input, target, weight)
-    return nll_of_indices(input, target, weight, ignore_index, name)
+    losses = nll_of_indices(input, target, weight, ignore_index, name)
+    return losses if input.ndim < 3 else shown_as(_OVER_PLACES, losses)
 
 
 def cross_entropy(
@@ -63,7 +68,8 @@ def cross_entropy(
         return _of_probabilities(input, target, weight, ignore_index, name, label_smoothing)
     check_target("cross_entropy", input, target, weight)
     if label_smoothing == 0:
-        return cross_entropy_of_indices(input, target, weight, ignore_index, name)
+        losses = cross_entropy_of_indices(input, target, weight, ignore_index, name)
+        return losses if input.ndim < 3 else shown_as(_OVER_PLACES, losses)
     return _smoothed(input, target, weight, ignore_index, name, label_smoothing)
 
 

@@ -15,9 +15,12 @@ import numpy
 
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.declare import Array, Namespace, primitive
+from pullback.operators.batching import filled
+from pullback.operators.convert import astype
+from pullback.operators.declare import Array, Namespace, Op, primitive
 from pullback.operators.loss import reduced, reduction_of
 from pullback.operators.reduction import mean
+from pullback.operators.selection import masked_fill
 
 __all__ = ["ctc_loss"]
 
@@ -92,7 +95,22 @@ def _losses(xp: Namespace, alphas: Array, places: Places, lengths: Array) -> Arr
     return losses
 
 
+def _in_batches(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Examples of vmap join the batch that the operator has already."""
+    values = {name: filled(pair, size) for name, pair in split.items()}
+    frames = values.pop("log_probs").movedim(0, 1)
+    length, _, batch, classes = frames.shape
+    joined = {name: one.reshape((size * batch, *one.shape[2:])) for name, one in values.items()}
+    made = op.function(
+        log_probs=frames.reshape((length, size * batch, classes)), **joined, **options
+    )
+    if made.ndim == 1:
+        return made.reshape((size, batch))
+    return made.reshape((length, size, batch, classes)).movedim(1, 0)
+
+
 @primitive(
+    batch=_in_batches,
     log_probs=lambda g, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity: (
         _ctc_adjoint(g, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)
     ),
@@ -121,7 +139,7 @@ def _refuse(g: Any) -> Any:
     )
 
 
-@primitive(gradient=_refuse, log_probs=_refuse, method=False, has_out=False)
+@primitive(batch=_in_batches, gradient=_refuse, log_probs=_refuse, method=False, has_out=False)
 def _ctc_adjoint(
     xp: Namespace,
     gradient: Array,
@@ -184,8 +202,8 @@ def ctc_loss(
             f"ctc_loss: input_lengths must be at most {frames}, the frames there are; got "
             f"{given.max()}."
         )
-    rows = _rows(targets._array.astype(numpy.int64), wanted)
-    losses = _ctc_loss(log_probs, wrap(rows), wrap(given), wrap(wanted), blank, zero_infinity)
+    rows = _rows(targets, wanted)
+    losses = _ctc_loss(log_probs, rows, wrap(given), wrap(wanted), blank, zero_infinity)
     if name == "mean":
         dtype = log_probs._array.dtype
         return mean(losses / wrap(numpy.maximum(wanted, 1).astype(dtype)))
@@ -204,22 +222,25 @@ def _lengths(name: str, lengths: Any, batch: int) -> Array:
     return array
 
 
-def _rows(targets: Array, lengths: Array) -> Array:
+def _rows(targets: Any, lengths: Array) -> Any:
     """Targets as (batch, longest), zeros where there are none."""
+    targets = astype(targets, numpy.dtype(numpy.int64))
     longest = int(lengths.max(initial=0))
-    inside = numpy.arange(longest) < lengths[:, None]
-    if targets.ndim == 2:
-        if targets.shape[1] < longest or len(targets) != len(lengths):
+    outside = numpy.arange(longest) >= lengths[:, None]
+    shape = tuple(targets.shape)
+    if len(shape) == 2:
+        if shape[1] < longest or shape[0] != len(lengths):
             raise RuntimeError(
-                f"ctc_loss: targets of shape {targets.shape} do not hold {len(lengths)} rows of up "
-                f"to {longest} labels."
+                f"ctc_loss: targets of shape {shape} do not hold {len(lengths)} rows of up to "
+                f"{longest} labels."
             )
-        return numpy.where(inside, targets[:, :longest], 0)
-    if targets.ndim != 1 or len(targets) != lengths.sum():
+        return masked_fill(targets[:, :longest], wrap(outside), 0)
+    if len(shape) != 1 or shape[0] != lengths.sum():
         raise RuntimeError(
             f"ctc_loss: targets in one row must be {lengths.sum()} labels, the sum of "
-            f"target_lengths; got shape {targets.shape}."
+            f"target_lengths; got shape {shape}."
         )
-    rows = numpy.zeros((len(lengths), longest), numpy.int64)
-    rows[inside] = targets
-    return rows
+    if not shape[0]:
+        return wrap(numpy.zeros(outside.shape, numpy.int64))
+    places = (lengths.cumsum() - lengths)[:, None] + numpy.arange(longest)
+    return masked_fill(targets[wrap(numpy.where(outside, 0, places))], wrap(outside), 0)

@@ -17,6 +17,7 @@ from pullback.core.layout import preserve_format
 from pullback.core.mode import settle
 from pullback.core.promotion import promote_dtypes
 from pullback.core.tensor import Tensor, wrap
+from pullback.core.version import remember_birth
 from pullback.operators.convert import cast_array
 from pullback.operators.declare import method
 from pullback.operators.exchange import check_from_numpy, from_dlpack, plain, warn_if_read_only
@@ -52,8 +53,12 @@ def tensor(
         _warn_of_copy("tensor(x)")
     options = _options(dtype, device, requires_grad, pin_memory)
     array = copied("tensor", data, None if dtype is None else as_dtype(dtype).numpy)
-    checked("tensor", options, array.dtype)
-    return made("tensor", array, options)
+    wanted = checked("tensor", options, array.dtype)
+    result = made("tensor", array if wanted.metadata is None else array.astype(wanted), options)
+    remember_birth(
+        result, "tensor() of an array" if isinstance(data, numpy.ndarray) else "tensor()"
+    )
+    return result
 
 
 def _options(dtype: Any, device: Any, requires_grad: Any, pin_memory: Any = False) -> Options:
@@ -285,14 +290,21 @@ def as_tensor(
         moved: Any = data
         return moved.to(device=device, dtype=dtype)  # type: ignore[no-any-return]
     settle()
-    checked("as_tensor", {"dtype": dtype, "device": device}, default.numpy)
+    marked = checked("as_tensor", {"dtype": dtype, "device": device}, default.numpy).metadata
     wanted = None if dtype is None else as_dtype(dtype).numpy
+    if marked is not None:
+        return tensor(data, dtype=dtype, device=device)
     if isinstance(data, numpy.ndarray):
         check_from_numpy("as_tensor", data)
         if wanted is None or wanted == data.dtype:
             warn_if_read_only("as_tensor", data)
-            return wrap(plain(data))
-    return wrap(copied("as_tensor", data, wanted))
+            return _noted(wrap(plain(data)))
+    return _noted(wrap(copied("as_tensor", data, wanted)))
+
+
+def _noted(result: Tensor) -> Tensor:
+    remember_birth(result, "as_tensor() of an array")
+    return result
 
 
 _UNSPECIFIED: Any = object()

@@ -35,6 +35,18 @@ __all__ = ["Array", "Arrays", "Dim", "Dims", "Namespace", "Op", "Shape", "elemen
 REQUIRED: Any = object()
 _TENSOR_KINDS = {"Array": "tensor", "Array | None": "optional", "Arrays": "tensors"}
 _OPTION_KINDS = {"Dim": "dim", "Dims": "dims", "Shape": "shape"}
+# What the written code calls its own (see build.py and nodes.py): a parameter of such a name would
+# take the place of one of them, or lose its value to it.
+_RESERVED = """
+    DEFAULT F32 F64 INFERENCE_CELL MULTI_OUTPUT NOWHERE NodeClass REQUIRED SPECIAL Tensor
+    UNWRITTEN View above arrays as_dim as_dims as_optional_dim as_shape asarray attach below call
+    call_inplace called cell check_fit check_history_can_change check_writable code edge edge_of
+    edges error errors explained fast fill_missing fits forward frame get_mode getframe info
+    input_array input_tensor internal is_number kind made mode ndarray new next_seq node
+    number_array numbers32 numbers64 numpy old old_value one op out output_array output_tensor
+    plain rebase respelled result self shorten tracked ufunc user_frame version written xp
+"""
+RESERVED = frozenset(_RESERVED.split())
 
 
 class Param(NamedTuple):
@@ -49,6 +61,11 @@ class Param(NamedTuple):
     def is_tensor(self) -> bool:
         """Whether tensors are passed here."""
         return self.kind in ("tensor", "optional", "tensors")
+
+    @property
+    def check(self) -> str:
+        """The check of options.py for it: a dim that defaults to None may be None."""
+        return "optional_dim" if self.kind == "dim" and self.default is None else self.kind
 
 
 class Op:
@@ -72,6 +89,10 @@ class Op:
         # Whether a Python number may stand where a tensor is expected.
         self.numbers: bool = about.pop("numbers", self.promote is not None)
         self.has_out: bool = about.pop("has_out", kind != "view")
+        # Refuses inputs by what they are before promotion: a function of (op's name, arrays).
+        self.check_inputs: Callable[[str, dict[str, Any]], None] | None = about.pop(
+            "check_inputs", None
+        )
         self.jvp: Rule | None = about.pop("jvp", None)
         self.batch: Rule | None = about.pop("batch", None)
         # A view whose geometry strides cannot express is replayed, not restrided.
@@ -90,11 +111,27 @@ class Op:
         self.differentiable = tuple(param for param in self.params if param.name in rules)
         self.positional = tuple(param.name for param in self.params if not param.keyword_only)
         self.keywords = frozenset(param.name for param in self.params if param.keyword_only)
+        # NumPy's names for what torch calls otherwise, taken too: `x.amax(axis=0, keepdims=True)`.
+        names = {param.name for param in self.params}
+        self.spellings: dict[str, str] = {
+            theirs: ours
+            for theirs, ours in (("axis", "dim"), ("keepdims", "keepdim"))
+            if ours in names and theirs not in names and not self.name.startswith("_")
+        }
         # What rules may call the gradients of the outputs.
-        names = tuple(f"g_{name}" for name in self.outputs if name not in self.fixed_outputs)
-        self.gradient_names: tuple[str, ...] = ("g",) if len(self.outputs) == 1 else names
+        several = tuple(f"g_{name}" for name in self.outputs if name not in self.fixed_outputs)
+        self.gradient_names: tuple[str, ...] = ("g",) if len(self.outputs) == 1 else several
+        self._check_names()
         self._check_rules()
         self.function: Any = None
+
+    def _check_names(self) -> None:
+        if taken := RESERVED.intersection(param.name for param in self.params):
+            raise TypeError(
+                f"{self.name}: a parameter cannot be called {sorted(taken)[0]!r}, which the code "
+                "written for an operator uses itself; rename it, or put a plain function with "
+                "that name before the operator."
+            )
 
     def _check_rules(self) -> None:
         names = [param.name for param in self.params]
@@ -165,8 +202,20 @@ def _declare(kind: str, forward: Any, rules: dict[str, Rule], about: dict[str, A
     function.__doc__ = forward.__doc__
     function.op = op  # type: ignore[attr-defined]  # how everything else finds the declaration
     op.function = function
-    OPERATORS[f"{op.space}.{op.name}" if op.space else op.name] = op
+    _enter(op)
     return function
+
+
+def _enter(op: Op) -> None:
+    """Put it in the table; a module that is loaded again may replace its own."""
+    key = f"{op.space}.{op.name}" if op.space else op.name
+    known = OPERATORS.get(key)
+    if known is not None and known.forward.__module__ != op.forward.__module__:
+        raise TypeError(
+            f"There is an operator {key!r} in {known.forward.__module__} already; give the one in "
+            f"{op.forward.__module__} another name."
+        )
+    OPERATORS[key] = op
 
 
 # Plain functions of operators that are methods of Tensor too, by method name.
@@ -210,7 +259,7 @@ def primitive(**declared: Any) -> Callable[[Callable[..., Array]], Callable[...,
 
 _ABOUT = (
     *("name", "outputs", "fixed", "promote", "has_out", "jvp", "batch", "strided", "node"),
-    *("space", "method", "inplace", "numbers", "shifts"),
+    *("space", "method", "inplace", "numbers", "shifts", "check_inputs"),
 )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core import saved
-from pullback.core.node import OperatorNode
+from pullback.core.node import BuiltIn, OperatorNode
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor
 
@@ -16,7 +16,7 @@ from pullback.core.tensor import Tensor
 _NAMES = {"self": "input", "result": "out"}
 
 
-class DeclaredNode(OperatorNode):
+class DeclaredNode(OperatorNode, metaclass=BuiltIn):
     """A node of a declared operator; the class that `nodes.py` writes adds slots and rules."""
 
     __slots__ = ()

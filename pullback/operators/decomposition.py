@@ -11,6 +11,7 @@ import numpy
 from pullback.operators.creation import eye
 from pullback.operators.declare import Array, Namespace, method, primitive
 from pullback.operators.diagonals import diag_embed
+from pullback.operators.joining import cat
 from pullback.operators.matrix_checks import (
     LinAlgError,
     adjoint,
@@ -20,10 +21,10 @@ from pullback.operators.matrix_checks import (
     delivered_all,
     place,
 )
+from pullback.operators.naming import shown_as
 from pullback.operators.products import delivered, matmul
 from pullback.operators.results import result_class
 from pullback.operators.selection import tril, triu
-from pullback.operators.shape import cat
 from pullback.operators.triangular import triangular
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "householder_product",
     "linalg_cholesky",
     "linalg_qr",
+    "orgqr",
     "ormqr",
     "qr",
 ]
@@ -146,7 +148,8 @@ def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
 def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:
     """The older name of `linalg.cholesky`."""
     check_square("cholesky", input._array)
-    return delivered("cholesky", _cholesky(input, bool(upper), "cholesky")[0], out)
+    factor = _cholesky(input, bool(upper), "cholesky")[0]
+    return delivered("cholesky", shown_as("CholeskyBackward0", factor), out)
 
 
 # QR -----------------------------------------------------------------------------------------------
@@ -278,7 +281,14 @@ def householder_product(A: Any, tau: Any, *, out: Any = None) -> Any:
         raise RuntimeError(
             f"{op}: A must not have more columns than rows, got shape {tuple(A.shape)}."
         )
-    return delivered(op, _reflected(A, tau, eye(m, n, dtype=A.dtype), inverse=False), out)
+    product = _reflected(A, tau, eye(m, n, dtype=A.dtype), inverse=False)
+    return delivered(op, shown_as("LinalgHouseholderProductBackward0", product), out)
+
+
+@method
+def orgqr(input: Any, input2: Any, *, out: Any = None) -> Any:
+    """`linalg.householder_product` under its older name."""
+    return householder_product(input, input2, out=out)
 
 
 def _check_reflections(op: str, A: Any, tau: Any) -> None:
@@ -314,4 +324,4 @@ def ormqr(
         result = _reflected(input, tau, other, bool(transpose))
     else:  # C Q is (Q^H C^H)^H
         result = adjoint(_reflected(input, tau, adjoint(other), not transpose))
-    return delivered("ormqr", result, out)
+    return delivered("ormqr", shown_as("OrmqrBackward0", result), out)

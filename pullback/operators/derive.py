@@ -11,10 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy
+
 from pullback.core import forward
+from pullback.core.arrays import Array
+from pullback.core.captured import refuse_captured
 from pullback.core.forward import Level, seeing, visible_levels
 from pullback.core.mode import changed, current, get_mode
-from pullback.core.tensor import Tensor
+from pullback.core.nesting import running
+from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import Op, parameters_of
 
 
@@ -52,22 +57,38 @@ def propagate(
         for name, result, tangent in zip(_names(op, results), results, made, strict=True):
             if tangent is not None and result.dtype.is_differentiable:
                 if op.kind != "view":
-                    tangent = _own(tangent, tangents, depth)
+                    shared = any(tangent is one for one in tangents.values())
+                    with _only_outside(depth, (tangent,)):
+                        tangent = owned(tangent, result, shared=shared)
                 level.put(result, tangent)
-                _keep_saved(level, op, name, result, tangent)
+                keep_saved(level, op, name, result, tangent)
 
 
-def _own(tangent: Any, given: dict[str, Any], depth: int) -> Any:
-    """A tangent that may be written to: not the input's own (`x + 1`), nor an expanded one."""
-    array = tangent._array
-    shared = any(tangent is one for one in given.values())
+def owned(tangent: Any, result: Tensor, *, shared: bool) -> Any:
+    """A tangent that may be written to and viewed as its result is.
+
+    Not the input's own (`x + 1`), nor an expanded one, nor one of another layout.
+    """
+    array, wanted = tangent._array, result._array
+    if not _same_layout(array, wanted):
+        if tangent.__class__ is Tensor:
+            return wrap(numpy.empty_like(wanted)).copy_(tangent)
+        if wanted.flags.c_contiguous:  # of each example, in a batch of tangents
+            return tangent.contiguous()
     if not shared and not (0 in array.strides and array.size > 1):
         return tangent
-    with _only_outside(depth, (tangent,)):
-        return tangent.clone()
+    return tangent.clone()
 
 
-def _keep_saved(level: Level, op: Op, name: str, result: Tensor, tangent: Any) -> None:
+def _same_layout(a: Array, b: Array) -> bool:
+    if a.strides == b.strides or (a.flags.c_contiguous and b.flags.c_contiguous):
+        return True
+    # A part of something larger has a layout that no copy has either.
+    return not b.flags.c_contiguous and not b.flags.f_contiguous
+
+
+def keep_saved(level: Level, op: Op, name: str, result: Tensor, tangent: Any) -> None:
+    """Remember the tangent of an output that its node has saved: that keeps no tensor."""
     node = result.grad_fn
     plan = getattr(type(node), "plan", None)
     if node is not None and plan is not None and plan.op is op and name in plan.outputs:
@@ -119,6 +140,10 @@ def jvp(
     tangents: dict[str, Any],
 ) -> list[Any]:
     """Tangents of the outputs from those of the inputs."""
+    felt = felt_inputs(op)
+    tangents = {name: tangent for name, tangent in tangents.items() if name in felt}
+    if not tangents:
+        return [None] * len(results)
     if op.jvp is not None:
         return _by_rule(op, values, options, results, tangents)
     if not op.rules:
@@ -128,6 +153,13 @@ def jvp(
     if op.kind in ("linear", "view", "multilinear"):
         return _multilinear(op, values, options, tangents)
     return transposed(op, known_names(op, values, options, results), results, tangents)
+
+
+def felt_inputs(op: Op) -> set[str]:
+    """The inputs whose tangents matter: those that `jvp=` asks for, or that have a rule."""
+    if op.jvp is None:
+        return set(op.rules)
+    return {name[2:] for name in parameters_of(op.jvp) if name.startswith("d_")}
 
 
 def transposed(
@@ -167,7 +199,7 @@ def _by_rule(
     known |= {f"d_{name}": tangents.get(name) for name in values}
     made = op.jvp(**{name: known[name] for name in parameters_of(op.jvp)})
     if len(op.outputs) == 1 and op.outputs != ("*",):
-        return [_fitted(made, results[0])]
+        return [fitted(made, results[0])]
     made = list(made)
     return made + [None] * (len(results) - len(made))
 
@@ -192,14 +224,14 @@ def _elementwise(
         term = _conj(rule(**asked))
         if term is not None:
             total = term if total is None else total + term
-    return _fitted(total, result)
+    return fitted(total, result)
 
 
 def _conj(value: Any) -> Any:
     return value.conj() if value is not None and value.dtype.is_complex else value
 
 
-def _fitted(tangent: Any, result: Tensor) -> Any:
+def fitted(tangent: Any, result: Tensor) -> Any:
     """A tangent in its result's shape and dtype: broadcasting and casts are linear."""
     if tangent is None:
         return None
@@ -259,6 +291,8 @@ def _write_tangent(level: Level, target: Any, tangent: Any) -> None:
         return
     if tangent is None:
         return
+    if derivatives := running.get():
+        refuse_captured(target, derivatives)
     base = target._base
     if base is None or not target._node.forward:
         level.put(target, tangent.clone())

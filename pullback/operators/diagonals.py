@@ -11,8 +11,10 @@ from pullback.operators.arrange import atleast_2d
 from pullback.operators.batching import shifted
 from pullback.operators.declare import Array, Namespace, linear, method
 from pullback.operators.inplace import write_out
+from pullback.operators.joining import cat
+from pullback.operators.naming import shown_as
 from pullback.operators.options import as_dim
-from pullback.operators.shape import cat, clone, flatten
+from pullback.operators.shape import clone, flatten
 from pullback.operators.views import _diagonal_adjoint, diagonal
 
 __all__ = ["block_diag", "diag", "diag_embed", "diagflat"]
@@ -57,7 +59,7 @@ def diag(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
 
 
 def _copied_diagonal(input: Any, offset: int) -> Any:
-    return clone(diagonal(input, offset, 0, 1))
+    return shown_as("DiagonalBackward0_copy", clone(diagonal(input, offset, 0, 1)))
 
 
 @method
@@ -84,4 +86,4 @@ def block_diag(*tensors: Any) -> Any:
         right = block.new_zeros((height, width - start - size))
         rows.append(cat([left, block, right], 1))
         start += size
-    return cat(rows, 0)
+    return shown_as("BlockDiagBackward0", cat(rows, 0))

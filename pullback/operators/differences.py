@@ -7,12 +7,13 @@ from typing import Any
 
 from pullback.operators.arithmetic import sub
 from pullback.operators.comparison import ne
-from pullback.operators.copy import copy_
 from pullback.operators.declare import method
-from pullback.operators.options import as_dim, as_dims
+from pullback.operators.joining import cat, narrow
+from pullback.operators.options import as_dim, as_dims, numpy_spelled
+from pullback.operators.products import delivered
 from pullback.operators.reduction import sum
 from pullback.operators.scan import cumsum
-from pullback.operators.shape import cat, narrow, reshape, squeeze
+from pullback.operators.shape import reshape, squeeze
 
 __all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
 
@@ -28,6 +29,7 @@ def _part(input: Any, dim: int, start: int, stop: int) -> Any:
 
 
 @method
+@numpy_spelled
 def diff(
     input: Any,
     n: int = 1,
@@ -57,7 +59,7 @@ def diff(
             )
     result = cat(around, at) if len(around) > 1 else input
     result = _diff(result, min(n, result.shape[at]), at)
-    return result if out is None else copy_(out, result)
+    return delivered("diff", result, out)
 
 
 def _diff(input: Any, n: int, dim: int) -> Any:
@@ -215,6 +217,7 @@ def _areas(y: Any, x: Any, dim: int) -> Any:
     return steps * _neighbours(y, dim)
 
 
+@numpy_spelled
 def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
     """The integral of `y` over `x` (or steps of `dx`) along `dim`, by trapezoids.
 

@@ -10,6 +10,7 @@ import numpy
 from pullback.core.tensor import wrap
 from pullback.operators.arithmetic import shortfall
 from pullback.operators.extrema import clamp_min
+from pullback.operators.naming import shown_as
 from pullback.operators.norms import vector_norm
 from pullback.operators.products import delivered
 from pullback.operators.reduction import sum
@@ -39,7 +40,7 @@ def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Any:
     """The norm of order `p` of the differences, along the last dimension; `eps` keeps it off 0."""
-    return vector_norm(x1 - x2 + eps, p, -1, keepdim)
+    return shown_as("NormBackward1", vector_norm(x1 - x2 + eps, p, -1, keepdim))
 
 
 def cdist(
@@ -56,7 +57,8 @@ def cdist(
         raise RuntimeError(f"cdist: p must not be negative, got {p}.")
     if compute_mode not in _MODES:
         raise ValueError(f"cdist: compute_mode must be one of {_MODES}, got {compute_mode!r}.")
-    return vector_norm(x1[..., :, None, :] - x2[..., None, :, :], p, -1)
+    distances = vector_norm(x1[..., :, None, :] - x2[..., None, :, :], p, -1)
+    return shown_as("CdistBackward0", distances)
 
 
 _MODES = (
@@ -73,4 +75,5 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     if p < 0 or math.isnan(p):
         raise RuntimeError(f"pdist: p must not be negative, got {p}.")
     first, second = numpy.triu_indices(input.shape[0], 1)
-    return vector_norm(input[wrap(first)] - input[wrap(second)], p, -1)
+    distances = vector_norm(input[wrap(first)] - input[wrap(second)], p, -1)
+    return shown_as("PdistBackward0", distances)

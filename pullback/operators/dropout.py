@@ -19,11 +19,13 @@ from pullback.operators.inplace import inplace_of
 
 __all__ = [
     "alpha_dropout",
+    "drop_channels",
     "dropout",
     "dropout1d",
     "dropout2d",
     "dropout3d",
     "feature_alpha_dropout",
+    "kept",
 ]
 
 _mul_ = inplace_of(mul, "dropout_")
@@ -37,7 +39,7 @@ def _check(op: str, input: Any, p: float) -> None:
         raise TypeError(f"{op}(): argument `input` must be a Tensor, got {type(input).__name__}.")
 
 
-def _kept(input: Tensor, p: float, *, channels: bool) -> Any:
+def kept(input: Tensor, p: float, *, channels: bool) -> Any:
     """Which elements, or channels (of the first two dimensions), are kept: an array of bools."""
     shape = input._array.shape
     if channels:
@@ -51,8 +53,11 @@ def _dropped(op: str, input: Any, p: float, *, inplace: bool, channels: bool = F
         raise RuntimeError(f"{op}: the result can't be cast to {input.dtype}; convert it first.")
     if p == 0:
         return input
-    factor = array.dtype.type(0 if p == 1 else 1 / (1 - p))
-    mask = drawn(op, lambda: wrap(_kept(input, p, channels=channels) * factor))
+    if p == 1:  # nothing is left to chance
+        none = wrap(numpy.zeros((), array.dtype))
+        return _mul_(input, none) if inplace else mul(input, none)
+    factor = array.dtype.type(1 / (1 - p))
+    mask = drawn(op, lambda: wrap(kept(input, p, channels=channels) * factor))
     return _mul_(input, mask) if inplace else mul(input, mask)
 
 
@@ -83,6 +88,18 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """`dropout` of whole channels: (N, C, D, H, W)."""
     return _by_channel("dropout3d", input, p, 3, training=training, inplace=inplace)
+
+
+def drop_channels(input: Any, p: float, training: bool, inplace: bool) -> Any:
+    """`dropout` of whole channels, whatever follows the first two dimensions."""
+    _check("feature_dropout", input, p)
+    if input.ndim < 2:
+        raise RuntimeError(
+            f"feature_dropout: needs a batch and channels, got shape {tuple(input.shape)}."
+        )
+    if not training:
+        return input
+    return _dropped("feature_dropout", input, p, inplace=inplace, channels=True)
 
 
 def _by_channel(
@@ -141,10 +158,10 @@ def _saturated(input: Any, p: float, *, inplace: bool, channels: bool) -> Any:
         zero = wrap(numpy.zeros((), input._array.dtype))
         return _mul_(input, zero) if inplace else mul(input, zero)
     kind = input._array.dtype.type
-    kept = drawn("alpha_dropout", lambda: wrap(_kept(input, p, channels=channels).astype(kind)))
+    mask = drawn("alpha_dropout", lambda: wrap(kept(input, p, channels=channels).astype(kind)))
     scale = 1 / math.sqrt((_SATURATED**2 * p + 1) * (1 - p))
-    factor = kept * scale
-    shift = (1 - kept) * (scale * _SATURATED) - scale * _SATURATED * p
+    factor = mask * scale
+    shift = (1 - mask) * (scale * _SATURATED) - scale * _SATURATED * p
     if inplace:
         return _add_(_mul_(input, factor), shift)
     return add(mul(input, factor), shift)

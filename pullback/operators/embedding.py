@@ -18,7 +18,7 @@ __all__ = ["embedding", "embedding_rows", "one_hot"]
 
 @primitive(
     batch=batch_products.table_rows,
-    weight=lambda g, indices, weight_shape, padding_idx, scale_grad_by_freq: _adjoint(
+    weight=lambda g, indices, weight_shape, padding_idx, scale_grad_by_freq: _embedding_adjoint(
         g, indices, weight_shape, padding_idx, scale_grad_by_freq
     ),
     jvp=lambda d_weight, indices: embedding_rows(d_weight, indices),
@@ -51,13 +51,13 @@ def embedding_rows(
     gradient=lambda g, indices, padding_idx, scale_grad_by_freq: _second(
         g, indices, padding_idx, scale_grad_by_freq
     ),
-    jvp=lambda d_gradient, indices, shape, padding_idx, scale_grad_by_freq: _adjoint(
+    jvp=lambda d_gradient, indices, shape, padding_idx, scale_grad_by_freq: _embedding_adjoint(
         d_gradient, indices, shape, padding_idx, scale_grad_by_freq
     ),
     node="EmbeddingDenseBackwardBackward0",
     has_out=False,
 )
-def _adjoint(
+def _embedding_adjoint(
     xp: Namespace,
     gradient: Array,
     indices: Array,
@@ -78,7 +78,7 @@ def _adjoint(
 
 @primitive(
     batch=batch_products.table_rows,
-    weight=lambda g, indices, weight_shape, padding_idx, scale_grad_by_freq: _adjoint(
+    weight=lambda g, indices, weight_shape, padding_idx, scale_grad_by_freq: _embedding_adjoint(
         g, indices, weight_shape, padding_idx, scale_grad_by_freq
     ),
     jvp=lambda d_weight, indices, padding_idx, scale_grad_by_freq: _second(
@@ -90,7 +90,7 @@ def _adjoint(
 def _second(
     xp: Namespace, weight: Array, indices: Array, padding_idx: int, scale_grad_by_freq: bool
 ) -> Array:
-    """The adjoint of `_adjoint`: rows again, but none of the padding, and scaled as it scales."""
+    """The adjoint of `_embedding_adjoint`: rows again, none of the padding, scaled as it scales."""
     out = weight[indices]
     if scale_grad_by_freq:
         counts = xp.bincount(indices.reshape(-1))[indices]

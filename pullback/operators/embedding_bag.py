@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy
 
+from pullback.core.arrays import Array
 from pullback.core.tensor import wrap
+from pullback.operators.convert import astype
 from pullback.operators.embedding import embedding
+from pullback.operators.extrema import clamp_min
+from pullback.operators.naming import shown_as
 from pullback.operators.rows import index_add
 from pullback.operators.scatter_kernels import check_index_dtype
 from pullback.operators.scatter_reduce import scatter_reduce
+from pullback.operators.selection import masked_fill
 from pullback.operators.shape import reshape
 from pullback.operators.views import _expand
 
@@ -42,32 +48,47 @@ def embedding_bag(
             f"embedding_bag: per_sample_weights go with mode='sum' only, got mode={mode!r}."
         )
     numbers, bags, count = _bags(input, offsets, include_last_offset=include_last_offset)
+    rows = embedding(numbers, weight, None, max_norm, norm_type, scale_grad_by_freq, sparse)
+    if per_sample_weights is not None:
+        rows = rows * reshape(per_sample_weights, (-1, 1))
+    dtype = weight._array.dtype
+    kept = None
     if padding_idx is not None:
         kept = numbers != padding_idx % weight.shape[0]
-        numbers, bags = numbers[kept], bags[kept]
-    rows = embedding(wrap(numbers), weight, None, max_norm, norm_type, scale_grad_by_freq, sparse)
-    if per_sample_weights is not None:
-        factors = reshape(per_sample_weights, (-1, 1))
-        rows = rows * (factors if padding_idx is None else factors[wrap(numpy.flatnonzero(kept))])
-    empty = wrap(numpy.zeros((count, weight.shape[1]), weight._array.dtype))
+        rows = masked_fill(rows, ~kept[:, None], -math.inf if mode == "max" else 0.0)
+    empty = wrap(numpy.zeros((count, weight.shape[1]), dtype))
     if mode == "max":
         places = _expand(wrap(bags[:, None]), tuple(rows.shape))
-        return scatter_reduce(empty, 0, places, rows, "amax", include_self=False)
+        largest = scatter_reduce(empty, 0, places, rows, "amax", include_self=False)
+        if kept is not None:
+            largest = masked_fill(largest, _sizes(bags, count, kept, dtype) == 0, 0.0)
+        return shown_as(_NODE, largest)
     total: Any = index_add(empty, 0, wrap(bags), rows)
-    if mode == "sum":
-        return total
-    sizes = numpy.maximum(numpy.bincount(bags, minlength=count), 1)[:, None]
-    return total / wrap(sizes.astype(weight._array.dtype))
+    if mode == "mean":
+        total = total / clamp_min(_sizes(bags, count, kept, dtype), 1)
+    return shown_as(_NODE, total)
+
+
+_NODE = "EmbeddingBagBackward0"
+
+
+def _sizes(bags: Array, count: int, kept: Any, dtype: Any) -> Any:
+    """How many numbers each bag has, padding not counted; a column."""
+    if kept is None:
+        sizes = wrap(numpy.bincount(bags, minlength=count).astype(dtype))
+    else:
+        sizes = index_add(wrap(numpy.zeros(count, dtype)), 0, wrap(bags), astype(kept, dtype))
+    return sizes[:, None]
 
 
 def _bags(input: Any, offsets: Any, *, include_last_offset: bool) -> tuple[Any, Any, int]:
-    """The numbers as a flat array, the bag of each, and how many bags there are."""
+    """The numbers as a flat tensor, the bag of each, and how many bags there are."""
     array = input._array
     check_index_dtype("embedding_bag", array)
     if array.ndim == 2:
         if offsets is not None:
             raise ValueError("embedding_bag: a 2-d input has its rows as bags, and no offsets.")
-        return array.reshape(-1), numpy.arange(len(array)).repeat(array.shape[1]), len(array)
+        return reshape(input, (-1,)), numpy.arange(len(array)).repeat(array.shape[1]), len(array)
     if array.ndim != 1:
         raise ValueError(f"embedding_bag: input must be 1-d or 2-d, got shape {array.shape}.")
     if offsets is None or offsets.ndim != 1:
@@ -81,4 +102,4 @@ def _bags(input: Any, offsets: Any, *, include_last_offset: bool) -> tuple[Any, 
         )
     ends = starts[1:] if include_last_offset else numpy.append(starts[1:], len(array))
     starts = starts[: len(ends)]
-    return array, numpy.arange(len(starts)).repeat(ends - starts), len(starts)
+    return input, numpy.arange(len(starts)).repeat(ends - starts), len(starts)

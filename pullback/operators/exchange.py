@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy
 
-from pullback.core import origin
-from pullback.core.arrays import Array, as_array
-from pullback.core.device import as_device, require_available
+from pullback.core import errors, origin
+from pullback.core.arrays import F32, F64, Array, as_array
+from pullback.core.device import META, as_device, require_available
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import get_mode, settle
 from pullback.core.tensor import Tensor, wrap
+from pullback.core.version import remember_birth
 from pullback.operators.declare import METHODS
 from pullback.operators.inplace import write_out
 
@@ -36,6 +37,8 @@ def _numpy(self: Tensor, *, force: bool = False) -> Array:
     """
     if not force:
         _check_leaves_no_history(self, "numpy()")
+    if self.device is META:
+        raise errors.no_data("numpy()", TypeError)
     return self._array
 
 
@@ -49,6 +52,8 @@ def _check_leaves_no_history(tensor: Tensor, how: str) -> None:
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Array:
     _check_leaves_no_history(self, "conversion to a NumPy array")
+    if self.device is META:
+        raise errors.no_data("conversion to a NumPy array", TypeError)
     return numpy.array(self._array, dtype, copy=copy)
 
 
@@ -83,9 +88,15 @@ def from_numpy(ndarray: Array, /) -> Tensor:
     """
     if not isinstance(ndarray, numpy.ndarray):
         raise TypeError(f"from_numpy(): expected a numpy.ndarray, got {type(ndarray).__name__}.")
-    check_from_numpy("from_numpy", ndarray)
-    warn_if_read_only("from_numpy", ndarray)
-    return wrap(plain(ndarray))
+    usual = ndarray.__class__ is numpy.ndarray and ndarray.dtype in (F32, F64)
+    # Kernels written in NumPy end here, so what they mostly give takes a short way.
+    if not (usual and ndarray.flags.c_contiguous and ndarray.flags.writeable):
+        check_from_numpy("from_numpy", ndarray)
+        warn_if_read_only("from_numpy", ndarray)
+        ndarray = plain(ndarray)
+    result = wrap(ndarray)
+    remember_birth(result, "from_numpy()")
+    return result
 
 
 def plain(array: Array) -> Array:

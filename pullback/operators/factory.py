@@ -6,9 +6,12 @@ import operator
 from collections.abc import Callable
 from typing import Any, TypedDict, Unpack
 
+import numpy
+
 from pullback.core import errors
 from pullback.core.arrays import Array
-from pullback.core.device import DeviceLike, as_device, require_available
+from pullback.core.captured import stamped
+from pullback.core.device import CPU, DeviceLike, as_device, device, require_available
 from pullback.core.dtype import NumpyDtype, as_dtype, dtype, from_numpy_dtype
 from pullback.core.layout import layout, strided
 from pullback.core.mode import get_mode
@@ -35,22 +38,28 @@ def checked(op: str, options: Options, fallback: NumpyDtype, out: Any = None) ->
     """Check the options; the dtype they ask for, else that of `out`, else `fallback`."""
     if out is None and not options:
         # Names of devices that can hold nothing are refused here too, when one is the default.
-        require_available(as_device(None))
-        return fallback
+        return fallback if require_available(as_device(None)) is CPU else _marked(fallback)
     if unknown := options.keys() - _NAMES:
         known = ", ".join(sorted(_NAMES))
         raise TypeError(f"{op}() has no argument {sorted(unknown)[0]!r}; its options are {known}.")
-    _check_memory(op, options)
+    place = _check_memory(op, options)
     wanted = options.get("dtype")
     result = fallback if wanted is None else as_dtype(wanted).numpy
     if out is not None:
         result = _dtype_of_out(op, out, wanted)
     _check_requires_grad(op, options.get("requires_grad", False), result)
-    return result
+    return result if place is CPU or out is not None else _marked(result)
 
 
-def _check_memory(op: str, options: Options) -> None:
-    require_available(as_device(options.get("device")))
+def _marked(dtype: NumpyDtype) -> NumpyDtype:
+    """The dtype with a note that asks for an array without data, on device "meta"."""
+    from pullback.core.meta import MARK
+
+    return numpy.dtype(dtype, metadata=MARK)
+
+
+def _check_memory(op: str, options: Options) -> device:
+    place = require_available(as_device(options.get("device")))
     kind = options.get("layout")
     if kind is not None and kind is not strided:
         if not isinstance(kind, layout):
@@ -65,6 +74,7 @@ def _check_memory(op: str, options: Options) -> None:
         raise RuntimeError(
             f"{op}(): pin_memory=True needs an accelerator to pin memory for; leave it out."
         )
+    return place
 
 
 def _check_requires_grad(op: str, value: Any, numpy_dtype: NumpyDtype) -> None:
@@ -88,7 +98,8 @@ def _dtype_of_out(op: str, out: Any, wanted: Any) -> NumpyDtype:
 def made(op: str, array: Array, options: Options, out: Any = None) -> Tensor:
     """The tensor on a new array, or `out` with the array's values."""
     if out is None:
-        result = wrap(array)
+        marked = array.dtype.metadata is not None
+        result = stamped(wrap(_without_data(array) if marked else array))
     else:
         if out.requires_grad and get_mode().grad:
             raise errors.out_requires_grad(op)
@@ -98,6 +109,12 @@ def made(op: str, array: Array, options: Options, out: Any = None) -> Tensor:
     if options and options.get("requires_grad"):
         result._set_requires_grad(True)  # noqa: FBT003
     return result
+
+
+def _without_data(array: Array) -> Array:
+    from pullback.core import meta
+
+    return meta.like(array)
 
 
 def shape_argument(op: str, sizes: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
@@ -136,6 +153,10 @@ def _checked_shape(op: str, shape: tuple[Any, ...]) -> tuple[int, ...]:
 
 def allocated(op: str, allocate: Callable[..., Array], shape: Any, *args: Any) -> Array:
     """Memory from one of the array library's functions; RuntimeError where there is not enough."""
+    if args and getattr(args[0], "metadata", None) is not None:
+        from pullback.core import meta
+
+        return meta.of((shape,) if isinstance(shape, int) else shape, args[0])
     try:
         return allocate(shape, *args)
     except (MemoryError, ValueError) as error:

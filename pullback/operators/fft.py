@@ -19,7 +19,7 @@ from pullback.operators.declare import Array, Dims, Namespace, linear
 from pullback.operators.gather import enlarged
 from pullback.operators.options import as_dim, as_dims
 from pullback.operators.products import delivered
-from pullback.operators.shape import roll
+from pullback.operators.tiling import roll
 
 __all__ = [
     "fft",

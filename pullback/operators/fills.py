@@ -67,16 +67,19 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
         fresh = drawn(called, lambda: _fill(_memory_like(example), called, generator, fill))
         return self.copy_(fresh)  # type: ignore[no-any-return]
     source = source_of(called, generator)
-    plain = not mode.levels and not LEVELS
+    plain = not mode.levels and not mode.dispatch and not LEVELS
     if plain and not starts_write(called, self, {"input": self}, mode):
-        fill(source, self._array)
+        if type(self._array) is numpy.ndarray:
+            fill(source, self._array)
         bump(self, called)
         return self
     # Torch's node names count the overloads of a function.
     node = "".join(part.capitalize() for part in called.split("_")) + f"Backward{overload}"
     if node not in _fillers:
         _fillers[node] = _filler(f"_{called}{overload}", node)
-    return call_inplace(_fillers[node].op, called, (self, lambda array: fill(source, array)), {})
+    drawing = functools.partial(fill, source)
+    drawing.generator = generator  # type: ignore[attr-defined]  # for those who are told of the call
+    return call_inplace(_fillers[node].op, called, (self, drawing), {})
 
 
 def _memory_like(array: Array) -> Tensor:

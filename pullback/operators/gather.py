@@ -23,6 +23,7 @@ from pullback.operators.declare import (
     method,
     primitive,
 )
+from pullback.operators.options import numpy_spelled
 from pullback.operators.scatter_kernels import (
     check_bounds,
     check_index_dtype,
@@ -151,6 +152,7 @@ def _add_along(xp: Namespace, input: Array, dim: int, index: Array, src: Array) 
 
 
 @method
+@numpy_spelled
 def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any = None) -> Any:
     """As `gather`, with `input` and `indices` broadcast; without a dim from all elements."""
     if not isinstance(indices, Tensor):
@@ -215,7 +217,7 @@ def scatter_add(xp: Namespace, input: Array, dim: Dim, index: Array, src: Array)
     >>> torch.zeros(3).scatter_add(0, torch.tensor([0, 0, 2]), torch.tensor([1.0, 2.0, 3.0]))
     tensor([3., 0., 3.])
     """
-    out = input.copy()
+    out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars
     _write_scatter_add(xp, out, dim, index, src)
     return out
 
@@ -244,7 +246,7 @@ def _write_fill(xp: Namespace, input: Array, dim: int, index: Array, value: Any)
 )
 def fill_along(xp: Namespace, input: Array, dim: Dim, index: Array, value: Any) -> Array:
     """`input` with a number where the index points: scatter with a number."""
-    out = input.copy()
+    out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars
     _write_fill(xp, out, dim, index, value)
     return out
 

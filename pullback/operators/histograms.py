@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy
 
+from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
+from pullback.core.view import edge_of
 from pullback.operators.arithmetic import unsupported
-from pullback.operators.batching import refused
-from pullback.operators.declare import Array, Dims, Namespace, method, primitive
+from pullback.operators.batching import filled, refused
+from pullback.operators.declare import Array, Dims, Namespace, Op, method, primitive
 from pullback.operators.inplace import write_out
 from pullback.operators.reduction_kernels import axis_of, check_not_empty
+from pullback.operators.reshape_inplace import unsupported_node
 from pullback.operators.results import result_class
+from pullback.operators.rounding import no_derivative
 
 __all__ = ["bincount", "hash_tensor", "histc", "histogram", "histogramdd"]
 
@@ -28,7 +32,43 @@ def _check_bins(op: str, array: Array, bins: int) -> None:
 # Bins of equal width ------------------------------------------------------------------------------
 
 
-@primitive(shifts=False)
+def _flat(batch: Any) -> Any:
+    return batch.reshape((batch.shape[0], math.prod(batch.shape[1:])))
+
+
+def _rows_of_examples(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Histc of a batch: every example is a row with bins of its own."""
+    return _row_counts(_flat(filled(split["input"], size)), **options)
+
+
+def _more_rows(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    return op.function(filled(split["input"], size), **options)
+
+
+@primitive(batch=_more_rows, method=False, has_out=False)
+def _row_counts(xp: Namespace, input: Array, bins: int, min: float, max: float) -> Array:
+    """`histc` along the last dimension."""
+    _check_bins("histc", input, bins)
+    if min > max:
+        raise RuntimeError(f"histc: max must be larger than min, got min {min} and max {max}.")
+    rows = input.reshape(math.prod(input.shape[:-1]), input.shape[-1])
+    low, high = xp.full(len(rows), min, input.dtype), xp.full(len(rows), max, input.dtype)
+    if min == max and rows.shape[1]:
+        low, high = rows.min(1), rows.max(1)
+    point = low == high
+    low, high = (low - point)[:, None], (high + point)[:, None]
+    if not (xp.isfinite(low).all() and xp.isfinite(high).all()):
+        raise RuntimeError(
+            f"histc: the range from {low.min()} to {high.max()} is not finite; give min and max."
+        )
+    inside = (rows >= low) & (rows <= high)
+    places = xp.where(inside, (rows - low) * bins / (high - low), 0).astype(xp.int64)
+    places = xp.minimum(places, bins - 1) + xp.arange(len(rows))[:, None] * bins
+    counts = xp.bincount(places[inside], minlength=len(rows) * bins)
+    return counts.reshape(*input.shape[:-1], bins).astype(input.dtype)
+
+
+@primitive(batch=_rows_of_examples)
 def histc(xp: Namespace, input: Array, bins: int = 100, min: float = 0, max: float = 0) -> Array:
     """How many elements fall into each of `bins` bins of equal width between `min` and `max`.
 
@@ -38,22 +78,7 @@ def histc(xp: Namespace, input: Array, bins: int = 100, min: float = 0, max: flo
     >>> torch.histc(torch.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
     tensor([0., 2., 1., 0.])
     """
-    _check_bins("histc", input, bins)
-    low, high = float(min), float(max)
-    if low > high:
-        raise RuntimeError(f"histc: max must be larger than min, got min {min} and max {max}.")
-    if low == high and input.size:
-        low, high = float(input.min()), float(input.max())
-    if low == high:
-        low, high = low - 1, high + 1
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise RuntimeError(
-            f"histc: the range from {low} to {high} is not finite; give min and max."
-        )
-    inside = input[(input >= low) & (input <= high)]
-    width = input.dtype.type(high) - input.dtype.type(low)
-    places = ((inside - input.dtype.type(low)) * bins / width).astype(xp.int64)
-    return xp.bincount(xp.minimum(places, bins - 1), minlength=bins).astype(input.dtype)
+    return _row_counts.op.forward(xp, input.reshape(-1), bins, min, max)  # type: ignore[attr-defined]
 
 
 # Bins with edges ----------------------------------------------------------------------------------
@@ -73,14 +98,65 @@ def histogram(
     out: Any = None,
 ) -> Any:
     """Counts (or weights, densities) in bins, given as a number or by their edges; and those."""
+    if get_mode().levels:
+        if out is not None:
+            raise RuntimeError("histogram: out= cannot be used inside vmap; use what is returned.")
+        limits, number = (bins, 0) if isinstance(bins, Tensor) else (None, bins)
+        weight = None if weight is None else weight.reshape((-1,))
+        rows = input.reshape((-1,))
+        return _HistogramResult(_histograms(rows, limits, weight, number, range, density))
     flat = input._array.reshape(-1, 1)
     weights = None if weight is None else _weights("histogram", weight, input._array.shape)
     counts, edges = _counted("histogram", flat, [bins], range, weights, density=density)
     if out is None:
-        return _HistogramResult((wrap(counts), wrap(edges[0])))
+        results = wrap(counts), wrap(edges[0])
+        _record_without_derivative("histogram", (input, bins, weight), results)
+        return _HistogramResult(results)
     for target, array in zip(out, (counts, edges[0]), strict=True):
         write_out("histogram", target, array)
     return _HistogramResult(out)
+
+
+def _record_without_derivative(op: str, inputs: Any, results: tuple[Tensor, ...]) -> None:
+    """As torch has it, results require grad, and backward refuses."""
+    mode = get_mode()
+    sources = [one for one in inputs if isinstance(one, Tensor)]
+    if mode.grad and not mode.inference and any(one.requires_grad for one in sources):
+        edges = tuple(edge_of(one) for one in sources)
+        for result in results:
+            result._node = unsupported_node(op, edges, result)
+
+
+def _more_examples(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    return op.function(*(filled(pair, size) for pair in split.values()), **options)
+
+
+@primitive(batch=_more_examples, outputs="hist bin_edges", method=False, has_out=False)
+def _histograms(
+    xp: Namespace,
+    input: Array,
+    limits: Array | None,
+    weight: Array | None,
+    bins: int,
+    range: Any,
+    density: bool,
+) -> Any:
+    """`histogram` along the last dimension, row by row: each may have edges of its own."""
+    rows = input.reshape(math.prod(input.shape[:-1]), input.shape[-1], 1)
+    own = None if limits is None else limits.reshape(-1, limits.shape[-1])
+    weights = None if weight is None else weight.reshape(-1, weight.shape[-1])
+    found, made = [], []
+    for number, row in enumerate(rows):
+        one = bins if own is None else wrap(own[number])
+        scale = None if weights is None else weights[number]
+        counts, used = _counted("histogram", row, [one], range, scale, density=density)
+        found.append(counts)
+        made.append(used[0])
+    lead = input.shape[:-1]
+    if not found:
+        count = bins if limits is None else limits.shape[-1] - 1
+        return xp.zeros((*lead, count), input.dtype), xp.zeros((*lead, count + 1), input.dtype)
+    return xp.stack(found).reshape(*lead, -1), xp.stack(made).reshape(*lead, -1)
 
 
 def histogramdd(
@@ -174,6 +250,8 @@ def _edges(op: str, points: Array, bins: Any, low: float, high: float) -> Array:
 
 @primitive(
     batch=refused,
+    weights=lambda g: no_derivative("bincount"),
+    node="NotImplemented",
 )
 def bincount(
     xp: Namespace, input: Array, weights: Array | None = None, minlength: int = 0

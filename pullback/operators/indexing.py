@@ -14,22 +14,25 @@ import numpy
 
 from pullback.core import errors
 from pullback.core.arrays import F32, F64, Array
+from pullback.core.captured import refuse_captured
 from pullback.core.mode import fast, get_mode
+from pullback.core.nesting import running
 from pullback.core.node import Leaf, next_seq
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import INFERENCE_CELL, bump
 from pullback.core.view import DEFAULT, View, edge_of, move_retention
 from pullback.operators import inplace
 from pullback.operators.advanced import check_dtype, index_put, index_put_, put_at
 from pullback.operators.convert import astype
 from pullback.operators.copy import copy_, fill_, store, zero_
-from pullback.operators.inplace import check_history_can_change, geometry_on, has_overlap
+from pullback.operators.inplace import check_history_can_change, geometry_on
 from pullback.operators.keys import as_index, check_count, check_masks, items_of, numpy_key
-from pullback.operators.shape import clone, contiguous, reshape
+from pullback.operators.overlap import check_no_partial_overlap, has_overlap
+from pullback.operators.shape import clone, contiguous, expand, reshape
 from pullback.operators.strides import Geometry, address, on_storage, relaid
 from pullback.operators.subscript import basic_part, getitem
 from pullback.operators.views import as_strided, unsqueeze
-from pullback.operators.writes import check_no_partial_overlap, is_plain_write, number_array
+from pullback.operators.writes import is_plain_write, number_array
 
 __all__ = ["getitem", "index_put", "index_put_", "setitem"]
 
@@ -91,7 +94,10 @@ def _assign(target: Any, value: Any) -> None:
     if value._array.ndim == 0:
         fill_(target, value)
     else:
-        copy_(target, _trimmed(value, target._array.ndim))
+        value = _trimmed(value, target._array.ndim)
+        if value._array.base is not None and value._array.size != target._array.size:
+            value = expand(value, target._array.shape)  # copy_ would refuse a part of the target
+        copy_(target, value)
 
 
 def _number(target: Any, value: Any) -> Array:
@@ -146,7 +152,8 @@ def _assign_part(self: Any, place: tuple[Any, ...], part: Array, value: Any) -> 
         _check_written(self, info)
     if 0 in part.strides and part.size and has_overlap(part):
         raise errors.overlapping_write("__setitem__")
-    check_no_partial_overlap("__setitem__", part, source)
+    if source.size == part.size:  # what is broadcast is not dense
+        check_no_partial_overlap("__setitem__", part, source.reshape(part.shape))
     store(part, source)
     bump(self, "__setitem__")
     if recorded:
@@ -169,8 +176,10 @@ def _geometry(part: Array, base: Any) -> Geometry:
 
 def _record(base: Any, place: Any, edge: Any, *, real: bool) -> None:
     """Make the write the history of `base`."""
+    if derivatives := running.get():
+        refuse_captured(base, derivatives)
     array = base._array
-    node = CopySlices()
+    node = new(CopySlices)
     node._cold = None
     node.inner = None
     node.position = 0

@@ -13,20 +13,24 @@ from typing import Any
 
 import numpy
 
-from pullback.core import errors, origin
+from pullback.core import errors, origin, overriding
 from pullback.core.arrays import Array, as_array
+from pullback.core.captured import refuse_captured
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.forward import LEVELS
 from pullback.core.mode import Mode, get_mode, settle
-from pullback.core.node import QUIET, Edge, Leaf, OperatorNode, next_seq
+from pullback.core.nesting import running
+from pullback.core.node import QUIET, BuiltIn, Edge, Leaf, OperatorNode, next_seq
 from pullback.core.promotion import can_cast
 from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import UNWRITTEN, bump
 from pullback.core.view import DEFAULT, View, edge_of, forbidden, move_retention, retains
-from pullback.operators import interpret
+from pullback.operators import dispatch, interpret
 from pullback.operators.declare import Op
+from pullback.operators.declared_node import DeclaredNode
 from pullback.operators.derive import tangents_of_write, write_tangents
+from pullback.operators.overlap import check_writable, has_overlap
 from pullback.operators.strides import Geometry, address, element_strides, on_storage, relaid
 from pullback.operators.written import finished
 
@@ -34,21 +38,27 @@ from pullback.operators.written import finished
 builder: Callable[[Op, str], Any]
 
 
-def _stub(*args: Any, **kwargs: Any) -> Any:
-    # Runs in a globals dict of its own, as the stub of declare.py does.
+def stub(*args: Any, **kwargs: Any) -> Any:
+    """Stands for a function until its first call; runs in a globals dict of its own."""
     return __build__()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
-def inplace_of(function: Any, name: str | None = None) -> Callable[..., Tensor]:
-    """The in-place form of an operator, `mul_` for `mul`; written on its first call."""
+def inplace_of(
+    function: Any, name: str | None = None, leave: Callable[..., Any] | None = None
+) -> Callable[..., Tensor]:
+    """The in-place form of an operator, `mul_` for `mul`; written on its first call.
+
+    `leave` takes what is not plain, instead of `call_inplace`.
+    """
     op: Op = function.op
     called = name or f"{op.name}_"
     scope: dict[str, Any] = {"__name__": function.__module__}
-    write = FunctionType(_stub.__code__, scope, called)
+    write = FunctionType(stub.__code__, scope, called)
 
     def build() -> Any:
         written = builder(op, called)  # noqa: F821 (filled in by build.py)
         scope.update(written.__globals__)
+        scope["call_inplace"] = leave or call_inplace
         write.__defaults__, write.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
         write.__code__ = written.__code__
         finished(write, op, called)
@@ -68,25 +78,42 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
     target = bound[target_name]
     if not isinstance(target, Tensor):
         raise errors.not_a_tensor(called, target_name, target)
+    if mode.functions:
+        return dispatch.public_call(op, args, kwargs, called=called)  # type: ignore[no-any-return]
+    if overriding.classes:
+        taken, answer = dispatch.overridden(op, args, kwargs, called=called)
+        if taken:
+            return answer  # type: ignore[no-any-return]
     if mode.levels:
         return mode.levels[-1].process_inplace(op, called, target, bound)  # type: ignore[no-any-return]
     values = {p.name: bound[p.name] for p in op.inputs}
     options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
     duals = tangents_of_write(op, bound, values) if LEVELS else None
     recording = starts_write(called, target, values, mode) and bool(op.rules)
+    if op.kind == "elementwise":
+        check_operands(called, target, values)
     arrays = interpret.input_arrays(op, values)
     interpret.normalise(op, options, arrays)
-    result = interpret._compute(op, arrays, options)
-    result = as_array(result)
-    check_fit(called, target, result)
-    history = _history(op, target, values, options, mode) if recording else None
-    target._array[...] = result
-    bump(target, called)
+    if mode.dispatch:
+        history = _history(op, target, values, options, mode) if recording else None
+        dispatch.write(op, called, target, bound)
+    else:
+        result = as_array(interpret._compute(op, arrays, options))
+        check_fit(called, target, result)
+        history = _history(op, target, values, options, mode) if recording else None
+        target._array[...] = result
+        bump(target, called)
     if history is not None:
         history(mode)
     if duals is not None:
         write_tangents(target, duals)
     return target
+
+
+def check_operands(op: str, target: Tensor, values: dict[str, Any]) -> None:
+    """Refuse operands that share a part of the target's memory."""
+    given = [value._array for value in values.values() if isinstance(value, Tensor)]
+    check_writable(op, target._array, *given)
 
 
 def starts_write(op: str, target: Tensor, values: dict[str, Any], mode: Mode) -> bool:
@@ -125,13 +152,6 @@ def requires_grad(value: Any) -> bool:
     if isinstance(value, Tensor):
         return value.requires_grad
     return isinstance(value, tuple | list) and any(requires_grad(one) for one in value)
-
-
-def has_overlap(array: Array) -> bool:
-    """Whether a dimension of more than one element stands on one place in memory."""
-    return array.size > 0 and any(
-        size > 1 and stride == 0 for size, stride in zip(array.shape, array.strides, strict=True)
-    )
 
 
 def check_history_can_change(op: str, target: Tensor) -> None:
@@ -180,12 +200,16 @@ def _history(
         if isinstance(values[param.name], Tensor)
     }
 
+    kept = interpret.pack_inputs(op, values) if mode.saved_hooks else None
+
     def after_write(mode: Mode) -> None:
-        node = interpret.make_node(op, edges, values, options, [target], mode)
+        node = interpret.make_node(op, edges, values, options, [target], mode, kept)
         for saved_name, version in versions.items():
             if getattr(node, f"s_{saved_name}_v") is not None:
                 setattr(node, f"s_{saved_name}_v", version)
         rebase(target, node)
+        if mode.saved_hooks:
+            interpret.pack_outputs(op, node, [target], mode)
 
     return after_write
 
@@ -201,6 +225,8 @@ def old_value(target: Tensor, edge: Edge | None) -> Tensor:
 
 def rebase(target: Tensor, node: OperatorNode) -> None:
     """Make `node` the history of a tensor just written; through the base if it is a view."""
+    if derivatives := running.get():
+        refuse_captured(target, derivatives)
     info = target._node
     if info.__class__ is View:
         rebase_view(target, info, node)
@@ -210,7 +236,7 @@ def rebase(target: Tensor, node: OperatorNode) -> None:
     target._node = node
 
 
-class CopySlices(OperatorNode):
+class CopySlices(OperatorNode, metaclass=BuiltIn):
     """A write to a view, seen from the base.
 
     The slice's gradient goes through the written operator, the rest passes.
@@ -219,6 +245,7 @@ class CopySlices(OperatorNode):
     __slots__ = ("geometry", "inner", "position", "replay")
 
     _prefix = "torch::autograd::"
+    __call__ = DeclaredNode.__call__
 
     inner: Any  # the written operator's node, or what says that it was freed
     # Shape, strides and offset of the view in elements, on a row-major copy of the base.
@@ -284,7 +311,7 @@ class CopySlices(OperatorNode):
 def rebase_view(target: Tensor, info: View, inner: OperatorNode, position: int = 0) -> None:
     """Enter a write to a view, input `position` of `inner`, in its base's history."""
     base = info.base
-    node = CopySlices()
+    node = new(CopySlices)
     node._cold = QUIET if inner._by_user else None
     node.inner = inner
     node.position = position
@@ -314,8 +341,11 @@ def geometry_on(target: Tensor, base: Tensor) -> Geometry:
     return array.shape, element_strides(array), distance // int(array.itemsize)
 
 
-def write_out(op: str, target: Any, array: Array) -> None:
-    """Put a result into the tensor given as `out=`, resizing it where its shape differs."""
+def write_out(op: str, target: Any, array: Array, operands: dict[str, Any] | None = None) -> None:
+    """Put a result into the tensor given as `out=`, resizing it where its shape differs.
+
+    It must not overlap in part with the `operands` of an elementwise operator.
+    """
     if not isinstance(target, Tensor):
         raise errors.not_a_tensor(op, "out", target)
     source = from_numpy_dtype(array.dtype)
@@ -333,8 +363,8 @@ def write_out(op: str, target: Any, array: Array) -> None:
                 stacklevel=origin.stacklevel(),
             )
         target._array = numpy.empty(array.shape, target._array.dtype)
-    elif has_overlap(target._array):
-        raise errors.overlapping_write(op)
+    else:
+        check_operands(op, target, operands or {})
     if before_write:
         announce_write(target._array)
     target._array[...] = array

@@ -7,27 +7,29 @@ The built functions come here for whatever is not plain (numbers, mixed dtypes, 
 from __future__ import annotations
 
 import numbers
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
-from pullback.core import anomaly, errors, saved
-from pullback.core.arrays import Array, as_array, namespace
+from pullback.core import anomaly, errors, overriding, saved
+from pullback.core.arrays import NAMESPACES, Array, as_array, namespace
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.forward import LEVELS, seeing
-from pullback.core.mode import Mode, changed, current, settle
+from pullback.core.mode import Mode, changed, current, fast, settle
 from pullback.core.node import Edge, OperatorNode, next_seq
 from pullback.core.origin import getframe, user_frame
 from pullback.core.promotion import promote_to_float, result_dtype
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, own_cell
-from pullback.core.view import CreationMeta, attach, edge_of
+from pullback.core.view import NOWHERE, CreationMeta, attach, edge_of
+from pullback.operators import dispatch, dual
 from pullback.operators.declare import REQUIRED, Op
 from pullback.operators.derive import any_dual, propagate
 from pullback.operators.nodes import SeveralOutputs, node_class
 from pullback.operators.options import NORMALISE
 from pullback.operators.strides import root
 
+_WITH_DATA = frozenset({numpy.ndarray, type(None)})
 NUMBERS = (bool, int, float, complex, numpy.generic)
 
 
@@ -36,6 +38,16 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     out = kwargs.pop("out", None)
     bound = bind(op, args, kwargs)
     mode = settle()
+    if mode.functions:
+        return dispatch.public_call(op, args, kwargs, out)
+    if overriding.classes:
+        taken, answer = dispatch.overridden(op, args, kwargs, out)
+        if taken:
+            return answer
+    if mode.dual_depth == 1 and out is None and mode.forward_ad and not mode.dispatch:
+        pushed = dual.form_of(op)
+        if pushed is not None and dual.takes(mode, bound):
+            return pushed(mode, **bound)
     if mode.levels:
         if out is not None:
             raise RuntimeError(
@@ -47,10 +59,21 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     values = {p.name: bound[p.name] for p in op.inputs}
     if not any_tensor(values):
         if not any_array(values):
+            taken, answer = dispatch.overloaded(dispatch.public_function(op), args, kwargs)
+            if taken:
+                return answer
             raise errors.not_a_tensor(op.name, op.inputs[0].name, bound[op.inputs[0].name])
-        return op.forward(namespace(next(iter(values.values()))), **bound)
-    arrays = input_arrays(op, values)
+        return _on_arrays(op, values, bound)
     options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
+    if mode.dispatch:
+        return _by_mode(op, bound, values, options, out, mode)
+    try:
+        arrays = input_arrays(op, values)
+    except TypeError:
+        taken, answer = dispatch.overloaded(dispatch.public_function(op), args, kwargs)
+        if taken:
+            return answer
+        raise
     normalise(op, options, arrays)
     if out is not None:
         if any_dual(values):
@@ -58,12 +81,50 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
                 f"{op.name}: out= cannot take a result with a tangent; leave it away."
             )
         return _into(op, out, values, _compute(op, arrays, options), mode)
+    kept = pack_inputs(op, values) if mode.saved_hooks and mode.grad else None
     result = _compute(op, arrays, options)
     tensors = [_result(array, mode) for array in outputs_of(op, result)]
-    record(op, values, options, tensors, mode)
+    return _finished(op, values, options, tensors, mode, kept)
+
+
+def _finished(
+    op: Op,
+    values: dict[str, Any],
+    options: dict[str, Any],
+    tensors: list[Tensor],
+    mode: Mode,
+    kept: KeptInputs | None,
+) -> Any:
+    """The results, with their history and tangents."""
+    record(op, values, options, tensors, mode, kept)
     if LEVELS:
         propagate(op, values, options, tensors)
     return tensors[0] if len(op.outputs) == 1 and op.outputs != ("*",) else tuple(tensors)
+
+
+def _by_mode(
+    op: Op,
+    bound: dict[str, Any],
+    values: dict[str, Any],
+    options: dict[str, Any],
+    out: Any,
+    mode: Mode,
+) -> Any:
+    """The call as the user's dispatch mode answers it, recorded like any other."""
+    if out is not None:
+        check_out(op, out, values, mode)
+        dispatch.results(op, {**bound, "out": out})
+        return out
+    kept = pack_inputs(op, values) if mode.saved_hooks and mode.grad else None
+    tensors = dispatch.results(op, bound)
+    normalise(op, options, values)
+    return _finished(op, values, options, tensors, mode, kept)
+
+
+def _on_arrays(op: Op, values: dict[str, Any], bound: dict[str, Any]) -> Any:
+    """Arrays in, arrays out: the forward alone, after the same promotion as on tensors."""
+    arrays = input_arrays(op, values) if op.promote else values
+    return _compute(op, arrays, {p.name: bound[p.name] for p in op.params if not p.is_tensor})
 
 
 def _with_tangents(op: Op, bound: dict[str, Any], mode: Mode) -> Any:
@@ -134,6 +195,8 @@ def input_arrays(op: Op, values: dict[str, Any]) -> dict[str, Any]:
             arrays[param.name] = None
         else:
             arrays[param.name] = _array_of(op, param.name, value)
+    if op.check_inputs is not None:
+        op.check_inputs(op.name, arrays)
     return promoted(op, arrays) if op.promote else arrays
 
 
@@ -177,13 +240,21 @@ def normalise(op: Op, options: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Check and complete options that name dimensions or shapes."""
     first: Any = next(iter(arrays.values()), None)
     for param in op.params:
-        check = NORMALISE.get(param.kind)
+        check = NORMALISE.get(param.check)
         if check is not None:
             ndim = first.ndim if hasattr(first, "ndim") else 0
             options[param.name] = check(options[param.name], ndim, op.name)
 
 
 def _compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
+    if len(NAMESPACES) > 1 and any(type(one) not in _WITH_DATA for one in arrays.values()):
+        from pullback.operators import meta
+
+        if meta.among(arrays):
+            try:
+                return meta.compute(op, arrays, options)
+            except (ValueError, TypeError) as error:
+                raise explained(op, arrays, error) from None
     first = next((v for v in arrays.values() if v is not None), None)
     xp = namespace(first[0] if type(first) is tuple and first else first)
     try:
@@ -220,20 +291,29 @@ def _result(array: Array, mode: Mode) -> Tensor:
     tensor = new(Tensor)
     tensor._array = array
     tensor._node = None
-    tensor._cell = INFERENCE_CELL if mode.inference else UNWRITTEN
+    if mode.inference:
+        tensor._cell = INFERENCE_CELL
+    else:
+        tensor._cell = UNWRITTEN if mode.grad else fast.unrecorded
     return tensor
 
 
 def _into(op: Op, out: Any, values: dict[str, Any], result: Any, mode: Mode) -> Any:
     from pullback.operators.inplace import write_out
 
+    targets = check_out(op, out, values, mode)
+    for target, array in zip(targets, outputs_of(op, result), strict=True):
+        write_out(op.name, target, array, values if op.kind == "elementwise" else None)
+    return out
+
+
+def check_out(op: Op, out: Any, values: dict[str, Any], mode: Mode) -> Any:
+    """The tensors given as `out=`; refused where gradients would be lost."""
     targets = out if isinstance(out, tuple | list) else (out,)
     tracked = any(edge is not None for edge in input_edges(op, values))
     if mode.grad and (tracked or any(target.requires_grad for target in targets)):
         raise errors.out_requires_grad(op.name)
-    for target, array in zip(targets, outputs_of(op, result), strict=True):
-        write_out(op.name, target, array)
-    return out
+    return targets
 
 
 # Recording --------------------------------------------------------------------------------------
@@ -255,12 +335,16 @@ def record(
     options: dict[str, Any],
     results: list[Tensor],
     mode: Mode,
+    kept: KeptInputs | None = None,
 ) -> None:
     """Give the results their history, and views their base."""
     recording = mode.grad and not mode.inference
-    edges = input_edges(op, values) if recording and op.differentiable else ()
+    if kept is not None:
+        edges = kept.edges
+    else:
+        edges = input_edges(op, values) if recording and op.differentiable else ()
     tracked = any(edge is not None for edge in edges)
-    node = make_node(op, edges, values, options, results, mode) if tracked else None
+    node = make_node(op, edges, values, options, results, mode, kept) if tracked else None
     carries = [r._array.dtype.kind in "fcV" for r in results]  # V: bfloat16
     for number, result in enumerate(results):
         fixed = len(op.outputs) > number and op.outputs[number] in op.fixed_outputs
@@ -269,6 +353,8 @@ def record(
             _attach_view(op, values, options, result, edge, mode)
         else:
             result._node = edge
+    if node is not None and mode.saved_hooks:
+        pack_outputs(op, node, results, mode)
 
 
 def _edge(op: Op, node: OperatorNode, number: int) -> Edge:
@@ -294,7 +380,9 @@ def _attach_view(
         creation = CreationMeta.NO_GRAD_MODE
     elif op.outputs == ("*",):
         creation = CreationMeta.MULTI_OUTPUT_NODE
-    replay = None if op.strided else (lambda base: op.function(base, **options))
+    replay = None
+    if not op.strided or mode.view_replay:
+        replay = lambda base: op.function(base, **options)  # noqa: E731 (or nothing)
     attach(result, source, edge, replay, creation)
 
 
@@ -310,11 +398,17 @@ def make_node(
     options: dict[str, Any],
     results: list[Tensor],
     mode: Mode,
+    kept: KeptInputs | None = None,
 ) -> OperatorNode:
-    """A node with what its rules will ask for."""
+    """A node with what its rules will ask for; `kept` has the inputs that hooks packed.
+
+    With hooks on, outputs are left to `pack_outputs`: a hook sees them with their history.
+    """
     cls = node_class(op)
     plan = cls.plan  # type: ignore[attr-defined]  # written by node_class
-    node = cls()
+    node = new(cls)
+    # What requires grad but leads nowhere is no reason to keep the other operand.
+    edges = tuple(None if edge is NOWHERE else edge for edge in edges)
     node._edges = edges
     node._cold = None
     node._g_shape, node._g_dtype = results[0]._array.shape, results[0]._array.dtype
@@ -323,34 +417,79 @@ def make_node(
     frame = user_frame(getframe(2))
     node._code, node._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
     for param in plan.inputs:
-        needed = any(i < len(edges) and edges[i] is not None for i in plan.users(param.name))
-        keep_input(node, param.name, values[param.name] if needed else None, mode)
+        needed = _needed(plan, param.name, edges)
+        if needed and kept is not None:
+            value, version = kept.values[param.name]
+            setattr(node, "s_" + param.name, value)
+            setattr(node, "s_" + param.name + "_v", version)
+        else:
+            keep_input(node, param.name, values[param.name] if needed else None, mode)
     for name in plan.options:
         setattr(node, "s_" + name, options[name])
     for name in plan.derived:
         setattr(node, "s_" + name, derived_value(name, values))
-    for name in plan.outputs:
-        keep_output(node, name, results[op.outputs.index(name)], mode)
+    if not mode.saved_hooks:
+        for name in plan.outputs:
+            keep_output(node, name, results[op.outputs.index(name)], mode)
     node._seq = next_seq()
     if anomaly.state.enabled:
         anomaly.remember(node)
     return node
 
 
+class KeptInputs(NamedTuple):
+    """What hooks made of a call's inputs."""
+
+    # Not to be found anew: leaves know their accumulators weakly, and hooked values remember them.
+    edges: tuple[Edge | None, ...]
+    values: dict[str, tuple[Any, Any]]  # by name: the kept value (or tuple of such) and its version
+
+
+def pack_inputs(op: Op, values: dict[str, Any]) -> KeptInputs | None:
+    """Give the inputs that a node will save to the user's hooks.
+
+    Before anything is computed or written: a hook that raises leaves all as it was, and one that
+    has seen enough saves the work.
+    """
+    edges = input_edges(op, values) if op.differentiable else ()
+    if all(edge is None for edge in edges):
+        return None
+    plan = node_class(op).plan  # type: ignore[attr-defined]  # written by node_class
+    packed = {
+        param.name: _packed(values[param.name])
+        for param in plan.inputs
+        if _needed(plan, param.name, edges)
+    }
+    return KeptInputs(edges, packed)
+
+
+def _packed(value: Any) -> tuple[Any, Any]:
+    if isinstance(value, tuple | list):
+        return tuple(_packed(one)[0] for one in value), tuple(_version(one) for one in value)
+    is_tensor = isinstance(value, Tensor)
+    return saved.pack(value, output=False) if is_tensor else value, _version(value)
+
+
+def _needed(plan: Any, name: str, edges: tuple[Any, ...]) -> bool:
+    return any(i < len(edges) and edges[i] is not None for i in plan.users(name))
+
+
+def pack_outputs(op: Op, node: OperatorNode, results: list[Tensor], mode: Mode) -> None:
+    """Give the outputs that a node saves to the user's hooks, now that they have their history."""
+    for name in type(node).plan.outputs:  # type: ignore[attr-defined]  # written by node_class
+        keep_output(node, name, results[op.outputs.index(name)], mode)
+
+
 def keep_input(node: OperatorNode, name: str, value: Any, mode: Mode) -> None:
     """Save an input: the object and its version, or what the user's pack hook made of it."""
-    if isinstance(value, tuple | list):
-        kept: Any = tuple(_kept(v, mode) for v in value)
-        version: Any = tuple(_version(v) for v in value)
+    if mode.saved_hooks:
+        kept, version = _packed(value)
+    elif isinstance(value, tuple | list):
+        kept, version = tuple(value), tuple(_version(v) for v in value)
     else:
-        kept, version = _kept(value, mode), _version(value)
+        kept, version = value, _version(value)
     setattr(node, "s_" + name, kept)
     setattr(node, "s_" + name + "_v", version)
-
-
-def _kept(value: Any, mode: Mode) -> Any:
-    hooked = mode.saved_hooks and isinstance(value, Tensor)
-    return saved.pack(value, output=False) if hooked else value
 
 
 def _version(value: Any) -> int | None:

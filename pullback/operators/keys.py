@@ -77,7 +77,8 @@ def _plain(item: Any) -> Any:
 
 def _plain_tensor(item: Tensor) -> Any:
     array = item._array
-    if array.ndim == 0 and array.dtype.kind in "biu":
+    # An example of vmap has no value to read: it stays a tensor, whose values differ.
+    if array.ndim == 0 and array.dtype.kind in "biu" and not hasattr(item, "bdim"):
         as_index(item, warn=False)  # refuses what is no index
         return bool(array) if array.dtype.char in "?B" else int(array)
     return as_index(item)

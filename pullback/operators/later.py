@@ -14,16 +14,16 @@ FUNCTIONS: dict[str, str] = {
     "arrange": """
         atleast_2d atleast_3d broadcast_shapes broadcast_tensors cartesian_prod column_stack
         combinations concat concatenate dsplit dstack fliplr flipud hsplit hstack meshgrid
-        repeat_interleave rot90 row_stack unsafe_chunk unsafe_split vsplit vstack
+        repeat_interleave rot90 row_stack vsplit vstack
     """,
+    "bessel": "i0",
     "contraction": "einsum inner tensordot",
     "conv": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
     "ctc": "ctc_loss",
-    "decomposition": "cholesky geqrf ormqr qr",
+    "decomposition": "cholesky geqrf orgqr ormqr qr",
     "diagonals": "block_diag diag diag_embed diagflat",
     "differences": "cumulative_trapezoid diff gradient trapezoid trapz",
     "distance": "cdist cosine_similarity pairwise_distance pdist",
-    "dropout": "alpha_dropout dropout feature_alpha_dropout",
     "embedding_bag": "embedding_bag",
     "extrema": """
         clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clip fmax fmin maximum minimum relu
@@ -41,6 +41,10 @@ FUNCTIONS: dict[str, str] = {
     "margins": "cosine_embedding_loss hinge_embedding_loss margin_ranking_loss triplet_margin_loss",
     "matrices": "chain_matmul cross kron trace",
     "matrix_functions": "matrix_exp matrix_power",
+    "native_dropout": """
+        alpha_dropout alpha_dropout_ dropout dropout_ feature_alpha_dropout feature_alpha_dropout_
+        feature_dropout feature_dropout_ native_dropout
+    """,
     "normalise": """
         batch_norm group_norm instance_norm layer_norm native_batch_norm native_group_norm
         native_layer_norm rms_norm
@@ -75,6 +79,10 @@ FUNCTIONS: dict[str, str] = {
     "softmax": "log_softmax softmax",
     "solve": "det inverse logdet slogdet",
     "sorting": "argsort bucketize isin kthvalue msort searchsorted sort topk",
+    "sparse": """
+        sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor
+        sparse_csc_tensor sparse_csr_tensor
+    """,
     "special": "digamma erf erfc erfinv igamma igammac lgamma mvlgamma polygamma",
     "spectral": "eig svd",
     "statistics": "corrcoef cov std std_mean var var_mean",
@@ -100,7 +108,7 @@ METHODS: dict[str, str] = {
     "arrange": "dsplit fliplr flipud hsplit repeat_interleave rot90 vsplit",
     "bessel": "i0 i0_",
     "contraction": "inner",
-    "decomposition": "cholesky geqrf ormqr qr",
+    "decomposition": "cholesky geqrf orgqr ormqr qr",
     "diagonals": "diag diag_embed diagflat",
     "differences": "diff",
     "extrema": """
@@ -141,10 +149,13 @@ METHODS: dict[str, str] = {
     "scan": "cummax cummin cumprod cumprod_ cumsum cumsum_ logcumsumexp",
     "scatter": "scatter scatter_",
     "scatter_reduce": "index_reduce index_reduce_ scatter_reduce scatter_reduce_",
-    "selection": "masked_fill masked_fill_ tril tril_ triu triu_",
+    "selection": "masked_fill masked_fill_ tril tril_ triu triu_ where",
     "softmax": "log_softmax softmax",
     "solve": "det inverse logdet slogdet",
     "sorting": "argsort kthvalue msort sort topk",
+    "sparse": """
+        sparse_mask to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr
+    """,
     "special": """
         digamma digamma_ erf erf_ erfc erfc_ erfinv erfinv_ igamma igamma_ igammac igammac_ lgamma
         lgamma_ mvlgamma mvlgamma_ polygamma polygamma_

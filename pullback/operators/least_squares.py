@@ -18,8 +18,10 @@ from pullback.operators.matrix_checks import (
     check_matrices,
     check_same_dtype,
     check_square,
+    delivered_all,
 )
 from pullback.operators.matrix_functions import tolerances
+from pullback.operators.naming import shown_as
 from pullback.operators.products import delivered, matmul
 from pullback.operators.reduction import sum
 from pullback.operators.results import result_class
@@ -140,7 +142,9 @@ def _solution(xp: Namespace, A: Array, B: Array, rtol: Any) -> Array:
 _Lstsq = result_class("linalg_lstsq", "solution residuals rank singular_values")
 
 
-def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
+def lstsq(
+    A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None, out: Any = None
+) -> Any:
     """The `X` with the smallest `A X - B`, in squares; the shortest, if there are many.
 
     Args:
@@ -149,6 +153,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
         rcond: Singular values below this part of the largest count as 0.
         driver: "gelsy" (by default), "gels" (assumes full rank), "gelsd" or "gelss" (which return
         the singular values): LAPACK's names. All go through singular values here.
+        out: Four tensors to write the results into.
     """
     op = "linalg.lstsq"
     check_matrices(op, A._array)
@@ -172,12 +177,12 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     result = _solution(A, right, smallest)
     rank, values = _rank(A.detach(), smallest, driver)
     residuals = _residuals(A, right, result, rank, driver)
-    solution = result[..., 0] if vector else result
+    solution = shown_as("LinalgLstsqBackward0", result[..., 0] if vector else result)
     if driver == "gels":
         rank = rank.new_empty((0,))
     if driver not in ("gelsd", "gelss"):
         values = values.new_empty((0,))
-    return _Lstsq((solution, residuals, rank, values))
+    return delivered_all(op, _Lstsq((solution, residuals, rank, values)), out)
 
 
 def _tolerance(A: Any, rcond: float | None) -> float:

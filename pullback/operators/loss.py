@@ -16,6 +16,7 @@ from pullback.operators.batch_products import squared_error
 from pullback.operators.declare import Array, Namespace, elementwise, primitive
 from pullback.operators.direction import abs, sign
 from pullback.operators.extrema import maximum
+from pullback.operators.naming import shown_as
 from pullback.operators.pointwise import exp, log, log1p, sigmoid, xlogy
 from pullback.operators.reduction import mean, sum
 from pullback.operators.selection import where
@@ -190,7 +191,7 @@ def smooth_l1_loss(
     if beta == 0:
         return reduced(abs(input - target), name)
     losses: Any = _huber(input - target, beta)
-    return reduced(losses * (1 / beta), name)
+    return shown_as("SmoothL1LossBackward0", reduced(losses * (1 / beta), name))
 
 
 def huber_loss(
@@ -202,7 +203,9 @@ def huber_loss(
     if delta <= 0:
         raise RuntimeError(f"huber_loss: delta must be positive, got {delta}.")
     losses = _huber(input - target, delta)
-    return reduced(losses if weight is None else losses * weight, name)
+    if weight is not None:
+        return reduced(losses * weight, name)
+    return shown_as("HuberLossBackward0", reduced(losses, name))
 
 
 # Probabilities ------------------------------------------------------------------------------------
@@ -252,7 +255,8 @@ def binary_cross_entropy(
     name = reduction_of("binary_cross_entropy", reduction, size_average, reduce)
     _check_equal_shapes("binary_cross_entropy", input, target)
     losses = _bce(input, target)
-    return reduced(losses if weight is None else losses * weight, name)
+    result = reduced(losses if weight is None else losses * weight, name)
+    return shown_as("BinaryCrossEntropyBackward0", result)
 
 
 def _check_equal_shapes(op: str, input: Any, target: Any) -> None:
@@ -310,7 +314,8 @@ def binary_cross_entropy_with_logits(
     name = reduction_of(op, reduction, size_average, reduce)
     _check_equal_shapes(op, input, target)
     losses = _bce_logits(input, target, pos_weight)
-    return reduced(losses if weight is None else losses * weight, name)
+    result = reduced(losses if weight is None else losses * weight, name)
+    return shown_as("BinaryCrossEntropyWithLogitsBackward0", result)
 
 
 def kl_div(

@@ -12,9 +12,10 @@ from pullback.operators.distance import pairwise_distance
 from pullback.operators.extrema import clamp_min, minimum
 from pullback.operators.gather import gather
 from pullback.operators.loss import reduced, reduction_of
+from pullback.operators.naming import shown_as
 from pullback.operators.powers import sqrt
 from pullback.operators.reduction import mean, sum
-from pullback.operators.selection import where
+from pullback.operators.selection import masked_fill, where
 from pullback.operators.shape import reshape
 from pullback.operators.smooth import logsigmoid, softplus
 
@@ -103,7 +104,8 @@ def soft_margin_loss(
 ) -> Any:
     """`log(1 + exp(-target * input))`."""
     name = reduction_of("soft_margin_loss", reduction, size_average, reduce)
-    return reduced(softplus(-target * input, 1.0, float("inf")), name)
+    losses = softplus(-target * input, 1.0, float("inf"))
+    return shown_as("SoftMarginLossBackward0", reduced(losses, name))
 
 
 # Triplets -----------------------------------------------------------------------------------------
@@ -198,11 +200,10 @@ def multi_margin_loss(
         lacking = lacking * lacking
     if weight is not None:
         lacking = lacking * reshape(weight[classes], (-1, 1))
-    # The target class itself does not count.
-    others = numpy.ones(scores._array.shape, bool)
-    numpy.put_along_axis(others, index._array, values=False, axis=1)
-    losses = sum(where(wrap(others), lacking, 0.0), 1) / count
-    return reduced(losses if input.ndim > 1 else losses[0], name)
+    others = index != wrap(numpy.arange(count))  # the target class itself does not count
+    losses = sum(where(others, lacking, 0.0), 1) / count
+    result = reduced(losses if input.ndim > 1 else losses[0], name)
+    return shown_as("MultiMarginLossBackward0", result)
 
 
 def _batched(op: str, input: Any, target: Any) -> tuple[Any, Any]:
@@ -237,17 +238,15 @@ def multilabel_margin_loss(
         )
     count = input.shape[-1]
     scores = reshape(input, (-1, count))
-    listed = target._array.reshape(-1, count)
-    given = numpy.logical_and.accumulate(listed >= 0, axis=1)
-    index = numpy.where(given, listed, 0)
-    is_target = numpy.zeros(listed.shape, bool)
-    rows = numpy.nonzero(given)
-    is_target[rows[0], listed[rows]] = True
-    chosen: Any = gather(scores, 1, wrap(index))
+    listed = reshape(target, (-1, count))
+    given = (listed < 0).cumsum(1) == 0
+    named = (listed[:, :, None] == wrap(numpy.arange(count))) & given[:, :, None]
+    chosen: Any = gather(scores, 1, masked_fill(listed, ~given, 0))
     lacking = clamp_min(scores[:, None, :] - chosen[:, :, None] + 1, 0)
-    counts = given[:, :, None] & ~is_target[:, None, :]
-    losses = sum(where(wrap(counts), lacking, 0.0), (1, 2)) / count
-    return reduced(losses if input.ndim > 1 else losses[0], name)
+    counts = given[:, :, None] & ~named.any(1)[:, None, :]
+    losses = sum(where(counts, lacking, 0.0), (1, 2)) / count
+    result = reduced(losses if input.ndim > 1 else losses[0], name)
+    return shown_as("MultilabelMarginLossBackward0", result)
 
 
 def multilabel_soft_margin_loss(

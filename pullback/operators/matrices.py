@@ -14,7 +14,7 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.operators import batch_shapes
 from pullback.operators.arithmetic import conj
 from pullback.operators.declare import Array, Dim, Namespace, linear, method, multilinear
-from pullback.operators.options import as_dim
+from pullback.operators.options import as_dim, numpy_spelled
 from pullback.operators.products import delivered, mm
 from pullback.operators.reduction import sum
 from pullback.operators.shape import reshape
@@ -99,6 +99,7 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1, out: Any = None) -> A
 
 
 @method
+@numpy_spelled
 def cross(input: Any, other: Any, dim: int | None = None, *, out: Any = None) -> Any:
     """As `linalg.cross`; without `dim` (deprecated) along the first dimension of 3 elements."""
     if dim is None:

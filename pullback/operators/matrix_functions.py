@@ -15,15 +15,16 @@ from pullback.operators.convert import astype
 from pullback.operators.creation import eye
 from pullback.operators.declare import Array, Namespace, Op, method, primitive
 from pullback.operators.direction import abs
+from pullback.operators.joining import cat
 from pullback.operators.matrix_checks import adjoint, check_matrices, check_square
 from pullback.operators.norms import vector_norm
-from pullback.operators.options import as_dim
+from pullback.operators.options import as_dim, numpy_spelled
 from pullback.operators.pointwise import nan_to_num
 from pullback.operators.products import delivered, matmul
 from pullback.operators.reduction import sum
 from pullback.operators.reduction_extremes import amax, amin
 from pullback.operators.scan import cumprod
-from pullback.operators.shape import cat, clone, expand, movedim, reshape
+from pullback.operators.shape import clone, expand, movedim, reshape
 from pullback.operators.solve import inv, inv_ex
 from pullback.operators.spectral import eigvalsh, svdvals
 
@@ -228,6 +229,7 @@ def _spectral_norm(A: Any, ord: Any, rows: int, columns: int, keepdim: Any) -> A
     return reshape(result, tuple(shape))
 
 
+@numpy_spelled
 def linalg_norm(
     A: Any,
     ord: float | str | None = None,

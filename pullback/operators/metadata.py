@@ -8,7 +8,7 @@ from typing import Any
 
 from pullback.core import errors, origin
 from pullback.core.arrays import Array
-from pullback.core.device import device
+from pullback.core.device import META, device
 from pullback.core.dtype import dtype
 from pullback.core.layout import contiguous_format, is_in_format, layout, memory_format, strided
 from pullback.core.size import Size, size_of
@@ -173,7 +173,7 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
 @method
 def data_ptr(self: Tensor) -> int:
     """The address of the first element; 0 for a tensor without elements."""
-    return address(self._array) if self._array.size else 0
+    return address(self._array) if self._array.size and self.device is not META else 0
 
 
 def _storage_offset(self: Tensor) -> int:
@@ -309,6 +309,11 @@ def _is_cuda(self: Tensor) -> bool:
     return self.device.type == "cuda"
 
 
+def _is_meta(self: Tensor) -> bool:
+    """Whether the tensor has a shape but no data."""
+    return self.device.type == "meta"
+
+
 def _never(what: str) -> Callable[[Tensor], bool]:
     def answer(self: Tensor) -> bool:
         return False
@@ -342,6 +347,7 @@ def _set_volatile(self: Tensor, value: Any) -> None:
 PROPERTIES: dict[str, Any] = {
     "is_cpu": _is_cpu,
     "is_cuda": _is_cuda,
+    "is_meta": _is_meta,
     "itemsize": element_size,
     "layout": _layout,
     "name": _name,
@@ -350,7 +356,7 @@ PROPERTIES: dict[str, Any] = {
     **{
         f"is_{what}": _never(what)
         for what in (
-            *("ipu", "maia", "meta", "mkldnn", "mps", "mtia", "nested", "quantized", "sparse"),
+            *("ipu", "maia", "mkldnn", "mps", "mtia", "nested", "quantized", "sparse"),
             *("sparse_csr", "vulkan", "xla", "xpu"),
         )
     },

@@ -11,9 +11,10 @@ from pullback.core.tensor import wrap
 from pullback.operators.affine import linear
 from pullback.operators.attention import scaled_dot_product_attention
 from pullback.operators.dropout import dropout
+from pullback.operators.joining import cat, chunk
 from pullback.operators.products import bmm
 from pullback.operators.reduction import mean
-from pullback.operators.shape import cat, chunk, expand, reshape, transpose
+from pullback.operators.shape import expand, reshape, transpose
 from pullback.operators.softmax import softmax
 
 __all__ = ["multi_head_attention_forward"]

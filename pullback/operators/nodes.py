@@ -270,12 +270,13 @@ def output_tensor(node: Any, name: str, number: int) -> Any:
     fixed = name in node.op.fixed_outputs
     edge = None if fixed else node._output(number) if several_outputs(node.op) else node
     if type(value) is saved.Packed:
-        return value.unpack(edge)
-    array = saved.output_array(node, name)
-    tensor = new(Tensor)
-    tensor._array = array
-    tensor._cell = getattr(node, "s_" + name + "_c")
-    tensor._node = edge
+        tensor = value.unpack(edge)
+    else:
+        array = saved.output_array(node, name)
+        tensor = new(Tensor)
+        tensor._array = array
+        tensor._cell = getattr(node, "s_" + name + "_c")
+        tensor._node = edge
     for level in LEVELS:
         level.put(tensor, level.saved.get(node, {}).get(name))
     return tensor

@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy
 
+from pullback.core.mode import changed, current, get_mode
 from pullback.core.tensor import wrap
 from pullback.core.version import bump
+from pullback.operators.joining import cat
+from pullback.operators.naming import shown_as
 from pullback.operators.options import as_shape
 from pullback.operators.powers import pow, rsqrt
 from pullback.operators.reduction import mean
-from pullback.operators.shape import cat, reshape, unfold
+from pullback.operators.shape import reshape, unfold
 from pullback.operators.standardise import (
     batch_standardise,
     inverse_deviation,
@@ -151,7 +154,8 @@ def group_norm(
     each = (num_groups, shape[1] // num_groups, 1)
     scale = None if weight is None else reshape(weight, each)
     shift = None if bias is None else reshape(bias, each)
-    return reshape(layer_standardise(grouped, scale, shift, (2, 3), eps, True), shape)  # noqa: FBT003
+    result = reshape(layer_standardise(grouped, scale, shift, (2, 3), eps, True), shape)  # noqa: FBT003
+    return shown_as("NativeGroupNormBackward0", result)
 
 
 def _by_channel(value: Any, ndim: int) -> Any:
@@ -198,8 +202,8 @@ def native_batch_norm(
     dims = (0, *range(2, len(shape)))
     out = batch_standardise(input, scale, shift, dims, eps, True)  # noqa: FBT003
     mean_, rstd = (reshape(stat, (shape[1],)) for stat in _statistics(input.detach(), dims, eps))
-    _update(running_mean, mean_._array, momentum)
-    _update_variance(running_var, rstd._array, eps, math.prod(shape[d] for d in dims), momentum)
+    _update(running_mean, mean_, momentum)
+    _update_variance(running_var, rstd, eps, math.prod(shape[d] for d in dims), momentum)
     return out, mean_, rstd
 
 
@@ -210,22 +214,31 @@ def _with_statistics(
     factor: Any = rsqrt(variance + eps)
     factor = factor if scale is None else factor * scale
     offset = mean_ * -factor
-    return input * factor + (offset if shift is None else shift + offset)
+    result = input * factor + (offset if shift is None else shift + offset)
+    return shown_as("NativeBatchNormBackward0", result)
 
 
 def _update(running: Any, value: Any, momentum: float) -> None:
     """Move a running statistic towards the batch's, in place and unseen by autograd."""
     if running is None:
         return
+    mode = get_mode()
+    if mode.levels:  # refuses to write what differs between examples to what they share
+        current.set(changed(mode, grad=False))
+        try:
+            running.copy_(running * (1 - momentum) + momentum * value)
+        finally:
+            current.set(mode)
+        return
     array = running._array
     array *= 1 - momentum
-    array += momentum * value.astype(array.dtype)
+    array += momentum * value._array.astype(array.dtype)
     bump(running, "batch_norm")
 
 
 def _update_variance(running: Any, rstd: Any, eps: float, count: int, momentum: float) -> None:
     if running is not None:
-        variance = (1 / numpy.square(rstd) - eps) * (count / max(count - 1, 1))
+        variance = (1 / (rstd * rstd) - eps) * (count / max(count - 1, 1))
         _update(running, variance, momentum)
 
 
@@ -301,11 +314,11 @@ def instance_norm(
     dims = tuple(range(2, len(shape)))
     if running_mean is not None or running_var is not None:
         mean_, rstd = (reshape(one, shape[:2]) for one in _statistics(input.detach(), dims, eps))
-        _update(running_mean, mean_._array.mean(0), momentum)
+        _update(running_mean, mean(mean_, 0), momentum)
         count = math.prod(shape[2:])
         # The mean over the batch of what each example's deviation says.
-        each_var = 1 / numpy.square(rstd._array)
-        _update_variance(running_var, each_var.mean(0) ** -0.5, eps, count, momentum)
+        each_var = 1 / (rstd * rstd)
+        _update_variance(running_var, rsqrt(mean(each_var, 0)), eps, count, momentum)
     return layer_standardise(input, scale, shift, dims, eps, True)  # noqa: FBT003
 
 

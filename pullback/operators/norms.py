@@ -24,6 +24,7 @@ from pullback.operators.declare import (
     primitive,
 )
 from pullback.operators.direction import abs, sgn
+from pullback.operators.naming import shown_as
 from pullback.operators.options import as_dim
 from pullback.operators.reduction import restored, sum
 from pullback.operators.reduction_kernels import (
@@ -198,7 +199,7 @@ def norm(
 @method
 def dist(input: Any, other: Any, p: float = 2, *, out: Any = None) -> Any:
     """The norm of order `p` of the difference of two tensors."""
-    return vector_norm(input - other, p, out=out)
+    return shown_as("DistBackward0", vector_norm(input - other, p, out=out))
 
 
 # Torch's small number keeps the quotient finite; so results agree to the last digit.

@@ -23,7 +23,10 @@ __all__ = ["Observer", "observe", "stop"]
 
 
 class Observer(Protocol):
-    """Who looks on. `enter` comes before the operator and its result is handed to `leave`."""
+    """Who looks on. `enter` comes before the operator and its result is handed to `leave`.
+
+    One that also has a method `wants(op)` sees only the operators for which that is true.
+    """
 
     def enter(self, op: Op, called: str) -> Any:
         """An operator starts; `called` is `add_` for the in-place form of `add`."""
@@ -65,27 +68,28 @@ def stop(observer: Observer) -> None:
     """Show `observer` nothing any more."""
     with _change:
         _observers.remove(observer)
-        if _observers:
-            for one in WRITTEN:
-                _wrap(one)
-            return
-        written.followers.remove(_wrap)
-        for function, code in _plain.items():
-            function.__code__ = code
-        _plain.clear()
+        if not _observers:
+            written.followers.remove(_wrap)
+        for one in WRITTEN:
+            _wrap(one)
 
 
 def _wrap(one: Written) -> None:
     function, op, called = one
     scope = function.__globals__
-    observer = _observers[0] if len(_observers) == 1 else _Together(tuple(_observers))
+    those = [each for each in _observers if not hasattr(each, "wants") or each.wants(op)]
+    if not those:
+        function.__code__ = _plain.pop(function, function.__code__)
+        return
+    observer = those[0] if len(those) == 1 else _Together(tuple(those))
     scope["_enter"], scope["_leave"] = observer.enter, observer.leave
     if function in _plain:
         return
     plain = _plain[function] = function.__code__
-    scope["_plain"] = _copy(function, plain)
-    inplace = called != op.name
-    execute(_source(op, called, inplace=inplace), scope, f"{origin.GENERATED}{called}, observed>")
+    if "observed" not in scope:  # else there was an observer before
+        scope["_plain"] = _copy(function, plain)
+        source = _source(op, called, inplace=called != op.name)
+        execute(source, scope, f"{origin.GENERATED}{called}, observed>")
     function.__code__ = scope["observed"].__code__
 
 
@@ -96,6 +100,9 @@ def _copy(function: FunctionType, code: CodeType) -> FunctionType:
 
 
 def _source(op: Op, called: str, *, inplace: bool) -> str:
+    # Users' operators have a call of another form, and say themselves what goes around it.
+    if (own := getattr(op, "observed_source", None)) is not None:
+        return str(own(called))
     operands = "".join(f"{param.name}, " for param in op.inputs)
     return "\n".join(
         [

@@ -1,12 +1,14 @@
-"""Checks for options that name dimensions and shapes: said once, applied by annotation."""
+"""Options that name dimensions and shapes: checked by annotation, and under NumPy's names too."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any
 
 from pullback.core import errors
+from pullback.operators.declare import REQUIRED, Op
 
 
 def as_dim(dim: Any, ndim: int, op: str) -> int:
@@ -61,9 +63,43 @@ def as_optional_dim(dim: Any, ndim: int, op: str) -> int | None:
     return None if dim is None else as_dim(dim, ndim, op)
 
 
-# Option kind -> check(value, ndim of the first tensor, operator's name).
+# What a parameter's `check` says -> check(value, ndim of the first tensor, operator's name).
 NORMALISE: dict[str, Callable[[Any, int, str], Any]] = {
-    "dim": as_optional_dim,
+    "dim": as_dim,
+    "optional_dim": as_optional_dim,
     "dims": as_dims,
     "shape": as_shape,
 }
+
+
+def numpy_spelled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a plain function of operators take `axis` and `keepdims` as declared ones do."""
+
+    @wraps(function)
+    def spelled(*args: Any, axis: Any = None, keepdims: Any = None, **kwargs: Any) -> Any:
+        for name, value in (("dim", axis), ("keepdim", keepdims)):
+            if value is not None:
+                if name in kwargs:
+                    raise TypeError(f"{function.__name__}() got {name!r} twice, under two names.")
+                kwargs[name] = value
+        return function(*args, **kwargs)
+
+    return spelled
+
+
+def respelled(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The call under torch's names; where it lacks an argument, the error that says which."""
+    given = dict(zip(op.positional, args, strict=True)) | kwargs
+    given = {name: value for name, value in given.items() if value is not REQUIRED}
+    defaults = {param.name: param.default for param in op.params}
+    for theirs, ours in op.spellings.items():
+        value = given.pop(theirs)
+        if value is None:
+            continue
+        if given.get(ours, defaults[ours]) != defaults[ours]:
+            raise TypeError(f"{op.name}() got both {ours!r} and {theirs!r}, which mean the same.")
+        given[ours] = value
+    for name, default in defaults.items():
+        if default is REQUIRED and name not in given:
+            raise TypeError(f"{op.name}() misses its argument {name!r}.")
+    return op.function(**given)

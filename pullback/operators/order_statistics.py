@@ -13,7 +13,7 @@ from pullback.operators.convert import astype
 from pullback.operators.copy import copy_
 from pullback.operators.declare import Array, Dim, Dims, Namespace, method, primitive
 from pullback.operators.extrema import clamp_min
-from pullback.operators.options import as_dim
+from pullback.operators.options import as_dim, numpy_spelled
 from pullback.operators.picking import pick
 from pullback.operators.reduction import restored, sum
 from pullback.operators.reduction_extremes import (
@@ -130,6 +130,7 @@ _NanmedianResult = result_class("nanmedian", "values indices")
 
 
 @method
+@numpy_spelled
 def median(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The middle element, the lower of two; with `dim` along it, and its index. NaN wins.
 
@@ -145,6 +146,7 @@ def median(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = Non
 
 
 @method
+@numpy_spelled
 def nanmedian(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """As `median`, of the elements that are not NaN."""
     if dim is None:
@@ -187,6 +189,7 @@ _ModeResult = result_class("mode", "values indices")
 
 
 @method
+@numpy_spelled
 def mode(input: Any, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The most frequent element along `dim`, the smallest of several, and its last index."""
     check_keepdim("mode", keepdim)
@@ -199,6 +202,7 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 @method
+@numpy_spelled
 def quantile(
     input: Any,
     q: Any,
@@ -221,6 +225,7 @@ def quantile(
 
 
 @method
+@numpy_spelled
 def nanquantile(
     input: Any,
     q: Any,

@@ -112,7 +112,7 @@ def _check(input: Any, mode: str, pads: Pads) -> None:
             f"pad: mode {mode!r} pads the last 1, 2 or 3 dimensions of tensors with one or two "
             f"more; got pad for {dims} and shape {tuple(input.shape)}."
         )
-    check_not_empty("pad", input, dims)
+    check_not_empty("pad", tuple(input.shape), dims)
     for n, pair in zip(input.shape[-dims:], pads, strict=True):
         most = {"reflect": n - 1, "circular": n}.get(mode, max(pair))
         if max(pair) > most:

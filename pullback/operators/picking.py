@@ -10,7 +10,7 @@ from typing import Any
 
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Dim, Namespace, primitive
-from pullback.operators.scatter_kernels import along, reduce_along
+from pullback.operators.scatter_kernels import read_along, reduce_along, write_along
 from pullback.operators.shape import reshape
 
 __all__ = ["add_back", "kept", "pick", "put_back"]
@@ -36,7 +36,7 @@ def _size(shape: Any, dim: int) -> int:
 )
 def pick(xp: Namespace, input: Array, indices: Array, dim: Dim) -> Array:
     """`input` at `indices` along `dim`, at their own places in all others."""
-    return input[along(xp, dim, indices)] if input.ndim else input.copy()
+    return read_along(xp, input, dim, indices) if input.ndim else input.copy()
 
 
 @primitive(
@@ -50,8 +50,9 @@ def put_back(xp: Namespace, g: Array, indices: Array, size: int, dim: Dim) -> Ar
     """`g` at `indices` along `dim` of zeros of that size; no index comes twice in a line."""
     if not g.ndim:
         return g.copy()
-    whole = xp.zeros((*g.shape[:dim], size, *g.shape[dim + 1 :]), g.dtype)
-    whole[along(xp, dim, indices)] = g
+    shape = (*g.shape[:dim], size, *g.shape[dim + 1 :])
+    whole = xp.empty(shape, g.dtype) if size == g.shape[dim] else xp.zeros(shape, g.dtype)
+    write_along(xp, whole, dim, indices, g)
     return whole
 
 

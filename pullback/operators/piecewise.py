@@ -80,7 +80,6 @@ def _near(input: Any, limit: float) -> Any:
 @elementwise(
     input=lambda g, input, lambd: keep_where(g, ~_near(input, lambd)),
     inplace=False,
-    has_out=False,
 )
 def hardshrink(xp: Namespace, input: Array, lambd: float = 0.5) -> Array:
     """`x`, or 0 where it is between `-lambd` and `lambd`."""
@@ -91,7 +90,6 @@ def hardshrink(xp: Namespace, input: Array, lambd: float = 0.5) -> Array:
 @elementwise(
     input=lambda g, input, lambd: keep_where(g, ~_near(input, lambd)),
     space="nn.functional",
-    has_out=False,
 )
 def softshrink(xp: Namespace, input: Array, lambd: float = 0.5) -> Array:
     """`x` moved towards 0 by `lambd`, and 0 where that would change its sign."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from pullback.core import errors
@@ -9,8 +10,8 @@ from pullback.core.arrays import Array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.operators import batch_indexing
 from pullback.operators.arithmetic import zeros_of
-from pullback.operators.batching import refused
-from pullback.operators.declare import Namespace, Shape, linear, method, primitive
+from pullback.operators.batching import filled, refused
+from pullback.operators.declare import Namespace, Op, Shape, linear, method, primitive
 from pullback.operators.options import as_shape
 from pullback.operators.scatter_kernels import add_at, check_bounds, check_index_dtype
 from pullback.operators.selection import masked_fill
@@ -224,7 +225,7 @@ def _put_tangent(
 )
 def put(xp: Namespace, input: Array, index: Array, source: Array, accumulate: Any = False) -> Array:
     """`input` with `source` at positions of the flattened tensor, written or added."""
-    out = input.copy()
+    out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars
     _write_put(xp, out, index, source, accumulate)
     return out
 
@@ -234,7 +235,7 @@ put_ = writing(put, _write_put)
 
 @linear(batch=batch_indexing.flat_places, input=lambda g, index: _cleared(g, index), has_out=False)
 def _cleared(xp: Namespace, input: Array, index: Array) -> Array:
-    out = input.copy()
+    out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars
     out.reshape(-1)[index.reshape(-1)] = 0
     return out
 
@@ -274,15 +275,38 @@ def argwhere(input: Any) -> Any:
     return _nonzero(input)
 
 
-@primitive(shifts=False)
-def nonzero_static(xp: Namespace, input: Array, *, size: int, fill_value: int = -1) -> Array:
-    """As `nonzero`, in exactly `size` rows: cut off, or filled up with `fill_value`."""
+def _examples_as_rows(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    value = filled(split["input"], size)
+    shape = tuple(value.shape[1:])
+    return _static_rows(value.reshape((size, math.prod(shape))), shape, **options)
+
+
+def _more_rows(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    return op.function(filled(split["input"], size), **options)
+
+
+@primitive(batch=_more_rows, method=False, has_out=False)
+def _static_rows(xp: Namespace, input: Array, shape: Any, size: int, fill_value: int) -> Array:
+    """`nonzero_static` of flattened tensors of `shape` along the last dimension."""
     if size < 0:
         raise RuntimeError(f"nonzero_static: size must not be negative, got {size}.")
-    rows = xp.full((size, input.ndim), fill_value, "i8")
-    found = _nonzero.op.forward(xp, input)[:size]  # type: ignore[attr-defined]  # declared
-    rows[: len(found)] = found
-    return rows
+    found = input.reshape(math.prod(input.shape[:-1]), input.shape[-1]) != 0
+    row, place = found.nonzero()
+    number = (found.cumsum(1) - 1)[row, place]
+    first = number < size
+    rows = xp.full((len(found), size, len(shape)), fill_value, "i8")
+    if shape:
+        rows[row[first], number[first]] = xp.stack(xp.unravel_index(place[first], shape), -1)
+    return rows.reshape(*input.shape[:-1], size, len(shape))
+
+
+@primitive(batch=_examples_as_rows)
+def nonzero_static(xp: Namespace, input: Array, *, size: int, fill_value: int = -1) -> Array:
+    """As `nonzero`, in exactly `size` rows: cut off, or filled up with `fill_value`."""
+    flat = input.reshape(-1)
+    return _static_rows.op.forward(  # type: ignore[attr-defined]  # declared above
+        xp, flat, input.shape, size, fill_value
+    )
 
 
 @primitive(batch=batch_indexing.whole, outputs="*", method=False, has_out=False)

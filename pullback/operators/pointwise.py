@@ -13,7 +13,8 @@ from pullback.operators.arithmetic import conj, keep_where, unsupported, zeros_o
 from pullback.operators.blocks import elementwise as in_blocks
 from pullback.operators.comparison import isfinite
 from pullback.operators.convert import astype
-from pullback.operators.declare import Array, Namespace, elementwise, primitive
+from pullback.operators.declare import Array, Namespace, elementwise, method, primitive
+from pullback.operators.results import result_class
 from pullback.operators.rounding import no_derivative
 
 __all__ = [
@@ -222,12 +223,26 @@ def ldexp(xp: Namespace, input: Array, other: Array) -> Array:
     jvp=lambda d_input, exponent: (d_input / 2.0**exponent, None),
     outputs="mantissa exponent",
     fixed="exponent",
+    node="FrexpBackward0",
 )
-def frexp(xp: Namespace, input: Array) -> Any:
-    """Mantissa and exponent, so that `input` is `mantissa * 2 ** exponent`."""
+def _frexp(xp: Namespace, input: Array) -> Any:
     if input.dtype.kind not in "fV":
         raise RuntimeError("frexp: only floating-point tensors have a mantissa; convert first.")
     return xp.frexp(input)
+
+
+_FrexpResult = result_class("frexp", "mantissa exponent")
+
+
+@method
+def frexp(input: Any, *, out: Any = None) -> Any:
+    """Mantissa and exponent, so that `input` is `mantissa * 2 ** exponent`.
+
+    >>> import pullback as torch
+    >>> torch.frexp(torch.tensor([8.0])).exponent
+    tensor([4], dtype=torch.int32)
+    """
+    return _FrexpResult(_frexp(input) if out is None else _frexp(input, out=out))
 
 
 @elementwise(

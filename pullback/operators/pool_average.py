@@ -19,6 +19,7 @@ from pullback.operators.pool_shapes import (
     pool_geometry,
 )
 from pullback.operators.powers import pow
+from pullback.operators.products import delivered
 from pullback.operators.reduction import mean
 from pullback.operators.taps import Taps, declare_resample
 from pullback.operators.windows import Pads, Sizes, along, inner, padded, sizes, volume
@@ -137,6 +138,7 @@ _UNEVEN_POOLS = {
 # Plain windows ------------------------------------------------------------------------------------
 
 
+@functools.lru_cache(256)
 def _divisor(geometry: Geometry, size: Sizes, padding: Sizes, include_pad: bool) -> Any:
     """How many elements count in a window: one number if all have as many, else an array."""
     counts: Any = numpy.ones((), numpy.int64)
@@ -201,6 +203,8 @@ def avg_pool2d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    out: Any = None,
 ) -> Any:
     """The mean of each window of images, or their sum over `divisor_override`.
 
@@ -210,7 +214,8 @@ def avg_pool2d(
              [10.5000, 12.5000]]])
     """
     options = ceil_mode, count_include_pad, divisor_override
-    return _avg_pool(2, input, kernel_size, stride, padding, *options)
+    result = _avg_pool(2, input, kernel_size, stride, padding, *options)
+    return delivered("avg_pool2d", result, out)
 
 
 def avg_pool3d(
@@ -221,10 +226,13 @@ def avg_pool3d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    out: Any = None,
 ) -> Any:
     """The mean of each window of volumes, or their sum over `divisor_override`."""
     options = ceil_mode, count_include_pad, divisor_override
-    return _avg_pool(3, input, kernel_size, stride, padding, *options)
+    result = _avg_pool(3, input, kernel_size, stride, padding, *options)
+    return delivered("avg_pool3d", result, out)
 
 
 # Adaptive windows ---------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def _fractional(
     if output_size is None and output_ratio is None:
         raise ValueError(f"{op}: give output_size, or output_ratio of the input's size.")
     check_tensor(op, input, dims + 1, dims + 2)
-    check_not_empty(op, input, dims)
+    check_not_empty(op, tuple(input.shape), dims)
     if input._array.dtype.kind != "f":
         raise unsupported(op, input._array)
     kernel, size = positive(op, "kernel_size", kernel_size, dims), tuple(input.shape[-dims:])
@@ -201,7 +201,7 @@ def _max_unpool(
 ) -> Any:
     op = f"max_unpool{dims}d"
     check_tensor(op, input, dims + 1, dims + 2)
-    check_not_empty(op, input, dims)
+    check_not_empty(op, tuple(input.shape), dims)
     if not isinstance(indices, Tensor) or indices._array.dtype.name != "int64":
         raise RuntimeError(f"{op}: indices must be an int64 tensor, as max_pool returns them.")
     if tuple(indices.shape) != tuple(input.shape):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from pullback.operators.windows import (
@@ -10,6 +11,7 @@ from pullback.operators.windows import (
     Sizes,
     check_not_empty,
     check_tensor,
+    frozen,
     positive,
     sizes,
 )
@@ -39,13 +41,28 @@ def pool_geometry(
 ) -> Geometry:
     """Check what the user asked for, and work out how many windows that are."""
     check_tensor(op, input, dims + 1, dims + 2)
-    check_not_empty(op, input, dims)
+    options = frozen(kernel_size, stride, padding, dilation)
+    return _geometry(op, dims, tuple(input.shape), *options, bool(ceil_mode))
+
+
+@lru_cache(256)  # the same for every batch of a training, and a fifth of the time of a small one
+def _geometry(
+    op: str,
+    dims: int,
+    shape: Sizes,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+) -> Geometry:
+    check_not_empty(op, shape, dims)
     kernel = positive(op, "kernel_size", kernel_size, dims)
     absent = stride is None or (isinstance(stride, Sequence) and not len(stride))
     step = kernel if absent else positive(op, "stride", stride, dims)
     apart = positive(op, "dilation", dilation, dims)
     around = sizes(op, "padding", padding, dims)
-    size = tuple(input.shape[-dims:])
+    size = shape[-dims:]
     number, pads = [], []
     for n, k, s, p, d in zip(size, kernel, step, around, apart, strict=True):
         reach = d * (k - 1) + 1
@@ -63,7 +80,7 @@ def pool_geometry(
     if min(number) < 1:
         raise RuntimeError(
             f"{op}: no window of {kernel}, dilation {apart}, fits into input of shape "
-            f"{tuple(input.shape)} with padding {around}."
+            f"{shape} with padding {around}."
         )
     return Geometry(kernel, step, tuple(pads), apart, tuple(number))
 
@@ -71,8 +88,9 @@ def pool_geometry(
 def adaptive_sizes(op: str, dims: int, input: Any, output_size: Any) -> Sizes:
     """The output size, with the input's where None stands."""
     check_tensor(op, input, dims + 1, dims + 2)
-    check_not_empty(op, input, dims)
-    size = tuple(input.shape[-dims:])
+    shape = tuple(input.shape)
+    check_not_empty(op, shape, dims)
+    size = shape[-dims:]
     if isinstance(output_size, Sequence) and len(output_size) == dims:
         output_size = [n if o is None else o for n, o in zip(size, output_size, strict=True)]
     elif output_size is None:

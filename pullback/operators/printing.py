@@ -222,7 +222,7 @@ def describe(tensor: Tensor, prefix: str = "tensor") -> str:
     """The text that `repr` gives; subclasses may pass another word in front."""
     array = tensor._array
     opening = f"{prefix}("
-    text = opening + _values(array, len(opening))
+    text = opening + ("..." if _has_no_data(array) else _values(array, len(opening)))
     last_line = len(text) - text.rfind("\n") + 1
     for suffix in _suffixes(tensor):
         if last_line + len(suffix) + 2 > _options.linewidth:
@@ -234,14 +234,19 @@ def describe(tensor: Tensor, prefix: str = "tensor") -> str:
     return text + ")"
 
 
+def _has_no_data(array: Array) -> bool:
+    """Whether it is an array of device "meta"."""
+    return hasattr(array, "_device")
+
+
 def _suffixes(tensor: Tensor) -> Iterator[str]:
     array, own = tensor._array, tensor.dtype
     if tensor.device != get_default_device() and tensor.device.type != "cpu":
         yield f"device='{tensor.device}'"
-    if (array.ndim != 1) if array.size == 0 else not _options.edgeitems:
+    if _has_no_data(array) or ((array.ndim != 1) if array.size == 0 else not _options.edgeitems):
         yield f"size={array.shape}"
     usual = own is default.dtype
-    if array.size:
+    if array.size and not _has_no_data(array):
         usual = usual or own is int64 or own is bool_
         usual = usual or (own.is_complex and own.to_real() is default.dtype)
     if not usual:

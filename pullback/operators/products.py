@@ -16,6 +16,7 @@ from pullback.core.mode import get_mode
 from pullback.operators import batch_products
 from pullback.operators.arithmetic import conj, mul
 from pullback.operators.declare import METHODS, Array, Namespace, method, multilinear, primitive
+from pullback.operators.give_way import caught, gives_way
 from pullback.operators.inplace import write_out
 from pullback.operators.reduction import sum
 from pullback.operators.shape import reshape
@@ -470,11 +471,11 @@ def baddbmm(
     return _plus(xp, "baddbmm", result, input, beta, alpha)
 
 
-METHODS["__matmul__"] = matmul
+METHODS["__matmul__"] = gives_way(matmul)
 
 
 def _reversed_matmul(self: Any, other: Any) -> Any:
     return matmul(other, self)
 
 
-METHODS["__rmatmul__"] = _reversed_matmul
+METHODS["__rmatmul__"] = caught(_reversed_matmul)

@@ -69,7 +69,8 @@ def _drawn(
     def draw_once() -> Tensor:
         source = source_of(op, generator)
         array = allocated(op, numpy.empty, shape, dtype)
-        fill(source, array)
+        if type(array) is numpy.ndarray:
+            fill(source, array)
         return made(op, array, options, out)
 
     return drawn(op, draw_once)  # type: ignore[no-any-return]  # what draw_once returns, or a batch
@@ -241,7 +242,8 @@ def _drawn_like(
         return drawn(op, lambda: _drawn_like(op, example, fill, kinds, generator, options))  # type: ignore[no-any-return]
     result: Tensor = empty_like(input, **options)
     needs(op, result._array.dtype, kinds)
-    fill(source_of(op, generator), result._array)
+    if type(result._array) is numpy.ndarray:
+        fill(source_of(op, generator), result._array)
     return result
 
 

@@ -59,8 +59,10 @@ def arange(
 
 
 def _counted(end: int) -> Tensor:
-    checked("arange", {}, int64.numpy)
+    dtype = checked("arange", {}, int64.numpy)
     _check_range("arange", 0, _real("arange", "end", end), 1)
+    if dtype.metadata is not None:
+        return made("arange", allocated("arange", numpy.empty, end, dtype), {})
     return wrap(allocated("arange", numpy.arange, end))
 
 

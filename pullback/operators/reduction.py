@@ -16,11 +16,12 @@ from pullback.operators.arithmetic import conj, is_complex, keep_where, true_div
 from pullback.operators.comparison import isclose, isnan
 from pullback.operators.convert import astype, numpy_dtype
 from pullback.operators.declare import Array, Dim, Dims, Namespace, linear, method, primitive
-from pullback.operators.options import as_shape
+from pullback.operators.options import as_shape, numpy_spelled
 from pullback.operators.pointwise import exp
 from pullback.operators.reduction_kernels import kept_shape, reduced_count
 from pullback.operators.scan import exclusive_cumprod
-from pullback.operators.shape import expand, flip, reshape
+from pullback.operators.shape import expand, reshape
+from pullback.operators.tiling import flip
 
 __all__ = [
     "all",
@@ -211,6 +212,7 @@ def mean(
 
 
 @method
+@numpy_spelled
 def nanmean(
     input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Any:
@@ -252,12 +254,18 @@ def _prod(
         return xp.multiply.reduce(input, axis, xp.int64, None, keepdim)
     if input.dtype.itemsize == 2 and input.dtype.kind in "fV":
         return xp.multiply.reduce(input, axis, xp.float32, None, keepdim).astype(input.dtype)
+    if axis is not None and axis == input.ndim - 1 and input.size > kernels.MANY:
+        input = kernels.halved_product(xp, input)
     return xp.multiply.reduce(input, axis, input.dtype, None, keepdim)
 
 
-def _prod_adjoint(g: Any, input: Any, dim: Any, keepdim: Any) -> Any:
+def _prod_adjoint(g: Any, input: Any, out: Any, dim: Any, keepdim: Any) -> Any:
     dims = None if dim is None else (dim,)
-    return restored(g, input.shape, dims, keepdim) * conj(_slopes(input, dim))
+    g = restored(g, input.shape, dims, keepdim)
+    if not isinstance(input, Tensor) and input.size > kernels.MANY and input.all():
+        # Without a zero the others' product is a quotient; where it is differentiated, never.
+        return g * conj(restored(out, input.shape, dims, keepdim)) / conj(input)
+    return g * conj(_slopes(input, dim))
 
 
 def _prod_tangent(d_input: Any, input: Any, dim: Any, keepdim: Any) -> Any:

@@ -23,6 +23,7 @@ from pullback.operators.declare import (
     primitive,
 )
 from pullback.operators.extrema import maximum, minimum
+from pullback.operators.options import numpy_spelled
 from pullback.operators.picking import kept, pick, put_back
 from pullback.operators.reduction import restored, sum
 from pullback.operators.results import result_class
@@ -125,6 +126,7 @@ _AminmaxResult = result_class("aminmax", "min max")
 
 
 @method
+@numpy_spelled
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
     """Smallest and largest elements in one call."""
     return _AminmaxResult(_aminmax(input, dim=dim, keepdim=keepdim, out=out))

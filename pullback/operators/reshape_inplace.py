@@ -159,12 +159,13 @@ def _set(self: Tensor, source: Any = None, *unsupported: Any) -> Tensor:
     self._array = numpy.empty(0, self._array.dtype) if source is None else source._array
     bump(self, "set_")
     if mode.grad and not mode.inference and tracked:
-        self._node = _no_derivative("set_", edges, self)
+        self._node = unsupported_node("set_", edges, self)
     return self
 
 
-def _no_derivative(op: str, edges: tuple[Edge | None, ...], result: Tensor) -> NotImplementedNode:
-    node = NotImplementedNode()
+def unsupported_node(op: str, edges: tuple[Edge | None, ...], result: Tensor) -> NotImplementedNode:
+    """The history of a result whose operator has no derivative: backward refuses."""
+    node = new(NotImplementedNode)
     node._op, node._edges, node._cold = op, edges, None
     node._g_shape, node._g_dtype = result._array.shape, result._array.dtype
     node._code, node._lasti = here(2) or (None, 0)

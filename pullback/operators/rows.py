@@ -102,7 +102,7 @@ def index_select(xp: Namespace, input: Array, dim: Dim, index: Array) -> Array:
         )
     if not input.ndim and index.size != 1:
         raise RuntimeError(f"index_select: a 0-d tensor takes one index, got {index.size}.")
-    check_bounds("index_select", index, input.shape[dim] if input.ndim else 1, dim)
+    check_bounds("index_select", index, input.shape[dim] if input.ndim else 1, dim, IndexError)
     return input.take(index.reshape(-1), dim) if input.ndim else input.copy()
 
 
@@ -163,7 +163,7 @@ def index_add(
     >>> torch.zeros(2).index_add(0, torch.tensor([1, 1]), torch.tensor([1.0, 2.0]))
     tensor([0., 3.])
     """
-    out = input.copy()
+    out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars
     _write_index_add(xp, out, dim, index, source, alpha)
     return out
 
@@ -196,7 +196,7 @@ def _copy_tangent(
 )
 def index_copy(xp: Namespace, input: Array, dim: Dim, index: Array, source: Array) -> Array:
     """`input` with the slices of `source` where `index` says along `dim`."""
-    out = input.copy()
+    out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars
     _write_index_copy(xp, out, dim, index, source)
     return out
 
@@ -234,7 +234,7 @@ def _write_fill(xp: Namespace, input: Array, dim: int, index: Array, value: Any)
     has_out=False,
 )
 def _fill_rows(xp: Namespace, input: Array, dim: Dim, index: Array, value: Any) -> Array:
-    out = input.copy()
+    out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars
     _write_fill(xp, out, dim, index, value)
     return out
 
@@ -259,7 +259,7 @@ def _fill_tangent(d_input: Any, d_value: Any, input: Any, dim: int, index: Any, 
     has_out=False,
 )
 def _fill_rows_with(xp: Namespace, input: Array, dim: Dim, index: Array, value: Array) -> Array:
-    out = input.copy()
+    out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars
     _write_fill_with(xp, out, dim, index, value)
     return out
 

@@ -16,6 +16,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arithmetic import unsupported, zeros_of
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Arrays, Namespace, elementwise, primitive
+from pullback.operators.naming import shown_as
 from pullback.operators.products import matmul
 from pullback.operators.rounding import floor, round
 from pullback.operators.windows import Sizes, check_tensor, volume
@@ -258,7 +259,8 @@ def grid_sample(
             f"grid_sample: padding_mode must be one of {_PADDING_MODES}, got {padding_mode!r}."
         )
     _check(input, grid, mode)
-    return _sampled(input, grid, mode, padding_mode, bool(align_corners))
+    result = _sampled(input, grid, mode, padding_mode, bool(align_corners))
+    return shown_as(f"GridSampler{input.ndim - 2}DBackward0", result)
 
 
 def grid_sampler(
@@ -325,7 +327,8 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
             f"affine_grid: {theta.shape[0]} matrices for a batch of {size[0]} (size {size})."
         )
     base = wrap(_base_grid(numpy, size[2:], theta._array.dtype, bool(align_corners)))
-    return matmul(base, theta.mT).reshape((size[0], *size[2:], dims))
+    places = matmul(base, theta.mT).reshape((size[0], *size[2:], dims))
+    return shown_as("AffineGridGeneratorBackward0", places)
 
 
 affine_grid_generator = affine_grid

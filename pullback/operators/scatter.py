@@ -47,7 +47,7 @@ def _scatter_tangent(d_input: Any, d_src: Any, input: Any, dim: int, index: Any,
     node="ScatterBackward0",
 )
 def _scatter(xp: Namespace, input: Array, dim: Dim, index: Array, src: Array) -> Array:
-    out = input.copy()
+    out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars
     _write_scatter(xp, out, dim, index, src)
     return out
 

@@ -160,9 +160,37 @@ def _add_slices(xp: Namespace, out: Array, dim: int, index: Array, values: Array
     if xp.count_nonzero(seen) == index.size:
         out[key] += values
         return
+    if out[(*key[:-1], 0)].size >= _WIDE and _add_in_rounds(xp, out, dim, index, values):
+        return
     outer, inner = math.prod(out.shape[:dim]), math.prod(out.shape[dim + 1 :])
     rows = (xp.arange(outer)[:, None] * out.shape[dim] + index).reshape(-1)
     _add_rows(xp, out.reshape(-1), rows * inner, values.reshape(rows.size, inner))
+
+
+# Slices of so many elements are worth finding out which of them share a place.
+_WIDE = 64
+_ROUNDS = 16
+
+
+def _add_in_rounds(xp: Namespace, out: Array, dim: int, index: Array, values: Array) -> bool:
+    """As `_add_slices`: first what comes to each place first, then what comes second, and so on.
+
+    A round names no place twice, so whole slices are added: 1000 slices of 1000 float32 in a third
+    of the time of `add.at`. False, with nothing added, where some place is named too often.
+    """
+    order = index.argsort(kind="stable")
+    placed = index[order]
+    starts = xp.flatnonzero(xp.concatenate(([True], placed[1:] != placed[:-1])))
+    counts = xp.diff(starts, append=index.size)
+    rounds = int(counts.max())
+    if rounds > _ROUNDS:
+        return False
+    turn = xp.arange(index.size) - xp.repeat(starts, counts)
+    before = (slice(None),) * dim
+    for number in range(rounds):
+        chosen = order[turn == number]
+        out[(*before, index[chosen])] += values[(*before, chosen)]
+    return True
 
 
 def _add_rows(xp: Namespace, out: Array, starts: Array, rows: Array) -> None:

@@ -183,7 +183,7 @@ def scatter_reduce(
     >>> torch.zeros(2).scatter_reduce(0, index, src, "amax")
     tensor([2., 3.])
     """
-    out = input.copy()
+    out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars
     _write_scatter_reduce(xp, out, dim, index, src, reduce, include_self)
     return out
 
@@ -260,7 +260,7 @@ def index_reduce(
 
     `reduce` is prod, mean, amax or amin; what `input` holds there counts too if `include_self`.
     """
-    out = input.copy()
+    out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars
     _write_index_reduce(xp, out, dim, index, source, reduce, include_self)
     return out
 

@@ -10,6 +10,7 @@ import numpy
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arithmetic import unsupported
+from pullback.operators.naming import shown_as
 from pullback.operators.rows import index_add, index_select
 from pullback.operators.scatter_reduce import index_reduce
 from pullback.operators.selection import where
@@ -61,7 +62,8 @@ def segment_reduce(
         result = index_reduce(whole, 0, wrap(number), rows, kind)
     if reduce == "mean":
         result = _divided(result, ends - starts, math.nan if initial is None else start)
-    return reshape(result, (*shape[:axis], starts.shape[-1], *shape[axis + 1 :]))
+    result = reshape(result, (*shape[:axis], starts.shape[-1], *shape[axis + 1 :]))
+    return shown_as("SegmentReduceBackward0", result)
 
 
 def _bounds(

@@ -12,7 +12,7 @@ from pullback.core.promotion import result_dtype
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.batching import aligned
 from pullback.operators.convert import astype
-from pullback.operators.declare import Array, Namespace, Op, linear, primitive
+from pullback.operators.declare import Array, Namespace, Op, linear, method, primitive
 
 __all__ = ["masked_fill", "tril", "triu", "where"]
 
@@ -55,6 +55,15 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     if out is None:
         return _where(condition, input, other)
     return _where(condition, input, other, out=out)
+
+
+def _where_method(input: Any, condition: Any, other: Any) -> Any:
+    """Elements of this tensor where `condition` holds, of `other` elsewhere."""
+    return where(condition, input, other)
+
+
+_where_method.__name__ = _where_method.__qualname__ = "where"
+method(_where_method)
 
 
 def _promoted(*values: Any) -> list[Any]:

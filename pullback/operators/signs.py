@@ -1,7 +1,7 @@
 """What Python's signs call.
 
-Their own file because some are not just the operator: reflected forms (`2 - x` calls x), and signs
-that answer where the operator fails (`x == None`).
+Their own file because they are not just the operators: reflected forms (`2 - x` calls x), and
+operands that no operator knows (`x == None`, objects with an `__radd__`) are left to Python.
 """
 
 from __future__ import annotations
@@ -33,26 +33,11 @@ from pullback.operators.comparison import (
     ne,
 )
 from pullback.operators.direction import abs
-from pullback.operators.inplace import inplace_of
+from pullback.operators.give_way import caught, gives_way, written_in_place
 from pullback.operators.powers import pow, pow_
 from pullback.operators.rounding import floor_divide, remainder
 
 __all__ = ["SIGNS"]
-
-
-def _equals(input: Any, other: Any) -> Any:
-    # What is neither tensor nor number is just not equal: `x == None`, `x in things`.
-    try:
-        return eq(input, other)
-    except TypeError:
-        return NotImplemented
-
-
-def _differs(input: Any, other: Any) -> Any:
-    try:
-        return ne(input, other)
-    except TypeError:
-        return NotImplemented
 
 
 def _inverted(input: Any) -> Any:
@@ -68,7 +53,7 @@ def _reflected(function: Any) -> Any:
     def sign(input: Any, other: Any) -> Any:
         return function(other, input)
 
-    return sign
+    return caught(sign)
 
 
 SIGNS: dict[str, Any] = {
@@ -76,49 +61,49 @@ SIGNS: dict[str, Any] = {
     "__neg__": neg,
     "__pos__": positive,
     "__invert__": _inverted,
-    "__add__": add,
-    "__radd__": add,
-    "__sub__": sub,
-    "__rsub__": rsub,
-    "__mul__": mul,
-    "__rmul__": mul,
-    "__truediv__": true_divide,
-    "__rtruediv__": divide_number,
-    "__div__": true_divide,
-    "__rdiv__": divide_number,
-    "__floordiv__": floor_divide,
+    "__add__": gives_way(add),
+    "__radd__": gives_way(add),
+    "__sub__": gives_way(sub),
+    "__rsub__": gives_way(rsub),
+    "__mul__": gives_way(mul),
+    "__rmul__": gives_way(mul),
+    "__truediv__": gives_way(true_divide),
+    "__rtruediv__": gives_way(divide_number),
+    "__div__": gives_way(true_divide),
+    "__rdiv__": gives_way(divide_number),
+    "__floordiv__": gives_way(floor_divide),
     "__rfloordiv__": _reflected(floor_divide),
-    "__mod__": remainder,
+    "__mod__": gives_way(remainder),
     "__rmod__": _reflected(remainder),
-    "__pow__": pow,
+    "__pow__": gives_way(pow),
     "__rpow__": _reflected(pow),
-    "__eq__": _equals,
-    "__ne__": _differs,
-    "__lt__": lt,
-    "__le__": le,
-    "__gt__": gt,
-    "__ge__": ge,
-    "__and__": bitwise_and,
-    "__rand__": bitwise_and,
-    "__or__": bitwise_or,
-    "__ror__": bitwise_or,
-    "__xor__": bitwise_xor,
-    "__rxor__": bitwise_xor,
-    "__lshift__": bitwise_left_shift,
+    "__eq__": gives_way(eq),
+    "__ne__": gives_way(ne),
+    "__lt__": gives_way(lt),
+    "__le__": gives_way(le),
+    "__gt__": gives_way(gt),
+    "__ge__": gives_way(ge),
+    "__and__": gives_way(bitwise_and),
+    "__rand__": gives_way(bitwise_and),
+    "__or__": gives_way(bitwise_or),
+    "__ror__": gives_way(bitwise_or),
+    "__xor__": gives_way(bitwise_xor),
+    "__rxor__": gives_way(bitwise_xor),
+    "__lshift__": gives_way(bitwise_left_shift),
     "__rlshift__": _reflected(bitwise_left_shift),
-    "__rshift__": bitwise_right_shift,
+    "__rshift__": gives_way(bitwise_right_shift),
     "__rrshift__": _reflected(bitwise_right_shift),
-    "__iadd__": inplace_of(add),
-    "__isub__": inplace_of(sub),
-    "__imul__": inplace_of(mul),
-    "__itruediv__": inplace_of(true_divide, "div_"),
-    "__idiv__": inplace_of(true_divide, "div_"),
-    "__ifloordiv__": inplace_of(floor_divide),
-    "__imod__": inplace_of(remainder),
-    "__ipow__": pow_,
-    "__iand__": inplace_of(bitwise_and),
-    "__ior__": inplace_of(bitwise_or),
-    "__ixor__": inplace_of(bitwise_xor),
-    "__ilshift__": inplace_of(bitwise_left_shift),
-    "__irshift__": inplace_of(bitwise_right_shift),
+    "__iadd__": written_in_place(add),
+    "__isub__": written_in_place(sub),
+    "__imul__": written_in_place(mul),
+    "__itruediv__": written_in_place(true_divide, "div_"),
+    "__idiv__": written_in_place(true_divide, "div_"),
+    "__ifloordiv__": written_in_place(floor_divide),
+    "__imod__": written_in_place(remainder),
+    "__ipow__": caught(pow_),
+    "__iand__": written_in_place(bitwise_and),
+    "__ior__": written_in_place(bitwise_or),
+    "__ixor__": written_in_place(bitwise_xor),
+    "__ilshift__": written_in_place(bitwise_left_shift),
+    "__irshift__": written_in_place(bitwise_right_shift),
 }

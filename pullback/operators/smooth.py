@@ -45,7 +45,6 @@ _CUBIC = 0.044715
 @elementwise(
     input=lambda g, input, approximate: _gelu_adjoint(g, input, approximate),
     space="nn.functional",
-    has_out=False,
 )
 def gelu(xp: Namespace, input: Array, *, approximate: str = "none") -> Array:
     """`x` times the probability that a normal variable is below `x`; or a tanh close to that."""
@@ -252,7 +251,6 @@ def _softplus_slope(input: Any, beta: float, threshold: float) -> Any:
 @elementwise(
     input=lambda g, input, beta, threshold: g * _softplus_slope(input, beta, threshold),
     space="nn.functional",
-    has_out=False,
 )
 def softplus(xp: Namespace, input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     """`log(1 + exp(beta * x)) / beta`, a smooth relu; `x` itself where `beta * x > threshold`."""
@@ -287,7 +285,6 @@ def log_one_plus_exp(xp: Namespace, out: Array, x: Array) -> None:
     input=lambda g, input: g * sigmoid(-input),
     space="nn.functional",
     node="LogSigmoidBackward0",
-    has_out=False,
 )
 def logsigmoid(xp: Namespace, input: Array) -> Array:
     """`log(sigmoid(x))`, without its rounding to minus infinity."""

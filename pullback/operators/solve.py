@@ -13,7 +13,7 @@ from pullback.core import errors
 from pullback.operators.arithmetic import conj, is_complex
 from pullback.operators.batching import aligned
 from pullback.operators.complex import imag, real
-from pullback.operators.declare import Array, Namespace, method, primitive
+from pullback.operators.declare import Array, Namespace, Op, method, primitive
 from pullback.operators.lu import factored
 from pullback.operators.matrix_checks import (
     LinAlgError,
@@ -23,6 +23,7 @@ from pullback.operators.matrix_checks import (
     delivered_all,
     place,
 )
+from pullback.operators.naming import shown_as
 from pullback.operators.pointwise import log
 from pullback.operators.products import delivered, matmul, total
 from pullback.operators.reduction import sum
@@ -116,11 +117,21 @@ def _solve_tangent(d_A: Any, d_B: Any, A: Any, result: Any) -> Any:
     return (solved_exactly(A, total(d_B, change)),)
 
 
+def _solved_in_batches(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Ranks are made equal; what is said of the matrices has one entry for each of their batch."""
+    matrices, bdim = split["A"]
+    result, info = aligned(op, size, split, options)
+    if bdim is None:
+        return result, info.unsqueeze(0).expand((size, *info.shape))
+    batch = (*matrices.shape[:bdim], *matrices.shape[bdim + 1 :])[:-2]
+    return result, info.reshape((size, *batch))
+
+
 @primitive(
     A=_solve_of_a,
     B=lambda g_result, A: solved_exactly(adjoint(A), g_result),
     jvp=_solve_tangent,
-    batch=aligned,
+    batch=_solved_in_batches,
     outputs="result info",
     fixed="info",
     node="LinalgSolveExBackward0",
@@ -181,7 +192,11 @@ def solve_ex(
 ) -> Any:
     """As `solve`, and for each matrix the number of its first zero pivot instead of an error."""
     op = "linalg.solve_ex"
-    return delivered_all(op, _SolveEx(_system(op, A, B, left, op if check_errors else "")), out)
+    result, info = _system(op, A, B, left, op if check_errors else "")
+    return delivered_all(op, _SolveEx((shown_as(_SOLVED, result), info)), out)
+
+
+_SOLVED = "LinalgSolveExBackward0"
 
 
 def solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
@@ -192,7 +207,7 @@ def solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
     tensor([1.0000, 0.5000])
     """
     result, _ = _system("linalg.solve", A, B, left, "linalg.solve")
-    return delivered("linalg.solve", result, out)
+    return delivered("linalg.solve", shown_as(_SOLVED, result), out)
 
 
 # Systems of tensors -------------------------------------------------------------------------------
@@ -232,34 +247,91 @@ def tensorsolve(A: Any, B: Any, dims: Any = None, *, out: Any = None) -> Any:
 # Determinants -------------------------------------------------------------------------------------
 
 
-def _adjugate_adjoint(g: Any, A: Any, out: Any) -> Any:
-    back = adjoint(_inv(A, "")[0])
-    share = conj(sum(conj(g) * out, (-2, -1), True))  # noqa: FBT003
-    return share * back - matmul(back, matmul(g, adjoint(out)))
-
-
-def _adjugate_tangent(d_A: Any, A: Any, out: Any) -> Any:
-    change = _inv(A, "")[0]
-    moved = matmul(change, d_A)
-    return _trace(moved)[..., None, None] * out - matmul(moved, out)
-
-
 def _trace(matrix: Any) -> Any:
-    return sum(matrix.diagonal(0, -2, -1), -1)
+    return sum(matrix.diagonal(0, -2, -1), -1)[..., None, None]
 
 
-@primitive(A=_adjugate_adjoint, jvp=_adjugate_tangent)
+def _safe_inverse(xp: Namespace, A: Array) -> Array | None:
+    """The inverse, unless a matrix is singular or so near it that few digits would be right."""
+    try:
+        B = xp.linalg.inv(A)
+    except numpy.linalg.LinAlgError:
+        return None
+    condition = xp.linalg.norm(A, axis=(-2, -1)) * xp.linalg.norm(B, axis=(-2, -1))
+    return B if xp.all(condition < xp.finfo(A.dtype).eps ** -0.75) else None
+
+
+def _phase(xp: Namespace, U: Array, Vh: Array) -> Array:
+    return xp.asarray(xp.linalg.det(U) * xp.linalg.det(Vh))[..., None, None]
+
+
+@primitive(
+    A=lambda g, A: _adjugate_change(adjoint(A), g),
+    jvp=lambda d_A, A: _adjugate_change(A, d_A),
+)
 def _adjugate(xp: Namespace, A: Array) -> Array:
     """The matrix with `A adj(A) = det(A)`, which exists for singular matrices, too."""
-    value = xp.linalg.det(A)
-    if xp.all(xp.abs(value) > xp.finfo(A.dtype).tiny ** 0.5):
-        return xp.asarray(value)[..., None, None] * xp.linalg.inv(A)
+    B = _safe_inverse(xp, A)
+    if B is not None:
+        return xp.asarray(xp.linalg.det(A))[..., None, None] * B
     U, S, Vh = xp.linalg.svd(A)
     n = A.shape[-1]
     # Products of all singular values but one: ones on the diagonal of n copies.
     others = xp.where(xp.eye(n, dtype=bool), 1, S[..., None, :]).prod(-1)
-    phase = xp.asarray(xp.linalg.det(U) * xp.linalg.det(Vh))[..., None, None]
-    return phase * xp.matmul(Vh.mT.conj() * others[..., None, :], U.mT.conj())
+    return _phase(xp, U, Vh) * xp.matmul(Vh.mT.conj() * others[..., None, :], U.mT.conj())
+
+
+def _change_adjoint(g: Any, A: Any, change: Any) -> Any:
+    B = _inv(A, "")[0]
+    moved = matmul(B, change)
+    C = matmul(moved, B)
+    share = sum(g * conj(_trace(moved) * B - C), (-2, -1), True)  # noqa: FBT003
+    rest = sum(g * conj(B), (-2, -1), True)  # noqa: FBT003
+    B, C, trace = adjoint(B), adjoint(C), conj(_trace(moved))
+    left = matmul(B, g)
+    made = share * B - rest * C - trace * matmul(left, B) + matmul(left, C)
+    return conj(_det(A)[..., None, None]) * (made + matmul(matmul(C, g), B))
+
+
+def _change_tangent(d_A: Any, d_change: Any, A: Any, change: Any) -> Any:
+    terms: Any = 0.0 if d_change is None else _adjugate_change(A, d_change)
+    if d_A is None:
+        return terms
+    B = _inv(A, "")[0]
+    moved, turned = matmul(B, change), matmul(B, d_A)
+    C, D = matmul(moved, B), matmul(turned, B)
+    both = _trace(turned) * _trace(moved) - _trace(matmul(turned, moved))
+    made = both * B - _trace(turned) * C - _trace(moved) * D
+    return terms + _det(A)[..., None, None] * (made + matmul(turned, C) + matmul(moved, D))
+
+
+@primitive(
+    A=_change_adjoint,
+    change=lambda g, A: _adjugate_change(adjoint(A), g),
+    jvp=_change_tangent,
+    batch=aligned,
+)
+def _adjugate_change(xp: Namespace, A: Array, change: Array) -> Array:
+    """How `_adjugate` moves with `A`, linear in `change`; for singular matrices, too.
+
+    With A = U S V^H and E = U^H change V it is V (diag(P diag(E)) - P E) U^H, where P holds at (i,
+    j) the product of all singular values but the i-th and the j-th, and 0 at (i, i).
+    """
+    B = _safe_inverse(xp, A)
+    if B is not None:
+        moved = xp.matmul(B, change)
+        traces = moved.trace(0, -2, -1)[..., None, None]
+        value = xp.asarray(xp.linalg.det(A))[..., None, None]
+        return value * (traces * B - xp.matmul(moved, B))
+    U, S, Vh = xp.linalg.svd(A)
+    n = A.shape[-1]
+    one = xp.eye(n, dtype=bool)
+    left_out = one[:, None, :] | one[None, :, :]
+    P = xp.where(left_out, 1, S[..., None, None, :]).prod(-1) * ~one
+    E = xp.matmul(U.mT.conj(), xp.matmul(change, Vh.mT.conj()))
+    along = xp.matmul(P, E.diagonal(0, -2, -1)[..., None])
+    core = xp.where(one, along, -P * E)
+    return _phase(xp, U, Vh) * xp.matmul(Vh.mT.conj(), xp.matmul(core, U.mT.conj()))
 
 
 @primitive(
@@ -297,7 +369,7 @@ def _slogdet_adjoint(g_sign: Any, g_logabsdet: Any, A: Any, sign: Any) -> Any:
 
 
 def _slogdet_tangents(d_A: Any, A: Any, sign: Any) -> tuple[Any, Any]:
-    moved = _trace(matmul(_inv(A, "")[0], d_A))
+    moved = sum(matmul(_inv(A, "")[0], d_A).diagonal(0, -2, -1), -1)
     if not is_complex(sign):
         return None, moved
     return sign * (imag(moved) * 1j), real(moved)

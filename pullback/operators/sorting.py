@@ -9,6 +9,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.operators import batch_indexing
 from pullback.operators.arithmetic import unsupported
 from pullback.operators.declare import Array, Dim, Namespace, method, primitive
+from pullback.operators.options import numpy_spelled
 from pullback.operators.picking import pick, put_back
 from pullback.operators.reduction_extremes import pick_chosen, put_back_chosen
 from pullback.operators.reduction_kernels import check_keepdim, check_not_empty
@@ -67,6 +68,7 @@ _SortResult = result_class("sort", "values indices")
 
 
 @method
+@numpy_spelled
 def sort(
     input: Any,
     dim: int = -1,
@@ -142,6 +144,7 @@ _TopkResult = result_class("topk", "values indices")
 
 
 @method
+@numpy_spelled
 def topk(
     input: Any,
     k: int,
@@ -189,6 +192,7 @@ _KthvalueResult = result_class("kthvalue", "values indices")
 
 
 @method
+@numpy_spelled
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The `k`-th smallest element along `dim`, counted from 1, and its index."""
     check_keepdim("kthvalue", keepdim)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.mode import fast, get_mode
 from pullback.operators.arithmetic import conj, is_complex
 from pullback.operators.complex import imag, real
 from pullback.operators.convert import astype
@@ -69,13 +70,13 @@ def _times_i(x: Any) -> Any:
 
 
 @primitive(has_out=False)
-def _check_phase(xp: Namespace, phase: Array, op: str) -> Array:
+def _check_phase(xp: Namespace, phase: Array, caller: str) -> Array:
     """Refuse a loss whose derivative along the free phase of the vectors is not zero."""
     if (xp.abs(phase) > 1e-2).any():
         raise RuntimeError(
-            f"{op}: the loss depends on the phase of the vectors, which is arbitrary, so that its "
-            "gradient means nothing. Make it independent of a factor e^(i phi) on each vector: use "
-            "absolute values, or products such as v v^H."
+            f"{caller}: the loss depends on the phase of the vectors, which is arbitrary, so that "
+            "its gradient means nothing. Make it independent of a factor e^(i phi) on each vector: "
+            "use absolute values, or products such as v v^H."
         )
     return phase
 
@@ -313,22 +314,20 @@ def _svd(xp: Namespace, A: Array, full_matrices: bool) -> Any:
     return U, S, Vh
 
 
-def _svdvals_adjoint(g: Any, A: Any) -> Any:
-    U, _, Vh = _svd(A, False)  # noqa: FBT003
-    return matmul(U * g[..., None, :], Vh)
-
-
-def _svdvals_tangent(d_A: Any, A: Any) -> Any:
-    U, _, Vh = _svd(A, False)  # noqa: FBT003
-    return real(_diagonal(matmul(adjoint(U), matmul(d_A, adjoint(Vh)))))
-
-
-@primitive(A=_svdvals_adjoint, jvp=_svdvals_tangent, node="LinalgSvdBackward0")
-def _svdvals(xp: Namespace, A: Array) -> Array:
+@primitive()
+def _values_alone(xp: Namespace, A: Array) -> Array:
     try:
         return xp.linalg.svd(A, compute_uv=False)
     except numpy.linalg.LinAlgError:
         raise _failed("linalg.svdvals") from None
+
+
+def _svdvals(A: Any) -> Any:
+    """The values; a derivative wants the vectors too, which come at once where one may be taken."""
+    mode = get_mode()
+    if mode is fast.no_grad or (mode is fast.plain and not A.requires_grad):
+        return _values_alone(A)
+    return _svd(A, False)[1]  # noqa: FBT003
 
 
 _LinalgSvd = result_class("linalg_svd", "U S Vh")

@@ -33,6 +33,11 @@ __all__ = ["batch_standardise", "inverse_deviation", "layer_standardise"]
 # (batch norm) they are one block, and the same steps reduce over the dimensions as they are.
 
 
+# Most steps broadcast over rows, which costs more per call than other steps: larger blocks pay.
+# Layer norm of (1000, 1000) float32 takes 1.35 ms in blocks of 65536 elements, 1.0 ms in these.
+_BLOCK = 2 * BLOCK
+
+
 def _rows(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, int] | None:
     """The shape as (rows, elements of a row), or None if `dims` are not its last ones."""
     first = len(shape) - len(dims)
@@ -50,10 +55,10 @@ def _in_blocks(kernel: Callable[..., None], dims: tuple[int, ...], *arrays: Arra
         kernel(dims, *arrays)
         return
     flat = [array.reshape(rows[0], -1) for array in arrays]
-    if arrays[0].size <= BLOCK:
+    if arrays[0].size <= _BLOCK:
         kernel((1,), *flat)
         return
-    for block in slices(*rows):
+    for block in slices(*rows, _BLOCK):
         kernel((1,), *[array[block] for array in flat])
 
 
@@ -83,9 +88,14 @@ def _statistics(
 ) -> tuple[Array | None, Array]:
     """Mean (None if it is not taken away) and inverse deviation."""
     mean = _mean(xp, dims, x) if centred else None
-    if mean is not None:
-        x = x - mean
     rstd = _mean(xp, dims, x, x)
+    if mean is not None:
+        square = mean * mean
+        rstd -= square
+        # The difference loses the digits that the square takes: few, unless the mean is large.
+        if (square > 4 * rstd).any() or not xp.isfinite(rstd).all():
+            x = x - mean
+            rstd = _mean(xp, dims, x, x)
     rstd += eps
     xp.sqrt(rstd, out=rstd)
     xp.reciprocal(rstd, out=rstd)
@@ -133,7 +143,8 @@ def _tangent(
     centred: bool,
 ) -> Any:
     return total(
-        d_input is not None and _scaled(_adjoint(d_input, input, None, dims, eps, centred), weight),
+        d_input is not None
+        and _scaled(_standardise_adjoint(d_input, input, None, dims, eps, centred), weight),
         d_weight is not None
         and layer_standardise(input, None, None, dims, eps, centred) * d_weight,
         d_bias,
@@ -141,7 +152,7 @@ def _tangent(
 
 
 _RULES: dict[str, Any] = {
-    "input": lambda g, input, weight, dims, eps, centred: _adjoint(
+    "input": lambda g, input, weight, dims, eps, centred: _standardise_adjoint(
         g, input, weight, dims, eps, centred
     ),
     "weight": lambda g, input, weight_shape, dims, eps, centred: _weight_adjoint(
@@ -218,8 +229,8 @@ def _second_input(
     """The input's gradient of `<g, J v>`, where v is `gradient * weight`."""
     x = layer_standardise(input, None, None, dims, eps, centred)
     v = _scaled(gradient, weight)
-    jv = _adjoint(gradient, input, weight, dims, eps, centred)
-    jg = _adjoint(g, input, None, dims, eps, centred)
+    jv = _standardise_adjoint(gradient, input, weight, dims, eps, centred)
+    jg = _standardise_adjoint(g, input, None, dims, eps, centred)
     along = x * _average(g * jv, dims) + jg * _average(v * x, dims) + jv * _average(g * x, dims)
     return -inverse_deviation(input, dims, eps, centred) * along
 
@@ -237,8 +248,10 @@ def _adjoint_tangent(
 ) -> Any:
     # J is symmetric, so is its derivative: the input's tangent goes the way its gradient came.
     return total(
-        d_gradient is not None and _adjoint(d_gradient, input, weight, dims, eps, centred),
-        d_weight is not None and _adjoint(gradient, input, d_weight, dims, eps, centred),
+        d_gradient is not None
+        and _standardise_adjoint(d_gradient, input, weight, dims, eps, centred),
+        d_weight is not None
+        and _standardise_adjoint(gradient, input, d_weight, dims, eps, centred),
         d_input is not None and _second_input(d_input, gradient, input, weight, dims, eps, centred),
     )
 
@@ -246,17 +259,17 @@ def _adjoint_tangent(
 @primitive(
     batch=batch_products.standardised_adjoint,
     gradient=lambda g, input, weight, dims, eps, centred: _scaled(
-        _adjoint(g, input, None, dims, eps, centred), weight
+        _standardise_adjoint(g, input, None, dims, eps, centred), weight
     ),
     input=_second_input,
     weight=lambda g, gradient, input, dims, eps, centred: (
-        gradient * _adjoint(g, input, None, dims, eps, centred)
+        gradient * _standardise_adjoint(g, input, None, dims, eps, centred)
     ),
     jvp=_adjoint_tangent,
     node="NativeLayerNormBackwardBackward0",
     has_out=False,
 )
-def _adjoint(
+def _standardise_adjoint(
     xp: Namespace,
     gradient: Array,
     input: Array,
@@ -267,7 +280,7 @@ def _adjoint(
 ) -> Array:
     """J applied to `gradient * weight`."""
     if gradient.dtype.itemsize == 2:
-        return _in_single(xp, _adjoint, [gradient, input, weight], dims, eps, centred)
+        return _in_single(xp, _standardise_adjoint, [gradient, input, weight], dims, eps, centred)
     if not _fits_rows(weight, input.shape, dims):
         gradient, weight = gradient * weight, None
     out = xp.empty(input.shape, input.dtype)
@@ -305,7 +318,7 @@ def _weight_tangent(
     if d_gradient is not None:
         terms.append(_weight_adjoint(d_gradient, input, shape, dims, eps, centred))
     if d_input is not None:
-        moved: Any = gradient * _adjoint(d_input, input, None, dims, eps, centred)
+        moved: Any = gradient * _standardise_adjoint(d_input, input, None, dims, eps, centred)
         terms.append(sum_to_size(moved, shape))
     return total(*terms)
 
@@ -315,7 +328,7 @@ def _weight_tangent(
     gradient=lambda g, input, dims, eps, centred: (
         g * layer_standardise(input, None, None, dims, eps, centred)
     ),
-    input=lambda g, gradient, input, dims, eps, centred: _adjoint(
+    input=lambda g, gradient, input, dims, eps, centred: _standardise_adjoint(
         gradient * g, input, None, dims, eps, centred
     ),
     jvp=_weight_tangent,
@@ -328,6 +341,9 @@ def _weight_adjoint(
     if gradient.dtype.itemsize == 2:
         return _in_single(xp, _weight_adjoint, [gradient, input], shape, dims, eps, centred)
     if not _fits_rows(xp.empty(shape), input.shape, dims):
+        sums = _channel_sums(xp, gradient, input, shape, dims, eps, centred)
+        if sums is not None:
+            return sums
         product = layer_standardise.op.forward(xp, input, None, None, dims, eps, centred)  # type: ignore[attr-defined]
         product *= gradient
         return _sum_to(product, shape)
@@ -342,6 +358,36 @@ def _weight_adjoint(
 
     _in_blocks(add, dims, gradient, input)
     return sums.reshape(shape)
+
+
+def _channel_sums(
+    xp: Namespace,
+    gradient: Array,
+    input: Array,
+    shape: tuple[int, ...],
+    dims: tuple[int, ...],
+    eps: float,
+    centred: bool,
+) -> Array | None:
+    """The same for weights of whole channels, by sums over each channel's elements first.
+
+    None where elements of a channel are not neighbours in memory, or have several weights.
+    """
+    count, ndim = len(shape), input.ndim
+    shared = 0
+    while shared < count and shape[-1 - shared] == 1 and ndim - 1 - shared in dims:
+        shared += 1
+    contiguous = input.flags.c_contiguous and gradient.flags.c_contiguous
+    if not shared or not input.size or not contiguous or input.dtype.char not in "fd":
+        return None
+    lead = input.shape[: ndim - shared]
+    x, g = (array.reshape(math.prod(lead), -1) for array in (input, gradient))
+    mean, rstd = _statistics(xp, dims, input, eps, centred)
+    small = tuple(1 if d in dims else n for d, n in enumerate(lead))
+    sums = xp.vecdot(g, x).reshape(lead)
+    if mean is not None:
+        sums -= (g @ xp.ones(g.shape[1], g.dtype)).reshape(lead) * mean.reshape(small)
+    return _sum_to(sums * rstd.reshape(small), shape[: count - shared]).reshape(shape)
 
 
 def _sum_to(array: Array, shape: tuple[int, ...]) -> Array:

@@ -14,6 +14,7 @@ from pullback.operators.convert import astype
 from pullback.operators.declare import Array, Dims, Namespace, method, primitive
 from pullback.operators.extrema import clamp, clamp_min
 from pullback.operators.norms import divide_or_zero
+from pullback.operators.options import numpy_spelled
 from pullback.operators.powers import sqrt
 from pullback.operators.products import matmul
 from pullback.operators.reduction import mean, restored, sum, unreduce
@@ -237,6 +238,7 @@ def std(
     return _std(input, dim, correction, keepdim, out=out)
 
 
+@numpy_spelled
 def var_mean(
     input: Any,
     dim: Any = None,
@@ -251,6 +253,7 @@ def var_mean(
     return _var_mean(input, dim, correction, keepdim, out=out)
 
 
+@numpy_spelled
 def std_mean(
     input: Any,
     dim: Any = None,

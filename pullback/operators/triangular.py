@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy
 
 from pullback.core import errors
 from pullback.operators.batching import aligned
+from pullback.operators.blocks import BLOCK, slices
 from pullback.operators.creation import eye
 from pullback.operators.declare import Array, Namespace, method, primitive
 from pullback.operators.matrix_checks import (
@@ -19,6 +21,7 @@ from pullback.operators.matrix_checks import (
     check_square,
     delivered_all,
 )
+from pullback.operators.naming import shown_as
 from pullback.operators.products import delivered, matmul, total
 from pullback.operators.results import result_class
 from pullback.operators.selection import tril, triu
@@ -71,11 +74,33 @@ def _upper(n: int) -> Array:
 
 def _substituted(xp: Namespace, a: Array, b: Array) -> Array:
     shape = xp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if math.prod(shape) >= _MANY:
+        return _substituted_together(xp, a, b, shape)
     x = xp.array(xp.broadcast_to(b, shape + b.shape[-2:]))
     for row in range(a.shape[-1] - 1, -1, -1):
         x[..., row, :] /= a[..., row, row, None]
         x[..., :row, :] -= a[..., :row, row, None] * x[..., row, None, :]
     return x
+
+
+# So many matrices are laid side by side: a step of the substitution then runs along all of them,
+# and not along the short rows of each. 1000 systems of 32 by 32: 76 ms one way, 14 ms the other.
+_MANY = 32
+
+
+def _substituted_together(xp: Namespace, a: Array, b: Array, shape: tuple[int, ...]) -> Array:
+    n, k = b.shape[-2:]
+    matrices = xp.broadcast_to(a, shape + a.shape[-2:]).reshape(-1, n, n)
+    sides = xp.broadcast_to(b, shape + b.shape[-2:]).reshape(-1, n, k)
+    out = xp.empty(sides.shape, b.dtype)
+    for part in slices(len(out), n * max(n, k), 2 * BLOCK):
+        t = xp.ascontiguousarray(matrices[part].transpose(1, 2, 0))
+        x = xp.array(sides[part].transpose(1, 2, 0), order="C")
+        for row in range(n - 1, -1, -1):
+            x[row] /= t[row, row]
+            x[:row] -= t[:row, row, None] * x[row]
+        out[part] = x.transpose(2, 0, 1)
+    return out.reshape(*shape, n, k)
 
 
 # The operator -------------------------------------------------------------------------------------
@@ -178,6 +203,7 @@ def triangular_solve(
     check_system("triangular_solve", A, input, left=True)
     coefficient = A.mT if transpose else A
     solution = triangular(coefficient, input, bool(upper) != bool(transpose), True, unitriangular)  # noqa: FBT003
+    shown_as("TriangularSolveBackward0", solution)
     batch = tuple(solution.shape[:-2])
     copy = clone(expand(A, (*batch, *A.shape[-2:])))
     return delivered_all("triangular_solve", _TriangularSolve((solution, copy)), out)
@@ -193,7 +219,7 @@ def cholesky_solve(input: Any, L: Any, upper: bool = False, *, out: Any = None) 
     factor = adjoint(L) if upper else L
     half = triangular(factor, input, False, True, False)  # noqa: FBT003
     result = triangular(adjoint(factor), half, True, True, False)  # noqa: FBT003
-    return delivered("cholesky_solve", result, out)
+    return delivered("cholesky_solve", shown_as("CholeskySolveBackward0", result), out)
 
 
 @method
@@ -203,4 +229,5 @@ def cholesky_inverse(input: Any, upper: bool = False, *, out: Any = None) -> Any
     factor = adjoint(input) if upper else input
     unit = eye(input.shape[-1], dtype=input.dtype)
     root = triangular(factor, unit, False, True, False)  # noqa: FBT003
-    return delivered("cholesky_inverse", matmul(adjoint(root), root), out)
+    inverse = shown_as("CholeskyInverseBackward0", matmul(adjoint(root), root))
+    return delivered("cholesky_inverse", inverse, out)

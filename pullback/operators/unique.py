@@ -6,13 +6,20 @@ from typing import Any
 
 import numpy
 
+from pullback.core import errors
 from pullback.core.arrays import Array
+from pullback.core.device import META
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arithmetic import unsupported
 from pullback.operators.declare import method
 from pullback.operators.options import as_dim
 
 __all__ = ["unique", "unique_consecutive"]
+
+
+def _check_data(op: str, input: Tensor) -> None:
+    if input.device is META:
+        raise errors.no_data(op)
 
 
 def _answer(values: Array, inverse: Array, counts: Array, asked: tuple[bool, bool]) -> Any:
@@ -52,6 +59,7 @@ def unique(
     >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
     """
+    _check_data("unique()", input)
     array, at = _lines("unique", input, dim)
     if not array.size:
         empty = numpy.zeros(0, numpy.int64)
@@ -76,6 +84,7 @@ def unique_consecutive(
     dim: int | None = None,
 ) -> Any:
     """Runs of equal elements (or slices along `dim`) as one element each."""
+    _check_data("unique_consecutive()", input)
     array, at = _lines("unique_consecutive", input, dim)
     lines = numpy.moveaxis(array, at, 0)
     starts = numpy.ones(len(lines), bool)

@@ -7,6 +7,8 @@ from typing import Any
 
 from pullback.operators.complex import view_as_complex, view_as_real
 from pullback.operators.inplace import write_out
+from pullback.operators.joining import split, split_with_sizes, unbind
+from pullback.operators.naming import shown_as
 from pullback.operators.shape import (
     alias,
     as_strided,
@@ -16,12 +18,9 @@ from pullback.operators.shape import (
     permute,
     select,
     slice_along,
-    split,
-    split_with_sizes,
     squeeze,
     t,
     transpose,
-    unbind,
     unfold,
     unsqueeze,
 )
@@ -32,7 +31,7 @@ def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def copy(input: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         seen = function(input, *args, **kwargs)
         if out is None:
-            return tuple(clone(one) for one in seen) if isinstance(seen, tuple) else clone(seen)
+            return tuple(map(_copied, seen)) if isinstance(seen, tuple) else _copied(seen)
         targets = out if isinstance(seen, tuple) else (out,)
         for target, one in zip(targets, seen if isinstance(seen, tuple) else (seen,), strict=True):
             write_out(name, target, one._array)
@@ -42,6 +41,12 @@ def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     copy.__module__ = __name__
     copy.__doc__ = f"What `{name.removesuffix('_copy')}` shows, in memory of its own."
     return copy
+
+
+def _copied(seen: Any) -> Any:
+    """A copy, which torch shows as one step together with the view that it is a copy of."""
+    node = seen.grad_fn
+    return shown_as(f"{type(node).__name__}_copy", clone(seen))
 
 
 def _slice(

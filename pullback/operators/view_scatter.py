@@ -16,7 +16,7 @@ from pullback.operators.arithmetic import zeros_of
 from pullback.operators.batching import together
 from pullback.operators.convert import astype
 from pullback.operators.declare import Dim, Namespace, method, primitive
-from pullback.operators.shape import narrow
+from pullback.operators.joining import narrow
 from pullback.operators.strides import contiguous_strides, extent, restrided
 from pullback.operators.strides import storage_offset as offset_of
 from pullback.operators.views import (
@@ -115,14 +115,24 @@ def _slice_scatter(
 
 @method
 def slice_scatter(
-    input: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+    input: Any,
+    src: Any,
+    dim: int = 0,
+    start: Any = None,
+    end: Any = None,
+    step: int = 1,
+    *,
+    out: Any = None,
 ) -> Any:
     """`input` with `src` at the positions `start` to `end` of dimension `dim`, every `step`-th."""
     if input.ndim == 0:
         raise IndexError("slice_scatter: a 0-d tensor cannot be sliced; it has no dimension.")
     if step <= 0:
         raise RuntimeError(f"slice_scatter: step must be positive, got {step}.")
-    return _slice_scatter(input, _matched("slice_scatter", input, src), dim, start, end, step)
+    src = _matched("slice_scatter", input, src)
+    if out is not None:
+        return _slice_scatter(input, src, dim, start, end, step, out=out)
+    return _slice_scatter(input, src, dim, start, end, step)
 
 
 # A diagonal --------------------------------------------------------------------------------------

@@ -317,15 +317,15 @@ def unfold(xp: Namespace, input: Array, dimension: Dim, size: int, step: int) ->
 
 
 @linear(
-    batch=shifted(("dimension",), ("shape",)),
+    batch=batch_shapes.unfold_adjoint,
     g=lambda g, dimension, size, step: unfold(g, dimension, size, step),
 )
 def _unfold_adjoint(
     xp: Namespace, g: Array, shape: Any, dimension: int, size: int, step: int
 ) -> Array:
-    whole = xp.zeros(shape, g.dtype)
     if not shape:
-        return g.reshape(())
+        return g.sum()  # one element at most
+    whole = xp.zeros(shape, g.dtype)
     # One pass per place in the window: windows overlap, but equal places of different windows do
     # not.
     count = g.shape[dimension]

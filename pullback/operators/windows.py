@@ -66,12 +66,15 @@ def check_tensor(op: str, input: Any, *ndims: int) -> None:
         )
 
 
-def check_not_empty(op: str, input: Any, dims: int) -> None:
+def check_not_empty(op: str, shape: Sizes, dims: int) -> None:
     """Refuse windows over nothing; a batch of no examples is fine."""
-    if 0 in tuple(input.shape[-dims - 1 :]):
-        raise RuntimeError(
-            f"{op}: input of shape {tuple(input.shape)} is empty; only the batch may have size 0."
-        )
+    if 0 in shape[-dims - 1 :]:
+        raise RuntimeError(f"{op}: input of shape {shape} is empty; only the batch may be 0.")
+
+
+def frozen(*options: Any) -> list[Any]:
+    """Options with tuples for lists, by which checks are remembered."""
+    return [tuple(option) if type(option) is list else option for option in options]
 
 
 # Windows ------------------------------------------------------------------------------------------

@@ -24,12 +24,14 @@ from pullback.core.version import INFERENCE_CELL
 from pullback.operators.declare import METHODS, Op
 from pullback.operators.inplace import inplace_of
 from pullback.operators.nodes import Plan
-from pullback.operators.strides import address, root
+from pullback.operators.overlap import check_writable
 
 _PLAIN = frozenset((int, float))
+# Those that would read what they have written, were their source to overlap with the target.
+_APART = frozenset(("index_add_", "index_copy_", "index_put_", "put_", "scatter_", "scatter_add_"))
 _LARGE = 3e38  # below the largest float32
 
-__all__ = ["check_no_partial_overlap", "is_plain_write", "number_array", "writing"]
+__all__ = ["is_plain_write", "number_array", "writing"]
 
 
 def writing(
@@ -41,18 +43,21 @@ def writing(
     an operator whose forward writes and returns the target itself. What `inplace.py` then does, to
     write the result to the target, costs nothing: NumPy sees that they are the same.
     """
+    op: Op = copy.copy(function.op)
+    called = name or f"{op.name}_"
 
     def forward(xp: Namespace, input: Array, *args: Any, **kwargs: Any) -> Array:
+        if called in _APART:
+            given = (*args, *kwargs.values())
+            check_writable(called, input, *(a for a in given if isinstance(a, numpy.ndarray)))
         write(xp, input, *args, **kwargs)
         return input
 
-    op: Op = copy.copy(function.op)
     # Old values would be kept after the write: an operator that needs them computes, then writes.
     assert all(param.name != "input" for param in Plan(op).inputs), op.name
     op.forward = forward
     forward.op = op  # type: ignore[attr-defined]  # how `inplace_of` finds it
     forward.__module__ = function.__module__
-    called = name or f"{op.name}_"
     in_place = inplace_of(forward, called)
     in_place.__doc__ = f"In-place form of `{called[:-1]}`: changes the tensor itself."
     if name is None:
@@ -107,20 +112,3 @@ def _fits(value: Any, dtype: numpy.dtype[Any]) -> bool:
             True  # half precision takes anything: what is too large becomes infinite, as in torch
         )
     return bool(abs(value) <= numpy.finfo(dtype).max)
-
-
-def check_no_partial_overlap(op: str, target: Array, source: Array) -> None:
-    """Refuse to copy between dense memory that overlaps in part; the very same memory is fine."""
-    if (source.base is None and target.base is None) or root(source) is not root(target):
-        return
-    dense = source.flags.forc and target.flags.forc
-    if not dense or source.size == 0 or target.size == 0:
-        return  # interleaved: whether elements meet is not worth finding out
-    start, other = address(target), address(source)
-    if start == other and source.nbytes == target.nbytes and source.strides == target.strides:
-        return
-    if start < other + source.nbytes and other < start + target.nbytes:
-        raise RuntimeError(
-            f"{op}: some elements of the input tensor and of the written tensor share one memory "
-            "location: both are views of one memory, and overlap in part. Clone the input first."
-        )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, NamedTuple
 
+from pullback.core import sequence
 from pullback.operators.declare import Op
 
 
@@ -27,6 +28,7 @@ followers: list[Callable[[Written], None]] = []
 
 def finished(function: Any, op: Op, called: str) -> None:
     """Note a function whose code has just been written."""
+    sequence.follow(function.__globals__)
     written = Written(function, op, called)
     WRITTEN.append(written)
     for follower in followers:

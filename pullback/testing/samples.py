@@ -25,10 +25,12 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.testing.cases import LAYOUTS, Case, Draw, DtypeName, Entry, Fixed
 from pullback.testing.coverage import supports
 from pullback.testing.samples_conv import CONV
+from pullback.testing.samples_copies import COPIES, WINDOWS
 from pullback.testing.samples_creation import CREATION
 from pullback.testing.samples_fft import FOURIER, MASKED
 from pullback.testing.samples_indexing import INDEXING
 from pullback.testing.samples_linalg import MATRICES
+from pullback.testing.samples_loss import LOSSES
 from pullback.testing.samples_nn import NN
 from pullback.testing.samples_pointwise import POINTWISE
 from pullback.testing.samples_products import PRODUCTS
@@ -51,6 +53,9 @@ SAMPLES: dict[str, Entry] = {
     **MATRICES,
     **FOURIER,
     **MASKED,
+    **LOSSES,
+    **COPIES,
+    **WINDOWS,
 }
 
 

@@ -6,7 +6,7 @@ wrappers off and put them on, for transforms that work on the batch as it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
@@ -14,6 +14,7 @@ import numpy
 from pullback.core.arrays import Array
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.tensor import Tensor, new
+from pullback.operators import dual
 
 
 class Batched(Tensor):
@@ -71,6 +72,22 @@ class Batched(Tensor):
     def data(self) -> Tensor:
         """The same memory without history."""
         return batched(self.value.data, self.bdim, self.level)
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> Any:
+        """A hook on the gradient, which is one example's as the tensor is."""
+        level, bdim = self.level, self.bdim
+
+        def on_batch(g: Any) -> Any:
+            was_open, level.open = level.open, True  # a pass after the map still calls the hook
+            levels = {*levels_of(self), *levels_of(g)}
+            try:
+                with with_levels(sorted(levels, key=lambda one: one.number)):
+                    made = hook(batched(g, bdim, level))
+                    return None if made is None else exposed(made, (level,)).movedim(0, bdim)
+            finally:
+                level.open = was_open
+
+        return self.value.register_hook(on_batch)
 
     def _refuse(self, what: str) -> Any:
         check_open(self)
@@ -163,6 +180,13 @@ def batched(value: Tensor, bdim: int, level: Any) -> Batched:
     made.example = None
     made._node = None
     return made
+
+
+def _examples_in_front(tangent: Any, level: Any) -> Any:
+    return batched(tangent, 0, level)
+
+
+dual.wrapped = _examples_in_front
 
 
 def _is_differentiated(tensor: Any) -> bool:

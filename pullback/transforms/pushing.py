@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pullback.core.captured import Scope
 from pullback.core.forward import close_level, open_inside
 from pullback.core.mode import current, settle
 from pullback.core.nesting import Derivative, running
@@ -28,8 +29,15 @@ from pullback.transforms.batched import (
 class Pushing:
     """One forward derivative; as a context, the time while the function runs."""
 
-    def __init__(self, transform: str, primals: Sequence[Any], tangents: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        transform: str,
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        scope: Scope | None = None,
+    ) -> None:
         self.transform = transform
+        self.scope = scope
         self.primals = primals
         self.tangents = tangents
 
@@ -38,7 +46,7 @@ class Pushing:
         self.before = settle()
         self.level, inside = open_inside(self.before)
         outside = running.get()
-        derivative = Derivative(self.transform, len(outside) + 1, self.level)
+        derivative = Derivative(self.transform, len(outside) + 1, self.level, self.scope)
         self._outside = running.set((*outside, derivative))
         current.set(inside)
         return [self._dual(p, t) for p, t in zip(self.primals, self.tangents, strict=True)]

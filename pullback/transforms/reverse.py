@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core import tensor as tensors
+from pullback.core.captured import Scope
 from pullback.core.forward import LEVELS
 from pullback.core.mode import changed, current, settle
 from pullback.core.nesting import Derivative, pass_depth, running
@@ -121,8 +122,9 @@ class Recording:
     As a context it is the time while the function runs.
     """
 
-    def __init__(self, transform: str, primals: Sequence[Any]) -> None:
+    def __init__(self, transform: str, primals: Sequence[Any], scope: Scope | None = None) -> None:
         self.transform = transform
+        self.scope = scope
         self.before = settle()
         # Levels that map the whole derivative. Those for tangents alone batch none of its values.
         self.levels = tuple(
@@ -143,7 +145,8 @@ class Recording:
         self.edges = [edge_of(alias) for alias in self.aliases]
 
     def __enter__(self) -> list[Any]:
-        self._outside = running.set((*running.get(), Derivative(self.transform, self.depth)))
+        derivative = Derivative(self.transform, self.depth, None, self.scope, self.aliases)
+        self._outside = running.set((*running.get(), derivative))
         current.set(changed(self.before, grad=True, inference=False))
         if self.levels:
             differentiated.update(id(alias) for alias in self.aliases)
@@ -223,7 +226,7 @@ class Recording:
             return output
         alias = output._alias()
         for level in LEVELS:
-            level.put(alias, level.get(output))
+            level.put(alias, self.released(level.get(output)))
         return alias
 
 

@@ -18,7 +18,8 @@ from pullback.core.tensor import Tensor
 from pullback.operators.batching import aligned, filled, one_tensor
 from pullback.operators.declare import Op
 from pullback.operators.generator import drawn
-from pullback.operators.shape import select, stack
+from pullback.operators.joining import stack
+from pullback.operators.shape import select
 from pullback.transforms.batched import Batched, batched, is_batched_at
 
 _warned: set[str] = set()

@@ -21,6 +21,7 @@ def tangent(value):
 
 
 def test_one_level_may_be_open():
+    """T-1"""
     assert fwAD.enter_dual_level() == 0
     try:
         with pytest.raises(RuntimeError, match="nesting"):
@@ -34,6 +35,8 @@ def test_one_level_may_be_open():
 
 
 def test_level_is_a_decorator_and_closes_on_exceptions():
+    """T-1"""
+
     @fwAD.dual_level()
     def derivative():
         return tangent(fwAD.make_dual(x, t) * 2)
@@ -45,6 +48,7 @@ def test_level_is_a_decorator_and_closes_on_exceptions():
 
 
 def test_leaving_the_level_erases_tangents():
+    """T-6"""
     with fwAD.dual_level():
         dual = fwAD.make_dual(x, t)
     with fwAD.dual_level():
@@ -53,6 +57,7 @@ def test_leaving_the_level_erases_tangents():
 
 
 def test_without_a_level():
+    """T-1, T-2"""
     with pytest.raises(RuntimeError, match="No dual level"):
         fwAD.make_dual(x, t)
     primal, missing = fwAD.unpack_dual(x)
@@ -64,6 +69,7 @@ def test_without_a_level():
 
 
 def test_make_dual_aliases_and_leaves_the_tensor_alone():
+    """T-2"""
     value = x.clone()
     with fwAD.dual_level():
         dual = fwAD.make_dual(value, t)
@@ -84,11 +90,13 @@ def test_make_dual_aliases_and_leaves_the_tensor_alone():
     ],
 )
 def test_make_dual_refuses(primal, direction, error):
+    """T-3"""
     with fwAD.dual_level(), pytest.raises(error, match="make_dual"):
         fwAD.make_dual(primal, direction)
 
 
 def test_duals_of_duals_are_refused():
+    """T-3"""
     with fwAD.dual_level():
         dual = fwAD.make_dual(x, t)
         with pytest.raises(RuntimeError, match="already"):
@@ -98,6 +106,7 @@ def test_duals_of_duals_are_refused():
 
 
 def test_tangent_gets_the_layout_of_its_primal():
+    """T-5"""
     with fwAD.dual_level():
         dual = fwAD.make_dual(torch.ones(2, 3), torch.ones(3, 2).T)
         assert tangent(dual).is_contiguous()
@@ -109,6 +118,7 @@ def test_tangent_gets_the_layout_of_its_primal():
 
 
 def test_results_without_derivative_have_no_tangent():
+    """T-7"""
     with fwAD.dual_level():
         dual = fwAD.make_dual(x, t)
         assert tangent(dual > 1) is None
@@ -119,6 +129,7 @@ def test_results_without_derivative_have_no_tangent():
 
 
 def test_modes():
+    """T-9"""
     with fwAD.dual_level():
         dual = fwAD.make_dual(x, t)
         with torch.no_grad():
@@ -131,6 +142,7 @@ def test_modes():
 
 
 def test_detach_drops_and_clone_keeps():
+    """T-10"""
     with fwAD.dual_level():
         dual = fwAD.make_dual(x, t)
         assert tangent(dual.detach()) is None
@@ -139,6 +151,7 @@ def test_detach_drops_and_clone_keeps():
 
 
 def test_out_is_refused():
+    """T-8"""
     with fwAD.dual_level(), pytest.raises(NotImplementedError, match="out="):
         torch.add(fwAD.make_dual(x, t), 1, out=torch.empty(2))
 
@@ -147,6 +160,7 @@ def test_out_is_refused():
 
 
 def test_views_share_tangents():
+    """T-11"""
     with fwAD.dual_level():
         dual = fwAD.make_dual(x.clone(), t.clone())
         part = tangent(dual[1:])
@@ -155,6 +169,7 @@ def test_views_share_tangents():
 
 
 def test_writes_keep_the_tangent_object():
+    """T-11"""
     with fwAD.dual_level():
         dual = fwAD.make_dual(x.clone(), t.clone())
         kept = tangent(dual)
@@ -166,6 +181,7 @@ def test_writes_keep_the_tangent_object():
 
 
 def test_write_to_a_result_leaves_the_inputs_tangent():
+    """T-11"""
     with fwAD.dual_level():
         dual = fwAD.make_dual(x, t.clone())
         copied = dual + 1
@@ -174,6 +190,7 @@ def test_write_to_a_result_leaves_the_inputs_tangent():
 
 
 def test_dual_written_into_a_view_makes_the_base_dual():
+    """T-12"""
     with fwAD.dual_level():
         base = torch.zeros(3)
         view = base[1:]
@@ -183,6 +200,7 @@ def test_dual_written_into_a_view_makes_the_base_dual():
 
 
 def test_dual_written_into_a_base_reaches_its_views():
+    """T-12"""
     with fwAD.dual_level():
         base = torch.zeros(2)
         view = base[1:]
@@ -194,6 +212,7 @@ def test_dual_written_into_a_base_reaches_its_views():
 
 
 def test_reverse_over_forward():
+    """T-14"""
     leaf = x.clone().requires_grad_()
     with fwAD.dual_level():
         moved = tangent((fwAD.make_dual(leaf, t) ** 3).sum())
@@ -201,6 +220,7 @@ def test_reverse_over_forward():
 
 
 def test_forward_over_reverse():
+    """T-14"""
     leaf = x.clone().requires_grad_()
     with fwAD.dual_level():
         dual = fwAD.make_dual(leaf, t)
@@ -209,6 +229,7 @@ def test_forward_over_reverse():
 
 
 def test_duals_inside_vmap():
+    """T-89"""
     batch = torch.stack([x, 2 * x])
     with fwAD.dual_level():
         made = torch.vmap(lambda v: tangent(fwAD.make_dual(v, t) ** 2))(batch)

@@ -247,3 +247,51 @@ def test_unused_argument_is_a_note():
             return g * 2, None
 
     assert verdicts(Ignores, X, X)["backward"] == "note"
+
+
+class Generated(Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x * x.sum()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0])
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * x.sum() + (g * x).sum()
+
+
+def test_generated_rule_is_compared_with_a_loop():
+    """T-97"""
+    findings = {f.subject: f for f in check(Generated, X).findings}
+    assert findings["vmap"].verdict == "ok"
+    assert "generated rule" in findings["vmap"].text
+
+    class ReadsValues(Generated):
+        @staticmethod
+        def forward(x):
+            return x * x.sum() if x.sum().item() > 0 else x
+
+    subject, text = problem(ReadsValues, X)
+    assert subject == "vmap"
+    assert "item()" in text
+
+
+def test_generated_rule_that_differs_is_found():
+    """T-97"""
+    calls = []
+
+    class Counts(Generated):
+        @staticmethod
+        def forward(x):
+            calls.append(1)
+            return x * x.sum() + (1.0 if hasattr(x, "bdim") else 0.0)
+
+    subject, text = problem(Counts, X)
+    assert subject == "vmap"
+    assert "generated rule" in text

@@ -23,6 +23,7 @@ def same(a, b):
 
 
 def test_products_with_the_jacobian():
+    """T-22, T-26"""
     output, row = vjp(lambda a, b: (a * b, b.sum()), (x, y), (y, tensor(1.0)))
     assert isinstance(output, tuple)
     assert same(row[0], y * y)
@@ -33,6 +34,7 @@ def test_products_with_the_jacobian():
 
 
 def test_structure_of_jacobians_follows_inputs_and_outputs():
+    """T-25"""
     assert same(jacobian(torch.exp, x), torch.diag(x.exp()))
     assert isinstance(jacobian(torch.exp, (x,)), tuple)
     blocks = jacobian(lambda a, b: (a * b, a.sum()), (x, y))
@@ -46,6 +48,7 @@ def test_structure_of_jacobians_follows_inputs_and_outputs():
     "options", [{}, {"vectorize": True}, {"strategy": "forward-mode", "vectorize": True}]
 )
 def test_ways_to_a_jacobian_agree(options):
+    """T-32, T-33"""
     blocks = jacobian(lambda a, b: (a.outer(b).tanh(), a.sum()), (x, y), **options)
     plain = jacobian(lambda a, b: (a.outer(b).tanh(), a.sum()), (x, y))
     assert isinstance(blocks, tuple)
@@ -59,6 +62,7 @@ def test_ways_to_a_jacobian_agree(options):
     [{}, {"vectorize": True}, {"vectorize": True, "outer_jacobian_strategy": "forward-mode"}],
 )
 def test_ways_to_a_hessian_agree(options):
+    """T-32, T-34"""
     assert same(hessian(cubes, x, **options), torch.diag(6 * x))
     blocks = hessian(product, (x, y), **options)
     assert same(blocks[0][0], torch.diag(2 * y))
@@ -68,6 +72,7 @@ def test_ways_to_a_hessian_agree(options):
 
 
 def test_products_with_the_hessian():
+    """T-26, T-35"""
     for function in (vhp, hvp):
         value, made = function(cubes, x, y)
         assert value.item() == 9
@@ -77,11 +82,13 @@ def test_products_with_the_hessian():
 
 
 def test_captured_tensor_is_a_constant():
+    """T-24"""
     leaf = x.clone().requires_grad_()
     assert same(vjp(lambda v: (v * leaf).sum(), leaf)[1], x)
 
 
 def test_results_have_a_history_only_if_asked_for():
+    """T-28"""
     leaf = x.clone().requires_grad_()
     assert not jacobian(cubes, leaf).requires_grad
     made = jacobian(cubes, leaf, create_graph=True)
@@ -94,6 +101,7 @@ def test_results_have_a_history_only_if_asked_for():
 
 @pytest.mark.parametrize("function", ALL)
 def test_lists_are_refused(function):
+    """T-23"""
     with pytest.raises(TypeError, match=function.__name__):
         function(cubes, [x])
     with pytest.raises(TypeError, match="int"):
@@ -101,6 +109,7 @@ def test_lists_are_refused(function):
 
 
 def test_vectors_must_fit():
+    """T-27"""
     with pytest.raises(RuntimeError, match="left away"):
         vjp(lambda v: v * 2, x)
     with pytest.raises(RuntimeError, match="shape"):
@@ -111,6 +120,7 @@ def test_vectors_must_fit():
 
 
 def test_second_order_wants_one_number():
+    """T-29"""
     for function in (hessian, vhp, hvp):
         with pytest.raises(RuntimeError, match="tuple"):
             function(lambda v: (v.sum(),), x)
@@ -120,6 +130,7 @@ def test_second_order_wants_one_number():
 
 
 def test_independence_gives_zeros_or_with_strict_an_error():
+    """T-30, T-31"""
     assert same(jacobian(lambda v: y, x), torch.zeros(2, 2))
     assert same(hessian(lambda v: v.sum(), x), torch.zeros(2, 2))
     strict = [
@@ -136,6 +147,7 @@ def test_independence_gives_zeros_or_with_strict_an_error():
 
 
 def test_options_that_exclude_each_other():
+    """T-32, T-33"""
     with pytest.raises(RuntimeError, match="vectorize"):
         jacobian(cubes, x, strict=True, vectorize=True)
     with pytest.raises(NotImplementedError, match="vectorize"):
@@ -147,10 +159,12 @@ def test_options_that_exclude_each_other():
 
 
 def test_empty_blocks_have_their_shape():
+    """T-36"""
     assert jacobian(lambda v: v[:0], x).shape == (0, 2)
     assert jacobian(lambda v: v * 2, torch.ones(0)).shape == (0, 0)
 
 
 def test_integers_cannot_require_gradients():
+    """T-36"""
     with pytest.raises(RuntimeError):
         vjp(lambda v: v * 1.0, tensor([1, 2]), y)

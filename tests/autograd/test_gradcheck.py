@@ -43,6 +43,7 @@ both_modes = pytest.mark.parametrize("fast", [False, True], ids=["slow", "fast"]
 @both_modes
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_right_derivatives_pass(dtype, fast):
+    """T-111"""
     inputs = (leaf(2, 3, dtype=dtype), leaf(3, dtype=dtype))
     assert gradcheck(lambda x, y: (x * y, x + y), inputs, fast_mode=fast) is True
     assert gradgradcheck(lambda x, y: (x * y, x + y), inputs, fast_mode=fast) is True
@@ -50,6 +51,7 @@ def test_right_derivatives_pass(dtype, fast):
 
 @both_modes
 def test_real_and_complex_may_mix(fast):
+    """T-121"""
     inputs = (leaf(2, dtype="complex128"), leaf(2))
     assert gradcheck(lambda z, x: z * x, inputs, fast_mode=fast)
     assert gradgradcheck(lambda z, x: z * x, inputs, fast_mode=fast)
@@ -58,6 +60,7 @@ def test_real_and_complex_may_mix(fast):
 @both_modes
 @pytest.mark.parametrize("shape", [(), (0, 3), (1,)])
 def test_scalars_and_empty_tensors_are_checked(shape, fast):
+    """T-111"""
     options = {"check_forward_ad": True, "check_batched_grad": True}
     assert gradcheck(lambda x: x * x, leaf(*shape), fast_mode=fast, **options)
     assert gradgradcheck(lambda x: x * x, leaf(*shape), fast_mode=fast)
@@ -66,6 +69,7 @@ def test_scalars_and_empty_tensors_are_checked(shape, fast):
 @both_modes
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_wrong_derivative_is_found_and_shown(dtype, fast):
+    """T-112"""
     with pytest.raises(GradcheckError) as caught:
         gradcheck(lambda k, x: half_wrong(x), (3, leaf(2, dtype=dtype)), fast_mode=fast)
     said = str(caught.value)
@@ -77,6 +81,8 @@ def test_wrong_derivative_is_found_and_shown(dtype, fast):
 
 
 def test_wrong_second_derivative_is_found():
+    """T-123"""
+
     def cut_in_backward(x):
         return with_backward(x * x, lambda g: g.detach())
 
@@ -86,10 +92,13 @@ def test_wrong_second_derivative_is_found():
 
 
 def test_failure_can_be_false_instead_of_raised():
+    """T-112"""
     assert gradcheck(half_wrong, leaf(2), raise_exception=False) is False
 
 
 def test_only_gradcheck_errors_become_false():
+    """T-112"""
+
     def broken(x):
         raise ZeroDivisionError
 
@@ -98,16 +107,20 @@ def test_only_gradcheck_errors_become_false():
 
 
 def test_fast_mode_says_what_slow_mode_finds():
+    """T-120"""
     with pytest.raises(GradcheckError, match="full comparison fails too"):
         gradcheck(half_wrong, leaf(2), fast_mode=True)
 
 
 def test_nan_never_passes():
+    """T-112"""
     with pytest.raises(GradcheckError):
         gradcheck(lambda x: x * float("nan"), leaf(2))
 
 
 def test_backward_that_differs_from_call_to_call_is_found():
+    """T-115"""
+
     def noisy(x):
         return with_backward(x, lambda g: g * (1 + 1e-7 * RANDOM.uniform(0.5, 1)))
 
@@ -117,6 +130,8 @@ def test_backward_that_differs_from_call_to_call_is_found():
 
 
 def test_backward_must_give_zero_for_zero():
+    """T-116"""
+
     def restless(x):
         return with_backward(x, lambda g: g if g._array.any() else g + 1)
 
@@ -125,12 +140,14 @@ def test_backward_must_give_zero_for_zero():
 
 
 def test_output_without_history_must_not_depend_on_inputs():
+    """T-118"""
     with pytest.raises(GradcheckError, match="requires grad"):
         gradcheck(lambda x: x.detach() * 2, leaf(2))
     assert gradcheck(lambda x: x.detach() * 0, leaf(2))
 
 
 def test_inputs_come_back_bit_for_bit_and_unversioned():
+    """T-114"""
     x = leaf(3)
     before, version = x._array.copy(), x._version
     gradcheck(lambda x: x * x, x)
@@ -141,6 +158,7 @@ def test_inputs_come_back_bit_for_bit_and_unversioned():
 
 
 def test_inputs_come_back_when_the_function_fails():
+    """T-114"""
     x = leaf(2)
     before = x._array.copy()
     calls = []
@@ -157,6 +175,7 @@ def test_inputs_come_back_when_the_function_fails():
 
 
 def test_users_random_numbers_are_left_alone():
+    """T-120"""
     numpy.random.seed(3)  # noqa: NPY002 (the global generator is the subject)
     state = numpy.random.get_state()[1].copy()  # noqa: NPY002
     gradcheck(lambda x: x * x, leaf(2), fast_mode=True)
@@ -165,19 +184,23 @@ def test_users_random_numbers_are_left_alone():
 
 
 def test_other_values_than_tensors_pass_through():
+    """T-113"""
     assert gradcheck(lambda x, factor, name: x * factor, [leaf(2), 3.0, "name"])
 
 
 def test_inputs_that_are_not_leaves_are_checked():
+    """T-113"""
     assert gradcheck(lambda x: x * x, leaf(2) * 2)
 
 
 def test_nothing_to_differentiate_by_is_a_value_error():
+    """T-113"""
     with pytest.raises(ValueError, match="requires grad"):
         gradcheck(lambda x: x, leaf(2).detach())
 
 
 def test_single_precision_warns():
+    """T-113"""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match="float64"):
@@ -185,12 +208,14 @@ def test_single_precision_warns():
 
 
 def test_expanded_input_is_refused():
+    """T-113"""
     expanded = wrap(numpy.broadcast_to(numpy.ones(1), (3,))).requires_grad_()
     with pytest.raises(RuntimeError, match=r"contiguous\(\)"):
         gradcheck(lambda x: x * 2, expanded)
 
 
 def test_output_that_is_no_tensor_is_refused():
+    """T-112"""
     with pytest.raises(TypeError, match="output 1"):
         gradcheck(lambda x: (x * 2, 3), leaf(2))
 
@@ -204,6 +229,7 @@ def test_output_that_is_no_tensor_is_refused():
     ],
 )
 def test_options_that_contradict_are_assertion_errors(options):
+    """T-119"""
     with pytest.raises(AssertionError):
         gradcheck(lambda x: x * 2, leaf(2), **options)
 
@@ -222,6 +248,7 @@ def test_options_that_contradict_are_assertion_errors(options):
     ],
 )
 def test_second_order_options_that_contradict_are_assertion_errors(options):
+    """T-123"""
     with pytest.raises(AssertionError):
         gradgradcheck(lambda x: x * x, leaf(2), **options)
 
@@ -286,6 +313,7 @@ class TwoOutputs(pullback.autograd.Function):
 @both_modes
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_forward_mode_is_checked(dtype, fast):
+    """T-119"""
     options = {"check_forward_ad": True, "fast_mode": fast}
     assert gradcheck(lambda x, y: (x * y, x + y), (leaf(2, dtype=dtype), leaf(2)), **options)
     assert gradcheck(Doubled.apply, leaf(2), **options)
@@ -294,6 +322,7 @@ def test_forward_mode_is_checked(dtype, fast):
 
 
 def test_forward_mode_can_be_checked_alone():
+    """T-119"""
     options = {"check_forward_ad": True, "check_backward_ad": False}
     assert gradcheck(WrongBackward.apply, leaf(2), **options)
     with pytest.raises(GradcheckError, match="backward"):
@@ -302,6 +331,7 @@ def test_forward_mode_can_be_checked_alone():
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_batches_are_checked(dtype):
+    """T-119"""
     inputs = (leaf(2, 3, dtype=dtype), leaf(3, dtype=dtype))
     options = {"check_batched_grad": True, "check_forward_ad": True}
     assert gradcheck(lambda x, y: (x * y, x), inputs, check_batched_forward_grad=True, **options)
@@ -309,27 +339,32 @@ def test_batches_are_checked(dtype):
 
 
 def test_what_cannot_be_batched_is_found():
+    """T-119"""
     with pytest.raises(GradcheckError, match="batch"):
         gradcheck(LooksAtValues.apply, leaf(2), check_batched_grad=True)
 
 
 def test_forward_over_reverse_is_checked():
+    """T-123"""
     assert gradgradcheck(lambda x: x * x, leaf(2), check_fwd_over_rev=True)
 
 
 def test_undefined_gradients_must_count_as_zero():
+    """T-117"""
     with pytest.raises(GradcheckError, match="undefined"):
         gradcheck(TwoOutputs.apply, leaf(2))
     assert gradcheck(TwoOutputs.apply, leaf(2), check_undefined_grad=False)
 
 
 def test_given_gradients_are_used():
+    """T-123"""
     weights = leaf(2)
     assert gradgradcheck(lambda x: x * x, leaf(2), weights)
     assert gradgradcheck(lambda x: x * x, leaf(2), [weights.detach()])
 
 
 def test_strided_gradients_can_be_asked_for():
+    """T-123"""
     seen = []
 
     def watched(x):
@@ -342,6 +377,7 @@ def test_strided_gradients_can_be_asked_for():
 
 
 def test_old_jacobian_functions_warn_and_agree():
+    """T-124"""
     x = leaf(2)
     with pytest.warns(FutureWarning):
         (numerical,) = get_numerical_jacobian(lambda inputs: inputs[0] * inputs[0], (x,), eps=1e-6)
@@ -352,11 +388,13 @@ def test_old_jacobian_functions_warn_and_agree():
 
 
 def test_old_jacobian_functions_take_real_outputs_only():
+    """T-124"""
     z = leaf(2, dtype="complex128")
     with pytest.warns(FutureWarning), pytest.raises(ValueError, match="real"):
         get_analytical_jacobian((z,), z * z)
 
 
 def test_gradcheck_is_found_under_autograd():
+    """T-124"""
     assert pullback.autograd.gradcheck is gradcheck
     assert pullback.autograd.gradgradcheck is gradgradcheck

@@ -1,6 +1,8 @@
 """The `.grad` attribute: reading, assigning, retaining, and what backward stores there."""
 
 import gc
+import subprocess
+import sys
 import warnings
 import weakref
 
@@ -29,6 +31,22 @@ def test_reading_grad_of_a_non_leaf_warns():
     y = leaf() * 2
     with pytest.warns(UserWarning, match="retain_grad"):
         assert y.grad is None
+
+
+def test_reading_grad_of_a_non_leaf_warns_once_per_place_with_the_remedy():
+    """V-25: as filters have it by default; each place of the user's is one of its own."""
+    y = leaf() * 2
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            assert y.grad is None
+        assert y.grad is None
+    lines = [warning.lineno for warning in caught]
+    assert len(lines) == 2
+    assert lines[1] == lines[0] + 1
+    assert all(warning.filename == __file__ for warning in caught)
+    assert "retain_grad() on the tensor before backward()" in str(caught[0].message)
+    assert "the leaf" in str(caught[0].message)
 
 
 def test_reading_a_retained_or_stored_grad_does_not_warn():
@@ -425,3 +443,78 @@ def test_data_of_another_dtype_gets_a_new_accumulator():
     assert old.grad_fn.next_functions[0][0] is not new.grad_fn.next_functions[0][0]
     new.sum().backward()
     assert x.grad.dtype is torch.float64
+
+
+# What is stored already ---------------------------------------------------------------------------
+
+
+def test_expanded_gradients_are_not_added_to():
+    """V-126"""
+    x = torch.ones(2, 3, requires_grad=True)
+    x.grad = torch.ones(1, 3).expand(2, 3)
+    with pytest.raises(RuntimeError, match="several elements"):
+        (x * 2).sum().backward()
+    assert x.grad.tolist() == [[1.0] * 3] * 2
+
+
+def test_gradients_of_a_former_shape_are_not_added_to():
+    """V-126"""
+    x = torch.ones(2, 3, requires_grad=True)
+    x.grad = torch.ones(2, 3)
+    x.data = torch.ones(4)
+    with pytest.raises(RuntimeError, match=r"shape \(2, 3\).* \(4,\)"):
+        (x * 2).sum().backward()
+
+
+def test_inference_gradients_are_not_added_to_outside():
+    """V-126"""
+    x = torch.ones(2, requires_grad=True)
+    with torch.inference_mode():
+        x.grad = torch.ones(2)
+    with pytest.raises(RuntimeError, match="inference"):
+        (x * 2).sum().backward()
+    y = (x * 2).sum()
+    with torch.inference_mode():
+        y.backward()
+        assert x.grad.tolist() == [3.0, 3.0]
+
+
+_LAYOUTS = """
+import warnings
+import pullback as torch
+def step(grad):
+    x = torch.ones(2, 3, requires_grad=True)
+    x.grad = grad
+    (x * 2).sum().backward()
+    assert x.grad is grad and grad.tolist() == [[3.0] * 3] * 2
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    step(torch.ones(2, 3))
+    with torch.autograd.enforce_grad_layout_policy(False):
+        step(torch.ones(3, 2).t())
+    assert not caught
+    step(torch.ones(3, 2).t())
+    step(torch.ones(3, 2).t())
+assert len(caught) == 1, caught
+text = str(caught[0].message)
+assert "[2, 3]" in text and "[1, 2]" in text and "[3, 1]" in text
+"""
+
+
+def test_gradients_in_another_order_warn_once_per_process():
+    """V-122"""
+    subprocess.run([sys.executable, "-c", _LAYOUTS], check=True)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_recorded_gradients_are_stored_as_differentiable_copies():
+    """V-119: and added to out of place"""
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    (x**3).sum().backward(create_graph=True)
+    first = x.grad
+    assert "CopyBackwards" in first.grad_fn.name()
+    assert torch.autograd.grad(first.sum(), x, retain_graph=True)[0].tolist() == [6.0, 12.0]
+    (x**3).sum().backward(create_graph=True)
+    assert x.grad is not first
+    assert x.grad.tolist() == [6.0, 24.0]
+    x.grad = None

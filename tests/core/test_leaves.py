@@ -320,3 +320,39 @@ def test_reading_does_not_warn_on_leaves():
         warnings.simplefilter("error")
         assert leaf().grad is None
         assert torch.zeros(1).grad is None
+
+
+def test_variable_without_data_is_an_empty_tensor():
+    """V-5"""
+    assert torch.autograd.Variable().tolist() == []
+    assert torch.autograd.Variable(requires_grad=True).requires_grad
+    with pytest.raises(TypeError):
+        torch.autograd.Variable([1.0])
+
+
+@pytest.mark.parametrize(
+    "off",
+    [lambda x: x.requires_grad_(False), lambda x: x.detach_()],
+    ids=["requires_grad_", "detach_"],
+)
+def test_a_leaf_switched_off_and_on_is_the_same_leaf_to_its_graphs(off):
+    """V-116: one accumulator, which the graph keeps"""
+    x = torch.ones(2, requires_grad=True)
+    y = (x * 3).sum()
+    off(x)
+    x.requires_grad_()
+    assert (x * 1).grad_fn.next_functions[0][0] is y.grad_fn.next_functions[0][0].next_functions[0][
+        0
+    ]
+    assert torch.autograd.grad(y, x, retain_graph=True)[0].tolist() == [3.0, 3.0]
+    y.backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+
+
+def test_a_leaf_that_no_graph_knows_any_more_starts_anew():
+    x = torch.ones(2, requires_grad=True)
+    (x * 3).sum().backward()
+    x.requires_grad_(False)
+    x.requires_grad_()
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [5.0, 5.0]

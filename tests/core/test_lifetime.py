@@ -6,6 +6,8 @@ import io
 import pickle
 import sys
 import threading
+import tracemalloc
+import warnings
 import weakref
 
 import pytest
@@ -96,6 +98,20 @@ def test_pickle_of_a_hooked_tensor_warns():
         pickle.dumps(x)
 
 
+def test_pickle_of_a_hook_that_is_marked_is_silent():
+    """V-187."""
+    x = leaf()
+    x.register_hook(torch.utils.hooks.unserializable_hook(lambda g: None))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        y = pickle.loads(pickle.dumps(x))
+        file = io.BytesIO()
+        torch.save(x, file)
+    assert not y._backward_hooks
+    (y * 2).sum().backward()
+    assert y.grad.tolist() == [2.0, 2.0]
+
+
 def test_shallow_copy_is_a_leaf_on_the_same_memory():
     """V-188."""
     for t in (leaf(), leaf() * 2, torch.zeros(2)):
@@ -183,6 +199,71 @@ def test_deep_chains_of_writes_to_views():
     y.sum().backward()
     assert x.grad.tolist() == [1.0, 1.0]
     del y
+
+
+# A million of them are in the benchmarks (`million-views`).
+MANY = 200_000
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("recorded", [True, False])
+def test_many_views_of_one_base_live_and_die_by_counting(recorded):
+    """V-76, V-194, V-195: the base knows none of them, each knows the base alone."""
+    base = torch.ones(2, 3, requires_grad=True) * 1 if recorded else torch.ones(2, 3)
+    before = len(gc.get_objects())
+    views = [base.t() for _ in range(MANY)]
+    assert views[-1]._base is base
+    base.mul_(2)  # all are stale now, which none of them has been told
+    assert views[-1].tolist() == [[2.0, 2.0]] * 3
+    if recorded:
+        assert views[0].grad_fn.name() == "AsStridedBackward0"
+        (views[0] + views[-1]).sum().backward(retain_graph=True)
+    gone = weakref.ref(base)
+    del views
+    assert len(gc.get_objects()) - before < 100
+    del base
+    assert gone() is None
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("backward", [True, False])
+def test_many_views_on_one_another_are_built_run_and_dropped(backward):
+    """V-76, V-195: none keeps the one before it alive, but for its node."""
+    x = torch.ones(2, 3, requires_grad=True)
+    before = len(gc.get_objects())
+    view = x
+    for _ in range(MANY):
+        view = view.t()
+    assert view._base is x
+    if backward:
+        view.sum().backward()
+        assert x.grad.tolist() == [[1.0] * 3] * 2
+    gone = weakref.ref(view)
+    del view
+    assert gone() is None
+    assert len(gc.get_objects()) - before < 100
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_views_made_and_dropped_leave_no_memory_behind():
+    """V-76, V-194."""
+
+    def work():
+        base = torch.ones(100, requires_grad=True) * 1
+        for _ in range(1_000):
+            view = base[1:51].view(5, 10)
+            view.add_(0)
+            assert view.grad_fn is not None
+
+    tracemalloc.start()
+    try:
+        work()  # what the interpreter keeps for reuse is kept now
+        before = tracemalloc.get_traced_memory()[0]
+        work()
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert grown < 20_000
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

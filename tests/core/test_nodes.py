@@ -166,3 +166,59 @@ def test_options_are_visible():
     assert x.sum(1, keepdim=True).grad_fn._saved_keepdim is True
     assert x.softmax(1).grad_fn._saved_dim in (1, -1, 2**64 - 1)
     assert (x**3).grad_fn._saved_exponent == 3
+
+
+@pytest.mark.parametrize("keep", [lambda y: y.grad_fn, lambda y: y.grad_fn.next_functions[0][0]])
+def test_built_in_nodes_are_not_made_by_hand(keep):
+    """V-43: a RuntimeError; torch has a TypeError for some classes, and it is one too"""
+    node = keep(torch.ones(2, requires_grad=True) * 2)
+    with pytest.raises(RuntimeError, match="made by hand") as raised:
+        type(node)()
+    assert isinstance(raised.value, TypeError)
+    with pytest.raises(TypeError):
+        type(node)(1, 2)
+
+
+def test_a_written_views_node_is_not_made_by_hand_but_can_be_called():
+    """V-43, V-44"""
+    base = torch.ones(3, requires_grad=True) * 1
+    base[1:].mul_(2)
+    node = base.grad_fn
+    with pytest.raises(RuntimeError, match="CopySlices"):
+        type(node)()
+    assert node(torch.ones(3))[0].tolist() == [1.0, 2.0, 2.0]
+
+
+def test_an_accumulator_called_adds_to_the_leaf():
+    """V-44"""
+    x = torch.ones(2, requires_grad=True)
+    accumulator = (x * 2).grad_fn.next_functions[0][0]
+    assert accumulator(torch.tensor([1.0, 2.0])) == ()
+    assert accumulator(None) == ()
+    accumulator(torch.ones(2))
+    assert x.grad.tolist() == [2.0, 3.0]
+    for bad in ((), (torch.ones(2),) * 2, (1.0,)):
+        with pytest.raises(TypeError):
+            accumulator(*bad)
+    with pytest.raises(TypeError):
+        accumulator(grad=torch.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("named", "compute"),
+    [
+        ("histogram", lambda x: torch.histogram(x, 3).hist),
+        ("histogram", lambda x: torch.histogram(torch.ones(3), 3, weight=x).bin_edges),
+        ("bincount", lambda x: torch.bincount(torch.tensor([0, 1, 1]), weights=x)),
+        ("floor_divide", lambda x: x // 2),
+    ],
+)
+def test_operators_without_derivative_run_forward_and_refuse_backward(named, compute):
+    """V-46"""
+    y = compute(torch.tensor([1.0, 2.0, 3.0], requires_grad=True))
+    assert y.requires_grad
+    assert type(y.grad_fn).__name__ == "NotImplemented"
+    with pytest.raises(RuntimeError, match=named):
+        y.sum().backward()
+    with torch.no_grad():
+        assert not compute(torch.ones(3, requires_grad=True)).requires_grad

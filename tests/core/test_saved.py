@@ -482,3 +482,93 @@ def test_user_made_cycle_can_be_collected():
     del y
     gc.collect()
     assert gone() is None
+
+
+# Rows of the graph's specification ----------------------------------------------------------------
+
+
+def test_inference_tensors_are_refused_when_saved():
+    """G-11."""
+    with torch.inference_mode():
+        constant = torch.ones(2)
+    with pytest.raises(RuntimeError, match="Clone"):
+        leaf() * constant
+    (leaf() * constant.clone()).sum().backward()
+
+
+def test_a_rebuilt_output_shares_memory_and_counter_and_is_no_view():
+    """G-12."""
+    x = leaf()
+    y = x.exp()
+    again = y.grad_fn._saved_result
+    with torch.no_grad():
+        again.add_(1)
+    assert y._version == again._version == 1
+    assert not again._is_view()
+    assert again.grad_fn is y.grad_fn
+    parts = torch.ones(2, 3, requires_grad=True).max(1)
+    assert not parts.values.grad_fn._saved_indices.requires_grad
+
+
+def test_a_saved_tensor_that_was_detached_in_place_is_refused():
+    """G-13."""
+    y = leaf() * 2
+    z = (y * y).sum()
+    y.detach_()
+    with pytest.raises(RuntimeError, match=r"`detach\(\)`"):
+        z.backward()
+
+
+def test_none_is_never_released():
+    """G-14."""
+    y = leaf() * torch.ones(2)
+    node = y.grad_fn
+    assert node._saved_self is None
+    y.sum().backward()
+    with pytest.raises(RuntimeError, match="retain_graph"):
+        node._saved_other  # noqa: B018
+
+
+def test_raw_values_of_builtin_and_custom_nodes():
+    """G-15, G-16."""
+
+    class Keeps(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x, None)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    x, seen = leaf(), []
+    builtin = (x * x).grad_fn._raw_saved_self
+    custom, nothing = Keeps.apply(x).grad_fn._raw_saved_tensors
+    for raw in (builtin, custom):
+        assert isinstance(raw, torch.autograd.SavedTensor)
+        assert raw.data is x
+        assert raw.unpack_hook is None
+        with pytest.raises(AttributeError):
+            raw.data = x
+        with pytest.raises(TypeError, match="callable"):
+            raw.register_hooks(3, same)
+        raw.register_hooks(lambda t: seen.append(t) or "packed", same)
+        assert raw.data == "packed"
+        assert raw.unpack_hook is same
+        assert seen[-1] is not x
+        assert not seen[-1].requires_grad
+        with pytest.raises(RuntimeError, match="one pair"):
+            raw.register_hooks(same, same)
+    with pytest.raises(RuntimeError, match="None"):
+        nothing.register_hooks(same, same)
+    with pytest.raises(RuntimeError, match="by hand"):
+        torch.autograd.SavedTensor()
+    with graph.saved_tensors_hooks(lambda t: t.detach(), same):
+        packed = x.exp().grad_fn._raw_saved_result
+    with pytest.raises(RuntimeError, match="one pair"):
+        packed.register_hooks(same, same)
+
+
+def same(t):
+    return t

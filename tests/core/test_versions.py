@@ -1,5 +1,7 @@
 """The version counter: what counts as a write, who shares the count, and what escapes it."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -324,3 +326,78 @@ def test_numpy_refuses_tensors_that_require_grad():
         assert np.asarray(x).tolist() == [1.0, 2.0]
     assert x.sum().item() == 3.0
     assert x.tolist() == [1.0, 2.0]
+
+
+# Which line changed my tensor? --------------------------------------------------------------------
+
+
+def lines_of(function, *texts):
+    lines, start = inspect.getsourcelines(function)
+    return [start + next(i for i, line in enumerate(lines) if text in line) for text in texts]
+
+
+def test_every_write_since_the_save_is_named_with_its_line():
+    """V-146: with the line that saved the value, and the remedy"""
+    x = torch.ones(3, requires_grad=True)
+    y = x * 1
+    y.neg_()  # before the save: not to blame
+    saved = y * y
+    y.add_(1)
+    y[0] = 2
+    y.detach().mul_(3)
+    with pytest.raises(RuntimeError) as raised:
+        saved.sum().backward()
+    text = str(raised.value)
+    here = test_every_write_since_the_save_is_named_with_its_line
+    places = lines_of(here, "y * y", "y.add_(1)", "y[0] = 2", "mul_(3)", "neg_()")
+    where = [f"test_versions.py:{line}" for line in places]
+    assert f"MulBackward0 at {where[0]}" in text
+    assert f"add_ at {where[1]}, then __setitem__ at {where[2]}, then mul_ at {where[3]}" in text
+    assert where[4] not in text
+    assert "version 4, expected version 1" in text
+    assert "Clone it before the write, or write out of place" in text
+
+
+@pytest.mark.parametrize("times", [3, 20, 31, 32, 33, 100, 1000])
+def test_writes_of_a_loop_are_named_however_often_it_ran(times):
+    """V-146: each place once"""
+    y = torch.ones(3, requires_grad=True) * 1
+    saved = y.exp()
+    product = saved * saved
+    saved.sub_(1)
+    for _ in range(times):
+        saved.add_(1)
+        saved.mul_(1)
+    with pytest.raises(RuntimeError) as raised:
+        product.sum().backward()
+    here = test_writes_of_a_loop_are_named_however_often_it_ran
+    places = lines_of(here, "sub_(1)", "add_(1)", "saved.mul_(1)")
+    writes = zip(("sub_", "add_", "mul_"), places, strict=True)
+    names = [f"{name} at test_versions.py:{line}" for name, line in writes]
+    text = str(raised.value)
+    assert all(text.count(name) == 1 for name in names)
+    assert "add_ at" in text
+    assert text.count("more than once") == 2
+
+
+@pytest.mark.parametrize("before", [0, 5, 40, 200])
+def test_writes_before_the_save_are_not_named(before):
+    """V-146"""
+    y = torch.ones(3, requires_grad=True) * 1
+    for _ in range(before):
+        y.neg_()
+    saved = y * y
+    for _ in range(40):
+        y.add_(1)
+    with pytest.raises(RuntimeError) as raised:
+        saved.sum().backward()
+    assert "add_" in str(raised.value)
+    assert "neg_" not in str(raised.value)
+
+
+def test_a_tensor_written_often_remembers_a_bounded_number_of_writes():
+    y = torch.ones(3)
+    for _ in range(1000):
+        y.add_(1)
+    assert len(y._cell) < 40
+    assert y._version == 1000

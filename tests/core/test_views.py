@@ -545,3 +545,87 @@ def test_many_views_of_one_base_are_freed_at_once():
     finally:
         gc.enable()
     assert alive == 0
+
+
+# Replayed views -----------------------------------------------------------------------------------
+
+
+def test_original_view_tracking_replays_the_operators():
+    """V-81"""
+    x = torch.arange(4.0, requires_grad=True) * 1
+    with torch.autograd.grad_mode._force_original_view_tracking(True):
+        view = x[1:]
+        wide = x[:2].view(2, 1)
+    plain = x[1:]
+    x.mul_(2)
+    assert view.grad_fn.name() == "SliceBackward0"
+    assert wide.grad_fn.name() == "ViewBackward0"
+    assert wide.grad_fn.next_functions[0][0].name() == "SliceBackward0"
+    assert plain.grad_fn.name() == "AsStridedBackward0"
+
+
+def test_original_view_tracking_holds_at_once_and_as_a_decorator():
+    """V-81"""
+    force = torch.autograd.grad_mode._force_original_view_tracking
+
+    def name():
+        x = torch.ones(3, requires_grad=True) * 1
+        view = x[1:]
+        x.add_(1)
+        return view.grad_fn.name()
+
+    switch = force(True)
+    assert name() == "SliceBackward0"
+    switch.__exit__(None, None, None)
+    assert name() == "AsStridedBackward0"
+    assert force(True)(name)() == "SliceBackward0"
+    assert name() == "AsStridedBackward0"
+
+
+def test_steps_that_strides_cannot_express_are_always_replayed():
+    """V-81, V-83"""
+    x = torch.ones(3, 2, requires_grad=True) * 1
+    view = torch.view_as_complex(x)[1:]
+    x.mul_(2)
+    assert view.grad_fn.name() != "AsStridedBackward0" or view._node.replay is not None
+    view.abs().sum().backward()
+
+
+# Views that lead nowhere --------------------------------------------------------------------------
+
+
+def test_an_operand_is_not_kept_for_a_view_that_leads_nowhere():
+    """V-21: made under no_grad, its gradient goes nobody's way, so nothing is saved for it"""
+    x = torch.ones(3, requires_grad=True)
+    other = torch.full((3,), 2.0, requires_grad=True) * 1
+    with torch.no_grad():
+        view = x[:]
+    product = other * view
+    assert product.grad_fn.next_functions[1] == (None, 0)
+    assert product.grad_fn._saved_self is None
+    other.add_(1)  # only the view's gradient would have needed it
+    product.sum().backward()
+    assert x.grad is None
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_requires_grad_can_be_set_on_a_view_whose_history_is_lost(value):
+    """V-13, V-22: whether it is a leaf is not asked, since that would raise"""
+    x = torch.ones(3, requires_grad=True)
+    with torch.no_grad():
+        view = x[:2]
+        x.add_(1)
+    with pytest.raises(RuntimeError, match="no_grad"):
+        view.is_leaf  # noqa: B018 (the question is what raises)
+    assert view.requires_grad_(value) is view
+
+
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1)])
+def test_views_under_no_grad_know_their_base_whatever_its_order_in_memory(order):
+    """V-77: a clone keeps the order of dimensions"""
+    base = torch.ones(2, 3, 4, requires_grad=True).permute(order).clone()
+    with torch.no_grad():
+        view = base.unsqueeze(0).expand(2, *base.shape)
+        assert view._base is base
+        assert base.unfold(0, 1, 1)._base is base
+    assert view.requires_grad

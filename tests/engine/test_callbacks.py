@@ -126,6 +126,25 @@ def test_pass_numbers_and_the_current_node():
     assert _C._current_autograd_node() is None
 
 
+def test_unpack_hooks_know_the_node_and_the_pass():
+    """E-134"""
+    x = leaf(2.0)
+    seen = []
+
+    def unpack(t):
+        seen.append((_C._current_graph_task_id() >= 0, _C._current_autograd_node()))
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, unpack):
+        a = x.exp()
+        b = a * x
+        c = torch.stack([b, b]).sum().log()
+    nodes = [c.grad_fn, b.grad_fn, b.grad_fn, a.grad_fn]
+    c.backward()
+    assert seen == [(True, node) for node in nodes]
+    assert _C._current_autograd_node() is None
+
+
 def test_checkpoints_are_invalid_inside_a_pruned_pass():
     """E-135"""
     valid = torch.autograd._is_checkpoint_valid

@@ -450,3 +450,30 @@ def test_grad_inside_vmap_takes_batched_gradients_only():
     rows = torch.eye(2, dtype=torch.float64)
     result = torch.func.vmap(lambda g: grad(y, x, g, retain_graph=True)[0])(rows)
     assert result.tolist() == [[2, 0], [0, 4]]
+
+
+def test_objects_that_act_as_tensors_are_offered_the_call_first():
+    """E-40"""
+
+    class Like:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func, types, args, kwargs
+
+    like, x = Like(), leaf(1.0)
+    func, types, args, options = backward(like, retain_graph=True)
+    assert func is backward
+    assert types == (Like,)
+    assert args == (like,)
+    assert options["retain_graph"] is True
+    assert backward([x * 2, like])[0] is backward
+    assert grad(x * 2, [like])[0] is grad
+    assert grad(like, x)[2] == (like, x)
+
+    class Declines:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return NotImplemented
+
+    with pytest.raises(TypeError):
+        backward(Declines())

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import gc
-import random
-import sys
 import traceback
 import weakref
 
 import pytest
 
 import pullback as torch
-from pullback.autograd import Function, backward, grad
+from pullback.autograd import Function, grad
 from pullback.autograd.function import once_differentiable
 from pullback.engine import task
 
@@ -418,38 +416,3 @@ def test_a_failure_at_any_step_leaves_a_clean_engine(leaf_hooks):
         assert (x.grad.tolist(), w.grad.tolist()) == expected
     gc.collect()
     assert not any(ref() is not None for ref in failed)
-
-
-def test_an_interrupt_at_any_line_leaves_a_usable_engine():
-    """E-126, E-127"""
-    chooser = random.Random(0)
-
-    def interrupted(at):
-        left = [at]
-
-        def trace(frame, event, arg):
-            if "pullback" not in frame.f_code.co_filename:
-                return None
-            left[0] -= 1
-            if left[0] == 0:
-                raise KeyboardInterrupt
-            return trace
-
-        x = leaf(1.0, 2.0)
-        y = ((x * 2).exp() * x).sum()
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            y.backward()
-        except KeyboardInterrupt:
-            pass
-        finally:
-            sys.settrace(before)
-
-    for at in chooser.sample(range(1, 250), 60):
-        interrupted(at)
-        torch.set_grad_enabled(True)
-        x = leaf(1.0)
-        (x * 2).backward()
-        assert x.grad.item() == 2
-    backward([])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import re
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -11,6 +13,8 @@ import pytest
 
 import pullback as torch
 from pullback.autograd import Function
+from pullback.core.node import walk
+from pullback.core.sequence import thread_of
 
 
 def leaf(*values):
@@ -264,18 +268,92 @@ def test_deep_chains_are_run_failed_and_dropped_without_recursion(fails):
     assert node() is None
 
 
-def test_numbers_of_nodes_made_in_one_thread_grow_in_order():
+def in_new_thread(work):
+    results = []
+    thread = threading.Thread(target=lambda: results.append(work()))
+    thread.start()
+    thread.join(60)
+    return results[0]
+
+
+def test_every_thread_numbers_its_nodes_from_0():
     """E-58"""
-    numbers = []
+    x = leaf(1.0)
 
     def work():
-        x = leaf(1.0)
-        y = x
-        for _ in range(50):
-            y = y * 2
-            numbers.append(y.grad_fn._sequence_nr())
+        ahead = torch.autograd._get_sequence_nr()
+        numbers = [(x * 2).grad_fn._sequence_nr() for _ in range(3)]
+        return ahead, numbers, torch.autograd._get_sequence_nr()
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert numbers == sorted(numbers)
+    before = torch.autograd._get_sequence_nr()
+    for _ in range(2):
+        assert in_new_thread(work) == (0, [0, 1, 2], 3)
+    assert torch.autograd._get_sequence_nr() == before
+    assert (x * 2).grad_fn._sequence_nr() == before
+    assert (x * 2).grad_fn._sequence_nr() == before + 1
+
+
+def test_a_node_knows_the_thread_that_made_it():
+    """E-58"""
+    x = leaf(1.0)
+    made, ident = in_new_thread(lambda: (x * 2, threading.get_ident()))
+    assert thread_of(made.grad_fn._seq) == ident
+    assert thread_of((x * 2).grad_fn._seq) == threading.get_ident()
+
+
+def test_a_program_of_one_thread_counts_with_a_bare_counter():
+    """E-58: telling threads apart costs nothing before there are two."""
+    program = (
+        "import threading, pullback as torch\n"
+        "from pullback.core import node, sequence\n"
+        "x = torch.ones(1, requires_grad=True)\n"
+        "first = (x * 1).grad_fn._sequence_nr()\n"
+        "written = torch.mul.__globals__\n"
+        "assert written['next_seq'] is node.next_seq is sequence.alone\n"
+        "thread = threading.Thread(target=lambda: x * 1)\n"
+        "thread.start(); thread.join()\n"
+        "assert written['next_seq'] is node.next_seq is sequence.among_threads\n"
+        "print(first, (x * 1).grad_fn._sequence_nr(), (x + 1).grad_fn._sequence_nr())\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ran.stdout.split() == ["0", "1", "2"]
+
+
+def test_threads_build_one_graph_together():
+    """E-58, E-63: the newest node runs first, whichever thread made it."""
+    x = leaf(2.0)
+    log = []
+    y = x
+    for step in range(6):
+        y = in_new_thread(lambda y=y: y * 2) if step % 2 else y * 3
+        y.register_hook(lambda g, step=step: log.append(step))
+    y.backward()
+    assert log == [5, 4, 3, 2, 1, 0]
+    assert x.grad.item() == 6**3
+
+
+def test_edges_lead_to_older_nodes():
+    """E-59: a node's number proves that no path leads from an older node to a newer one."""
+    x = leaf(1.0, 2.0, 3.0)
+    y = x * 2
+    view = y[1:]
+    y.mul_(3)
+    view.add_(x[0])
+    z = (y * view.sum()).cumsum(0).sum() + in_new_thread(lambda: (x * 2).sum())
+    nodes = list(walk(iter([z.grad_fn])))
+    assert len(nodes) > 10
+    for node in nodes:
+        for after, _ in node.next_functions:
+            assert after is None or after._seq > node._seq
+
+
+@pytest.mark.parametrize("make", [lambda: X * 2, lambda: X.unbind(0)[0], lambda: Twice.apply(X)])
+def test_weak_references_to_nodes_do_not_keep_them(make):
+    """E-56"""
+    y = make()
+    node = weakref.ref(y.grad_fn)
+    assert node() is y.grad_fn
+    del y
+    assert node() is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 import pullback as torch
@@ -118,3 +120,133 @@ def test_the_order_can_be_asked_for():
     assert orders[0][3].variable is x
     with pytest.raises(RuntimeError, match="during a backward"):
         _C._current_graph_task_execution_order()
+
+
+def test_a_hook_sees_the_grad_of_leaves_that_are_complete():
+    """E-63: a leaf is served as soon as the last node that leads to it has run."""
+    x, y = leaf(2.0), leaf(3.0)
+    a = x * 2
+    b = a * y
+    c = b * x
+    log = []
+
+    def look(name):
+        return lambda g: log.append((name, x.grad, y.grad and y.grad.item()))
+
+    for name, tensor in (("a", a), ("b", b), ("c", c)):
+        tensor.register_hook(look(name))
+    c.backward()
+    assert log == [("c", None, None), ("b", None, None), ("a", None, 8.0)]
+    assert (x.grad.item(), y.grad.item()) == (24, 8)
+
+
+def test_a_leaf_that_a_hook_resets_loses_what_had_arrived():
+    """E-63"""
+    x, y = leaf(2.0), leaf(3.0)
+    a = x * 2
+
+    def reset(g):
+        assert y.grad.item() == 4
+        y.grad = None
+
+    a.register_hook(reset)
+    (a * y).backward()
+    assert y.grad is None
+    assert x.grad.item() == 6
+
+
+def test_unpack_hooks_and_functions_see_complete_leaves_too():
+    """E-63"""
+    x, y = leaf(2.0), leaf(3.0)
+    seen = []
+
+    class Looks(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            seen.append(y.grad.item())
+            return g * 2
+
+    def unpack(t):
+        seen.append(y.grad and y.grad.item())
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, unpack):
+        square = x * x
+        product = Looks.apply(square) * y
+    product.backward()
+    assert seen == [None, None, 8, 8, 8]
+
+
+def test_a_nested_pass_adds_after_what_has_arrived():
+    """E-63, E-142: the order of additions is the same in every pass, so every bit is."""
+    totals = set()
+    for _ in range(2):
+        x, y = leaf(0.1), leaf(0.3)
+        y.grad = torch.tensor([0.7], dtype=torch.float64)
+        a = x * 1.1
+        a.register_hook(lambda g, y=y: torch.enable_grad()(lambda: y * 1e-17)().backward())
+        (a * y).backward()
+        totals.add(y.grad.item())
+    assert totals == {(0.7 + 0.1 * 1.1) + 1e-17}
+
+
+def test_a_recorded_pass_shows_complete_leaves_too():
+    """E-63, E-94"""
+    x, y = leaf(2.0), leaf(3.0)
+    a = x * 2
+    seen = []
+
+    def look(g):
+        with torch.no_grad():
+            seen.append(y.grad)
+
+    a.register_hook(look)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (a * y).backward(create_graph=True)
+    assert seen[0] is y.grad
+    assert y.grad.requires_grad
+    assert y.grad.item() == 4
+    x.grad = y.grad = None
+
+
+def test_leaves_of_passes_around_a_nested_one_are_seen():
+    """E-63, E-138"""
+    x, y = leaf(2.0), leaf(3.0)
+    a = x * 2
+    seen = []
+
+    def nest(g):
+        with torch.enable_grad():
+            inner = leaf(1.0) * 2
+        inner.register_hook(lambda g: seen.append((x.grad, y.grad.item())))
+        inner.backward()
+
+    a.register_hook(nest)
+    (a * y).backward()
+    assert seen == [(None, 4)]
+
+
+def test_a_pass_inside_a_pass_runs_to_its_end_first():
+    """E-66"""
+    x, other = leaf(2.0), leaf(3.0)
+    a = x * 2
+    b = a * 3
+    log = []
+    watch(log, a=a, b=b)
+
+    def nest(g):
+        with torch.enable_grad():
+            c = other * 2
+            d = c * 3
+        watch(log, c=c, d=d)
+        d.backward()
+        log.append("back")
+
+    b.register_hook(nest)
+    b.backward()
+    assert log == ["d", "c", "back", "b", "a"]

@@ -14,12 +14,14 @@ def same(a, b):
 
 
 def test_jvp_gives_output_and_tangent():
+    """T-57"""
     output, tangent = jvp(torch.sin, (x,), (y,))
     assert same(output, x.sin())
     assert same(tangent, x.cos() * y)
 
 
 def test_jvp_takes_and_returns_nested_tensors():
+    """T-41, T-57"""
     output, tangent = jvp(
         lambda d: {"s": d["a"] * d["b"]}, ({"a": x, "b": y},), ({"a": y, "b": x},)
     )
@@ -28,6 +30,7 @@ def test_jvp_takes_and_returns_nested_tensors():
 
 
 def test_jvp_with_aux():
+    """T-44, T-57"""
     _, tangent, aux = jvp(lambda v: (v * 2, "note"), (x,), (y,), has_aux=True)
     assert same(tangent, 2 * y)
     assert aux == "note"
@@ -45,11 +48,13 @@ def test_jvp_with_aux():
     ],
 )
 def test_jvp_checks_its_arguments(primals, tangents, error):
+    """T-57"""
     with pytest.raises(error, match="jvp"):
         jvp(torch.sin, primals, tangents)
 
 
 def test_independent_output_has_a_zero_tangent_unless_strict():
+    """T-57"""
     assert same(jvp(lambda v: y, (x,), (y,))[1], torch.zeros(2))
     assert jvp(lambda v: v.long(), (x,), (y,))[1].dtype is torch.int64
     with pytest.raises(RuntimeError, match="strict"):
@@ -57,6 +62,7 @@ def test_independent_output_has_a_zero_tangent_unless_strict():
 
 
 def test_jvp_nests_without_confusion():
+    """T-40"""
     one = tensor(1.0)
     inner = jvp(lambda x: x * jvp(lambda y: x + y, (one,), (one,))[1], (one,), (one,))
     assert inner[1].item() == 1
@@ -65,6 +71,7 @@ def test_jvp_nests_without_confusion():
 
 
 def test_jvp_inside_a_dual_level_is_a_perturbation_of_its_own():
+    """T-15"""
     with torch.autograd.forward_ad.dual_level():
         dual = torch.autograd.forward_ad.make_dual(x, y)
         _, tangent = jvp(lambda v: v * v, (dual,), (torch.ones(2),))
@@ -73,10 +80,12 @@ def test_jvp_inside_a_dual_level_is_a_perturbation_of_its_own():
 
 
 def test_detach_inside_jvp_drops_the_tangent():
+    """T-10, T-49"""
     assert same(jvp(lambda v: v.detach() * v, (x,), (y,))[1], x * y)
 
 
 def test_write_to_the_input_reaches_the_caller():
+    """T-91"""
     value = x.clone()
     _, tangent = jvp(lambda v: v.mul_(3), (value,), (y.clone(),))
     assert same(value, 3 * x)
@@ -84,6 +93,8 @@ def test_write_to_the_input_reaches_the_caller():
 
 
 def test_write_to_a_copy_leaves_the_tangent_of_the_original():
+    """T-11, T-90"""
+
     def f(v):
         copied = v + 0
         copied.zero_()
@@ -93,6 +104,7 @@ def test_write_to_a_copy_leaves_the_tangent_of_the_original():
 
 
 def test_no_tangents_are_left_behind():
+    """T-6"""
     output, _ = jvp(torch.sin, (x,), (y,))
     with torch.autograd.forward_ad.dual_level():
         assert torch.autograd.forward_ad.unpack_dual(output).tangent is None
@@ -102,6 +114,8 @@ def test_no_tangents_are_left_behind():
 
 
 def test_jacfwd_equals_jacrev_on_trees():
+    """T-58"""
+
     def f(d, v):
         return {"o": d["a"].outer(v), "s": v.sum()}
 
@@ -113,12 +127,15 @@ def test_jacfwd_equals_jacrev_on_trees():
 
 
 def test_jacfwd_runs_the_function_once():
+    """T-66"""
     calls = []
     jacfwd(lambda v: (calls.append(1), v * 2)[1])(x)
     assert calls == [1]
 
 
 def test_jacfwd_of_writes_into_fresh_tensors():
+    """T-66, T-90"""
+
     def f(v):
         out = torch.zeros(3)
         out[0] = v[0]
@@ -131,6 +148,7 @@ def test_jacfwd_of_writes_into_fresh_tensors():
 
 
 def test_jacfwd_follows_its_randomness():
+    """T-66, T-78"""
     with pytest.raises(RuntimeError, match="randomness"):
         jacfwd(lambda v: v * torch.rand(2))(x)
     assert jacfwd(lambda v: v * torch.rand(2), randomness="same")(x).shape == (2, 2)
@@ -143,6 +161,7 @@ def _orders():
 
 @pytest.mark.parametrize(("outer", "inner"), _orders())
 def test_all_orders_give_one_hessian(outer, inner):
+    """T-65"""
     matrix = tensor([[1.0, 2], [3, 4]])
 
     def f(v):
@@ -155,6 +174,7 @@ def test_all_orders_give_one_hessian(outer, inner):
 
 
 def test_hessian_of_several_arguments_has_blocks():
+    """T-58"""
     blocks = hessian(lambda a, b: (a**2 * b).sum(), argnums=(0, 1))(x, y)
     assert same(blocks[0][0], torch.diag(2 * y))
     assert same(blocks[0][1], torch.diag(2 * x))
@@ -163,6 +183,7 @@ def test_hessian_of_several_arguments_has_blocks():
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "cumprod", "logsumexp"])
 def test_adjoints_without_a_tangent_rule_are_transposed(name):
+    """T-65"""
     function = getattr(torch, name)
     point = tensor([0.3, -0.2, 0.5])
     forward = jacfwd(grad(lambda v: (function(v, 0) ** 2).sum()))(point)
@@ -173,6 +194,7 @@ def test_adjoints_without_a_tangent_rule_are_transposed(name):
 
 
 def test_linearize_runs_the_function_once():
+    """T-61"""
     calls = []
 
     def f(v, w):
@@ -191,6 +213,7 @@ def test_linearize_runs_the_function_once():
 
 @pytest.mark.parametrize("tangents", [(x, y), (tensor([1.0]),), (x.double(),), ({"a": x},)])
 def test_linearize_checks_tangents(tangents):
+    """T-61"""
     _, push = linearize(torch.sin, x)
     with pytest.raises(RuntimeError, match="linearize"):
         push(*tangents)

@@ -48,6 +48,7 @@ def layer():
 
 
 def test_given_tensors_stand_in_and_the_own_come_back():
+    """T-103"""
     module = layer()
     made = functional_call(module, {"weight": tensor(5.0)}, tensor(1.0), {"scale": 2.0})
     assert made.item() == 30
@@ -58,6 +59,7 @@ def test_given_tensors_stand_in_and_the_own_come_back():
 
 
 def test_several_dicts_and_their_mistakes():
+    """T-103"""
     module = layer()
     both = ({"weight": tensor(5.0)}, {"child.weight": tensor(7.0)})
     assert functional_call(module, both, (tensor(1.0),)).item() == 35
@@ -67,6 +69,7 @@ def test_several_dicts_and_their_mistakes():
 
 
 def test_strictness():
+    """T-104"""
     module = layer()
     assert functional_call(module, {"unknown": tensor(1.0)}, (tensor(1.0),)).item() == 6
     with pytest.raises(RuntimeError, match="unknown"):
@@ -74,6 +77,7 @@ def test_strictness():
 
 
 def test_tied_weights_change_together():
+    """T-105"""
     shared = tensor(2.0)
     module = Layer(shared, Layer(shared))
     given = {"weight": tensor(3.0)}
@@ -86,6 +90,7 @@ def test_tied_weights_change_together():
 
 
 def test_writes_to_buffers_go_to_the_given_ones():
+    """T-106"""
     module, count = layer(), tensor(0.0)
     functional_call(module, {"count": count}, (tensor(1.0),))
     assert count.item() == 1
@@ -93,6 +98,7 @@ def test_writes_to_buffers_go_to_the_given_ones():
 
 
 def test_gradient_with_respect_to_the_parameters():
+    """T-86, T-103"""
     module = layer()
     params = dict(module.named_parameters())
     made = grad(lambda p, v: functional_call(module, p, (v,)))(params, tensor(1.0))
@@ -101,6 +107,7 @@ def test_gradient_with_respect_to_the_parameters():
 
 
 def test_ensembles_are_mapped():
+    """T-107"""
     models = [Layer(tensor(float(n))) for n in range(3)]
     params, buffers = stack_module_state(models)
     base = Layer(tensor(0.0))
@@ -110,6 +117,7 @@ def test_ensembles_are_mapped():
 
 
 def test_stacking_refuses_what_differs():
+    """T-107"""
     with pytest.raises(RuntimeError, match="none"):
         stack_module_state([])
     evaluating = Layer(tensor(1.0))
@@ -127,6 +135,8 @@ def test_stacking_refuses_what_differs():
 
 
 def test_batch_norms_lose_their_running_statistics():
+    """T-155"""
+
     class BatchNorm1d:
         running_mean = running_var = num_batches_tracked = 1
         track_running_stats = True
@@ -141,6 +151,7 @@ def test_batch_norms_lose_their_running_statistics():
 
 
 def test_functionalize_writes_to_arguments_at_the_end():
+    """T-108"""
     seen = []
     value = tensor([1.0, 2.0])
 

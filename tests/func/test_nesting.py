@@ -50,18 +50,22 @@ EXPLICIT = {
 
 @pytest.mark.parametrize(("outer", "inner"), PAIRS)
 def test_two_derivatives_agree_with_finite_differences(outer, inner):
+    """T-150"""
     got = STEPS[outer](STEPS[inner](model))(POINT)
     assert bool(torch.isclose(got, EXPLICIT[outer](STEPS[inner](model))(POINT), rtol=1e-5).all())
 
 
 @pytest.mark.parametrize(("outer", "inner"), PAIRS)
 def test_map_of_two_derivatives_equals_a_loop(outer, inner):
+    """T-149"""
     f = STEPS[outer](STEPS[inner](model))
     assert same(vmap(f)(BATCH), torch.stack([f(row) for row in BATCH]))
 
 
 @pytest.mark.parametrize(("outer", "inner"), PAIRS)
 def test_map_between_two_derivatives(outer, inner):
+    """T-39, T-150"""
+
     def mapped(v):
         return vmap(STEPS[inner](model))(torch.stack([v, 2 * v])).sum(0)
 
@@ -73,6 +77,7 @@ def test_map_between_two_derivatives(outer, inner):
 
 @pytest.mark.parametrize("inner", STEPS)
 def test_maps_inside_maps_of_derivatives(inner):
+    """T-39"""
     f = STEPS[inner](model)
     double = torch.stack([BATCH, BATCH + 1])
     expected = torch.stack([torch.stack([f(row) for row in one]) for one in double])
@@ -82,6 +87,7 @@ def test_maps_inside_maps_of_derivatives(inner):
 
 
 def test_map_over_cotangents_and_tangents_alone():
+    """T-55"""
     units = torch.eye(2, dtype=torch.float64)
     pull = vjp(model, POINT)[1]
     assert same(vmap(lambda u: pull(u)[0])(units), jacrev(model)(POINT))
@@ -90,6 +96,7 @@ def test_map_over_cotangents_and_tangents_alone():
 
 
 def test_batched_gradients_of_autograd():
+    """T-109"""
     leaf = POINT.clone().requires_grad_()
     units = torch.eye(2, dtype=torch.float64)
     (rows,) = torch.autograd.grad(model(leaf), leaf, units, is_grads_batched=True)
@@ -99,6 +106,7 @@ def test_batched_gradients_of_autograd():
 
 
 def test_third_derivatives():
+    """T-39"""
     third = grad(lambda s: grad(grad(lambda t: t.sin()))(s))(tensor(0.3))
     assert torch.isclose(third, -tensor(0.3).cos())
     assert same(vmap(grad(grad(grad(torch.sin))))(BATCH[:, 0]), -BATCH[:, 0].cos())
@@ -151,6 +159,7 @@ class Scaled(torch.autograd.Function):
 
 
 def test_function_with_a_generated_rule_is_mapped_and_differentiated():
+    """T-96, T-97"""
     assert same(vmap(Cube.apply)(BATCH), BATCH**3)
     assert same(vmap(grad(lambda v: Cube.apply(v).sum()))(BATCH), 3 * BATCH**2)
     assert same(jacfwd(Cube.apply)(POINT), torch.diag(3 * POINT**2))
@@ -158,11 +167,13 @@ def test_function_with_a_generated_rule_is_mapped_and_differentiated():
 
 
 def test_function_with_a_rule_of_its_own_is_mapped():
+    """T-98"""
     assert same(vmap(lambda v: Scaled.apply(v, 2.0), in_dims=1, out_dims=1)(BATCH.T), 2 * BATCH.T)
     assert same(vmap(grad(lambda v: Scaled.apply(v, 2.0).sum()))(BATCH), torch.full_like(BATCH, 2))
 
 
 def test_hessian_through_a_function():
+    """T-96, T-101"""
     expected = torch.diag(6 * POINT)
     assert same(jacrev(grad(lambda v: Cube.apply(v).sum()))(POINT), expected)
     assert same(hessian(lambda v: Cube.apply(v).sum())(POINT), expected)

@@ -22,40 +22,48 @@ def same(a, b):
 
 
 def test_grad_gives_the_gradient_and_nests():
+    """T-39, T-53"""
     assert same(grad(cubes)(x), 3 * x**2)
     assert same(grad(grad(lambda x: x**3))(tensor(2.0)), tensor(12.0))
 
 
 def test_transformed_function_keeps_its_name():
+    """T-38"""
     assert grad(cubes).__name__ == "cubes"
 
 
 @pytest.mark.parametrize("result", [lambda x: x, lambda x: 3.0, lambda x: x[:1]])
 def test_grad_wants_one_number(result):
+    """T-53"""
     with pytest.raises(RuntimeError, match="grad"):
         grad(result)(x)
 
 
 def test_grad_of_an_integer_result_is_zero():
+    """T-53"""
     assert same(grad(lambda x: x.sum().long())(x), torch.zeros(2))
 
 
 def test_grad_of_a_complex_number_is_refused():
+    """T-128"""
     with pytest.raises(RuntimeError, match="complex64"):
         grad(lambda z: z.sum())(tensor([1j]))
 
 
 def test_input_without_influence_gets_zeros():
+    """T-45"""
     assert same(grad(lambda x: y.sum())(x), torch.zeros(2))
 
 
 @pytest.mark.parametrize("argnums", [[0], 2, (0, 0), (), "a", (0, 1.0), -3])
 def test_bad_argnums_are_refused(argnums):
+    """T-42"""
     with pytest.raises(RuntimeError, match="argnums"):
         grad(product, argnums=argnums)(x, y)
 
 
 def test_argnums_choose_the_structure():
+    """T-42"""
     assert same(grad(product, argnums=-1)(x, y), x**2)
     first, second = grad(product, argnums=(1, 0))(x, y)
     assert same(first, x**2)
@@ -64,17 +72,20 @@ def test_argnums_choose_the_structure():
 
 
 def test_arguments_may_be_nested():
+    """T-41"""
     result = grad(lambda d: (d["a"] * d["b"][0]).sum())({"a": x, "b": (y,)})
     assert same(result["a"], y)
     assert same(result["b"][0], x)
 
 
 def test_leaves_that_are_no_tensors_are_refused():
+    """T-42"""
     with pytest.raises(ValueError, match="NoneType"):
         grad(cubes)(None)
 
 
 def test_aux_comes_back_without_history():
+    """T-44, T-54"""
     gradient, aux = grad(lambda x: (cubes(x), {"twice": x * 2, "n": 3}), has_aux=True)(x)
     assert same(gradient, 3 * x**2)
     assert not aux["twice"].requires_grad
@@ -86,6 +97,7 @@ def test_aux_comes_back_without_history():
 
 
 def test_keyword_arguments_are_passed_on():
+    """T-43"""
     assert same(grad(lambda x, *, scale: cubes(x) * scale)(x, scale=2), 6 * x**2)
 
 
@@ -93,11 +105,13 @@ def test_keyword_arguments_are_passed_on():
 
 
 def test_levels_do_not_confuse_their_perturbations():
+    """T-40"""
     one = tensor(1.0)
     assert grad(lambda x: x * grad(lambda y: x + y)(one))(one).item() == 1
 
 
 def test_detach_cuts_the_innermost_derivative_only():
+    """T-49"""
     a, b = tensor(2.0), tensor(3.0)
     outer = grad(lambda x: grad(lambda y: (y.detach() * y * x).sum())(a).sum())(b)
     assert outer.item() == 2
@@ -106,6 +120,8 @@ def test_detach_cuts_the_innermost_derivative_only():
 
 
 def test_no_grad_inside_makes_a_part_constant():
+    """T-46"""
+
     def f(x):
         with torch.no_grad():
             part = x**2
@@ -115,6 +131,7 @@ def test_no_grad_inside_makes_a_part_constant():
 
 
 def test_no_grad_outside_changes_no_values():
+    """T-46"""
     leaf = x.clone().requires_grad_()
     with torch.no_grad():
         result = grad(cubes)(leaf)
@@ -123,6 +140,7 @@ def test_no_grad_outside_changes_no_values():
 
 
 def test_results_are_attached_to_what_is_outside():
+    """T-47"""
     leaf, scale = x.clone().requires_grad_(), tensor(2.0, requires_grad=True)
     result = grad(lambda y: cubes(y) * scale)(leaf)
     by_leaf, by_scale = torch.autograd.grad(result.sum(), (leaf, scale))
@@ -132,6 +150,7 @@ def test_results_are_attached_to_what_is_outside():
 
 
 def test_a_differentiated_input_is_a_leaf_inside():
+    """T-48"""
     seen = []
 
     def f(v):
@@ -145,6 +164,7 @@ def test_a_differentiated_input_is_a_leaf_inside():
 
 
 def test_values_can_be_read_inside():
+    """T-50"""
     assert grad(lambda x: x * 2 if x.item() > 0 else -x)(tensor(3.0)).item() == 2
 
 
@@ -161,16 +181,20 @@ def test_values_can_be_read_inside():
     ],
 )
 def test_what_takes_derivatives_itself_is_refused_inside(wrong):
+    """T-37, T-62"""
     with pytest.raises(RuntimeError, match="inside grad"):
         grad(wrong)(x)
 
 
 def test_autograd_grad_works_inside():
+    """T-62"""
     result = grad(lambda x: torch.autograd.grad(cubes(x), x, create_graph=True)[0].sum())(x)
     assert same(result, 6 * x)
 
 
 def test_writes_to_fresh_tensors_are_differentiated():
+    """T-90"""
+
     def f(x):
         out = torch.zeros(3)
         out[0] = x[0]
@@ -183,6 +207,7 @@ def test_writes_to_fresh_tensors_are_differentiated():
 
 @pytest.mark.parametrize("tracked", [False, True])
 def test_write_to_a_differentiated_input_is_refused(tracked):
+    """T-91"""
     value = x.clone().requires_grad_() * 1 if tracked else x.clone()
     with pytest.raises(RuntimeError):
         grad(lambda v: v.mul_(2).sum())(value)
@@ -190,6 +215,8 @@ def test_write_to_a_differentiated_input_is_refused(tracked):
 
 
 def test_level_is_closed_after_an_exception():
+    """T-39"""
+
     def fails(x):
         raise KeyError
 
@@ -204,6 +231,7 @@ def test_level_is_closed_after_an_exception():
 
 
 def test_vjp_returns_a_tuple_and_may_be_called_often():
+    """T-55"""
     output, pull = vjp(lambda x, y: {"p": x * y, "s": x.sum()}, x, y)
     assert not output["p"].requires_grad
     for _ in range(2):
@@ -214,6 +242,7 @@ def test_vjp_returns_a_tuple_and_may_be_called_often():
 
 
 def test_vjp_checks_cotangents():
+    """T-55"""
     _, pull = vjp(lambda x: x * 2, x)
     with pytest.raises(RuntimeError, match="structure"):
         pull((y,))
@@ -223,11 +252,13 @@ def test_vjp_checks_cotangents():
 
 @pytest.mark.parametrize("result", [lambda x: x.long(), lambda x: (), lambda x: (x, 3)])
 def test_vjp_refuses_what_cannot_be_differentiated(result):
+    """T-56"""
     with pytest.raises(RuntimeError, match="vjp"):
         vjp(result, x)
 
 
 def test_vjp_of_a_vjp_transposes_twice():
+    """T-55"""
     _, pull = vjp(torch.sin, x)
     _, push = vjp(lambda ct: pull(ct)[0], torch.zeros(2))
     assert same(push(y)[0], y * x.cos())
@@ -237,6 +268,7 @@ def test_vjp_of_a_vjp_transposes_twice():
 
 
 def test_jacrev_has_outputs_outside_and_inputs_inside():
+    """T-58"""
     result = jacrev(lambda x, y: {"o": x * y}, argnums=(0, 1))(x, y)
     assert same(result["o"][0], torch.diag(y))
     assert same(result["o"][1], torch.diag(x))
@@ -244,6 +276,7 @@ def test_jacrev_has_outputs_outside_and_inputs_inside():
 
 @pytest.mark.parametrize("size", [None, 1, 2, 3, 100])
 def test_jacrev_in_chunks_is_the_same(size):
+    """T-59"""
     matrix = torch.arange(12.0).reshape(4, 3)
     point = tensor([0.1, 0.2, 0.3])
     expected = torch.diag(1 - (matrix @ point).tanh() ** 2) @ matrix
@@ -251,11 +284,13 @@ def test_jacrev_in_chunks_is_the_same(size):
 
 
 def test_jacrev_of_empty_results_is_empty():
+    """T-36, T-58"""
     assert jacrev(lambda x: x[:0])(x).shape == (0, 2)
     assert jacrev(lambda x: x * 2)(torch.ones(0)).shape == (0, 0)
 
 
 def test_jacrev_refuses_chunks_of_nothing_and_complex_numbers():
+    """T-59, T-60"""
     with pytest.raises(ValueError, match="chunk_size"):
         jacrev(cubes, chunk_size=0)
     with pytest.raises(RuntimeError, match=r"inputs\[0\]"):

@@ -17,10 +17,12 @@ def same(a, b):
 
 
 def test_vmap_is_found_in_both_places():
+    """T-38"""
     assert torch.vmap is torch.func.vmap is vmap
 
 
 def test_function_sees_one_example_and_runs_once():
+    """T-67, T-88"""
     seen = []
 
     def f(v):
@@ -32,6 +34,8 @@ def test_function_sees_one_example_and_runs_once():
 
 
 def test_in_dims_may_be_nested_and_negative():
+    """T-68"""
+
     def f(pair, d):
         return pair[0] + pair[1] * d["k"]
 
@@ -56,11 +60,13 @@ def test_in_dims_may_be_nested_and_negative():
     ],
 )
 def test_bad_in_dims_are_refused(in_dims, args):
+    """T-68"""
     with pytest.raises(ValueError, match="in_dims"):
         vmap(lambda *v: v[0], in_dims=in_dims)(*args)
 
 
 def test_out_dims_place_the_batch():
+    """T-69"""
     assert vmap(lambda v: v, out_dims=1)(batch).shape == (3, 2)
     assert vmap(lambda v: (v, v[0]), out_dims=(-1, 0))(batch)[0].shape == (3, 2)
     assert vmap(lambda v: v, out_dims=(0,))(batch).shape == (2, 3)
@@ -78,24 +84,29 @@ def test_out_dims_place_the_batch():
     ],
 )
 def test_bad_out_dims_are_refused(out_dims, result, error):
+    """T-69"""
     with pytest.raises(error, match="out_dims"):
         vmap(result, out_dims=out_dims)(batch)
 
 
 def test_result_that_all_share_is_expanded():
+    """T-70"""
     assert same(vmap(lambda v: y)(x), torch.stack([y, y]))
 
 
 def test_batch_of_nothing_gives_nothing():
+    """T-70"""
     assert vmap(lambda v: v.sum())(torch.ones(0, 3)).shape == (0,)
 
 
 def test_keyword_arguments_are_shared():
+    """T-72"""
     assert same(vmap(lambda v, *, k: v * k.sum())(x, k=y), x * 7)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 10])
 def test_chunks_are_joined(size):
+    """T-71"""
     wide = torch.arange(15.0).reshape(5, 3)
     result = vmap(lambda v: (v.sum(), v), out_dims=(0, 1), chunk_size=size)(wide)
     assert same(result[0], wide.sum(1))
@@ -103,21 +114,25 @@ def test_chunks_are_joined(size):
 
 
 def test_chunk_size_must_be_positive():
+    """T-71"""
     with pytest.raises(ValueError, match="chunk_size"):
         vmap(lambda v: v, chunk_size=0)
 
 
 def test_nested_maps_hide_both_dimensions():
+    """T-73"""
     inner = vmap(lambda a, b: a * b, in_dims=(0, None))
     assert same(vmap(inner, in_dims=(None, 0))(x, batch[0]), batch[0].outer(x))
 
 
 def test_broadcasting_is_within_an_example():
+    """T-75"""
     result = vmap(lambda v: v + torch.ones(5, 1))(batch)
     assert same(result, batch[:, None] + torch.ones(5, 1))
 
 
 def test_mapped_0d_tensor_does_not_promote():
+    """T-77"""
     wide = torch.ones(2, dtype=torch.float64)
     assert vmap(lambda a, b: a * b)(wide, batch).dtype is torch.float32
 
@@ -138,6 +153,7 @@ def test_mapped_0d_tensor_does_not_promote():
     ],
 )
 def test_random_numbers_are_refused_differ_or_agree(draw):
+    """T-78, T-79"""
     with pytest.raises(RuntimeError, match="randomness"):
         vmap(draw)(x)
     torch.manual_seed(0)
@@ -148,6 +164,7 @@ def test_random_numbers_are_refused_differ_or_agree(draw):
 
 
 def test_draw_with_mapped_parameters():
+    """T-78"""
     odds = torch.stack([torch.zeros(5), torch.ones(5)])
     assert same(vmap(torch.bernoulli, randomness="different")(odds), odds)
     with pytest.raises(RuntimeError, match="same"):
@@ -155,6 +172,7 @@ def test_draw_with_mapped_parameters():
 
 
 def test_each_level_has_its_own_randomness():
+    """T-79"""
     inner = vmap(lambda a: torch.rand(3) + a * 0, randomness="same")
     result = vmap(inner, randomness="different")(torch.zeros(2, 4))
     assert bool((result[0] == result[0, :1]).all())
@@ -162,15 +180,18 @@ def test_each_level_has_its_own_randomness():
 
 
 def test_dropout_in_evaluation_is_not_random():
+    """T-79"""
     assert same(vmap(lambda v: torch.nn.functional.dropout(v, training=False))(batch), batch)
 
 
 def test_chunks_share_a_draw_if_told_so():
+    """T-79"""
     result = vmap(lambda v: torch.rand(3) + v * 0, randomness="same", chunk_size=1)(x)
     assert same(result[0], result[1])
 
 
 def test_unknown_randomness_is_refused():
+    """T-78"""
     with pytest.raises(RuntimeError, match="randomness"):
         vmap(lambda v: v, randomness="maybe")
 
@@ -179,6 +200,7 @@ def test_unknown_randomness_is_refused():
 
 
 def test_write_to_a_mapped_tensor_reaches_the_batch():
+    """T-81"""
     memory = batch.clone()
     result = vmap(lambda v: v.add_(1).mul_(v), in_dims=1, out_dims=1)(memory)
     assert same(memory, (batch + 1) ** 2)
@@ -186,6 +208,8 @@ def test_write_to_a_mapped_tensor_reaches_the_batch():
 
 
 def test_slices_of_mapped_tensors_are_written():
+    """T-81, T-90"""
+
     def f(v):
         out = v.new_zeros(4)
         out[0] = v.sum()
@@ -196,6 +220,7 @@ def test_slices_of_mapped_tensors_are_written():
 
 
 def test_shared_tensor_cannot_take_what_differs():
+    """T-81"""
     shared = torch.zeros(3)
     with pytest.raises(RuntimeError, match="share"):
         vmap(lambda v: shared.add_(v))(batch)
@@ -205,11 +230,13 @@ def test_shared_tensor_cannot_take_what_differs():
 
 
 def test_out_is_refused():
+    """T-83"""
     with pytest.raises(RuntimeError, match="out="):
         vmap(lambda v: torch.add(v, 1, out=torch.empty(3)))(batch)
 
 
 def test_factories_follow_the_tensor_they_are_methods_of():
+    """T-82"""
     assert vmap(lambda v: v.new_zeros(2).fill_(v))(x).shape == (2, 2)
     with pytest.raises(RuntimeError, match="share"):
         vmap(lambda v: torch.zeros(2).fill_(v))(x)
@@ -234,11 +261,13 @@ def test_factories_follow_the_tensor_they_are_methods_of():
     ],
 )
 def test_what_depends_on_values_is_refused(read):
+    """T-84"""
     with pytest.raises(RuntimeError, match=r"where|value"):
         vmap(read)(batch)
 
 
 def test_escaped_tensor_is_refused():
+    """T-87"""
     kept = []
     vmap(lambda v: (kept.append(v), v)[1])(x)
     with pytest.raises(RuntimeError, match="escaped"):
@@ -247,12 +276,14 @@ def test_escaped_tensor_is_refused():
 
 
 def test_level_is_closed_after_an_exception():
+    """T-39"""
     with pytest.raises(ZeroDivisionError):
         vmap(lambda v: 1 / 0)(x)
     assert same(x + 1, tensor([2.0, 3.0]))
 
 
 def test_wrapped_tensor_shows_and_gives_its_batch():
+    """T-51"""
     shown = []
     inner = vmap(lambda v: (shown.append((repr(v), debug_unwrap(v))), v)[1])
     inner(x)
@@ -265,6 +296,7 @@ def test_wrapped_tensor_shows_and_gives_its_batch():
 
 
 def test_gradients_flow_through_the_map():
+    """T-85"""
     leaf, shared = batch.clone().requires_grad_(), tensor(2.0, requires_grad=True)
     vmap(lambda v: (v * v).sum() * shared)(leaf).sum().backward()
     assert same(leaf.grad, 4 * batch)
@@ -272,6 +304,7 @@ def test_gradients_flow_through_the_map():
 
 
 def test_gradients_of_each_example_with_shared_parameters():
+    """T-86"""
     weight = torch.arange(6.0).reshape(3, 2) / 10
 
     def loss(w, v):
@@ -284,11 +317,15 @@ def test_gradients_of_each_example_with_shared_parameters():
 
 
 def test_jacobian_of_each_example():
+    """T-58"""
     result = vmap(jacrev(torch.sin))(batch)
     assert same(result, torch.stack([torch.diag(row.cos()) for row in batch]))
 
 
-def test_loop_warns_once_and_is_right():
+def test_loop_warns_once_and_is_right(monkeypatch):
+    """T-74: of an operator without a rule, which none is left to be."""
+    monkeypatch.setattr(torch.histc.op, "batch", None)
+    monkeypatch.setattr(torch.histc.op, "shifts", False)
     values = torch.arange(12.0).reshape(2, 6)
     with pytest.warns(UserWarning, match="histc"):
         result = vmap(lambda v: torch.histc(v, 3, 0, 12))(values)
@@ -296,3 +333,31 @@ def test_loop_warns_once_and_is_right():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         vmap(lambda v: torch.histc(v, 3, 0, 12))(values)
+
+
+def test_index_that_differs_between_examples():
+    """T-67, T-76: a mapped 0-d index chooses an element of each example, to read or to write."""
+    rows = torch.arange(6.0).reshape(2, 3)
+    places = tensor([2, 0])
+    assert same(vmap(lambda v, i: v[i])(rows, places), tensor([2.0, 3.0]))
+    assert same(vmap(lambda i: rows[0][i])(places), tensor([2.0, 0.0]))
+
+    def written(v, i):
+        copied = v.clone()
+        copied[i] = -1.0
+        return copied
+
+    expected = tensor([[0.0, 1, -1], [-1, 4, 5]])
+    assert same(vmap(written)(rows, places), expected)
+
+
+def test_maps_of_maps_count_rows():
+    """T-73, T-74"""
+    grid = torch.arange(24.0).reshape(2, 3, 4) % 5
+    for f in (
+        lambda v: torch.histc(v, 3),
+        lambda v: torch.histogram(v, 3)[0],
+        lambda v: torch.nonzero_static(v, size=2),
+    ):
+        expected = torch.stack([torch.stack([f(row) for row in one]) for one in grid])
+        assert bool((vmap(vmap(f))(grid) == expected).all())

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
+import re
+
 import numpy as np
 import pytest
 
 import pullback as torch
 from pullback.operators import build, interpret
-from pullback.operators.declare import OPERATORS, Op
+from pullback.operators.declare import OPERATORS, RESERVED, Op, primitive
 from pullback.operators.specialise import array_call, kernel, on_arrays
 
 
@@ -15,7 +19,7 @@ def test_a_forward_that_is_one_array_call_is_bound_directly():
     assert array_call(OPERATORS["mul"]) == "multiply"
     assert array_call(OPERATORS["add"]) == "add"
     assert kernel(OPERATORS["mul"]) is np.multiply
-    assert array_call(OPERATORS["sigmoid"]) is None
+    assert array_call(torch.sigmoid.op) is None
 
 
 def test_references_taken_before_the_first_call_become_fast_too():
@@ -82,3 +86,41 @@ def test_overwritten_second_operand_is_found_out():
     y.mul_(y)
     with pytest.raises(RuntimeError, match="modified in place"):
         y.sum().backward()
+
+
+def forward_with(option):
+    def forward(xp, input, renamed):
+        return input
+
+    forward.__code__ = forward.__code__.replace(co_varnames=("xp", "input", option))
+    forward.__annotations__ = {"input": "Array"}
+    return forward
+
+
+@pytest.mark.parametrize("name", ["mode", "node", "result", "cell", "op"])
+def test_a_parameter_called_like_a_local_of_the_written_code_is_refused(name):
+    with pytest.raises(TypeError, match=f"cannot be called '{name}'"):
+        Op("primitive", forward_with(name), {}, {})
+
+
+def test_every_name_of_the_written_code_is_reserved():
+    numbered = re.compile(r"([anrd]|result)\d+|(default|v)_\w+|r")
+    for op in list(OPERATORS.values()):
+        expected = RESERVED | {param.name for param in op.params} | set(dir(builtins))
+        expected |= op.spellings.keys()
+        for source in (build.source_of(op), build.inplace_source_of(op)):
+            used = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+            new = {name for name in used - expected if not numbered.fullmatch(name)}
+            assert not new, f"{op.name}: enter them in RESERVED of declare.py"
+
+
+def test_a_second_operator_of_one_name_is_refused():
+    known = OPERATORS["mul"].forward
+
+    def forward(xp, input):
+        return input
+
+    forward.__annotations__ = {"input": "Array"}
+    with pytest.raises(TypeError, match=f"mul.* in {known.__module__}"):
+        primitive(name="mul")(forward)
+    assert OPERATORS["mul"].forward is known

@@ -44,7 +44,7 @@ def test_what_does_not_fit_memory_is_a_runtime_error():
         ("layout", torch.sparse_coo),
         ("pin_memory", True),
         ("device", "cuda"),
-        ("device", "meta"),
+        ("device", "mps"),
     ],
 )
 def test_what_cannot_be_done_is_said(name, value):

@@ -83,7 +83,7 @@ BAD = [
     ("scatter_", (0, INDEX, 1j), RuntimeError, "cannot be converted"),
     ("scatter_add_", (0, INDEX + 9, drawn(2, 4)), RuntimeError, "out of bounds"),
     ("scatter_reduce_", (0, INDEX, drawn(2, 4), "max"), RuntimeError, "amax or amin"),
-    ("index_select", (0, numbers(3)), RuntimeError, "out of bounds"),
+    ("index_select", (0, numbers(3)), IndexError, "out of bounds"),
     ("index_select", (0, INDEX), IndexError, "one dimension"),
     ("index_add_", (0, numbers(0, 9), drawn(2, 4)), RuntimeError, "out of bounds"),
     ("index_add_", (0, numbers(0), drawn(2, 4)), RuntimeError, r"need a source of shape \(1, 4\)"),

@@ -1,0 +1,168 @@
+"""Fake tensors: no data, as on device "meta", but they say that they are on a real device.
+
+A `FakeTensor` takes the calls it is an argument of, runs them without data and makes the results
+fake too. `FakeTensorMode` makes the tensors that are created inside of it fake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import numpy
+
+from pullback.core import overriding
+from pullback.core.device import CPU, META, as_device, device
+from pullback.core.pytree import tree_map
+from pullback.core.tensor import Tensor, wrap
+from pullback.operators.printing import describe
+from pullback.utils._python_dispatch import TorchDispatchMode
+
+__all__ = [
+    "DataDependentOutputException",
+    "DynamicOutputShapeException",
+    "FakeTensor",
+    "FakeTensorMode",
+]
+
+
+class DynamicOutputShapeException(RuntimeError):  # noqa: N818 (torch's name)
+    """An operator was run whose result has a shape that depends on data."""
+
+
+class DataDependentOutputException(RuntimeError):  # noqa: N818 (torch's name)
+    """A value was asked of a tensor that has none."""
+
+
+class FakeTensor(Tensor):
+    """A tensor without data that says it is on `fake_device`; made by a `FakeTensorMode`."""
+
+    fake_device: device = CPU
+    fake_mode: FakeTensorMode | None = None
+
+    @property
+    def device(self) -> device:
+        """The device it stands for; while an operator runs, the one without data."""
+        return META if overriding.disabled.get() else self.fake_device
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Any,
+        types: tuple[type, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run the function without data."""
+        given = kwargs or {}
+        first = next(one for one in _tensors((args, given)) if isinstance(one, FakeTensor))
+        mode = first.fake_mode
+        assert mode is not None
+        args, given = tree_map(mode._admitted, (args, given))
+        try:
+            made = super().__torch_function__(func, types, args, given)
+        except NotImplementedError as error:
+            raise DynamicOutputShapeException(str(error)) from error
+        for one in made if isinstance(made, tuple | list) else (made,):
+            if type(one) is FakeTensor:
+                one.fake_mode, one.fake_device = mode, first.fake_device
+        return made
+
+    def detach(self) -> Tensor:
+        """A fake tensor without history."""
+        return _marked(super().detach(), self.fake_mode, self.fake_device)
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient, a fake tensor too."""
+        stored = self._stored_grad
+        if type(stored) is Tensor:
+            _marked(stored, self.fake_mode, self.fake_device)
+        return stored
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            self._check_grad(value)
+        self._stored_grad = value
+
+    def _refused(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise DataDependentOutputException(
+            "A fake tensor has a shape but no data, so there is no value to read. Run this part of "
+            "the program on real tensors."
+        )
+
+    item = tolist = numpy = __array__ = __bool__ = __float__ = __int__ = __index__ = _refused
+
+    def __repr__(self) -> str:
+        return describe(self, "FakeTensor")
+
+
+def _marked(tensor: Tensor, mode: FakeTensorMode | None, place: device) -> FakeTensor:
+    tensor.__class__ = FakeTensor
+    assert isinstance(tensor, FakeTensor)
+    tensor.fake_mode, tensor.fake_device = mode, place
+    return tensor
+
+
+def _tensors(values: Any) -> list[Tensor]:
+    found: list[Tensor] = []
+    tree_map(lambda one: found.append(one) if isinstance(one, Tensor) else None, values)
+    return found
+
+
+class FakeTensorMode(TorchDispatchMode):
+    """A context in which tensors that are made have no data.
+
+    Example:
+        >>> import pullback as torch
+        >>> from pullback._subclasses.fake_tensor import FakeTensorMode
+        >>> with FakeTensorMode() as mode:
+        ...     x = torch.empty(1000, 2)
+        >>> x @ x.t(), x.device
+        (FakeTensor(..., size=(1000, 1000)), device(type='cpu'))
+        >>> mode.from_tensor(torch.ones(2, requires_grad=True))
+        FakeTensor(..., size=(2,), requires_grad=True)
+    """
+
+    def __init__(self, *, allow_non_fake_inputs: bool = False) -> None:
+        self.allow_non_fake_inputs = allow_non_fake_inputs
+
+    def from_tensor(self, tensor: Tensor) -> FakeTensor:
+        """A fake leaf with the metadata of a tensor."""
+        from pullback.core import meta
+
+        made = _marked(wrap(meta.like(tensor._array)), self, tensor.device)
+        if tensor.requires_grad:
+            made._set_requires_grad(True)  # noqa: FBT003
+        return made
+
+    def _admitted(self, value: Any) -> Any:
+        """An argument that may be used with fake ones."""
+        real = isinstance(value, Tensor) and type(value._array) is numpy.ndarray
+        if not real or value._array.ndim == 0:
+            return value
+        if not self.allow_non_fake_inputs:
+            raise AssertionError(
+                "A real tensor was used where fake ones are; convert it with "
+                "FakeTensorMode.from_tensor(), or make the mode with allow_non_fake_inputs=True."
+            )
+        return self.from_tensor(value)
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: tuple[type, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run an operator, or make a tensor, without data."""
+        given = dict(kwargs or {})
+        if func._opname == "lift_fresh":
+            return self.from_tensor(args[0])
+        if _tensors((args, given)):
+            args, given = tree_map(self._admitted, (args, given))
+            return func(*args, **given)
+        place = as_device(given.get("device"))
+        made = func(*args, **{**given, "device": META})
+        return made if place is META else _marked(made, self, place)

@@ -1,0 +1,187 @@
+"""Finds the operator that makes the first NaN, in the forward or the backward.
+
+NumPy raises the floating-point flag "invalid" when a ufunc makes a NaN of something else, and calls
+us then: as long as it does not, most operators cost nothing more. BLAS and the like leave no
+reliable flag: results of such operators and nodes are looked at, by their sum of squares, which is
+NaN or infinite if any element is. Only what looks suspicious is examined in full.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from types import TracebackType
+from typing import Any
+
+import numpy
+
+from pullback.autograd.nan_suspects import (
+    Suspect,
+    arrays_of,
+    leaves_no_flag,
+    node_checks,
+    suspect,
+)
+from pullback.core.arrays import F32, F64
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.mode import settle
+from pullback.core.origin import getframe
+from pullback.operators import observe
+from pullback.operators.declare import Op
+
+__all__ = ["NanError", "detect_nan"]
+
+
+class NanError(FloatingPointError):
+    """An operator made NaN (or inf) from values without any.
+
+    `operator` is its name, `node` the node if it was in the backward; `origin` is the user's line,
+    for a node that of its forward.
+    """
+
+    def __init__(self, text: str, found: Suspect) -> None:
+        super().__init__(text)
+        self.operator = found.name
+        self.node = found.node
+        self.origin = found.place
+
+
+class detect_nan:  # noqa: N801 (beside detect_anomaly)
+    """Inside, the first operator that makes a NaN raises a NanError; with `inf`, or an infinity.
+
+    Forward and backward are watched. NaN that come from outside are passed over: what counts is
+    who made one from values without any. In other threads than the one that entered, NumPy's flags
+    are not heard, only operators that leave none are watched.
+
+    >>> import pullback as torch
+    >>> x = torch.tensor([1.0, -1.0], requires_grad=True)
+    >>> with torch.autograd.detect_nan():
+    ...     y = x.log()
+    Traceback (most recent call last):
+    pullback.autograd.nan_search.NanError: log made 1 NaN at ...
+    """
+
+    def __init__(self, inf: bool = False) -> None:
+        if not isinstance(inf, bool):
+            raise TypeError(f"detect_nan(inf=...) must be a bool, got {type(inf).__name__}.")
+        self.inf = inf
+        self._open: list[tuple[Any, _Search]] = []
+
+    def __enter__(self) -> None:
+        settle()  # or the first operator in this thread would set NumPy's error state again
+        search = _Search(inf=self.inf)
+        told = {"invalid": "call"} | ({"divide": "call", "over": "call"} if self.inf else {})
+        flags: Any = numpy.errstate(call=search, **told)  # type: ignore[arg-type]
+        flags.__enter__()
+        self._open.append((flags, search))
+        node_checks.add(search.after_node)
+        observe.observe(search)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        flags, search = self._open.pop()
+        try:
+            observe.stop(search)
+            node_checks.remove(search.after_node)
+        finally:
+            flags.__exit__(kind, error, traceback)
+
+
+class _Search:
+    """Who NumPy calls when a flag is raised, and who sees results that come without flags."""
+
+    __slots__ = ("inf",)
+
+    def __init__(self, *, inf: bool) -> None:
+        self.inf = inf
+
+    def __call__(self, error: str, flag: int) -> None:
+        """NumPy's call from inside a ufunc that made a NaN, of which the operator may make none.
+
+        Its result is not there yet, so the operator is run again, once, here.
+        """
+        with numpy.errstate(all="ignore"):
+            found = suspect(getframe(1))
+            if found is not None:
+                self.judge(found)
+
+    wants = staticmethod(leaves_no_flag)
+
+    def enter(self, op: Op, called: str) -> tuple[Op, str]:
+        """Before an operator whose result must be looked at."""
+        return op, called
+
+    def leave(self, token: tuple[Op, str], result: Any, operands: tuple[Any, ...]) -> None:
+        """After it."""
+        op, called = token
+        if result is None or called != op.name:
+            return  # of values written over nobody knows whether they were NaN before
+        given = dict(zip((param.name for param in op.inputs), operands, strict=False))
+        self.judge(Suspect(called, None, given, result, getframe(1)))
+
+    def after_node(self, node: Any, gradients: Any, results: Any) -> None:
+        """After a node whose results must be looked at."""
+        self.judge(Suspect.of_node(node, gradients, results))
+
+    def judge(self, found: Suspect) -> None:
+        """Raise if the results have a NaN and the operands have none."""
+        for array in arrays_of(found.results):
+            if self.is_bad(array):
+                if not any(self.is_bad(one) for one in arrays_of(tuple(found.given.values()))):
+                    raise self.error(found, array)
+                return
+
+    def is_bad(self, array: Any) -> bool:
+        """Whether it has a NaN, or an infinity if those are searched too."""
+        dtype = array.dtype
+        if dtype is F64 or dtype is F32:
+            flat = array.ravel("K")
+            if isfinite(flat.dot(flat)):  # BLAS takes half the time of a sum
+                return False
+        elif dtype.kind not in "fcV":
+            return False
+        return bool(self.found(array).any())
+
+    def found(self, array: Any) -> Any:
+        """Which elements are bad."""
+        return ~numpy.isfinite(array) if self.inf else numpy.isnan(array)
+
+    def error(self, found: Suspect, array: Any) -> NanError:
+        """What to tell the user."""
+        which = self.found(array)
+        first = tuple(int(index) for index in numpy.argwhere(which)[0])
+        what = "NaN" if numpy.isnan(array[which]).all() else "inf or NaN"
+        place = found.place
+        where = "" if place is None else f" at {place}: {place.source}"
+        lines = [
+            f"{found.name} made {int(which.sum())} {what}{where}",
+            *(f"  from {one}" for one in _described(found.shown())),
+            f"  to   {_range(array)}, the first at index {first}",
+        ]
+        return NanError("\n".join(lines), found)
+
+
+def _described(given: dict[str, Any]) -> list[str]:
+    lines = []
+    for name, value in given.items():
+        if isinstance(value, int | float | complex):
+            lines.append(f"{name}: {value}")
+        lines += [f"{name}: {_range(array)}" for array in arrays_of(value)]
+    return lines
+
+
+def _range(array: Any) -> str:
+    """Shape, dtype and extremes of an array."""
+    dtype = str(from_numpy_dtype(array.dtype)).removeprefix("torch.")
+    text = f"{dtype}{list(array.shape)}"
+    if array.dtype.kind == "c":
+        array, text = numpy.abs(array), f"{text}, absolute values"
+    finite = array[numpy.isfinite(array)] if array.dtype.kind in "fV" else array
+    if not finite.size:
+        return f"{text} without a finite element" if array.size else text
+    low, high = finite.min(), finite.max()
+    rest = array.size - finite.size
+    return f"{text} from {low:.4g} to {high:.4g}" + (f" and {rest} not finite" if rest else "")

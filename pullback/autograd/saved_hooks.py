@@ -1,0 +1,115 @@
+"""What happens to values saved for backward: hooks around them, host memory, and forbidding both.
+
+`core/saved.py` calls the hooks; here are the contexts in which they are in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from pullback.core.mode import changed, current, get_mode, settle
+from pullback.core.tensor import Tensor
+
+__all__ = ["disable_saved_tensors_hooks", "save_on_cpu", "saved_tensors_hooks"]
+
+
+class saved_tensors_hooks:  # noqa: N801 (torch's name)
+    """Inside, values saved for backward go through `pack_hook`, and back through `unpack_hook`.
+
+    >>> import pullback as torch
+    >>> x = torch.full((2,), 2.0, requires_grad=True)
+    >>> with torch.autograd.graph.saved_tensors_hooks(lambda t: t * 10, lambda t: t / 10):
+    ...     y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([4., 4.])
+    """
+
+    def __init__(
+        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
+    ) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> None:
+        for name in ("pack_hook", "unpack_hook"):
+            if not callable(getattr(self, name)):
+                got = type(getattr(self, name)).__name__
+                raise TypeError(f"saved_tensors_hooks: {name} must be callable, got {got}.")
+        mode = settle()
+        if mode.saved_hooks_forbidden is not None:
+            raise RuntimeError(mode.saved_hooks_forbidden)
+        pairs = (*mode.saved_hooks, (self.pack_hook, self.unpack_hook))
+        current.set(changed(mode, saved_hooks=pairs))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        mode = get_mode()
+        current.set(changed(mode, saved_hooks=mode.saved_hooks[:-1]))
+
+
+class save_on_cpu(saved_tensors_hooks):  # noqa: N801
+    """Inside, values saved for backward wait in host memory, and return to their device when used.
+
+    What is on the host already is kept as it is, unless `pin_memory` asks for a copy of its own;
+    that is pinned only where there is a device of `device_type` to copy to.
+
+    >>> import pullback as torch
+    >>> x = torch.full((2,), 2.0, requires_grad=True)
+    >>> with torch.autograd.graph.save_on_cpu():
+    ...     y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([4., 4.])
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        self.device_type = device_type
+
+        def pack(tensor: Tensor) -> tuple[Any, Tensor]:
+            # An alias: the tensor itself may be the output of the node that is to keep it.
+            kept = tensor.detach().to("cpu")
+            return tensor.device, kept.clone() if pin_memory else kept
+
+        def unpack(packed: tuple[Any, Tensor]) -> Tensor:
+            device, kept = packed
+            return kept.to(device, non_blocking=pin_memory)  # type: ignore[no-any-return]
+
+        super().__init__(pack, unpack)
+
+
+class disable_saved_tensors_hooks:  # noqa: N801
+    """Inside, using saved-tensor hooks raises a RuntimeError with exactly this message.
+
+    >>> import pullback as torch
+    >>> with torch.autograd.graph.disable_saved_tensors_hooks("not here"):
+    ...     with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+    ...         pass
+    Traceback (most recent call last):
+    RuntimeError: not here
+    """
+
+    def __init__(self, error_message: str) -> None:
+        self.message = error_message
+        self._before: list[str | None] = []
+
+    def __enter__(self) -> None:
+        mode = settle()
+        if mode.saved_hooks:
+            raise RuntimeError(self.message)
+        self._before.append(mode.saved_hooks_forbidden)
+        current.set(changed(mode, saved_hooks_forbidden=self.message))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        current.set(changed(get_mode(), saved_hooks_forbidden=self._before.pop()))

@@ -1,0 +1,23 @@
+"""How a tensor without history came to be; `why.py` makes sentences of it.
+
+Its own file since version counters keep it and modes say what it is: both are below everything
+else. A note in `__dict__` would cost each result under `no_grad` a dict and a look at the frame;
+the counter is there anyway, and one tuple serves all results of a block.
+"""
+
+from __future__ import annotations
+
+from types import CodeType
+from typing import NamedTuple
+
+
+class Birth(NamedTuple):
+    """What made the tensor, and the user's line."""
+
+    how: str
+    code: CodeType | None
+    lasti: int
+
+
+# The counter of what was computed with grad mode off, where no block of the user's can be named.
+UNRECORDED = (0, Birth("no_grad", None, 0))

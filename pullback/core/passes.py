@@ -1,0 +1,23 @@
+"""Which backward pass runs in this thread, and which of its nodes.
+
+Here, at the bottom, because tensors and saved values ask too: reading `.grad` in the middle of a
+pass must show what has arrived by then, and an unpack hook may ask for the node it serves.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any
+
+# The innermost pass; None outside. Worker threads inherit it with the context.
+running: ContextVar[Any] = ContextVar("pullback_running_pass", default=None)
+
+# The node whose backward or hooks run now: parent of the nodes made meanwhile.
+evaluating: ContextVar[Any] = ContextVar("pullback_evaluating", default=None)
+
+
+def serve_leaves() -> None:
+    """Store the gradients that are complete by now: somebody looks at a leaf's `.grad`."""
+    innermost = running.get()
+    if innermost is not None:
+        innermost.serve_leaves(evaluating.get())

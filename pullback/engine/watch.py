@@ -1,0 +1,24 @@
+"""Lets somebody look at every node that a pass runs, as a profiler does.
+
+One name, read once per pass: while it is None, passes run as if this module did not exist.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class Watcher(Protocol):
+    """Who looks on. Each node calls these three, in this order; `ran` not if it fails."""
+
+    def start(self, node: Any) -> Any:
+        """A node's turn has come; the result is handed to the others."""
+
+    def ran(self, token: Any, gradients: Any, results: Any) -> Any:
+        """It returned `results` for what had arrived; the result takes the token's place."""
+
+    def finish(self, node: Any, token: Any) -> None:
+        """Its results are where they go, or it failed."""
+
+
+watcher: Watcher | None = None

@@ -1,0 +1,230 @@
+"""How parameters start: in-place initialisers, under torch's names and with its distributions."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from pullback.autograd.grad_mode import no_grad
+from pullback.core.origin import stacklevel
+from pullback.core.tensor import Tensor
+
+__all__ = [
+    *("calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_"),
+    *("normal_", "ones_", "orthogonal_", "sparse_", "trunc_normal_", "uniform_", "xavier_normal_"),
+    *("xavier_uniform_", "zeros_"),
+]
+
+_GAINS = {"tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
+_ONE = ("linear", "conv1d", "conv2d", "conv3d", "sigmoid")
+_TRANSPOSED = ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+
+
+def calculate_gain(nonlinearity: str, param: Any = None) -> float:
+    """By which factor to widen the distribution before this nonlinearity.
+
+    >>> import pullback as torch
+    >>> round(torch.nn.init.calculate_gain("relu"), 4)
+    1.4142
+    """
+    if nonlinearity in (*_ONE, *_TRANSPOSED):
+        return 1.0
+    if nonlinearity in _GAINS:
+        return _GAINS[nonlinearity]
+    if nonlinearity == "leaky_relu":
+        if param is not None and (isinstance(param, bool) or not isinstance(param, int | float)):
+            raise ValueError(f"calculate_gain: a slope must be a number, got {param!r}.")
+        slope = 0.01 if param is None else float(param)
+        return math.sqrt(2 / (1 + slope**2))
+    raise ValueError(f"calculate_gain: {nonlinearity!r} is no nonlinearity that is known here.")
+
+
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+    """Numbers evenly from `a` to `b`."""
+    with no_grad():
+        return tensor.uniform_(a, b, generator=generator)  # type: ignore[no-any-return]
+
+
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+    """Normally distributed numbers.
+
+    >>> import pullback as torch
+    >>> torch.nn.init.normal_(torch.empty(2, 3)).shape
+    torch.Size([2, 3])
+    """
+    with no_grad():
+        return tensor.normal_(mean, std, generator=generator)  # type: ignore[no-any-return]
+
+
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Any = None,
+) -> Tensor:
+    """Normally distributed numbers, drawn again outside of `a` to `b`."""
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(
+            f"trunc_normal_: mean {mean} is more than 2 std from [{a}, {b}]; the distribution of "
+            "the values may be wrong.",
+            UserWarning,
+            stacklevel=stacklevel(),
+        )
+
+    def below(x: float) -> float:
+        return (1 + math.erf((x - mean) / std / math.sqrt(2))) / 2
+
+    with no_grad():
+        # Evenly in the image of the interval under the distribution function, then back.
+        tensor.uniform_(2 * below(a) - 1, 2 * below(b) - 1, generator=generator)
+        tensor.erfinv_()
+        tensor.mul_(std * math.sqrt(2)).add_(mean)
+        return tensor.clamp_(a, b)  # type: ignore[no-any-return]
+
+
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """The same number everywhere."""
+    with no_grad():
+        return tensor.fill_(val)  # type: ignore[no-any-return]
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    """Ones."""
+    return constant_(tensor, 1.0)
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    """Zeros."""
+    return constant_(tensor, 0.0)
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """The identity matrix, cut or padded to the shape."""
+    if tensor.ndim != 2:
+        raise ValueError(f"eye_: a matrix is needed, got shape {tuple(tensor.shape)}.")
+    with no_grad():
+        tensor.zero_()
+        tensor.diagonal().fill_(1)
+    return tensor
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """A convolution that passes its channels on."""
+    if tensor.ndim not in (3, 4, 5):
+        raise ValueError(f"dirac_: 3, 4 or 5 dimensions are needed, got {tuple(tensor.shape)}.")
+    outputs = tensor.shape[0]
+    if outputs % groups:
+        raise ValueError(f"dirac_: {outputs} channels cannot be cut into {groups} groups.")
+    each = outputs // groups
+    centre = tuple(size // 2 for size in tensor.shape[2:])
+    with no_grad():
+        tensor.zero_()
+        for group in range(groups):
+            for channel in range(min(each, tensor.shape[1])):
+                tensor[(group * each + channel, channel, *centre)] = 1
+    return tensor
+
+
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
+    if tensor.ndim < 2:
+        raise ValueError(
+            f"Fan in and out need a tensor of 2 or more dimensions, got {tuple(tensor.shape)}."
+        )
+    field = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    mode = mode.lower()
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f'mode must be "fan_in" or "fan_out", got {mode!r}.')
+    return _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Evenly, with a variance of `2 / (fan_in + fan_out)` by Glorot and Bengio."""
+    bound = math.sqrt(3) * gain * math.sqrt(2 / sum(_calculate_fan_in_and_fan_out(tensor)))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Normally, with a variance of `2 / (fan_in + fan_out)` by Glorot and Bengio."""
+    std = gain * math.sqrt(2 / sum(_calculate_fan_in_and_fan_out(tensor)))
+    return normal_(tensor, 0.0, std, generator)
+
+
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """Evenly, with a variance of `gain**2 / fan` by He et al."""
+    if 0 in tensor.shape:
+        return _nothing_to_do(tensor)
+    fan = _calculate_correct_fan(tensor, mode)
+    bound = math.sqrt(3) * calculate_gain(nonlinearity, a) / math.sqrt(fan)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """Normally, with a variance of `gain**2 / fan` by He et al."""
+    if 0 in tensor.shape:
+        return _nothing_to_do(tensor)
+    std = calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
+    return normal_(tensor, 0.0, std, generator)
+
+
+def _nothing_to_do(tensor: Tensor) -> Tensor:
+    warnings.warn(
+        "There is nothing to initialise in a tensor without elements.",
+        UserWarning,
+        stacklevel=stacklevel(),
+    )
+    return tensor
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """A (semi-)orthogonal matrix, of the tensor seen as rows."""
+    if tensor.ndim < 2:
+        raise ValueError(f"orthogonal_: 2 or more dimensions are needed, got {tensor.ndim}.")
+    if tensor.numel() == 0:
+        return tensor
+    from pullback import linalg
+
+    rows = tensor.shape[0]
+    columns = tensor.numel() // rows
+    with no_grad():
+        flat = tensor.new_empty((rows, columns)).normal_(0, 1, generator=generator)
+        if rows < columns:
+            flat = flat.t()
+        q, r = linalg.qr(flat)
+        q = q * r.diagonal().sign()  # so that the distribution is uniform
+        if rows < columns:
+            q = q.t()
+        return tensor.copy_(q.reshape(tensor.shape)).mul_(gain)  # type: ignore[no-any-return]
+
+
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """Normally, with a share of zeros in each column."""
+    if tensor.ndim != 2:
+        raise ValueError(f"sparse_: a matrix is needed, got shape {tuple(tensor.shape)}.")
+    from pullback.operators.random import randperm
+
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    with no_grad():
+        tensor.normal_(0, std, generator=generator)
+        for column in range(columns):
+            tensor[randperm(rows, generator=generator)[:zeros], column] = 0
+    return tensor

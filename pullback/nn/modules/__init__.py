@@ -1,0 +1,65 @@
+"""Layers and containers; each file is loaded when a name of it is first asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+# File -> its public names.
+_FILES = {
+    "activation": """
+        CELU ELU GELU GLU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU LogSigmoid LogSoftmax
+        Mish PReLU RReLU ReLU ReLU6 SELU SiLU Sigmoid Softmax Softmax2d Softmin Softplus Softshrink
+        Softsign Tanh Tanhshrink Threshold
+    """,
+    "attention": "MultiheadAttention",
+    "batchnorm": """
+        BatchNorm1d BatchNorm2d BatchNorm3d InstanceNorm1d InstanceNorm2d InstanceNorm3d
+    """,
+    "container": "ModuleDict ModuleList Sequential",
+    "conv": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
+    "dropout": "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout",
+    "linear": "Bilinear Identity Linear",
+    "loss": """
+        BCELoss BCEWithLogitsLoss CTCLoss CosineEmbeddingLoss CrossEntropyLoss GaussianNLLLoss
+        HingeEmbeddingLoss HuberLoss KLDivLoss L1Loss MSELoss MarginRankingLoss
+        MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss NLLLoss PoissonNLLLoss
+        SmoothL1Loss SoftMarginLoss TripletMarginLoss TripletMarginWithDistanceLoss
+    """,
+    "module": "Module",
+    "normalization": "GroupNorm LayerNorm LocalResponseNorm RMSNorm",
+    "parameters": "ParameterDict ParameterList",
+    "pooling": """
+        AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d
+        AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d LPPool1d LPPool2d LPPool3d MaxPool1d
+        MaxPool2d MaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d
+    """,
+    "rnn": "GRU GRUCell LSTM LSTMCell RNN RNNBase RNNCell RNNCellBase",
+    "shaping": """
+        ChannelShuffle CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d
+        ConstantPad3d CosineSimilarity Flatten Fold PairwiseDistance PixelShuffle PixelUnshuffle
+        ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d
+        ReplicationPad3d Unflatten Unfold Upsample UpsamplingBilinear2d UpsamplingNearest2d
+        ZeroPad1d ZeroPad2d ZeroPad3d
+    """,
+    "sparse": "Embedding EmbeddingBag",
+    "transformer": """
+        Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder
+        TransformerEncoderLayer
+    """,
+}
+FILE_OF = {name: file for file, names in _FILES.items() for name in names.split()}
+
+__all__ = sorted(FILE_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name in FILE_OF:
+        found = getattr(import_module(f"pullback.nn.modules.{FILE_OF[name]}"), name)
+        globals()[name] = found
+        return found
+    raise AttributeError(f"module 'pullback.nn.modules' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *FILE_OF})

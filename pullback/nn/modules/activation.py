@@ -1,0 +1,353 @@
+"""Activations as modules; the functions are those of nn.functional."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.nn import functional as F  # noqa: N812 (as everyone calls it)
+from pullback.nn.modules.fields import Layer
+from pullback.nn.modules.module import Module
+from pullback.nn.parameter import Parameter
+from pullback.operators.creation import full
+
+__all__ = [
+    *("CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh"),
+    *("LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SELU"),
+    *("SiLU", "Sigmoid", "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign"),
+    *("Tanh", "Tanhshrink", "Threshold"),
+]
+
+
+class ReLU(Layer):
+    """`max(x, 0)`.
+
+    >>> import pullback as torch
+    >>> torch.nn.ReLU()(torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+
+    inplace: bool = False
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.relu_(input) if self.inplace else F.relu(input)
+
+
+class ReLU6(Layer):
+    """`min(max(x, 0), 6)`."""
+
+    inplace: bool = False
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.relu6(input, self.inplace)
+
+
+class SELU(Layer):
+    """Scaled exponential linear unit."""
+
+    inplace: bool = False
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.selu_(input) if self.inplace else F.selu(input)
+
+
+class SiLU(Layer):
+    """`x * sigmoid(x)`."""
+
+    inplace: bool = False
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.silu(input, self.inplace)
+
+
+class Mish(Layer):
+    """`x * tanh(softplus(x))`."""
+
+    inplace: bool = False
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.mish(input, self.inplace)
+
+
+class Hardsigmoid(Layer):
+    """A sigmoid of three straight lines."""
+
+    inplace: bool = False
+    _shown = ()
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.hardsigmoid(input, self.inplace)
+
+
+class Hardswish(Layer):
+    """`x * hardsigmoid(x)`."""
+
+    inplace: bool = False
+    _shown = ()
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.hardswish(input, self.inplace)
+
+
+class ELU(Layer):
+    """Exponential linear unit."""
+
+    alpha: float = 1.0
+    inplace: bool = False
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.elu(input, self.alpha, self.inplace)
+
+
+class CELU(Layer):
+    """Exponential linear unit with a continuous derivative."""
+
+    alpha: float = 1.0
+    inplace: bool = False
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.celu(input, self.alpha, self.inplace)
+
+
+class LeakyReLU(Layer):
+    """A relu with a slope below zero."""
+
+    negative_slope: float = 0.01
+    inplace: bool = False
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.leaky_relu(input, self.negative_slope, self.inplace)
+
+
+class RReLU(Layer):
+    """A leaky relu whose slope is drawn at random while training."""
+
+    lower: float = 1 / 8
+    upper: float = 1 / 3
+    inplace: bool = False
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+
+class Threshold(Layer):
+    """`x` above the threshold, else `value`."""
+
+    threshold: float
+    value: float
+    inplace: bool = False
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.threshold(input, self.threshold, self.value, self.inplace)
+
+
+class Hardtanh(Layer):
+    """`x` between `min_val` and `max_val`."""
+
+    min_val: float = -1.0
+    max_val: float = 1.0
+    inplace: bool = False
+    min_value: float | None = None
+    max_value: float | None = None
+
+    def __post_init__(self) -> None:
+        """Older names of the bounds count too."""
+        if self.min_value is not None:
+            self.min_val = self.min_value
+        if self.max_value is not None:
+            self.max_val = self.max_value
+
+    def extra_repr(self) -> str:
+        """The bounds."""
+        return f"min_val={self.min_val}, max_val={self.max_val}" + (
+            ", inplace=True" if self.inplace else ""
+        )
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+
+class Hardshrink(Layer):
+    """`x`, or 0 where it is within `lambd` of 0."""
+
+    lambd: float = 0.5
+
+    def extra_repr(self) -> str:
+        """The bound."""
+        return f"{self.lambd}"
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.hardshrink(input, self.lambd)
+
+
+class Softshrink(Layer):
+    """`x`, moved by `lambd` towards 0."""
+
+    lambd: float = 0.5
+
+    def extra_repr(self) -> str:
+        """The bound."""
+        return f"{self.lambd}"
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.softshrink(input, self.lambd)
+
+
+class Softplus(Layer):
+    """A smooth relu."""
+
+    beta: float = 1.0
+    threshold: float = 20.0
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.softplus(input, self.beta, self.threshold)
+
+
+class GELU(Layer):
+    """Gaussian error linear unit."""
+
+    approximate: str = "none"
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.gelu(input, approximate=self.approximate)
+
+
+class GLU(Layer):
+    """One half of a dimension, gated by the other."""
+
+    dim: int = -1
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.glu(input, self.dim)
+
+
+class _OfAnything(Module):
+    """Takes and ignores arguments, as torch's do."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+
+class Sigmoid(_OfAnything):
+    """`1 / (1 + exp(-x))`."""
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.sigmoid(input)
+
+
+class Tanh(_OfAnything):
+    """Hyperbolic tangent."""
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.tanh(input)
+
+
+class LogSigmoid(_OfAnything):
+    """Logarithm of the sigmoid."""
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.logsigmoid(input)
+
+
+class Softsign(_OfAnything):
+    """`x / (1 + |x|)`."""
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.softsign(input)
+
+
+class Tanhshrink(_OfAnything):
+    """`x - tanh(x)`."""
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.tanhshrink(input)
+
+
+class Softmax(Layer):
+    """Positive numbers that sum to 1 along a dimension."""
+
+    dim: int | None = None
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.softmax(input, self.dim)
+
+
+class Softmin(Layer):
+    """Softmax of `-x`."""
+
+    dim: int | None = None
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.softmin(input, self.dim)
+
+
+class LogSoftmax(Layer):
+    """Logarithm of softmax."""
+
+    dim: int | None = None
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.log_softmax(input, self.dim)
+
+
+class Softmax2d(_OfAnything):
+    """Softmax over the channels of images."""
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        if input.ndim not in (3, 4):
+            raise ValueError(
+                "Softmax2d: images of 3 or 4 dimensions are needed, got shape "
+                f"{tuple(input.shape)}."
+            )
+        return F.softmax(input, -3)
+
+
+class PReLU(Module):
+    """A leaky relu whose slope is trained."""
+
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.init = init
+        self.weight = Parameter(full((num_parameters,), init, device=device, dtype=dtype))
+
+    def reset_parameters(self) -> None:
+        """Start with the initial slope again."""
+        self.weight.data.fill_(self.init)
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        """How many slopes."""
+        return f"num_parameters={self.num_parameters}"

@@ -1,0 +1,157 @@
+"""Attention with several heads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.nn import functional as F  # noqa: N812
+from pullback.nn import init
+from pullback.nn.modules.linear import Linear
+from pullback.nn.modules.module import Module
+from pullback.nn.parameter import Parameter
+from pullback.operators.creation import empty
+
+__all__ = ["MultiheadAttention"]
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """A Linear, under the name that torch gives the last projection."""
+
+
+class MultiheadAttention(Module):
+    """Several attentions side by side, over projections of query, key and value.
+
+    Gives the result and, unless `need_weights=False`, the attention weights. Sequences come first,
+    then the batch, unless `batch_first`.
+
+    >>> import pullback as torch
+    >>> attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    >>> x = torch.zeros(3, 5, 8)
+    >>> out, weights = attention(x, x, x)
+    >>> out.shape, weights.shape
+    (torch.Size([3, 5, 8]), torch.Size([3, 5, 5]))
+    """
+
+    in_proj_weight: Parameter | None
+    in_proj_bias: Parameter | None
+    q_proj_weight: Parameter | None
+    k_proj_weight: Parameter | None
+    v_proj_weight: Parameter | None
+    bias_k: Parameter | None
+    bias_v: Parameter | None
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if embed_dim <= 0 or num_heads <= 0:
+            raise ValueError(
+                f"MultiheadAttention: embed_dim and num_heads must be positive, got {embed_dim} "
+                f"and {num_heads}."
+            )
+        if embed_dim % num_heads:
+            raise AssertionError(
+                f"MultiheadAttention: embed_dim {embed_dim} is no multiple of num_heads "
+                f"{num_heads}."
+            )
+        self.embed_dim = embed_dim
+        self.kdim = embed_dim if kdim is None else kdim
+        self.vdim = embed_dim if vdim is None else vdim
+        self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.batch_first = batch_first
+        self.head_dim = embed_dim // num_heads
+        self.add_zero_attn = add_zero_attn
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        self._make_projections(bias=bias, **made)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **made)
+        for name in ("bias_k", "bias_v"):
+            value = Parameter(empty((1, 1, embed_dim), **made)) if add_bias_kv else None
+            self.register_parameter(name, value)
+        self._reset_parameters()
+
+    def _make_projections(self, *, bias: bool, **made: Any) -> None:
+        width = self.embed_dim
+        widths = {"q_proj_weight": width, "k_proj_weight": self.kdim, "v_proj_weight": self.vdim}
+        together = self._qkv_same_embed_dim
+        for name, inputs in widths.items():
+            value = None if together else Parameter(empty((width, inputs), **made))
+            self.register_parameter(name, value)
+        joint = Parameter(empty((3 * width, width), **made)) if together else None
+        self.register_parameter("in_proj_weight", joint)
+        self.register_parameter(
+            "in_proj_bias", Parameter(empty((3 * width,), **made)) if bias else None
+        )
+
+    def _reset_parameters(self) -> None:
+        weights = (
+            self.in_proj_weight,
+            self.q_proj_weight,
+            self.k_proj_weight,
+            self.v_proj_weight,
+        )
+        for weight in weights:
+            if weight is not None:
+                init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
+            init.zeros_(self.in_proj_bias)
+            assert self.out_proj.bias is not None
+            init.zeros_(self.out_proj.bias)
+        for extra in (self.bias_k, self.bias_v):
+            if extra is not None:
+                init.xavier_normal_(extra)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The result, and the weights or None."""
+        swapped = self.batch_first and query.ndim == 3
+        if swapped:
+            query, key, value = (one.transpose(0, 1) for one in (query, key, value))
+        out, weights = F.multi_head_attention_forward(
+            query,
+            key,
+            value,
+            self.embed_dim,
+            self.num_heads,
+            self.in_proj_weight,
+            self.in_proj_bias,
+            self.bias_k,
+            self.bias_v,
+            self.add_zero_attn,
+            self.dropout,
+            self.out_proj.weight,
+            self.out_proj.bias,
+            training=self.training,
+            key_padding_mask=key_padding_mask,
+            need_weights=need_weights,
+            attn_mask=attn_mask,
+            use_separate_proj_weight=not self._qkv_same_embed_dim,
+            q_proj_weight=self.q_proj_weight,
+            k_proj_weight=self.k_proj_weight,
+            v_proj_weight=self.v_proj_weight,
+            average_attn_weights=average_attn_weights,
+            is_causal=is_causal,
+        )
+        return (out.transpose(0, 1) if swapped else out), weights

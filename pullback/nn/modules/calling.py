@@ -1,0 +1,209 @@
+"""Calling a module: its forward, with the hooks around it."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from pullback.core.hooks import RemovableHandle
+from pullback.core.origin import stacklevel
+from pullback.core.tensor import Tensor
+from pullback.utils.hooks import BackwardHook
+
+
+class Called:
+    """The part of `Module` that runs forward and hooks."""
+
+    forward: Callable[..., Any]
+
+    _backward_pre_hooks: OrderedDict[int, Any]
+    _backward_hooks: OrderedDict[int, Any]
+    _is_full_backward_hook: bool | None
+    _forward_hooks: OrderedDict[int, Any]
+    _forward_hooks_with_kwargs: OrderedDict[int, bool]
+    _forward_hooks_always_called: OrderedDict[int, bool]
+    _forward_pre_hooks: OrderedDict[int, Any]
+    _forward_pre_hooks_with_kwargs: OrderedDict[int, bool]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run `forward`, with the hooks if there are any."""
+        if not (
+            self._forward_pre_hooks
+            or self._forward_hooks
+            or self._backward_hooks
+            or self._backward_pre_hooks
+        ):
+            return self.forward(*args, **kwargs)
+        return self._call_hooked(args, kwargs)
+
+    def _call_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        called: set[int] = set()
+        result = None
+        try:
+            args, kwargs = self._before_forward(args, kwargs)
+            full = self._is_full_backward_hook is not False
+            watch = None
+            if self._backward_pre_hooks or (full and self._backward_hooks):
+                hooks = list(self._backward_hooks.values()) if full else []
+                watch = BackwardHook(self, hooks, list(self._backward_pre_hooks.values()))
+                args = watch.setup_input_hook(args)
+            result = self.forward(*args, **kwargs)
+            for number, hook in list(self._forward_hooks.items()):
+                called.add(number)
+                result = self._after_forward(number, hook, args, kwargs, result)
+            if watch is not None:
+                result = self._watched(watch, result)
+            if not full and self._backward_hooks:
+                self._hook_last_node(result)
+        except Exception:
+            # Hooks that are always to be called, whose errors would hide the first one.
+            for number in self._forward_hooks_always_called:
+                if number in self._forward_hooks and number not in called:
+                    self._call_after_failure(number, args, kwargs, result)
+            raise
+        return result
+
+    def _before_forward(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        for number, hook in list(self._forward_pre_hooks.items()):
+            if number in self._forward_pre_hooks_with_kwargs:
+                replaced = hook(self, args, kwargs)
+                if replaced is None:
+                    continue
+                if not isinstance(replaced, tuple) or len(replaced) != 2:
+                    raise RuntimeError(
+                        "A forward pre-hook with kwargs must return None or (args, kwargs), got "
+                        f"{replaced!r}."
+                    )
+                args, kwargs = replaced
+            else:
+                replaced = hook(self, args)
+                if replaced is not None:
+                    args = replaced if isinstance(replaced, tuple) else (replaced,)
+        return args, kwargs
+
+    def _after_forward(
+        self, number: int, hook: Any, args: Any, kwargs: dict[str, Any], result: Any
+    ) -> Any:
+        if number in self._forward_hooks_with_kwargs:
+            replaced = hook(self, args, kwargs, result)
+        else:
+            replaced = hook(self, args, result)
+        return result if replaced is None else replaced
+
+    def _call_after_failure(
+        self, number: int, args: Any, kwargs: dict[str, Any], result: Any
+    ) -> None:
+        try:
+            self._after_forward(number, self._forward_hooks[number], args, kwargs, result)
+        except Exception as error:  # told, since the first error is the one to raise
+            warnings.warn(
+                f"A forward hook that is always called failed as well: {error!r}.",
+                UserWarning,
+                stacklevel=stacklevel(),
+            )
+
+    def _watched(self, watch: BackwardHook, result: Any) -> Any:
+        if not isinstance(result, Tensor | tuple):
+            warnings.warn(
+                f"{type(self).__name__} has full backward hooks and returns "
+                f"{type(result).__name__}: only tensors, alone or in a tuple, are watched.",
+                UserWarning,
+                stacklevel=stacklevel(),
+            )
+            return result
+        return watch.setup_output_hook(result)
+
+    def _hook_last_node(self, result: Any) -> None:
+        """The old kind of backward hook: on the node of the first tensor that is returned."""
+        tensor = result
+        while not isinstance(tensor, Tensor):
+            tensor = next(iter(tensor.values())) if isinstance(tensor, dict) else tensor[0]
+        node = tensor.grad_fn
+        if node is not None:
+            for hook in self._backward_hooks.values():
+                node.register_hook(_for_module(hook, self))
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, args)` before forward; it may return other arguments."""
+        table = self._forward_pre_hooks
+        handle = RemovableHandle(table, extra_dict=self._forward_pre_hooks_with_kwargs)
+        _enter(table, handle, hook, prepend=prepend)
+        if with_kwargs:
+            self._forward_pre_hooks_with_kwargs[handle.id] = True
+        return handle
+
+    def register_forward_hook(
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:
+        """Call `hook(module, args, output)` after forward; it may return another output.
+
+        >>> import pullback as torch
+        >>> layer = torch.nn.Identity()
+        >>> with layer.register_forward_hook(lambda module, args, out: out * 2):
+        ...     layer(torch.ones(1))
+        tensor([2.])
+        """
+        extra = [self._forward_hooks_with_kwargs, self._forward_hooks_always_called]
+        handle = RemovableHandle(self._forward_hooks, extra_dict=extra)
+        _enter(self._forward_hooks, handle, hook, prepend=prepend)
+        if with_kwargs:
+            self._forward_hooks_with_kwargs[handle.id] = True
+        if always_call:
+            self._forward_hooks_always_called[handle.id] = True
+        return handle
+
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)` when both are known.
+
+        It may return another grad_input.
+        """
+        self._choose_backward_hooks(full=True)
+        handle = RemovableHandle(self._backward_hooks)
+        _enter(self._backward_hooks, handle, hook, prepend=prepend)
+        return handle
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, grad_output)` when it is known; it may return another one."""
+        handle = RemovableHandle(self._backward_pre_hooks)
+        _enter(self._backward_pre_hooks, handle, hook, prepend=prepend)
+        return handle
+
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """The old kind, which sees the last node of forward only; use the full one."""
+        self._choose_backward_hooks(full=False)
+        return RemovableHandle.add(self._backward_hooks, hook)
+
+    def _choose_backward_hooks(self, *, full: bool) -> None:
+        if self._is_full_backward_hook is (not full):
+            raise RuntimeError(
+                "Full backward hooks and those of the old kind cannot be mixed on one module; use "
+                "register_full_backward_hook for all of them."
+            )
+        self._is_full_backward_hook = full
+
+
+def _enter(
+    table: OrderedDict[int, Any], handle: RemovableHandle, hook: Any, *, prepend: bool
+) -> None:
+    table[handle.id] = hook
+    if prepend:
+        table.move_to_end(handle.id, last=False)
+
+
+def _for_module(hook: Callable[..., Any], module: Any) -> Callable[..., Any]:
+    return lambda grad_input, grad_output: hook(module, grad_input, grad_output)

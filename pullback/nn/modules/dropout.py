@@ -1,0 +1,77 @@
+"""Dropout of elements and of whole channels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.nn import functional as F  # noqa: N812
+from pullback.nn.modules.fields import Layer
+
+__all__ = [
+    *("AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout")
+]
+
+
+class _Dropout(Layer):
+    p: float = 0.5
+    inplace: bool = False
+    _shown = ("p", "inplace")
+
+    def __post_init__(self) -> None:
+        """Check the probability."""
+        if not 0 <= self.p <= 1:
+            raise ValueError(f"{type(self).__name__}: p must be from 0 to 1, got {self.p}.")
+
+
+class Dropout(_Dropout):
+    """Sets elements to zero with probability `p` while training; scales the others by `1/(1-p)`.
+
+    >>> import pullback as torch
+    >>> torch.nn.Dropout().eval()(torch.ones(3))
+    tensor([1., 1., 1.])
+    """
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.dropout(input, self.p, self.training, self.inplace)
+
+
+class Dropout1d(_Dropout):
+    """Drops whole channels of sequences."""
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.dropout1d(input, self.p, self.training, self.inplace)
+
+
+class Dropout2d(_Dropout):
+    """Drops whole channels of images."""
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.dropout2d(input, self.p, self.training, self.inplace)
+
+
+class Dropout3d(_Dropout):
+    """Drops whole channels of volumes."""
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.dropout3d(input, self.p, self.training, self.inplace)
+
+
+class AlphaDropout(_Dropout):
+    """Dropout that keeps mean and variance, for SELU."""
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.alpha_dropout(input, self.p, self.training, self.inplace)
+
+
+class FeatureAlphaDropout(_Dropout):
+    """AlphaDropout of whole channels."""
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)

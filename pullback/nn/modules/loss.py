@@ -1,0 +1,406 @@
+"""Losses as modules; what they take at each call are predictions and targets."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from pullback.core.origin import stacklevel
+from pullback.core.tensor import Tensor
+from pullback.nn import functional as F  # noqa: N812
+from pullback.nn.modules.fields import Layer
+from pullback.nn.modules.shaping import PairwiseDistance
+
+__all__ = [
+    *("BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss"),
+    *("GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss"),
+    *("MarginRankingLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss"),
+    *("NLLLoss", "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss"),
+    "TripletMarginWithDistanceLoss",
+]
+
+
+class _Loss(Layer):
+    """Reduces to a mean, a sum or not at all."""
+
+    _shown = ()
+
+    def __post_init__(self) -> None:
+        """The old pair of switches counts where it is given."""
+        average, reduce = getattr(self, "size_average", None), getattr(self, "reduce", None)
+        if average is None and reduce is None:
+            return
+        self.reduction = "none" if reduce is False else "sum" if average is False else "mean"
+        warnings.warn(
+            f"size_average and reduce are the old way; use reduction={self.reduction!r} instead.",
+            UserWarning,
+            stacklevel=stacklevel(),
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Weights of classes are buffers, so that they move with the module.
+        if name in ("weight", "pos_weight") and name not in self._buffers:
+            self._buffers[name] = None
+        super().__setattr__(name, value)
+
+
+class L1Loss(_Loss):
+    """Mean of absolute differences."""
+
+    size_average: Any = None
+    reduce: Any = None
+    reduction: str = "mean"
+
+    def forward(self, input: Tensor, target: Tensor) -> Any:
+        """The loss."""
+        return F.l1_loss(input, target, reduction=self.reduction)
+
+
+class MSELoss(_Loss):
+    """Mean of squared differences.
+
+    >>> import pullback as torch
+    >>> torch.nn.MSELoss()(torch.tensor([1.0, 3.0]), torch.tensor([0.0, 0.0]))
+    tensor(5.)
+    """
+
+    size_average: Any = None
+    reduce: Any = None
+    reduction: str = "mean"
+
+    def forward(self, input: Tensor, target: Tensor) -> Any:
+        """The loss."""
+        return F.mse_loss(input, target, reduction=self.reduction)
+
+
+class SmoothL1Loss(_Loss):
+    """Squared near zero, absolute beyond `beta`."""
+
+    size_average: Any = None
+    reduce: Any = None
+    reduction: str = "mean"
+    beta: float = 1.0
+
+    def forward(self, input: Tensor, target: Tensor) -> Any:
+        """The loss."""
+        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+
+
+class HuberLoss(_Loss):
+    """Squared near zero, linear beyond `delta`."""
+
+    reduction: str = "mean"
+    delta: float = 1.0
+
+    def forward(self, input: Tensor, target: Tensor) -> Any:
+        """The loss."""
+        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+
+
+class NLLLoss(_Loss):
+    """Negative log likelihood of the right class."""
+
+    weight: Tensor | None = None
+    size_average: Any = None
+    ignore_index: int = -100
+    reduce: Any = None
+    reduction: str = "mean"
+
+    def forward(self, input: Tensor, target: Tensor) -> Any:
+        """The loss."""
+        return F.nll_loss(
+            input,
+            target,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+        )
+
+
+class CrossEntropyLoss(_Loss):
+    """Softmax and negative log likelihood in one.
+
+    >>> import pullback as torch
+    >>> torch.nn.CrossEntropyLoss()(torch.zeros(1, 2), torch.tensor([1]))
+    tensor(0.6931)
+    """
+
+    weight: Tensor | None = None
+    size_average: Any = None
+    ignore_index: int = -100
+    reduce: Any = None
+    reduction: str = "mean"
+    label_smoothing: float = 0.0
+
+    def forward(self, input: Tensor, target: Tensor) -> Any:
+        """The loss."""
+        return F.cross_entropy(
+            input,
+            target,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+        )
+
+
+class BCELoss(_Loss):
+    """Cross entropy of probabilities."""
+
+    weight: Tensor | None = None
+    size_average: Any = None
+    reduce: Any = None
+    reduction: str = "mean"
+
+    def forward(self, input: Tensor, target: Tensor) -> Any:
+        """The loss."""
+        return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
+
+
+class BCEWithLogitsLoss(_Loss):
+    """Sigmoid and cross entropy in one."""
+
+    weight: Tensor | None = None
+    size_average: Any = None
+    reduce: Any = None
+    reduction: str = "mean"
+    pos_weight: Tensor | None = None
+
+    def forward(self, input: Tensor, target: Tensor) -> Any:
+        """The loss."""
+        return F.binary_cross_entropy_with_logits(
+            input,
+            target,
+            self.weight,
+            pos_weight=self.pos_weight,
+            reduction=self.reduction,
+        )
+
+
+class KLDivLoss(_Loss):
+    """Divergence from log probabilities to the target."""
+
+    size_average: Any = None
+    reduce: Any = None
+    reduction: str = "mean"
+    log_target: bool = False
+
+    def forward(self, input: Tensor, target: Tensor) -> Any:
+        """The loss."""
+        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+
+
+class PoissonNLLLoss(_Loss):
+    """Negative log likelihood of Poisson counts."""
+
+    log_input: bool = True
+    full: bool = False
+    size_average: Any = None
+    eps: float = 1e-8
+    reduce: Any = None
+    reduction: str = "mean"
+
+    def forward(self, log_input: Tensor, target: Tensor) -> Any:
+        """The loss."""
+        return F.poisson_nll_loss(
+            log_input,
+            target,
+            log_input=self.log_input,
+            full=self.full,
+            eps=self.eps,
+            reduction=self.reduction,
+        )
+
+
+class GaussianNLLLoss(_Loss):
+    """Negative log likelihood of normal distributions."""
+
+    full: bool = False
+    eps: float = 1e-6
+    reduction: str = "mean"
+    _by_keyword = ("full", "eps", "reduction")
+
+    def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Any:
+        """The loss."""
+        return F.gaussian_nll_loss(
+            input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
+        )
+
+
+class HingeEmbeddingLoss(_Loss):
+    """Small distances for pairs marked 1, large ones for -1."""
+
+    margin: float = 1.0
+    size_average: Any = None
+    reduce: Any = None
+    reduction: str = "mean"
+
+    def forward(self, input: Tensor, target: Tensor) -> Any:
+        """The loss."""
+        return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
+
+
+class MultiLabelMarginLoss(_Loss):
+    """Right classes ahead of wrong ones by a margin."""
+
+    size_average: Any = None
+    reduce: Any = None
+    reduction: str = "mean"
+
+    def forward(self, input: Tensor, target: Tensor) -> Any:
+        """The loss."""
+        return F.multilabel_margin_loss(input, target, reduction=self.reduction)
+
+
+class SoftMarginLoss(_Loss):
+    """Logistic loss of two classes, 1 and -1."""
+
+    size_average: Any = None
+    reduce: Any = None
+    reduction: str = "mean"
+
+    def forward(self, input: Tensor, target: Tensor) -> Any:
+        """The loss."""
+        return F.soft_margin_loss(input, target, reduction=self.reduction)
+
+
+class MultiLabelSoftMarginLoss(_Loss):
+    """Logistic loss of many labels."""
+
+    weight: Tensor | None = None
+    size_average: Any = None
+    reduce: Any = None
+    reduction: str = "mean"
+
+    def forward(self, input: Tensor, target: Tensor) -> Any:
+        """The loss."""
+        return F.multilabel_soft_margin_loss(
+            input, target, weight=self.weight, reduction=self.reduction
+        )
+
+
+class CosineEmbeddingLoss(_Loss):
+    """Cosine near 1 for pairs marked 1, below `margin` for -1."""
+
+    margin: float = 0.0
+    size_average: Any = None
+    reduce: Any = None
+    reduction: str = "mean"
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Any:
+        """The loss."""
+        return F.cosine_embedding_loss(
+            input1, input2, target, margin=self.margin, reduction=self.reduction
+        )
+
+
+class MarginRankingLoss(_Loss):
+    """The first ahead of the second by `margin` where the target is 1."""
+
+    margin: float = 0.0
+    size_average: Any = None
+    reduce: Any = None
+    reduction: str = "mean"
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Any:
+        """The loss."""
+        return F.margin_ranking_loss(
+            input1, input2, target, margin=self.margin, reduction=self.reduction
+        )
+
+
+class MultiMarginLoss(_Loss):
+    """The right class ahead of the others by `margin`."""
+
+    p: int = 1
+    margin: float = 1.0
+    weight: Tensor | None = None
+    size_average: Any = None
+    reduce: Any = None
+    reduction: str = "mean"
+
+    def forward(self, input: Tensor, target: Tensor) -> Any:
+        """The loss."""
+        return F.multi_margin_loss(
+            input,
+            target,
+            p=self.p,
+            margin=self.margin,
+            weight=self.weight,
+            reduction=self.reduction,
+        )
+
+
+class TripletMarginLoss(_Loss):
+    """The positive nearer to the anchor than the negative by `margin`."""
+
+    margin: float = 1.0
+    p: float = 2.0
+    eps: float = 1e-6
+    swap: bool = False
+    size_average: Any = None
+    reduce: Any = None
+    reduction: str = "mean"
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Any:
+        """The loss."""
+        return F.triplet_margin_loss(
+            anchor,
+            positive,
+            negative,
+            margin=self.margin,
+            p=self.p,
+            eps=self.eps,
+            swap=self.swap,
+            reduction=self.reduction,
+        )
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """As TripletMarginLoss, with a distance of your own."""
+
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None
+    margin: float = 1.0
+    swap: bool = False
+    reduction: str = "mean"
+    _by_keyword = ("distance_function", "margin", "swap", "reduction")
+
+    def __post_init__(self) -> None:
+        """The usual distance unless another is given."""
+        if self.distance_function is None:
+            self.distance_function = PairwiseDistance()
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Any:
+        """The loss."""
+        return F.triplet_margin_with_distance_loss(
+            anchor,
+            positive,
+            negative,
+            distance_function=self.distance_function,
+            margin=self.margin,
+            swap=self.swap,
+            reduction=self.reduction,
+        )
+
+
+class CTCLoss(_Loss):
+    """Sequences against shorter ones whose alignment is not known."""
+
+    blank: int = 0
+    reduction: str = "mean"
+    zero_infinity: bool = False
+
+    def forward(
+        self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any
+    ) -> Any:
+        """The loss."""
+        return F.ctc_loss(
+            log_probs,
+            targets,
+            input_lengths,
+            target_lengths,
+            self.blank,
+            self.reduction,
+            self.zero_infinity,
+        )

@@ -1,0 +1,183 @@
+"""Tables of vectors that are looked up by number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.nn import functional as F  # noqa: N812
+from pullback.nn import init
+from pullback.nn.modules.module import Module
+from pullback.nn.parameter import Parameter
+from pullback.operators.creation import empty
+
+__all__ = ["Embedding", "EmbeddingBag"]
+
+
+class _Table(Module):
+    """A matrix of one row for each number."""
+
+    num_embeddings: int
+    embedding_dim: int
+    padding_idx: int | None
+    weight: Parameter
+
+    def _make(self, given: Tensor | None, device: Any, dtype: Any, *, frozen: bool = False) -> None:
+        count, width, padding = self.num_embeddings, self.embedding_dim, self.padding_idx
+        if padding is not None:
+            if not -count <= padding < count:
+                raise AssertionError(
+                    f"{type(self).__name__}: padding_idx {padding} is not within {count} rows."
+                )
+            self.padding_idx = padding % count
+        if given is None:
+            made = empty((count, width), device=device, dtype=dtype)
+            self.weight = Parameter(made, requires_grad=not frozen)
+            self.reset_parameters()
+            return
+        if tuple(given.shape) != (count, width):
+            raise AssertionError(
+                f"{type(self).__name__}: weights of shape {tuple(given.shape)} do not fit {count} "
+                f"rows of {width}."
+            )
+        self.weight = Parameter(given, requires_grad=not frozen)
+
+    def reset_parameters(self) -> None:
+        """Draw the rows anew; the padding is zero."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            self.weight.data[self.padding_idx].fill_(0)
+
+
+class Embedding(_Table):
+    """A trained vector for each number.
+
+    >>> import pullback as torch
+    >>> torch.nn.Embedding(10, 3)(torch.tensor([[1, 2], [4, 5]])).shape
+    torch.Size([2, 2, 3])
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        _freeze: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = padding_idx
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.sparse = sparse
+        self._make(_weight, device, dtype, frozen=_freeze)
+
+    def forward(self, input: Tensor) -> Any:
+        """The rows of these numbers."""
+        return F.embedding(
+            input,
+            self.weight,
+            self.padding_idx,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.sparse,
+        )
+
+    def extra_repr(self) -> str:
+        """The sizes, and what differs from the defaults."""
+        shown = f"{self.num_embeddings}, {self.embedding_dim}"
+        if self.padding_idx is not None:
+            shown += f", padding_idx={self.padding_idx}"
+        if self.max_norm is not None:
+            shown += f", max_norm={self.max_norm}"
+        if self.norm_type != 2:
+            shown += f", norm_type={self.norm_type}"
+        if self.scale_grad_by_freq:
+            shown += ", scale_grad_by_freq=True"
+        return shown + (", sparse=True" if self.sparse else "")
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, **options: Any
+    ) -> Embedding:
+        """A table of given rows, frozen unless told otherwise."""
+        if embeddings.ndim != 2:
+            raise AssertionError(
+                f"from_pretrained: a matrix is needed, got shape {tuple(embeddings.shape)}."
+            )
+        rows, width = embeddings.shape
+        return cls(rows, width, padding_idx, _weight=embeddings, _freeze=freeze, **options)
+
+
+class EmbeddingBag(_Table):
+    """Sums, means or maxima over bags of vectors."""
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.mode = mode
+        self.sparse = sparse
+        self.include_last_offset = include_last_offset
+        self.padding_idx = padding_idx
+        self._make(_weight, device, dtype)
+
+    def forward(
+        self,
+        input: Tensor,
+        offsets: Tensor | None = None,
+        per_sample_weights: Tensor | None = None,
+    ) -> Any:
+        """One vector for each bag."""
+        return F.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
+        )
+
+    def extra_repr(self) -> str:
+        """The sizes and the mode."""
+        shown = f"{self.num_embeddings}, {self.embedding_dim}"
+        if self.max_norm is not None:
+            shown += f", max_norm={self.max_norm}"
+        if self.norm_type != 2:
+            shown += f", norm_type={self.norm_type}"
+        if self.scale_grad_by_freq:
+            shown += f", scale_grad_by_freq={self.scale_grad_by_freq}"
+        shown += f", mode={self.mode!r}"
+        return shown if self.padding_idx is None else f"{shown}, padding_idx={self.padding_idx}"

@@ -1,0 +1,137 @@
+"""Writes the straight line of operators over sequences: `cat` takes many, `split` gives many.
+
+As build.py, whose lines these are, but with loops over the sequence where that has names.
+"""
+
+from __future__ import annotations
+
+from pullback.operators.declare import Op
+from pullback.operators.nodes import Plan
+
+MODE_LINES = ["    mode = get_mode()", "    plain = fast.plain"]
+
+
+def takes_sequence(op: Op) -> bool:
+    """Whether its one input is a sequence of tensors, of which its rules want shapes at most."""
+    return (
+        bool(op.rules)
+        and [param.kind for param in op.inputs] == ["tensors"]
+        and len(op.outputs) == 1
+        and op.outputs != ("*",)
+        and op.kind != "view"
+        and not Plan(op).inputs
+        and not Plan(op).outputs
+    )
+
+
+def gives_sequence(op: Op) -> bool:
+    """Whether it gives any number of views of its one input."""
+    return (
+        op.kind == "view"
+        and bool(op.rules)
+        and op.outputs == ("*",)
+        and op.strided
+        and [param.kind for param in op.inputs] == ["tensor"]
+        and not Plan(op).inputs
+        and not Plan(op).outputs
+    )
+
+
+def sequence_line(op: Op, leave: str, call: str, node: list[str]) -> list[str]:
+    """The function's body: `call` computes from `arrays`, `node` makes a node with edges."""
+    name = op.inputs[0].name
+    shapes = [f"    node.s_{name}_shape = tuple([one.shape for one in arrays])"]
+    return [
+        *MODE_LINES,
+        f"    if (mode is not plain and mode is not fast.no_grad){_out(op)}:",
+        f"        {leave}",
+        "    try:",
+        f"        arrays = [one._array for one in {name}]",
+        "    except AttributeError:",
+        f"        {leave}",
+        "    if not arrays or type(arrays[0]) is not ndarray:",
+        f"        {leave}",
+        "    try:",
+        f"        r = {call}",
+        "    except (ValueError, TypeError) as error:",
+        f"        raise explained(op, {{'{name}': arrays}}, error) from None",
+        "    result = new(Tensor)",
+        "    result._array = r",
+        "    result._cell = UNWRITTEN",
+        "    result._node = None",
+        "    if mode is not plain:",
+        "        result._cell = fast.unrecorded",
+        "        return result",
+        "    edges = []",
+        "    tracked = False",
+        f"    for one in {name}:",
+        "        edge = one._node",
+        "        if edge is not None:",
+        "            if edge._special:",
+        "                edge = edge() or edge_of(one)",
+        "            if edge is not None:",
+        "                tracked = True",
+        "        edges.append(edge)",
+        "    if not tracked:",
+        "        return result",
+        *node,
+        *(shapes if f"{name}_shape" in Plan(op).derived else []),
+        "    result._node = node",
+        "    return result",
+    ]
+
+
+def parts_line(op: Op, leave: str, normalised: list[str], call: str, node: list[str]) -> list[str]:
+    """The function's body for views of one input; gradients are recorded here or not at all."""
+    source = op.inputs[0].name
+    return [
+        *MODE_LINES,
+        "    if mode is not plain:",
+        f"        {leave}",
+        "    try:",
+        f"        a0 = {source}._array",
+        "    except AttributeError:",
+        f"        {leave}",
+        "    if type(a0) is not ndarray:",
+        f"        {leave}",
+        *normalised,
+        "    try:",
+        f"        arrays = {call}",
+        "    except (ValueError, TypeError) as error:",
+        f"        raise explained(op, {{'{source}': a0}}, error) from None",
+        f"    edge = {source}._node",
+        "    if edge is not None and edge._special:",
+        f"        edge = edge() or edge_of({source})",
+        "    node = None",
+        "    if edge is not None:",
+        *("    " + line for line in node),
+        "        node._g_sizes = [(one.shape, one.dtype) for one in arrays]",
+        "    made = []",
+        "    for one in arrays:",
+        "        result = new(Tensor)",
+        "        result._array = one",
+        "        edge = None if node is None else node._output(len(made))",
+        f"        attach(result, {source}, edge, None, MULTI_OUTPUT)",
+        "        made.append(result)",
+        "    return tuple(made)",
+    ]
+
+
+def node_lines(op: Op, edges: str, shape: str, dtype: str, frame: list[str]) -> list[str]:
+    """Make the node."""
+    return [
+        "    node = new(NodeClass)",
+        f"    node._edges = {edges}",
+        "    node._cold = None",
+        f"    node._g_shape = {shape}",
+        f"    node._g_dtype = {dtype}",
+        *(f"    node.s_{name} = {name}" for name in Plan(op).options),
+        *frame,
+        "    node._code = code",
+        "    node._lasti = 0 if frame is None else frame.f_lasti",
+        "    node._seq = next_seq()",
+    ]
+
+
+def _out(op: Op) -> str:
+    return " or out is not None" if op.has_out else ""

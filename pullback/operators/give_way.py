@@ -1,0 +1,90 @@
+"""Operators as Python's signs: what they do not know is left to the other operand.
+
+`x + thing` must answer NotImplemented for a thing that has an `__radd__`, where `add(x, thing)`
+raises.
+"""
+
+from __future__ import annotations
+
+import functools
+import numbers
+from types import FunctionType
+from typing import Any
+
+import numpy
+
+from pullback.core.tensor import Tensor
+from pullback.operators import declare, inplace, interpret
+from pullback.operators.declare import Op
+from pullback.operators.inplace import stub
+from pullback.operators.written import finished
+
+__all__ = ["caught", "gives_way", "written_in_place"]
+
+
+def gives_way(function: Any) -> Any:
+    """What a sign calls: the operator, but operands it does not know get their turn (`__radd__`).
+
+    For a declared operator that is the same code with another way out of the straight line, so the
+    usual call costs nothing.
+    """
+    op = getattr(function, "op", None)
+    if op is None:
+        return caught(function)
+    scope: dict[str, Any] = {"__name__": function.__module__}
+    sign = FunctionType(stub.__code__, scope, function.__name__)
+
+    def build() -> Any:
+        if "written" not in function.__globals__:
+            declare.builder(op)
+        written = function.__globals__["written"]
+        scope.update(function.__globals__)
+        scope["call"] = _call_or_give_way
+        sign.__defaults__, sign.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
+        sign.__code__ = written.__code__
+        finished(sign, op, op.name)
+        return sign
+
+    scope["__build__"] = build
+    sign.__module__, sign.__doc__ = function.__module__, function.__doc__
+    sign.op = op  # type: ignore[attr-defined]  # as the operator's own function has it
+    return sign
+
+
+def _call_or_give_way(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if all(map(_is_operand, args)):
+        return interpret.call(op, args, kwargs)
+    return NotImplemented
+
+
+def _write_or_give_way(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if all(map(_is_operand, args)):
+        return inplace.call_inplace(op, called, args, kwargs)
+    return NotImplemented
+
+
+def caught(function: Any) -> Any:
+    """As `gives_way`, for a plain function of operators."""
+
+    @functools.wraps(function)
+    def sign(input: Any, other: Any) -> Any:
+        try:
+            return function(input, other)
+        except TypeError:
+            if _is_operand(other):
+                raise
+            return NotImplemented
+
+    return sign
+
+
+def written_in_place(function: Any, name: str | None = None) -> Any:
+    """The sign of an in-place form."""
+    return inplace.inplace_of(function, name, leave=_write_or_give_way)
+
+
+def _is_operand(value: Any) -> bool:
+    """Whether operators know what to do with it; others may know what to do with a tensor."""
+    return isinstance(value, Tensor | numbers.Number | numpy.ndarray | numpy.generic) or hasattr(
+        type(value), "__torch_function__"
+    )

@@ -1,0 +1,154 @@
+"""Operators on tensors without data (device "meta"): only shapes, strides and dtypes come out.
+
+The declaration's own forward tells them. A view runs as it is, since it reads nothing. An
+elementwise operator, a product or a reduction runs on small arrays whose lengths stand for the real
+ones. What is left runs on zeros of the real size, and its result is forgotten.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.core import errors
+from pullback.core.meta import MetaArray, grown, is_users_call, like, plain, tiny
+from pullback.operators.declare import Op
+
+__all__ = ["among", "compute"]
+
+# Each length of the result is one of an input, or 1.
+_KEEPERS = """
+    _contract _cummax _log_softmax_adjoint _matmul _mean _mode _softmax_adjoint _sum _where
+    addbmm addmm addmv addr all amax amin any argmax argmin argsort baddbmm bmm
+    count_nonzero cummax cummin cumprod cumsum dot gather index_add index_copy index_fill
+    layer_standardise linalg.vector_norm log_softmax logcumsumexp logsumexp masked_fill max
+    max.full mean mean.full median median.full min min.full mm mode mv nanmedian
+    nanmedian.full nansum nn.functional.linear prod prod.full scatter_add softmax sort
+    sort.stable std std_mean sum sum.full tril triu var var_mean vdot
+"""
+_LENGTHS_KEPT = frozenset(_KEEPERS.split())
+_BY_VALUES = frozenset({"_nonzero", "_nonzero_columns", "bincount", "masked_select", "_isin"})
+_LABELS = (2, 3, 5, 7, 11, 13, 17, 19)
+
+
+def among(arrays: dict[str, Any]) -> bool:
+    """Whether any input has no data."""
+    return any(
+        type(one) is MetaArray
+        or (type(one) is tuple and any(type(part) is MetaArray for part in one))
+        for one in arrays.values()
+    )
+
+
+def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
+    """The forward's results, without data."""
+    _check_devices(op, arrays)
+    first = next(iter(arrays.values()))
+    if op.function is not None and op.function.op is not op:
+        return first  # it would write to its target
+    if op.name in _BY_VALUES or _has_mask(op, arrays):
+        raise NotImplementedError(
+            f"{op.name.strip('_')}: the shape of its result depends on the values of its input, "
+            "and a tensor on device 'meta' has none. Run it on real data."
+        )
+    if op.kind == "view":
+        made = op.forward(numpy, **arrays, **options)
+        if _is_single(op):
+            return made.view(MetaArray)
+        return [one.view(MetaArray) for one in made]
+    if op.kind == "elementwise" and op.outputs == ("out",):
+        return _elementwise(op, arrays, options)
+    if _key(op) in _LENGTHS_KEPT:
+        return _labelled(op, arrays, options)
+    return _real(op, arrays, options)
+
+
+def _has_mask(op: Op, arrays: dict[str, Any]) -> bool:
+    """Whether the number of elements that an index picks depends on values."""
+    if op.name not in ("_index", "_index_many"):
+        return False
+    _, *indices = arrays.values()
+    flat = [one for value in indices for one in (value if type(value) is tuple else (value,))]
+    return any(one is not None and one.dtype.kind == "b" for one in flat)
+
+
+def _real(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
+    """The forward on zeros; on unit matrices where those of zeros are singular."""
+    try:
+        made = op.forward(numpy, **_each(arrays, plain), **options)
+    except (numpy.linalg.LinAlgError, RuntimeError):
+        made = op.forward(numpy, **_each(arrays, _unit), **options)
+    return like(made) if _is_single(op) else [like(one) for one in made]
+
+
+def _unit(array: MetaArray) -> Any:
+    if array.ndim < 2 or array.dtype.kind not in "fc":
+        return plain(array)
+    return numpy.broadcast_to(numpy.eye(*array.shape[-2:], dtype=array.dtype), array.shape)
+
+
+def _key(op: Op) -> str:
+    return f"{op.space}.{op.name}" if op.space else op.name
+
+
+def _is_single(op: Op) -> bool:
+    return len(op.outputs) == 1 and op.outputs != ("*",)
+
+
+def _check_devices(op: Op, arrays: dict[str, Any]) -> None:
+    """Refuse inputs from another device, but for numbers (0-d tensors), indices and masks."""
+    for name, value in arrays.items():
+        for one in value if type(value) is tuple else (value,):
+            foreign = type(one) is numpy.ndarray and one.ndim and one.dtype.kind not in "biu"
+            if foreign and is_users_call():
+                raise errors.devices_differ(op.name, name)
+
+
+def _each(arrays: dict[str, Any], change: Any) -> dict[str, Any]:
+    def changed(value: Any) -> Any:
+        if type(value) is tuple:
+            return tuple(changed(one) for one in value)
+        return change(value) if type(value) is MetaArray else value
+
+    return {name: changed(value) for name, value in arrays.items()}
+
+
+def _elementwise(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> MetaArray:
+    given = [one for one in arrays.values() if isinstance(one, numpy.ndarray)]
+    shape = numpy.broadcast_shapes(*[one.shape for one in given])
+    small = {
+        name: tiny(one, {size: 2 for size in one.shape if size > 1}, 1)
+        if isinstance(one, numpy.ndarray)
+        else one
+        for name, one in arrays.items()
+    }
+    return grown(op.forward(numpy, **small, **options), shape)
+
+
+def _labelled(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Each length of the inputs becomes a small prime, by which it is known in the result."""
+    flat = [one for one in arrays.values() if isinstance(one, numpy.ndarray)]
+    lengths = sorted({size for one in flat for size in one.shape if size > 1})
+    if len(lengths) > len(_LABELS):
+        return _real(op, arrays, options)
+    labels = dict(zip(lengths, _LABELS, strict=False))
+    small = {
+        name: tiny(one, labels) if isinstance(one, numpy.ndarray) else one
+        for name, one in arrays.items()
+    }
+    made = op.forward(numpy, **small, **_relabelled(op, options, labels))
+    known = {label: size for size, label in labels.items()}
+    results = [made] if _is_single(op) else list(made)
+    shapes = [tuple(known.get(size, size) for size in numpy.shape(one)) for one in results]
+    grown_ones = [grown(one, shape) for one, shape in zip(results, shapes, strict=True)]
+    return grown_ones[0] if _is_single(op) else grown_ones
+
+
+def _relabelled(op: Op, options: dict[str, Any], labels: dict[int, int]) -> dict[str, Any]:
+    """Options that are shapes name lengths too."""
+    shapes = {param.name for param in op.params if param.kind == "shape"}
+    return {
+        name: tuple(labels.get(size, size) for size in value) if name in shapes else value
+        for name, value in options.items()
+    }

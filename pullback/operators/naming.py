@@ -1,0 +1,39 @@
+"""Names of composites in the graph.
+
+Where torch has one node for what is several operators here, the last of them, which is the one that
+`grad_fn` shows, goes by torch's name. The nodes behind it are still those of the steps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.node import OperatorNode, Output
+from pullback.core.tensor import Tensor
+from pullback.core.view import View
+
+__all__ = ["shown_as"]
+
+_renamed: dict[tuple[type, str], type] = {}
+
+
+def shown_as(name: str, result: Any, *, behind: Any = ()) -> Any:
+    """`result`, whose node is shown by `name`.
+
+    Not where the result is one of the inputs `behind` it, or has their history: then no step of
+    the composite made it.
+    """
+    node = result._node if isinstance(result, Tensor) else None
+    if node.__class__ is View:
+        node = node.node
+    if node.__class__ is Output:
+        node = node.node
+    if isinstance(node, OperatorNode) and not any(result is one for one in behind):
+        kind = type(node)
+        if kind.__name__ != name:
+            known = _renamed.get((kind, name))
+            if known is None:
+                members = {"__slots__": (), "__module__": kind.__module__}
+                known = _renamed[kind, name] = type(name, (kind,), members)
+            node.__class__ = known
+    return result

@@ -1,0 +1,69 @@
+"""Memory that a write would reach twice: expanded targets, and operands that overlap in part.
+
+NumPy buffers such operands and gives an answer; torch refuses, since on other devices the answer
+would depend on the order of the writes. What costs more than a look at the strides to find out
+(interleaved views) is let pass, as torch does.
+"""
+
+from __future__ import annotations
+
+from pullback.core import errors
+from pullback.core.arrays import Array
+from pullback.operators.strides import address, contiguous_strides, root
+
+__all__ = ["check_no_partial_overlap", "check_writable", "has_overlap"]
+
+
+def check_writable(op: str, target: Array, *sources: Array | None) -> None:
+    """Refuse expanded targets, and sources that share a part of the target's memory."""
+    if 0 in target.strides and has_overlap(target):
+        raise errors.overlapping_write(op)
+    for source in sources:
+        if source is not None and source is not target:
+            check_no_partial_overlap(op, target, source)
+
+
+def has_overlap(array: Array) -> bool:
+    """Whether a dimension of more than one element stands on one place in memory."""
+    return array.size > 0 and any(
+        size > 1 and stride == 0 for size, stride in zip(array.shape, array.strides, strict=True)
+    )
+
+
+def check_no_partial_overlap(op: str, target: Array, source: Array) -> None:
+    """Refuse operands on dense memory that overlap in part; the very same memory is fine."""
+    if (source.base is None and target.base is None) or root(source) is not root(target):
+        return
+    if source.size == 0 or target.size == 0:
+        return
+    start, other = address(target), address(source)
+    if start >= other + source.nbytes or other >= start + target.nbytes:
+        return
+    if not (_is_dense(source) and _is_dense(target)):
+        return  # interleaved: whether elements meet is not worth finding out
+    if start != other or source.nbytes != target.nbytes or _strides(source) != _strides(target):
+        raise errors.partly_overlapping_write(op)
+
+
+def _is_dense(array: Array) -> bool:
+    """Whether the elements fill their stretch of memory, in any order of dimensions."""
+    if array.flags.forc:
+        return True
+    sides = sorted(
+        (stride, size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1
+    )
+    shape = tuple(size for _, size in reversed(sides))
+    strides = tuple(stride // array.itemsize for stride, _ in reversed(sides))
+    return strides == contiguous_strides(shape)
+
+
+def _strides(array: Array) -> tuple[int, ...]:
+    """Strides, where NumPy's are arbitrary (dimensions of one element) those of a dense array."""
+    if 1 not in array.shape:
+        return array.strides  # type: ignore[no-any-return]
+    strides = list(array.strides)
+    for dim in reversed(range(array.ndim)):
+        if array.shape[dim] == 1:
+            after = dim + 1 < array.ndim
+            strides[dim] = strides[dim + 1] * array.shape[dim + 1] if after else array.itemsize
+    return tuple(strides)

@@ -1,0 +1,138 @@
+"""Writes docs/coverage.md: every operator by every mode, and why a place is empty.
+
+What an operator has (methods, in-place forms, `out=`) is looked up, what it can do is what the
+tests run over it; the flags in coverage.py say what torch has, and so what must not be empty.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pullback
+from pullback.core.tensor import Tensor
+from pullback.testing.coverage import COVERAGE, OUT, OWN_TESTS, Support
+from pullback.testing.samples import SAMPLES, resolve
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "coverage.md"
+YES = "yes"
+COLUMNS = (
+    *("grad", "gradgrad", "jvp", "vmap", "complex"),
+    *("in-place", "method", "out=", "compared with torch"),
+)
+REASONS = {
+    "n": "torch has no derivative of it: the result is discrete, constant or random, or nobody "
+    "wrote one",
+    "1": "torch has the first derivative only",
+    "f": "torch has no forward mode for it",
+    "b": "torch does not batch it: its result's size depends on values, or it takes no tensor",
+    "r": "torch takes no complex numbers",
+    "i": "torch has no in-place form",
+    "m": "in torch a function only",
+    "o": "torch takes no `out=`",
+    "t": "has tests of its own, named below the tables",
+}
+OWN = {name: path for path, (_, names) in OWN_TESTS.items() for name in names.split()}
+
+
+class GapError(Exception):
+    """An operator lacks what its flags promise."""
+
+
+def has_inplace(name: str) -> bool:
+    """Whether there is an in-place form: an underscore, or `inplace=` as in nn.functional."""
+    bare = name.rpartition(".")[2]
+    if bare.endswith("_") or hasattr(Tensor, f"{bare}_"):
+        return True
+    function: Any = resolve(pullback, name)
+    twin = resolve(pullback, f"{name}_")
+    return twin is not None or "inplace" in inspect.signature(function).parameters
+
+
+def takes_out(name: str) -> bool:
+    """Whether the function has a parameter `out`."""
+    function: Any = resolve(pullback, name)
+    op = getattr(function, "op", None)
+    return bool(op.has_out if op else "out" in inspect.signature(function).parameters)
+
+
+def derivative(modes: frozenset[str], mode: str) -> str:
+    """The cell of a derivative of some sort."""
+    if mode in modes:
+        return YES
+    if "grad" not in modes:
+        return "n"
+    return "1" if mode == "gradgrad" else "f"
+
+
+def cells(name: str, support: Support) -> Iterator[str]:
+    """An operator's row: `yes`, or the letter of a reason, in each column."""
+    modes = support.modes
+    yield from (derivative(modes, mode) for mode in ("grad", "gradgrad", "jvp"))
+    yield YES if "vmap" in modes else "b"
+    yield YES if "complex" in modes else "r"
+    yield owned(name, "an in-place form", "inplace" in modes, has_inplace, "i")
+    yield owned(name, "a method", "method" in modes, has_method, "m")
+    yield owned(name, "`out=`", name in OUT, takes_out, "o")
+    if name not in SAMPLES and name not in OWN:
+        raise GapError(f"{name} has no samples, and no tests of its own are named.")
+    yield YES if name in SAMPLES else "t"
+
+
+def has_method(name: str) -> bool:
+    """Whether a tensor has it."""
+    return hasattr(Tensor, name.removeprefix("Tensor."))
+
+
+def owned(name: str, what: str, promised: bool, found: Any, letter: str) -> str:
+    """`yes` where it is there; a gap where it was promised and is not."""
+    if promised and not found(name):
+        raise GapError(f"{name} lacks {what}, which torch has.")
+    return YES if promised else letter
+
+
+def table(family: str) -> list[str]:
+    """One family's rows."""
+    rows = [
+        f"| {' | '.join(['operator', *COLUMNS])} |",
+        "|" + "---|" * (len(COLUMNS) + 1),
+    ]
+    for name, support in COVERAGE.items():
+        if support.family == family:
+            rows.append(f"| {' | '.join([f'`{name}`', *cells(name, support)])} |")
+    return rows
+
+
+def page() -> str:
+    """The whole page."""
+    families = list(dict.fromkeys(support.family for support in COVERAGE.values()))
+    lines = [
+        "# Operators by mode",
+        "",
+        "Written by `python -m pullback.testing.coverage_page` from the declarations and the",
+        "tables of the tests; a test fails when it is out of date. `yes` is tested for every",
+        "sample input of the operator. A letter says why a place is empty:",
+        "",
+        *(f"- `{letter}`: {reason}." for letter, reason in REASONS.items()),
+        "",
+        f"{len(COVERAGE)} operators in {len(families)} families.",
+    ]
+    for family in families:
+        lines += ["", f"## {family}", "", *table(family)]
+    lines += ["", "## Tests of their own", ""]
+    for path, (reason, names) in OWN_TESTS.items():
+        listed = ", ".join(f"`{name}`" for name in names.split())
+        lines.append(f"- {listed}: {path}, since {reason}.")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page())
+    print(f"wrote {PAGE}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""The same programs on tensors without data, on torch and here: what they print or raise."""
+
+import copy
+
+import pytest
+
+import pullback
+
+torch = pytest.importorskip("torch")
+
+PROGRAMS = """
+m.empty(2, 3, device="meta", requires_grad=True)
+m.ones(2, dtype=m.int64, device="meta")
+m.empty((), device="meta")
+m.empty_strided((2, 3), (1, 2), device="meta").stride()
+m.tensor([1, 2], device="meta")
+m.full((2,), 3, device="meta")
+m.randint(5, (2,), device="meta")
+m.zeros_like(m.ones(2), device="meta")
+m.zeros_like(x, device="cpu")
+m.rand_like(x)
+m.nn.Parameter(m.empty(2, device="meta"))
+x.item()
+x[0, 0].item()
+x.numpy()
+x.tolist()
+bool(x[0, 0])
+x.cpu()
+x.to("cpu")
+m.ones(2, 3).copy_(x)
+x.copy_(m.ones(3))
+x + m.ones(2, 3)
+m.ones(2, 3) + x
+x + m.tensor(1.0)
+m.cat([x, m.ones(2, 3)])
+x.nonzero()
+x[x > 0]
+x.unique()
+m.equal(x, x)
+x.to("meta") is x
+x.new_zeros(3)
+m.where(x > 0, x, 0.0)
+x.t().contiguous().stride()
+(x.t() + 1).stride()
+x.untyped_storage().nbytes()
+x.data_ptr()
+m.mm(x, x.t())
+(x @ m.empty(4, 3, 5, device="meta")).stride()
+x.normal_().zero_().fill_(3).add_(1).mul_(x)
+x.sum(0)
+x.sum()
+x.max(1)
+x.softmax(-1)
+x.reshape(3, 2).stride()
+x[:, 1].stride()
+x[1].storage_offset()
+x.expand(4, 2, 3).stride()
+x.double()
+x > 1
+x.sort()
+copy.deepcopy(x)
+x.is_cpu, x.is_meta, x.device, x.get_device()
+m.empty(2, device="meta:0").device
+x.index_select(0, m.tensor([0]))
+m.stack([x, x]).shape
+list(x)
+m.nn.functional.linear(x, m.empty(5, 3, device="meta"), m.empty(5, device="meta"))
+m.nn.functional.conv2d(m.empty(1, 3, 8, 8, device="meta"), m.empty(4, 3, 3, 3, device="meta"))
+m.nn.functional.layer_norm(x, (3,))
+m.einsum("ij,kj->ik", x, x)
+m.empty(10**5, 10**5, device="meta").mm(m.empty(10**5, 10**5, device="meta")).shape
+m.empty(10**6, 10**6, device="meta").exp().numel()
+m.autograd.grad((x.requires_grad_() * x).sum(), x)
+m.func.grad(lambda v: v.sin().sum())(m.empty(3, device="meta"))
+m.func.vmap(m.sin)(m.empty(2, 3, device="meta"))
+m.dropout(m.empty(3, device="meta"), 0.5, True)
+m.linalg.inv(m.empty(3, 3, device="meta"))
+m.device("meta")
+"""
+
+
+def outcome(module, program):
+    x = module.empty(2, 3, device="meta")
+    try:
+        return repr(eval(program, {"m": module, "x": x, "copy": copy}))
+    except Exception as error:
+        return type(error).__name__
+
+
+@pytest.mark.parametrize("program", PROGRAMS.strip().splitlines())
+def test_program_on_meta_gives_the_same(program):
+    assert outcome(pullback, program) == outcome(torch, program)

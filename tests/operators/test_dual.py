@@ -1,0 +1,85 @@
+"""The straight line of forward mode against the step-by-step one, for every operator."""
+
+import numpy
+import pytest
+
+import pullback as torch
+from pullback.core.pytree import tree_flatten, tree_unflatten
+from pullback.core.tensor import Tensor
+from pullback.func import jacfwd, jvp
+from pullback.operators import dual
+from pullback.operators.arithmetic import mul
+from pullback.testing.samples import SAMPLES, resolve, samples_for, tensors_in
+
+
+def _calls(name):
+    function = resolve(torch, name)
+    for sample in samples_for(name):
+        leaves, spec = tree_flatten((sample.input, sample.args, sample.kwargs))
+        at = [n for n, v in enumerate(leaves) if isinstance(v, Tensor) and v.requires_grad]
+        fixed = [v.detach() if isinstance(v, Tensor) else v for v in leaves]
+        if not at or sum(fixed[n].numel() for n in at) > 60:
+            continue
+
+        def call(*values, at=at, fixed=fixed, spec=spec):
+            inside = list(fixed)
+            for number, value in zip(at, values, strict=True):
+                inside[number] = value
+            first, rest, kwargs = tree_unflatten(inside, spec)
+            return tuple(tensors_in(function(first, *rest, **kwargs)))
+
+        yield call, tuple(fixed[number] for number in at)
+
+
+def _tangents(call, point):
+    rng = numpy.random.default_rng(0)
+    directions = tuple(torch.tensor(rng.standard_normal(one.shape)) for one in point)
+    made = [*jvp(call, point, directions)[1]]
+    if all(one.numel() for one in point):
+        made += tree_flatten(jacfwd(call, tuple(range(len(point))))(*point))[0]
+    return made
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name in SAMPLES if resolve(torch, name) is not None])
+def test_straight_line_equals_the_general_way(name, monkeypatch):
+    """T-7, T-66"""
+    for call, point in _calls(name):
+        torch.manual_seed(0)
+        try:
+            written = _tangents(call, point)
+        except (RuntimeError, NotImplementedError):
+            continue  # has no tangents at all, or is random
+        with monkeypatch.context() as patch:
+            patch.setattr(dual, "form_of", lambda op: None)
+            torch.manual_seed(0)
+            general = _tangents(call, point)
+        for a, b in zip(written, general, strict=True):
+            assert a.dtype is b.dtype
+            assert numpy.allclose(a._array, b._array, rtol=1e-9, atol=1e-12, equal_nan=True)
+
+
+def test_written_source_is_shown_in_tracebacks():
+    form = dual.form_of(mul.op)
+    assert form.__code__.co_filename == "<pullback dual mul>"
+    assert "rule_0" in dual.source_of(mul.op)
+
+
+def test_tangents_have_the_layout_of_their_results():
+    """T-5: what is a view of the value is one of the tangent."""
+    matrix = torch.arange(6.0).reshape(2, 3).T
+    value, tangent = jvp(lambda m: m.contiguous().view(-1), (matrix,), (matrix,))
+    assert value.tolist() == tangent.tolist() == [0, 3, 1, 4, 2, 5]
+
+
+def test_result_does_not_share_its_tangent():
+    """T-11"""
+
+    def f(v):
+        copied = v + 0
+        copied.zero_()
+        return v * 2 + copied
+
+    point = torch.tensor([1.0, 2.0])
+    assert jvp(f, (point,), (point,))[1].tolist() == [2, 4]
+    assert jacfwd(f)(point).tolist() == [[2, 0], [0, 2]]

@@ -1,0 +1,42 @@
+"""The page of operators by mode is up to date, and names tests that exist."""
+
+import re
+
+import pytest
+
+from pullback.testing.coverage import COVERAGE, OUT, OWN_TESTS
+from pullback.testing.coverage_page import COLUMNS, PAGE, REASONS, GapError, cells, page
+from pullback.testing.samples import SAMPLES
+
+ROOT = PAGE.parents[1]
+
+
+def test_the_page_is_what_the_tables_say():
+    assert PAGE.read_text() == page(), "run python -m pullback.testing.coverage_page"
+
+
+def test_every_operator_has_a_row_without_an_unexplained_blank():
+    rows = [line for line in page().splitlines() if line.startswith("| `")]
+    assert len(rows) == len(COVERAGE) == 606
+    for row in rows:
+        _, _, *found, _ = (cell.strip() for cell in row.split("|"))
+        assert len(found) == len(COLUMNS)
+        assert set(found) <= {"yes", *REASONS}
+
+
+@pytest.mark.parametrize("path", OWN_TESTS)
+def test_tests_of_their_own_mention_the_operators(path):
+    text = (ROOT / path).read_text()
+    for name in OWN_TESTS[path][1].split():
+        assert name not in SAMPLES
+        assert re.search(rf"\b{name.rpartition('.')[2]}\b", text), name
+
+
+def test_what_torch_writes_into_is_an_operator():
+    assert COVERAGE.keys() >= OUT
+
+
+def test_a_missing_form_is_a_gap_and_not_a_blank():
+    support = COVERAGE["sin"]._replace(modes=frozenset({"inplace", "method"}))
+    with pytest.raises(GapError, match="relu6 lacks a method"):
+        list(cells("nn.functional.relu6", support))
