@@ -35,7 +35,7 @@ help:
 demo: $(VENV)/.demo
 	$(ONE_THREAD) $(BIN)/python examples/classifier.py $(ARGS)
 
-test: lint $(VENV)/.demo $(oracle)
+test: lint $(VENV)/.demo $(VENV)/.browser $(oracle)
 	$(ONE_THREAD) HYPOTHESIS_PROFILE=$(HYPOTHESIS_PROFILE) \
 		$(BIN)/python -m pytest -n $(JOBS) --timeout $(TEST_TIMEOUT) $(ARGS)
 
@@ -67,6 +67,14 @@ $(VENV)/.base: pyproject.toml $(VENV)/.made
 
 $(VENV)/.demo $(VENV)/.test: $(VENV)/.%: pyproject.toml $(VENV)/.made
 	$(PIP) --editable '.[$*]'
+	@touch $@
+
+# The page of `graph.show` is tested in a browser; CI machines start without one.
+$(VENV)/.browser: $(VENV)/.made
+	@if [ "$(CI)" = true ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+		&& ! command -v chromedriver >/dev/null; then \
+		apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium chromium-driver; \
+	fi
 	@touch $@
 
 $(VENV)/.oracle: $(VENV)/.made Makefile

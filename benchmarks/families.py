@@ -28,7 +28,8 @@ class Draw:
 
     def side(self, dims: int = 2, fixed: int = 1) -> int:
         """The size of each of `dims` dims that hold n elements with `fixed` others."""
-        return max(2, round((self.n / fixed) ** (1 / dims)))
+        size: float = (self.n / fixed) ** (1 / dims)
+        return max(2, round(size))
 
     def __call__(self, *shape: int) -> Array:
         """Normal numbers."""

@@ -89,6 +89,8 @@ _LATER = {
     "_AutoDispatchBelowADInplaceOrView": ("pullback.library.calling", "below_autograd"),
     "_get_autograd_fallback_mode": ("pullback.library.fallback", "get_autograd_fallback_mode"),
     "_set_autograd_fallback_mode": ("pullback.library.fallback", "set_autograd_fallback_mode"),
+    "_after_ADInplaceOrView_keyset": ("pullback.library.kernels", "KEYSET"),
+    "_after_autograd_keyset": ("pullback.library.kernels", "KEYSET"),
     "DispatchKeySet": ("pullback.library.kernels", "DispatchKeySet"),
 }
 

@@ -94,7 +94,7 @@ def _drawn(node: Any) -> str:
     return shown
 
 
-Node.drawn = _drawn
+Node._drawn = _drawn
 
 _backward.__name__ = _backward.__qualname__ = "backward"
 Tensor.backward = _backward  # type: ignore[attr-defined]  # methods attach themselves

@@ -33,6 +33,7 @@ def apply_whole(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         raise function_errors.needs_setup_context(cls.__name__)
     args = tuple(alive(arg) for arg in args)
     if mode.levels:
+        mode.levels[-1].refuse_function(cls)
         has_generated_rule(cls)  # refused without a rule, whatever the arguments are
         level = level_of(args, mode.levels)
         if level is not None:

@@ -10,8 +10,9 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from pullback.core import origin
-from pullback.core.birth import UNRECORDED, Birth
+from pullback.core.birth import UNRECORDED, Birth, make_birth
 from pullback.core.mode import changed, current, fast, get_mode, settle
+from pullback.core.origin import getframe, user_frame
 from pullback.core.tensor import Tensor
 from pullback.core.version import own_cell
 
@@ -64,12 +65,12 @@ class _ModeContext:
         if get_mode().grad or (self._before.grad and before is not UNRECORDED):
             fast.unrecorded = UNRECORDED
             return
-        code = getattr(self._function, "__code__", None)
-        frame = None if code is not None else origin.user_frame(origin.getframe(2))
-        if frame is not None:
-            birth = Birth(type(self).__name__, frame.f_code, frame.f_lasti)
+        if self._function is None:
+            frame = user_frame(getframe(2))
+            place = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
         else:
-            birth = Birth(type(self).__name__, code, 0)
+            place = (getattr(self._function, "__code__", None), 0)
+        birth = make_birth(Birth, (self.__class__.__name__, *place))
         fast.unrecorded = (0, birth)
 
     def __exit__(

@@ -108,7 +108,9 @@ def memory_map(*roots: Tensor) -> MemoryMap:
     8000
     """
     blocks: dict[int, Entry] = {}
-    for node in walk(node_and_number(edge_of(one))[0] for one in roots):
+    # Leaves first, then as they were made: a block belongs to who kept it first.
+    nodes = walk(node_and_number(edge_of(one))[0] for one in roots)
+    for node in sorted(nodes, key=lambda one: -one._seq):
         _add_node(blocks, node)
     return MemoryMap(list(blocks.values()))
 

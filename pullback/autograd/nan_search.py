@@ -25,6 +25,7 @@ from pullback.core.arrays import F32, F64
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import settle
 from pullback.core.origin import getframe
+from pullback.core.tensor import Tensor
 from pullback.operators import observe
 from pullback.operators.declare import Op
 
@@ -116,6 +117,8 @@ class _Search:
 
     def leave(self, token: tuple[Op, str], result: Any, operands: tuple[Any, ...]) -> None:
         """After it."""
+        if result.__class__ is Tensor and not self.is_bad(result._array):
+            return  # the usual case, before anything is made for the other
         op, called = token
         if result is None or called != op.name:
             return  # of values written over nobody knows whether they were NaN before
@@ -124,7 +127,10 @@ class _Search:
 
     def after_node(self, node: Any, gradients: Any, results: Any) -> None:
         """After a node whose results must be looked at."""
-        self.judge(Suspect.of_node(node, gradients, results))
+        for one in results:
+            if one is not None and (one.__class__ is not numpy.ndarray or self.is_bad(one)):
+                self.judge(Suspect.of_node(node, gradients, results))
+                return
 
     def judge(self, found: Suspect) -> None:
         """Raise if the results have a NaN and the operands have none."""

@@ -118,6 +118,7 @@ class profile:  # noqa: N801 (torch's name)
         recorder, self._recorder = self._recorder, None
         if recorder in recording.active():  # unless toggled off
             recording.switch_off(recorder)
+        costs = recorder.costs()
         events = events_of(recorder.close(), self._begin, recorder.freed)
         if self.with_flops:
             _count_flops(events)
@@ -128,7 +129,7 @@ class profile:  # noqa: N801 (torch's name)
             events, profile_memory=self.profile_memory, with_flops=self.with_flops
         )
         last_costs.clear()
-        last_costs.update(recorder.costs())
+        last_costs.update(costs)
 
     def toggle_collection_dynamic(self, enabled: bool, activities: Any = None) -> None:
         """Pause or go on, inside the `with`."""

@@ -65,7 +65,8 @@ class Recorder:
 
     def __init__(self, *, shapes: bool, memory: bool, stack: bool) -> None:
         self.operators: list[tuple[Any, ...]] = []  # called, start, end, thread, seq
-        self.nodes: list[tuple[Any, ...]] = []  # class or leaf, start, ran, end, thread, seq, more
+        # Class of the node or weak reference to a leaf's, seq, end, thread, start, ran, and more.
+        self.nodes: list[tuple[Any, ...]] = []
         self.raw: list[Raw] = []
         self.freed: list[tuple[int, int, int]] = []  # time, thread, bytes as a negative number
         self._shapes, self._memory, self._stack = shapes, memory, stack
@@ -177,7 +178,7 @@ class Recorder:
         return size
 
     def close(self) -> list[Raw]:
-        """All that was recorded, in one form; nothing more comes in."""
+        """All that was recorded, in one form; it is forgotten here, since operators may know us."""
         self._alive.clear()
         found = [
             Raw(torch_name(called), start, end, in_thread, FUNCTION, seq)
@@ -190,7 +191,10 @@ class Recorder:
             size, shapes = more or (0, ())
             found.append(Raw(name, start, ran, in_thread, BACKWARD, number, size, shapes))
             found.append(Raw(EVALUATE + name, start, end, in_thread, FUNCTION, number))
-        return found + self.raw
+        found += self.raw
+        for part in (self.operators, self.nodes, self.raw):
+            part.clear()
+        return found
 
     def costs(self) -> dict[Any, tuple[int, int]]:
         """What each node took: its `_seq`, or a weak reference to a leaf's -> ns, bytes."""
@@ -209,6 +213,8 @@ EVALUATE = "autograd::engine::evaluate_function: "
 
 def torch_name(called: str) -> str:
     """Torch's name of an operator."""
+    if "::" in called:  # a user's, with its namespace
+        return called
     name = called.partition(".")[0]
     return "aten::" + (name if name in _WITH_UNDERSCORE else name.removeprefix("_"))
 

@@ -40,6 +40,14 @@ def graph_freed(node: Node, freed: Freed) -> RuntimeError:
     )
 
 
+def gradient_device(what: str, got: object, expected: object) -> RuntimeError:
+    """A gradient somewhere else than what it is the gradient of."""
+    return RuntimeError(
+        f"The gradient of {what} is on device {got}, expected device {expected}. Only a gradient "
+        f"of no dimensions is moved; return one on {expected}, or move it with .to()."
+    )
+
+
 def changed_in_place(
     node: Node, name: str, value: Any, version: int, made: list[str], expected: int
 ) -> RuntimeError:
@@ -67,9 +75,9 @@ def saved_was_detached(node: Node, name: str) -> RuntimeError:
     )
 
 
-def no_derivative(op: str, origin: object) -> RuntimeError:
+def no_derivative(op: str, origin: object) -> NotImplementedError:
     """Backward through an operator that has no derivative."""
-    return RuntimeError(
+    return NotImplementedError(
         f"The derivative of {op} (called{_at(origin)}) is not implemented. Detach its result if it "
         "is meant as a constant, or compute it from other operators."
     )
@@ -331,6 +339,8 @@ def kernel_failed(op: str, shapes: str, error: Exception) -> Exception:
     """
     text = str(error)
     about_dtype = type(error) is not TypeError or any(words in text for words in _ABOUT_DTYPES)
+    if not about_dtype and text.startswith(f"{op}()"):
+        return error  # our own words already
     kind = RuntimeError if about_dtype else TypeError
     return kind(f"{op}: {text} (inputs: {shapes})")
 

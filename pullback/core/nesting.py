@@ -21,6 +21,7 @@ class Derivative(NamedTuple):
     level: Any = None  # of forward mode: where its tangents are
     scope: Any = None  # of the function that runs, see captured.py
     inputs: Any = ()  # what the function is differentiated with respect to, as it sees them
+    levels: tuple[Any, ...] = ()  # the vmap levels around it
 
 
 running: ContextVar[tuple[Derivative, ...]] = ContextVar("pullback_derivatives", default=())
@@ -44,7 +45,8 @@ def inside_transform() -> str | None:
     derivatives = running.get()
     if derivatives:
         return derivatives[-1].transform
-    return "vmap" if get_mode().levels else None
+    levels = get_mode().levels
+    return str(levels[-1].transform) if levels else None
 
 
 def refuse_inside(what: str, instead: str) -> None:

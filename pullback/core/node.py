@@ -106,7 +106,7 @@ class Node:
     # Shown by `name()` in front of the class name of the nodes that torch wrote by hand.
     _prefix: ClassVar[str] = ""
     describe_metadata: ClassVar[Callable[[Any, Any], tuple[Any, Any]]]
-    drawn: ClassVar[Callable[[Any], str]]  # the layer that draws fills it in
+    _drawn: ClassVar[Callable[[Any], str]]  # the layer that draws fills it in
 
     _seq: int
     _edges: tuple[Edge | None, ...]
@@ -124,7 +124,7 @@ class Node:
 
     def _repr_html_(self) -> str:
         """In Jupyter: the graph from here on, drawn."""
-        return Node.drawn(self)
+        return Node._drawn(self)
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core import errors
-from pullback.core.birth import Birth
+from pullback.core.birth import Birth, make_birth
 from pullback.core.origin import Origin, getframe, internal, user_frame
 
 Cell = Any  # a list; or a tuple, before the first write
@@ -45,9 +45,11 @@ def birth(cell: Cell) -> Birth | None:
 
 def remember_birth(tensor: Any, how: str) -> None:
     """Note that `how`, called from the user's code, made this tensor; free where it has history."""
+    if tensor._cell is not UNWRITTEN or tensor._node is not None:
+        return
     frame = user_frame(getframe(2))
-    if frame is not None and tensor._cell is UNWRITTEN and tensor._node is None:
-        tensor._cell = (0, Birth(how, frame.f_code, frame.f_lasti))
+    if frame is not None:
+        tensor._cell = (0, make_birth(Birth, (how, frame.f_code, frame.f_lasti)))
 
 
 def bump(tensor: Any, op: str) -> None:

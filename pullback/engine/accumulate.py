@@ -9,6 +9,7 @@ import numpy
 
 from pullback.core import errors, origin
 from pullback.core.arrays import Array
+from pullback.core.device import CPU
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import get_mode
 from pullback.core.node import AccumulateGrad, Leaf, Node
@@ -62,6 +63,8 @@ def accumulate(leaf_node: AccumulateGrad, g: Array, *, owned: bool) -> None:
     leaf = leaf_node.variable
     if not _still_a_leaf(leaf):
         return
+    if type(g) is not numpy.ndarray:
+        g = _on_its_device(leaf, g)
     with leaf_node.lock:
         stored = leaf._stored_grad
         if stored is not None:
@@ -85,6 +88,16 @@ def _call(node: AccumulateGrad, *gradients: Any, **unsupported: Any) -> tuple[()
 
 
 AccumulateGrad.__call__ = _call  # type: ignore[method-assign]  # core knows no accumulation
+
+
+def _on_its_device(leaf: Tensor, g: Any) -> Any:
+    """A gradient moved to where its leaf is, if it is a single number."""
+    device = getattr(g, "_device", CPU)
+    if device == leaf.device:
+        return g
+    if g.shape:
+        raise errors.gradient_device("a leaf", device, leaf.device)
+    return wrap(g).to(leaf.device)._array
 
 
 def _still_a_leaf(leaf: Tensor) -> bool:

@@ -94,7 +94,18 @@ def _root_gradient(index: int, root: Any, edge: Any, g: Any) -> Any:
         raise errors.root_gradient_shape(index, g._array.shape, shape)
     if (g._array.dtype.kind == "c") != (dtype.kind == "c"):
         raise errors.root_gradient_dtype(index, g.dtype, from_numpy_dtype(dtype))
+    if isinstance(root, Tensor) and type(g._array) is not type(root._array):
+        g = _on_its_device(index, root, g)
     return g if g._array.dtype == dtype else g.to(from_numpy_dtype(dtype))
+
+
+def _on_its_device(index: int, root: Tensor, g: Tensor) -> Any:
+    """A gradient moved to where its root is, if it is a single number."""
+    if g.device == root.device:
+        return g
+    if g._array.shape:
+        raise errors.gradient_device(f"tensors[{index}]", g.device, root.device)
+    return g.to(root.device)
 
 
 def input_edge(one: Any, index: int) -> Any:

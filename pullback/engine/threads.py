@@ -62,9 +62,7 @@ def nested(function: Callable[[], T]) -> T:
                 "deeply nested passes, and a fork leaves threads behind. Start processes with the "
                 "method 'spawn' or 'forkserver' of multiprocessing, or fork earlier."
             )
-        # The context carries grad mode, hooks and everything else that a thread has of its own.
-        context = contextvars.copy_context()
-        return _threads().submit(context.run, _from_the_start, function).result()
+        return _on_another_thread(function)
     _depth.value = depth + 1
     try:
         return function()
@@ -72,10 +70,52 @@ def nested(function: Callable[[], T]) -> T:
         _depth.value = depth
 
 
-def _from_the_start(function: Callable[[], T]) -> T:
+class _Line:
+    """The threads of passes inside one another; all but the last wait for the next."""
+
+    __slots__ = ("idents", "lock")
+
+    def __init__(self) -> None:
+        self.idents: list[int] = []
+        self.lock = threading.Lock()
+
+    def interrupt(self, kind: type[BaseException]) -> None:
+        """Raise an exception in the thread that works."""
+        import ctypes  # only here, and slow to load
+
+        with self.lock:  # a thread leaves the line under it, so none is hit that went on
+            if self.idents:
+                raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+                raise_in(ctypes.c_ulong(self.idents[-1]), ctypes.py_object(kind))
+
+
+def _on_another_thread(function: Callable[[], T]) -> T:
+    line: _Line = getattr(_depth, "line", None) or _Line()
+    # The context carries grad mode, hooks and everything else that a thread has of its own.
+    context = contextvars.copy_context()
+    future = _threads().submit(context.run, _from_the_start, function, line)
+    try:
+        return future.result()
+    except BaseException as error:
+        if not (future.done() and future.exception() is error):
+            # An interrupt came to the thread that waits: it is meant for the one that works.
+            line.interrupt(type(error))
+            future.exception()
+        raise
+
+
+def _from_the_start(function: Callable[[], T], line: _Line) -> T:
     sequence.arrive()
     _depth.value = 0
-    return nested(function)
+    _depth.line = line
+    with line.lock:
+        line.idents.append(threading.get_ident())
+    try:
+        return nested(function)
+    finally:
+        with line.lock:
+            line.idents.pop()
+        _depth.line = None
 
 
 def _threads() -> ThreadPoolExecutor:

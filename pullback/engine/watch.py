@@ -21,4 +21,19 @@ class Watcher(Protocol):
         """Its results are where they go, or it failed."""
 
 
+class _Nobody:
+    """For a pass during which the watcher went away."""
+
+    def start(self, node: Any) -> Any:
+        """A node's turn."""
+
+    def ran(self, token: Any, gradients: Any, results: Any) -> Any:
+        """It ran."""
+
+    def finish(self, node: Any, token: Any) -> None:
+        """It is over."""
+
+
+NOBODY = _Nobody()
+
 watcher: Watcher | None = None

@@ -27,10 +27,11 @@ def loop(
 ) -> None:
     """Run the nodes for which a gradient waits, newest first, and those they lead to."""
     heap, nodes, gradients = inbox.heap, inbox.nodes, inbox.gradients
-    watcher: Any = watch.watcher
+    watcher: Any = watch.watcher or watch.NOBODY
     start, ran, finish = watcher.start, watcher.ran, watcher.finish
     node: Any = None
     token: Any = None
+    started = False
     g = results = None
     try:
         while heap:
@@ -45,7 +46,7 @@ def loop(
                 capture(node, g, chosen, captured)
                 if node not in chosen.edges:
                     continue
-            token = start(node)
+            token, started = start(node), True
             if g is None:
                 run_undefined(node, inbox, keep_graph, freed, chosen)
             else:
@@ -57,9 +58,10 @@ def loop(
                     node._release(freed)
                 _deliver(inbox, node, edges, results, g, owned, fresh)
             finish(node, token)
+            started = False
             g = results = token = None
     except BaseException as error:
-        if token is not None:
+        if started:
             finish(node, token)
         annotate(error, node)
         inbox.failed = node
@@ -120,7 +122,7 @@ def _deliver(
 
 def store(leaf: AccumulateGrad, total: Any, *, owned: bool) -> None:
     """Add to a leaf's `.grad`, announced."""
-    watcher: Any = watch.watcher
+    watcher: Any = watch.watcher or watch.NOBODY
     token = watcher.start(leaf)
     try:
         accumulate(leaf, total, owned=owned)
@@ -131,7 +133,7 @@ def store(leaf: AccumulateGrad, total: Any, *, owned: bool) -> None:
 
 def results_of(node: Any, g: Any, edges: tuple[Any, ...]) -> Any:
     """A node's turn in the recorded pass, announced."""
-    watcher: Any = watch.watcher
+    watcher: Any = watch.watcher or watch.NOBODY
     token = watcher.start(node)
     try:
         results = recorded.results_of(node, g, edges)
@@ -143,7 +145,7 @@ def results_of(node: Any, g: Any, edges: tuple[Any, ...]) -> Any:
 
 def visit(task: Any, plan: Any, inbox: Any, ready: Any, node: Any) -> None:
     """A node's turn in the ordered pass, announced unless it is only asked what arrived."""
-    watcher: Any = watch.watcher
+    watcher: Any = watch.watcher or watch.NOBODY
     if node not in plan.runs:
         ordered.visit(task, plan, inbox, ready, node)
         return

@@ -6,9 +6,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from pullback.core.mode import Mode, changed, current, settle
 from pullback.core.pytree import tree_flatten, tree_unflatten
 from pullback.core.tensor import Tensor
 from pullback.transforms.batched import Batched, base_of
+from pullback.transforms.functional_level import FunctionalLevel
 
 __all__ = ["debug_unwrap", "functionalize"]
 
@@ -21,9 +23,15 @@ def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
-    """A function that works on copies, and writes to its arguments at the end.
+    """A function whose operators change nothing in place; it writes to its arguments at the end.
 
-    `remove="mutations_and_views"` also gives results that share no memory with anything.
+    What watches operators (a dispatch mode) sees no writes, and with
+    `remove="mutations_and_views"` no views.
+
+    >>> import pullback as torch
+    >>> x = torch.ones(2)
+    >>> torch.func.functionalize(lambda v: v.add_(1) * 2)(x), x
+    (tensor([4., 4.]), tensor([2., 2.]))
     """
     if remove not in ("mutations", "mutations_and_views"):
         raise RuntimeError(
@@ -32,21 +40,34 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
 
     @functools.wraps(func)
     def functional(*args: Any, **kwargs: Any) -> Any:
+        before = settle()
         leaves, spec = tree_flatten((args, kwargs))
-        copies = [leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        copies = [_copied(leaf, before) for leaf in leaves]
         versions = [leaf._version if isinstance(leaf, Tensor) else 0 for leaf in copies]
         inside, named = tree_unflatten(copies, spec)
-        output = func(*inside, **named)
+        level = FunctionalLevel(keeps_views=remove == "mutations")
+        current.set(changed(before, levels=(*before.levels, level)))
+        try:
+            output = func(*inside, **named)
+        finally:
+            current.set(before)
+            level.open = False
         for leaf, copied, version in zip(leaves, copies, versions, strict=True):
             if isinstance(leaf, Tensor) and copied._version != version:
                 leaf.copy_(copied)
         results, out_spec = tree_flatten(output)
-        if remove == "mutations_and_views":
-            results = [
-                one.clone() if isinstance(one, Tensor) and one._is_view() else one
-                for one in results
-            ]
         originals = {id(copied): leaf for leaf, copied in zip(leaves, copies, strict=True)}
         return tree_unflatten([originals.get(id(one), one) for one in results], out_spec)
 
     return functional
+
+
+def _copied(leaf: Any, mode: Mode) -> Any:
+    """A copy of a tensor, made unseen by dispatch modes."""
+    if not isinstance(leaf, Tensor):
+        return leaf
+    current.set(changed(mode, dispatch=()))
+    try:
+        return leaf.clone()
+    finally:
+        current.set(mode)

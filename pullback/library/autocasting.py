@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import Any
 
 from pullback.core.device import KINDS
 from pullback.core.dtype import dtype as Dtype  # noqa: N812 (`dtype` is torch's argument name)
 from pullback.core.tensor import Tensor
+from pullback.library.keys import DEVICE_KEYS
 from pullback.library.registry import Operator
 
 # Types of device whose autocast is on.
@@ -69,26 +70,25 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
     return device_type in _enabled.get()
 
 
-def disabled(device_type: str) -> autocast:
-    """A region without autocast."""
-    return autocast(device_type, enabled=False)
+def enabled() -> frozenset[str]:
+    """The types of device whose autocast is on."""
+    return _enabled.get()
 
 
-class Cast(NamedTuple):
-    """The arguments of a call in the dtype of the region."""
-
-    values: list[Any]
-    device_type: str
-
-
-def cast(operator: Operator, values: list[Any], tensors: list[Tensor]) -> Cast | None:
-    """The arguments as an autocast region wants them; None outside of one."""
-    enabled = _enabled.get()
-    for device_type, target in operator.autocast.items():
-        here = device_type in enabled
-        if here and any(tensor.device.type == device_type for tensor in tensors):
-            return Cast([_cast(value, device_type, target) for value in values], device_type)
+def region(operator: Operator, tensors: list[Tensor]) -> str | None:
+    """The type of device for which the operator has something to do here."""
+    for device_type in _enabled.get():
+        key = f"Autocast{DEVICE_KEYS.get(device_type, device_type.upper())}"
+        concerned = device_type in operator.autocast or key in operator.kernels
+        if concerned and any(tensor.device.type == device_type for tensor in tensors):
+            return device_type
     return None
+
+
+def cast(operator: Operator, values: list[Any], device_type: str) -> list[Any]:
+    """The arguments in the dtype that is registered for a type of device."""
+    target = operator.autocast[device_type]
+    return [_cast(value, device_type, target) for value in values]
 
 
 def _cast(value: Any, device_type: str, target: Any) -> Any:

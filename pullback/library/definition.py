@@ -262,8 +262,24 @@ class CustomOpDef:
             (operator.disabled.append if enabled else operator.disabled.remove)(key)
             operator.settle()
 
+    # One operator is one object: a module that holds it can be copied and pickled.
+    def __copy__(self) -> CustomOpDef:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> CustomOpDef:
+        return self
+
+    def __reduce__(self) -> Any:
+        return _of_name, (self._qualname,)
+
     def __repr__(self) -> str:
         return f"<CustomOpDef({self._qualname})>"
+
+
+def _of_name(qualname: str) -> CustomOpDef:
+    """The definition of an operator, which must have been made in this process too."""
+    operator = registry.find(qualname, "unpickling a custom operator")
+    return _definition(operator, operator.declaration.forward)
 
 
 def _definition(operator: Operator, function: Callable[..., Any]) -> CustomOpDef:
@@ -272,7 +288,7 @@ def _definition(operator: Operator, function: Callable[..., Any]) -> CustomOpDef
     if cls is None:
         cls = type("CustomOpDef", (CustomOpDef,), {"__module__": __name__})
         operator.definition_class = cls
-    registering.write_calls(operator)
+        registering.write_calls(operator)
     definition = cls()
     definition._operator = operator
     definition.__name__ = getattr(function, "__name__", operator.qualname)

@@ -49,9 +49,10 @@ def get_autograd_fallback_mode() -> str:
 class WarnNotImplemented(OperatorNode):
     """The node of a result that came from foreign code: raises or warns in backward."""
 
-    __slots__ = ("_op",)
+    __slots__ = ("_g_sizes", "_op")
 
     _op: str
+    _g_sizes: tuple[Any, ...] | None
 
     def _run(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
         if _Setting.mode == "error":
@@ -89,6 +90,7 @@ def attach(operator: Operator, tensors: list[Tensor], results: list[Any]) -> Non
     frame = user_frame(getframe(2))
     node._code, node._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
     node._seq = next_seq()
+    node._g_sizes = None if len(lost) == 1 else tuple(sizes)
     if len(lost) == 1:
         lost[0]._node = node
         return

@@ -40,6 +40,11 @@ def fallthrough_kernel(*args: Any, **kwargs: Any) -> NoReturn:
     )
 
 
+fallthrough_kernel.marks_skipped = True  # type: ignore[attr-defined]  # how others tell it
+
+BY_MODE = Chosen(Kernel(fallthrough_kernel, None), "Python")
+
+
 def registered(operator: Operator, key: str) -> Kernel | None:
     """The kernel under a key, unless it is switched off or falls through."""
     kernel = operator.kernels.get(key)
@@ -52,8 +57,8 @@ def choose(operator: Operator, values: list[Any], tensors: list[Tensor]) -> Chos
     """The kernel for a call; NotImplementedError says how to register one."""
     if not tensors:
         return _without_tensors(operator, values)
-    kind = winner({tensor.device.type for tensor in tensors})
-    return of_device(operator, kind)
+    kinds = {tensor.device.type for tensor in tensors}
+    return of_device(operator, kinds.pop() if len(kinds) == 1 else winner(kinds))
 
 
 def of_device(operator: Operator, kind: str) -> Chosen:

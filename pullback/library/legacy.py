@@ -14,7 +14,7 @@ from pullback.autograd.function_node import next_function_id
 from pullback.core.mode import Mode, current
 from pullback.core.pytree import tree_flatten, tree_unflatten
 from pullback.core.tensor import Tensor
-from pullback.library import calling, kernels
+from pullback.library import executing, kernels, recording
 from pullback.library.binding import split
 from pullback.library.legacy_gradients import by_position, described
 from pullback.library.node import OperatorCallNode
@@ -47,7 +47,7 @@ class LegacyFormula:
 
     def run(self, operator: Operator, values: list[Any], kernel: kernels.Chosen, mode: Mode) -> Any:
         """A call of the operator."""
-        tensors = calling.tensors_of(values)
+        tensors = executing.tensors_of(values)
         recording = mode.grad and not mode.inference
         tracked = recording and any(tensor.requires_grad for tensor in tensors)
         if self.save is None and self.backward is None:
@@ -57,9 +57,9 @@ class LegacyFormula:
                     "argument requires grad. Register impl_save_for_backward and impl_backward for "
                     "it, or call it under no_grad."
                 )
-            current.set(calling.kernel_mode(mode))
+            current.set(executing.kernel_mode(mode))
             try:
-                return calling.computed(operator, kernel, values)
+                return executing.computed(operator, kernel, values)
             finally:
                 current.set(mode)
         self._check_both(operator)
@@ -82,19 +82,19 @@ class LegacyFormula:
         self, operator: Operator, values: list[Any], kernel: kernels.Chosen, mode: Mode
     ) -> Any:
         positional, _ = split(operator.schema, values)
-        flat_args = calling.flattened(operator, positional)
-        ctx = calling.started(
+        flat_args = recording.flattened(operator, positional)
+        ctx = recording.started(
             operator, positional, flat_args, values, mode, self._function(operator)
         )
-        current.set(calling.kernel_mode(mode))
+        current.set(executing.kernel_mode(mode))
         try:
-            result = calling.computed(operator, kernel, values)
+            result = executing.computed(operator, kernel, values)
             self._save(operator, ctx, values, result)
             self._mark(operator, ctx, result)
         finally:
             current.set(mode)
         ctx._given = [described(value) for value in values]
-        return calling.with_history(operator, ctx, flat_args, result, mode)
+        return recording.with_history(operator, ctx, flat_args, result, mode)
 
     def _save(self, operator: Operator, ctx: Any, values: list[Any], result: Any) -> None:
         assert self.save is not None

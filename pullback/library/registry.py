@@ -24,6 +24,11 @@ class Kernel(NamedTuple):
     where: Origin | None
     with_keyset: bool = False
 
+    @property
+    def is_unusual(self) -> bool:
+        """Whether it wants more than its arguments, or only marks its key as skipped."""
+        return self.with_keyset or getattr(self.function, "marks_skipped", False)
+
 
 class Formula(NamedTuple):
     """How an operator is differentiated."""
@@ -74,6 +79,10 @@ class Operator:
         # The kernel of a plain call on the CPU, None where calls must look closer; see `settle`.
         self.plain_kernel: Callable[..., Any] | None = None
         self.plain_setup: Callable[..., Any] | None = None
+        # The same for a kernel that runs in the caller's grad mode; and whether what it does is
+        # recorded (a composite), so that a result without history has none to lose.
+        self.open_kernel: Callable[..., Any] | None = None
+        self.is_open_to_autograd = False
         # The written call, which takes bound values; set where it is written.
         self.straight_line: Callable[..., Any] = _unwritten
         self.node_class: Any = None
@@ -95,17 +104,22 @@ class Operator:
 
     def settle(self) -> None:
         """Note what the straight line of a call needs, after any change of registrations."""
-        self.plain_kernel = self.plain_setup = None
-        own = self.kernels.keys() - {"CPU", "CUDA", "Meta", EXPLICIT}
-        if self.kind != "custom_op" or own or self.autocast or self.schema.is_mutable:
+        self.plain_kernel = self.plain_setup = self.open_kernel = None
+        own = self.kernels.keys() - {"CPU", "CUDA", "Meta", EXPLICIT, IMPLICIT}
+        if self.legacy is not None or own or self.autocast or self.schema.is_mutable:
             return
-        if self.result_rule is not None or self.schema.is_view or self.disabled:
+        if self.result_rule is not None or self.schema.is_view or self.disabled or not self.alive:
             return
         kernel = self.kernels.get("CPU") or self.kernels.get(EXPLICIT)
-        if kernel is None or kernel.with_keyset:
+        self.is_open_to_autograd = kernel is None
+        kernel = kernel or self.kernels.get(IMPLICIT)
+        if kernel is None or kernel.is_unusual:
             return
-        self.plain_kernel = kernel.function
-        self.plain_setup = None if self.formula is None else self.formula.setup_context
+        if self.kind == "define" and (self.formula is None or self.is_open_to_autograd):
+            self.open_kernel = kernel.function
+        else:
+            self.plain_kernel = kernel.function
+            self.plain_setup = None if self.formula is None else self.formula.setup_context
 
     @property
     def is_composite(self) -> bool:
@@ -168,7 +182,7 @@ def remove(operator: Operator) -> None:
     if OPERATORS.get(operator.qualname) is operator:
         del OPERATORS[operator.qualname]
     operator.alive = False
-    operator.plain_kernel = None
+    operator.settle()
     WRITTEN[:] = [one for one in WRITTEN if one.op is not operator.declaration]
     qualname = operator.schema.name
     group = _packets.get(qualname)

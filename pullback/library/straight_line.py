@@ -19,10 +19,12 @@ from pullback.core.mode import NO_GRAD, current, fast, get_mode
 from pullback.core.node import QUIET, next_seq
 from pullback.core.origin import GENERATED, getframe, internal, user_frame
 from pullback.core.tensor import Tensor
+from pullback.core.version import UNWRITTEN
 from pullback.core.view import edge_of
-from pullback.library import alias_check, returns
+from pullback.library import alias_check, fallback, returns
 from pullback.library.binding import accepts_as_is, bind, split
-from pullback.library.calling import PLAIN_CLASSES, call, least, may_override
+from pullback.library.calling import PLAIN_CLASSES, call, may_override
+from pullback.library.executing import least
 from pullback.library.node import node_class
 from pullback.library.registry import Operator
 from pullback.library.schema import Argument
@@ -66,7 +68,7 @@ def _scope(operator: Operator) -> dict[str, Any]:
         "internal": internal, "user_frame": user_frame, "finish": finish, "save": save,
         "leave": _leave, "checked": returns.checked, "check_aliases": _check_aliases,
         "PLAIN_CLASSES": PLAIN_CLASSES, "node_class": node_class, "call": call, "least": least,
-        "F32": F32, "F64": F64,
+        "F32": F32, "F64": F64, "UNWRITTEN": UNWRITTEN, "attach": fallback.attach,
         "is_tensor": tuple(a.type.is_tensor_like for a in operator.schema.positional),
     }  # fmt: skip
     for number, argument in enumerate(arguments):
@@ -91,7 +93,8 @@ def _leave(
     kwargs = {name: value for name, value in named.items() if value is not MISSING}
     passed = (*given, *surplus)
     mode = get_mode()
-    if (mode is fast.plain or mode is fast.no_grad) and operator.plain_kernel is not None:
+    is_ready = operator.plain_kernel is not None or operator.open_kernel is not None
+    if is_ready and (mode is fast.plain or mode is fast.no_grad):
         return _bound(operator, passed, kwargs)
     return call(operator, passed, kwargs)
 
@@ -120,7 +123,7 @@ def _is_usual(operator: Operator) -> bool:
     schema = operator.schema
     if len(schema.returns) != 1 or schema.returns[0].type.text != "Tensor":
         return False
-    if schema.is_mutable or schema.is_view or operator.kind != "custom_op":
+    if schema.is_mutable or schema.is_view or operator.kind == "legacy":
         return False
     if any(_is_taken(argument.name) for argument in schema.keyword_only):
         return False
@@ -133,7 +136,8 @@ def _is_usual(operator: Operator) -> bool:
 # What the written code calls its own. Only keyword-only parameters keep their names in it.
 _TAKEN = frozenset(
     {
-        *("F32", "F64", "MISSING", "NO_GRAD", "PLAIN_CLASSES", "QUIET", "Tensor", "b", "call"),
+        *("F32", "F64", "MISSING", "NO_GRAD", "PLAIN_CLASSES", "QUIET", "Tensor", "UNWRITTEN"),
+        *("attach", "b", "call"),
         *("check_aliases", "checked", "code", "dtype", "edge_of", "fast", "finish", "frame"),
         *("get_mode", "getframe", "internal", "is_tensor", "kernel", "leave", "least", "mode"),
         *("named", "ndarray", "next_seq", "node", "node_class", "op", "operator", "plain", "r"),
@@ -238,10 +242,32 @@ def _head(operator: Operator) -> list[str]:
         *(f"    a{i} = v{i}._array" for i, _ in _tensors(operator)),
         "    mode = get_mode()",
         "    plain = fast.plain",
-        "    kernel = operator.plain_kernel",
-        "    if (mode is not plain and mode is not fast.no_grad) or kernel is None or "
-        f"{' or '.join(arrays)}:",
+        f"    if (mode is not plain and mode is not fast.no_grad) or {' or '.join(arrays)}:",
         f"        {leave}",
+        "    kernel = operator.plain_kernel",
+        "    if kernel is None:",
+        *("        " + line for line in _open(operator, leave)),
+    ]
+
+
+def _open(operator: Operator, leave: str) -> list[str]:
+    """A kernel of the lower-level interface, which runs in the caller's grad mode."""
+    if operator.kind != "define":
+        return [leave]
+    numbers = [i for i, _ in _tensors(operator)]
+    tracked = " or ".join(f"v{i}._node is not None" for i in numbers)
+    tensors = ", ".join(f"v{i}" for i in numbers)
+    return [
+        "kernel = operator.open_kernel",
+        "if kernel is None:",
+        f"    {leave}",
+        f"r = kernel({_passed(operator)})",
+        "if r.__class__ is not Tensor:",
+        "    r = checked(operator, r)",
+        f"if mode is plain and r._node is None and ({tracked}):",
+        "    if not operator.is_open_to_autograd:",
+        f"        attach(operator, [{tensors}], [r])",
+        "return r",
     ]
 
 
@@ -250,13 +276,13 @@ def _kernel_call(operator: Operator) -> list[str]:
     numbers = [i for i, _ in _tensors(operator)]
     same = " or ".join(f"b is a{i} or a{i}.base is b" for i in numbers)
     tensors = "".join(f"v{i}, " for i in numbers)
+    aliases = [f"if b.base is not None or {same}:", f"    check_aliases(operator, ({tensors}), r)"]
     return [
         f"r = kernel({_passed(operator)})",
         "if r.__class__ is not Tensor:",
         "    r = checked(operator, r)",
         "b = r._array",
-        f"if b.base is not None or {same}:",
-        f"    check_aliases(operator, ({tensors}), r)",
+        *([] if operator.kind == "define" else aliases),
     ]
 
 
@@ -346,5 +372,8 @@ def _unrecorded(operator: Operator) -> list[str]:
         *("        " + line for line in body),
         "    finally:",
         "        set_mode(mode)",
+        # Else it would say that the no_grad here is why it has no history.
+        "    if r._cell.__class__ is tuple:",
+        "        r._cell = UNWRITTEN",
         "    return r",
     ]

@@ -11,6 +11,7 @@ from pullback.core.mode import current, get_mode
 from pullback.core.tensor import Tensor
 from pullback.library import returns
 from pullback.library.binding import split
+from pullback.library.executing import least
 from pullback.library.registry import Operator
 from pullback.operators.joining import stack
 from pullback.operators.shape import select
@@ -49,8 +50,6 @@ def _taken_apart(value: Any, level: Any) -> tuple[Any, Any]:
 
 
 def _by_rule(operator: Operator, values: list[Any], dims: list[Any], level: Any) -> Any:
-    from pullback.library.calling import least
-
     args, kwargs = split(operator.schema, values)
     passed = max(least(operator, values), _last_batched(dims[: len(args)]))
     info = VmapInfo(level.size, level.randomness)

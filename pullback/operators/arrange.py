@@ -64,7 +64,7 @@ def _each(function: Any, tensors: tuple[Any, ...]) -> Any:
 
 def atleast_2d(*tensors: Any) -> Any:
     """Tensors of fewer than 2 dimensions get leading ones."""
-    raised = {0: lambda t: reshape(t, (1, 1)), 1: lambda t: unsqueeze(t, 0)}
+    raised: dict[int, Any] = {0: lambda t: reshape(t, (1, 1)), 1: lambda t: unsqueeze(t, 0)}
     return _each(lambda t: raised[t.ndim](t) if t.ndim in raised else t, tensors)
 
 
@@ -73,7 +73,7 @@ def atleast_3d(*tensors: Any) -> Any:
 
     A vector becomes (1, n, 1), a matrix (m, n, 1).
     """
-    raised = {
+    raised: dict[int, Any] = {
         0: lambda t: reshape(t, (1, 1, 1)),
         1: lambda t: unsqueeze(unsqueeze(t, 0), 2),
         2: lambda t: unsqueeze(t, 2),

@@ -43,7 +43,9 @@ def _numpy(self: Tensor, *, force: bool = False) -> Array:
 
 
 def _check_leaves_no_history(tensor: Tensor, how: str) -> None:
-    if tensor.requires_grad and get_mode().grad:
+    # What detach() gives inside a transform has a history for outer derivatives alone.
+    detached = getattr(tensor._node, "_detaches", False)
+    if tensor.requires_grad and get_mode().grad and not detached:
         raise RuntimeError(
             f"{how}: this tensor requires grad, and an array would not carry its history. Use "
             "`tensor.detach().numpy()`, or torch.no_grad() around it."

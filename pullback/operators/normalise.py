@@ -53,11 +53,11 @@ def _last_dims(op: str, input: Any, normalized_shape: Any, *parameters: Any) -> 
     wanted = as_shape(normalized_shape, 0, op)
     if not wanted:
         raise RuntimeError(f"{op}: normalized_shape is empty; name at least the last size.")
-    shape = input.shape
+    shape = tuple(input.shape)
     if shape[-len(wanted) :] != wanted:
         raise RuntimeError(
             f"{op}: normalized_shape {wanted} must be the last sizes of input, whose shape is "
-            f"{tuple(shape)}."
+            f"{shape}."
         )
     for name, value in zip(("weight", "bias"), parameters, strict=False):
         if value is not None and (value.shape != wanted or value.dtype != input.dtype):

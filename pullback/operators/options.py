@@ -40,6 +40,14 @@ def as_dims(dims: Any, ndim: int, op: str) -> tuple[int, ...] | None:
     return checked
 
 
+def as_required_dims(dims: Any, ndim: int, op: str) -> tuple[int, ...]:
+    """As `as_dims`, but None is refused."""
+    checked = as_dims(dims, ndim, op)
+    if checked is None:
+        raise errors.not_an_int(op, "dim", dims)
+    return checked
+
+
 def as_shape(shape: Any, ndim: int, op: str) -> tuple[int, ...]:
     """A shape as a tuple of ints."""
     if type(shape) is tuple:
@@ -68,6 +76,7 @@ NORMALISE: dict[str, Callable[[Any, int, str], Any]] = {
     "dim": as_dim,
     "optional_dim": as_optional_dim,
     "dims": as_dims,
+    "required_dims": as_required_dims,
     "shape": as_shape,
 }
 

@@ -20,8 +20,8 @@ from pullback.operators.pool_places import (
     take_places,
     window_places,
 )
-from pullback.operators.pool_shapes import adaptive_bounds, adaptive_sizes, pool_geometry
-from pullback.operators.windows import Pads, Sizes, along, inner, padded, points, volume
+from pullback.operators.pool_shapes import Geometry, adaptive_bounds, adaptive_sizes, pool_geometry
+from pullback.operators.windows import Sizes, along, inner, padded, points, volume
 
 __all__ = [
     "adaptive_max_pool1d",
@@ -61,13 +61,10 @@ def _unmatched(dtype: Any) -> Any:
 def _maxima(
     xp: Namespace,
     input: Array,
-    kernel: Sizes,
-    stride: Sizes,
-    pads: Pads,
-    dilation: Sizes,
-    number: Sizes,
+    geometry: Geometry,
 ) -> Array:
     """The largest of each window, one dimension after the other."""
+    kernel, stride, pads, dilation, number = geometry
     dims = len(kernel)
     best = padded(xp, input, pads, _lowest(input.dtype))
     for dim in range(dims):
@@ -89,13 +86,10 @@ def _max_places(
     xp: Namespace,
     input: Array,
     maxima: Array,
-    kernel: Sizes,
-    stride: Sizes,
-    pads: Pads,
-    dilation: Sizes,
-    number: Sizes,
+    geometry: Geometry,
 ) -> Array:
     """Positions of the maxima: the first in the window, or its last NaN."""
+    kernel, stride, pads, dilation, number = geometry
     size = input.shape[-len(kernel) :]
     steps = [volume(size[dim + 1 :]) for dim in range(len(size))]
     whole = padded(xp, input, pads, _unmatched(input.dtype))
@@ -123,12 +117,8 @@ def _apart(kernel: Sizes, stride: Sizes, dilation: Sizes) -> bool:
 
 
 @primitive(
-    gradient=lambda g, input, maxima, kernel, stride, pads, dilation, number: _at_maxima(
-        g, input, maxima, kernel, stride, pads, dilation, number
-    ),
-    jvp=lambda d_gradient, input, maxima, kernel, stride, pads, dilation, number: _to_maxima(
-        d_gradient, input, maxima, kernel, stride, pads, dilation, number
-    ),
+    gradient=lambda g, input, maxima, geometry: _at_maxima(g, input, maxima, geometry),
+    jvp=lambda d_gradient, input, maxima, geometry: _to_maxima(d_gradient, input, maxima, geometry),
     batch=together,
     has_out=False,
 )
@@ -137,17 +127,13 @@ def _to_maxima(
     gradient: Array,
     input: Array,
     maxima: Array,
-    kernel: Sizes,
-    stride: Sizes,
-    pads: Pads,
-    dilation: Sizes,
-    number: Sizes,
+    geometry: Geometry,
 ) -> Array:
     """Put `gradient` where the maxima of `input` are, zeros elsewhere."""
-    geometry = kernel, stride, pads, dilation, number
+    kernel, stride, pads, dilation, number = geometry
     size = input.shape[-len(kernel) :]
     if has_nan(maxima):
-        places = _max_places.op.forward(xp, input, maxima, *geometry)  # type: ignore[attr-defined]
+        places = _max_places.op.forward(xp, input, maxima, geometry)  # type: ignore[attr-defined]
         return put_places.op.forward(xp, gradient, places, size)  # type: ignore[attr-defined]
     whole = padded(xp, input, pads, math.nan)
     out = xp.zeros(whole.shape, gradient.dtype)
@@ -167,12 +153,8 @@ def _to_maxima(
 
 
 @primitive(
-    tangent=lambda g, input, maxima, kernel, stride, pads, dilation, number: _to_maxima(
-        g, input, maxima, kernel, stride, pads, dilation, number
-    ),
-    jvp=lambda d_tangent, input, maxima, kernel, stride, pads, dilation, number: _at_maxima(
-        d_tangent, input, maxima, kernel, stride, pads, dilation, number
-    ),
+    tangent=lambda g, input, maxima, geometry: _to_maxima(g, input, maxima, geometry),
+    jvp=lambda d_tangent, input, maxima, geometry: _at_maxima(d_tangent, input, maxima, geometry),
     batch=together,
     has_out=False,
 )
@@ -181,26 +163,17 @@ def _at_maxima(
     tangent: Array,
     input: Array,
     maxima: Array,
-    kernel: Sizes,
-    stride: Sizes,
-    pads: Pads,
-    dilation: Sizes,
-    number: Sizes,
+    geometry: Geometry,
 ) -> Array:
     """`tangent` where the maxima of `input` are: the adjoint of `_to_maxima`."""
-    geometry = kernel, stride, pads, dilation, number
-    places = _max_places.op.forward(xp, input, maxima, *geometry)  # type: ignore[attr-defined]
-    return take_places.op.forward(xp, tangent, places, len(kernel))
+    places = _max_places.op.forward(xp, input, maxima, geometry)  # type: ignore[attr-defined]
+    return take_places.op.forward(xp, tangent, places, len(geometry.kernel))
 
 
 # One operator for each number of dimensions, so that the graph shows the name that torch's shows.
 _RULES: dict[str, Any] = {
-    "input": lambda g, input, out, kernel, stride, pads, dilation, number: _to_maxima(
-        g, input, out, kernel, stride, pads, dilation, number
-    ),
-    "jvp": lambda d_input, input, out, kernel, stride, pads, dilation, number: _at_maxima(
-        d_input, input, out, kernel, stride, pads, dilation, number
-    ),
+    "input": lambda g, input, out, geometry: _to_maxima(g, input, out, geometry),
+    "jvp": lambda d_input, input, out, geometry: _at_maxima(d_input, input, out, geometry),
     "has_out": False,
 }
 _POOLS = {
@@ -233,8 +206,8 @@ def _max_pool(
     op = f"max_pool{dims}d"
     geometry = pool_geometry(op, dims, input, kernel_size, stride, padding, dilation, ceil_mode)
     _check_dtype(op, input)
-    maxima = _POOLS[dims](input, *geometry)
-    return (maxima, _max_places(input, maxima, *geometry)) if return_indices else maxima
+    maxima = _POOLS[dims](input, geometry)
+    return (maxima, _max_places(input, maxima, geometry)) if return_indices else maxima
 
 
 def _check_dtype(op: str, input: Tensor) -> None:
@@ -355,9 +328,9 @@ def _adaptive_max_pool(dims: int, input: Any, output_size: Any, return_indices: 
     size = tuple(input.shape[-dims:])
     if 0 not in number and not any(map(int.__mod__, size, number)):
         kernel = tuple(map(int.__floordiv__, size, number))
-        geometry = kernel, kernel, ((0, 0),) * dims, (1,) * dims, number
-        maxima = _ADAPTIVE_POOLS[dims](input, *geometry)
-        return (maxima, _max_places(input, maxima, *geometry)) if return_indices else maxima
+        geometry = Geometry(kernel, kernel, ((0, 0),) * dims, (1,) * dims, number)
+        maxima = _ADAPTIVE_POOLS[dims](input, geometry)
+        return (maxima, _max_places(input, maxima, geometry)) if return_indices else maxima
     places = _adaptive_places(input, number)
     maxima = _ADAPTIVE_TAKES[dims](input, places, dims)
     return (maxima, places) if return_indices else maxima

@@ -325,6 +325,17 @@ def expands(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
     return len(shape) <= len(to) and all(a in (1, b) for a, b in pairs)
 
 
+def _plus_tangent(
+    multiply: Any, d_input: Any, d_a: Any, d_b: Any, a: Any, b: Any, beta: Any, alpha: Any
+) -> Any:
+    """The tangent of `beta * input + alpha * multiply(a, b)`."""
+    return total(
+        d_input is not None and _scaled(d_input, beta),
+        d_a is not None and _scaled(multiply(d_a, b), alpha),
+        d_b is not None and _scaled(multiply(a, d_b), alpha),
+    )
+
+
 def _factor(op: str, name: str, value: Any, like: Array) -> Any:
     if isinstance(value, complex) and like.dtype.kind != "c":
         raise RuntimeError(
@@ -334,22 +345,14 @@ def _factor(op: str, name: str, value: Any, like: Array) -> Any:
     return like.dtype.type(value)
 
 
-def _addmm_tangent(
-    d_input: Any, d_mat1: Any, d_mat2: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any
-) -> Any:
-    return total(
-        d_input is not None and _scaled(d_input, beta),
-        d_mat1 is not None and _scaled(mm(d_mat1, mat2), alpha),
-        d_mat2 is not None and _scaled(mm(mat1, d_mat2), alpha),
-    )
-
-
 @primitive(
     batch=batch_products.plus_product,
     input=lambda g, beta: _scaled(g, beta),
     mat1=lambda g, mat2, alpha: _scaled(mm(g, _adjoint(mat2)), alpha),
     mat2=lambda g, mat1, alpha: _scaled(mm(_adjoint(mat1), g), alpha),
-    jvp=_addmm_tangent,
+    jvp=lambda d_input, d_mat1, d_mat2, mat1, mat2, beta, alpha: _plus_tangent(
+        mm, d_input, d_mat1, d_mat2, mat1, mat2, beta, alpha
+    ),
     inplace=True,
 )
 def addmm(
@@ -362,22 +365,14 @@ def addmm(
     return _plus(xp, "addmm", product(xp, "addmm", mat1, mat2), input, beta, alpha)
 
 
-def _addmv_tangent(
-    d_input: Any, d_mat: Any, d_vec: Any, mat: Any, vec: Any, beta: Any, alpha: Any
-) -> Any:
-    return total(
-        d_input is not None and _scaled(d_input, beta),
-        d_mat is not None and _scaled(mv(d_mat, vec), alpha),
-        d_vec is not None and _scaled(mv(mat, d_vec), alpha),
-    )
-
-
 @primitive(
     batch=batch_products.plus_product,
     input=lambda g, beta: _scaled(g, beta),
     mat=lambda g, vec, alpha: _scaled(outer(g, conj(vec)), alpha),
     vec=lambda g, mat, alpha: _scaled(mv(_adjoint(mat), g), alpha),
-    jvp=_addmv_tangent,
+    jvp=lambda d_input, d_mat, d_vec, mat, vec, beta, alpha: _plus_tangent(
+        mv, d_input, d_mat, d_vec, mat, vec, beta, alpha
+    ),
     inplace=True,
 )
 def addmv(
@@ -390,22 +385,14 @@ def addmv(
     return _plus(xp, "addmv", product(xp, "addmv", mat, vec), input, beta, alpha)
 
 
-def _addr_tangent(
-    d_input: Any, d_vec1: Any, d_vec2: Any, vec1: Any, vec2: Any, beta: Any, alpha: Any
-) -> Any:
-    return total(
-        d_input is not None and _scaled(d_input, beta),
-        d_vec1 is not None and _scaled(outer(d_vec1, vec2), alpha),
-        d_vec2 is not None and _scaled(outer(vec1, d_vec2), alpha),
-    )
-
-
 @primitive(
     batch=batch_products.plus_product,
     input=lambda g, beta: _scaled(g, beta),
     vec1=lambda g, vec2, alpha: _scaled(mv(g, conj(vec2)), alpha),
     vec2=lambda g, vec1, alpha: _scaled(mv(g.mT, conj(vec1)), alpha),
-    jvp=_addr_tangent,
+    jvp=lambda d_input, d_vec1, d_vec2, vec1, vec2, beta, alpha: _plus_tangent(
+        outer, d_input, d_vec1, d_vec2, vec1, vec2, beta, alpha
+    ),
     inplace=True,
     promote="same",
     numbers=False,
@@ -445,22 +432,14 @@ def addbmm(
     return _plus(xp, "addbmm", result, input, beta, alpha)
 
 
-def _baddbmm_tangent(
-    d_input: Any, d_batch1: Any, d_batch2: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any
-) -> Any:
-    return total(
-        d_input is not None and _scaled(d_input, beta),
-        d_batch1 is not None and _scaled(bmm(d_batch1, batch2), alpha),
-        d_batch2 is not None and _scaled(bmm(batch1, d_batch2), alpha),
-    )
-
-
 @primitive(
     batch=batch_products.plus_product,
     input=lambda g, beta: _scaled(g, beta),
     batch1=lambda g, batch2, alpha: _scaled(bmm(g, _adjoint(batch2)), alpha),
     batch2=lambda g, batch1, alpha: _scaled(bmm(_adjoint(batch1), g), alpha),
-    jvp=_baddbmm_tangent,
+    jvp=lambda d_input, d_batch1, d_batch2, batch1, batch2, beta, alpha: _plus_tangent(
+        bmm, d_input, d_batch1, d_batch2, batch1, batch2, beta, alpha
+    ),
     inplace=True,
 )
 def baddbmm(

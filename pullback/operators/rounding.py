@@ -148,7 +148,7 @@ def div_(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tens
 
 def no_derivative(op: str) -> Any:
     """What a rule does that cannot be: torch records such operators and refuses in the backward."""
-    raise RuntimeError(
+    raise NotImplementedError(
         f"{op}: its derivative is not implemented. Detach its inputs if no gradient is to flow."
     )
 

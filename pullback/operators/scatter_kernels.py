@@ -9,6 +9,7 @@ distinct rows.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy
@@ -75,14 +76,20 @@ def index_key(ndim: int, indices: Any, dims: Any) -> tuple[Any, ...]:
 
 def along(xp: Namespace, dim: int, index: Array) -> tuple[Any, ...]:
     """The key of the elements that `gather` reads: `index` at `dim`, own positions elsewhere."""
-    key = []
-    for d, size in enumerate(index.shape):
-        trailing = index.ndim - 1 - d
-        positions = index if d == dim else xp.arange(size)
-        if d != dim and trailing:
-            positions = positions.reshape((size,) + (1,) * trailing)
-        key.append(positions)
-    return tuple(key)
+    shape = index.shape
+    own = _small_positions(xp, shape) if index.size < _FEW_ELEMENTS else _positions(xp, shape)
+    return (*own[:dim], index, *own[dim + 1 :])
+
+
+def _positions(xp: Namespace, shape: tuple[int, ...]) -> tuple[Array, ...]:
+    """For each dimension its positions, shaped to broadcast with those of the others."""
+    last = len(shape) - 1
+    return tuple(
+        xp.arange(size).reshape((size,) + (1,) * (last - d)) for d, size in enumerate(shape)
+    )
+
+
+_small_positions = lru_cache(256)(_positions)  # half of the time that a small gather takes
 
 
 # Sums --------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from pullback.operators.declare import (
     view,
 )
 from pullback.operators.naming import shown_as
-from pullback.operators.options import as_dim, as_dims, as_shape, numpy_spelled
+from pullback.operators.options import as_dim, as_required_dims, as_shape, numpy_spelled
 from pullback.operators.views import (
     _expand,
     _permute,
@@ -279,9 +279,8 @@ def adjoint(input: Any) -> Any:
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """Move dimensions to other places; the rest keep their order."""
     ndim = input.ndim
-    taken, placed = as_dims(source, ndim, "movedim"), as_dims(destination, ndim, "movedim")
-    assert taken is not None
-    assert placed is not None
+    taken = as_required_dims(source, ndim, "movedim")
+    placed = as_required_dims(destination, ndim, "movedim")
     if len(taken) != len(placed):
         raise RuntimeError(
             f"movedim: {len(taken)} dims to move ({source}) but {len(placed)} places "

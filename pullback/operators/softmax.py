@@ -65,7 +65,8 @@ _SAFE = 40.0
 
 def exponentials_of(xp: Namespace, x: Array, out: Array) -> None:
     """Exponentials of a block, up to a factor for each row."""
-    if not x.size or (x.max() < _SAFE and x.min() > -_SAFE):
+    # The ufuncs themselves: the methods would take half a microsecond more, each.
+    if not x.size or (xp.maximum.reduce(x, None) < _SAFE and xp.minimum.reduce(x, None) > -_SAFE):
         xp.exp(x, out=out)
         return
     xp.subtract(x, x.max(1, keepdims=True), out=out)

@@ -135,14 +135,14 @@ def _mean_adjoint(g: Any, shape: Any, dim: Any, keepdim: Any) -> Any:
 
 @primitive(input=_var_adjoint, jvp=_var_tangent, name="var", method=False)
 def _var(
-    xp: Namespace, input: Array, dim: Dims, correction: float = 1, keepdim: bool = False
+    xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False
 ) -> Array:
     return _moments(xp, "var", input, dim, correction, keepdim)[0]
 
 
 @primitive(input=_std_adjoint, jvp=_std_tangent, name="std", method=False)
 def _std(
-    xp: Namespace, input: Array, dim: Dims, correction: float = 1, keepdim: bool = False
+    xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False
 ) -> Array:
     return xp.sqrt(_moments(xp, "std", input, dim, correction, keepdim)[0])
 
@@ -161,7 +161,7 @@ def _std(
     method=False,
 )
 def _var_mean(
-    xp: Namespace, input: Array, dim: Dims, correction: float = 1, keepdim: bool = False
+    xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False
 ) -> Any:
     return _moments(xp, "var_mean", input, dim, correction, keepdim)
 
@@ -180,7 +180,7 @@ def _var_mean(
     method=False,
 )
 def _std_mean(
-    xp: Namespace, input: Array, dim: Dims, correction: float = 1, keepdim: bool = False
+    xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False
 ) -> Any:
     variance, average = _moments(xp, "std_mean", input, dim, correction, keepdim)
     return xp.sqrt(variance), average

@@ -9,10 +9,13 @@ import numpy
 from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.device import META
+from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
+from pullback.core.view import edge_of
 from pullback.operators.arithmetic import unsupported
 from pullback.operators.declare import method
 from pullback.operators.options import as_dim
+from pullback.operators.reshape_inplace import unsupported_node
 
 __all__ = ["unique", "unique_consecutive"]
 
@@ -22,10 +25,15 @@ def _check_data(op: str, input: Tensor) -> None:
         raise errors.no_data(op)
 
 
-def _answer(values: Array, inverse: Array, counts: Array, asked: tuple[bool, bool]) -> Any:
-    """The values alone, or with what else was asked for."""
+def _answer(
+    op: str, input: Tensor, values: Array, inverse: Array, counts: Array, asked: tuple[bool, bool]
+) -> Any:
+    """The values alone, or with what else was asked for; a gradient of the values is refused."""
     more = [array for array, wanted in zip((inverse, counts), asked, strict=True) if wanted]
     results = tuple(wrap(numpy.asarray(array)) for array in (values, *more))
+    mode = get_mode()
+    if mode.grad and not mode.inference and input.requires_grad:
+        results[0]._node = unsupported_node(op, (edge_of(input),), results[0])
     return results if more else results[0]
 
 
@@ -64,7 +72,7 @@ def unique(
     if not array.size:
         empty = numpy.zeros(0, numpy.int64)
         inverse = empty.reshape(input._array.shape if dim is None else -1)
-        return _answer(array, inverse, empty, (return_inverse, return_counts))
+        return _answer("unique", input, array, inverse, empty, (return_inverse, return_counts))
     values, inverse, counts = numpy.unique(
         array,
         return_inverse=True,
@@ -73,7 +81,7 @@ def unique(
         equal_nan=False,
     )
     inverse = inverse.reshape(input._array.shape if dim is None else -1)
-    return _answer(values, inverse, counts, (return_inverse, return_counts))
+    return _answer("unique", input, values, inverse, counts, (return_inverse, return_counts))
 
 
 @method
@@ -95,4 +103,6 @@ def unique_consecutive(
     if dim is None:
         inverse = inverse.reshape(input._array.shape)
     values = numpy.moveaxis(lines[starts], 0, at)
-    return _answer(values, inverse, counts, (return_inverse, return_counts))
+    return _answer(
+        "unique_consecutive", input, values, inverse, counts, (return_inverse, return_counts)
+    )

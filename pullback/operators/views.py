@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core import forward
+from pullback.core import errors, forward
 from pullback.core import view as history
 from pullback.core.mode import PLAIN, current, settle
 from pullback.core.node import Edge
@@ -215,8 +215,11 @@ def select(xp: Namespace, input: Array, dim: Dim, index: int) -> Array:
     size = input.shape[dim]
     if not -size <= index < size:
         raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {size}")
-    # The ellipsis keeps a result of no dimensions a view and not a scalar.
-    return input[(slice(None),) * dim + (index, ...)]
+    try:
+        # The ellipsis keeps a result of no dimensions a view and not a scalar.
+        return input[(slice(None),) * dim + (index, ...)]
+    except IndexError:
+        raise errors.not_an_int("select", "index", index) from None
 
 
 @linear(

@@ -13,7 +13,9 @@ import numpy
 
 from pullback.core.arrays import Array
 from pullback.core.mode import changed, current, get_mode
+from pullback.core.nesting import running
 from pullback.core.tensor import Tensor, new
+from pullback.core.view import edge_of
 from pullback.operators import dual
 
 
@@ -51,7 +53,28 @@ class Batched(Tensor):
     @property  # type: ignore[misc]  # one example cannot be told to require grad
     def requires_grad(self) -> bool:
         """False, as gradients flow to the batch; True for what is differentiated inside."""
-        return _is_differentiated(self)
+        return _is_differentiated(self) or self._inner_history() is not None
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node of the batch, if a derivative inside the map recorded it."""
+        history = self._inner_history()
+        return None if history is None else history.grad_fn
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no operator inside a derivative inside the map made this tensor."""
+        return self._inner_history() is None
+
+    def _inner_history(self) -> Tensor | None:
+        """The batch, where its history began within a derivative that runs inside the map."""
+        base = base_of(self)
+        for derivative in reversed(running.get()):
+            if derivative.level is None and derivative.scope and self.level in derivative.levels:
+                edge = edge_of(base)
+                inside = edge is not None and edge._seq < derivative.scope.start
+                return base if inside and id(base) not in differentiated else None
+        return None
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Refused: a mapped tensor is no leaf."""

@@ -60,6 +60,7 @@ class DetachBackward(_Passing):
 
     __slots__ = ("depth",)
 
+    _detaches = True
     depth: int
 
     def _run(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -145,7 +146,9 @@ class Recording:
         self.edges = [edge_of(alias) for alias in self.aliases]
 
     def __enter__(self) -> list[Any]:
-        derivative = Derivative(self.transform, self.depth, None, self.scope, self.aliases)
+        derivative = Derivative(
+            self.transform, self.depth, None, self.scope, self.aliases, self.levels
+        )
         self._outside = running.set((*running.get(), derivative))
         current.set(changed(self.before, grad=True, inference=False))
         if self.levels:

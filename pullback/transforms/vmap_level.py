@@ -26,8 +26,15 @@ _warned: set[str] = set()
 _numbers = itertools.count(1)
 
 
+def next_number() -> int:
+    """The number of a level that opens; it grows inwards."""
+    return next(_numbers)
+
+
 class VmapLevel:
     """One running vmap."""
+
+    transform = "vmap"
 
     __slots__ = ("_below", "for_tangents", "number", "open", "randomness", "size")
 
@@ -36,7 +43,7 @@ class VmapLevel:
         self.randomness = randomness
         self.open = True
         # Grows inwards: a level is inside of those with smaller numbers.
-        self.number = next(_numbers)
+        self.number = next_number()
         # Whether only tangents are batched here, never a value that the mapped function sees.
         self.for_tangents = for_tangents
         self._below: dict[Mode, Mode] = {}
@@ -156,6 +163,9 @@ class VmapLevel:
 
     # Custom Functions
     # ------------------------------------------------------------------------------
+
+    def refuse_function(self, cls: Any) -> None:
+        """Nothing: Functions are mapped by their rules."""
 
     def process_function(self, cls: Any, args: tuple[Any, ...]) -> Any:
         """Run a custom Function by its vmap rule; it is applied again below this level."""

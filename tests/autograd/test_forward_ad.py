@@ -1,5 +1,7 @@
 """Dual tensors: levels, views, writes, what carries a tangent and what does not."""
 
+import threading
+
 import pytest
 
 import pullback as torch
@@ -234,3 +236,38 @@ def test_duals_inside_vmap():
     with fwAD.dual_level():
         made = torch.vmap(lambda v: tangent(fwAD.make_dual(v, t) ** 2))(batch)
     assert same(made, 2 * batch * t)
+
+
+def test_write_of_a_dual_makes_a_tensor_dual_and_duals_keep_their_size():
+    """T-13"""
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(x, t)
+        target = torch.zeros_like(x)
+        target.add_(dual)
+        assert same(tangent(target), t)
+        with pytest.raises(RuntimeError, match="resize"):
+            dual.resize_(7)
+
+
+def test_level_is_open_in_all_threads():
+    """T-16"""
+    made = []
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(x, t)
+        thread = threading.Thread(target=lambda: made.append(tangent(dual * 2)))
+        thread.start()
+        thread.join()
+    assert same(made[0], 2 * t)
+
+
+def test_dual_is_a_tensor_like_any_other():
+    """T-4, T-21"""
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(x, t)
+        assert type(dual) is type(x)
+        assert not dual.requires_grad
+        assert repr(dual).startswith(repr(x)[:-1])
+        primal, stored = fwAD.unpack_dual(dual)
+        assert stored is t
+        assert fwAD.unpack_dual(primal).tangent is None
+        assert fwAD.unpack_dual(x).tangent is None

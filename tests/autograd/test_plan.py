@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,8 @@ from pullback import _C
 from pullback.autograd import Function
 from pullback.autograd.graph import hooks, plan
 from pullback.engine import backward as entry
+from pullback.engine import watch
+from pullback.engine.threads import side_by_side
 
 
 def leaf(*values):
@@ -56,8 +59,23 @@ def random_graph(seed):
     return leaves, sum(pool[-5:], start=leaves[0] * 0).sum(), pool
 
 
+class Onlooker:
+    """Sees every node, as a profiler does."""
+
+    def start(self, node):
+        return node
+
+    def ran(self, token, gradients, results):
+        return token
+
+    def finish(self, node, token):
+        pass
+
+
 def set_up(way, monkeypatch):
     monkeypatch.setattr(entry, "always_ordered", way == "ordered")
+    monkeypatch.setattr(watch, "watcher", Onlooker() if way == "watched" else None)
+    monkeypatch.setattr(side_by_side, "threads", 3 if way == "threads" else 1)
 
 
 def run(way, loss, leaves):
@@ -77,7 +95,7 @@ def watched(loss):
     return log
 
 
-WAYS = ["plain", "recorded", "ordered"]
+WAYS = ["plain", "recorded", "ordered", "watched", "threads"]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -100,7 +118,7 @@ def test_every_pass_adds_in_the_same_order(seed, monkeypatch):
         set_up(way, monkeypatch)
         leaves, loss, _ = random_graph(seed)
         results.append(run(way, loss, leaves))
-    assert results[0] == results[1] == results[2]
+    assert all(result == results[0] for result in results)
 
 
 def test_leaves_come_as_soon_as_they_are_complete():
@@ -201,7 +219,7 @@ def test_listed_hooks_are_called_in_their_order(way, on_leaves, seed, monkeypatc
     assert log == expected
 
 
-@pytest.mark.parametrize("way", ["plain", "ordered"])
+@pytest.mark.parametrize("way", ["plain", "ordered", "watched", "threads"])
 def test_unpack_hooks_are_called_in_the_listed_order(way, monkeypatch):
     set_up(way, monkeypatch)
     log = []
@@ -256,3 +274,9 @@ def test_the_list_prints_as_a_table():
     assert row.split()[:4] == ["1", "MulBackward0", "tensor", "hook"]
     assert "test_plan.py" in row
     assert "<td>tensor hook</td>" in hooks(y)._repr_html_()
+
+
+def test_the_program_in_the_docs_runs():
+    page = Path(__file__).parents[2] / "docs" / "engine-order.md"
+    program = page.read_text().partition("```python\n")[2].partition("```")[0]
+    exec(compile(program, str(page), "exec"), {})

@@ -397,6 +397,24 @@ def test_recording_can_be_paused():
     assert names(prof) == ["aten::sin"]
 
 
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_profile_may_end_in_the_middle_of_a_backward(create_graph, ordered, monkeypatch):
+    monkeypatch.setattr(entry, "always_ordered", ordered)
+    prof = profile()
+    y = leaf(2).exp()
+    y.register_hook(lambda g: prof.toggle_collection_dynamic(False))
+    with prof:
+        loss = y.sin().sum()
+        (g,) = torch.autograd.grad(loss, leaf_of(y), create_graph=create_graph)
+    assert g.shape == (2,)
+    assert "SinBackward0" in names(prof)
+
+
+def leaf_of(tensor):
+    return tensor.grad_fn.next_functions[0][0].variable
+
+
 def test_nothing_of_the_profiler_is_left_behind():
     before = torch.exp.__code__, torch.autograd.Function.apply.__func__.__code__
     x = leaf(100)
@@ -496,18 +514,18 @@ def test_the_profiler_costs_little_for_each_operator(part):
         times = []
         for _ in range(15):
             x, w = leaf(4), leaf(4)
-            start = time.perf_counter()
+            start = time.process_time()
             y = x
-            for _ in range(200):
+            for _ in range(400):
                 y = y * w
             if part == "backward":
-                start = time.perf_counter()
+                start = time.process_time()
                 y.backward(torch.ones(4))
-            times.append(time.perf_counter() - start)
-        return min(times) / 200 * 1e6
+            times.append(time.process_time() - start)
+        return min(times) / 400 * 1e6
 
     best()
     off = best()
     with profile():
         on = best()
-    assert on - off < 8
+    assert on - off < 5

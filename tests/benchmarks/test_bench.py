@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import bars, report
+from benchmarks import bars, families, report, sizes
 from benchmarks.__main__ import names
 from benchmarks.process import ROOT, WorkError
 from benchmarks.result import Comparison, Result
@@ -198,3 +198,38 @@ def test_quantities_are_shown_in_a_fitting_unit(value, unit, text):
 def test_a_hasty_run_says_that_it_judges_nothing():
     assert "verdicts mean nothing" in report.notes([], Settings(quick=True))
     assert report.notes([], Settings()) == ""
+
+
+def test_operators_are_measured_one_by_one_at_each_size(tmp_path):
+    out = tmp_path / "sizes.json"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "benchmarks.sizes", "--theirs", "pullback", "--rounds", "1"),
+            *("--operators", "sum", "argmax(1)", "--sizes", "100", "--seconds", "0.001"),
+            *("--json", str(out)),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "argmax(1)" in done.stdout, done.stderr
+    names = [result["name"] for result in json.loads(out.read_text())["results"]]
+    assert names == [
+        "reductions/sum/100/forward",
+        "reductions/sum/100/backward",
+        "reductions/argmax(1)/100/forward",
+    ]
+
+
+def test_an_operator_below_the_floor_needs_a_reason():
+    slow = {("exp", 1_000_000, "forward"): 0.2, ("gelu", 1_000_000, "forward"): 0.2}
+    slow |= {("mul", 1_000_000, "forward"): 1.0}
+    found = sizes.breaches(slow)
+    assert len(found) == 2
+    assert "exp, forward: 0.20" in found[0]
+    assert "median at 1000000 elements: 0.20" in found[1]
+
+
+def test_reasons_are_for_operators_that_are_measured():
+    assert {name for name, _ in sizes.REASONS} <= families.OPERATORS.keys()

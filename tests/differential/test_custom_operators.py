@@ -379,6 +379,70 @@ def test_formula_is_looked_up_late_alike():
     agree(program)
 
 
+@pytest.mark.parametrize("seed", range(25))
+def test_operators_of_random_shape_agree(seed):
+    """C-35 to C-40: any mix of tensors, lists, optional ones and numbers, in and out."""
+    random = np.random.default_rng(seed)
+    kinds = [str(kind) for kind in random.choice(["Tensor", "Tensor?", "Tensor[]", "int"], 3)]
+    outs = [str(kind) for kind in random.choice(["Tensor", "Tensor[]", "int", "index"], 3)]
+    tracked = random.integers(0, 2, 12).tolist()
+    used = random.integers(0, 2, 6).tolist()
+    materialize, fixed = bool(random.integers(2)), bool(random.integers(2))
+    arguments = ", ".join(f"{kind} v{i}" for i, kind in enumerate(["Tensor", *kinds]))
+    returned = ", ".join({"index": "Tensor"}.get(out, out) for out in ["Tensor", *outs])
+
+    def program(lib, name):
+        seen = []
+
+        def kernel(*args):
+            flat = [t for a in args for t in (a if isinstance(a, list) else [a])]
+            total = sum(t for t in flat if isinstance(t, lib.Tensor))
+            made = {
+                "Tensor": lambda i: total * (i + 1), "int": lambda i: i,
+                "Tensor[]": lambda i: [total * 10, total * 20],
+                "index": lambda i: lib.ones(2, dtype=lib.int64),
+            }  # fmt: skip
+            return tuple(made[out](i) for i, out in enumerate(["Tensor", *outs]))
+
+        def setup(ctx, inputs, output):
+            ctx.set_materialize_grads(materialize)
+            if fixed:
+                ctx.mark_non_differentiable(output[0])
+            ctx.lengths = [len(a) if isinstance(a, list) else None for a in inputs]
+            ctx.tensors = [isinstance(a, lib.Tensor) for a in inputs]
+
+        def backward(ctx, *grads):
+            seen.append((ctx.needs_input_grad, [g if g is None else shown(g) for g in grads]))
+            flat = [t for g in grads for t in (g if isinstance(g, list) else [g])]
+            total = sum(g.double() for g in flat if g is not None) + lib.ones(2)
+            return tuple(
+                [total] * n if n is not None else (total if is_tensor else None)
+                for n, is_tensor in zip(ctx.lengths, ctx.tensors, strict=True)
+            )
+
+        op = make(lib, name, f"({arguments}) -> ({returned})", kernel)
+        op.register_autograd(backward, setup_context=setup)
+        flags = iter(tracked)
+
+        def tensor():
+            return lib.ones(2, requires_grad=bool(next(flags)))
+
+        given = {
+            "Tensor": tensor, "Tensor?": lambda: tensor() if next(flags) else None,
+            "Tensor[]": lambda: [tensor(), tensor()], "int": lambda: 3,
+        }  # fmt: skip
+        args = [tensor(), *(given[kind]() for kind in kinds)]
+        results = [t for r in op(*args) for t in (r if isinstance(r, list) else [r])]
+        needs = [getattr(r, "requires_grad", None) for r in results]
+        roots = [r.sum() for r, n, u in zip(results, needs, used * 2, strict=False) if n and u]
+        if roots:
+            sum(roots).backward()
+        flat = [t for a in args for t in (a if isinstance(a, list) else [a])]
+        return needs, seen, [t.grad for t in flat if isinstance(t, lib.Tensor)]
+
+    agree(program)
+
+
 # vmap, fakes, writes -----------------------------------------------------------------------------
 
 

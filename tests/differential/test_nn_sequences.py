@@ -87,6 +87,7 @@ def test_cells_are_torchs(name, args, options):
     compare(*pair(name, args, options), R.standard_normal(3))
 
 
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 @pytest.mark.parametrize(("name", "args", "options"), TRANSFORMERS)
 @pytest.mark.parametrize("training", [False, True])
 def test_transformers_are_torchs(name, args, options, training):

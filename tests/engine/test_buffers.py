@@ -274,3 +274,26 @@ def test_a_leaf_that_changed_since():
     x.mul_(leaf(2.0))
     with pytest.raises(RuntimeError, match="leaf"):
         y.backward()
+
+
+class Elsewhere(Function):
+    """Its gradients are on another device."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, g):
+        return torch.empty(g.shape, dtype=g.dtype, device="meta")
+
+
+def test_a_gradient_on_another_device_than_its_leaf_is_refused():
+    """E-87"""
+    x = leaf(1.0, 2.0)
+    with pytest.raises(RuntimeError, match="on device meta, expected device cpu"):
+        Elsewhere.apply(x).sum().backward()
+    assert x.grad is None
+    number = leaf(1.0)[0].detach().requires_grad_()
+    with pytest.raises(NotImplementedError, match="no data"):
+        Elsewhere.apply(number).backward()

@@ -477,3 +477,14 @@ def test_objects_that_act_as_tensors_are_offered_the_call_first():
 
     with pytest.raises(TypeError):
         backward(Declines())
+
+
+def test_a_root_gradient_on_another_device_is_moved_only_if_it_is_one_number():
+    """E-10"""
+    x = leaf(1.0, 2.0)
+    with pytest.raises(RuntimeError, match="on device meta, expected device cpu"):
+        backward(x * 2, torch.ones(2, dtype=torch.float64, device="meta"))
+    # Moved, then: but a number on "meta" has no value to move.
+    with pytest.raises(NotImplementedError, match="no data"):
+        backward((x * 2).sum(), torch.ones((), dtype=torch.float64, device="meta"))
+    assert x.grad is None

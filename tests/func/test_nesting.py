@@ -177,3 +177,36 @@ def test_hessian_through_a_function():
     expected = torch.diag(6 * POINT)
     assert same(jacrev(grad(lambda v: Cube.apply(v).sum()))(POINT), expected)
     assert same(hessian(lambda v: Cube.apply(v).sum())(POINT), expected)
+
+
+class Times(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(v, w, scale=1.0):
+        return v * w * scale
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0], inputs[1])
+        ctx.scale = inputs[2]
+
+    @staticmethod
+    def backward(ctx, g):
+        v, w = ctx.saved_tensors
+        return g * w * ctx.scale, g * v * ctx.scale, None
+
+
+@pytest.mark.parametrize("shared", [DIRECTION, DIRECTION[:1]])
+def test_gradient_of_a_shared_argument_is_summed_over_the_batch(shared):
+    """T-99"""
+    by_map = grad(lambda w: vmap(lambda v: Times.apply(v, w, 2.0))(BATCH).sum())(shared)
+    by_loop = grad(lambda w: sum(Times.apply(v, w, 2.0).sum() for v in BATCH))(shared)
+    assert same(by_map, by_loop)
+
+
+def test_function_takes_the_keywords_of_its_forward():
+    """T-102"""
+    assert same(Times.apply(POINT, DIRECTION, scale=2.0), 2 * POINT * DIRECTION)
+    with pytest.raises(TypeError, match="other"):
+        Times.apply(POINT, DIRECTION, other=2.0)

@@ -297,3 +297,18 @@ def test_jacrev_refuses_chunks_of_nothing_and_complex_numbers():
         jacrev(lambda z: z.abs())(tensor([1j]))
     with pytest.raises(RuntimeError, match=r"outputs\[0\]"):
         jacrev(lambda v: v * 1j)(x)
+
+
+def test_detached_values_become_arrays_inside():
+    """T-52"""
+    seen = []
+
+    def f(v):
+        seen.append((v * 2).detach().numpy().tolist())
+        return v.sum()
+
+    grad(f)(x)
+    torch.func.jvp(f, (x,), (x,))
+    assert seen == [[2, 4]] * 2
+    with pytest.raises(RuntimeError, match="requires grad"):
+        grad(lambda v: (v.numpy(), v.sum())[1])(x)

@@ -361,3 +361,40 @@ def test_maps_of_maps_count_rows():
     ):
         expected = torch.stack([torch.stack([f(row) for row in one]) for one in grid])
         assert bool((vmap(vmap(f))(grid) == expected).all())
+
+
+def test_examples_tell_of_derivatives_inside_the_map_alone():
+    """T-48"""
+    seen = []
+
+    def f(v):
+        w = v * 2
+        node = type(w.grad_fn).__name__
+        seen.append((v.requires_grad, v.is_leaf, w.requires_grad, w.is_leaf, node))
+        return w.sum()
+
+    vmap(grad(f))(batch)
+    assert seen.pop() == (True, True, True, False, "MulBackward0")
+    grad(lambda v: vmap(f)(v).sum())(batch)
+    vmap(f)(batch.clone().requires_grad_())
+    assert seen == [(False, True, False, True, "NoneType")] * 2
+
+
+def test_given_generator_is_used_and_advances():
+    """T-80"""
+    mine, other = torch.Generator().manual_seed(3), torch.Generator().manual_seed(3)
+    made = vmap(lambda v: torch.rand(2, generator=mine) + v * 0, randomness="same")(torch.zeros(4))
+    expected = torch.rand(2, generator=other)
+    assert same(made, torch.stack([expected] * 4))
+    assert bool((mine.get_state() == other.get_state()).all())
+    different = vmap(
+        lambda v: torch.rand(2, generator=mine) + v * 0, randomness="different"
+    )(torch.zeros(2))
+    assert not same(different[0], different[1])
+
+
+def test_memory_of_an_example_is_not_shown():
+    """T-52"""
+    for read in (lambda v: v.numpy(), lambda v: v.data_ptr()):
+        with pytest.raises(RuntimeError, match="inside vmap"):
+            vmap(read)(x)

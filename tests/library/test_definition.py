@@ -1,5 +1,8 @@
 """`custom_op` and `CustomOpDef` (C-20 to C-28)."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -234,3 +237,24 @@ def test_subclass_of_tensor_takes_part(name):
         op(weight).sum().backward()
     assert weight.grad.tolist() == [4, 4]
     assert np.array_equal(op(weight).detach().numpy(), [2, 2])
+
+
+def test_result_without_history_says_why(name):
+    """Not the kernel's own no_grad is the reason, but the arguments."""
+    op = custom_op(name, lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor")
+    several = custom_op(
+        f"{name}s", lambda xs: [xs[0] * 2], mutates_args=(), schema="(Tensor[] xs) -> Tensor[]"
+    )
+    for out in (op(torch.ones(2)), *several([torch.ones(2)])):
+        assert "no_grad" not in out.why_no_grad()
+    with torch.no_grad():
+        out = op(torch.ones(2, requires_grad=True))
+    assert "no_grad" in out.why_no_grad()
+
+
+def test_definition_is_copied_and_pickled_as_one_object(name):
+    op = custom_op(name, double, mutates_args=())
+    assert copy.copy(op) is copy.deepcopy([op])[0] is op
+    again = pickle.loads(pickle.dumps(op))
+    assert again._opoverload is op._opoverload
+    assert again(torch.ones(1)).item() == 2

@@ -97,6 +97,12 @@ def test_keyset_comes_first_where_asked(lib):
     lib.impl("f", lambda keys, x: x * (2 if keys is not None else 3), "CPU", with_keyset=True)
     assert ops(lib).f(torch.ones(1)).item() == 2
 
+    def record(keys, x):
+        return ops(lib).f.default.redispatch(keys & torch._C._after_autograd_keyset, x) + 1
+
+    lib.impl("f", record, "Autograd", with_keyset=True)
+    assert ops(lib).f(torch.ones(1)).item() == 3
+
 
 def test_library_with_a_key_uses_it_for_kernels(namespace):
     """C-63."""
@@ -161,6 +167,25 @@ def test_batched_kernel_sees_batched_tensors(lib):
     lib.define("f(Tensor x) -> Tensor")
     lib.impl("f", lambda x: x * 2, "CPU")
     lib.impl("f", lambda x: x * 3, "FuncTorchBatched")
+    assert torch.func.vmap(ops(lib).f)(torch.ones(2)).tolist() == [3, 3]
+
+
+def test_kernel_for_an_autocast_region(lib):
+    """C-63."""
+    lib.define("f(Tensor x) -> Tensor")
+    lib.impl("f", lambda x: x * 2, "CPU")
+    lib.impl("f", lambda x: ops(lib).f(x.half()), "AutocastCPU")
+    assert ops(lib).f(torch.ones(1)).dtype is torch.float32
+    with torch.library.autocast("cpu"):
+        assert ops(lib).f(torch.ones(1)).dtype is torch.float16
+
+
+def test_composite_kernel_serves_vmap_beside_one_for_the_device(lib):
+    """C-65."""
+    lib.define("f(Tensor x) -> Tensor")
+    lib.impl("f", lambda x: torch.from_numpy(x.numpy() * 2), "CPU")
+    lib.impl("f", lambda x: x * 3)
+    assert ops(lib).f(torch.ones(2)).tolist() == [2, 2]
     assert torch.func.vmap(ops(lib).f)(torch.ones(2)).tolist() == [3, 3]
 
 
@@ -356,3 +381,28 @@ def test_kernel_can_be_asked_for_and_run(lib):
     assert kernel.call_boxed(None, torch.ones(1)).item() == 3
     with pytest.raises(RuntimeError, match="no kernel for AutogradCPU"):
         get_kernel(ops(lib).f.default, "AutogradCPU")
+
+
+@pytest.mark.parametrize("used", [(0,), (1,), (0, 1)])
+def test_several_results_of_foreign_code_raise_or_warn(lib, used):
+    """C-65."""
+    lib.define("two(Tensor x) -> (Tensor, Tensor[])")
+
+    def kernel(x):
+        return torch.from_numpy(x.detach().numpy() * 2), [torch.from_numpy(x.detach().numpy() * 3)]
+
+    lib.impl("two", kernel, "CPU")
+    x = torch.ones(2, requires_grad=True)
+
+    def total():
+        first, (second,) = ops(lib).two(x)
+        return sum((first, second)[i].sum() for i in used) + x.sum()
+
+    with pytest.raises(RuntimeError, match=f"{lib.ns}::two"):
+        total().backward()
+    set_autograd_fallback_mode("nothing")
+    try:
+        total().backward()
+    finally:
+        set_autograd_fallback_mode("error")
+    assert x.grad.tolist() == [1, 1]

@@ -4,6 +4,7 @@ import pytest
 
 import pullback as torch
 from pullback import Tensor
+from pullback.autograd.show import show
 from pullback.library import _scoped_library, custom_op
 from pullback.operators.observe import observe, stop
 from pullback.utils._python_dispatch import TorchDispatchMode
@@ -122,6 +123,29 @@ def test_dispatch_mode_sees_the_operator_as_a_whole(scale):
     assert x.grad.tolist() == [2, 2]
 
 
+def test_dispatch_mode_stands_in_the_place_of_kernels(name):
+    """C-11: it is asked even where no kernel would be found."""
+
+    class Zeros(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return torch.zeros(3)
+
+    op = custom_op(name, print, mutates_args=(), schema="(Tensor x) -> Tensor", device_types="cuda")
+    x = torch.ones(1)
+    with Zeros():
+        out = op(x)
+    assert out.tolist() == [0, 0, 0]
+
+
+def test_write_is_counted_once_under_a_dispatch_mode(name):
+    """C-58."""
+    op = custom_op(name, lambda x: None, mutates_args=("x",), schema="(Tensor(a!) x) -> ()")
+    x = torch.ones(1)
+    with Seen():
+        op(x)
+    assert x._version == 1
+
+
 def test_dispatch_mode_sees_inside_of_composite_operators(namespace):
     """C-65."""
     with _scoped_library(namespace, "DEF") as lib:
@@ -148,3 +172,23 @@ def test_profiler_lists_the_operator(scale):
     with torch.autograd.profiler.profile() as profile:
         scale(torch.ones(2))
     assert scale._qualname in str(profile.key_averages().table())
+
+
+def test_graph_picture_shows_the_node(scale):
+    page = show(scale(torch.ones(2, requires_grad=True)).sum())
+    assert scale._qualname.replace("::", "_") in page.svg()
+
+
+def test_rule_replaces_the_handler_of_a_dispatch_mode_for_one_operator(scale):
+    """C-56."""
+
+    @torch.library.register_torch_dispatch(scale, Seen)
+    def rule(mode, func, types, args, kwargs):
+        return func(*args) * 100
+
+    x = torch.ones(1)
+    with Seen() as seen:
+        out = scale(x)
+        x * 2
+    assert out.item() == 200
+    assert [str(func) for func, _, _ in seen.calls] == ["aten.mul.Tensor"]

@@ -95,3 +95,30 @@ def test_misfits_are_refused():
         functional.dropout1d(torch.ones(2, 2, 2, 2))
     with pytest.warns(UserWarning, match="4 dimensions"):
         functional.dropout2d(torch.ones(2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    "name", ["dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout"]
+)
+def test_top_level_forms_must_be_told_whether_to_train_and_write_with_an_underscore(name):
+    x = torch.ones(4, 5)
+    assert getattr(torch, name)(x, 0.5, False) is x
+    with pytest.raises(TypeError, match="train"):
+        getattr(torch, name)(x, 0.5)
+    with pytest.raises(RuntimeError, match="between 0 and 1"):
+        getattr(torch, name)(x, 2.0, True)
+    y = torch.ones(40, 5)
+    assert getattr(torch, f"{name}_")(y, 0.5, True) is y
+    assert not y.equal(torch.ones(40, 5))
+
+
+def test_native_dropout_returns_its_mask_and_scales_by_it():
+    x = torch.ones(1000, requires_grad=True)
+    out, mask = torch.native_dropout(x, 0.25, None)
+    assert mask.dtype is torch.bool
+    assert torch.allclose(out, mask.to(torch.float32) / 0.75)
+    out.sum().backward()
+    assert torch.allclose(x.grad, out.detach())
+    kept, everything = torch.native_dropout(x, 0.25, False)
+    assert everything.all()
+    assert kept.equal(x)

@@ -393,3 +393,35 @@ def test_results_go_to_out():
     q, r = torch.empty(0, dtype=torch.float64), torch.empty(0, dtype=torch.float64)
     linalg.qr(a, out=(q, r))
     assert close(q @ r, a)
+
+
+@pytest.mark.parametrize("rank", [2, 1, 0])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_determinant_of_singular_matrices_has_two_derivatives(rank, dtype):
+    random = numpy.random.default_rng(3)
+    values = random.standard_normal((3, rank)) @ random.standard_normal((rank, 3))
+    a = torch.tensor(values).to(dtype).requires_grad_()
+    assert torch.autograd.gradcheck(torch.linalg.det, (a,))
+    assert torch.autograd.gradgradcheck(torch.linalg.det, (a,))
+
+
+def test_orgqr_is_the_older_name_of_householder_product():
+    matrix = torch.tensor(numpy.random.default_rng(0).standard_normal((4, 3)))
+    a, tau = torch.geqrf(matrix)
+    assert torch.orgqr(a, tau).equal(torch.linalg.householder_product(a, tau))
+    assert a.orgqr(tau).shape == (4, 3)
+
+
+@pytest.mark.parametrize("dtype", [numpy.float32, numpy.complex128])
+def test_many_small_matrices_are_factored_and_solved_like_one(dtype):
+    random = numpy.random.default_rng(1)
+    values = random.standard_normal((50, 6, 6)).astype(dtype)
+    together = torch.linalg.lu_factor(torch.tensor(values))
+    right = torch.tensor(random.standard_normal((50, 6, 2)).astype(dtype))
+    triangle = torch.tensor(numpy.triu(values) + 4 * numpy.eye(6, dtype=dtype))
+    solved = torch.linalg.solve_triangular(triangle, right, upper=True)
+    for i in range(50):
+        alone = torch.linalg.lu_factor(torch.tensor(values[i]))
+        assert torch.allclose(together.LU[i], alone.LU, atol=1e-4)
+        assert together.pivots[i].equal(alone.pivots)
+        assert torch.allclose(triangle[i] @ solved[i], right[i], atol=1e-4)

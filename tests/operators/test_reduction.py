@@ -228,3 +228,24 @@ def test_numpys_names_of_dim_and_keepdim_are_understood():
     assert x.mean(axis=1, keepdims=True).shape == (2, 1)
     assert x.max(axis=1).indices.tolist() == [1, 0]
     assert x.std(axis=0).tolist() == x.std(0).tolist()
+
+
+@pytest.mark.parametrize("shape", [(70, 1000), (3, 40, 700), (200_003,), (1000, 70)])
+def test_large_sums_are_right_to_single_precision(shape):
+    values = numpy.random.default_rng(0).standard_normal(shape).astype(numpy.float32)
+    x = torch.tensor(values)
+    for dim in (None, -1, tuple(range(len(shape)))[-2:], 0):
+        expected = values.astype(float).sum(dim)
+        found = x.sum() if dim is None else x.sum(dim)
+        numpy.testing.assert_allclose(found.numpy(), expected, atol=2e-3)
+    assert torch.full((70, 1000), float("inf")).sum().isinf()
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 2])
+def test_large_products_have_gradients_with_and_without_zeros(zeros):
+    values = numpy.exp(numpy.random.default_rng(0).standard_normal((500, 101)) / 10)
+    values[:, :zeros] = 0
+    x = torch.tensor(values, requires_grad=True)
+    x.prod(1).sum().backward()
+    others = numpy.stack([numpy.delete(values, i, 1).prod(1) for i in range(101)], 1)
+    numpy.testing.assert_allclose(x.grad.numpy(), others, rtol=1e-9)

@@ -135,3 +135,23 @@ def test_scans_refuse_what_they_do_not_know():
         torch.tensor([1]).logcumsumexp(0)
     with pytest.raises(IndexError, match="cumsum: dim 1"):
         torch.ones(2).cumsum(1)
+
+
+@pytest.mark.parametrize("width", [80, 83, 1000])
+def test_long_rows_are_summed_in_blocks(width):
+    values = numpy.random.default_rng(width).standard_normal((500, width)).astype(numpy.float32)
+    x = torch.tensor(values, requires_grad=True)
+    sums = x.cumsum(1)
+    numpy.testing.assert_allclose(sums.detach().numpy(), values.astype(float).cumsum(1), atol=1e-4)
+    weights = numpy.random.default_rng(0).standard_normal(values.shape).astype(numpy.float32)
+    sums.backward(torch.tensor(weights))
+    expected = weights[:, ::-1].astype(float).cumsum(1)[:, ::-1]
+    numpy.testing.assert_allclose(x.grad.numpy(), expected, atol=1e-4)
+
+
+def test_infinity_in_a_long_row_spares_what_is_before_it():
+    x = torch.ones(400, 100)
+    x[3, 60] = float("inf")
+    sums = x.cumsum(1)
+    assert sums[3, :60].isfinite().all()
+    assert sums[3, 60:].isinf().all()

@@ -297,3 +297,18 @@ def test_a_replacement_is_cast_to_the_dtype_of_the_tensor():
     y = torch.zeros(2, 2).select_scatter(torch.ones(2, dtype=torch.float64), 0, 1)
     assert y.dtype is torch.float32
     assert y.tolist() == [[0.0, 0.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("most", [3, 40])
+def test_wide_slices_that_share_a_place_add_up(dim, most):
+    random = numpy.random.default_rng(most)
+    index = random.integers(0, 200 // most, 200)
+    values = random.standard_normal((200, 300) if dim == 0 else (300, 200))
+    shape = list(values.shape)
+    found = torch.zeros(shape, dtype=torch.float64).index_add(
+        dim, torch.tensor(index), torch.tensor(values)
+    )
+    expected = numpy.zeros(shape)
+    numpy.add.at(expected, (slice(None),) * dim + (index,), values)
+    numpy.testing.assert_allclose(found.numpy(), expected, rtol=1e-12, atol=1e-12)

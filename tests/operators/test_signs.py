@@ -113,6 +113,7 @@ def test_bools_are_not_subtracted(subtract):
     [
         lambda: torch.ones(2, 2).diagonal("a"),
         lambda: torch.ones(2, 2).tril("a"),
+        lambda: torch.ones(2).select(0, 0.5),
         lambda: torch.nn.functional.leaky_relu(torch.ones(2), "a"),
     ],
 )

@@ -9,10 +9,23 @@ it. Edges that skip layers pass through points that are ordered and placed as bo
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 Edge = tuple[int, int]
+
+
+MOST_POINTS = 20_000
+
+
+@dataclass(slots=True)
+class _Block:
+    """Boxes of one layer that move together."""
+
+    wish: float  # where its first box would like to be, times the weight
+    weight: float
+    boxes: list[int]
+    span: float  # from the middle of the first box to that of the last
 
 
 class Layers:
@@ -82,8 +95,20 @@ class Layers:
         return layer
 
     def _split_long_edges(self) -> None:
+        # The longest, which would cost a point in each of many layers, go straight instead, behind
+        # the boxes: so a graph of thousands of nodes takes seconds.
+        spans = sorted(self.layer[b] - self.layer[a] for a, b in self.edges)
+        left, longest = MOST_POINTS, 1
+        for span in spans:
+            left -= span - 1
+            if left < 0:
+                break
+            longest = span
         for a, b in self.edges:
-            way = []
+            way: list[int] = []
+            self.ways[a, b] = way
+            if self.layer[b] - self.layer[a] > longest:
+                continue
             before = a
             for layer in range(self.layer[a] + 1, self.layer[b]):
                 point = len(self.layer)
@@ -96,7 +121,6 @@ class Layers:
                 way.append(point)
                 before = point
             self._join(before, b)
-            self.ways[a, b] = way
 
     def _join(self, a: int, b: int) -> None:
         self.below[a].append(b)
@@ -166,34 +190,31 @@ class Layers:
 
     def _pull(self, row: list[int], x: list[float], neighbours: list[list[int]]) -> None:
         """Each box to the middle of its neighbours; boxes that would touch move as one block."""
-        blocks: list[tuple[float, float, list[int]]] = []  # sum of wishes, weight, boxes
+        blocks: list[_Block] = []
         for one in row:
             near = sorted(x[other] for other in neighbours[one])
             # A bend in a long edge is uglier than one between boxes.
             weight = (8.0 if one >= self.count else 1.0) * max(1, len(near)) if near else 0.1
-            wish = _middle(near) if near else x[one]
-            block = (wish * weight, weight, [one])
-            while blocks and self._touch(blocks[-1], block):
-                total, heavy, boxes = blocks.pop()
+            block = _Block((_middle(near) if near else x[one]) * weight, weight, [one], 0.0)
+            while blocks:
+                before = blocks[-1]
+                reach = before.span + self._step(before.boxes[-1], block.boxes[0])
+                if block.wish / block.weight >= before.wish / before.weight + reach:
+                    break
+                blocks.pop()
                 # Wishes are for the first box of a block; what comes later is further right.
-                offset = self._span(boxes + block[2][:1])
-                block = (total + block[0] - offset * block[1], heavy + block[1], boxes + block[2])
+                before.wish += block.wish - reach * block.weight
+                before.weight += block.weight
+                before.boxes += block.boxes
+                before.span = reach + block.span
+                block = before
             blocks.append(block)
-        for total, weight, boxes in blocks:
-            at = total / weight
-            for index, one in enumerate(boxes):
+        for block in blocks:
+            at = block.wish / block.weight
+            for index, one in enumerate(block.boxes):
                 if index:
-                    at += self._step(boxes[index - 1], one)
+                    at += self._step(block.boxes[index - 1], one)
                 x[one] = at
-
-    def _touch(
-        self, left: tuple[float, float, list[int]], right: tuple[float, float, list[int]]
-    ) -> bool:
-        reach = left[0] / left[1] + self._span([*left[2], right[2][0]])
-        return right[0] / right[1] < reach
-
-    def _span(self, boxes: list[int]) -> float:
-        return sum(self._step(a, b) for a, b in itertools.pairwise(boxes))
 
     def _step(self, a: int, b: int) -> float:
         return (self.widths[a] + self.widths[b]) / 2 + self.gap

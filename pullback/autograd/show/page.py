@@ -51,7 +51,7 @@ class Page:
             "STYLE": _data("page.css"),
             "LAYOUT": f"/*\n{_data('dagre.LICENSE.txt')}*/\n{layout}",
             "DATA": self._json(theme),
-            "SCRIPT": _data("page.js"),
+            "SCRIPT": _script(),
         }
         # One walk over the template, so that no part is searched for the marks of another.
         pieces = _data("page.html").split("%")
@@ -148,6 +148,12 @@ def _tree(group: Group) -> list[Any]:
     # From the loss on: the last of the forward first.
     items = [_tree(item) if isinstance(item, Group) else item for item in reversed(group.items)]
     return [group.label, group.detail, [*items, *group.leaves], group.cut]
+
+
+def _script() -> str:
+    """The parts of the page's own script, in one function: they share names, the page has none."""
+    parts = "\n".join(_data(f"{name}.js") for name in ("tree", "layout", "draw", "act"))
+    return f'"use strict";\n(() => {{\n{parts}}})();'
 
 
 def _data(name: str) -> str:

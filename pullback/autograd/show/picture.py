@@ -21,7 +21,7 @@ COLOURS = {
     "parameter": "#1d62d1",
     "fold": "#5c6675",
 }
-_LETTER = 8.1  # width of a letter of the first line, on average; a file cannot measure
+_LETTER = 8.7  # width of a letter of the first line, on average; a file cannot measure
 _SMALL = 6.4
 
 

@@ -67,14 +67,29 @@ class Holder:
 class Frame:
     """What one call of a checkpointed function needs to be run again."""
 
-    __slots__ = ("checked", "early_stop", "holders", "is_complete", "metadata", "run_again", "uses")
+    __slots__ = (
+        "checked",
+        "early_stop",
+        "holders",
+        "is_complete",
+        "levels",
+        "metadata",
+        "run_again",
+        "uses",
+    )
 
     def __init__(
-        self, run_again: Callable[[], Any], *, early_stop: bool, check_metadata: bool
+        self,
+        run_again: Callable[[], Any],
+        *,
+        early_stop: bool,
+        check_metadata: bool,
+        levels: tuple[Any, ...] = (),
     ) -> None:
         self.run_again = run_again
         self.early_stop = early_stop
         self.checked = check_metadata
+        self.levels = levels  # of function transforms, in which the forward runs
         self.holders: list[weakref.ref[Holder]] = []
         self.metadata: list[Metadata] = []
         self.is_complete = False  # whether the forward is done
@@ -111,14 +126,21 @@ class Rerun:
     def run(self) -> None:
         """Fill the holders, and check that it was the same function as before."""
         before = settle()
+        levels = self.frame.levels
+        closed = [level for level in levels if not getattr(level, "open", True)]
         # Grad mode is off in a pass. Other hooks of the caller are none of this function's.
-        current.set(changed(before, grad=True, saved_hooks=((self.pack, self.unpack),)))
+        hooks = ((self.pack, self.unpack),)
+        current.set(changed(before, grad=True, saved_hooks=hooks, levels=levels))
+        for level in closed:  # a pass after vmap: the function runs inside of it all the same
+            level.open = True
         try:
             self.frame.run_again()
         except StopRecomputation as stop:
             if stop.rerun is not self:
                 raise
         finally:
+            for level in closed:
+                level.open = False
             current.set(before)
         expected = len(self.frame.holders)
         too_many = self.count > expected and self.frame.is_complete

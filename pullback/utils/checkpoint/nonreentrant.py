@@ -6,12 +6,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-import numpy
-
-from pullback.autograd.function import Function
 from pullback.autograd.saved_hooks import saved_tensors_hooks
+from pullback.core import errors
 from pullback.core.mode import get_mode
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.origin import here
+from pullback.core.saved import Packed, pack
+from pullback.core.tensor import Tensor
+from pullback.core.version import writes
 from pullback.utils.checkpoint import settings
 from pullback.utils.checkpoint.frames import Frame
 from pullback.utils.checkpoint.states import Ambient
@@ -19,45 +20,50 @@ from pullback.utils.checkpoint.states import Ambient
 CHECKS = ("default", "none")
 
 
-class CheckpointInputs(Function):
-    """Saves the tensor arguments of a checkpointed call as any node saves its inputs.
+class Arguments:
+    """The positional arguments of a call; tensors among them are kept as a node keeps its inputs.
 
     So hooks around the call apply to them, among these an outer checkpoint's, and a write to one
-    of them is found. The node is never run.
+    of them is found.
     """
 
-    @staticmethod
-    def forward(tracked: Tensor, *tensors: Tensor) -> Tensor:
-        """Nothing; a result is needed to have a node."""
-        return tracked.clone()  # type: ignore[no-any-return]
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        """Keep all but the first."""
-        ctx.save_for_backward(*inputs[1:])
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        """Never called: no result of the checkpointed function leads here."""
-        raise AssertionError
-
-
-class Arguments:
-    """The positional arguments of a call; tensors among them are saved, the rest is kept."""
-
-    __slots__ = ("node", "others")
+    __slots__ = ("_origin", "kept")
 
     def __init__(self, args: tuple[Any, ...]) -> None:
-        tensors = [arg for arg in args if isinstance(arg, Tensor)]
-        self.others = [None if isinstance(arg, Tensor) else (arg,) for arg in args]
-        tracked = wrap(numpy.empty(0, numpy.float32))
-        tracked._set_requires_grad(True)  # noqa: FBT003 (a property's setter by another name)
-        self.node: Any = CheckpointInputs.apply(tracked, *tensors).grad_fn
+        self._origin = here(3)
+        self.kept = [_kept(arg) for arg in args]
+
+    def name(self) -> str:
+        """For errors, as a node's."""
+        return "checkpoint()"
 
     def read(self) -> list[Any]:
         """The arguments as they were given; an error if one was written since."""
-        tensors = iter(self.node.saved_tensors)
-        return [next(tensors) if other is None else other[0] for other in self.others]
+        return [self._value(index, kept) for index, kept in enumerate(self.kept)]
+
+    def _value(self, index: int, kept: Any) -> Any:
+        if isinstance(kept, Packed):
+            return kept.unpack(None)
+        value, version = kept
+        if version is not None and value._cell[0] != version:
+            cell = value._cell
+            raise errors.changed_in_place(
+                self,  # type: ignore[arg-type]  # it has what the error asks of a node
+                f"args[{index}]",
+                value,
+                cell[0],
+                writes(cell, version),
+                version,
+            )
+        return value
+
+
+def _kept(arg: Any) -> Any:
+    if not isinstance(arg, Tensor):
+        return arg, None
+    if get_mode().saved_hooks:
+        return pack(arg, output=False)
+    return arg, arg._cell[0]
 
 
 def run(
@@ -96,6 +102,7 @@ def run(
         run_again,
         early_stop=early_stop if override is None else override,
         check_metadata=determinism_check == "default",
+        levels=get_mode().levels,
     )
     unpack = frame.unpack if log is None else log.explaining(frame.unpack)
     with saved_tensors_hooks(frame.pack, unpack), around_forward:

@@ -686,3 +686,55 @@ def test_under_forbidden_hooks_it_says_so():
         pytest.raises(RuntimeError, match=r"^not in here$"),
     ):
         checkpoint(body, leaf())
+
+
+# Function transforms, where torch refuses ---------------------------------------------------------
+
+TRANSFORMS = {
+    "grad": lambda f: torch.func.grad(lambda t: f(t).sum()),
+    "vmap": lambda f: torch.func.vmap(f),
+    "vmap of grad": lambda f: torch.func.vmap(torch.func.grad(lambda t: f(t).sum())),
+    "jacrev": lambda f: torch.func.jacrev(f),
+    "jvp": lambda f: lambda x: torch.func.jvp(f, (x,), (torch.ones_like(x),))[1],
+    "hessian": lambda f: torch.func.hessian(lambda t: f(t).sum()),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
+def test_checkpoints_work_inside_transforms(transform):
+    """G-73."""
+    x = torch.tensor([[0.5, 1.0], [1.5, -0.5]], dtype=torch.float64)
+    ours = transform(lambda t: checkpoint(body, t))(x)
+    assert torch.allclose(ours, transform(body)(x))
+
+
+def test_backward_after_vmap_runs_the_function_inside_of_it_again():
+    """G-73."""
+    x = torch.tensor([[0.5, 1.0], [1.5, -0.5]], dtype=torch.float64, requires_grad=True)
+    shapes = []
+
+    def function(t):
+        shapes.append(tuple(t.shape))
+        return body(t) * t.sum()
+
+    out = torch.func.vmap(lambda t: checkpoint(function, t))(x)
+    (ours,) = torch.autograd.grad(out.sum(), x)
+    assert shapes == [(2,), (2,)]
+    (theirs,) = torch.autograd.grad(torch.func.vmap(function)(x).sum(), x)
+    assert torch.allclose(ours, theirs)
+
+
+def test_checkpoints_pass_second_order_checks():
+    """G-73."""
+    x = leaf(0.5, -0.3)
+    assert torch.autograd.gradcheck(lambda t: checkpoint(body, t), (x,))
+    assert torch.autograd.gradgradcheck(lambda t: checkpoint(body, t), (x,))
+
+
+def test_a_written_argument_is_named_with_the_line_of_the_checkpoint():
+    """G-77."""
+    x = leaf() * 1
+    y = checkpoint(body, x)
+    x.detach().add_(1)
+    with pytest.raises(RuntimeError, match=r"checkpoint\(\) at .*test_nonreentrant\.py:\d+ needs"):
+        y.sum().backward()
