@@ -47,7 +47,9 @@ def remember_birth(tensor: Any, how: str) -> None:
     """Note that `how`, called from the user's code, made this tensor; free where it has history."""
     if tensor._cell is not UNWRITTEN or tensor._node is not None:
         return
-    frame = user_frame(getframe(2))
+    frame: Any = getframe(2)
+    if internal[frame.f_code.co_filename]:
+        frame = user_frame(frame)
     if frame is not None:
         tensor._cell = (0, make_birth(Birth, (how, frame.f_code, frame.f_lasti)))
 

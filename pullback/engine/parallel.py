@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, QUIET, node_and_number
+from pullback.core.passes import evaluating, running
 from pullback.core.saved import Freed, Packed
 from pullback.engine.accumulate import fitted
 from pullback.engine.filter import Filter
@@ -77,6 +78,7 @@ class Pass:
 
         self.inbox, self.keep_graph, self.freed = inbox, keep_graph, freed
         self.chosen, self.captured = chosen, captured
+        self.roots = [(node, None) for node in inbox.nodes.values()]  # for error messages
         self.lock = threading.Lock()
         self.for_caller: Any = SimpleQueue()  # tokens: something changed, look again
         self.for_helpers: Any = SimpleQueue()
@@ -154,7 +156,7 @@ class Pass:
         """Run all nodes, with so many threads to help."""
         try:
             for _ in range(helpers):
-                _threads().submit(contextvars.copy_context().run, self.help)
+                _threads().submit(self._context().run, self.help)
             while (index := self._wait_for_node()) is not None:
                 self._execute(index)
         except BaseException as error:  # an interrupt, between nodes or anywhere
@@ -165,8 +167,18 @@ class Pass:
                 self.for_helpers.put(None)
             while self.working:
                 self._sleep(self.for_caller)
-        if self.errors or self.interrupt is not None:
-            self._raise()
+        try:
+            if self.errors or self.interrupt is not None:
+                self._raise()
+        finally:
+            self._forget()
+
+    def _context(self) -> contextvars.Context:
+        """The calling thread's, with this in place of the request, which would hold the graph."""
+        context = contextvars.copy_context()
+        context.run(running.set, self)
+        context.run(evaluating.set, None)
+        return context
 
     def help(self) -> None:
         """What each helping thread does."""
@@ -335,11 +347,13 @@ class Pass:
         try:
             raise error
         finally:
-            self.errors.clear()
-            self.interrupt = None
-            self.targets.clear()  # a kept traceback must not keep gradients
-            self.sends.clear()
             del error
+
+    def _forget(self) -> None:
+        """Hold nothing of the graph: a traceback, or a thread that wakes late, may hold this."""
+        self.errors.clear()
+        self.interrupt = None
+        self.order, self.targets, self.sends, self.roots = [], {}, [], []
 
 
 def _runs_users_code(node: Any) -> bool:

@@ -22,14 +22,16 @@ from pullback.library.registry import Operator
 class OperatorCallNode(BackwardCFunction):
     """One recorded call of a user's operator; also the `ctx` of its formula."""
 
-    __slots__ = ("_least", "_lengths", "_out_lengths")
+    __slots__ = ("_least", "_out_lengths")
 
     _operator: ClassVar[Operator]
+    # The same as `_forward_cls.backward`, one step nearer.
+    _formula: ClassVar[Any]
     # How many gradients must come at least: trailing arguments left at their default need none.
     _least: int
     # For each positional argument the length of its list of tensors, None where it is no list;
     # None altogether where no argument is one.
-    _lengths: tuple[int | None, ...] | None
+    _lengths: tuple[int | None, ...] | None = None
     # For each return the length of its list of tensors; read for list returns only.
     _out_lengths: tuple[int, ...]
 
@@ -53,7 +55,7 @@ class OperatorCallNode(BackwardCFunction):
         tensor._array = g
         tensor._node = None
         tensor._cell = UNWRITTEN
-        returned = self._forward_cls.backward(self, tensor)
+        returned = self._formula(self, tensor)
         if get_mode() is not NO_GRAD:
             current.set(NO_GRAD)  # whatever the formula did to grad mode ends here
         if self._is_tensor is None:
@@ -165,15 +167,16 @@ def node_class(operator: Operator) -> Any:
         "__qualname__": f"{name}Backward",
     }
     function._backward_cls = type(f"{name}Backward", (OperatorCallNode,), about)
-    function.backward = staticmethod(_backward_of(operator))
     operator.node_class = function._backward_cls
+    set_backward(operator)
     return operator.node_class
 
 
 def set_backward(operator: Operator) -> None:
     """Let the nodes of an operator, those that exist too, run the formula it has now."""
     if operator.node_class is not None:
-        operator.node_class._forward_cls.backward = staticmethod(_backward_of(operator))
+        backward = staticmethod(_backward_of(operator))
+        operator.node_class._forward_cls.backward = operator.node_class._formula = backward
 
 
 def _backward_of(operator: Operator) -> Any:

@@ -7,6 +7,7 @@ takes effect at once, in graphs that were recorded before as well.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from pullback.core import origin
@@ -36,6 +37,17 @@ class Formula(NamedTuple):
     backward: Callable[..., Any]
     setup_context: Callable[..., Any] | None
     where: Origin | None
+
+
+def _takes_in_order(setup: Any) -> bool:
+    """Whether calling a setup_context by position is the same as by keyword, which costs more."""
+    code = getattr(setup, "__code__", None) if type(setup) is FunctionType else None
+    return (
+        code is not None
+        and code.co_argcount == 3
+        and code.co_varnames[:3] == ("ctx", "inputs", "output")
+        and not code.co_posonlyargcount
+    )
 
 
 def _unwritten(*args: Any, **kwargs: Any) -> Any:
@@ -79,6 +91,8 @@ class Operator:
         # The kernel of a plain call on the CPU, None where calls must look closer; see `settle`.
         self.plain_kernel: Callable[..., Any] | None = None
         self.plain_setup: Callable[..., Any] | None = None
+        # Whether its parameters are ctx, inputs, output: then it may be called by position.
+        self.setup_in_order = False
         # The same for a kernel that runs in the caller's grad mode; and whether what it does is
         # recorded (a composite), so that a result without history has none to lose.
         self.open_kernel: Callable[..., Any] | None = None
@@ -120,6 +134,7 @@ class Operator:
         else:
             self.plain_kernel = kernel.function
             self.plain_setup = None if self.formula is None else self.formula.setup_context
+            self.setup_in_order = _takes_in_order(self.plain_setup)
 
     @property
     def is_composite(self) -> bool:

@@ -313,7 +313,7 @@ def _recorded(operator: Operator) -> list[str]:
         f"node._edges = ({''.join(f'{edge}, ' for edge in edges)})",
         f"node.needs_input_grad = ({needs})",
         f"node._is_tensor = {None if all_tensors else 'is_tensor'}",
-        "node.to_save = node._rare = node._g_sizes = node._lengths = None",
+        "node.to_save = node._rare = node._g_sizes = None",
         f"node._least = {fewest}",
         "node._saved = node._versions = ()",
         "node._materializes = True",
@@ -331,7 +331,12 @@ def _recorded(operator: Operator) -> list[str]:
         *("    " + line for line in _kernel_call(operator)),
         "    setup = operator.plain_setup",
         "    if setup is not None:",
-        f"        setup(ctx=node, inputs=({inputs}), output=r{more})",
+        *(
+            ["        if operator.setup_in_order:", f"            setup(node, ({inputs}), r)"]
+            if not more
+            else []
+        ),
+        f"        {'' if more else 'else: '}setup(ctx=node, inputs=({inputs}), output=r{more})",
         "finally:",
         "    set_mode(mode)",
         "if node._rare is not None or r._node is not None:",

@@ -81,6 +81,11 @@ def _dtype_of_example(op: Op, split: dict[str, Any]) -> Any:
     values = [pair for pair in split.values() if pair[0] is not None]
     if op.promote is None or len(values) < 2:
         return None
+    first = getattr(values[0][0], "_array", None)
+    if first is not None and first.dtype.kind in "fcV":
+        others = [getattr(value, "_array", None) for value, _ in values]
+        if all(one is not None and one.dtype is first.dtype for one in others):
+            return None  # all of one dtype, which is theirs
     dtype = result_dtype([_example(value, bdim) for value, bdim in values])
     return from_numpy_dtype(promote_to_float(dtype) if op.promote == "float" else dtype)
 

@@ -11,6 +11,7 @@ from pullback.core.hooks import RemovableHandle
 from pullback.core.mode import get_mode
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
+from pullback.operators.copying import warn_of_hooks
 
 __all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
 
@@ -35,14 +36,7 @@ def warn_if_has_hooks(tensor: Tensor) -> None:
     >>> import pullback as torch
     >>> torch.utils.hooks.warn_if_has_hooks(torch.ones(1))
     """
-    for hook in (tensor._backward_hooks or {}).values():
-        if not hasattr(hook, "__torch_unserializable__"):
-            warnings.warn(
-                f"The backward hook {hook!r} of this tensor is not pickled with it. Mark it with "
-                "utils.hooks.unserializable_hook if that is as it should be.",
-                UserWarning,
-                stacklevel=stacklevel(),
-            )
+    warn_of_hooks(tensor)
 
 
 class BackwardHookFunction(Function):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -275,6 +277,25 @@ def test_one_thread_where_threads_are_forbidden_or_cannot_help(started):
         assert started == []
         (x * 2).sum().backward()
         assert started == [1]
+
+
+def test_nothing_of_the_graph_is_held_afterwards():
+    """E-120, E-121"""
+    x = torch.ones(2, requires_grad=True)
+    for fails in (False, True):
+        y = x.exp()
+        loss = (y.sin() + y.cos() + (Fails.apply(y) if fails else y)).sum()
+        nodes = [weakref.ref(loss.grad_fn), weakref.ref(y.grad_fn)]
+        with set_backward_threads(3):
+            if fails:
+                with pytest.raises(StopHereError):
+                    loss.backward()
+            else:
+                loss.backward()
+        del y, loss
+        if fails:
+            gc.collect()  # the traceback, and what it led to
+        assert [one() for one in nodes] == [None, None]
 
 
 def test_the_number_of_threads_is_a_whole_one_from_1():

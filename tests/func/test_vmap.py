@@ -387,9 +387,9 @@ def test_given_generator_is_used_and_advances():
     expected = torch.rand(2, generator=other)
     assert same(made, torch.stack([expected] * 4))
     assert bool((mine.get_state() == other.get_state()).all())
-    different = vmap(
-        lambda v: torch.rand(2, generator=mine) + v * 0, randomness="different"
-    )(torch.zeros(2))
+    different = vmap(lambda v: torch.rand(2, generator=mine) + v * 0, randomness="different")(
+        torch.zeros(2)
+    )
     assert not same(different[0], different[1])
 
 

@@ -36,6 +36,7 @@ TREES = [
 
 @pytest.mark.parametrize("tree", TREES, ids=repr)
 def test_unflatten_inverts_flatten(tree):
+    """T-151"""
     leaves, spec = tree_flatten(tree)
     again = tree_unflatten(leaves, spec)
     assert again == tree
@@ -45,21 +46,25 @@ def test_unflatten_inverts_flatten(tree):
 
 
 def test_dicts_keep_their_order_and_none_is_a_leaf():
+    """T-41, T-154"""
     assert tree_leaves({"b": 1, "a": [None, 2]}) == [1, None, 2]
 
 
 def test_strings_and_arrays_are_leaves():
+    """T-154"""
     array = numpy.ones(2)
     assert tree_leaves(["ab", array]) == ["ab", array]
 
 
 def test_structures_tell_containers_apart():
+    """T-152"""
     assert tree_structure([1]) != tree_structure((1,))
     assert tree_structure(Pair(1, 2)) != tree_structure(Other(1, 2))
     assert treespec_pprint(tree_structure({"a": (1, [2])})) == "{'a': (*, [*])}"
 
 
 def test_maps():
+    """T-151"""
     assert tree_map(lambda a, b: a + b, {"k": (1, 2)}, {"k": (10, 20)}) == {"k": (11, 22)}
     assert tree_map_only(int, str, [1, "a", 2.0]) == ["1", "a", 2.0]
     assert tree_any(lambda v: v > 1, [1, (2,)])
@@ -71,6 +76,8 @@ def test_maps():
 
 
 def test_classes_are_registered_once():
+    """T-41, T-151"""
+
     class Box:
         def __init__(self, content):
             self.content = content
@@ -83,6 +90,7 @@ def test_classes_are_registered_once():
 
 
 def test_prefixes():
+    """T-153"""
     assert broadcast_prefix((0, None), (1, [2, 3])) == [0, None, None]
     assert broadcast_prefix(0, {"a": 1, "b": (2,)}) == [0, 0]
     assert broadcast_prefix((0, 1), (1, 2, 3)) is None

@@ -1,0 +1,85 @@
+"""Options that name dimensions: under NumPy's names too, and refused by type where they must be."""
+
+import pytest
+
+import pullback as torch
+
+DECLARED = {
+    "amax": (),
+    "cumsum": (),
+    "cumprod": (),
+    "softmax": (),
+    "logsumexp": (),
+    "argmax": (),
+    "unbind": (),
+    "sort": (),
+    "topk": (1,),
+    "median": (),
+    "diff": (),
+    "squeeze": (),
+    "chunk": (2,),
+}
+
+
+def first(result):
+    return result[0] if isinstance(result, tuple) else result
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_axis_is_another_name_of_dim(name):
+    x = torch.arange(12.0).reshape(3, 4)
+    function, args = getattr(torch, name), DECLARED[name]
+    by_axis = function(x, *args, axis=0)
+    by_dim = function(x, *args, dim=0)
+    assert first(by_axis).equal(first(by_dim))
+    assert first(getattr(x, name)(*args, axis=0)).equal(first(by_dim))
+
+
+def test_axis_joins_and_stacks():
+    x = torch.ones(2, 3)
+    assert torch.cat([x, x], axis=1).shape == (2, 6)
+    assert torch.stack([x, x], axis=2).shape == (2, 3, 2)
+
+
+def test_keepdims_is_another_name_of_keepdim():
+    x = torch.arange(12.0).reshape(3, 4)
+    for name in ("amax", "sum", "logsumexp", "argmin"):
+        assert getattr(torch, name)(x, axis=1, keepdims=True).shape == (3, 1)
+    assert torch.median(x, axis=1, keepdims=True).values.shape == (3, 1)
+
+
+def test_axis_goes_with_gradients_and_transforms():
+    x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    torch.cumsum(x, axis=1).sum().backward()
+    assert x.grad.tolist() == [[3.0, 2.0, 1.0]] * 2
+    rows = torch.vmap(lambda row: torch.softmax(row, axis=0))(x.detach())
+    assert rows.equal(torch.softmax(x.detach(), 1))
+
+
+def test_both_names_at_once_are_refused():
+    x = torch.ones(2, 3)
+    with pytest.raises(TypeError, match="dim"):
+        torch.amax(x, dim=1, axis=0)
+    with pytest.raises(TypeError, match="dim"):
+        torch.sort(x, dim=1, axis=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        *(("cumsum", (None,)), ("softmax", (None,)), ("unbind", (None,)), ("sort", (None,))),
+        *(("index_select", (None, torch.tensor([0]))), ("transpose", (None, 0))),
+        *(("logsumexp", (None,)), ("flip", (None,)), ("movedim", (None, 0))),
+        ("topk", (1, None)),
+    ],
+)
+def test_none_for_a_dim_that_must_be_given_is_a_type_error(name, args):
+    with pytest.raises(TypeError, match="None"):
+        getattr(torch, name)(torch.ones(2, 3), *args)
+
+
+def test_a_missing_argument_is_named():
+    with pytest.raises(TypeError, match=r"cumsum.*'dim'"):
+        torch.cumsum(torch.ones(2))
+    with pytest.raises(TypeError, match=r"gather.*'index'"):
+        torch.gather(torch.ones(2), 0)
