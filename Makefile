@@ -21,13 +21,15 @@ endif
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test lint format bench bench-sizes coverage clean
 
 help:
 	@echo "make demo            train a small classifier, save a picture of it in build/"
 	@echo "make test            lint, types, layers and the whole test suite"
 	@echo "make test ORACLE=1   the same, and the comparison with $(ORACLE_PIN)"
 	@echo "make bench ORACLE=1  the benchmarks against $(ORACLE_PIN)"
+	@echo "make bench-sizes ORACLE=1  operators one by one, at three sizes"
+	@echo "make coverage        write docs/coverage.md, the table of operators by mode"
 	@echo "make lint            ruff, mypy and import-linter alone"
 	@echo "make format          let ruff mend what it can"
 	@echo "make clean           remove the environment and everything built"
@@ -51,6 +53,12 @@ format: $(VENV)/.test
 
 bench: $(VENV)/.base $(oracle)
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-sizes: $(VENV)/.base $(oracle)
+	$(BIN)/python -m benchmarks.sizes $(ARGS)
+
+coverage: $(VENV)/.base
+	$(BIN)/python -m pullback.testing.coverage_page
 
 clean:
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import works
+from benchmarks import family_table, works
 from benchmarks.families import family_work
 from benchmarks.probes import PROBES
 from benchmarks.program import WORKS, Program, Tensor
@@ -33,6 +33,7 @@ CLOCKS: dict[str, Callable[[], float]] = {
 }
 
 assert works  # imported for what its modules register
+assert family_table  # likewise
 
 
 class Worker:

@@ -85,12 +85,15 @@ def stamped(tensor: Tensor) -> Tensor:
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[Any]:
+    """The values in nested containers; of an example of vmap, its batch."""
     for value in values:
         if isinstance(value, dict):
             yield from _tensors(value.values())
         elif isinstance(value, tuple | list):
             yield from _tensors(value)
         else:
+            while hasattr(value, "bdim"):
+                value = value.value
             yield value
 
 

@@ -93,7 +93,7 @@ AccumulateGrad.__call__ = _call  # type: ignore[method-assign]  # core knows no 
 def _on_its_device(leaf: Tensor, g: Any) -> Any:
     """A gradient moved to where its leaf is, if it is a single number."""
     device = getattr(g, "_device", CPU)
-    if device == leaf.device:
+    if type(g) is type(leaf._array) or device == leaf.device:
         return g
     if g.shape:
         raise errors.gradient_device("a leaf", device, leaf.device)

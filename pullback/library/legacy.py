@@ -135,7 +135,8 @@ class LegacyFormula:
                 "__qualname__": f"{name}Backward",
             }
             function._backward_cls = type(f"{name}Backward", (OperatorCallNode,), about)
-            function.backward = staticmethod(lambda ctx, *grads: self._run_backward(ctx, grads))
+            backward = staticmethod(lambda ctx, *grads: self._run_backward(ctx, grads))
+            function.backward = function._backward_cls._formula = backward
             self.function = function
         return self.function
 

@@ -287,32 +287,48 @@ def _kernel_call(operator: Operator) -> list[str]:
 
 
 def _recorded(operator: Operator) -> list[str]:
-    schema, names = operator.schema, _names(operator)
-    tensors = _tensors(operator)
-    edges = [f"n{i}" for i, _ in tensors]
+    """The call if an argument requires grad."""
+    edges = [f"n{i}" for i, _ in _tensors(operator)]
     lines = ["    if mode is plain:"]
-    for i, _ in tensors:
+    for i, _ in _tensors(operator):
         lines += [
             f"        n{i} = v{i}._node",
             f"        if n{i} is not None and n{i}._special:",
             f"            n{i} = n{i}() or edge_of(v{i})",
         ]
-    count = len(schema.positional)
+    body = [
+        *_node(operator),
+        "set_mode(NO_GRAD)",
+        "try:",
+        *("    " + line for line in [*_kernel_call(operator), *_set_up(operator)]),
+        "finally:",
+        "    set_mode(mode)",
+        *_led_to_node(operator),
+    ]
+    tracked = " or ".join(f"{edge} is not None" for edge in edges)
+    return [*lines, f"        if {tracked}:", *("            " + line for line in body)]
+
+
+def _inputs(operator: Operator) -> str:
+    """The positional arguments, as the inside of a tuple."""
+    return "".join(f"{name}, " for name in _names(operator)[: len(operator.schema.positional)])
+
+
+def _node(operator: Operator) -> list[str]:
+    """The node, all of it but what depends on the result."""
+    positional = operator.schema.positional
+    tensors = _tensors(operator)
     needs = "".join(
         f"n{i} is not None, " if argument.type.text == "Tensor" else "False, "
-        for i, argument in enumerate(schema.positional)
+        for i, argument in enumerate(positional)
     )
-    inputs = "".join(f"{name}, " for name in names[:count])
-    keywords = _keywords(operator)
-    more = f", keyword_only_inputs={{{keywords}}}" if schema.keyword_only else ""
-    all_tensors = len(tensors) == count
-    has_defaults = any(argument.has_default_value() for argument in schema.positional)
-    fewest = f"least(operator, [{inputs}])" if has_defaults else str(count)
-    body = [
+    has_defaults = any(argument.has_default_value() for argument in positional)
+    fewest = f"least(operator, [{_inputs(operator)}])" if has_defaults else str(len(positional))
+    return [
         "node = (operator.node_class or node_class(operator))()",
-        f"node._edges = ({''.join(f'{edge}, ' for edge in edges)})",
+        f"node._edges = ({''.join(f'n{i}, ' for i, _ in tensors)})",
         f"node.needs_input_grad = ({needs})",
-        f"node._is_tensor = {None if all_tensors else 'is_tensor'}",
+        f"node._is_tensor = {None if len(tensors) == len(positional) else 'is_tensor'}",
         "node.to_save = node._rare = node._g_sizes = None",
         f"node._least = {fewest}",
         "node._saved = node._versions = ()",
@@ -326,21 +342,30 @@ def _recorded(operator: Operator) -> list[str]:
         "node._code = code",
         "node._lasti = 0 if frame is None else frame.f_lasti",
         "node._seq = next_seq()",
-        "set_mode(NO_GRAD)",
-        "try:",
-        *("    " + line for line in _kernel_call(operator)),
-        "    setup = operator.plain_setup",
-        "    if setup is not None:",
-        *(
-            ["        if operator.setup_in_order:", f"            setup(node, ({inputs}), r)"]
-            if not more
-            else []
-        ),
-        f"        {'' if more else 'else: '}setup(ctx=node, inputs=({inputs}), output=r{more})",
-        "finally:",
-        "    set_mode(mode)",
+    ]
+
+
+def _set_up(operator: Operator) -> list[str]:
+    """Run setup_context: by keyword, or in order where that is the same and cheaper."""
+    inputs = _inputs(operator)
+    lines = ["setup = operator.plain_setup", "if setup is not None:"]
+    if operator.schema.keyword_only:
+        rest = f"keyword_only_inputs={{{_keywords(operator)}}}, output=r"
+        return [*lines, f"    setup(ctx=node, inputs=({inputs}), {rest})"]
+    return [
+        *lines,
+        "    if operator.setup_in_order:",
+        f"        setup(node, ({inputs}), r)",
+        "    else:",
+        f"        setup(ctx=node, inputs=({inputs}), output=r)",
+    ]
+
+
+def _led_to_node(operator: Operator) -> list[str]:
+    """Give the result its history, and keep what is to be saved with its versions."""
+    return [
         "if node._rare is not None or r._node is not None:",
-        f"    return finish(node._forward_cls, node, ({inputs}), r, mode, split=False)",
+        f"    return finish(node._forward_cls, node, ({_inputs(operator)}), r, mode, split=False)",
         "dtype = b.dtype",
         "node._g_shape = b.shape",
         "node._g_dtype = dtype",
@@ -351,6 +376,8 @@ def _recorded(operator: Operator) -> list[str]:
         "    node.to_save = None",
         "    versions = []",
         "    try:",
+        "        if to_save.__class__ is not tuple:",
+        "            raise AttributeError",
         "        for tensor in to_save:",
         "            if tensor._node is node or tensor.__class__ is not Tensor:",
         "                raise AttributeError",
@@ -361,9 +388,6 @@ def _recorded(operator: Operator) -> list[str]:
         "        save(node._forward_cls, node, to_save, mode)",
         "return r",
     ]
-    tracked = " or ".join(f"{edge} is not None" for edge in edges)
-    lines += [f"        if {tracked}:", *("            " + line for line in body)]
-    return lines
 
 
 def _unrecorded(operator: Operator) -> list[str]:

@@ -8,7 +8,15 @@ from typing import Any
 from pullback.operators.arithmetic import unsupported
 from pullback.operators.convolution import convolution, transposed_convolution
 from pullback.operators.shape import squeeze, unsqueeze
-from pullback.operators.windows import Pads, Sizes, check_tensor, counts, frozen, positive, sizes
+from pullback.operators.windows import (
+    Pads,
+    Sizes,
+    check_tensor,
+    counts,
+    positive,
+    remembering,
+    sizes,
+)
 
 __all__ = [
     "conv1d",
@@ -111,9 +119,10 @@ def _convolved(
     groups: int,
 ) -> Any:
     _check_weight(op, dims, input, weight, groups)
-    options = frozen(stride, padding, dilation)
+    options = [stride, padding, dilation]
     shape, filters = input.shape, weight.shape
-    stride, pads, dilation = _geometry(op, dims, shape[-dims:], filters[2:], *options)
+    geometry = remembering(_geometry, options)
+    stride, pads, dilation = geometry(op, dims, shape[-dims:], filters[2:], *options)
     _check(op, input, weight, bias, filters[0], filters[1] * groups)
     if len(shape) == dims + 2:
         return convolution(input, weight, bias, stride, pads, dilation, groups)

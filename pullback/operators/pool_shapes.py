@@ -11,8 +11,8 @@ from pullback.operators.windows import (
     Sizes,
     check_not_empty,
     check_tensor,
-    frozen,
     positive,
+    remembering,
     sizes,
 )
 
@@ -41,8 +41,11 @@ def pool_geometry(
 ) -> Geometry:
     """Check what the user asked for, and work out how many windows that are."""
     check_tensor(op, input, dims + 1, dims + 2)
-    options = frozen(kernel_size, stride, padding, dilation)
-    return _geometry(op, dims, tuple(input.shape), *options, bool(ceil_mode))
+    options = [kernel_size, stride, padding, dilation]
+    geometry: Geometry = remembering(_geometry, options)(
+        op, dims, tuple(input.shape), *options, bool(ceil_mode)
+    )
+    return geometry
 
 
 @lru_cache(256)  # the same for every batch of a training, and a fifth of the time of a small one

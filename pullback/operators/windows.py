@@ -72,9 +72,20 @@ def check_not_empty(op: str, shape: Sizes, dims: int) -> None:
         raise RuntimeError(f"{op}: input of shape {shape} is empty; only the batch may be 0.")
 
 
-def frozen(*options: Any) -> list[Any]:
-    """Options with tuples for lists, by which checks are remembered."""
-    return [tuple(option) if type(option) is list else option for option in options]
+def remembering(function: Any, options: list[Any]) -> Any:
+    """A function with a cache, or the one behind it where an option is more than ints.
+
+    A cache takes 2.0 for 2, which is refused, and takes no lists: those become tuples in `options`.
+    """
+    for number, option in enumerate(options):
+        if type(option) is list:
+            option = options[number] = tuple(option)
+        if type(option) is tuple:
+            if not all(type(size) is int for size in option):
+                return function.__wrapped__
+        elif option is not None and type(option) is not int and type(option) is not str:
+            return function.__wrapped__
+    return function
 
 
 # Windows ------------------------------------------------------------------------------------------

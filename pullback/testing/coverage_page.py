@@ -13,7 +13,8 @@ from typing import Any
 
 import pullback
 from pullback.core.tensor import Tensor
-from pullback.testing.coverage import COVERAGE, OUT, OWN_TESTS, Support
+from pullback.testing.coverage import COVERAGE, Support
+from pullback.testing.coverage_notes import OUT, OWN_TESTS
 from pullback.testing.samples import SAMPLES, resolve
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "coverage.md"

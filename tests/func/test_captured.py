@@ -3,7 +3,7 @@
 import pytest
 
 import pullback as torch
-from pullback.func import grad, jacfwd, jacrev, jvp, linearize, vjp
+from pullback.func import grad, jacfwd, jacrev, jvp, linearize, vjp, vmap
 
 tensor = torch.tensor
 x = tensor([1.0, 2.0])
@@ -142,3 +142,19 @@ def test_captured_tensor_takes_constants_and_what_no_grad_hides():
     assert same(count, torch.ones(2))
     assert same(seen, x)
     assert not seen.requires_grad
+
+
+GLOBAL_BATCH = torch.zeros(3, 2)
+
+
+def test_mapped_argument_may_be_written_though_its_batch_is_known():
+    """T-81, T-92"""
+
+    def f(v, memory):
+        assert GLOBAL_BATCH.shape == (3, 2)
+        memory.add_(v)
+        return memory.sum()
+
+    gradients = vmap(grad(f), in_dims=(None, 0))(x, GLOBAL_BATCH)
+    assert same(gradients, torch.ones(3, 2))
+    assert same(GLOBAL_BATCH.detach(), torch.stack([x] * 3))

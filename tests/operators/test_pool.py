@@ -184,3 +184,16 @@ INT = torch.zeros(2, 4, 8, 8, dtype=torch.int64)
 def test_errors_name_what_is_wrong(call, error, says):
     with pytest.raises(error, match=says):
         call()
+
+
+def test_what_was_checked_once_is_no_excuse_for_floats():
+    x = torch.ones(1, 1, 4, 4)
+    functional = torch.nn.functional
+    assert functional.max_pool2d(x, 2).shape == functional.max_pool2d(x, [2, 2]).shape
+    for kernel in (2.0, (2.0, 2.0)):
+        with pytest.raises(TypeError):
+            functional.max_pool2d(x, kernel)
+    weight = torch.ones(1, 1, 2, 2)
+    assert functional.conv2d(x, weight, stride=2).shape == (1, 1, 2, 2)
+    with pytest.raises(TypeError):
+        functional.conv2d(x, weight, stride=2.0)

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from pullback.testing.coverage import COVERAGE, OUT, OWN_TESTS
+from pullback.testing.coverage import COVERAGE
+from pullback.testing.coverage_notes import OUT, OWN_TESTS
 from pullback.testing.coverage_page import COLUMNS, PAGE, REASONS, GapError, cells, page
 from pullback.testing.samples import SAMPLES
 
