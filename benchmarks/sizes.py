@@ -27,6 +27,7 @@ MEDIANS = {SIZES[0]: 1.2, SIZES[-1]: 0.8}
 # Operator and direction -> why it may stay below the floor.
 _STEPS = "each step that broadcasts is a pass over memory in NumPy; torch makes all of them in one"
 _FOUND_LATE = "where the maxima are is found here, in torch in the forward: together we are faster"
+_ROUNDS = "rows that share a place are added in rounds, each some passes over memory"
 _ONE_BY_ONE = "NumPy multiplies along a row one by one"
 REASONS: dict[tuple[str, str], str] = {
     ("sum", "backward"): "the gradient is written out; torch gives a view of one number",
@@ -48,7 +49,10 @@ REASONS: dict[tuple[str, str], str] = {
     ("grid_sample", "forward"): "four look-ups, each an operator of its own",
     ("grid_sample", "backward"): "four look-ups, each an operator of its own",
     ("i,j->ij", "forward"): "where it broadcasts, NumPy reaches half of its speed",
-    ("index_add", "forward"): "rows that share a place are added in rounds",
+    ("index_add", "forward"): _ROUNDS,
+    ("index_select", "backward"): _ROUNDS,
+    ("embedding", "backward"): _ROUNDS,
+    ("index_select(1)", "backward"): "NumPy adds at repeated places one by one",
     ("scatter", "forward"): "positions are worked out in an array of their own",
 }
 

@@ -167,14 +167,14 @@ def _add_slices(xp: Namespace, out: Array, dim: int, index: Array, values: Array
     if xp.count_nonzero(seen) == index.size:
         out[key] += values
         return
-    if out[(*key[:-1], 0)].size >= _WIDE and _add_in_rounds(xp, out, dim, index, values):
-        return
     outer, inner = math.prod(out.shape[:dim]), math.prod(out.shape[dim + 1 :])
+    if inner >= _WIDE and _add_in_rounds(xp, out, dim, index, values):
+        return
     rows = (xp.arange(outer)[:, None] * out.shape[dim] + index).reshape(-1)
     _add_rows(xp, out.reshape(-1), rows * inner, values.reshape(rows.size, inner))
 
 
-# Slices of so many elements are worth finding out which of them share a place.
+# Runs of so many elements are worth finding out which of them share a place.
 _WIDE = 64
 _ROUNDS = 16
 

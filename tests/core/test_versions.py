@@ -358,7 +358,7 @@ def test_every_write_since_the_save_is_named_with_its_line():
     assert "Clone it before the write, or write out of place" in text
 
 
-@pytest.mark.parametrize("times", [3, 20, 31, 32, 33, 100, 1000])
+@pytest.mark.parametrize("times", [3, 20, 31, 32, 33, 63, 64, 65, 100, 1000])
 def test_writes_of_a_loop_are_named_however_often_it_ran(times):
     """V-146: each place once"""
     y = torch.ones(3, requires_grad=True) * 1
@@ -399,5 +399,5 @@ def test_a_tensor_written_often_remembers_a_bounded_number_of_writes():
     y = torch.ones(3)
     for _ in range(1000):
         y.add_(1)
-    assert len(y._cell) < 40
+    assert len(y._cell) < 80
     assert y._version == 1000
