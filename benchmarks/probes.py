@@ -62,7 +62,7 @@ def build_chain(x: Tensor, nodes: int) -> Tensor:
 
 
 def million_views(torch: ModuleType, quick: bool) -> dict[str, float]:
-    """Build a million views of one base, run back through them and free them; as `million_nodes`."""
+    """Build a million views of one base, run back through them, free them: as `million_nodes`."""
     short, long = (1_000, 10_000) if quick else (100_000, 1_000_000)
     view_cost(torch, short)  # warm
     brief, lengthy = view_cost(torch, short), view_cost(torch, long)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from pullback.autograd import jacobians
+from pullback.autograd.gradcheck import GradcheckError
 from pullback.autograd.jacobians import Part, parts_of
 from pullback.core import origin
 from pullback.core.arrays import Array
@@ -21,10 +22,6 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import edge_of
 from pullback.engine.backward import grad
 from pullback.transforms.mapping import over_batch
-
-
-class GradcheckError(RuntimeError):
-    """A derivative is not what finite differences say, or not what backward must give."""
 
 
 def tupled(values: Any) -> tuple[Any, ...]:

@@ -7,24 +7,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from pullback.autograd import jacobians
-from pullback.autograd.derivative_check import (
-    Asked,
-    Check,
-    GradcheckError,
-    differentiable,
-    is_checked,
-    tensors_of,
-    tupled,
-)
-from pullback.autograd.jacobians import Part, parts_of
 from pullback.core import origin
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine.backward import grad
+
+if TYPE_CHECKING:
+    from pullback.autograd.jacobians import Part
 
 __all__ = [
     "GradcheckError",
@@ -33,6 +25,10 @@ __all__ = [
     "gradcheck",
     "gradgradcheck",
 ]
+
+
+class GradcheckError(RuntimeError):
+    """A derivative does not agree with finite differences, or does not behave as one should."""
 
 
 def gradcheck(
@@ -76,6 +72,8 @@ def gradcheck(
         check_forward_ad or not check_batched_forward_grad,
         "check_batched_forward_grad=True batches forward mode: it needs check_forward_ad=True.",
     )
+    from pullback.autograd.derivative_check import Asked, Check, tupled  # loaded by who checks
+
     check = Check(
         func, tupled(inputs), eps, atol, rtol, nondet_tol, bool(masked), check_grad_dtypes
     )
@@ -136,6 +134,8 @@ def gradgradcheck(
         check_rev_over_rev or not check_batched_grad,
         "check_batched_grad=True batches the backward pass: it needs check_rev_over_rev=True.",
     )
+    from pullback.autograd.derivative_check import differentiable, tupled
+
     tensors = tupled(inputs)
     if grad_outputs is None:
         outputs = differentiable(tupled(func(*tensors)))
@@ -162,6 +162,7 @@ def gradgradcheck(
 
 def _gradients_of(func: Callable[..., Any], count: int) -> Callable[..., tuple[Tensor, ...]]:
     """The gradients of `func` as a function of its `count` inputs and its outputs' gradients."""
+    from pullback.autograd.derivative_check import differentiable, is_checked, tupled
 
     def gradients(*args: Any) -> tuple[Tensor, ...]:
         outputs = differentiable(tupled(func(*args[:count])))
@@ -206,6 +207,9 @@ def get_numerical_jacobian(
     grad_out: float = 1.0,
 ) -> tuple[Tensor, ...]:
     """Jacobians of the first output of `fn(inputs)` by central differences. Deprecated."""
+    from pullback.autograd import jacobians
+    from pullback.autograd.derivative_check import is_checked, tensors_of, tupled
+
     _deprecated("get_numerical_jacobian", grad_out)
 
     def outputs() -> list[Tensor]:
@@ -221,6 +225,9 @@ def get_analytical_jacobian(
     inputs: Any, output: Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
 ) -> tuple[tuple[Tensor, ...], bool, bool, bool]:
     """Jacobians by backward; whether they are repeatable, well shaped, well typed. Deprecated."""
+    from pullback.autograd import jacobians
+    from pullback.autograd.derivative_check import is_checked, tupled
+
     _deprecated("get_analytical_jacobian", grad_out)
     (part,) = _real_parts([output], "get_analytical_jacobian")
     wanted = [one for one in tupled(inputs) if is_checked(one)]
@@ -238,6 +245,8 @@ def get_analytical_jacobian(
 
 
 def _real_parts(outputs: list[Tensor], name: str) -> list[Part]:
+    from pullback.autograd.jacobians import parts_of
+
     if any(output.dtype.is_complex for output in outputs):
         raise ValueError(
             f"{name} takes real outputs only; check the real and imaginary parts apart."

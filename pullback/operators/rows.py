@@ -102,7 +102,8 @@ def index_select(xp: Namespace, input: Array, dim: Dim, index: Array) -> Array:
         )
     if not input.ndim and index.size != 1:
         raise RuntimeError(f"index_select: a 0-d tensor takes one index, got {index.size}.")
-    check_bounds("index_select", index, input.shape[dim] if input.ndim else 1, dim, IndexError)
+    kind = RuntimeError if dim == 1 else IndexError  # torch has two kernels, and two minds
+    check_bounds("index_select", index, input.shape[dim] if input.ndim else 1, dim, kind)
     return input.take(index.reshape(-1), dim) if input.ndim else input.copy()
 
 
