@@ -7,7 +7,8 @@ import inspect
 import os
 import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -39,9 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_script(script: str, arguments: Sequence[str]) -> dict[str, Any]:
     """Run `script` as the main program, with pullback standing in for torch; its globals."""
-    stand_in()
     sys.argv = [script, *arguments]
-    return runpy.run_path(script, run_name="__main__")
+    with standing_in():
+        return runpy.run_path(script, run_name="__main__")
 
 
 def _add_graph_command(commands: Any) -> None:
@@ -89,13 +90,28 @@ def draw_graph(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def stand_in() -> None:
-    """Let `import torch` and `import torch.nn.functional` find pullback."""
+@contextmanager
+def standing_in() -> Iterator[None]:
+    """Inside, `import torch` and `import torch.nn.functional` find pullback."""
     import pullback
 
+    finder = _TorchFinder()
+    theirs = _torch_modules()
+    for name in theirs:
+        del sys.modules[name]
     sys.modules["torch"] = pullback
-    if not any(isinstance(finder, _TorchFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _TorchFinder())
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        for name in _torch_modules():
+            del sys.modules[name]
+        sys.modules.update(theirs)
+
+
+def _torch_modules() -> dict[str, ModuleType]:
+    return {n: m for n, m in sys.modules.items() if n == "torch" or n.startswith("torch.")}
 
 
 class _TorchFinder(MetaPathFinder, Loader):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 from weakref import ref
 
 import numpy
 
 from pullback.core import anomaly, errors, mode, origin, passes
-from pullback.core.forward import visible_levels
+from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.hooks import leaf_hooks_in_use
 from pullback.core.nesting import refuse_inside
 from pullback.core.node import LEAF_SEQ, node_and_number, numbering
@@ -306,15 +305,16 @@ def _run(
             create_graph
             or before.levels
             or before.dispatch
-            or visible_levels()
-            or any(type(g._array) is not numpy.ndarray for _, g in roots)
+            or (LEVELS and visible_levels())
+            or _without_data(roots)
         )
         captured = nested(request.run)
         if request.callbacks:
             task.run_callbacks(request)
         return [captured.get(node_and_number(edge)) for edge in wanted or ()]
     finally:
-        request.early = None  # it knows the request
+        if request.early is not None:
+            request.early = None  # it knows the request
         # An interrupt may come after each call, and must not keep the next one from being made.
         try:
             mode.current.set(before)
@@ -328,30 +328,46 @@ def _run(
                     passes.evaluating.set(node)
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
+def _without_data(roots: list[tuple[Any, Any]]) -> bool:
+    for _, g in roots:
+        if type(g._array) is not numpy.ndarray:
+            return True
+    return False
+
+
 class Request:
     """One call of backward() or grad(), its arguments checked.
 
     What others keep for the time of a pass is keyed by this object, weakly: however the pass ends,
-    it goes with it.
+    it goes with it. Its defaults are the class's own: most passes change none.
     """
 
-    roots: list[tuple[Any, Any]]  # edge, gradient
-    keep_graph: bool
-    create_graph: bool
-    accumulates: bool  # into .grad; otherwise only captures
-    wanted: list[Any] | None  # edges asked for; None: every leaf
-    freed: Freed
-    tensors: bool = False  # gradients are tensors: recorded, dual or batched ones; otherwise arrays
-    filtered: bool = False  # whether this pass, or one around it, has inputs=
-    callbacks: list[Any] = field(default_factory=list)
-    id: int = field(default_factory=task.next_id)
+    tensors = False  # gradients are tensors: recorded, dual or batched ones; otherwise arrays
+    filtered = False  # whether this pass, or one around it, has inputs=
     in_mode: mode.Mode = mode.PLAIN  # in which its nodes run
     outer: Request | None = None  # the pass in which this one was called
-    depth: int = 0  # how many passes are around it
+    depth = 0  # how many passes are around it
     inbox: plain.Inbox | None = None  # while it runs; the ordered pass has none
     chosen: Filter | None = None
     early: EarlyLeaves | None = None  # made when somebody looks at a leaf
+
+    def __init__(
+        self,
+        roots: list[tuple[Any, Any]],  # edge, gradient
+        keep_graph: bool,
+        create_graph: bool,
+        accumulates: bool,  # into .grad; otherwise only captures
+        wanted: list[Any] | None,  # edges asked for; None: every leaf
+        freed: Freed,
+    ) -> None:
+        self.roots = roots
+        self.keep_graph = keep_graph
+        self.create_graph = create_graph
+        self.accumulates = accumulates
+        self.wanted = wanted
+        self.freed = freed
+        self.callbacks: list[Any] = []
+        self.id = task.next_id()
 
     def surround(self, outer: Request, node: Any) -> None:
         """Tell this pass that it runs inside `outer`, called from its `node`."""

@@ -312,7 +312,6 @@ def script(tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["pullback"])
-    monkeypatch.setattr(sys, "modules", dict(sys.modules))
     (tmp_path / "program.py").write_text(PROGRAM)
     return tmp_path / "program.py"
 

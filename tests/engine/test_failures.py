@@ -21,7 +21,15 @@ from pullback.engine import backward as entry
 from pullback.engine import threads
 from tests.engine.everything import WAYS, Everything
 
-pytestmark = pytest.mark.usefixtures("both_passes")
+pytestmark = pytest.mark.usefixtures("both_passes", "interrupts")
+
+
+@pytest.fixture
+def interrupts():
+    """Interrupts raise KeyboardInterrupt, also where the tests were started with them ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class StopHereError(Exception):
