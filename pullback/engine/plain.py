@@ -188,13 +188,12 @@ def run(
             elif loop is None:
                 loop = _loop
             loop(inbox, keep_graph, freed, chosen, captured)
-    except BaseException:
-        inbox.keep_complete_leaves(chosen)
-        raise
-    else:
         finish(inbox, chosen, captured)
-    finally:
+    except BaseException:
+        if inbox.failed is not None:
+            inbox.keep_complete_leaves(chosen)
         inbox.clear()  # a kept traceback must not keep gradients
+        raise
     return captured
 
 
