@@ -20,6 +20,7 @@ from pullback.operators.give_way import caught, gives_way
 from pullback.operators.inplace import write_out
 from pullback.operators.reduction import sum
 from pullback.operators.shape import reshape
+from pullback.operators.views import t
 
 __all__ = [
     "addbmm",
@@ -129,8 +130,8 @@ def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
 
 @multilinear(
     batch=batch_products.product,
-    input=lambda g, mat2: mm(g, _adjoint(mat2)),
-    mat2=lambda g, input: mm(_adjoint(input), g),
+    input=lambda g, mat2: mm(g, t(conj(mat2))),
+    mat2=lambda g, input: mm(t(conj(input)), g),
 )
 def mm(xp: Namespace, input: Array, mat2: Array) -> Array:
     """The product of two matrices."""
