@@ -212,12 +212,14 @@ def _read_input(plan: Plan, param: Param, *, tensors: bool, guarded: bool) -> li
             f"else input_array(self, '{name}')",
         ]
         if plan.op.kind == "elementwise" and plan.op.numbers and several_tensors(plan.op):
-            # NumPy takes twice as long with a Python number as with an array of no dimensions.
+            # An array takes twice as long with a Python number as with an array of no dimensions;
+            # a NumPy scalar, as gradients of 0-d tensors are, is quickest with the number.
             read += [
-                "elif g.dtype is F64:",
-                f"    {name} = numbers64.get({name}, {name})",
-                "elif g.dtype is F32:",
-                f"    {name} = numbers32.get({name}, {name})",
+                "elif type(g) is ndarray:",
+                "    if g.dtype is F64:",
+                f"        {name} = numbers64.get({name}, {name})",
+                "    elif g.dtype is F32:",
+                f"        {name} = numbers32.get({name}, {name})",
             ]
     return _indented(read, _guard(plan, name, guarded=guarded))
 
