@@ -81,7 +81,7 @@ def _sliced(a, b):
 
 
 def _hooked(a):
-    a.register_hook(lambda g: g * 0.5)
+    a.register_hook(lambda g: None if g is None else g * 0.5)
     return a
 
 
