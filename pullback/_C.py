@@ -26,7 +26,7 @@ _will_engine_execute_node = task.will_execute
 def _view(tensor: Tensor) -> View:
     if not tensor._is_view():
         raise RuntimeError("Only views have a creation tag, and this tensor is none.")
-    return tensor._node  # type: ignore[no-any-return]  # the slot is untyped for speed
+    return tensor._node
 
 
 def _get_creation_meta(tensor: Tensor) -> CreationMeta:

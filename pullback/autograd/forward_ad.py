@@ -107,7 +107,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         # Inside vmap: the dual is the whole batch, whose examples are seen.
         base, whole = exposed(tensor, levels), exposed(tangent, levels)
         with with_levels(()):
-            return hidden(make_dual(base, whole, level=level), levels)  # type: ignore[no-any-return]
+            return hidden(make_dual(base, whole, level=level), levels)
     if opened.get(tensor) is not None:
         raise RuntimeError("make_dual: the primal carries a tangent already; unpack it first.")
     if opened.get(tangent) is not None:
@@ -121,7 +121,7 @@ def attach_tangent(tensor: Tensor, tangent: Tensor, level: Level) -> Tensor:
     if dual._is_view():  # inference tensors have none
         dual._node.forward = False
     level.put(dual, laid_out_as(tangent, tensor))
-    return dual  # type: ignore[no-any-return]
+    return dual
 
 
 def laid_out_as(tangent: Any, tensor: Any) -> Any:

@@ -48,7 +48,7 @@ def _described(value: Any) -> Any:
 
 def lifted(node: Any) -> tuple[Any, ...]:
     """The saved tensors, unpacked: inputs of the captured program."""
-    return node.saved_tensors  # type: ignore[no-any-return]
+    return node.saved_tensors
 
 
 def predicted(node: Any) -> tuple[Any, ...]:

@@ -47,7 +47,7 @@ class Legacy:
     @property
     def metadata(self) -> dict[str, Any]:
         """A dict for the user's own notes."""
-        return self.__dict__.setdefault("_notes", {})  # type: ignore[no-any-return]
+        return self.__dict__.setdefault("_notes", {})
 
     def name(self) -> str:
         """The name of the class."""
@@ -57,7 +57,7 @@ class Legacy:
         """There is nothing to clear."""
 
     def _sequence_nr(self) -> int:
-        return self.__dict__.setdefault("_seq", shown(next_seq()))  # type: ignore[no-any-return]
+        return self.__dict__.setdefault("_seq", shown(next_seq()))
 
     def _set_sequence_nr(self, number: int) -> None:
         self.__dict__["_seq"] = number

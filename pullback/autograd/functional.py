@@ -117,7 +117,7 @@ def _gradients(
     if not pairs:
         return (None,) * len(inputs)
     roots, given = zip(*pairs, strict=True)
-    return grad(  # type: ignore[no-any-return]  # a tuple, for a tuple of inputs
+    return grad(
         roots, inputs, given, retain_graph=True, create_graph=create_graph, allow_unused=True
     )
 

@@ -106,7 +106,7 @@ def decorated(context: Callable[[], Any], function: F) -> F:
             stacklevel=origin.stacklevel(),
         )
     if inspect.isgeneratorfunction(function):
-        return _decorated_generator(context, function)  # type: ignore[no-any-return]
+        return _decorated_generator(context, function)
 
     @functools.wraps(function, updated=() if inspect.isclass(function) else ("__dict__",))
     def wrapper(*args: Any, **kwargs: Any) -> Any:

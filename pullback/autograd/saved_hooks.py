@@ -79,7 +79,7 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801
 
         def unpack(packed: tuple[Any, Tensor]) -> Tensor:
             device, kept = packed
-            return kept.to(device, non_blocking=pin_memory)  # type: ignore[no-any-return]
+            return kept.to(device, non_blocking=pin_memory)
 
         super().__init__(pack, unpack)
 

@@ -336,7 +336,7 @@ class AccumulateGrad(Node, metaclass=BuiltIn):
         mark = leaf._leaf_mark()
         known = mark()
         if known is not None:
-            return known  # type: ignore[no-any-return]
+            return known
         node = _new(AccumulateGrad)
         node.variable = leaf
         node._g_shape = leaf._array.shape
@@ -347,7 +347,7 @@ class AccumulateGrad(Node, metaclass=BuiltIn):
             _making_accumulator.acquire()
             now = leaf._leaf_mark()
             if now is not mark and (known := now()) is not None:
-                return known  # type: ignore[no-any-return]  # another thread was faster
+                return known
             leaf._set_leaf_mark(Leaf(node))
         finally:
             _making_accumulator.release()

@@ -90,7 +90,7 @@ def among_threads() -> int:
         if _here.own is None:  # the thread that was alone before
             _count_from(_taken(_first))
         own = _here.own
-    return (_later() << _OWN) - own()  # type: ignore[no-any-return]  # bound methods of counters
+    return (_later() << _OWN) - own()
 
 
 def shown(seq: int) -> int:

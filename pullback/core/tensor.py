@@ -474,7 +474,7 @@ class Tensor:
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return self._array.ndim  # type: ignore[no-any-return]
+        return self._array.ndim
 
     def __len__(self) -> int:
         if self._array.ndim == 0:

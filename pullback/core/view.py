@@ -123,15 +123,15 @@ def edge_of(tensor: Tensor) -> Edge | None:
     """Where the gradient of `tensor` goes: its node, its accumulator, or None."""
     kind = tensor._node
     if kind is None or not kind._special:
-        return kind  # type: ignore[no-any-return]  # the slot is untyped for speed
+        return kind
     if kind.__class__ is Leaf:
         return AccumulateGrad.of(tensor)
     refresh(tensor, kind)
     if kind.node.__class__ is Leaf:
         return AccumulateGrad.of(tensor)
     if kind.node is None and kind.base.requires_grad:
-        return NOWHERE  # type: ignore[no-any-return]
-    return kind.node  # type: ignore[no-any-return]
+        return NOWHERE
+    return kind.node
 
 
 def refresh(tensor: Tensor, info: View) -> None:

@@ -34,7 +34,7 @@ def task_id() -> int:
 
 def current_node() -> Node | None:
     """The node whose backward or hooks run now; None outside."""
-    return evaluating.get()  # type: ignore[no-any-return]
+    return evaluating.get()
 
 
 def keeps_graph() -> bool:

@@ -45,7 +45,7 @@ def _function(name: str) -> Callable[..., Any] | None:
     for place in (pullback, Tensor, pullback.nn.functional):
         found = getattr(place, name, None)
         if callable(found) and not isinstance(found, type):
-            return found  # type: ignore[no-any-return]
+            return found
     return _declared(name)
 
 
@@ -53,7 +53,7 @@ def _declared(name: str) -> Callable[..., Any] | None:
     """A declared operator that is spelled so and has no public function."""
     for key, spelling in SPELLINGS.items():
         if spelling.partition(".")[0] == name and key in OPERATORS:
-            return OPERATORS[key].function  # type: ignore[no-any-return]
+            return OPERATORS[key].function
     declared = OPERATORS.get(name)
     return None if declared is None else declared.function
 

@@ -293,4 +293,4 @@ def _definition(operator: Operator, function: Callable[..., Any]) -> CustomOpDef
     definition._operator = operator
     definition.__name__ = getattr(function, "__name__", operator.qualname)
     definition.__doc__ = function.__doc__
-    return definition  # type: ignore[no-any-return]  # of the class made above
+    return definition

@@ -43,7 +43,7 @@ def calculate_gain(nonlinearity: str, param: Any = None) -> float:
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Numbers evenly from `a` to `b`."""
     with no_grad():
-        return tensor.uniform_(a, b, generator=generator)  # type: ignore[no-any-return]
+        return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
@@ -54,7 +54,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
     torch.Size([2, 3])
     """
     with no_grad():
-        return tensor.normal_(mean, std, generator=generator)  # type: ignore[no-any-return]
+        return tensor.normal_(mean, std, generator=generator)
 
 
 def trunc_normal_(
@@ -82,13 +82,13 @@ def trunc_normal_(
         tensor.uniform_(2 * below(a) - 1, 2 * below(b) - 1, generator=generator)
         tensor.erfinv_()
         tensor.mul_(std * math.sqrt(2)).add_(mean)
-        return tensor.clamp_(a, b)  # type: ignore[no-any-return]
+        return tensor.clamp_(a, b)
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """The same number everywhere."""
     with no_grad():
-        return tensor.fill_(val)  # type: ignore[no-any-return]
+        return tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
@@ -212,7 +212,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
         q = q * r.diagonal().sign()  # so that the distribution is uniform
         if rows < columns:
             q = q.t()
-        return tensor.copy_(q.reshape(tensor.shape)).mul_(gain)  # type: ignore[no-any-return]
+        return tensor.copy_(q.reshape(tensor.shape)).mul_(gain)
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:

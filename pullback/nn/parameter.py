@@ -56,7 +56,7 @@ class Parameter(Tensor):
         if id(self) not in memo:
             copied = wrap(self._array.copy(order="K"))
             memo[id(self)] = type(self)(copied, self.requires_grad)
-        return memo[id(self)]  # type: ignore[no-any-return]
+        return memo[id(self)]
 
 
 class Buffer(Tensor):

@@ -52,7 +52,7 @@ def scaled_dot_product_attention(
         hidden = None if attn_mask is None else products == -math.inf
     else:
         products = masked_fill(products, hidden, -math.inf)
-    blind = None if hidden is None else hidden.all(-1, True)  # noqa: FBT003
+    blind = None if hidden is None else hidden.all(-1, True)
     # Examples of vmap have no values to ask.
     if blind is not None and (get_mode().levels or blind._array.any()):
         # Softmax of nothing is NaN, as its gradient: it is taken of zeros instead, and dropped.

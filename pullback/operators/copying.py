@@ -33,7 +33,7 @@ def _leaf(array: Array, kind: type[Tensor], *, requires_grad: bool) -> Tensor:
     result._node = None
     result._cell = wrap(array)._cell  # an inference tensor's where the mode says so
     if requires_grad:
-        result._set_requires_grad(True)  # noqa: FBT003
+        result._set_requires_grad(True)
     return result
 
 
@@ -50,7 +50,7 @@ def _copy(self: Tensor) -> Tensor:
 def _deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     """A leaf on new memory; tensors that shared memory do so in the copy too."""
     if id(self) in memo:
-        return memo[id(self)]  # type: ignore[no-any-return]
+        return memo[id(self)]
     if not self.is_leaf:
         raise errors.non_leaf_deepcopy()
     array = copied_memory(self._array, memo)

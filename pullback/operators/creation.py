@@ -342,7 +342,7 @@ def zeros_like(
         >>> torch.zeros_like(torch.ones(2, requires_grad=True))
         tensor([0., 0.])
     """
-    return _made_like("zeros_like", input, False, options, memory_format)  # noqa: FBT003
+    return _made_like("zeros_like", input, False, options, memory_format)
 
 
 def ones_like(
@@ -352,7 +352,7 @@ def ones_like(
     **options: Unpack[Options],
 ) -> Any:
     """Ones of the input's size and dtype; they do not inherit `requires_grad`."""
-    return _made_like("ones_like", input, True, options, memory_format)  # noqa: FBT003
+    return _made_like("ones_like", input, True, options, memory_format)
 
 
 def full_like(
@@ -389,14 +389,14 @@ def new_empty(self: Any, *sizes: Any, size: Any = None, **options: Unpack[Option
 def new_zeros(self: Any, *sizes: Any, size: Any = None, **options: Unpack[Options]) -> Any:
     """As `torch.zeros`, in this tensor's dtype unless another is given."""
     shape = shape_argument("new_zeros", sizes, size)
-    return _made_new("new_zeros", self, shape, False, options)  # noqa: FBT003
+    return _made_new("new_zeros", self, shape, False, options)
 
 
 @method
 def new_ones(self: Any, *sizes: Any, size: Any = None, **options: Unpack[Options]) -> Any:
     """As `torch.ones`, in this tensor's dtype unless another is given."""
     shape = shape_argument("new_ones", sizes, size)
-    return _made_new("new_ones", self, shape, True, options)  # noqa: FBT003
+    return _made_new("new_ones", self, shape, True, options)
 
 
 @method

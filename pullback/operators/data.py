@@ -241,7 +241,7 @@ def _dtype_of(op: str, flat: list[Any], kinds: set[type]) -> NumpyDtype:
 
 def _dtype_of_one(op: str, element: Any) -> NumpyDtype:
     if isinstance(element, Tensor):
-        return element._array.dtype  # type: ignore[no-any-return]
+        return element._array.dtype
     if isinstance(element, numpy.generic | numpy.ndarray):
         check_from_numpy(op, numpy.asarray(element))
         return element.dtype
@@ -288,7 +288,7 @@ def as_tensor(
         if dtype is None and device is None:
             return data
         moved: Any = data
-        return moved.to(device=device, dtype=dtype)  # type: ignore[no-any-return]
+        return moved.to(device=device, dtype=dtype)
     settle()
     marked = checked("as_tensor", {"dtype": dtype, "device": device}, default.numpy).metadata
     wanted = None if dtype is None else as_dtype(dtype).numpy

@@ -57,15 +57,15 @@ def _cholesky_adjoint(g_L: Any, L: Any, upper: bool) -> Any:
         L, g_L = adjoint(L), adjoint(g_L)
     core = matmul(adjoint(L), g_L)
     core = (tril(core) + adjoint(tril(core, -1))) / 2
-    core = triangular(adjoint(L), core, True, True, False)  # noqa: FBT003
-    return triangular(L, core, False, False, False)  # noqa: FBT003
+    core = triangular(adjoint(L), core, True, True, False)
+    return triangular(L, core, False, False, False)
 
 
 def _cholesky_tangent(d_A: Any, L: Any, upper: bool) -> Any:
     if upper:
         L = adjoint(L)
-    change = triangular(L, (d_A + adjoint(d_A)) / 2, False, True, False)  # noqa: FBT003
-    change = triangular(adjoint(L), change, True, False, False)  # noqa: FBT003
+    change = triangular(L, (d_A + adjoint(d_A)) / 2, False, True, False)
+    change = triangular(adjoint(L), change, True, False, False)
     d_L = matmul(L, _lower_half(change))
     return (adjoint(d_L) if upper else d_L,)
 
@@ -169,7 +169,7 @@ def _qr_adjoint(g_Q: Any, g_R: Any, Q: Any, R: Any, form: str) -> Any:
         g_Q = g_Q + matmul(matmul(Q, R[..., m:]), adjoint(g_R[..., m:]))
     core = _upper_half(matmul(g_square, adjoint(square)) - matmul(adjoint(Q), g_Q))
     core = g_Q + matmul(Q, core + adjoint(core))
-    g_A = triangular(adjoint(square), core, False, False, False)  # noqa: FBT003
+    g_A = triangular(adjoint(square), core, False, False, False)
     return g_A if beside is None else cat([g_A, beside], -1)
 
 
@@ -177,7 +177,7 @@ def _qr_tangents(d_A: Any, Q: Any, R: Any, form: str) -> tuple[Any, Any]:
     _check_differentiable(form, Q.shape, R.shape)
     m, n = Q.shape[-2], R.shape[-1]
     square = R[..., :m] if m < n else R
-    change = triangular(square, d_A[..., : square.shape[-1]], True, False, False)  # noqa: FBT003
+    change = triangular(square, d_A[..., : square.shape[-1]], True, False, False)
     core = matmul(adjoint(Q), change)
     core = _upper_half(core + adjoint(core))
     d_Q = change - matmul(Q, core)
@@ -266,7 +266,7 @@ def _reflected(A: Any, tau: Any, other: Any, inverse: bool) -> Any:
     k = tau.shape[-1]
     V = tril(A[..., :k], -1) + eye(A.shape[-2], k, dtype=A.dtype)
     scaled = diag_embed(tau)
-    T = triangular(matmul(scaled, triu(matmul(adjoint(V), V), 1)), scaled, True, True, True)  # noqa: FBT003
+    T = triangular(matmul(scaled, triu(matmul(adjoint(V), V), 1)), scaled, True, True, True)
     core = matmul(adjoint(T) if inverse else T, matmul(adjoint(V), other))
     return other - matmul(V, core)
 

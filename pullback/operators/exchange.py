@@ -224,7 +224,7 @@ def _dlpack(
 
 def _dlpack_device(self: Tensor) -> tuple[int, int]:
     """Device type and number as DLPack counts them."""
-    return self._array.__dlpack_device__()  # type: ignore[no-any-return]
+    return self._array.__dlpack_device__()
 
 
 class _Capsule:

@@ -92,7 +92,7 @@ def _dtype_of_out(op: str, out: Any, wanted: Any) -> NumpyDtype:
             f"{op}(): dtype={as_dtype(wanted)} does not fit out= of dtype {out.dtype}; give one of "
             "them, or the same for both."
         )
-    return out._array.dtype  # type: ignore[no-any-return]
+    return out._array.dtype
 
 
 def made(op: str, array: Array, options: Options, out: Any = None) -> Tensor:
@@ -107,7 +107,7 @@ def made(op: str, array: Array, options: Options, out: Any = None) -> Tensor:
         result = out
     # A leaf requires grad as told, whatever the grad mode.
     if options and options.get("requires_grad"):
-        result._set_requires_grad(True)  # noqa: FBT003
+        result._set_requires_grad(True)
     return result
 
 

@@ -65,7 +65,7 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
     if mode.levels:
         example = self._array
         fresh = drawn(called, lambda: _fill(_memory_like(example), called, generator, fill))
-        return self.copy_(fresh)  # type: ignore[no-any-return]
+        return self.copy_(fresh)
     source = source_of(called, generator)
     plain = not mode.levels and not mode.dispatch and not LEVELS
     if plain and not starts_write(called, self, {"input": self}, mode):

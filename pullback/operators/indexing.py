@@ -240,8 +240,8 @@ class CopySlices(inplace.CopySlices):
     def _part(self, whole: Tensor) -> Tensor:
         place = self.place
         if len(place) == 3 and place[1].__class__ is tuple:
-            return as_strided(whole, *place)  # type: ignore[no-any-return]
-        return getitem(whole, place)  # type: ignore[no-any-return]
+            return as_strided(whole, *place)
+        return getitem(whole, place)
 
     def _check_kept(self) -> None:
         if self.inner is not None:

@@ -79,13 +79,13 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
     if not isinstance(target, Tensor):
         raise errors.not_a_tensor(called, target_name, target)
     if mode.functions:
-        return dispatch.public_call(op, args, kwargs, called=called)  # type: ignore[no-any-return]
+        return dispatch.public_call(op, args, kwargs, called=called)
     if overriding.classes:
         taken, answer = dispatch.overridden(op, args, kwargs, called=called)
         if taken:
-            return answer  # type: ignore[no-any-return]
+            return answer
     if mode.levels:
-        return mode.levels[-1].process_inplace(op, called, target, bound)  # type: ignore[no-any-return]
+        return mode.levels[-1].process_inplace(op, called, target, bound)
     values = {p.name: bound[p.name] for p in op.inputs}
     options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
     duals = tangents_of_write(op, bound, values) if LEVELS else None
@@ -287,7 +287,7 @@ class CopySlices(OperatorNode, metaclass=BuiltIn):
     def _inner(self) -> OperatorNode:
         if type(self.inner) is Freed:
             raise errors.graph_freed(self, self.inner)
-        return self.inner  # type: ignore[no-any-return]
+        return self.inner
 
     def _split(self, results: Any) -> tuple[Any, list[Any]]:
         """The gradient of the written tensor, and those of the other inputs."""
@@ -296,7 +296,7 @@ class CopySlices(OperatorNode, metaclass=BuiltIn):
 
     def _part(self, whole: Tensor) -> Tensor:
         if self.replay is None:
-            return whole.as_strided(*self.geometry)  # type: ignore[no-any-return]  # a method
+            return whole.as_strided(*self.geometry)
         for step in self.replay:
             whole = step(whole)
         return whole

@@ -155,7 +155,7 @@ def spans(item: Any) -> int:
     if item is None or item is Ellipsis or item.__class__ is bool:
         return 0
     if isinstance(item, Tensor) and item._array.dtype.kind == "b":
-        return item._array.ndim  # type: ignore[no-any-return]
+        return item._array.ndim
     return 1
 
 

@@ -108,12 +108,12 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
 def _solution_of_a(g: Any, A: Any, B: Any, rtol: Any) -> Any:
-    P = _pinv(A, 0.0, rtol, False)  # noqa: FBT003
+    P = _pinv(A, 0.0, rtol, False)
     return _pinv_adjoint(matmul(g, adjoint(B)), A, P)
 
 
 def _solution_tangent(d_A: Any, d_B: Any, A: Any, B: Any, rtol: Any) -> Any:
-    P = _pinv(A, 0.0, rtol, False)  # noqa: FBT003
+    P = _pinv(A, 0.0, rtol, False)
     result = None if d_B is None else matmul(P, d_B)
     if d_A is None:
         return result
@@ -123,7 +123,7 @@ def _solution_tangent(d_A: Any, d_B: Any, A: Any, B: Any, rtol: Any) -> Any:
 
 @primitive(
     A=_solution_of_a,
-    B=lambda g, A, rtol: matmul(adjoint(_pinv(A, 0.0, rtol, False)), g),  # noqa: FBT003
+    B=lambda g, A, rtol: matmul(adjoint(_pinv(A, 0.0, rtol, False)), g),
     jvp=_solution_tangent,
     batch=aligned,
     node="LinalgLstsqBackward0",

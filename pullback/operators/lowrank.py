@@ -41,7 +41,7 @@ def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None)
         V, S, U = svd_lowrank(adjoint(A), count, rounds, None if M is None else adjoint(M))
         return U, S, V
     Q = _range_of(A, count, rounds, M)
-    U, S, Vh = linalg_svd(_times(adjoint(Q), None, A if M is None else A - M), False)  # noqa: FBT003
+    U, S, Vh = linalg_svd(_times(adjoint(Q), None, A if M is None else A - M), False)
     return matmul(Q, U), S, adjoint(Vh)
 
 

@@ -188,14 +188,14 @@ def _lu_adjoint(g_L: Any, g_U: Any, P: Any, L: Any, U: Any) -> Any:
     g_lower, g_upper = g_L[..., :k, :], g_U[..., :k]
     beside = below = None
     if n > k:
-        beside = triangular(adjoint(lower), g_U[..., k:], True, True, True)  # noqa: FBT003
+        beside = triangular(adjoint(lower), g_U[..., k:], True, True, True)
         g_lower = g_lower - matmul(beside, adjoint(U[..., k:]))
     if m > k:
-        below = triangular(adjoint(upper), g_L[..., k:, :], False, False, False)  # noqa: FBT003
+        below = triangular(adjoint(upper), g_L[..., k:, :], False, False, False)
         g_upper = g_upper - matmul(adjoint(L[..., k:, :]), below)
     core = tril(matmul(adjoint(lower), g_lower), -1) + triu(matmul(g_upper, adjoint(upper)))
-    core = triangular(adjoint(lower), core, True, True, True)  # noqa: FBT003
-    square = triangular(adjoint(upper), core, False, False, False)  # noqa: FBT003
+    core = triangular(adjoint(lower), core, True, True, True)
+    square = triangular(adjoint(upper), core, False, False, False)
     if beside is not None:
         square = cat([square, beside], -1)
     if below is not None:
@@ -208,15 +208,15 @@ def _lu_tangents(d_A: Any, P: Any, L: Any, U: Any) -> tuple[Any, Any]:
     k = L.shape[-1]
     change = matmul(adjoint(P), d_A)
     lower, upper = L[..., :k, :], U[..., :k]
-    core = triangular(lower, change[..., :k, :k], False, True, True)  # noqa: FBT003
-    core = triangular(upper, core, True, False, False)  # noqa: FBT003
+    core = triangular(lower, change[..., :k, :k], False, True, True)
+    core = triangular(upper, core, True, False, False)
     d_L, d_U = matmul(lower, tril(core, -1)), matmul(triu(core), upper)
     if n > k:
         rest = change[..., k:] - matmul(d_L, U[..., k:])
-        d_U = cat([d_U, triangular(lower, rest, False, True, True)], -1)  # noqa: FBT003
+        d_U = cat([d_U, triangular(lower, rest, False, True, True)], -1)
     if m > k:
         rest = change[..., k:, :] - matmul(L[..., k:, :], d_U)
-        d_L = cat([d_L, triangular(upper, rest, True, False, False)], -2)  # noqa: FBT003
+        d_L = cat([d_L, triangular(upper, rest, True, False, False)], -2)
     return d_L, d_U
 
 
@@ -391,10 +391,10 @@ conj_transposed = adjoint  # `linalg_lu_solve` has an argument of that name
 def _solved(LU: Any, pivots: Any, B: Any, of_adjoint: bool) -> Any:
     L, U, P = _unpack(LU, pivots)
     if of_adjoint:
-        half = triangular(conj_transposed(U), B, False, True, False)  # noqa: FBT003
-        return matmul(P, triangular(conj_transposed(L), half, True, True, True))  # noqa: FBT003
-    half = triangular(L, matmul(P.mT, B), False, True, True)  # noqa: FBT003
-    return triangular(U, half, True, True, False)  # noqa: FBT003
+        half = triangular(conj_transposed(U), B, False, True, False)
+        return matmul(P, triangular(conj_transposed(L), half, True, True, True))
+    half = triangular(L, matmul(P.mT, B), False, True, True)
+    return triangular(U, half, True, True, False)
 
 
 @method

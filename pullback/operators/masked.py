@@ -277,8 +277,8 @@ def _variance(
     input = _in_dtype(input, dtype)
     dims = _dims(op, input, dim)
     chosen = None if mask is None else _fitted(op, input, mask)
-    total = _sum(_filled(op, input, mask, 0), dims, True)  # noqa: FBT003
-    count = _count(input, chosen, dims, True, total)  # noqa: FBT003
+    total = _sum(_filled(op, input, mask, 0), dims, True)
+    count = _count(input, chosen, dims, True, total)
     off = input - true_divide(total, count)
     squares = _filled(op, real(off * conj(off)), mask, 0)
     spread = _sum(squares, dims, keepdim)

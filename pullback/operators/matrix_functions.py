@@ -313,7 +313,7 @@ def matrix_rank(
     if 0 in A.shape[-2:]:
         return delivered("linalg.matrix_rank", _zeros(plain), out)
     values = abs(eigvalsh(plain)) if hermitian else svdvals(plain)
-    largest = amax(values, -1, True)  # noqa: FBT003
+    largest = amax(values, -1, True)
     return delivered("linalg.matrix_rank", _rank(values, largest, absolute, relative), out)
 
 

@@ -44,7 +44,7 @@ def size(self: Tensor, dim: int | None = None) -> Size | int:
     shape = self._array.shape
     if dim is None:
         return size_of(shape)
-    return shape[_dim("size", dim, len(shape))]  # type: ignore[no-any-return]
+    return shape[_dim("size", dim, len(shape))]
 
 
 def _dim(op: str, dim: Any, ndim: int) -> int:
@@ -56,13 +56,13 @@ def _dim(op: str, dim: Any, ndim: int) -> int:
 @method
 def dim(self: Tensor) -> int:
     """The number of dimensions."""
-    return self._array.ndim  # type: ignore[no-any-return]
+    return self._array.ndim
 
 
 @method
 def numel(input: Tensor) -> int:
     """The number of elements."""
-    return _checked("numel", "input", input)._array.size  # type: ignore[no-any-return]
+    return _checked("numel", "input", input)._array.size
 
 
 @method
@@ -117,7 +117,7 @@ def dim_order(self: Tensor) -> tuple[int, ...]:
 def is_same_size(self: Tensor, other: Tensor) -> bool:
     """Whether both have the same shape."""
     _checked("is_same_size", "self", self)
-    return _checked("is_same_size", "other", other)._array.shape == self._array.shape  # type: ignore[no-any-return]
+    return _checked("is_same_size", "other", other)._array.shape == self._array.shape
 
 
 # Memory -----------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class UntypedStorage:
 
     def nbytes(self) -> int:
         """How many bytes there are."""
-        return self._owner.nbytes  # type: ignore[no-any-return]
+        return self._owner.nbytes
 
     size = nbytes
     __len__ = nbytes
@@ -187,7 +187,7 @@ _storage_offset.__name__ = _storage_offset.__qualname__ = "storage_offset"
 @method
 def element_size(self: Tensor) -> int:
     """The number of bytes of an element."""
-    return self._array.itemsize  # type: ignore[no-any-return]
+    return self._array.itemsize
 
 
 @method
@@ -296,7 +296,7 @@ def _layout(self: Tensor) -> layout:
 
 def _nbytes(self: Tensor) -> int:
     """Bytes of all elements, those of an expanded tensor counted as often as they appear."""
-    return self._array.size * self._array.itemsize  # type: ignore[no-any-return]
+    return self._array.size * self._array.itemsize
 
 
 def _is_cpu(self: Tensor) -> bool:

@@ -73,13 +73,13 @@ def native_layer_norm(
 ) -> Any:
     """`layer_norm` together with the mean and the inverse deviation that it used."""
     dims = _last_dims("layer_norm", input, normalized_shape, weight, bias)
-    out = layer_standardise(input, weight, bias, dims, eps, True)  # noqa: FBT003
+    out = layer_standardise(input, weight, bias, dims, eps, True)
     return out, *_statistics(input.detach(), dims, eps)  # no gradient goes there, as in torch
 
 
 def _statistics(input: Any, dims: tuple[int, ...], eps: float) -> tuple[Any, Any]:
     """Mean and inverse deviation."""
-    return mean(input, dims, keepdim=True), inverse_deviation(input, dims, eps, True)  # noqa: FBT003
+    return mean(input, dims, keepdim=True), inverse_deviation(input, dims, eps, True)
 
 
 def layer_norm(
@@ -97,7 +97,7 @@ def layer_norm(
     tensor([[-1.0000,  1.0000]])
     """
     dims = _last_dims("layer_norm", input, normalized_shape, weight, bias)
-    return layer_standardise(input, weight, bias, dims, eps, True)  # noqa: FBT003
+    return layer_standardise(input, weight, bias, dims, eps, True)
 
 
 def rms_norm(
@@ -111,7 +111,7 @@ def rms_norm(
     if dtype.kind == "c":
         scaled = input * rsqrt(mean(input * input, dims, keepdim=True) + eps)
         return scaled if weight is None else scaled * weight
-    return layer_standardise(input, weight, None, dims, eps, False)  # noqa: FBT003
+    return layer_standardise(input, weight, None, dims, eps, False)
 
 
 # Over groups of channels --------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def group_norm(
     each = (num_groups, shape[1] // num_groups, 1)
     scale = None if weight is None else reshape(weight, each)
     shift = None if bias is None else reshape(bias, each)
-    result = reshape(layer_standardise(grouped, scale, shift, (2, 3), eps, True), shape)  # noqa: FBT003
+    result = reshape(layer_standardise(grouped, scale, shift, (2, 3), eps, True), shape)
     return shown_as("NativeGroupNormBackward0", result)
 
 
@@ -200,7 +200,7 @@ def native_batch_norm(
         )
         return out, empty, empty
     dims = (0, *range(2, len(shape)))
-    out = batch_standardise(input, scale, shift, dims, eps, True)  # noqa: FBT003
+    out = batch_standardise(input, scale, shift, dims, eps, True)
     mean_, rstd = (reshape(stat, (shape[1],)) for stat in _statistics(input.detach(), dims, eps))
     _update(running_mean, mean_, momentum)
     _update_variance(running_var, rstd, eps, math.prod(shape[d] for d in dims), momentum)
@@ -277,7 +277,7 @@ def batch_norm(
     if training and running_mean is None and running_var is None:
         dims = (0, *range(2, len(shape)))
         scale, shift = _by_channel(weight, len(shape)), _by_channel(bias, len(shape))
-        return batch_standardise(input, scale, shift, dims, eps, True)  # noqa: FBT003
+        return batch_standardise(input, scale, shift, dims, eps, True)
     made = native_batch_norm(
         input, weight, bias, running_mean, running_var, training, momentum, eps
     )
@@ -301,7 +301,7 @@ def instance_norm(
             f"instance_norm: more than one value per channel is needed, got shape {shape}."
         )
     if not use_input_stats:
-        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)  # noqa: FBT003
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     _check_channels(
         "instance_norm",
         shape[1],
@@ -319,7 +319,7 @@ def instance_norm(
         # The mean over the batch of what each example's deviation says.
         each_var = 1 / (rstd * rstd)
         _update_variance(running_var, rsqrt(mean(each_var, 0)), eps, count, momentum)
-    return layer_standardise(input, scale, shift, dims, eps, True)  # noqa: FBT003
+    return layer_standardise(input, scale, shift, dims, eps, True)
 
 
 def local_response_norm(

@@ -69,7 +69,7 @@ def _slope(scale: Any, x: Any, norm: Any, order: float, dim: Any) -> Any:
         return sgn(x) * scale
     if math.isinf(order):
         ties = abs(x) == norm
-        count = sum(ties, dim, True, dtype=norm.dtype)  # noqa: FBT003
+        count = sum(ties, dim, True, dtype=norm.dtype)
         return sgn(x) * keep_where(scale / count, ties)
     if order < 1:
         return _power_slope(x, order) * (scale * norm ** (1 - order))
@@ -212,7 +212,7 @@ def _others(shape: Any, dim: int) -> tuple[int, ...]:
 
 def _scaling(input: Any, p: float, dim: int, maxnorm: float) -> tuple[Any, Any, Any]:
     """Norms of the slices along `dim`, their factors, and how those change with the norms."""
-    size = vector_norm(input, p, _others(input.shape, dim), True)  # noqa: FBT003
+    size = vector_norm(input, p, _others(input.shape, dim), True)
     large = size > maxnorm
     factor = maxnorm / (size + _SMALL)
     return size, where(large, factor, 1.0), keep_where(-factor / (size + _SMALL), large)
@@ -221,7 +221,7 @@ def _scaling(input: Any, p: float, dim: int, maxnorm: float) -> tuple[Any, Any, 
 def _renorm_adjoint(g: Any, input: Any, p: float, dim: int, maxnorm: float) -> Any:
     size, scale, change = _scaling(input, p, dim, maxnorm)
     others = _others(input.shape, dim)
-    pull = sum(real(conj(input) * g), others, True) * change  # noqa: FBT003
+    pull = sum(real(conj(input) * g), others, True) * change
     return g * scale + _slope(pull, input, size, p, others)
 
 
@@ -229,7 +229,7 @@ def _renorm_tangent(d_input: Any, input: Any, p: float, dim: int, maxnorm: float
     size, scale, change = _scaling(input, p, dim, maxnorm)
     others = _others(input.shape, dim)
     slope = _slope(change, input, size, p, others)
-    growth = sum(real(conj(slope) * d_input), others, True)  # noqa: FBT003
+    growth = sum(real(conj(slope) * d_input), others, True)
     return d_input * scale + input * growth
 
 

@@ -38,12 +38,12 @@ __all__ = ["median", "mode", "nanmedian", "nanquantile", "quantile"]
 
 
 def _share_full(g: Any, input: Any, out: Any, dim: Any) -> Any:
-    return share(g, same(input, restored(out, input.shape, dim, False)), dim, False)  # noqa: FBT003
+    return share(g, same(input, restored(out, input.shape, dim, False)), dim, False)
 
 
 def _full_tangent(d_input: Any, input: Any, out: Any, dim: Any) -> Any:
-    ties = same(input, restored(out, input.shape, dim, False))  # noqa: FBT003
-    return mean_over(d_input, ties, dim, False)  # noqa: FBT003
+    ties = same(input, restored(out, input.shape, dim, False))
+    return mean_over(d_input, ties, dim, False)
 
 
 def _median_of_all(xp: Namespace, op: str, input: Array, dim: Any) -> Array:
@@ -287,7 +287,7 @@ def _ranks(op: str, values: Any, fractions: Any) -> Any:
     """How far along each sorted line the fractions are; at its end, where NaN is, if any is."""
     nan = isnan(values)
     if op == "nanquantile":
-        count = astype(sum(~nan, -1, True), values.dtype)  # noqa: FBT003
+        count = astype(sum(~nan, -1, True), values.dtype)
         return clamp_min(fractions * (count - 1), 0)
     last = values.shape[-1] - 1
     ranks = expand(fractions * last, (*values.shape[:-1], fractions.shape[0]))

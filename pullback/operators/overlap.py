@@ -60,7 +60,7 @@ def _is_dense(array: Array) -> bool:
 def _strides(array: Array) -> tuple[int, ...]:
     """Strides, where NumPy's are arbitrary (dimensions of one element) those of a dense array."""
     if 1 not in array.shape:
-        return array.strides  # type: ignore[no-any-return]
+        return array.strides
     strides = list(array.strides)
     for dim in reversed(range(array.ndim)):
         if array.shape[dim] == 1:

@@ -271,7 +271,7 @@ def max_pool1d_with_indices(
     return_indices: bool = False,
 ) -> Any:
     """`max_pool1d` with `return_indices`."""
-    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)  # noqa: FBT003
+    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool2d_with_indices(
@@ -284,7 +284,7 @@ def max_pool2d_with_indices(
     return_indices: bool = False,
 ) -> Any:
     """`max_pool2d` with `return_indices`."""
-    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)  # noqa: FBT003
+    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool3d_with_indices(
@@ -297,7 +297,7 @@ def max_pool3d_with_indices(
     return_indices: bool = False,
 ) -> Any:
     """`max_pool3d` with `return_indices`."""
-    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)  # noqa: FBT003
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 # Adaptive windows ---------------------------------------------------------------------------------

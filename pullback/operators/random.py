@@ -73,7 +73,7 @@ def _drawn(
             fill(source, array)
         return made(op, array, options, out)
 
-    return drawn(op, draw_once)  # type: ignore[no-any-return]  # what draw_once returns, or a batch
+    return drawn(op, draw_once)
 
 
 def rand(
@@ -228,7 +228,7 @@ def randperm(
         array = source_of("randperm", generator).permutation(count).astype(dtype)
         return made("randperm", array, options, out)
 
-    return drawn("randperm", draw_once)  # type: ignore[no-any-return]
+    return drawn("randperm", draw_once)
 
 
 # Like another tensor ----------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def _drawn_like(
 ) -> Tensor:
     if get_mode().levels:  # an example of vmap: its size and dtype matter, its memory does not
         example = wrap(numpy.empty(input._array.shape, input._array.dtype))
-        return drawn(op, lambda: _drawn_like(op, example, fill, kinds, generator, options))  # type: ignore[no-any-return]
+        return drawn(op, lambda: _drawn_like(op, example, fill, kinds, generator, options))
     result: Tensor = empty_like(input, **options)
     needs(op, result._array.dtype, kinds)
     if type(result._array) is numpy.ndarray:
@@ -367,7 +367,7 @@ def normal(
             (True, False): _normal_around,
             (False, True): _normal_about,
         }
-        return by_kind[tensors](mean, std, generator, out=out)  # type: ignore[no-any-return]
+        return by_kind[tensors](mean, std, generator, out=out)
     if size is None:
         raise TypeError("normal(): two numbers need a size; or give tensors.")
     dtype = checked("normal", options, default.numpy, out)

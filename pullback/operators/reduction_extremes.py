@@ -45,7 +45,7 @@ def same(xp: Namespace, input: Array, other: Array) -> Array:
 def share(g: Any, ties: Any, dim: Any, keepdim: Any) -> Any:
     """A reduced gradient in equal parts to the elements that reached the result."""
     g = restored(g, ties.shape, dim, keepdim)
-    return keep_where(g / sum(ties, dim, True, dtype=g.dtype), ties)  # noqa: FBT003
+    return keep_where(g / sum(ties, dim, True, dtype=g.dtype), ties)
 
 
 def mean_over(tangent: Any, ties: Any, dim: Any, keepdim: Any) -> Any:
@@ -57,7 +57,7 @@ def mean_over(tangent: Any, ties: Any, dim: Any, keepdim: Any) -> Any:
 def _weights(input: Any, out: Any, dim: Any, keepdim: Any) -> Any:
     # Where the result is NaN nothing equals it, and 0 / 0 makes the gradient NaN, as in torch.
     ties = astype(input == restored(out, input.shape, dim, keepdim), input.dtype)
-    return ties / sum(ties, dim, True)  # noqa: FBT003
+    return ties / sum(ties, dim, True)
 
 
 def share_extreme(g: Any, input: Any, out: Any, dim: Any, keepdim: Any) -> Any:
@@ -136,22 +136,22 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False, out: A
 
 
 def _share_full(g: Any, input: Any, out: Any, dim: Any) -> Any:
-    return share(g, same(input, restored(out, input.shape, dim, False)), dim, False)  # noqa: FBT003
+    return share(g, same(input, restored(out, input.shape, dim, False)), dim, False)
 
 
 def _full_tangent(d_input: Any, input: Any, out: Any, dim: Any) -> Any:
-    ties = same(input, restored(out, input.shape, dim, False))  # noqa: FBT003
-    return mean_over(d_input, ties, dim, False)  # noqa: FBT003
+    ties = same(input, restored(out, input.shape, dim, False))
+    return mean_over(d_input, ties, dim, False)
 
 
 @primitive(input=_share_full, jvp=_full_tangent, name="max.full", node="MaxBackward1", method=False)
 def _max_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
-    return kernels.extreme(xp, "max", input, dim, False, xp.maximum)  # noqa: FBT003
+    return kernels.extreme(xp, "max", input, dim, False, xp.maximum)
 
 
 @primitive(input=_share_full, jvp=_full_tangent, name="min.full", node="MinBackward1", method=False)
 def _min_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
-    return kernels.extreme(xp, "min", input, dim, False, xp.minimum)  # noqa: FBT003
+    return kernels.extreme(xp, "min", input, dim, False, xp.minimum)
 
 
 # Along a dimension --------------------------------------------------------------------------------

@@ -285,8 +285,8 @@ def _change_adjoint(g: Any, A: Any, change: Any) -> Any:
     B = _inv(A, "")[0]
     moved = matmul(B, change)
     C = matmul(moved, B)
-    share = sum(g * conj(_trace(moved) * B - C), (-2, -1), True)  # noqa: FBT003
-    rest = sum(g * conj(B), (-2, -1), True)  # noqa: FBT003
+    share = sum(g * conj(_trace(moved) * B - C), (-2, -1), True)
+    rest = sum(g * conj(B), (-2, -1), True)
     B, C, trace = adjoint(B), adjoint(C), conj(_trace(moved))
     left = matmul(B, g)
     made = share * B - rest * C - trace * matmul(left, B) + matmul(left, C)

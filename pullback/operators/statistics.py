@@ -101,7 +101,7 @@ def _scale(shape: Any, dim: Any, correction: float) -> float:
 
 
 def _deviation(input: Any, dim: Any) -> Any:
-    return input - mean(input, dim, True)  # noqa: FBT003
+    return input - mean(input, dim, True)
 
 
 def _var_adjoint(g: Any, input: Any, dim: Any, correction: float, keepdim: Any) -> Any:

@@ -38,7 +38,7 @@ def address(array: Array) -> int:
         whole = array if array.flags.c_contiguous else array[(0,) * array.ndim + (...,)]
         return ctypes.addressof(_as_buffer(whole))
     except (BufferError, IndexError, TypeError, ValueError):
-        return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+        return array.__array_interface__["data"][0]
 
 
 def element_strides(array: Array) -> tuple[int, ...]:

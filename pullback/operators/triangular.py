@@ -202,7 +202,7 @@ def triangular_solve(
     """The older form of `linalg.solve_triangular`: `input` is the right side."""
     check_system("triangular_solve", A, input, left=True)
     coefficient = A.mT if transpose else A
-    solution = triangular(coefficient, input, bool(upper) != bool(transpose), True, unitriangular)  # noqa: FBT003
+    solution = triangular(coefficient, input, bool(upper) != bool(transpose), True, unitriangular)
     shown_as("TriangularSolveBackward0", solution)
     batch = tuple(solution.shape[:-2])
     copy = clone(expand(A, (*batch, *A.shape[-2:])))
@@ -217,8 +217,8 @@ def cholesky_solve(input: Any, L: Any, upper: bool = False, *, out: Any = None) 
     """The solution of `A X = input`, given the Cholesky factor `L` of `A` (upper if `upper`)."""
     check_system("cholesky_solve", L, input, left=True)
     factor = adjoint(L) if upper else L
-    half = triangular(factor, input, False, True, False)  # noqa: FBT003
-    result = triangular(adjoint(factor), half, True, True, False)  # noqa: FBT003
+    half = triangular(factor, input, False, True, False)
+    result = triangular(adjoint(factor), half, True, True, False)
     return delivered("cholesky_solve", shown_as("CholeskySolveBackward0", result), out)
 
 
@@ -228,6 +228,6 @@ def cholesky_inverse(input: Any, upper: bool = False, *, out: Any = None) -> Any
     check_square("cholesky_inverse", input._array, "the factor")
     factor = adjoint(input) if upper else input
     unit = eye(input.shape[-1], dtype=input.dtype)
-    root = triangular(factor, unit, False, True, False)  # noqa: FBT003
+    root = triangular(factor, unit, False, True, False)
     inverse = shown_as("CholeskyInverseBackward0", matmul(adjoint(root), root))
     return delivered("cholesky_inverse", inverse, out)

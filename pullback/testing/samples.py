@@ -165,7 +165,7 @@ def resolve(module: Any, name: str) -> Callable[..., Any] | None:
     found = module
     for part in name.split("."):
         found = getattr(found, part, None)
-    return found  # type: ignore[no-any-return]  # an attribute of an arbitrary module
+    return found
 
 
 def _of_instance(input: Any, attribute: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

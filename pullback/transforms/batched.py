@@ -135,29 +135,29 @@ class Batched(Tensor):
 
     def data_ptr(self) -> int:
         """Refused, as `numpy`."""
-        return self._refuse("data_ptr()")  # type: ignore[no-any-return]
+        return self._refuse("data_ptr()")
 
     def is_nonzero(self) -> bool:
         """Refused, as `item`."""
-        return self._refuse("is_nonzero()")  # type: ignore[no-any-return]
+        return self._refuse("is_nonzero()")
 
     def __bool__(self) -> bool:
-        return self._refuse("bool() (as in `if`, `while` and `and`)")  # type: ignore[no-any-return]
+        return self._refuse("bool() (as in `if`, `while` and `and`)")
 
     def __int__(self) -> int:
-        return self._refuse("int()")  # type: ignore[no-any-return]
+        return self._refuse("int()")
 
     def __float__(self) -> float:
-        return self._refuse("float()")  # type: ignore[no-any-return]
+        return self._refuse("float()")
 
     def __complex__(self) -> complex:
-        return self._refuse("complex()")  # type: ignore[no-any-return]
+        return self._refuse("complex()")
 
     def __index__(self) -> int:
-        return self._refuse("an index")  # type: ignore[no-any-return]
+        return self._refuse("an index")
 
     def __contains__(self, element: Any) -> bool:
-        return self._refuse("`in`")  # type: ignore[no-any-return]
+        return self._refuse("`in`")
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         return self._refuse("conversion to a NumPy array")

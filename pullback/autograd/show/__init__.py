@@ -75,7 +75,7 @@ def _named(params: Any) -> Iterable[tuple[str, Tensor]]:
     if params is None:
         return ()
     if hasattr(params, "named_parameters"):
-        return params.named_parameters()  # type: ignore[no-any-return]  # of a module
+        return params.named_parameters()
     return params.items() if isinstance(params, Mapping) else params
 
 

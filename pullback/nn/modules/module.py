@@ -237,7 +237,7 @@ class Module(Called, Stateful, Walking):
 
         def moved(tensor: Tensor) -> Tensor:
             wanted = kind if tensor.is_floating_point() or tensor.is_complex() else None
-            return tensor.to(place or tensor.device, wanted or tensor.dtype, **options)  # type: ignore[no-any-return]
+            return tensor.to(place or tensor.device, wanted or tensor.dtype, **options)
 
         return self._apply(moved)
 

@@ -35,7 +35,7 @@ def _gru_step(from_input: Tensor, state: Tensor, weight: Any, bias: Any) -> Tens
     reset = (reset_in + reset_state).sigmoid()
     update = (update_in + update_state).sigmoid()
     candidate = (new_in + reset * new_state).tanh()
-    return candidate + update * (state - candidate)  # type: ignore[no-any-return]
+    return candidate + update * (state - candidate)
 
 
 def _lstm_step(from_input: Tensor, state: Any, weight: Any, bias: Any) -> tuple[Tensor, Tensor]:

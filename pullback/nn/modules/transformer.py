@@ -80,8 +80,8 @@ class _Block(Module):
         """`x` plus what `apply` makes of it, normalised before or after."""
         norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
         if self.norm_first:
-            return x + dropout(apply(norm(x)))  # type: ignore[no-any-return]
-        return norm(x + dropout(apply(x)))  # type: ignore[no-any-return]
+            return x + dropout(apply(norm(x)))
+        return norm(x + dropout(apply(x)))
 
     def _attend(
         self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool
@@ -98,7 +98,7 @@ class _Block(Module):
         return out
 
     def _feed_forward(self, x: Tensor) -> Tensor:
-        return self.linear2(self.dropout(self.activation(self.linear1(x))))  # type: ignore[no-any-return]
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
 
 class TransformerEncoderLayer(_Block):

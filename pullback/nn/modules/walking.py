@@ -124,7 +124,7 @@ class Walking:
         found = self._at(target)
         if name not in self.get_submodule(path)._buffers:
             raise AttributeError(f"`{target}` is not a buffer.")
-        return found  # type: ignore[no-any-return]
+        return found
 
     def _at(self, target: str) -> Any:
         path, _, name = target.rpartition(".")

@@ -17,7 +17,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     >>> torch.nn.utils.parameters_to_vector(torch.nn.Linear(2, 3).parameters()).shape
     torch.Size([9])
     """
-    return cat([parameter.view(-1) for parameter in parameters])  # type: ignore[no-any-return]
+    return cat([parameter.view(-1) for parameter in parameters])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
