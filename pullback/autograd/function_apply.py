@@ -15,7 +15,7 @@ from pullback.autograd.function_saved import save
 from pullback.autograd.function_vmap import apply_at, has_generated_rule, level_of
 from pullback.core import anomaly
 from pullback.core.forward import LEVELS, visible_levels
-from pullback.core.mode import Mode, changed, current, settle
+from pullback.core.mode import Mode, changed, current, settle, with_grad
 from pullback.core.nesting import inside_transform
 from pullback.core.node import QUIET, next_seq
 from pullback.core.origin import getframe, user_frame
@@ -42,7 +42,7 @@ def apply_whole(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if LEVELS:
         current.set(changed(mode, grad=False, forward_ad=False))
     else:
-        current.set(changed(mode, grad=False))
+        current.set(with_grad(mode, grad=False))
     try:
         if split:
             raw = cls.forward(*args)

@@ -14,11 +14,11 @@ import numpy
 
 from pullback.autograd import function_errors, function_saved
 from pullback.autograd.function_ctx import FunctionCtx
-from pullback.core import origin
+from pullback.core import origin, passes
 from pullback.core.dtype import get_default_dtype
 from pullback.core.mode import current, get_mode
 from pullback.core.node import InputMetadata, Node, OperatorNode
-from pullback.core.saved import Freed, keeps_graph
+from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import UNWRITTEN
 from pullback.core.view import NOWHERE
@@ -167,8 +167,9 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
 
     def maybe_clear_saved_tensors(self) -> None:
         """Release the saved tensors now, inside backward, unless the graph is retained."""
-        if not keeps_graph.get():
-            self._release(Freed(origin.here(2)))
+        running = passes.running.get()
+        if running is not None and not running.keep_graph:
+            self._release(Freed(origin.user_frame(origin.getframe(1))))
 
     def _release(self, freed: Any) -> None:
         self._saved = freed

@@ -13,7 +13,7 @@ from pullback.autograd import function_errors
 from pullback.core import errors, saved
 from pullback.core.arrays import Array
 from pullback.core.forward import LEVELS
-from pullback.core.mode import Mode, changed, current, get_mode
+from pullback.core.mode import Mode, current, get_mode, with_grad
 from pullback.core.node import Output
 from pullback.core.saved import Freed, Packed
 from pullback.core.tensor import Tensor, new
@@ -250,7 +250,7 @@ def _as_kept(node: Any) -> Kept:
 def _packed(pack_hook: Callable[[Tensor], Any], alias: Tensor) -> Any:
     before = get_mode()
     version = alias._cell[0]
-    current.set(changed(before, grad=False))
+    current.set(with_grad(before, grad=False))
     try:
         data = pack_hook(alias)
     finally:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pullback.core import origin
 from pullback.core.birth import UNRECORDED, Birth, make_birth
-from pullback.core.mode import changed, current, fast, get_mode, settle
+from pullback.core.mode import changed, current, fast, get_mode, settle, with_grad
 from pullback.core.origin import getframe, user_frame
 from pullback.core.tensor import Tensor
 from pullback.core.version import own_cell
@@ -192,17 +192,17 @@ class set_grad_enabled(_ModeContext):  # noqa: N801
             raise TypeError(f"set_grad_enabled() needs a bool, got {type(mode).__name__}.")
         self.mode = mode
         self._before = settle()
-        current.set(changed(self._before, grad=mode))
+        current.set(with_grad(self._before, grad=mode))
         self._note_block()
 
     def __enter__(self) -> None:
-        current.set(changed(get_mode(), grad=self.mode))
+        current.set(with_grad(get_mode(), grad=self.mode))
         fast.unrecorded = self._unrecorded  # making this object noted it already
         self._note_block()
 
     def __call__(self, function: F) -> F:
         """Decorate: the mode set by making this object goes back, and holds in each call."""
-        current.set(changed(get_mode(), grad=self._before.grad))
+        current.set(with_grad(get_mode(), grad=self._before.grad))
         return super().__call__(function)
 
     def _again(self) -> _ModeContext:

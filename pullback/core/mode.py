@@ -92,10 +92,15 @@ def settle() -> Mode:
     return mode
 
 
+def with_grad(mode: Mode, *, grad: bool) -> Mode:
+    """`mode` with grad mode on or off."""
+    if mode is PLAIN or mode is NO_GRAD:
+        return PLAIN if grad else NO_GRAD
+    return changed(mode, grad=grad)
+
+
 def changed(mode: Mode, **changes: Any) -> Mode:
     """`mode` with `changes`; the singletons whenever nothing else differs from them."""
-    if changes.keys() == {"grad"} and (mode is PLAIN or mode is NO_GRAD):
-        return PLAIN if changes["grad"] else NO_GRAD
     if not changes.keys() <= _USUAL:
         return _with_changes(mode, changes)
     key = (mode, *changes.items())

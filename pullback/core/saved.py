@@ -10,8 +10,8 @@ comparison and is sorted out here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from pullback.core import errors
@@ -30,20 +30,23 @@ Pack = Callable[[Any], Any]
 
 NEVER = -1  # a version that no tensor has
 
-# Whether the pass that runs in this thread keeps what nodes saved.
-keeps_graph: ContextVar[bool] = ContextVar("pullback_keeps_graph", default=True)
-
 
 class Freed:
     """Stands where a saved value was; remembers which call freed it, and from where it came."""
 
-    __slots__ = ("by", "roots")
+    __slots__ = ("_code", "_lasti", "roots")
 
     _cell = (NEVER,)  # never equal to a saved version, so the fast path stops here
 
-    def __init__(self, by: Origin | None, roots: Sequence[Any] = ()) -> None:
-        self.by = by
+    def __init__(self, frame: FrameType | None, roots: Sequence[Any] = ()) -> None:
+        self._code = None if frame is None else frame.f_code
+        self._lasti = 0 if frame is None else frame.f_lasti
         self.roots = roots  # weak references to the nodes at which the pass began
+
+    @property
+    def by(self) -> Origin | None:
+        """The line of the user's program that freed it."""
+        return None if self._code is None else Origin(self._code, self._lasti)
 
 
 class Packed:

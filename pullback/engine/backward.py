@@ -13,31 +13,35 @@ from pullback.core import anomaly, errors, mode, origin, passes
 from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.hooks import leaf_hooks_in_use
 from pullback.core.nesting import refuse_inside
-from pullback.core.node import LEAF_SEQ, node_and_number, numbering
-from pullback.core.saved import Freed, keeps_graph
+from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, node_and_number, numbering
+from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine import ordered, plain, recorded, task, threads
 from pullback.engine.accumulate import accumulate
 from pullback.engine.arguments import (
     EmptyInputsError,
     checked_roots,
+    foreign,
     given_gradients,
-    input_edge,
+    input_edges,
     listed,
     metadata_of,
-    offered,
     retaining_edge,
     root_edge,
     why_untracked,
 )
 from pullback.engine.early import EarlyLeaves
 from pullback.engine.filter import Filter
-from pullback.engine.threads import nested, side_by_side
+from pullback.engine.threads import fork, nested, side_by_side
+from pullback.operators.dispatch import overloaded
 
 # Tests set it to run every program through the whole pass.
 always_ordered = False
 
 _warned_of_cycle = False
+
+# What the weak dictionary is kept in: asking itself whether it is empty takes every pass a call.
+leaf_hooks: dict[int, Any] = vars(leaf_hooks_in_use)["data"]
 
 
 def backward(
@@ -56,14 +60,14 @@ def backward(
     >>> x.grad
     tensor(6.)
     """
-    if tensors.__class__ is not Tensor:
+    if foreign(tensors):
         options = {
             "grad_tensors": grad_tensors,
             "retain_graph": retain_graph,
             "create_graph": create_graph,
             "inputs": inputs,
         }
-        taken, answer = offered(backward, tensors, (tensors,), options)
+        taken, answer = overloaded(backward, (tensors,), options)
         if taken:
             return answer
     if grad_variables is not None:
@@ -114,7 +118,7 @@ def grad(
     >>> torch.autograd.grad(x ** 3, x)
     (tensor(27.),)
     """
-    if outputs.__class__ is not Tensor or inputs.__class__ is not Tensor:
+    if foreign(outputs) or foreign(inputs):
         options = {
             "grad_outputs": grad_outputs,
             "retain_graph": retain_graph,
@@ -124,7 +128,7 @@ def grad(
             "is_grads_batched": is_grads_batched,
             "materialize_grads": materialize_grads,
         }
-        taken, answer = offered(grad, (outputs, inputs), (outputs, inputs), options)
+        taken, answer = overloaded(grad, (outputs, inputs), options)
         if taken:
             return answer
     if materialize_grads and allow_unused is False:
@@ -141,7 +145,7 @@ def grad(
     wanted = listed(inputs.values() if names is not None else inputs)
     if not wanted:
         raise EmptyInputsError("grad() needs at least one input.")
-    edges = [input_edge(one, index) for index, one in enumerate(wanted)]
+    edges = input_edges(wanted)
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         results = _batched(outputs, edges, grad_outputs, keep, create_graph)
@@ -163,10 +167,11 @@ def _finished(
     create_graph: bool,
 ) -> tuple[Any, ...]:
     finished: list[Any] = []
-    for index, (value, one) in enumerate(zip(results, wanted, strict=True)):
+    for index, value in enumerate(results):
         if value is not None:
-            finished.append(ordered.as_tensor(value))
+            finished.append(value if isinstance(value, Tensor) else wrap(numpy.asarray(value)))
         elif materialize:
+            one = wanted[index]
             if not isinstance(one, Tensor):
                 raise RuntimeError(
                     f"inputs[{index}] is a GradientEdge: zeros cannot be made for it."
@@ -260,7 +265,7 @@ def run_explicit(
             raise errors.root_without_history(index, why_untracked(root))
         node: Any = node_and_number(edge)[0]
         pairs.append((edge, recorded.fitted(g, edge, node, index)))
-    wanted = [input_edge(one, index) for index, one in enumerate(inputs)]
+    wanted = input_edges(inputs)
     results = _run(
         pairs,
         retain_graph=keep_graph,
@@ -286,20 +291,17 @@ def _run(
     # Weak references to where the pass begins: a later one that comes to what this one freed can
     # tell what the two share.
     starts = [] if retain_graph else [ref(edge) for edge, _ in roots if edge._seq <= LEAF_SEQ]
-    freed = Freed(origin.here(2), starts)
+    freed = Freed(origin.user_frame(origin.getframe(2)), starts)
     request = Request(roots, retain_graph, create_graph, accumulates, wanted, freed)
     outer = passes.running.get()
     node = passes.evaluating.get()
-    request.filtered = wanted is not None
     if outer is not None:
         request.surround(outer, node)
-    kept = keeps_graph.get()
     try:
-        request.in_mode = mode.changed(before, grad=create_graph)
+        request.in_mode = mode.with_grad(before, grad=create_graph)
         if before.functions:  # they see calls of the user
             request.in_mode = mode.changed(request.in_mode, functions=())
         mode.current.set(request.in_mode)
-        keeps_graph.set(retain_graph)
         passes.running.set(request)
         request.tensors = bool(
             create_graph
@@ -308,10 +310,17 @@ def _run(
             or (LEVELS and visible_levels())
             or _without_data(roots)
         )
-        captured = nested(request.run)
+        # Few passes have another one around them, on whose depth they are.
+        alone = outer is None and not fork.lost_threads
+        captured = request.run() if alone else nested(request.run)
         if request.callbacks:
             task.run_callbacks(request)
-        return [captured.get(node_and_number(edge)) for edge in wanted or ()]
+        if wanted is None:
+            return []
+        return [
+            captured.get((edge.node, edge.nr) if edge._seq == OUTPUT_SEQ else (edge, 0))
+            for edge in wanted
+        ]
     finally:
         if request.early is not None:
             request.early = None  # it knows the request
@@ -320,12 +329,9 @@ def _run(
             mode.current.set(before)
         finally:
             try:
-                keeps_graph.set(kept)
+                passes.running.set(outer)
             finally:
-                try:
-                    passes.running.set(outer)
-                finally:
-                    passes.evaluating.set(node)
+                passes.evaluating.set(node)
 
 
 def _without_data(roots: list[tuple[Any, Any]]) -> bool:
@@ -343,7 +349,6 @@ class Request:
     """
 
     tensors = False  # gradients are tensors: recorded, dual or batched ones; otherwise arrays
-    filtered = False  # whether this pass, or one around it, has inputs=
     in_mode: mode.Mode = mode.PLAIN  # in which its nodes run
     outer: Request | None = None  # the pass in which this one was called
     depth = 0  # how many passes are around it
@@ -365,6 +370,7 @@ class Request:
         self.create_graph = create_graph
         self.accumulates = accumulates
         self.wanted = wanted
+        self.filtered = wanted is not None  # whether this pass, or one around it, has inputs=
         self.freed = freed
         self.callbacks: list[Any] = []
         self.id = task.next_id()
@@ -407,7 +413,7 @@ class Request:
         """Choose the pass and run it; returns what it captured."""
         if (
             always_ordered
-            or leaf_hooks_in_use
+            or leaf_hooks
             or anomaly.state.enabled
             or numbering.changed
             or task.logs_nodes()
@@ -428,7 +434,7 @@ class Request:
             )
         parallel = side_by_side.threads > 1 and self.outer is None and self.in_mode.multithreading
         return plain.run(
-            self._arrays(),
+            self.roots,
             inbox,
             keep_graph=self.keep_graph,
             freed=self.freed,
@@ -438,7 +444,7 @@ class Request:
 
     def _run_in_order(self) -> dict[Any, Any]:
         whole = ordered.Task(
-            self.roots if self.tensors else self._arrays(),
+            self.roots if self.tensors else [(edge, g._array) for edge, g in self.roots],
             keep_graph=self.keep_graph,
             create_graph=self.create_graph,
             tensors=self.tensors,
@@ -449,9 +455,6 @@ class Request:
         )
         ordered.run(whole)
         return whole.captured
-
-    def _arrays(self) -> list[tuple[Any, Any]]:
-        return [(edge, g._array) for edge, g in self.roots]
 
 
 def _parallel_loop() -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from operator import attrgetter
 from typing import Any
 
-from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, Node, node_and_number
+from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, Node
 
 _age = attrgetter("_seq")
+_ONLY = frozenset({0})  # the slots of a node that has one
 
 
 class Filter:
@@ -18,27 +20,36 @@ class Filter:
     # Nodes that run, with their edges; None where nobody needs the gradient.
     edges: dict[Node, tuple[Any, ...]]
     # Nodes (and leaves) whose arriving gradient is asked for, and which of their slots.
-    captures: dict[Node, set[int]]
+    captures: dict[Node, Set[int]]
     captures_inside: bool  # whether any of them is not a leaf
     reached: set[Node]
 
     def __init__(self, roots: list[Any], wanted: list[Any], *, accumulates: bool) -> None:
-        asked: dict[Node, set[int]] = {}
+        asked: dict[Node, Any] = {}
         inside = False
         for edge in wanted:
-            node, number = node_and_number(edge)
-            if node is not None:
-                asked.setdefault(node, set()).add(number)
-                inside = inside or edge._seq != LEAF_SEQ
+            seq = None if edge is None else edge._seq
+            if seq == LEAF_SEQ:
+                asked[edge] = _ONLY
+            elif seq == OUTPUT_SEQ:
+                asked.setdefault(edge.node, set()).add(edge.nr)
+                inside = True
+            elif seq is not None and seq < 0:
+                asked[edge] = _ONLY
+                inside = True
         self.captures = {} if accumulates else asked
         self.captures_inside = inside
-        nodes, leaves = _reachable(roots)
-        self.reached = {leaf for leaf in leaves if leaf in asked}
-        self.edges = _pruned(nodes, asked, self.reached, accumulates=accumulates)
+        nodes, leaves, ends = _reachable(roots)
+        if leaves <= asked.keys() and not inside and not ends:  # all that can run must run
+            self.reached = leaves | nodes
+            self.edges = {node: node._edges for node in nodes}
+        else:
+            self.reached = leaves & asked.keys()
+            self.edges = _pruned(nodes, asked, self.reached, accumulates=accumulates)
 
 
 def _pruned(
-    nodes: set[Any], asked: dict[Node, set[int]], reached: set[Node], *, accumulates: bool
+    nodes: set[Any], asked: dict[Node, Set[int]], reached: set[Node], *, accumulates: bool
 ) -> dict[Node, tuple[Any, ...]]:
     """The nodes that lead to what is asked, with the edges that do; fills `reached`."""
     needed: dict[Node, tuple[Any, ...]] = {}
@@ -72,10 +83,11 @@ def _without_dead(edges: tuple[Any, ...], reached: set[Node]) -> tuple[Any, ...]
     )
 
 
-def _reachable(roots: list[Any]) -> tuple[set[Any], set[Any]]:
-    """Inner nodes and leaves that the roots lead to."""
+def _reachable(roots: list[Any]) -> tuple[set[Any], set[Any], bool]:
+    """Inner nodes and leaves that the roots lead to; whether a way ends but at a leaf."""
     nodes: set[Any] = set()
     leaves: set[Any] = set()
+    ends = False
     stack: list[Any] = list(roots)
     while stack:
         edge = stack.pop()
@@ -87,9 +99,13 @@ def _reachable(roots: list[Any]) -> tuple[set[Any], set[Any]]:
             continue
         if seq >= 0:
             if seq != OUTPUT_SEQ:
+                ends = True
                 continue
             edge = edge.node
         if edge not in nodes:
             nodes.add(edge)
-            stack += edge._edges
-    return nodes, leaves
+            edges = edge._edges
+            stack += edges
+            if not edges:
+                ends = True
+    return nodes, leaves, ends

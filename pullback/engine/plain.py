@@ -21,7 +21,6 @@ from pullback.core.node import (
     AccumulateGrad,
     OperatorNode,
     Output,
-    node_and_number,
 )
 from pullback.core.passes import evaluating
 from pullback.core.saved import Freed
@@ -100,7 +99,8 @@ class Inbox:
     def put_root(self, edge: Any, g: Array, chosen: Filter | None) -> None:
         """The gradient that a pass starts from."""
         seq = edge._seq
-        if chosen is not None and node_and_number(edge)[0] not in chosen.reached:
+        node = edge.node if seq == OUTPUT_SEQ else edge
+        if chosen is not None and node not in chosen.reached:
             return
         if seq == LEAF_SEQ:
             self.put_leaf(edge, g, owned=False)
@@ -179,7 +179,7 @@ def run(
 ) -> dict[tuple[Any, int], Any]:
     """Take the gradients of the roots to the leaves, or to what `chosen` asks for."""
     for edge, g in roots:
-        inbox.put_root(edge, g, chosen)
+        inbox.put_root(edge, g._array, chosen)
     captured: dict[tuple[Any, int], Any] = {}
     try:
         if inbox.heap:

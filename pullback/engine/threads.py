@@ -46,7 +46,7 @@ class _Fork:
         self.lost_threads = False
 
 
-_fork = _Fork()
+fork = _Fork()
 _depth = threading.local()
 _pool: ThreadPoolExecutor | None = None
 _pool_lock = threading.Lock()
@@ -55,8 +55,8 @@ _pool_lock = threading.Lock()
 def nested(function: Callable[[], T]) -> T:
     """Run a pass; beyond so many levels on this thread, on a fresh one while this one waits."""
     depth: int = getattr(_depth, "value", 0)
-    if depth >= _fork.levels:
-        if _fork.lost_threads:
+    if depth >= fork.levels:
+        if fork.lost_threads:
             raise RuntimeError(
                 "backward() cannot run in this forked process: its parent had started threads for "
                 "deeply nested passes, and a fork leaves threads behind. Start processes with the "
@@ -133,7 +133,7 @@ def _threads() -> ThreadPoolExecutor:
 def _forget_pool() -> None:
     global _pool, _pool_lock
     if _pool is not None:
-        _fork.levels, _fork.lost_threads = (
+        fork.levels, fork.lost_threads = (
             -1,
             True,
         )  # the usual comparison finds it: no cost elsewhere

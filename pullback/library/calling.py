@@ -14,7 +14,7 @@ from typing import Any
 
 from pullback.autograd.function_apply import alive
 from pullback.core.forward import LEVELS, visible_levels
-from pullback.core.mode import changed, current, settle
+from pullback.core.mode import current, settle, with_grad
 from pullback.core.tensor import Tensor
 from pullback.library import autocasting, kernels, returns, vmap_rule
 from pullback.library.binding import bind
@@ -43,7 +43,7 @@ class below_autograd:  # noqa: N801 (a context)
     def __enter__(self) -> None:
         self._token = below.set(True)
         self._before = settle()
-        current.set(changed(self._before, grad=False))  # built-in operators record nothing either
+        current.set(with_grad(self._before, grad=False))  # built-in operators record nothing either
 
     def __exit__(self, *_: object) -> None:
         current.set(self._before)

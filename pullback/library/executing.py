@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.forward import LEVELS
-from pullback.core.mode import Mode, changed, current, get_mode
+from pullback.core.mode import Mode, changed, current, get_mode, with_grad
 from pullback.core.tensor import Tensor
 from pullback.core.version import bump
 from pullback.library import alias_check, fallback, kernels, returns
@@ -37,7 +37,7 @@ def kernel_mode(mode: Mode) -> Mode:
     """The mode that kernels run in: nothing is recorded, mapped or pushed forward."""
     if LEVELS or mode.levels:
         return changed(mode, grad=False, forward_ad=False, levels=())
-    return changed(mode, grad=False)
+    return with_grad(mode, grad=False)
 
 
 def computed(operator: Operator, kernel: kernels.Chosen, values: list[Any]) -> Any:

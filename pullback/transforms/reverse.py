@@ -15,7 +15,7 @@ import numpy
 from pullback.core import tensor as tensors
 from pullback.core.captured import Scope
 from pullback.core.forward import LEVELS
-from pullback.core.mode import changed, current, settle
+from pullback.core.mode import changed, current, settle, with_grad
 from pullback.core.nesting import Derivative, pass_depth, running
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, OperatorNode, new_leaf_mark, next_seq
 from pullback.core.tensor import Tensor, new, wrap
@@ -135,7 +135,7 @@ class Recording:
         )
         outside = running.get()
         self.depth = len(outside) + 1
-        current.set(changed(self.before, grad=True))
+        current.set(with_grad(self.before, grad=True))
         try:
             self.aliases = [
                 _alias_of(exposed(primal, self.levels), self.depth) for primal in primals
@@ -255,7 +255,7 @@ def transposed(
     probes = [_alias_of(wrap(numpy.zeros_like(r._array)), len(running.get()) + 1) for r in carrying]
     given = {**known, **dict(zip(names, probes, strict=True))}
     roots: list[tuple[Any, Any]] = []
-    current.set(changed(mode, grad=True))
+    current.set(with_grad(mode, grad=True))
     try:
         for name, tangent in tangents.items():
             if (rule := op.rules.get(name)) is not None:

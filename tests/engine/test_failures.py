@@ -16,7 +16,7 @@ import pytest
 
 import pullback as torch
 from pullback import _C
-from pullback.core import node, passes, saved
+from pullback.core import node, passes
 from pullback.engine import backward as entry
 from pullback.engine import threads
 from tests.engine.everything import WAYS, Everything
@@ -54,7 +54,6 @@ def assert_nothing_left_behind(*, locks=True):
     assert _C._current_graph_task_id() == -1
     assert _C._current_autograd_node() is None
     assert passes.running.get() is None
-    assert saved.keeps_graph.get()
     assert threads.running_levels() == 0
     if locks:
         assert_no_lock_held()
