@@ -111,6 +111,9 @@ def order_of(op: str, format: memory_format, ndim: int) -> tuple[int, ...]:
     if format is contiguous_format:
         return tuple(range(ndim))
     order = _CHANNELS_LAST.get(format)
+    if not isinstance(format, memory_format):
+        kind = type(format).__name__
+        raise TypeError(f"{op}(): memory_format must be a torch.memory_format, got {kind}.")
     if order is None:
         raise RuntimeError(
             f"{op}: memory_format {format} does not say an order; use torch.contiguous_format, "

@@ -333,22 +333,30 @@ class AccumulateGrad(Node, metaclass=BuiltIn):
     @staticmethod
     def of(leaf: Tensor) -> AccumulateGrad:
         """The accumulator of a leaf that requires grad, made when first needed."""
-        mark = leaf._leaf_mark()
-        known = mark()
-        if known is not None:
-            return known
+        place = leaf._node
+        if place.__class__ is Leaf:
+            known = place()
+            if known is not None:
+                return known
+        # A leaf on its own loses its accumulator with every graph: each line costs each operator.
         node = _new(AccumulateGrad)
         node.variable = leaf
-        node._g_shape = leaf._array.shape
-        node._g_dtype = leaf._array.dtype
+        array = leaf._array
+        node._g_shape = array.shape
+        node._g_dtype = array.dtype
         node._cold = None
         try:
             # A `with` costs three times as much. Inside the `try`: an interrupt may follow at once.
             _making_accumulator.acquire()
-            now = leaf._leaf_mark()
-            if now is not mark and (known := now()) is not None:
+            place = leaf._node
+            mark = place if place.__class__ is Leaf else place.node
+            known = mark()
+            if known is not None:
                 return known
-            leaf._set_leaf_mark(Leaf(node))
+            if mark is place:
+                leaf._node = Leaf(node)
+            else:  # a view that is a leaf
+                place.node = Leaf(node)
         finally:
             _making_accumulator.release()
         return node

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pullback.core.dtype import from_numpy_dtype
-from pullback.core.layout import contiguous_format, preserve_format
+from pullback.core.layout import preserve_format
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators import shape
 from pullback.operators.activation import _elu_
@@ -186,12 +186,11 @@ def _as_strided(bound: Bound) -> Call:
 def _clone(bound: Bound) -> Call:
     if bound["memory_format"] is None:
         return _call("clone", bound["input"])
-    return _call("clone", bound["input"], memory_format=contiguous_format)
+    return _call("clone", bound["input"], memory_format=bound["memory_format"])
 
 
 def _run_clone(input: Any, *, memory_format: Any = None) -> Any:
-    kept = memory_format is None or memory_format is preserve_format
-    return shape.clone(input) if kept else shape.clone(input, memory_format="contiguous")
+    return shape.clone(input, memory_format=memory_format)
 
 
 # Values ------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from pullback.operators.blocks import BLOCK, slices
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.products import total
 from pullback.operators.reduction import sum
-from pullback.operators.softmax import _softmax_adjoint, exponentials_of, row_sums, softmax
+from pullback.operators.row_kernels import row_sums
+from pullback.operators.softmax import _softmax_adjoint, exponentials_of, softmax
 
 __all__ = ["cross_entropy_of_indices", "nll_of_indices"]
 

@@ -86,21 +86,21 @@ _copy_into = writing(_copy, _write_copy, "copy_")
 
 
 @method
-def copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
-    """Overwrite the tensor with the values of `src`, broadcast and cast; gradients go to `src`.
+def copy_(input: Any, other: Any, non_blocking: bool = False) -> Any:
+    """Overwrite the tensor with the values of another, broadcast and cast; gradients go there.
 
     >>> import pullback as torch
     >>> torch.zeros(2).copy_(torch.tensor([1, 2]))
     tensor([1., 2.])
     """
-    if not isinstance(src, Tensor):
-        if not isinstance(src, numbers.Number):
-            raise errors.not_a_tensor("copy_", "src", src)
-        src = wrap(number_array("copy_", src, input._array.dtype))
-    if not is_plain_write(input, src):
-        return _copy_into(input, src)
-    if input is not src:
-        _write_copy(None, input._array, src._array)
+    if not isinstance(other, Tensor):
+        if not isinstance(other, numbers.Number):
+            raise errors.not_a_tensor("copy_", "other", other)
+        other = wrap(number_array("copy_", other, input._array.dtype))
+    if not is_plain_write(input, other):
+        return _copy_into(input, other)
+    if input is not other:
+        _write_copy(None, input._array, other._array)
     bump(input, "copy_")
     return input
 

@@ -48,6 +48,8 @@ __all__ = [
     *("ones_like", "scalar_tensor", "tril_indices", "triu_indices", "zeros", "zeros_like"),
 ]
 
+_UNSET: Any = object()
+
 
 # From a size ------------------------------------------------------------------------------------
 
@@ -85,7 +87,7 @@ def empty(
     *sizes: Any,
     size: Any = None,
     out: Any = None,
-    memory_format: memory_format = contiguous_format,
+    memory_format: memory_format | None = contiguous_format,
     **options: Unpack[Options],
 ) -> Tensor:
     """A tensor whose elements are whatever was in memory; write before you read.
@@ -97,7 +99,7 @@ def empty(
     """
     shape = shape_argument("empty", sizes, size)
     dtype = checked("empty", options, default.numpy, out)
-    if memory_format is contiguous_format:
+    if memory_format is None or memory_format is contiguous_format:
         return made("empty", allocated("empty", numpy.empty, shape, dtype), options, out)
     order = order_of("empty", memory_format, len(shape))
     return made("empty", empty_in_order(numpy, shape, dtype, order), options, out)
@@ -195,7 +197,7 @@ def empty_permuted(size: Any, physical_layout: Any, **options: Unpack[Options]) 
 # Matrices ---------------------------------------------------------------------------------------
 
 
-def eye(n: int, m: int | None = None, *, out: Any = None, **options: Unpack[Options]) -> Tensor:
+def eye(n: int, m: int = _UNSET, *, out: Any = None, **options: Unpack[Options]) -> Tensor:
     """A matrix of n rows and m columns (n if not given) with ones on the diagonal.
 
     Example:
@@ -205,7 +207,7 @@ def eye(n: int, m: int | None = None, *, out: Any = None, **options: Unpack[Opti
                 [0., 1.]])
     """
     rows = _count("eye", "n", n)
-    columns = rows if m is None else _count("eye", "m", m)
+    columns = rows if m is _UNSET else _count("eye", "m", m)
     dtype = checked("eye", options, default.numpy, out)
     array = allocated("eye", numpy.zeros, (rows, columns), dtype)
     diagonal = min(rows, columns)
@@ -280,12 +282,13 @@ def _new(xp: Namespace, input: Array, size: Shape, number: Any, dtype: Any) -> A
 
 
 def _made_like(
-    op: str, input: Any, number: Any, options: Options, memory_format: memory_format
+    op: str, input: Any, number: Any, options: Options, memory_format: memory_format | None
 ) -> Any:
     dtype = _dtype_like(op, input, options)
     if options and "device" in options and options["device"] is not None:
         input = _on_device(input, options["device"])
-    result = _like(input, _fitting(op, number, dtype), dtype, memory_format)
+    order = preserve_format if memory_format is None else memory_format
+    result = _like(input, _fitting(op, number, dtype), dtype, order)
     return result.requires_grad_() if options and options.get("requires_grad") else result
 
 
@@ -322,7 +325,7 @@ def _fitting(op: str, number: Any, dtype: NumpyDtype) -> Any:
 def empty_like(
     input: Any,
     *,
-    memory_format: memory_format = preserve_format,
+    memory_format: memory_format | None = preserve_format,
     **options: Unpack[Options],
 ) -> Any:
     """A tensor of the input's size, dtype and order of strides, its elements not set."""
@@ -332,7 +335,7 @@ def empty_like(
 def zeros_like(
     input: Any,
     *,
-    memory_format: memory_format = preserve_format,
+    memory_format: memory_format | None = preserve_format,
     **options: Unpack[Options],
 ) -> Any:
     """Zeros of the input's size and dtype; they do not inherit `requires_grad`.
@@ -348,7 +351,7 @@ def zeros_like(
 def ones_like(
     input: Any,
     *,
-    memory_format: memory_format = preserve_format,
+    memory_format: memory_format | None = preserve_format,
     **options: Unpack[Options],
 ) -> Any:
     """Ones of the input's size and dtype; they do not inherit `requires_grad`."""
@@ -359,7 +362,7 @@ def full_like(
     input: Any,
     fill_value: Any,
     *,
-    memory_format: memory_format = preserve_format,
+    memory_format: memory_format | None = preserve_format,
     **options: Unpack[Options],
 ) -> Any:
     """One number in the input's size and dtype.

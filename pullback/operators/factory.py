@@ -78,7 +78,7 @@ def _check_memory(op: str, options: Options) -> device:
 
 
 def _check_requires_grad(op: str, value: Any, numpy_dtype: NumpyDtype) -> None:
-    if not isinstance(value, bool):
+    if value is not None and not isinstance(value, bool):
         raise TypeError(f"{op}(): requires_grad must be a bool, got {type(value).__name__}.")
     if value and numpy_dtype.kind not in "fcV":
         raise errors.not_differentiable_dtype(from_numpy_dtype(numpy_dtype))
@@ -140,7 +140,9 @@ def one_shape(op: str, size: Any) -> tuple[int, ...]:
 def _checked_shape(op: str, shape: tuple[Any, ...]) -> tuple[int, ...]:
     for position, length in enumerate(shape):
         if type(length) is not int:
-            if isinstance(length, bool) or not hasattr(length, "__index__"):
+            # torch looks for bools in the first place only.
+            is_bool = isinstance(length, bool) and position == 0
+            if is_bool or not hasattr(length, "__index__"):
                 raise TypeError(
                     f"{op}(): size must consist of ints, got {type(length).__name__} at position "
                     f"{position}."

@@ -25,6 +25,7 @@ from pullback.operators.declare import (
 )
 from pullback.operators.options import numpy_spelled
 from pullback.operators.scatter_kernels import (
+    INT64,
     check_bounds,
     check_index_dtype,
     read_along,
@@ -42,10 +43,14 @@ __all__ = ["gather", "scatter_add", "take_along_dim"]
 
 def check_along(op: str, input: Array, dim: int, index: Array, src: Array | None = None) -> None:
     """Refuse an index that does not fit the tensors it is used with."""
-    check_index_dtype(op, index)
-    _check_covers(op, index.shape, "input", input.shape, dim)
+    if index.dtype is not INT64:
+        check_index_dtype(op, index)
+    shape = index.shape
+    if shape != input.shape:
+        _check_covers(op, shape, "input", input.shape, dim)
     if src is not None:
-        _check_covers(op, index.shape, "src", src.shape, -1)
+        if shape != src.shape:
+            _check_covers(op, shape, "src", src.shape, -1)
         if src.dtype != input.dtype:
             raise RuntimeError(
                 f"{op}: input is {from_numpy_dtype(input.dtype)}, src is "
@@ -129,6 +134,8 @@ def gather(
     if not index.size:
         return xp.empty(index.shape, input.dtype)
     check_along("gather", input, dim, index)
+    if input.ndim and index.ndim:
+        return read_along(xp, input, dim, index)
     lines, flat = lined_up(input, index)
     return read_along(xp, lines, dim, flat).reshape(index.shape)
 
@@ -147,8 +154,10 @@ def _gather_adjoint(xp: Namespace, input: Array, shape: Shape, dim: int, index: 
 
 
 def _add_along(xp: Namespace, input: Array, dim: int, index: Array, src: Array) -> None:
-    lines, flat = lined_up(input, index)
-    reduce_along(xp, xp.add, lines, dim, flat, src.reshape(src.shape or (1,)))
+    if not (input.ndim and index.ndim):
+        input, index = lined_up(input, index)
+        src = src.reshape(src.shape or (1,))
+    reduce_along(xp, xp.add, input, dim, index, src)
 
 
 @method

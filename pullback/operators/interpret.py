@@ -310,6 +310,9 @@ def _into(op: Op, out: Any, values: dict[str, Any], result: Any, mode: Mode) -> 
 def check_out(op: Op, out: Any, values: dict[str, Any], mode: Mode) -> Any:
     """The tensors given as `out=`; refused where gradients would be lost."""
     targets = out if isinstance(out, tuple | list) else (out,)
+    for target in targets:
+        if not isinstance(target, Tensor):
+            raise errors.not_a_tensor(op.name, "out", target)
     tracked = any(edge is not None for edge in input_edges(op, values))
     if mode.grad and (tracked or any(target.requires_grad for target in targets)):
         raise errors.out_requires_grad(op.name)

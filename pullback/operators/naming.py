@@ -12,9 +12,9 @@ from pullback.core.node import OperatorNode, Output
 from pullback.core.tensor import Tensor
 from pullback.core.view import View
 
-__all__ = ["shown_as"]
+__all__ = ["renamed", "shown_as"]
 
-_renamed: dict[tuple[type, str], type] = {}
+_renamed: dict[tuple[type, str], Any] = {}
 
 
 def shown_as(name: str, result: Any, *, behind: Any = ()) -> Any:
@@ -29,11 +29,16 @@ def shown_as(name: str, result: Any, *, behind: Any = ()) -> Any:
     if node.__class__ is Output:
         node = node.node
     if isinstance(node, OperatorNode) and not any(result is one for one in behind):
-        kind = type(node)
-        if kind.__name__ != name:
-            known = _renamed.get((kind, name))
-            if known is None:
-                members = {"__slots__": (), "__module__": kind.__module__}
-                known = _renamed[kind, name] = type(name, (kind,), members)
-            node.__class__ = known
+        node.__class__ = renamed(type(node), name)
     return result
+
+
+def renamed(kind: type, name: str) -> Any:
+    """The same class of nodes under another name."""
+    if kind.__name__ == name:
+        return kind
+    known = _renamed.get((kind, name))
+    if known is None:
+        members = {"__slots__": (), "__module__": kind.__module__}
+        known = _renamed[kind, name] = type(name, (kind,), members)
+    return known

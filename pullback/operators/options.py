@@ -15,6 +15,9 @@ def as_dim(dim: Any, ndim: int, op: str) -> int:
     """A dimension as a non-negative int. A 0-d tensor has dimension 0 and -1, as in torch."""
     if type(dim) is int and 0 <= dim < ndim:
         return dim
+    # Python counts bools and tensors of one element among the indices, torch only 0-d tensors.
+    if isinstance(dim, bool) or getattr(dim, "ndim", 0) != 0:
+        raise errors.not_an_int(op, "dim", dim)
     try:
         number = operator.index(dim)
     except TypeError:
@@ -31,7 +34,9 @@ def as_dims(dims: Any, ndim: int, op: str) -> tuple[int, ...] | None:
         return None
     if type(dims) is int:
         return (dims,) if 0 <= dims < ndim else (as_dim(dims, ndim, op),)
-    if not isinstance(dims, tuple | list) and not isinstance(dims, Iterable):
+    if not isinstance(dims, tuple | list) and (
+        not isinstance(dims, Iterable) or getattr(dims, "ndim", 1) == 0
+    ):
         return (as_dim(dims, ndim, op),)
     checked = tuple([as_dim(dim, ndim, op) for dim in dims])
     if len(set(checked)) != len(checked):
@@ -56,8 +61,11 @@ def as_shape(shape: Any, ndim: int, op: str) -> tuple[int, ...]:
                 break
         else:
             return shape
-    if not isinstance(shape, Iterable):
+    if not isinstance(shape, Iterable) or getattr(shape, "ndim", 1) == 0:
         shape = (shape,)
+    shape = tuple(shape)
+    if shape and isinstance(shape[0], bool):  # torch looks for bools in the first place only
+        raise TypeError(f"{op}(): a shape must consist of ints, got {shape!r}.")
     try:
         return tuple(operator.index(size) for size in shape)
     except TypeError:

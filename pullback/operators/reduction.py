@@ -6,8 +6,10 @@ reduction from the one over dimensions by the node's name, two declarations are 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from pullback.core import errors
 from pullback.core.arrays import namespace
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
@@ -18,7 +20,7 @@ from pullback.operators.convert import astype, numpy_dtype
 from pullback.operators.declare import Array, Dim, Dims, Namespace, linear, method, primitive
 from pullback.operators.options import as_shape, numpy_spelled
 from pullback.operators.pointwise import exp
-from pullback.operators.reduction_kernels import kept_shape, reduced_count
+from pullback.operators.reduction_kernels import NOT_GIVEN, kept_shape, reduced_count
 from pullback.operators.scan import exclusive_cumprod
 from pullback.operators.shape import expand, reshape
 from pullback.operators.tiling import flip
@@ -42,14 +44,16 @@ __all__ = [
 # What rules share --------------------------------------------------------------------------------
 
 
-def unreduce(g: Any, shape: Any, dim: Any, keepdim: Any) -> Any:
-    """A reduced gradient put back: each element of `shape` gets that of the result it went into."""
-    if not keepdim and dim is not None and g.shape != shape:
-        g = reshape(g, kept_shape(shape, dim))
+def unreduce(g: Any, input_shape: Any, dim: Any, keepdim: Any) -> Any:
+    """A reduced gradient put back: each element gets that of the result it went into."""
+    if not keepdim and dim is not None and g.shape != input_shape:
+        g = g.reshape(kept_shape(input_shape, dim))
     if isinstance(g, Tensor):
-        return expand(g, tuple(shape)) if shape else g
-    # Memory and not a view of stride 0: the engine may add other gradients into what it gets.
-    whole = namespace(g).empty(shape, g.dtype)
+        return expand(g, tuple(input_shape)) if input_shape else g
+    xp = namespace(g)
+    if math.prod(input_shape) > kernels.MANY:  # a view of stride 0, as torch has it
+        return expand(xp.asarray(g), tuple(input_shape))
+    whole = xp.empty(input_shape, g.dtype)
     whole[...] = g
     return whole
 
@@ -65,6 +69,28 @@ def in_dtype(input: Any, dtype: Any) -> Any:
     if wanted.kind in "fV":
         return astype(input, wanted) if is_complex(input) else input
     return input if wanted.kind == "c" and is_complex(input) else astype(input, wanted)
+
+
+def _less_usual(
+    op: str,
+    full: Any,
+    over_dims: Any,
+    input: Any,
+    dim: Any,
+    keepdim: Any,
+    dtype: Any,
+    out: Any,
+) -> Any:
+    """`sum` and its like with a dtype or `out`, or with a `keepdim` that is none."""
+    if dim is NOT_GIVEN and keepdim is not False:
+        raise errors.not_an_int(op, "dim", None)
+    if dim is NOT_GIVEN and out is None:
+        return full(input, dtype=dtype)
+    kernels.check_keepdim(op, keepdim)
+    dim = None if dim is NOT_GIVEN else dim
+    if out is None:  # rules on arrays call this too, where there is no `out`
+        return over_dims(input, dim, keepdim, dtype=dtype)
+    return over_dims(input, dim, keepdim, dtype=dtype, out=out)
 
 
 # Sums ---------------------------------------------------------------------------------------------
@@ -83,24 +109,20 @@ def _sum(
     return kernels.total(xp, input, dim, keepdim)
 
 
-def _put_back(g: Any, input_shape: Any, dim: Any, keepdim: Any) -> Any:
-    return unreduce(g, input_shape, dim, keepdim)
-
-
 _sum_full = linear(
-    input=_put_back,
+    input=unreduce,
     name="sum.full",
     node="SumBackward0",
     method=False,
     has_out=False,
 )(_sum)
-_sum_dims = linear(input=_put_back, name="sum", node="SumBackward1", method=False)(_sum)
+_sum_dims = linear(input=unreduce, name="sum", node="SumBackward1", method=False)(_sum)
 
 
 @method
 def sum(
     input: Any,
-    dim: Any = None,
+    dim: Any = NOT_GIVEN,
     keepdim: bool = False,
     *,
     dtype: Any = None,
@@ -114,16 +136,14 @@ def sum(
     >>> torch.sum(torch.tensor([[1, 2], [3, 4]]), 0)
     tensor([4, 6])
     """
-    if axis is not None or keepdims is not None:
-        dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
-    if dtype is not None:
-        input = in_dtype(input, dtype)
-    if dim is None and keepdim is False and out is None:
-        return _sum_full(input, dtype=dtype)
-    kernels.check_keepdim("sum", keepdim)
-    if out is None:  # rules on arrays call this too, where there is no `out`
-        return _sum_dims(input, dim, keepdim, dtype=dtype)
-    return _sum_dims(input, dim, keepdim, dtype=dtype, out=out)
+    if dtype is None and out is None and axis is None and keepdims is None:
+        if dim is NOT_GIVEN and keepdim is False:
+            return _sum_full(input)
+        if dim is not NOT_GIVEN and (keepdim is False or keepdim is True):
+            return _sum_dims(input, dim, keepdim)
+    dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
+    input = input if dtype is None else in_dtype(input, dtype)
+    return _less_usual("sum", _sum_full, _sum_dims, input, dim, keepdim, dtype, out)
 
 
 def _put_back_numbers(g: Any, input: Any, dim: Any, keepdim: Any) -> Any:
@@ -185,7 +205,7 @@ _mean_dims = linear(input=_spread_mean, name="mean", node="MeanBackward1", metho
 @method
 def mean(
     input: Any,
-    dim: Any = None,
+    dim: Any = NOT_GIVEN,
     keepdim: bool = False,
     *,
     dtype: Any = None,
@@ -199,16 +219,14 @@ def mean(
     >>> torch.mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), 1)
     tensor([1.5000, 3.5000])
     """
-    if axis is not None or keepdims is not None:
-        dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
-    if dtype is not None:
-        input = in_dtype(input, dtype)
-    if dim is None and keepdim is False and out is None:
-        return _mean_full(input, dtype=dtype)
-    kernels.check_keepdim("mean", keepdim)
-    if out is None:  # rules on arrays call this too, where there is no `out`
-        return _mean_dims(input, dim, keepdim, dtype=dtype)
-    return _mean_dims(input, dim, keepdim, dtype=dtype, out=out)
+    if dtype is None and out is None and axis is None and keepdims is None:
+        if dim is NOT_GIVEN and keepdim is False:
+            return _mean_full(input)
+        if dim is not NOT_GIVEN and (keepdim is False or keepdim is True):
+            return _mean_dims(input, dim, keepdim)
+    dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
+    input = input if dtype is None else in_dtype(input, dtype)
+    return _less_usual("mean", _mean_full, _mean_dims, input, dim, keepdim, dtype, out)
 
 
 @method
@@ -291,7 +309,7 @@ _prod_dim = primitive(
 @method
 def prod(
     input: Any,
-    dim: Any = None,
+    dim: Any = NOT_GIVEN,
     keepdim: bool = False,
     *,
     dtype: Any = None,
@@ -305,12 +323,16 @@ def prod(
     >>> torch.prod(torch.tensor([2.0, 3.0, 0.0]))
     tensor(0.)
     """
+    if dtype is None and out is None and axis is None and keepdims is None:
+        if dim is NOT_GIVEN and keepdim is False:
+            return _prod_full(input)
+        if dim.__class__ is int and (keepdim is False or keepdim is True):
+            return _prod_dim(input, dim, keepdim)
     dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
-    if dtype is not None:
-        input = astype(input, dtype)
-    kernels.check_keepdim("prod", keepdim)
-    function = _prod_full if dim is None and not keepdim else _prod_dim
-    return function(input, dim, keepdim, dtype=dtype, out=out)
+    if dim is None:
+        raise errors.not_an_int("prod", "dim", dim)
+    input = input if dtype is None else astype(input, dtype)
+    return _less_usual("prod", _prod_full, _prod_dim, input, dim, keepdim, dtype, out)
 
 
 # Logarithms of sums -------------------------------------------------------------------------------

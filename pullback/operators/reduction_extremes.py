@@ -26,6 +26,7 @@ from pullback.operators.extrema import maximum, minimum
 from pullback.operators.options import numpy_spelled
 from pullback.operators.picking import kept, pick, put_back
 from pullback.operators.reduction import restored, sum
+from pullback.operators.reduction_kernels import NOT_GIVEN
 from pullback.operators.results import result_class
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
@@ -203,7 +204,7 @@ _MinResult = result_class("min", "values indices")
 @method
 def max(
     input: Any,
-    dim: Any = None,
+    dim: Any = NOT_GIVEN,
     keepdim: bool = False,
     *,
     other: Any = None,
@@ -217,21 +218,19 @@ def max(
     >>> torch.max(torch.tensor([[1.0, 4.0], [3.0, 2.0]]), 1).indices
     tensor([1, 0])
     """
+    if keepdim is False and out is None and other is None and axis is None and keepdims is None:
+        if dim is NOT_GIVEN:
+            return _max_full(input)
+        if dim.__class__ is int:
+            return _MaxResult.of(_max_along(input, dim))
     dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
-    if dim is None and other is None:
-        if keepdim is not False:
-            raise errors.not_an_int("max", "dim", dim)
-        return _max_full(input, out=out)
-    if other is not None or isinstance(dim, Tensor):
-        return maximum(input, dim if other is None else other, out=out)
-    kernels.check_keepdim("max", keepdim)
-    return _MaxResult(_max_along(input, dim, keepdim, out=out))
+    return _chosen(_LARGEST, input, dim, keepdim, other, out)
 
 
 @method
 def min(
     input: Any,
-    dim: Any = None,
+    dim: Any = NOT_GIVEN,
     keepdim: bool = False,
     *,
     other: Any = None,
@@ -240,15 +239,30 @@ def min(
     keepdims: Any = None,
 ) -> Any:
     """The smallest element; with `dim` those along it and indices; with a tensor `minimum`."""
+    if keepdim is False and out is None and other is None and axis is None and keepdims is None:
+        if dim is NOT_GIVEN:
+            return _min_full(input)
+        if dim.__class__ is int:
+            return _MinResult.of(_min_along(input, dim))
     dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
-    if dim is None and other is None:
+    return _chosen(_SMALLEST, input, dim, keepdim, other, out)
+
+
+# What the three forms of max and min call: for all, along a dim with its result, with a tensor.
+_LARGEST = ("max", _max_full, _max_along, _MaxResult, maximum)
+_SMALLEST = ("min", _min_full, _min_along, _MinResult, minimum)
+
+
+def _chosen(forms: Any, input: Any, dim: Any, keepdim: Any, other: Any, out: Any) -> Any:
+    op, full, along, result, of_two = forms
+    if dim is NOT_GIVEN and other is None:
         if keepdim is not False:
-            raise errors.not_an_int("min", "dim", dim)
-        return _min_full(input, out=out)
+            raise errors.not_an_int(op, "dim", None)
+        return full(input, out=out)
     if other is not None or isinstance(dim, Tensor):
-        return minimum(input, dim if other is None else other, out=out)
-    kernels.check_keepdim("min", keepdim)
-    return _MinResult(_min_along(input, dim, keepdim, out=out))
+        return of_two(input, dim if other is None else other, out=out)
+    kernels.check_keepdim(op, keepdim)
+    return result.of(along(input, dim, keepdim, out=out))
 
 
 # Indices alone ------------------------------------------------------------------------------------

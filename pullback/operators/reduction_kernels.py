@@ -12,6 +12,7 @@ from pullback.operators.blocks import BLOCK, slices
 from pullback.operators.convert import numpy_dtype
 
 __all__ = [
+    "NOT_GIVEN",
     "axis_of",
     "check_keepdim",
     "check_not_empty",
@@ -25,9 +26,20 @@ __all__ = [
     "reduced_count",
     "total",
     "total_of_squares",
+    "without",
 ]
 
 # Options ------------------------------------------------------------------------------------------
+
+
+class _NotGiven:
+    """The default of a `dim` where torch takes None for something else, or not at all."""
+
+    def __repr__(self) -> str:
+        return "<not given>"
+
+
+NOT_GIVEN: Any = _NotGiven()
 
 
 def axis_of(dim: Any, ndim: int) -> tuple[int, ...] | None:
@@ -51,6 +63,11 @@ def kept_shape(shape: Any, dim: Any) -> tuple[int, ...]:
     if axis is None:
         return (1,) * len(shape)
     return tuple([1 if i in axis else n for i, n in enumerate(shape)])
+
+
+def without(shape: tuple[int, ...], axis: tuple[int, ...] | None) -> tuple[int, ...]:
+    """`shape` without the reduced dims."""
+    return () if axis is None else tuple([n for i, n in enumerate(shape) if i not in axis])
 
 
 def reduced_count(shape: Any, dim: Any) -> int:
@@ -119,9 +136,8 @@ def total(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
         if folded is None and axis:
             folded = _folded_total(xp, input, axis)
         if folded is not None:
-            shape = kept_shape(input.shape, axis)
-            every = range(input.ndim) if axis is None else axis
-            return folded.reshape(shape if keepdim else _without(input.shape, tuple(every)))
+            shape = kept_shape if keepdim else without
+            return folded.reshape(shape(input.shape, axis))
     return xp.add.reduce(input, axis, input.dtype, None, keepdim)
 
 
@@ -148,10 +164,6 @@ def _row_total(xp: Namespace, input: Array, axis: tuple[int, ...] | None) -> Arr
     ones = xp.ones(_PIECE, input.dtype)
     sums = xp.add.reduce(pieces.reshape(len(rows), -1, _PIECE) @ ones, 1)
     return sums + rows[:, whole:] @ ones[: size - whole] if whole < size else sums
-
-
-def _without(shape: tuple[int, ...], axis: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple([n for i, n in enumerate(shape) if i not in axis])
 
 
 def _folded_total(xp: Namespace, input: Array, axis: tuple[int, ...]) -> Array | None:
@@ -208,10 +220,14 @@ def halved_product(xp: Namespace, input: Array) -> Array:
 
 def extreme(xp: Namespace, op: str, input: Array, dim: Any, keepdim: Any, ufunc: Any) -> Array:
     """What `ufunc`, maximum or minimum, leaves over `dim`; NaN wins."""
-    check_not_empty(op, input, dim if input.ndim else None)
+    if keepdim is not False:
+        check_keepdim(op, keepdim)
+    if not input.size:
+        check_not_empty(op, input, dim if input.ndim else None)
     if input.dtype.kind == "c":
         raise unsupported(op, input)
-    return ufunc.reduce(input, axis_of(dim, input.ndim), None, None, keepdim)
+    axis = None if dim == () or not input.ndim else dim
+    return ufunc.reduce(input, axis, None, None, keepdim)
 
 
 def extreme_along(xp: Namespace, op: str, input: Array, dim: int, keepdim: Any) -> Any:
@@ -222,42 +238,42 @@ def extreme_along(xp: Namespace, op: str, input: Array, dim: int, keepdim: Any) 
         )
     if not input.ndim:
         return input.copy(), xp.zeros((), xp.int64)
-    check_not_empty(op, input, dim)
-    largest = op == "max"
-    values = input.max(dim, keepdims=True) if largest else input.min(dim, keepdims=True)
+    if not input.size:
+        check_not_empty(op, input, dim)
+    ufunc = xp.maximum if op == "max" else xp.minimum
     if dim == input.ndim - 1 or input.size < BLOCK:
-        indices = input.argmax(dim, keepdims=True) if largest else input.argmin(dim, keepdims=True)
-    else:
-        # NumPy's argmax turns the array around first; comparing costs half of that.
-        reached = input == values
-        if input.dtype.kind in "fV" and (values != values).any():
-            reached |= input != input
-        indices = reached.argmax(dim, keepdims=True)
-    if not keepdim:
-        shape = input.shape[:dim] + input.shape[dim + 1 :]
-        values, indices = values.reshape(shape), indices.reshape(shape)
-    return values, indices
+        find = input.argmax if op == "max" else input.argmin
+        return ufunc.reduce(input, dim, None, None, keepdim), find(dim, keepdims=keepdim)
+    # NumPy's argmax turns the array around first; comparing costs half of that.
+    values = ufunc.reduce(input, dim, None, None, True)
+    reached = input == values
+    if input.dtype.kind in "fV" and (values != values).any():
+        reached |= input != input
+    indices = reached.argmax(dim, keepdims=keepdim)
+    return values if keepdim else values.squeeze(dim), indices
 
 
 def index_of_extreme(xp: Namespace, op: str, input: Array, dim: Any, keepdim: Any) -> Array:
     """The index of the first extreme, along `dim` or in the flattened array."""
+    if keepdim is not False:
+        check_keepdim(op, keepdim)
     if input.dtype.kind in "bc":
         raise RuntimeError(
             f"{op}: not defined for {from_numpy_dtype(input.dtype)}; convert first, or compare "
             "abs()."
         )
-    if not input.size and (dim is None or not input.ndim):
-        raise IndexError(f"{op}: the input of shape {input.shape} has no elements; name a `dim`.")
+    if not input.size:
+        if dim is None:
+            raise IndexError(
+                f"{op}: the input of shape {input.shape} has no elements; name a `dim`."
+            )
+        check_not_empty(op, input, dim)
     if not input.ndim:
         return xp.zeros((), xp.int64)
-    check_not_empty(op, input, dim)
     if dim is not None and dim < input.ndim - 1 and input.size >= BLOCK:
         return extreme_along(xp, op.removeprefix("arg"), input, dim, keepdim)[1]
-    return (
-        input.argmax(dim, keepdims=keepdim)
-        if op == "argmax"
-        else input.argmin(dim, keepdims=keepdim)
-    )
+    find = input.argmax if op == "argmax" else input.argmin
+    return find(dim, keepdims=keepdim)
 
 
 # Logarithms of sums -------------------------------------------------------------------------------
@@ -268,24 +284,31 @@ def log_total_exp(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
     if input.dtype.itemsize == 2:
         return log_total_exp(xp, input.astype(xp.float32), dim, keepdim).astype(input.dtype)
     axis = axis_of(dim, input.ndim)
-    shape = kept_shape(input.shape, axis)
     if not input.size:
-        result = xp.full(shape, -math.inf, input.dtype)
-    elif axis is None or not input.flags.c_contiguous or min(axis) != input.ndim - len(axis):
+        result = xp.full(kept_shape(input.shape, axis), -math.inf, input.dtype)
+    elif (
+        input.size <= BLOCK
+        or axis is None
+        or not input.flags.c_contiguous
+        or min(axis) != input.ndim - len(axis)
+    ):
         result = _log_total_exp(xp, input, axis)
     else:
         rows = input.reshape(math.prod(input.shape[: min(axis)]), -1)
         result = xp.empty((rows.shape[0], 1), input.dtype)
         for block in slices(*rows.shape):
             result[block] = _log_total_exp(xp, rows[block], 1)
-    return result.reshape(
-        shape if keepdim else _without(input.shape, axis or tuple(range(input.ndim)))
-    )
+        result = result.reshape(kept_shape(input.shape, axis))
+    return result if keepdim else result.reshape(without(input.shape, axis))
 
 
 def _log_total_exp(xp: Namespace, input: Array, axis: Any) -> Array:
-    largest = input.real.max(axis, keepdims=True)
-    largest = xp.where(xp.isfinite(largest), largest, 0)
-    powers = xp.asarray(input - largest)
-    xp.exp(powers, out=powers)
-    return xp.log(powers.sum(axis, keepdims=True)) + largest
+    largest = xp.maximum.reduce(input.real, axis, None, None, True)
+    flat = largest.reshape(-1)
+    if not flat.dot(flat) < math.inf:  # half of what isfinite().all() takes
+        largest = xp.where(xp.isfinite(largest), largest, 0)
+    powers = xp.asarray(xp.subtract(input, largest))
+    xp.exp(powers, powers)
+    result = xp.asarray(xp.add.reduce(powers, axis, None, None, True))
+    xp.log(result, result)
+    return xp.add(result, largest, result)

@@ -5,13 +5,23 @@ The elements stay, the tensor looks at them differently; its history gets the vi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy
 
 from pullback.core import errors
+from pullback.core.arrays import Array
 from pullback.core.forward import LEVELS
+from pullback.core.layout import (
+    contiguous_format,
+    memory_format,
+    order_of,
+    preserve_format,
+    strides_in_order,
+    suggested_format,
+)
 from pullback.core.mode import settle
 from pullback.core.node import Edge, Leaf, NotImplementedNode, next_seq
 from pullback.core.origin import here
@@ -19,10 +29,11 @@ from pullback.core.tensor import Tensor, new
 from pullback.core.version import UNWRITTEN, bump
 from pullback.core.view import View, edge_of, move_retention
 from pullback.operators.declare import METHODS
+from pullback.operators.factory import shape_argument
 from pullback.operators.inplace import check_history_can_change
-from pullback.operators.options import as_shape
+from pullback.operators.naming import renamed
 from pullback.operators.shape import as_strided, squeeze, t, transpose, unsqueeze
-from pullback.operators.strides import restrided, root
+from pullback.operators.strides import element_strides, on_storage, root, storage_offset
 
 
 def _reshaping(name: str, function: Callable[..., Any]) -> None:
@@ -67,18 +78,12 @@ _RENUMBERED = {
     "SqueezeBackward1": "SqueezeBackward4",
     "SqueezeBackward2": "SqueezeBackward5",
 }
-_renamed: dict[type, type] = {}
 
 
 def _take_history(tensor: Tensor, old: Edge | None, node: Any) -> None:
     """Make the view's node that of the tensor itself."""
-    cls = type(node)
-    if cls.__name__ in _RENUMBERED:
-        known = _renamed.get(cls)
-        if known is None:
-            members = {"__slots__": (), "__module__": cls.__module__}
-            known = _renamed[cls] = type(_RENUMBERED[cls.__name__], (cls,), members)
-        node.__class__ = known
+    name = type(node).__name__
+    node.__class__ = renamed(type(node), _RENUMBERED.get(name, name))
     move_retention(tensor, old, node)
     if tensor._node.__class__ is View:
         tensor._node.node = node
@@ -100,10 +105,11 @@ for _name, _function in _VIEWS.items():
     _reshaping(_name, _function)
 
 
-def _resize(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+def _resize(
+    self: Tensor, *sizes: Any, size: Any = None, memory_format: memory_format | None = None
+) -> Tensor:
     """Change the shape, keeping as many elements as fit; new ones are not set."""
-    given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
-    shape = as_shape(tuple(given), 0, "resize_")
+    shape = shape_argument("resize_", sizes, size)
     if self.requires_grad:
         raise RuntimeError(
             "resize_: a tensor that requires grad cannot be resized; detach() it, or use reshape()."
@@ -112,41 +118,44 @@ def _resize(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         raise RuntimeError(
             "resize_: a tensor with a tangent cannot be resized; detach() it, or use reshape()."
         )
-    if shape == self._array.shape:
+    array = self._array
+    order = order_of("resize_", memory_format or contiguous_format, len(shape))
+    if shape == array.shape and memory_format is None:
         return self
-    wanted = int(numpy.prod(shape, dtype=numpy.int64))
-    available = root(self._array)
-    if wanted <= available.size and self._array.flags.c_contiguous:
-        item = self._array.itemsize
-        steps = [
-            int(numpy.prod(shape[i + 1 :], dtype=numpy.int64)) * item for i in range(len(shape))
-        ]
-        try:
-            self._array = restrided(self._array, shape, steps)
-        except (ValueError, TypeError):
-            self._array = _grown(self._array, shape, wanted)
-    else:
-        self._array = _grown(self._array, shape, wanted)
-    bump(self, "resize_")
+    strides = strides_in_order(shape, order)
+    if (shape, strides) != (array.shape, element_strides(array)):
+        self._array = _resized(array, shape, strides)
+        bump(self, "resize_")
     return self
 
 
-def _grown(array: Any, shape: tuple[int, ...], wanted: int) -> Any:
+def _resized(array: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    """The memory from the array's first element on, seen anew; a larger copy if it is too small."""
+    offset = storage_offset(array)
+    wanted = math.prod(shape)
+    kept = min(wanted, root(array).size - offset)
+    if kept == wanted:
+        return on_storage(array, (shape, strides, offset))
     grown = numpy.zeros(wanted, array.dtype)
-    kept = min(wanted, array.size)
-    grown[:kept] = array.reshape(-1)[:kept]
-    return grown.reshape(shape)
+    grown[:kept] = on_storage(array, ((kept,), (1,), offset))
+    return on_storage(grown, (shape, strides, 0))
 
 
-def _resize_as(self: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
+def _resize_as(
+    self: Tensor, other: Tensor, *, memory_format: memory_format | None = None
+) -> Tensor:
     """Change the shape to that of another tensor."""
-    return _resize(self, tuple(other.shape))
+    if not isinstance(other, Tensor):
+        raise errors.not_a_tensor("resize_as_", "other", other)
+    if memory_format is preserve_format:
+        memory_format = suggested_format(other._array)
+    return _resize(self, tuple(other.shape), memory_format=memory_format)
 
 
 def _set(self: Tensor, source: Any = None, *unsupported: Any) -> Tensor:
     """Look at the memory of another tensor."""
     if unsupported or not isinstance(source, Tensor | None):
-        raise RuntimeError("set_: give another tensor, or nothing to become empty.")
+        raise TypeError("set_(): give another tensor, or nothing to become empty.")
     mode = settle()
     if mode.grad and self._leaf_mark().__class__ is Leaf:
         raise errors.leaf_written("set_")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, ClassVar
 
 from pullback.core.pytree import register_pytree_node
@@ -23,6 +24,8 @@ class Result(tuple[Any, ...]):
     n_fields: ClassVar[int] = 0
     n_sequence_fields: ClassVar[int] = 0
     n_unnamed_fields: ClassVar[int] = 0
+    # For operators, whose number of outputs is right: 0.2 us, where a counted one takes 0.4.
+    of: ClassVar[Callable[[tuple[Any, ...]], Result]]
 
     def __new__(cls, values: Iterable[Any]) -> Result:
         """Take one value per field."""
@@ -60,6 +63,7 @@ def result_class(name: str, fields: str) -> type[Result]:
         "n_sequence_fields": len(names),
     }
     made = type(name, (Result,), members)
+    made.of = partial(tuple.__new__, made)
     RESULTS[name] = made
     register_pytree_node(made, lambda result: (result, None), lambda values, _: made(values))
     return made

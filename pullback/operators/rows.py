@@ -16,7 +16,12 @@ from pullback.operators import batch_indexing
 from pullback.operators.advanced import _index
 from pullback.operators.arithmetic import conj, zeros_of
 from pullback.operators.declare import Dim, Namespace, Shape, linear, method, primitive
-from pullback.operators.scatter_kernels import add_at, check_bounds, check_index_dtype
+from pullback.operators.scatter_kernels import (
+    INT64,
+    add_at,
+    check_bounds,
+    check_index_dtype,
+)
 from pullback.operators.shape import expand, reshape
 from pullback.operators.writes import number_array, writing
 
@@ -45,19 +50,14 @@ def check_rows(
             f"{op}: input is {from_numpy_dtype(input.dtype)}, source is "
             f"{from_numpy_dtype(source.dtype)}; they must be equal. Convert one of them with .to()."
         )
-    _check_slices(op, input.shape, dim, index.size, source.shape)
-    check_bounds(op, index, input.shape[dim] if input.ndim else 1, dim, bounds)
-
-
-def _check_slices(
-    op: str, shape: tuple[int, ...], dim: int, count: int, source: tuple[int, ...]
-) -> None:
+    shape, count = input.shape, index.size
     wanted = (*shape[:dim], count, *shape[dim + 1 :]) if shape else ()
-    if source != wanted and not (not source and len(shape) <= 1 and count == 1):
+    if source.shape != wanted and not (not source.ndim and len(shape) <= 1 and count == 1):
         raise RuntimeError(
             f"{op}: {count} indices along dimension {dim} of a tensor of shape {shape} need a "
-            f"source of shape {wanted}, got {source}."
+            f"source of shape {wanted}, got {source.shape}."
         )
+    check_bounds(op, index, shape[dim] if shape else 1, dim, bounds)
 
 
 def upright(index: Any, dim: int, ndim: int) -> Any:
@@ -72,12 +72,17 @@ def spread(index: Any, dim: int, shape: Any) -> Any:
     return expand(upright(index, dim, len(shape)), tuple(shape))
 
 
-def _key(input: Array, dim: int, index: Array) -> tuple[Any, ...]:
-    return (slice(None),) * dim + (index.reshape(-1),)
-
-
 def _lines(array: Array) -> Array:
+    """A tensor of no dimensions is a line of one element."""
     return array if array.ndim else array.reshape(1)
+
+
+def _write_rows(input: Array, dim: int, index: Array, values: Array) -> None:
+    _lines(input)[(slice(None),) * dim + (_lines(index),)] = values
+
+
+def _add_rows(xp: Namespace, input: Array, dim: int, index: Array, values: Array) -> None:
+    add_at(xp, _lines(input), (_lines(index),), (dim,), _lines(values))
 
 
 # Selecting ---------------------------------------------------------------------------------------
@@ -95,16 +100,20 @@ def index_select(xp: Namespace, input: Array, dim: Dim, index: Array) -> Array:
     tensor([[0., 0., 1.],
             [1., 0., 0.]])
     """
-    check_index_dtype("index_select", index)
+    if index.dtype is not INT64:
+        check_index_dtype("index_select", index)
     if index.ndim > 1:
         raise IndexError(
             f"index_select: the index must have one dimension, got shape {index.shape}."
         )
-    if not input.ndim and index.size != 1:
-        raise RuntimeError(f"index_select: a 0-d tensor takes one index, got {index.size}.")
     kind = RuntimeError if dim == 1 else IndexError  # torch has two kernels, and two minds
-    check_bounds("index_select", index, input.shape[dim] if input.ndim else 1, dim, kind)
-    return input.take(index.reshape(-1), dim) if input.ndim else input.copy()
+    if input.ndim:
+        check_bounds("index_select", index, input.shape[dim], dim, kind)
+        return input.take(index if index.ndim else index.reshape(1), dim)
+    if index.size != 1:
+        raise RuntimeError(f"index_select: a 0-d tensor takes one index, got {index.size}.")
+    check_bounds("index_select", index, 1, dim, kind)
+    return input.copy()
 
 
 @linear(
@@ -117,7 +126,7 @@ def _index_select_adjoint(
     xp: Namespace, input: Array, shape: Shape, dim: int, index: Array
 ) -> Array:
     whole = xp.zeros(shape, input.dtype)
-    add_at(xp, _lines(whole), (index.reshape(-1),), (dim,), _lines(input))
+    _add_rows(xp, whole, dim, index, input)
     return whole
 
 
@@ -127,7 +136,8 @@ def _index_select_adjoint(
 def _write_index_add(
     xp: Namespace, input: Array, dim: int, index: Array, source: Array, alpha: Any
 ) -> None:
-    check_index_dtype("index_add", index)
+    if index.dtype is not INT64:
+        check_index_dtype("index_add", index)
     check_rows("index_add", input, dim, index, source)
     if source.ndim != input.ndim:
         raise RuntimeError(
@@ -136,7 +146,7 @@ def _write_index_add(
         )
     if alpha != 1:
         source = source * number_array("index_add", alpha, input.dtype)
-    add_at(xp, _lines(input), (index.reshape(-1),), (dim,), _lines(source))
+    _add_rows(xp, input, dim, index, source)
 
 
 def _add_tangent(d_input: Any, d_source: Any, input: Any, dim: int, index: Any, alpha: Any) -> Any:
@@ -178,8 +188,7 @@ index_add_ = writing(index_add, _write_index_add)
 def _write_index_copy(xp: Namespace, input: Array, dim: int, index: Array, source: Array) -> None:
     check_index_dtype("index_copy", index, "l")
     check_rows("index_copy", input, dim, index, source, bounds=IndexError)
-    lines = _lines(input)
-    lines[_key(lines, dim, index)] = source
+    _write_rows(input, dim, index, source)
 
 
 def _copy_tangent(
@@ -216,15 +225,16 @@ def _check_fill(input: Array, dim: int, index: Array) -> None:
     if index.ndim > 1:
         raise RuntimeError(f"index_fill: the index must have one dimension, got {index.shape}.")
     size = input.shape[dim] if input.ndim else 1
-    # Negative positions count from the end here, and only here, as in torch.
-    check_bounds("index_fill", index + (index < 0) * size, size, dim, IndexError)
+    if index.size and index.item(index.argmin()) < 0:
+        # Negative positions count from the end here, and only here, as in torch.
+        index = index + (index < 0) * size
+    check_bounds("index_fill", index, size, dim, IndexError)
 
 
 def _write_fill(xp: Namespace, input: Array, dim: int, index: Array, value: Any) -> None:
     _check_fill(input, dim, index)
     number = number_array("index_fill", value, input.dtype)
-    lines = _lines(input)
-    lines[_key(lines, dim, index)] = number
+    _write_rows(input, dim, index, number)
 
 
 @primitive(
@@ -242,8 +252,7 @@ def _fill_rows(xp: Namespace, input: Array, dim: Dim, index: Array, value: Any) 
 
 def _write_fill_with(xp: Namespace, input: Array, dim: int, index: Array, value: Array) -> None:
     _check_fill(input, dim, index)
-    lines = _lines(input)
-    lines[_key(lines, dim, index)] = value
+    _write_rows(input, dim, index, value)
 
 
 def _fill_tangent(d_input: Any, d_value: Any, input: Any, dim: int, index: Any, value: Any) -> Any:

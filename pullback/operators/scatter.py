@@ -75,6 +75,8 @@ def scatter(
     >>> torch.zeros(3).scatter(0, torch.tensor([0, 2]), 5.0)
     tensor([5., 0., 5.])
     """
+    if type(src) is Tensor and value is None and reduce is None and out is None:
+        return _scatter(input, dim, index, src)
     src = _source(src, value)
     given = {} if out is None else {"out": out}
     if reduce is not None:

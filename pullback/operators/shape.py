@@ -8,6 +8,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pullback.core.dtype import dtype
+from pullback.core.layout import (
+    contiguous_format,
+    empty_in_order,
+    is_in_format,
+    memory_format,
+    order_of,
+    preserve_format,
+)
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
 from pullback.operators.arithmetic import conj
@@ -316,16 +324,29 @@ _SEVERAL = "SqueezeBackward2"
 
 @elementwise(input=lambda g: g, inplace=False, promote=None)
 def clone(xp: Namespace, input: Array, *, memory_format: Any = None) -> Array:
-    """A copy with memory of its own, in the same order of dimensions."""
-    return input.copy(order="K") if memory_format is None else input.copy(order="C")
+    """A copy with memory of its own, in the same order of dimensions unless a format is given."""
+    if memory_format is None or memory_format is preserve_format:
+        return input.copy(order="K")
+    if memory_format is contiguous_format:
+        return input.copy(order="C")
+    order = order_of("clone", memory_format, input.ndim)
+    out = empty_in_order(xp, input.shape, input.dtype, order)
+    out[...] = input
+    return out
 
 
 @method
-def contiguous(input: Any, memory_format: Any = None) -> Any:
-    """The tensor itself if its memory is row-major, else a copy that is."""
-    if input._array.flags.c_contiguous:
+def contiguous(input: Any, *, memory_format: memory_format = contiguous_format) -> Any:
+    """The tensor itself if its memory is in the order of the format, row-major, else a copy."""
+    array = input._array
+    if memory_format is contiguous_format:
+        return input if array.flags.c_contiguous else clone(input, memory_format=memory_format)
+    if memory_format is preserve_format:
         return input
-    return clone(input, memory_format="contiguous")
+    order_of("contiguous", memory_format, array.ndim)  # refuses what is no order of these
+    if is_in_format(array, memory_format):
+        return input
+    return clone(input, memory_format=memory_format)
 
 
 def atleast_1d(*tensors: Any) -> Any:

@@ -25,6 +25,7 @@ from pullback.operators.reduction_kernels import (
     reduced_count,
     total,
     total_of_squares,
+    without,
 )
 from pullback.operators.shape import diagonal, reshape, squeeze, transpose, unsqueeze
 
@@ -53,7 +54,7 @@ def _moments(
         squares = _without_rounding(xp, input, average, squares, axis)
     # Real, and at least 0: more correction than data gives inf, as in torch.
     variance = xp.true_divide(squares, squares.dtype.type(max(count - correction, 0)))
-    shape = average.shape if keepdim else _shape_without(input.shape, axis)
+    shape = average.shape if keepdim else without(input.shape, axis)
     return variance.reshape(shape), average.reshape(shape)
 
 
@@ -73,10 +74,6 @@ def _without_rounding(
     moved = xp.asarray(input - input[first])
     centre = _average(xp, moved, axis, input.size // squares.size)
     return xp.where(doubtful, _squared_deviations(xp, moved, centre, axis), squares)
-
-
-def _shape_without(shape: tuple[int, ...], axis: tuple[int, ...] | None) -> tuple[int, ...]:
-    return () if axis is None else tuple([n for i, n in enumerate(shape) if i not in axis])
 
 
 def _squared_deviations(xp: Namespace, input: Array, average: Array, axis: Any) -> Array:
