@@ -14,10 +14,11 @@ Tensor: TypeAlias = Any  # of whichever library runs the work
 class Program:
     """One work, set up on one library.
 
-    `run` is timed and gets what `prepare`, not timed, made (None without it). What `prepare` made is
+    `run` is timed and gets what `prepare`, not timed, made (None without). What `prepare` made is
     dropped while the clock runs, for freeing a graph belongs to its backward; what `run` returns,
     after. Without a `prepare`, calls are timed together: reading the clock takes half as long as a
-    small operator. `answer` names tensors that both libraries must agree on, given what `run` returned.
+    small operator. `answer` names tensors that both libraries must agree on, given what `run`
+    returned.
     """
 
     run: Callable[[Any], Any]

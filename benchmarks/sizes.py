@@ -1,8 +1,9 @@
 """The command `python -m benchmarks.sizes`: operators one by one, at three sizes, by family.
 
-Each number is torch's processor time over ours, one thread each, as in `python -m benchmarks`; the
-status is 1 where an operator without a reason in `REASONS` is slower than a third of torch at the
-largest size, or a median is below its bar.
+Each number is torch's processor time over ours, one thread each, as in `python -m benchmarks`:
+forward, backward, and both together, which is what a program pays. Medians are over operators, a
+number each. The status is 1 where an operator without a reason in `REASONS` is slower than a third
+of torch at the largest size, forward or backward, or where the median of both is below its bar.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from benchmarks.rounds import Pair, Settings, measure
 
 assert family_table  # imported for the lines that it enters
 
+BOTH = "both"  # directions together
 FLOOR = 1 / 3  # of torch, at the largest size
 MEDIANS = {SIZES[0]: 1.2, SIZES[-1]: 0.8}
 
@@ -94,17 +96,26 @@ def run(options: argparse.Namespace, settings: Settings) -> list[Result]:
 def ratios_of(results: list[Result]) -> Ratios:
     """Operator, size and direction -> torch's time over ours."""
     found: Ratios = {}
+    sums: dict[tuple[str, int], list[float]] = {}
     for result in results:
-        _, name, size, direction = result.name.split("/")
+        _, name, elements, direction = result.name.split("/")
+        size = int(elements)
         compared = result.comparison
-        found[name, int(size), direction] = None if compared is None else compared.ratio
+        ratio = found[name, size, direction] = None if compared is None else compared.ratio
+        if compared is None or ratio is None:
+            continue
+        times = [statistics.median(compared.theirs), statistics.median(compared.ours)]
+        so_far = sums.get((name, size), [0.0, 0.0])
+        sums[name, size] = [a + b for a, b in zip(so_far, times, strict=True)]
+    for (name, size), (theirs, ours) in sums.items():
+        found[name, size, BOTH] = theirs / ours
     return found
 
 
 def table(ratios: Ratios) -> list[list[str]]:
     """A row for each operator, a column for each size and direction."""
     sizes = sorted({size for _, size, _ in ratios})
-    columns = [(size, direction) for size in sizes for direction in DIRECTIONS]
+    columns = [(size, direction) for size in sizes for direction in (*DIRECTIONS, BOTH)]
     rows = [["operator", *(f"{size:.0e} {direction}" for size, direction in columns)]]
     for name in dict.fromkeys(name for name, _, _ in ratios):
         cells = [ratios.get((name, *column)) for column in columns]
@@ -112,9 +123,13 @@ def table(ratios: Ratios) -> list[list[str]]:
     return rows
 
 
-def median_at(ratios: Ratios, size: int) -> float | None:
-    """The middle of all operators' ratios at one size, forward and backward."""
-    known = [ratio for (_, at, _), ratio in ratios.items() if at == size and ratio is not None]
+def median_at(ratios: Ratios, size: int, direction: str = BOTH) -> float | None:
+    """The middle of all operators' ratios at one size."""
+    known = [
+        ratio
+        for (_, at, way), ratio in ratios.items()
+        if at == size and way == direction and ratio is not None
+    ]
     return statistics.median(known) if known else None
 
 
@@ -123,7 +138,7 @@ def breaches(ratios: Ratios) -> list[str]:
     found = []
     for (name, size, direction), ratio in ratios.items():
         slow = size == SIZES[-1] and ratio is not None and ratio < FLOOR
-        if slow and (name, direction) not in REASONS:
+        if slow and direction != BOTH and (name, direction) not in REASONS:
             found.append(f"{name}, {direction}: {ratio:.2f} at {size} elements, no reason given")
     for size, bar in MEDIANS.items():
         median = median_at(ratios, size)
@@ -140,8 +155,9 @@ def main(argv: list[str] | None = None) -> int:
     ratios = ratios_of(results)
     print(report.plain_table(table(ratios)))
     for size in options.sizes:
-        if (median := median_at(ratios, size)) is not None:
-            print(f"median at {size} elements: {median:.2f}")
+        medians = [(way, median_at(ratios, size, way)) for way in (*DIRECTIONS, BOTH)]
+        shown = ", ".join(f"{way} {median:.2f}" for way, median in medians if median is not None)
+        print(f"median at {size} elements: {shown}")
     for (name, direction), reason in REASONS.items():
         if ((ratio := ratios.get((name, SIZES[-1], direction))) or FLOOR) < FLOOR:
             print(f"{name}, {direction}: {ratio:.2f}, because {reason}")

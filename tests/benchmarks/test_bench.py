@@ -224,11 +224,22 @@ def test_operators_are_measured_one_by_one_at_each_size(tmp_path):
 
 def test_an_operator_below_the_floor_needs_a_reason():
     slow = {("exp", 1_000_000, "forward"): 0.2, ("gelu", 1_000_000, "forward"): 0.2}
-    slow |= {("mul", 1_000_000, "forward"): 1.0}
+    slow |= {("mul", 1_000_000, "both"): 0.7}
     found = sizes.breaches(slow)
     assert len(found) == 2
     assert "exp, forward: 0.20" in found[0]
-    assert "median at 1000000 elements: 0.20" in found[1]
+    assert "median at 1000000 elements: 0.70" in found[1]
+
+
+def test_an_operators_time_is_its_forward_and_backward_together():
+    results = [
+        Result(f"f/exp/100/{way}", "exp", "s", Comparison([theirs], [ours]))
+        for way, theirs, ours in (("forward", 1.0, 4.0), ("backward", 5.0, 2.0))
+    ]
+    ratios = sizes.ratios_of(results)
+    assert list(ratios.values()) == [0.25, 2.5, 1.0]
+    assert sizes.median_at(ratios, 100) == 1.0
+    assert sizes.median_at(ratios, 100, "forward") == 0.25
 
 
 def test_reasons_are_for_operators_that_are_measured():
