@@ -117,7 +117,7 @@ def parts_line(op: Op, leave: str, normalised: list[str], call: str, node: list[
     ]
 
 
-def node_lines(op: Op, edges: str, shape: str, dtype: str, frame: list[str]) -> list[str]:
+def sequence_node(op: Op, edges: str, shape: str, dtype: str, frame: list[str]) -> list[str]:
     """Make the node."""
     return [
         "    node = new(NodeClass)",

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from pullback.core import origin
 from pullback.operators import written
-from pullback.operators.build import call_text, signature_of
+from pullback.operators.build_call import call_text, signature_of
 from pullback.operators.declare import Op
 from pullback.operators.nodes import execute
 from pullback.operators.written import WRITTEN, Written

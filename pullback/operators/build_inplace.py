@@ -1,0 +1,120 @@
+"""Writes the in-place form of an operator: compute into the target, then change its history."""
+
+from __future__ import annotations
+
+from pullback.core.version import MOST_WRITES
+from pullback.operators.build_call import everything, signature_of
+from pullback.operators.build_node import edge_lines, frame_lines, node_lines, version_of
+from pullback.operators.build_steps import (
+    array_lines,
+    forward_call,
+    has_straight_line,
+    normalised_lines,
+    not_plain,
+)
+from pullback.operators.declare import Op
+from pullback.operators.nodes import Plan
+from pullback.operators.specialise import array_call
+
+
+def inplace_source_of(op: Op) -> str:
+    """The Python source of the in-place form."""
+    lines = [f"def written({signature_of(op, out=False)}):"]
+    leave = f"return call_inplace(op, called, {everything(op, out=False)})"
+    starts_with_target = bool(op.differentiable) and op.differentiable[0] == op.inputs[0]
+    if not has_straight_line(op) or len(op.outputs) > 1 or not starts_with_target:
+        return "\n".join([*lines, f"    {leave}"])
+    target = op.inputs[0].name
+    edges = [f"n{i}" for i in range(len(op.differentiable))]
+    lines += [
+        *array_lines(op, leave),
+        "    mode = get_mode()",
+        "    plain = fast.plain",
+        f"    cell = {target}._cell",
+        f"    if {not_plain(op, out=False)} or cell is INFERENCE_CELL:",
+        f"        {leave}",
+        *normalised_lines(op),
+        *_memory_checked(op),
+        "    tracked = False",
+        "    if mode is plain and a0.dtype.kind in 'fcV':",
+        *("    " + line for line in edge_lines(op, leave)),
+        f"        if {' or '.join(f'{edge} is not None' for edge in edges)}:",
+        "            tracked = True",
+        f"            if {target}._node.__class__ in SPECIAL:",
+        f"                check_history_can_change(called, {target})",
+        *("            " + line for line in _before_write(op)),
+        *_written(op),
+        "    if cell.__class__ is tuple:",
+        f"        cell = {target}._cell = [*cell]",
+        "    cell[0] += 1",
+        *frame_lines(),
+        "    if code is not None:",
+        "        cell.append((called, code, frame.f_lasti))",
+        f"        if len(cell) > {MOST_WRITES}:",
+        "            shorten(cell)",
+        "    if tracked:",
+        f"        result = {target}",
+        "        r = a0",
+        *([f"        {target} = old"] if _saves_target(op) else []),
+        *("    " + line for line in node_lines(op, framed=True)),
+        "        rebase(result, node)",
+        "        return result",
+        f"    return {target}",
+    ]
+    return "\n".join(lines)
+
+
+def _memory_checked(op: Op) -> list[str]:
+    """Only views are expanded; operands of which none is a view do not overlap in part."""
+    sources = op.inputs[1:] if op.kind == "elementwise" else []
+    given = [
+        f"(a{i} is not None and a{i}.base is not None)"
+        if param.kind == "optional"
+        else f"a{i}.base is not None"
+        for i, param in enumerate(sources, 1)
+    ]
+    arguments = ", ".join(f"a{i}" for i in range(len(sources) + 1))
+    return [
+        f"    if {' or '.join(['a0.base is not None', *given])}:",
+        f"        check_writable(called, {arguments})",
+    ]
+
+
+def _saves_target(op: Op) -> bool:
+    return any(param is op.inputs[0] for param in Plan(op).inputs)
+
+
+def _before_write(op: Op) -> list[str]:
+    """Keep the old value if a rule asks for it, and the versions that other inputs have by now."""
+    plan, lines = Plan(op), []
+    for param in plan.inputs:
+        needed = " or ".join(f"n{i} is not None" for i in plan.users(param.name))
+        if param is op.inputs[0]:
+            lines.append(f"old = old_value({param.name}, n0) if {needed} else None")
+        else:
+            lines.append(f"v_{param.name} = {version_of(op, param)}")
+    return lines
+
+
+def _written(op: Op) -> list[str]:
+    """Compute into the target itself where one array function does it, else write afterwards."""
+    direct = array_call(op)
+    general = forward_call(op)[0]
+    shown = ", ".join(f"'{param.name}': a{i}" for i, param in enumerate(op.inputs))
+    options = [param for param in op.params if not param.is_tensor]
+    lines = ["    try:"]
+    after = [f"        r = {general}", "        r = asarray(r)"]
+    after += [f"        check_fit(called, {op.inputs[0].name}, r)", "        a0[...] = r"]
+    if direct:
+        arguments = ", ".join(f"a{i}" for i in range(len(op.inputs)))
+        # A result of another dtype (comparisons) does not go into the target directly.
+        usual = " and ".join(["fits", *(f"{p.name} == default_{p.name}" for p in options)])
+        lines += [f"        if {usual}:", f"            ufunc({arguments}, a0)", "        else:"]
+        lines += ["    " + line for line in after]
+    else:
+        lines += after
+    return [
+        *lines,
+        "    except (ValueError, TypeError) as error:",
+        f"        raise explained(op, {{{shown}}}, error, a0) from None",
+    ]

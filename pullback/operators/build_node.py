@@ -1,0 +1,186 @@
+"""Writes the last steps of a straight line: what is recorded of a call."""
+
+from __future__ import annotations
+
+from pullback.operators.build_call import everything
+from pullback.operators.build_steps import maybe_number
+from pullback.operators.build_view import attach_lines
+from pullback.operators.declare import Op, Param
+from pullback.operators.nodes import Plan, several_outputs
+
+
+def recorded_lines(op: Op) -> list[str]:
+    """Record the one result, where somebody may ask for gradients."""
+    if not op.rules:
+        return [
+            "    result._cell = UNWRITTEN",
+            "    result._node = None",
+            "    return result",
+        ]
+    edges = [f"n{i}" for i in range(len(op.differentiable))]
+    untracked = " and ".join(f"{edge} is None" for edge in edges)
+    return [
+        "    if mode is not plain:",
+        "        result._cell = fast.unrecorded",
+        "        result._node = None",
+        "        return result",
+        *edge_lines(op, f"return call(op, {everything(op)})"),
+        f"    if {untracked}:",
+        "        result._cell = UNWRITTEN",
+        "        result._node = None",
+        "        return result",
+        f"    result._cell = {'[0]' if Plan(op).outputs else 'UNWRITTEN'}",
+        *node_lines(op),
+        "    result._node = node",
+        "    return result",
+    ]
+
+
+def several_lines(op: Op) -> list[str]:
+    """Wrap and record several outputs."""
+    plan = Plan(op)
+    numbers = range(len(op.outputs))
+    lines = [f"    {', '.join(f'r{i}' for i in numbers)} = r"]
+    for i, name in enumerate(op.outputs):
+        lines += [
+            f"    if type(r{i}) is not ndarray:",
+            f"        r{i} = asarray(r{i})",
+            f"    result{i} = new(Tensor)",
+            f"    result{i}._array = r{i}",
+            f"    result{i}._node = None",
+            f"    result{i}._cell = {'[0]' if name in plan.outputs and op.rules else 'UNWRITTEN'}",
+        ]
+    finished = f"return ({', '.join(f'result{i}' for i in numbers)})"
+    if not op.rules:
+        return [*lines, f"    {finished}"]
+    untracked = " and ".join(f"n{i} is None" for i in range(len(plan.edges)))
+    lines += [
+        "    if mode is not plain:",
+        f"        {' = '.join(f'result{i}._cell' for i in numbers)} = fast.unrecorded",
+        f"        {finished}",
+        *edge_lines(op, f"return call(op, {everything(op)})"),
+        *(f"    if {untracked}:", f"        {finished}"),
+        *node_lines(op),
+    ]
+    if several_outputs(op):
+        sizes = ", ".join(f"(r{i}.shape, r{i}.dtype)" for i in numbers)
+        lines.append(f"    node._g_sizes = ({sizes})")
+    for i, name in enumerate(op.outputs):
+        if name not in op.fixed_outputs:
+            edge = f"node._output({i})" if several_outputs(op) else "node"
+            lines += [f"    if r{i}.dtype.kind in 'fcV':", f"        result{i}._node = {edge}"]
+    return [*lines, f"    {finished}"]
+
+
+def viewed_lines(op: Op) -> list[str]:
+    """Record a view."""
+    return [
+        *edge_lines(op, f"return call(op, {everything(op)})"),
+        "    if n0 is None:",
+        "        node = None",
+        "    else:",
+        *("    " + line for line in node_lines(op)),
+        *attach_lines(op.inputs[0].name),
+    ]
+
+
+def edge_lines(op: Op, leave: str) -> list[str]:
+    """Where the gradient of each input goes."""
+    # An input that leads nowhere needs no values of the others: `interpret` sorts that out.
+    careful = len(op.differentiable) > 1 and bool(Plan(op).inputs)
+    lines = []
+    for i, param in enumerate(op.differentiable):
+        lines += [
+            f"    n{i} = {_node_of(op, param)}",
+            f"    if n{i} is not None and n{i}._special:",
+            f"        n{i} = n{i}() or edge_of({param.name})",
+        ]
+        if careful:
+            lines += [f"        if n{i} is NOWHERE:", f"            {leave}"]
+    return lines
+
+
+def _node_of(op: Op, param: Param) -> str:
+    if param.kind == "optional":
+        return f"None if {param.name} is None else {param.name}._node"
+    if param is maybe_number(op):
+        return f"None if is_number else {param.name}._node"
+    return f"{param.name}._node"
+
+
+def node_lines(op: Op, *, framed: bool = False) -> list[str]:
+    """Make the node, with what the rules will ask for."""
+    plan = Plan(op)
+    several = len(op.outputs) > 1
+    first = "r0" if several else "r"
+    lines = [
+        "    node = new(NodeClass)",
+        f"    node._edges = ({''.join(f'n{i}, ' for i in range(len(plan.edges)))})",
+        "    node._cold = None",
+        f"    node._g_shape = {first}.shape",
+        f"    node._g_dtype = {first}.dtype",
+    ]
+    for param in plan.inputs:
+        lines += _kept(op, plan, param, inplace=framed)
+    lines += [f"    node.s_{name} = {name}" for name in plan.options]
+    number = {param.name: i for i, param in enumerate(op.inputs)}
+    for name in plan.derived:
+        owner, _, what = name.rpartition("_")
+        value = f"a{number[owner]}.{what}"
+        optional = op.inputs[number[owner]].kind == "optional"
+        lines.append(
+            f"    node.s_{name} = "
+            + (f"None if {owner} is None else {value}" if optional else value)
+        )
+    for name in plan.outputs:
+        i = op.outputs.index(name) if several else ""
+        lines += [
+            f"    node.s_{name} = r{i}",
+            f"    node.s_{name}_c = result{i}._cell",
+            f"    node.s_{name}_v = result{i}._cell[0]",
+        ]
+    return [
+        *lines,
+        *([] if framed else frame_lines()),
+        "    node._code = code",
+        "    node._lasti = 0 if frame is None else frame.f_lasti",
+        "    node._seq = next_seq()",
+    ]
+
+
+def frame_lines() -> list[str]:
+    """Where the user called."""
+    return [
+        "    frame = getframe(1)",
+        "    code = frame.f_code",
+        "    if internal[code.co_filename]:",
+        "        frame = user_frame(frame)",
+        "        code = None if frame is None else frame.f_code",
+    ]
+
+
+def version_of(op: Op, param: Param) -> str:
+    """The version of an input that is saved now."""
+    if param is maybe_number(op):
+        return f"None if is_number else {param.name}._cell[0]"
+    if param.kind == "optional":
+        return f"None if {param.name} is None else {param.name}._cell[0]"
+    return f"{param.name}._cell[0]"
+
+
+def _kept(op: Op, plan: Plan, param: Param, *, inplace: bool) -> list[str]:
+    name = param.name
+    version = version_of(op, param)
+    if inplace:
+        version = "0" if param is op.inputs[0] else f"v_{name}"
+    keep = [f"node.s_{name} = {name}", f"node.s_{name}_v = {version}"]
+    users = plan.users(name)
+    if len(users) == len(plan.edges) and len(users) == 1:
+        return ["    " + line for line in keep]
+    needed = " or ".join(f"n{i} is not None" for i in users)
+    return [
+        f"    if {needed}:",
+        *("        " + line for line in keep),
+        "    else:",
+        f"        node.s_{name} = node.s_{name}_v = None",
+    ]
