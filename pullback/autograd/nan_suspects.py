@@ -89,7 +89,7 @@ def suspect(frame: FrameType | None) -> Suspect | None:
     return None
 
 
-_COMPUTE = interpret._compute.__code__
+_COMPUTE = interpret.compute.__code__
 
 
 def _written(frame: FrameType) -> Suspect | None:

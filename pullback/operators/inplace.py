@@ -26,10 +26,11 @@ from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import UNWRITTEN, bump
 from pullback.core.view import DEFAULT, View, edge_of, forbidden, move_retention, retains
-from pullback.operators import dispatch, interpret
+from pullback.operators import dispatch, interpret, recording
 from pullback.operators.declare import Op
 from pullback.operators.declared_node import DeclaredNode
 from pullback.operators.derive import tangents_of_write, write_tangents
+from pullback.operators.nodes import node_class
 from pullback.operators.overlap import check_writable, has_overlap
 from pullback.operators.strides import Geometry, address, element_strides, on_storage, relaid
 from pullback.operators.written import finished
@@ -98,7 +99,7 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
         history = _history(op, target, values, options, mode) if recording else None
         dispatch.write(op, called, target, bound)
     else:
-        result = as_array(interpret._compute(op, arrays, options))
+        result = as_array(interpret.compute(op, arrays, options))
         check_fit(called, target, result)
         history = _history(op, target, values, options, mode) if recording else None
         target._array[...] = result
@@ -186,8 +187,8 @@ def _history(
     op: Op, target: Tensor, values: dict[str, Any], options: dict[str, Any], mode: Mode
 ) -> Callable[[Mode], None]:
     """Collect what the node needs before the write; the result makes the node after it."""
-    edges = interpret.input_edges(op, values)
-    plan = interpret.node_class(op).plan  # type: ignore[attr-defined]  # written by node_class
+    edges = recording.input_edges(op, values)
+    plan = node_class(op).plan  # type: ignore[attr-defined]  # written by node_class
     name = op.inputs[0].name
     if any(param.name == name for param in plan.inputs):
         values = {**values, name: old_value(target, edge_of(target))}
@@ -195,21 +196,21 @@ def _history(
     # What is saved was read before the write: should it share the target's memory, backward must
     # find it changed.
     versions = {
-        param.name: interpret._version(values[param.name])
+        param.name: recording.version_of(values[param.name])
         for param in plan.inputs
         if isinstance(values[param.name], Tensor)
     }
 
-    kept = interpret.pack_inputs(op, values) if mode.saved_hooks else None
+    kept = recording.pack_inputs(op, values) if mode.saved_hooks else None
 
     def after_write(mode: Mode) -> None:
-        node = interpret.make_node(op, edges, values, options, [target], mode, kept)
+        node = recording.make_node(op, edges, values, options, [target], mode, kept)
         for saved_name, version in versions.items():
             if getattr(node, f"s_{saved_name}_v") is not None:
                 setattr(node, f"s_{saved_name}_v", version)
         rebase(target, node)
         if mode.saved_hooks:
-            interpret.pack_outputs(op, node, [target], mode)
+            recording.pack_outputs(op, node, [target], mode)
 
     return after_write
 

@@ -14,7 +14,7 @@ from pullback.core.mode import PLAIN, current, settle
 from pullback.core.node import Edge
 from pullback.core.tensor import Tensor
 from pullback.core.view import View, edge_of
-from pullback.operators import batch_shapes, interpret
+from pullback.operators import batch_shapes, recording
 from pullback.operators.batching import per_dim, shifted
 from pullback.operators.declare import METHODS, Array, Dim, Dims, Namespace, Shape, linear, view
 from pullback.operators.strides import (
@@ -72,7 +72,7 @@ def _view(xp: Namespace, input: Array, size: Shape) -> Array:
     except ValueError:
         completed_shape("view", input.size, size)  # says what is wrong with the shape
         raise
-    if not input.flags.c_contiguous and not interpret.shares_memory(result, input) and input.size:
+    if not input.flags.c_contiguous and not recording.shares_memory(result, input) and input.size:
         raise RuntimeError(
             f"view: shape {size} cannot be a view of a tensor of shape {input.shape} with strides "
             f"{geometry_of(input)[1]}: it would span two separate parts of memory. Use reshape() "
@@ -413,7 +413,7 @@ def regenerate(tensor: Tensor, info: View) -> Edge | None:
     options = {"geometry": geometry_of(tensor._array), "source": geometry_of(base._array)}
     mode = settle()
     op = _as_strided.op  # type: ignore[attr-defined]  # a declared operator
-    return interpret.make_node(op, (edge,), {"input": base}, options, [tensor], mode)
+    return recording.make_node(op, (edge,), {"input": base}, options, [tensor], mode)
 
 
 def restride(tensor: Tensor) -> Any:

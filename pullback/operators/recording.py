@@ -1,0 +1,217 @@
+"""Gives results their history: nodes with what their rules will ask for, views with their base.
+
+Step by step, for calls that are not plain; `build_node.py` writes the same as a straight line.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pullback.core import anomaly, saved
+from pullback.core.arrays import Array, as_array
+from pullback.core.mode import Mode
+from pullback.core.node import Edge, OperatorNode, next_seq
+from pullback.core.origin import getframe, user_frame
+from pullback.core.tensor import Tensor, new
+from pullback.core.version import own_cell
+from pullback.core.view import NOWHERE, CreationMeta, attach, edge_of
+from pullback.operators.declare import Op
+from pullback.operators.nodes import SeveralOutputs, node_class
+from pullback.operators.strides import root
+
+
+def input_edges(op: Op, values: dict[str, Any]) -> tuple[Edge | None, ...]:
+    """Where the gradients of the differentiable inputs go."""
+    edges: list[Edge | None] = []
+    for param in op.differentiable:
+        value = values[param.name]
+        listed = value if param.kind == "tensors" else (value,)
+        edges.extend(edge_of(one) if isinstance(one, Tensor) else None for one in listed)
+    return tuple(edges)
+
+
+def record(
+    op: Op,
+    values: dict[str, Any],
+    options: dict[str, Any],
+    results: list[Tensor],
+    mode: Mode,
+    kept: KeptInputs | None = None,
+) -> None:
+    """Give the results their history, and views their base."""
+    recording = mode.grad and not mode.inference
+    if kept is not None:
+        edges = kept.edges
+    else:
+        edges = input_edges(op, values) if recording and op.differentiable else ()
+    tracked = any(edge is not None for edge in edges)
+    node = make_node(op, edges, values, options, results, mode, kept) if tracked else None
+    carries = [r._array.dtype.kind in "fcV" for r in results]  # V: bfloat16
+    for number, result in enumerate(results):
+        fixed = len(op.outputs) > number and op.outputs[number] in op.fixed_outputs
+        edge = None if node is None or fixed or not carries[number] else _edge(op, node, number)
+        if op.kind == "view":
+            _attach_view(op, values, options, result, edge, mode)
+        else:
+            result._node = edge
+    if node is not None and mode.saved_hooks:
+        pack_outputs(op, node, results, mode)
+
+
+def _edge(op: Op, node: OperatorNode, number: int) -> Edge:
+    return node._output(number) if isinstance(node, SeveralOutputs) else node
+
+
+def _attach_view(
+    op: Op,
+    values: dict[str, Any],
+    options: dict[str, Any],
+    result: Tensor,
+    edge: Edge | None,
+    mode: Mode,
+) -> None:
+    source = next(iter(values.values()))
+    if not shares_memory(result._array, source._array):
+        result._node = edge
+        return
+    creation = CreationMeta.DEFAULT
+    if mode.inference:
+        creation = CreationMeta.INFERENCE_MODE
+    elif not mode.grad:
+        creation = CreationMeta.NO_GRAD_MODE
+    elif op.outputs == ("*",):
+        creation = CreationMeta.MULTI_OUTPUT_NODE
+    replay = None
+    if not op.strided or mode.view_replay:
+        replay = lambda base: op.function(base, **options)  # noqa: E731 (or nothing)
+    attach(result, source, edge, replay, creation)
+
+
+def shares_memory(a: Array, b: Array) -> bool:
+    """Whether `a` is made on the memory of `b` (as view operators do, or fail to and copy)."""
+    return a is b or (a.base is not None and root(a) is root(b))
+
+
+def make_node(
+    op: Op,
+    edges: tuple[Edge | None, ...],
+    values: dict[str, Any],
+    options: dict[str, Any],
+    results: list[Tensor],
+    mode: Mode,
+    kept: KeptInputs | None = None,
+) -> OperatorNode:
+    """A node with what its rules will ask for; `kept` has the inputs that hooks packed.
+
+    With hooks on, outputs are left to `pack_outputs`: a hook sees them with their history.
+    """
+    cls = node_class(op)
+    plan = cls.plan  # type: ignore[attr-defined]  # written by node_class
+    node = new(cls)
+    # What requires grad but leads nowhere is no reason to keep the other operand.
+    edges = tuple(None if edge is NOWHERE else edge for edge in edges)
+    node._edges = edges
+    node._cold = None
+    node._g_shape, node._g_dtype = results[0]._array.shape, results[0]._array.dtype
+    if isinstance(node, SeveralOutputs):
+        node._g_sizes = tuple((r._array.shape, r._array.dtype) for r in results)
+    frame = user_frame(getframe(2))
+    node._code, node._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+    for param in plan.inputs:
+        needed = _needed(plan, param.name, edges)
+        if needed and kept is not None:
+            value, version = kept.values[param.name]
+            setattr(node, "s_" + param.name, value)
+            setattr(node, "s_" + param.name + "_v", version)
+        else:
+            keep_input(node, param.name, values[param.name] if needed else None, mode)
+    for name in plan.options:
+        setattr(node, "s_" + name, options[name])
+    for name in plan.derived:
+        setattr(node, "s_" + name, derived_value(name, values))
+    if not mode.saved_hooks:
+        for name in plan.outputs:
+            keep_output(node, name, results[op.outputs.index(name)], mode)
+    node._seq = next_seq()
+    if anomaly.state.enabled:
+        anomaly.remember(node)
+    return node
+
+
+class KeptInputs(NamedTuple):
+    """What hooks made of a call's inputs."""
+
+    # Not to be found anew: leaves know their accumulators weakly, and hooked values remember them.
+    edges: tuple[Edge | None, ...]
+    values: dict[str, tuple[Any, Any]]  # by name: the kept value (or tuple of such) and its version
+
+
+def pack_inputs(op: Op, values: dict[str, Any]) -> KeptInputs | None:
+    """Give the inputs that a node will save to the user's hooks.
+
+    Before anything is computed or written: a hook that raises leaves all as it was, and one that
+    has seen enough saves the work.
+    """
+    edges = input_edges(op, values) if op.differentiable else ()
+    if all(edge is None for edge in edges):
+        return None
+    plan = node_class(op).plan  # type: ignore[attr-defined]  # written by node_class
+    packed = {
+        param.name: _packed(values[param.name])
+        for param in plan.inputs
+        if _needed(plan, param.name, edges)
+    }
+    return KeptInputs(edges, packed)
+
+
+def _packed(value: Any) -> tuple[Any, Any]:
+    if isinstance(value, tuple | list):
+        return tuple(_packed(one)[0] for one in value), tuple(version_of(one) for one in value)
+    is_tensor = isinstance(value, Tensor)
+    return saved.pack(value, output=False) if is_tensor else value, version_of(value)
+
+
+def _needed(plan: Any, name: str, edges: tuple[Any, ...]) -> bool:
+    return any(i < len(edges) and edges[i] is not None for i in plan.users(name))
+
+
+def pack_outputs(op: Op, node: OperatorNode, results: list[Tensor], mode: Mode) -> None:
+    """Give the outputs that a node saves to the user's hooks, now that they have their history."""
+    for name in type(node).plan.outputs:  # type: ignore[attr-defined]  # written by node_class
+        keep_output(node, name, results[op.outputs.index(name)], mode)
+
+
+def keep_input(node: OperatorNode, name: str, value: Any, mode: Mode) -> None:
+    """Save an input: the object and its version, or what the user's pack hook made of it."""
+    if mode.saved_hooks:
+        kept, version = _packed(value)
+    elif isinstance(value, tuple | list):
+        kept, version = tuple(value), tuple(version_of(v) for v in value)
+    else:
+        kept, version = value, version_of(value)
+    setattr(node, "s_" + name, kept)
+    setattr(node, "s_" + name + "_v", version)
+
+
+def version_of(value: Any) -> int | None:
+    """The version of a tensor; None of anything else."""
+    return value._cell[0] if isinstance(value, Tensor) else None
+
+
+def keep_output(node: OperatorNode, name: str, result: Tensor, mode: Mode) -> None:
+    """Save an output without its owner, which holds the node."""
+    packed = saved.pack(result, output=True) if mode.saved_hooks else None
+    setattr(node, "s_" + name, packed or result._array)
+    setattr(node, "s_" + name + "_c", packed._cell if packed else own_cell(result))
+    setattr(node, "s_" + name + "_v", result._cell[0])
+
+
+def derived_value(name: str, values: dict[str, Any]) -> Any:
+    """`input_shape` and `input_dtype`."""
+    owner, _, what = name.rpartition("_")
+    value = values[owner]
+    if isinstance(value, tuple | list):
+        return tuple(getattr(as_array(getattr(v, "_array", v)), what) for v in value)
+    if value is None:
+        return None
+    return getattr(as_array(getattr(value, "_array", value)), what)
