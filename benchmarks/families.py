@@ -77,6 +77,7 @@ class Operator:
         tensors = self.tensors(torch, n)
         return Program(
             run=lambda _: self.call(torch, *tensors),
+            together=True,
             answer=lambda out: [first_of(out).detach()] if self.backward else [],
         )
 

@@ -10,20 +10,25 @@ from typing import Any, TypeAlias
 Tensor: TypeAlias = Any  # of whichever library runs the work
 
 
+def _nothing() -> None:
+    return None
+
+
 @dataclass(frozen=True)
 class Program:
     """One work, set up on one library.
 
-    `run` is timed and gets what `prepare`, not timed, made (None without). What `prepare` made is
-    dropped while the clock runs, for freeing a graph belongs to its backward; what `run` returns,
-    after. Without a `prepare`, calls are timed together: reading the clock takes half as long as a
-    small operator. `answer` names tensors that both libraries must agree on, given what `run`
-    returned.
+    `run` is timed and gets what `prepare`, not timed, made. What `prepare` made is dropped while
+    the clock runs, for freeing a graph belongs to its backward; what `run` returns, after.
+    `together` programs prepare nothing and are timed without a look at the clock between calls,
+    which takes half as long as a small operator. `answer` names tensors that both libraries must
+    agree on, given what `run` returned.
     """
 
     run: Callable[[Any], Any]
     answer: Callable[[Any], list[Tensor]]
-    prepare: Callable[[], Any] | None = None
+    prepare: Callable[[], Any] = _nothing
+    together: bool = False
 
 
 @dataclass(frozen=True)

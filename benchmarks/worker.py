@@ -74,7 +74,7 @@ class Worker:
         assert self.program is not None, "a round before any work was loaded"
         prepare, run, clock = self.program.prepare, self.program.run, self.clock
         total = 0.0
-        if prepare is None:
+        if self.program.together:
             start = clock()
             for _ in range(calls):
                 run(None)
@@ -98,7 +98,7 @@ class Worker:
 
 def answer_of(program: Program) -> list[tuple[float, float]]:
     """Run once; for each tensor of the answer its sum, and the sum of its magnitudes."""
-    result = program.run(program.prepare() if program.prepare else None)
+    result = program.run(program.prepare())
     return [summary(tensor) for tensor in program.answer(result)]
 
 
