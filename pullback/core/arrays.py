@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy
-from numpy import asarray, float32, float64, ndarray
+from numpy import asarray, float32, float64, int64, ndarray
 
 # An array of any namespace; inside a rule also a tensor, since rules serve both.
 Array: TypeAlias = Any
@@ -14,6 +14,8 @@ Namespace: TypeAlias = Any
 
 F32 = numpy.dtype(float32)
 F64 = numpy.dtype(float64)
+I64 = numpy.dtype(int64)
+SMALLEST, LARGEST = -(2**63), 2**63 - 1  # of int64
 
 NAMESPACES: dict[type, ModuleType] = {ndarray: numpy}
 
@@ -45,3 +47,27 @@ def number_array(value: float, dtype: numpy.dtype[Any]) -> ndarray[Any, Any]:
             table.clear()
         table[value] = array
     return array
+
+
+_whole_numbers: dict[int, ndarray[Any, Any]] = {}
+
+
+def whole_number(value: int) -> ndarray[Any, Any]:
+    """The same of an int that int64 can hold."""
+    known = _whole_numbers.get(value)
+    if known is None:
+        known = numpy.array(value, I64)
+        known.flags.writeable = False
+        if len(_whole_numbers) >= _MOST_NUMBERS:
+            _whole_numbers.clear()
+        _whole_numbers[value] = known
+    return known
+
+
+class _Loose:
+    """Stands where the array of a number will be, until its dtype is known."""
+
+    dtype = None
+
+
+LOOSE = _Loose()

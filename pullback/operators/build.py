@@ -35,8 +35,10 @@ from pullback.operators.build_steps import (
     computed_lines,
     forward_call,
     has_straight_line,
+    mixed_lines,
     normalised_lines,
     not_plain,
+    takes_mixed,
 )
 from pullback.operators.declare import REQUIRED, Op
 from pullback.operators.nodes import execute, node_class
@@ -102,6 +104,10 @@ def _scope(op: Op) -> dict[str, Any]:
         "fits": direct is not None and "?" not in {t[-1] for t in getattr(numpy, direct).types[1:]},
         "F32": arrays.F32,
         "F64": arrays.F64,
+        "I64": arrays.I64,
+        "LOOSE": arrays.LOOSE,
+        "whole_number": arrays.whole_number,
+        "brought": interpret.brought,
         "numbers32": arrays.numbers32,
         "numbers64": arrays.numbers64,
         "number_array": arrays.number_array,
@@ -130,9 +136,11 @@ def source_of(op: Op) -> str:
 
 def _straight_line(op: Op) -> list[str]:
     leave = f"return call(op, {everything(op)})"
-    lines = array_lines(op, leave)
+    mixed = takes_mixed(op)
+    lines = array_lines(op, leave, mixed=mixed)
     lines += ["    mode = get_mode()", "    plain = fast.plain"]
-    lines += [f"    if {not_plain(op)}:", f"        {leave}"]
+    lines += [f"    if {not_plain(op, mixed=mixed)}:", f"        {leave}"]
+    lines += mixed_lines(op, leave) if mixed else []
     lines += normalised_lines(op)
     lines += computed_lines(op)
     if len(op.outputs) > 1:

@@ -5,6 +5,7 @@ The function and its in-place form share them.
 
 from __future__ import annotations
 
+from pullback.core.arrays import LARGEST, SMALLEST
 from pullback.operators.declare import Op, Param
 from pullback.operators.options import NORMALISE
 from pullback.operators.specialise import array_call
@@ -19,22 +20,26 @@ def has_straight_line(op: Op) -> bool:
     )
 
 
-def array_lines(op: Op, leave: str) -> list[str]:
-    """The arrays of the inputs; what is no tensor leaves the straight line."""
+def array_lines(op: Op, leave: str, *, mixed: bool = False) -> list[str]:
+    """The arrays of the inputs; what is no tensor leaves the straight line.
+
+    Where `mixed_lines` follow, a number that wants another dtype is left to them.
+    """
     lines = ["    try:"]
     for i, param in enumerate(op.inputs):
-        numbers = param is maybe_number(op)
-        lines += ["        " + line for line in _array_of(i, param, leave, numbers=numbers)]
+        other = "" if param is not maybe_number(op) else f"a{i} = LOOSE" if mixed else leave
+        lines += ["        " + line for line in _array_of(i, param, other)]
     return [*lines, "    except AttributeError:", f"        {leave}"]
 
 
-def _array_of(i: int, param: Param, leave: str, *, numbers: bool) -> list[str]:
+def _array_of(i: int, param: Param, other: str) -> list[str]:
+    """Its array; `other`, if given, is what to do with a number of another dtype."""
     take = f"a{i} = {param.name}._array"
     if param.kind == "optional":
         return [f"a{i} = None if {param.name} is None else {param.name}._array"]
-    if not numbers:
+    if not other:
         return [take]
-    # A number takes the dtype of the other operand if that is float32 or float64.
+    # A number takes the dtype of the other operand if that is float32, float64, or int64 as it is.
     return [
         f"kind = type({param.name})",
         "is_number = kind is float or kind is int",
@@ -42,9 +47,12 @@ def _array_of(i: int, param: Param, leave: str, *, numbers: bool) -> list[str]:
         "    d0 = a0.dtype",
         f"    a{i} = numbers64.get({param.name}) if d0 is F64 else numbers32.get({param.name})",
         f"    if a{i} is None or (d0 is not F64 and d0 is not F32):",
-        "        if d0 is not F64 and d0 is not F32:",
-        f"            {leave}",
-        f"        a{i} = number_array({param.name}, d0)",
+        "        if d0 is F64 or d0 is F32:",
+        f"            a{i} = number_array({param.name}, d0)",
+        f"        elif d0 is I64 and kind is int and {SMALLEST} <= {param.name} <= {LARGEST}:",
+        f"            a{i} = whole_number({param.name})",
+        "        else:",
+        f"            {other}",
         "else:",
         f"    {take}",
     ]
@@ -59,7 +67,44 @@ def maybe_number(op: Op) -> Param | None:
     return last if allowed else None
 
 
-def not_plain(op: Op, *, out: bool = True) -> str:
+def takes_mixed(op: Op) -> bool:
+    """Whether operands of several dtypes are brought to one on the straight line."""
+    return op.promote is not None and all(param.kind == "tensor" for param in op.inputs)
+
+
+def mixed_lines(op: Op, leave: str) -> list[str]:
+    """Bring operands to the dtype that torch computes in, where they are not of one."""
+    names = [f"a{i}" for i in range(len(op.inputs))]
+    differ = " or ".join(_other_dtypes(op))
+    number = maybe_number(op)
+    given = [
+        f"{param.name} if is_number else a{i}" if param is number else f"a{i}"
+        for i, param in enumerate(op.inputs)
+    ]
+    if not differ:
+        return []
+    return [
+        f"    if {differ}:",
+        f"        operands = brought(op, {', '.join(given)})",
+        "        if operands is None:",
+        f"            {leave}",
+        f"        {''.join(f'{name}, ' for name in names)}= operands",
+    ]
+
+
+def _other_dtypes(op: Op) -> list[str]:
+    """The conditions on which required inputs are not of one dtype that can be computed in."""
+    conditions = [
+        f"a0.dtype is not a{i}.dtype"
+        for i, param in enumerate(op.inputs)
+        if i and param.kind == "tensor"
+    ]
+    if op.promote == "float":
+        conditions.append("a0.dtype.kind not in 'fcV'")
+    return conditions
+
+
+def not_plain(op: Op, *, out: bool = True, mixed: bool = False) -> str:
     """The condition on which a call leaves the straight line."""
     # In inference mode and under transforms `mode` is neither of the two.
     conditions = ["(mode is not plain and mode is not fast.no_grad)"]
@@ -67,18 +112,13 @@ def not_plain(op: Op, *, out: bool = True) -> str:
         conditions = ["mode is not plain"]  # views made under no_grad are of a kind of their own
     if op.has_out and out:
         conditions.append("out is not None")
-    required = [i for i, param in enumerate(op.inputs) if param.kind == "tensor"]
-    if op.promote is not None:
-        dtype = "a0.dtype"
-        conditions += [f"{dtype} is not a{i}.dtype" for i in required[1:]]
-        if len(op.inputs) > len(required):
-            conditions += [
-                f"(a{i} is not None and {dtype} is not a{i}.dtype)"
-                for i, param in enumerate(op.inputs)
-                if param.kind == "optional"
-            ]
-        if op.promote == "float":
-            conditions.append("a0.dtype.kind not in 'fcV'")
+    if op.promote is not None and not mixed:
+        conditions += _other_dtypes(op)
+        conditions += [
+            f"(a{i} is not None and a0.dtype is not a{i}.dtype)"
+            for i, param in enumerate(op.inputs)
+            if param.kind == "optional"
+        ]
     if array_call(op) is None:
         conditions.append("type(a0) is not ndarray")
     return " or ".join(conditions)

@@ -217,6 +217,26 @@ def promoted(op: Op, arrays: dict[str, Any]) -> dict[str, Any]:
     return {name: _cast(op, value, dtype) for name, value in arrays.items()}
 
 
+_PLAIN = frozenset({numpy.ndarray, int, float})
+
+
+def brought(op: Op, *operands: Any) -> list[Any] | None:
+    """The operands of a written function in the dtype that torch computes in.
+
+    None if one is neither a plain array nor a number.
+    """
+    for one in operands:
+        if type(one) not in _PLAIN:
+            return None
+    if op.check_inputs is not None:
+        names = [param.name for param in op.inputs]
+        op.check_inputs(op.name, dict(zip(names, operands, strict=True)))
+    dtype = result_dtype(operands)
+    if op.promote == "float":
+        dtype = promote_to_float(dtype)
+    return [_cast(op, one, dtype) for one in operands]
+
+
 def _cast(op: Op, value: Any, dtype: numpy.dtype[Any]) -> Any:
     if value is None or type(value) is tuple:
         return value
@@ -264,6 +284,11 @@ def explained(
     op: Op, arrays: dict[str, Any], error: Exception, target: Array | None = None
 ) -> Exception:
     """NumPy's refusal in torch's type, with the operator's name and the shapes."""
+    if op.check_inputs is not None:  # which the straight line leaves to NumPy
+        try:
+            op.check_inputs(op.name, arrays)
+        except RuntimeError as clearer:
+            return clearer
     shapes = [getattr(v, "shape", None) for v in arrays.values() if v is not None]
     if op.kind == "elementwise" and None not in shapes:
         try:

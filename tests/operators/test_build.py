@@ -124,3 +124,36 @@ def test_a_second_operator_of_one_name_is_refused():
     with pytest.raises(TypeError, match=f"mul.* in {known.__module__}"):
         primitive(name="mul")(forward)
     assert OPERATORS["mul"].forward is known
+
+
+MIXED = [torch.bool, torch.uint8, torch.int64, torch.float16, torch.float32, torch.float64]
+NUMBERS = [2, -3, 2.5, 2**40, 2**70]
+
+
+@pytest.mark.parametrize("name", ["add", "mul", "true_divide", "gt", "atan2", "sub"])
+@pytest.mark.parametrize("dtype", MIXED, ids=str)
+def test_operands_of_other_dtypes_meet_as_the_interpreter_lets_them(name, dtype):
+    op = OPERATORS[name]
+    x = torch.tensor([0, 1, 3], dtype=dtype)
+    others = [torch.tensor([1, 0, 2], dtype=other) for other in MIXED]
+    for other in [*others, *(o[0] for o in others), *NUMBERS]:
+        built = outcome(op.function, x, other)
+        interpreted = outcome(interpret.call, op, (x, other), {})
+        assert built == interpreted, other
+
+
+def outcome(function, *args):
+    try:
+        result = function(*args)
+    except (RuntimeError, TypeError) as error:
+        return type(error), str(error)
+    return result.dtype, repr(result)
+
+
+def test_whole_numbers_stay_on_the_straight_line_of_int64(monkeypatch):
+    counts = torch.tensor([1, 2])
+    assert (counts + 1).tolist() == [2, 3]
+    monkeypatch.setattr(interpret, "call", None)  # not even looked at
+    monkeypatch.setitem(torch.add.__globals__, "call", None)
+    assert (counts + 2**62).tolist() == [1 + 2**62, 2 + 2**62]
+    assert torch.add(counts, torch.tensor([0.5, 1.5])).tolist() == [1.5, 3.5]
