@@ -3,9 +3,10 @@
 Its own file because every operator call reads it, once.
 
 A mode is an immutable object kept in a `ContextVar` (a read costs a third of a `threading.local`
-attribute). The usual two, `PLAIN` and `NO_GRAD`, are singletons, so the fast path of an operator
-tests identity and nothing else. What holds for the whole process (anomaly detection, a forward-mode
-level) is switched by `detour`, which takes the singletons away from the fast path's sight.
+attribute). The usual three, `PLAIN`, `NO_GRAD` and `INFERENCE`, are singletons, so the fast path of
+an operator tests identity and nothing else. What holds for the whole process (anomaly detection, a
+forward-mode level) is switched by `detour`, which takes the singletons away from the fast path's
+sight.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class Mode:
 
 PLAIN = Mode()
 NO_GRAD = Mode(grad=False)
+INFERENCE = Mode(grad=False, inference=True, forward_ad=False)
 # What a thread or context starts with. It equals PLAIN but for one thing: NumPy there still warns
 # of divisions by zero and the like. The first operator call settles that, see `settle`.
 FRESH = Mode()
@@ -56,13 +58,14 @@ get_mode = current.get
 
 
 class _FastPath:
-    """The two modes in which operators may run their straight line; None while detoured."""
+    """The modes in which operators may run their straight line; None while detoured."""
 
-    __slots__ = ("detours", "no_grad", "plain", "unrecorded")
+    __slots__ = ("detours", "inference", "no_grad", "plain", "unrecorded")
 
     def __init__(self) -> None:
         self.plain: Mode | None = PLAIN
         self.no_grad: Mode | None = NO_GRAD
+        self.inference: Mode | None = INFERENCE
         self.detours = 0
         # The version counter of results made under no_grad: it says which block they came from.
         self.unrecorded: tuple[Any, ...] = UNRECORDED
@@ -74,7 +77,8 @@ fast = _FastPath()
 def detour(change: int) -> None:
     """Count process-wide reasons (+1, -1) for which every operator must leave its fast path."""
     fast.detours += change
-    fast.plain, fast.no_grad = (None, None) if fast.detours else (PLAIN, NO_GRAD)
+    usual = (None, None, None) if fast.detours else (PLAIN, NO_GRAD, INFERENCE)
+    fast.plain, fast.no_grad, fast.inference = usual
 
 
 def settle() -> Mode:
@@ -126,9 +130,10 @@ def _with_changes(mode: Mode, changes: dict[str, Any]) -> Mode:
     for name, value in changes.items():
         values[_PLACES[name]] = value
     new = tuple(values)
-    if new == _settings(PLAIN):
-        return PLAIN
-    return NO_GRAD if new == _settings(NO_GRAD) else Mode(*new)
+    for singleton in (PLAIN, NO_GRAD, INFERENCE):
+        if new == _settings(singleton):
+            return singleton
+    return Mode(*new)
 
 
 _settings = attrgetter(*Mode.__slots__)

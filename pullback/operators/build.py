@@ -15,7 +15,7 @@ import numpy
 
 from pullback.core import arrays, errors, origin
 from pullback.core.mode import fast, get_mode
-from pullback.core.node import Leaf, next_seq
+from pullback.core.node import Leaf, Output, next_seq
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, shorten
 from pullback.core.view import NOWHERE, CreationMeta, View, attach, edge_of
@@ -31,6 +31,7 @@ from pullback.operators.build_sequence import (
     takes_sequence,
 )
 from pullback.operators.build_steps import (
+    MODE_LINES,
     array_lines,
     computed_lines,
     forward_call,
@@ -85,6 +86,9 @@ def _scope(op: Op) -> dict[str, Any]:
         "UNWRITTEN": UNWRITTEN,
         "new": new,
         "DEFAULT": CreationMeta.DEFAULT,
+        "NO_GRAD_VIEW": CreationMeta.NO_GRAD_MODE,
+        "INFERENCE_VIEW": CreationMeta.INFERENCE_MODE,
+        "Output": Output,
         "View": View,
         "attach": attach,
         "edge_of": edge_of,
@@ -138,8 +142,7 @@ def _straight_line(op: Op) -> list[str]:
     leave = f"return call(op, {everything(op)})"
     mixed = takes_mixed(op)
     lines = array_lines(op, leave, mixed=mixed)
-    lines += ["    mode = get_mode()", "    plain = fast.plain"]
-    lines += [f"    if {not_plain(op, mixed=mixed)}:", f"        {leave}"]
+    lines += [*MODE_LINES, f"    if {not_plain(op, mixed=mixed)}:", f"        {leave}"]
     lines += mixed_lines(op, leave) if mixed else []
     lines += normalised_lines(op)
     lines += computed_lines(op)

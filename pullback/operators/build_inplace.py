@@ -6,6 +6,7 @@ from pullback.core.version import MOST_WRITES
 from pullback.operators.build_call import everything, signature_of
 from pullback.operators.build_node import edge_lines, frame_lines, node_lines, version_of
 from pullback.operators.build_steps import (
+    MODE_LINES,
     array_lines,
     forward_call,
     has_straight_line,
@@ -28,8 +29,7 @@ def inplace_source_of(op: Op) -> str:
     edges = [f"n{i}" for i in range(len(op.differentiable))]
     lines += [
         *array_lines(op, leave),
-        "    mode = get_mode()",
-        "    plain = fast.plain",
+        *MODE_LINES,
         f"    cell = {target}._cell",
         f"    if {not_plain(op, out=False)} or cell is INFERENCE_CELL:",
         f"        {leave}",

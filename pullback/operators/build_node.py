@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from pullback.operators.build_call import everything
 from pullback.operators.build_steps import maybe_number
-from pullback.operators.build_view import attach_lines
+from pullback.operators.build_view import VIEW_OF_MODE, attach_lines
 from pullback.operators.declare import Op, Param
 from pullback.operators.nodes import Plan, several_outputs
+
+# The version counter of a result without history.
+UNRECORDED = "fast.unrecorded if mode is not fast.inference else INFERENCE_CELL"
 
 
 def recorded_lines(op: Op) -> list[str]:
     """Record the one result, where somebody may ask for gradients."""
     if not op.rules:
         return [
-            "    result._cell = UNWRITTEN",
+            "    result._cell = UNWRITTEN if mode is not fast.inference else INFERENCE_CELL",
             "    result._node = None",
             "    return result",
         ]
@@ -21,7 +24,7 @@ def recorded_lines(op: Op) -> list[str]:
     untracked = " and ".join(f"{edge} is None" for edge in edges)
     return [
         "    if mode is not plain:",
-        "        result._cell = fast.unrecorded",
+        f"        result._cell = {UNRECORDED}",
         "        result._node = None",
         "        return result",
         *edge_lines(op, f"return call(op, {everything(op)})"),
@@ -52,11 +55,13 @@ def several_lines(op: Op) -> list[str]:
         ]
     finished = f"return ({', '.join(f'result{i}' for i in numbers)})"
     if not op.rules:
+        cells = " = ".join(f"result{i}._cell" for i in numbers)
+        lines += ["    if mode is fast.inference:", f"        {cells} = INFERENCE_CELL"]
         return [*lines, f"    {finished}"]
     untracked = " and ".join(f"n{i} is None" for i in range(len(plan.edges)))
     lines += [
         "    if mode is not plain:",
-        f"        {' = '.join(f'result{i}._cell' for i in numbers)} = fast.unrecorded",
+        f"        {' = '.join(f'result{i}._cell' for i in numbers)} = {UNRECORDED}",
         f"        {finished}",
         *edge_lines(op, f"return call(op, {everything(op)})"),
         *(f"    if {untracked}:", f"        {finished}"),
@@ -73,14 +78,18 @@ def several_lines(op: Op) -> list[str]:
 
 
 def viewed_lines(op: Op) -> list[str]:
-    """Record a view."""
+    """Record a view; those made without history are of kinds of their own."""
+    source = op.inputs[0].name
     return [
+        "    if mode is not plain:",
+        f"        attach(result, {source}, None, None, {VIEW_OF_MODE})",
+        "        return result",
         *edge_lines(op, f"return call(op, {everything(op)})"),
         "    if n0 is None:",
         "        node = None",
         "    else:",
         *("    " + line for line in node_lines(op)),
-        *attach_lines(op.inputs[0].name),
+        *attach_lines(source),
     ]
 
 

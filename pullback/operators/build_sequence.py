@@ -5,10 +5,11 @@ As build.py, whose lines these are, but with loops over the sequence where that 
 
 from __future__ import annotations
 
+from pullback.operators.build_node import UNRECORDED
+from pullback.operators.build_steps import MODE_LINES, UNUSUAL_MODE
+from pullback.operators.build_view import VIEW_OF_MODE
 from pullback.operators.declare import Op
 from pullback.operators.nodes import Plan
-
-MODE_LINES = ["    mode = get_mode()", "    plain = fast.plain"]
 
 
 def takes_sequence(op: Op) -> bool:
@@ -43,7 +44,7 @@ def sequence_line(op: Op, leave: str, call: str, node: list[str]) -> list[str]:
     shapes = [f"    node.s_{name}_shape = tuple([one.shape for one in arrays])"]
     return [
         *MODE_LINES,
-        f"    if (mode is not plain and mode is not fast.no_grad){_out(op)}:",
+        f"    if {UNUSUAL_MODE}{_out(op)}:",
         f"        {leave}",
         "    try:",
         f"        arrays = [one._array for one in {name}]",
@@ -60,7 +61,7 @@ def sequence_line(op: Op, leave: str, call: str, node: list[str]) -> list[str]:
         "    result._cell = UNWRITTEN",
         "    result._node = None",
         "    if mode is not plain:",
-        "        result._cell = fast.unrecorded",
+        f"        result._cell = {UNRECORDED}",
         "        return result",
         "    edges = []",
         "    tracked = False",
@@ -82,11 +83,11 @@ def sequence_line(op: Op, leave: str, call: str, node: list[str]) -> list[str]:
 
 
 def parts_line(op: Op, leave: str, normalised: list[str], call: str, node: list[str]) -> list[str]:
-    """The function's body for views of one input; gradients are recorded here or not at all."""
+    """The function's body for views of one input."""
     source = op.inputs[0].name
     return [
         *MODE_LINES,
-        "    if mode is not plain:",
+        f"    if {UNUSUAL_MODE}:",
         f"        {leave}",
         "    try:",
         f"        a0 = {source}._array",
@@ -99,7 +100,8 @@ def parts_line(op: Op, leave: str, normalised: list[str], call: str, node: list[
         f"        arrays = {call}",
         "    except (ValueError, TypeError) as error:",
         f"        raise explained(op, {{'{source}': a0}}, error) from None",
-        f"    edge = {source}._node",
+        f"    creation = MULTI_OUTPUT if mode is plain else {VIEW_OF_MODE}",
+        f"    edge = {source}._node if mode is plain else None",
         "    if edge is not None and edge._special:",
         f"        edge = edge() or edge_of({source})",
         "    node = None",
@@ -110,8 +112,15 @@ def parts_line(op: Op, leave: str, normalised: list[str], call: str, node: list[
         "    for one in arrays:",
         "        result = new(Tensor)",
         "        result._array = one",
-        "        edge = None if node is None else node._output(len(made))",
-        f"        attach(result, {source}, edge, None, MULTI_OUTPUT)",
+        "        if node is None:",
+        "            edge = None",
+        "        else:",
+        "            edge = new(Output)",
+        "            edge.node = node",
+        "            edge.nr = len(made)",
+        "            edge._g_shape = one.shape",
+        "            edge._g_dtype = one.dtype",
+        f"        attach(result, {source}, edge, None, creation)",
         "        made.append(result)",
         "    return tuple(made)",
     ]

@@ -10,6 +10,10 @@ from pullback.operators.declare import Op, Param
 from pullback.operators.options import NORMALISE
 from pullback.operators.specialise import array_call
 
+# Under transforms and hooks `mode` is none of the three; most calls ask no more than the first.
+UNUSUAL_MODE = "(mode is not plain and mode is not fast.no_grad and mode is not fast.inference)"
+MODE_LINES = ["    mode = get_mode()", "    plain = fast.plain"]
+
 
 def has_straight_line(op: Op) -> bool:
     """Whether the operator is simple enough to be written out."""
@@ -106,10 +110,7 @@ def _other_dtypes(op: Op) -> list[str]:
 
 def not_plain(op: Op, *, out: bool = True, mixed: bool = False) -> str:
     """The condition on which a call leaves the straight line."""
-    # In inference mode and under transforms `mode` is neither of the two.
-    conditions = ["(mode is not plain and mode is not fast.no_grad)"]
-    if op.kind == "view":
-        conditions = ["mode is not plain"]  # views made under no_grad are of a kind of their own
+    conditions = [UNUSUAL_MODE]
     if op.has_out and out:
         conditions.append("out is not None")
     if op.promote is not None and not mixed:

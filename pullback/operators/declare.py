@@ -38,14 +38,15 @@ _OPTION_KINDS = {"Dim": "dim", "Dims": "dims", "Shape": "shape"}
 # What the written code calls its own (see build.py and nodes.py): a parameter of such a name would
 # take the place of one of them, or lose its value to it.
 _RESERVED = """
-    DEFAULT F32 F64 I64 INFERENCE_CELL LOOSE MULTI_OUTPUT NOWHERE NodeClass REQUIRED SPECIAL
-    Tensor UNWRITTEN View above arrays as_dim as_dims as_optional_dim as_required_dims as_shape
-    asarray attach below brought call call_inplace called cell check_fit
-    check_history_can_change check_writable code edge edge_of edges error errors explained fast
-    fill_missing fits forward frame get_mode getframe info input_array input_tensor internal
-    is_number kind made mode ndarray new next_seq node number_array numbers32 numbers64 numpy
-    old old_value one op operands out output_array output_tensor plain rebase respelled result
-    self shorten tracked ufunc user_frame version whole_number written xp
+    DEFAULT F32 F64 I64 INFERENCE_CELL INFERENCE_VIEW LOOSE MULTI_OUTPUT NOWHERE NO_GRAD_VIEW
+    NodeClass Output REQUIRED SPECIAL Tensor UNWRITTEN View above arrays as_dim as_dims
+    as_optional_dim as_required_dims as_shape asarray attach below brought call call_inplace
+    called cell check_fit check_history_can_change check_writable code creation edge edge_of
+    edges error errors explained fast fill_missing fits forward frame get_mode getframe info
+    input_array input_tensor internal is_number kind made mode ndarray new next_seq node
+    number_array numbers32 numbers64 numpy old old_value one op operands out output_array
+    output_tensor plain rebase respelled result self shorten tracked ufunc user_frame version
+    whole_number written xp
 """
 RESERVED = frozenset(_RESERVED.split())
 
@@ -96,6 +97,10 @@ class Op:
         self.check_inputs: Callable[[str, dict[str, Any]], None] | None = about.pop(
             "check_inputs", None
         )
+        # All gradients in one pass, where rules would do the same work twice: a function of `edges`
+        # (None where no gradient is wanted) and of what the first input's rule asks for. Called on
+        # arrays, where that and some other gradient are wanted.
+        self.jointly: Rule | None = about.pop("jointly", None)
         self.jvp: Rule | None = about.pop("jvp", None)
         self.batch: Rule | None = about.pop("batch", None)
         # A view whose geometry strides cannot express is replayed, not restrided.
@@ -262,7 +267,7 @@ def primitive(**declared: Any) -> Callable[[Callable[..., Array]], Callable[...,
 
 _ABOUT = (
     *("name", "outputs", "fixed", "promote", "has_out", "jvp", "batch", "strided", "node"),
-    *("space", "method", "inplace", "numbers", "shifts", "check_inputs"),
+    *("space", "method", "inplace", "numbers", "shifts", "check_inputs", "jointly"),
 )
 
 

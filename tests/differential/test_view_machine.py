@@ -238,7 +238,10 @@ class Views(RuleBasedStateMachine):
         def do(lib, world):
             with lib.enable_grad():
                 root = world[which].sum()
-            return lib.autograd.grad(root, world[other], retain_graph=True, allow_unused=True)[0]
+            g = lib.autograd.grad(root, world[other], retain_graph=True, allow_unused=True)[0]
+            return (
+                None if g is None else g.clone()
+            )  # how often a pass wrote to it is its own affair
 
         self.step(do)
 

@@ -157,3 +157,42 @@ def test_whole_numbers_stay_on_the_straight_line_of_int64(monkeypatch):
     monkeypatch.setitem(torch.add.__globals__, "call", None)
     assert (counts + 2**62).tolist() == [1 + 2**62, 2 + 2**62]
     assert torch.add(counts, torch.tensor([0.5, 1.5])).tolist() == [1.5, 3.5]
+
+
+CALLS = {
+    "mul": lambda x: (x, x),
+    "gt": lambda x: (x, x),
+    "cummax": lambda x: (x, 0),
+    "transpose": lambda x: (x, 0, 1),
+    "unbind": lambda x: (x, 0),
+    "cat": lambda x: ([x, x], 0),
+}
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("name", CALLS)
+def test_results_are_of_the_same_kind_in_every_mode(name, recorded, mode):
+    assert getattr(torch, name)  # loads its family
+    op = OPERATORS[name]
+    x = torch.rand(2, 3, requires_grad=recorded)
+    with mode():
+        for source in (x, x[:, 1:], x * 2):
+            args = CALLS[name](source)
+            built, interpreted = op.function(*args), interpret.call(op, args, {})
+            assert kinds(built) == kinds(interpreted)
+
+
+def kinds(results):
+    """What a program can tell of results by how they were made."""
+    listed = results if isinstance(results, tuple) else (results,)
+    return [
+        (
+            one.is_inference(),
+            one.requires_grad,
+            one._is_view(),
+            one._is_view() and one._node.creation,
+            None if one.is_inference() else one._version,
+        )
+        for one in listed
+    ]
