@@ -39,14 +39,14 @@ _OPTION_KINDS = {"Dim": "dim", "Dims": "dims", "Shape": "shape"}
 # take the place of one of them, or lose its value to it.
 _RESERVED = """
     DEFAULT F32 F64 I64 INFERENCE_CELL INFERENCE_VIEW LOOSE MULTI_OUTPUT NOWHERE NO_GRAD_VIEW
-    NodeClass Output REQUIRED SPECIAL Tensor UNWRITTEN View above arrays as_dim as_dims
-    as_optional_dim as_required_dims as_shape asarray attach below brought call call_inplace
-    called cell check_fit check_history_can_change check_writable code creation edge edge_of
-    edges error errors explained fast fill_missing fits forward frame get_mode getframe info
-    input_array input_tensor internal is_number kind made mode ndarray new next_seq node
-    number_array numbers32 numbers64 numpy old old_value one op operands out output_array
-    output_tensor plain rebase respelled result self shorten tracked ufunc user_frame version
-    whole_number written xp
+    NO_NUMBERS NodeClass Output REQUIRED SPECIAL Tensor UNWRITTEN View above arrays as_dim
+    as_dims as_optional_dim as_required_dims as_shape asarray attach below brought call
+    call_inplace called cell check_fit check_history_can_change check_writable code creation
+    edge edge_of edges error errors explained fast fill_missing fits forward frame get_mode
+    getframe info input_array input_tensor internal is_number kind made mode ndarray new
+    next_seq node number_array numbers numbers32 numbers64 numpy old old_value one op operands
+    out output_array output_tensor plain rebase respelled result self shorten tracked ufunc
+    user_frame version whole_number written xp
 """
 RESERVED = frozenset(_RESERVED.split())
 

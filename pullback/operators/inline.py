@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.arrays import F32, F64, number_array
 from pullback.operators.declare import Op, Param, parameters_of
 from pullback.operators.specialise import kernel, with_operators
 
@@ -28,6 +29,7 @@ class Inlined:
         self.result = ""
         self.only_real = False  # the rule asked whether a value is complex, and was told no
         self.usual: dict[str, str] = {}  # options: the lines hold for this value, named in a scope
+        self.has_numbers = False  # the lines on arrays look numbers up in the table `numbers`
 
 
 class _TooMuchError(Exception):
@@ -105,6 +107,16 @@ class _Notes:
             return f"({value!r})" if abs(value or 0) < float("inf") else self.constant(value, value)
         raise _TooMuchError("operand")
 
+    def number(self, value: Any) -> str:
+        """How the operand of a sign is written on arrays, for which numbers are kept as arrays."""
+        if type(value) not in (int, float) or value == 0:
+            return self.text(value)
+        written = self.text(value)
+        self.inlined.has_numbers = True
+        for dtype in (F32, F64):
+            number_array(value, dtype)
+        return f"numbers.get({written}, {written})"
+
     def constant(self, on_arrays: Any, on_tensors: Any) -> str:
         scope = self.inlined.array_scope
         name = f"{self.prefix}c{len(scope)}"
@@ -120,16 +132,23 @@ def _sign(sign: str, name: str) -> Callable[[_StandIn, Any], _StandIn]:
             # The operator itself, past the test of what stands on either side of a sign.
             function = notes.constant(None, _arithmetic(name))
             return notes.line(f"{a} {sign} {b}", f"{function}({a}, {b})")
-        return notes.line(f"{a} {sign} {b}")
+        kept = notes.number(other) if sign in _ARITHMETIC else b
+        return notes.line(f"{a} {sign} {kept}", f"{a} {sign} {b}")
 
     return noted
 
 
 def _reversed_sign(sign: str) -> Callable[[_StandIn, Any], _StandIn]:
     def noted(self: _StandIn, other: Any) -> _StandIn:
-        return self._notes.line(f"{self._notes.text(other)} {sign} {self._name}")
+        notes = self._notes
+        a, b = notes.text(other), self._name
+        kept = notes.number(other) if sign in _ARITHMETIC else a
+        return notes.line(f"{kept} {sign} {b}", f"{a} {sign} {b}")
 
     return noted
+
+
+_ARITHMETIC = frozenset("+-*/")  # not **, which NumPy is quicker at with a number
 
 
 for _name, _text in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "pow": "**"}.items():

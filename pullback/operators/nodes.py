@@ -105,10 +105,13 @@ def _executed(
         "F64": arrays.F64,
         "numbers32": arrays.numbers32,
         "numbers64": arrays.numbers64,
+        "NO_NUMBERS": {},
     }
     for i, param in enumerate(plan.edges):
         rule = plan.op.rules[param.name]
         scope[f"rule_{i}"] = rule if tensors else on_arrays(rule)
+    if plan.op.jointly is not None:
+        scope["jointly"] = on_arrays(plan.op.jointly)
     for one in lines:
         if one is not None:
             scope |= one.tensor_scope if tensors else one.array_scope
@@ -147,9 +150,15 @@ def _running(
     calls = [f"rule_{i}({', '.join(plan.asked[p.name])})" for i, p in enumerate(plan.edges)]
     if sequence:
         return [*lines, f"    return {calls[0]}"]
+    if op.jointly is not None and not tensors:
+        others = " or ".join(f"{edge} is not None" for edge in edges[1:])
+        asked = ", ".join(parameters_of(op.jointly))
+        lines += [f"    if e0 is not None and ({others}):", f"        return jointly({asked})"]
     if not any(inlined_rules):
         return [*lines, f"    return {_results(calls)}"]
     lines += _leave_lines(inlined_rules, calls, tensors=tensors)
+    if not tensors and any(one is not None and one.has_numbers for one in inlined_rules):
+        lines += _NUMBER_LINES
     for i, one in enumerate(inlined_rules):
         if one is not None:
             written = [] if len(calls) == 1 else [f"    r{i} = None", f"    if e{i} is not None:"]
@@ -158,6 +167,18 @@ def _running(
             lines += [*written, *(indent + line for line in (*noted, f"r{i} = {one.result}"))]
             calls[i] = ""
     return [*lines, f"    return {_results(calls)}"]
+
+
+# An array takes twice as long with a Python number as with an array of no dimensions; a NumPy
+# scalar, as gradients of 0-d tensors are, is quickest with the number.
+_NUMBER_LINES = [
+    "    numbers = NO_NUMBERS",
+    "    if type(g) is ndarray:",
+    "        if g.dtype is F64:",
+    "            numbers = numbers64",
+    "        elif g.dtype is F32:",
+    "            numbers = numbers32",
+]
 
 
 def _leave_lines(rules: list[Inlined | None], calls: list[str], *, tensors: bool) -> list[str]:
@@ -212,9 +233,7 @@ def _read_input(plan: Plan, param: Param, *, tensors: bool, guarded: bool) -> li
             f"else input_array(self, '{name}')",
         ]
         if plan.op.kind == "elementwise" and plan.op.numbers and several_tensors(plan.op):
-            # An array takes twice as long with a Python number as with an array of no dimensions;
-            # a NumPy scalar, as gradients of 0-d tensors are, is quickest with the number.
-            read += [
+            read += [  # as _NUMBER_LINES, but only where it is a number
                 "elif type(g) is ndarray:",
                 "    if g.dtype is F64:",
                 f"        {name} = numbers64.get({name}, {name})",

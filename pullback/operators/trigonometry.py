@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from pullback.operators.arithmetic import conj, is_complex, keep_where, unsupported
+from pullback.operators.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise
 from pullback.operators.powers import sqrt
 
@@ -35,6 +36,8 @@ __all__ = [
     "tan",
     "tanh",
 ]
+
+_FEW = 1000  # elements; from there on blocks save more than their calls cost
 
 # Circular ---------------------------------------------------------------------------------------
 
@@ -122,9 +125,18 @@ def cosh(xp: Namespace, input: Array) -> Array:
     slope=lambda g, value: _real_tanh_adjoint(g, value),
     value=lambda g, slope, value: g * slope * value * -2,
     node="TanhBackwardBackward0",
+    has_out=False,
 )
 def _real_tanh_adjoint(xp: Namespace, slope: Array, value: Array) -> Array:
-    return slope * (1 - value * value)
+    if value.size < _FEW:
+        return slope - slope * (value * value)  # a number among the operands takes longer
+    return in_blocks(xp, _tanh_slope, slope, value)
+
+
+def _tanh_slope(xp: Namespace, out: Array, g: Array, value: Array) -> None:
+    xp.multiply(value, value, out)
+    xp.subtract(1, out, out)
+    xp.multiply(out, g, out)
 
 
 def _tanh_adjoint(g: Any, out: Any) -> Any:
