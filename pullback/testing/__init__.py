@@ -1,7 +1,21 @@
-"""For testing operators and what is built of them: sample inputs of every operator."""
+"""For testing operators and what is built of them: `assert_close`, and samples of each operator."""
 
 from __future__ import annotations
 
-from pullback.testing.samples import SAMPLES, SampleInput, resolve, samples_for, tensors_in
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["SAMPLES", "SampleInput", "resolve", "samples_for", "tensors_in"]
+from pullback.testing.comparison import assert_close
+
+if TYPE_CHECKING:
+    from pullback.testing.samples import SAMPLES, SampleInput, resolve, samples_for, tensors_in
+
+__all__ = ["SAMPLES", "SampleInput", "assert_close", "resolve", "samples_for", "tensors_in"]
+
+
+def __getattr__(name: str) -> Any:
+    """The samples load every family of operators: not before somebody asks for them."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from pullback.testing import samples
+
+    return getattr(samples, name)
