@@ -10,6 +10,8 @@ from typing import Any
 from pullback.operators.decomposition import cholesky_ex, householder_product
 from pullback.operators.decomposition import linalg_cholesky as cholesky
 from pullback.operators.decomposition import linalg_qr as qr
+from pullback.operators.determinants import linalg_det as det
+from pullback.operators.determinants import linalg_slogdet as slogdet
 from pullback.operators.ldl import ldl_factor, ldl_factor_ex, ldl_solve
 from pullback.operators.least_squares import lstsq, pinv
 from pullback.operators.lu import linalg_lu as lu
@@ -30,8 +32,6 @@ from pullback.operators.matrix_functions import linalg_norm as norm
 from pullback.operators.norms import vector_norm
 from pullback.operators.products import matmul
 from pullback.operators.solve import inv, inv_ex, solve, solve_ex, tensorinv, tensorsolve
-from pullback.operators.solve import linalg_det as det
-from pullback.operators.solve import linalg_slogdet as slogdet
 from pullback.operators.spectral import eig, eigh, eigvals, eigvalsh, svdvals
 from pullback.operators.spectral import linalg_svd as svd
 from pullback.operators.triangular import solve_triangular

@@ -16,6 +16,7 @@ from pullback.operators.results import RESULTS
 
 _FAMILIES = {
     "decomposition": "geqrf linalg_cholesky_ex linalg_qr qr",
+    "determinants": "linalg_slogdet slogdet",
     "histograms": "histogram histogramdd",
     "ldl": "linalg_ldl_factor linalg_ldl_factor_ex",
     "least_squares": "linalg_lstsq",
@@ -24,7 +25,7 @@ _FAMILIES = {
     "pointwise": "frexp",
     "reduction_extremes": "aminmax max min",
     "scan": "cummax cummin",
-    "solve": "linalg_inv_ex linalg_slogdet linalg_solve_ex slogdet",
+    "solve": "linalg_inv_ex linalg_solve_ex",
     "sorting": "kthvalue sort topk",
     "spectral": "linalg_eig linalg_eigh linalg_svd svd",
     "triangular": "triangular_solve",

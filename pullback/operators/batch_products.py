@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from pullback.operators.batching import filled, front, ndim_of, padded
@@ -62,14 +61,34 @@ def product(op: Op, size: int, split: Split, options: Options) -> Any:
 
 def contracted(op: Op, size: int, split: Split, options: Options) -> Any:
     """The examples are one more label."""
-    labels, others, kept = options["labels"], options["others"], options["kept"]
-    examples = max((*labels, *others, *kept, 0)) + 1
     (a, first), (b, second) = split["input"], split["other"]
-    if first is not None:
-        a, labels = front(a, first), (examples, *labels)
-    if second is not None:
-        b, others = front(b, second), (examples, *others)
-    return op.function(a, b, labels, others, (examples, *kept))
+    plan = options["plan"].with_examples(of_input=first is not None, of_other=second is not None)
+    a = a if first is None else front(a, first)
+    return op.function(a, b if second is None else front(b, second), plan)
+
+
+def outer(op: Op, size: int, split: Split, options: Options) -> Any:
+    """The vectors of each example, as columns and rows."""
+    first, second = split.values()
+    if (got := (ndim_of(first), ndim_of(second))) != (1, 1):
+        raise RuntimeError(f"outer: needs two vectors, got tensors of {got[0]} and {got[1]} dims.")
+    return _outer(first, second, size)
+
+
+def _outer(first: Any, second: Any, size: int) -> Any:
+    return filled(first, size).unsqueeze(2) * filled(second, size).unsqueeze(1)
+
+
+def kron(op: Op, size: int, split: Split, options: Options) -> Any:
+    """The dimensions of `input` and `other` of each example by turns, then made one."""
+    pairs = split["input"], split["other"]
+    rank = max(ndim_of(pair) for pair in pairs)
+    a, b = (padded(filled(pair, size), 0, rank) for pair in pairs)
+    sizes, others = tuple(a.shape[1:]), tuple(b.shape[1:])
+    spread = (size, *(one for n in sizes for one in (n, 1)))
+    copies = (size, *(one for n in others for one in (1, n)))
+    shape = (size, *(n * m for n, m in zip(sizes, others, strict=True)))
+    return (a.reshape(spread) * b.reshape(copies)).reshape(shape)
 
 
 def plus_product(op: Op, size: int, split: Split, options: Options) -> Any:
@@ -77,7 +96,7 @@ def plus_product(op: Op, size: int, split: Split, options: Options) -> Any:
     term, first, second = split.values()
     beta, alpha = options["beta"], options["alpha"]
     if op.name == "addr":
-        made = filled(first, size).unsqueeze(2) * filled(second, size).unsqueeze(1)
+        made = _outer(first, second, size)
     elif first[1] is None and second[1] is None:
         made = (first[0] @ second[0]).unsqueeze(0)
     else:
@@ -110,176 +129,3 @@ def affine(op: Op, size: int, split: Split, options: Options) -> Any:
         return made
     shift = bias[0] if bias[1] is None else padded(bias[0], bias[1], made.ndim - 1)
     return made + shift
-
-
-# Losses -------------------------------------------------------------------------------------------
-
-
-def squared_error(op: Op, size: int, split: Split, options: Options) -> Any:
-    """mse_loss, reduced within each example."""
-    rank = max(ndim_of(pair) for pair in split.values())
-    a, b = (v if d is None else padded(v, d, rank) for v, d in (split["input"], split["target"]))
-    losses = (a - b) ** 2
-    if options["reduction"] == "none":
-        return losses
-    dims = tuple(range(1, losses.ndim))
-    if not dims:
-        return losses
-    return losses.sum(dims) if options["reduction"] == "sum" else losses.mean(dims)
-
-
-def _merged(value: Any, *, points: int) -> Any:
-    """Examples and their own batch as one batch; examples without one have `points` dimensions."""
-    if value.ndim - 1 == points:
-        return value
-    return value.reshape((value.shape[0] * value.shape[1], *value.shape[2:]))
-
-
-def _counts(target: Any, weight: Any, ignore_index: int, dtype: Any) -> Any:
-    """How much each loss counts: the weight of its class, 0 where it is ignored."""
-    kept = target != ignore_index
-    counts = kept.to(dtype)
-    table, bdim = weight
-    if table is None:
-        return counts
-    classes = target.masked_fill(~kept, 0)
-    if bdim is None:
-        return counts * table[classes]
-    size = target.shape[0]
-    chosen = front(table, bdim).gather(1, classes.reshape((size, -1)))
-    return counts * chosen.reshape(target.shape)
-
-
-def by_class(op: Op, size: int, split: Split, options: Options) -> Any:
-    """nll_loss and cross_entropy: loss by loss for all examples, then reduced in each."""
-    input, target = filled(split["input"], size), filled(split["target"], size)
-    ignore_index = options["ignore_index"]
-    shape = tuple(input.shape[1:])
-    losses = op.function(
-        _merged(input, points=1), _merged(target, points=0), None, ignore_index, "none"
-    )
-    dim = 0 if len(shape) == 1 else 1
-    losses = losses.reshape((size, *shape[:dim], *shape[dim + 1 :]))
-    counts = _counts(target, split["weight"], ignore_index, input.dtype)
-    losses = losses * counts
-    if options["reduction"] == "none":
-        return losses
-    total = losses.reshape((size, -1)).sum(1)
-    return total if options["reduction"] == "sum" else total / counts.reshape((size, -1)).sum(1)
-
-
-def by_class_adjoint(op: Op, size: int, split: Split, options: Options) -> Any:
-    """The adjoints of the two: the gradient of each loss, then as without reduction."""
-    g, target = filled(split["gradient"], size), filled(split["target"], size)
-    counts = _counts(target, split["weight"], options["ignore_index"], g.dtype)
-    if options["reduction"] == "mean":
-        g = g / counts.reshape((size, -1)).sum(1)
-    if options["reduction"] != "none":
-        g = g.reshape((size, *(1,) * (target.ndim - 1)))
-    g = g * counts
-    arguments = {
-        "gradient": _merged(g, points=0),
-        "target": _merged(target, points=0),
-        "weight": None,
-        "ignore_index": options["ignore_index"],
-        "reduction": "none",
-    }
-    if "input" in split:
-        input = filled(split["input"], size)
-        shape = tuple(input.shape)
-        arguments["input"] = _merged(input, points=1)
-    else:
-        shape = (size, *options["shape"])
-        flat = shape if len(shape) == 2 else (shape[0] * shape[1], *shape[2:])
-        arguments["shape"] = flat
-    return op.function(**arguments).reshape(shape)
-
-
-# Norm layers --------------------------------------------------------------------------------------
-
-
-def standardised(op: Op, size: int, split: Split, options: Options) -> Any:
-    """Dimensions move by one; weights that differ between examples are applied afterwards."""
-    input = filled(split["input"], size)
-    rest = {"eps": options["eps"], "centred": options["centred"]}
-    dims = tuple(dim + 1 for dim in options["dims"])
-    weight, bias = split["weight"], split["bias"]
-    if weight[1] is None and bias[1] is None:
-        return op.function(input, weight[0], bias[0], dims, **rest)
-    made = op.function(input, None, None, dims, **rest)
-    if weight[0] is not None:
-        made = made * _beside(weight, made.ndim - 1)
-    return made if bias[0] is None else made + _beside(bias, made.ndim - 1)
-
-
-def _beside(pair: Any, rank: int) -> Any:
-    value, bdim = pair
-    return value if bdim is None else padded(value, bdim, rank)
-
-
-def standardised_adjoint(op: Op, size: int, split: Split, options: Options) -> Any:
-    """As `standardised`, with the weight on the side of the gradient."""
-    g, input, weight = (
-        filled(split["gradient"], size),
-        filled(split["input"], size),
-        split["weight"],
-    )
-    dims = tuple(dim + 1 for dim in options["dims"])
-    if weight[1] is not None:
-        g, weight = g * _beside(weight, g.ndim - 1), (None, None)
-    return op.function(g, input, weight[0], dims, options["eps"], options["centred"])
-
-
-def standardised_weight(op: Op, size: int, split: Split, options: Options) -> Any:
-    """Each example has a sum of its own."""
-    shape = tuple(options["shape"])
-    g, input = filled(split["gradient"], size), filled(split["input"], size)
-    rank = input.ndim - 1
-    own = (size, *(1,) * (rank - len(shape)), *shape)
-    dims = tuple(dim + 1 for dim in options["dims"])
-    made = op.function(g, input, own, dims, options["eps"], options["centred"])
-    return made.reshape((size, *shape))
-
-
-# Rows of a table ----------------------------------------------------------------------------------
-
-
-def table_rows(op: Op, size: int, split: Split, options: Options) -> Any:
-    """embedding: one table for all takes any indices; several are one below another."""
-    weight, indices = split["weight"], split["indices"]
-    # How often an index comes is counted within its example.
-    counted = options["scale_grad_by_freq"] and indices[1] is not None
-    if weight[1] is None and not counted:
-        return op.function(weight[0], front(*indices), **options)
-    table, index = filled(weight, size), filled(indices, size)
-    padding = options["padding_idx"]
-    if padding >= 0 and op.name == "embedding":
-        row = (index.new_tensor(list(range(table.shape[1]))) == padding).reshape((-1, 1))
-        table = table.masked_fill(row, 0) + table.detach().masked_fill(~row, 0)
-    flat, moved = _below_another(table, index)
-    made = op.function(flat, moved, **{**options, "padding_idx": -1})
-    if padding >= 0 and op.name != "embedding":
-        made = made.masked_fill((index == padding).unsqueeze(-1), 0)
-    return made
-
-
-def table_rows_adjoint(op: Op, size: int, split: Split, options: Options) -> Any:
-    """The adjoint of `table_rows`: a table for each example."""
-    g, index = filled(split["gradient"], size), filled(split["indices"], size)
-    count, width = options["shape"]
-    offset = index.new_tensor([example * count for example in range(size)])
-    moved = index + offset.reshape((size, *(1,) * (index.ndim - 1)))
-    made = op.function(g, moved, (size * count, width), -1, options["scale_grad_by_freq"])
-    made = made.reshape((size, count, width))
-    padding = options["padding_idx"]
-    if padding >= 0:
-        row = index.new_tensor(list(range(count))) == padding
-        made = made.masked_fill(row.reshape((-1, 1)), 0)
-    return made
-
-
-def _below_another(table: Any, index: Any) -> tuple[Any, Any]:
-    size, count = table.shape[:2]
-    offset = index.new_tensor([example * count for example in range(size)])
-    moved = index + offset.reshape((size, *(1,) * (index.ndim - 1)))
-    return table.reshape((size * count, math.prod(table.shape[2:]))), moved

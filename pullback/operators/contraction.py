@@ -2,6 +2,7 @@
 
 Every such sum is made of contractions of two tensors, and each of those is a product of matrices
 once its dimensions are in order. The gradient of a contraction is one too, with the names moved.
+What an equation comes to on given shapes is worked out once; `equations.py` reads it.
 """
 
 from __future__ import annotations
@@ -11,91 +12,151 @@ import math
 import operator
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.operators.arithmetic import conj
 from pullback.operators.batch_products import contracted
+from pullback.operators.convert import astype
 from pullback.operators.declare import Array, Namespace, method, multilinear
+from pullback.operators.equations import Labels, Shapes, Spelling, from_sublists, parsed, spelt
+from pullback.operators.naming import shown_as
 from pullback.operators.options import as_dims
-from pullback.operators.products import delivered, product
+from pullback.operators.products import delivered, in_one_dtype, product
 from pullback.operators.reduction import sum
 from pullback.operators.shape import diagonal, permute
 
 __all__ = ["einsum", "inner", "tensordot"]
 
-Labels: TypeAlias = tuple[int, ...]
-
 # Contraction of two -------------------------------------------------------------------------------
+
+
+class Plan:
+    """How two tensors are multiplied and summed over the labels that are not kept.
+
+    Orders of dimensions are None where they are right as they are.
+    """
+
+    def __init__(self, labels: Labels, others: Labels, kept: Labels) -> None:
+        self.labels, self.others, self.kept = labels, others, kept
+        batch = [label for label in kept if label in labels and label in others]
+        left = [label for label in kept if label in labels and label not in others]
+        right = [label for label in kept if label in others and label not in labels]
+        summed = [label for label in labels if label in others and label not in kept]
+        self.sums = bool(summed)
+        # The result comes out in the order in which it is wanted, so that no copy is needed.
+        self.swapped = bool(left and right and kept.index(right[0]) < kept.index(left[0]))
+        if self.swapped:
+            labels, others, left, right = others, labels, right, left
+        self.batch, self.left, self.right = len(batch), len(left), len(right)
+        self.rows = _order(labels, (*batch, *left, *summed))
+        self.columns = _order(others, (*batch, *summed, *right))
+        self.order = _order((*batch, *left, *right), kept)
+        # Whether the two are matrices or vectors then, so that no dimensions must become one.
+        self.plain = len(summed) == 1 and max(self.left, self.right) <= 1
+        self.plain &= not batch or self.left == self.right == 1
+
+    def of_input(self) -> Plan:
+        """From the gradient of the result, and `other`, to the gradient of `input`."""
+        return plan_of(self.kept, self.others, self.labels)
+
+    def of_other(self) -> Plan:
+        """The same for `other`."""
+        return plan_of(self.labels, self.kept, self.others)
+
+    def with_examples(self, *, of_input: bool, of_other: bool) -> Plan:
+        """For a batch of examples, in front of either tensor and of the result."""
+        examples = max((*self.labels, *self.others, *self.kept, 0)) + 1
+        labels = (examples, *self.labels) if of_input else self.labels
+        others = (examples, *self.others) if of_other else self.others
+        return plan_of(labels, others, (examples, *self.kept))
+
+
+plan_of = functools.lru_cache(maxsize=4096)(Plan)
+
+
+def _order(labels: Sequence[int], wanted: Sequence[int]) -> Labels | None:
+    order = tuple(labels.index(label) for label in wanted)
+    return None if order == tuple(range(len(order))) else order
+
+
+def _of_two(a: Any, b: Any, plan: Plan) -> Any:
+    return _contract(a, b, plan) if plan.sums else _multiply(a, b, plan)
 
 
 @multilinear(
     batch=contracted,
-    input=lambda g, other, labels, others, kept: _contract(g, conj(other), kept, others, labels),
-    other=lambda g, input, labels, others, kept: _contract(conj(input), g, labels, kept, others),
-    node="EinsumBackward0",
+    input=lambda g, other, plan: _of_two(g, conj(other), plan.of_input()),
+    other=lambda g, input, plan: _of_two(conj(input), g, plan.of_other()),
+    node="ViewBackward0",
 )
-def _contract(
-    xp: Namespace, input: Array, other: Array, labels: Labels, others: Labels, kept: Labels
-) -> Array:
-    """Multiply and sum over the labels that are not kept; these are in both inputs."""
-    plan = _plan_of_two(labels, others, kept)
+def _contract(xp: Namespace, input: Array, other: Array, plan: Plan) -> Array:
+    """Multiply, and sum over labels that both have; what else they have is kept."""
     if plan.swapped:
         input, other = other, input
-    first, second = input.transpose(plan.rows), other.transpose(plan.columns)
-    end, middle = plan.batch, plan.batch + plan.left
-    batch, outer = first.shape[:end], first.shape[end:middle]
-    inner = second.shape[second.ndim - plan.right :]
-    rows = first.reshape(*batch, math.prod(outer), math.prod(first.shape[middle:]))
-    columns = second.reshape(*batch, rows.shape[-1], math.prod(inner))
-    if plan.left or plan.right or not end:
-        result = product(xp, "einsum", rows, columns)
-    else:  # one BLAS call for each pair of vectors would be slow
-        result = xp.einsum("...ij,...ji->...", rows, columns)
-    return result.reshape(batch + outer + inner).transpose(plan.order)
-
-
-class _Plan(NamedTuple):
-    """How a contraction becomes a product of matrices: orders of dimensions, and their numbers."""
-
-    swapped: bool
-    rows: Labels  # dimensions of the left side: batch, left, summed
-    columns: Labels  # of the right side: batch, summed, right
-    order: Labels  # of the result, from batch, left, right to what is kept
-    batch: int
-    left: int
-    right: int
-
-
-@functools.lru_cache(maxsize=1024)
-def _plan_of_two(labels: Labels, others: Labels, kept: Labels) -> _Plan:
-    batch = [label for label in kept if label in labels and label in others]
-    left = [label for label in kept if label in labels and label not in others]
-    right = [label for label in kept if label in others and label not in labels]
-    summed = [label for label in labels if label in others and label not in kept]
-    # The result comes out in the order in which it is wanted, so that no copy is needed.
-    swapped = bool(left and right and kept.index(right[0]) < kept.index(left[0]))
-    if swapped:
-        labels, others, left, right = others, labels, right, left
-    made = (*batch, *left, *right)
-    return _Plan(
-        swapped,
-        tuple(labels.index(label) for label in (*batch, *left, *summed)),
-        tuple(others.index(label) for label in (*batch, *summed, *right)),
-        tuple(made.index(label) for label in kept),
-        len(batch),
-        len(left),
-        len(right),
+    rows = input if plan.rows is None else input.transpose(plan.rows)
+    columns = other if plan.columns is None else other.transpose(plan.columns)
+    result = (
+        product(xp, "einsum", rows, columns) if plan.plain else _folded(xp, rows, columns, plan)
     )
+    return result if plan.order is None else result.transpose(plan.order)
+
+
+def _folded(xp: Namespace, first: Array, second: Array, plan: Plan) -> Array:
+    """The product, with the dimensions left, summed and right each made one before."""
+    end, middle = plan.batch, plan.batch + plan.left
+    batch, left = first.shape[:end], first.shape[end:middle]
+    right = second.shape[second.ndim - plan.right :]
+    size = math.prod(first.shape[middle:])
+    if end and not left and not right:  # a BLAS call for each pair of vectors would be slow
+        return _dots(xp, first.reshape(*batch, size), second.reshape(*batch, size))
+    rows = first.reshape(*batch, math.prod(left), size)
+    columns = second.reshape(*batch, size, math.prod(right))
+    return product(xp, "einsum", rows, columns).reshape(batch + left + right)
+
+
+def _dots(xp: Namespace, first: Array, second: Array) -> Array:
+    if first.dtype.char in "fd" and first.dtype is second.dtype:
+        return xp.vecdot(first, second)
+    return product(xp, "einsum", first[..., None, :], second[..., :, None])[..., 0, 0]
+
+
+@multilinear(
+    batch=contracted,
+    input=lambda g, other, plan: _of_two(g, astype(conj(other), g.dtype), plan.of_input()),
+    other=lambda g, input, plan: _of_two(astype(conj(input), g.dtype), g, plan.of_other()),
+    promote="same",
+    numbers=False,
+    node="MulBackward0",
+)
+def _multiply(xp: Namespace, input: Array, other: Array, plan: Plan) -> Array:
+    """Multiply element by element: every label is kept."""
+    return _aligned(input, plan.labels, plan.kept) * _aligned(other, plan.others, plan.kept)
+
+
+def _aligned(a: Array, labels: Labels, kept: Labels) -> Array:
+    """The dimensions in the order of `kept`, size 1 where there is none."""
+    order, index = _alignment(labels, kept)
+    ordered = a if order is None else a.transpose(order)
+    return ordered if index is None else ordered[index]
+
+
+@functools.lru_cache(maxsize=4096)
+def _alignment(labels: Labels, kept: Labels) -> Any:
+    order = _order(labels, [label for label in kept if label in labels])
+    index = tuple(slice(None) if label in labels else None for label in kept)
+    return order, None if len(labels) == len(kept) else index
 
 
 def _contracted(a: Any, b: Any, labels: Labels, others: Labels, kept: Labels) -> Any:
-    """As `_contract`, for any labels: what only one side has and nobody keeps is summed first."""
+    """As `_of_two`, for any labels: what only one side has and nobody keeps is summed first."""
+    summed = {*labels, *others} - {*kept}
     a, labels = _summed(a, labels, {*others, *kept})
     b, others = _summed(b, others, {*labels, *kept})
-    if all(label in kept for label in labels if label in others):
-        return _aligned(a, labels, kept) * _aligned(b, others, kept)
-    return _contract(a, b, labels, others, kept)
+    if a.dtype is not b.dtype and not (labels and others):  # 0-d tensors count as much as others
+        a, b = in_one_dtype(a, b)
+    result = _of_two(a, b, plan_of(labels, others, kept))
+    return shown_as("ViewBackward0", result) if summed else result
 
 
 def _summed(a: Any, labels: Labels, wanted: set[int]) -> tuple[Any, Labels]:
@@ -103,15 +164,6 @@ def _summed(a: Any, labels: Labels, wanted: set[int]) -> tuple[Any, Labels]:
     if not dims:
         return a, labels
     return sum(a, dims), tuple(label for label in labels if label in wanted)
-
-
-def _aligned(a: Any, labels: Labels, kept: Labels) -> Any:
-    """The dimensions in the order of `kept`, size 1 where there is none."""
-    order = tuple(labels.index(label) for label in kept if label in labels)
-    ordered = permute(a, order) if order != tuple(range(len(order))) else a
-    if len(labels) == len(kept):
-        return ordered
-    return ordered[tuple(slice(None) if label in labels else None for label in kept)]
 
 
 # einsum -------------------------------------------------------------------------------------------
@@ -130,145 +182,50 @@ def einsum(*args: Any) -> Any:
         raise ValueError(
             "einsum(): give an equation and tensors, or tensors each followed by its labels."
         )
-    if isinstance(args[0], str):
-        tensors = args[1:]
-        if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
-            tensors = tuple(tensors[0])
-        labels, output, sizes = _named(args[0], _shapes(tensors))
-    else:
-        tensors, inputs, kept = _from_sublists(args)
-        labels, output, sizes = _spelt(inputs, kept, _shapes(tensors))
-    operands = [_distinct(one, names, sizes) for one, names in zip(tensors, labels, strict=True)]
-    return _reduced(operands, output, sizes)
+    if not isinstance(args[0], str):
+        tensors, inputs, kept = from_sublists(args)
+        return _computed(tensors, spelt(inputs, kept, _shapes(tensors)))
+    tensors = args[1:]
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+        tensors = tuple(tensors[0])
+    spelling, function, option = _named(args[0], _shapes(tensors))
+    if function is None:
+        return _computed(tensors, spelling)
+    return function(*tensors, option)
 
 
-def _shapes(tensors: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
-    for number, one in enumerate(tensors):
-        if not isinstance(one, Tensor):
-            raise TypeError(
-                f"einsum(): operand {number} must be a Tensor, got {type(one).__name__}."
-            )
-    return tuple(tuple(one.shape) for one in tensors)
+def _shapes(tensors: Sequence[Any]) -> Shapes:
+    try:
+        return tuple([one._array.shape for one in tensors])
+    except AttributeError:
+        pass
+    wrong = next(i for i, one in enumerate(tensors) if not isinstance(one, Tensor))
+    raise TypeError(
+        f"einsum(): operand {wrong} must be a Tensor, got {type(tensors[wrong]).__name__}."
+    )
 
 
 @functools.lru_cache(maxsize=1024)
-def _named(equation: str, shapes: tuple[tuple[int, ...], ...]) -> Any:
-    """Labels of each tensor and of the result, and the size of each label."""
-    return _spelt(*_parsed(equation), shapes)
+def _named(equation: str, shapes: Shapes) -> tuple[Spelling, Any, Any]:
+    """What an equation says, and the one operator that does it, with its option, if one does."""
+    spelling = spelt(*parsed(equation), shapes)
+    labels, output, sizes = spelling
+    for names, shape in zip(labels, shapes, strict=True):
+        if len({*names}) < len(names) or [sizes[label] for label in names] != [*shape]:
+            return spelling, None, None
+    if len(labels) == 1 and len(labels[0]) == len(output):
+        return spelling, permute, tuple(labels[0].index(label) for label in output)
+    alone = {*labels[0]} ^ {*labels[-1]}
+    if len(labels) != 2 or not all(labels) or not alone <= {*output}:
+        return spelling, None, None
+    plan = plan_of(*labels, output)
+    return spelling, _contract if plan.sums else _multiply, plan
 
 
-def _spelt(
-    inputs: list[list[int]], kept: list[int] | None, shapes: tuple[tuple[int, ...], ...]
-) -> Any:
-    if len(shapes) != len(inputs):
-        raise RuntimeError(
-            f"einsum(): the equation names {len(inputs)} tensors, but {len(shapes)} are given."
-        )
-    pairs = enumerate(zip(inputs, shapes, strict=True))
-    labels = [_filled(number, names, shape) for number, (names, shape) in pairs]
-    return labels, _output(inputs, kept, labels), _label_sizes(labels, shapes)
-
-
-_ELLIPSIS = -1  # in labels as the user wrote them; its dimensions become labels from 100 on
-_FIRST_HIDDEN = 100
-
-
-def _parsed(equation: str) -> tuple[list[list[int]], list[int] | None]:
-    """The labels of each tensor, and of the result if they are given."""
-    left, arrow, right = equation.partition("->")
-    inputs = [_labels(part, f"operand {number}") for number, part in enumerate(left.split(","))]
-    return inputs, _labels(right, "the output") if arrow else None
-
-
-def _labels(part: str, where: str) -> list[int]:
-    labels = []
-    for character in part.replace(" ", "").replace("...", "\0"):
-        if character == "\0":
-            if _ELLIPSIS in labels:
-                raise RuntimeError(f"einsum(): {where} has more than one ellipsis in {part!r}.")
-            labels.append(_ELLIPSIS)
-        elif character == ".":
-            raise RuntimeError(f"einsum(): {where} has a '.' that is no part of '...' in {part!r}.")
-        elif character.isascii() and character.isalpha():
-            # Capital letters first, as they are ordered in an implicit output.
-            labels.append(ord(character) - (65 if character.isupper() else 71))
-        else:
-            raise RuntimeError(
-                f"einsum(): {where} has {character!r} in {part!r}; subscripts are letters (a-zA-Z)."
-            )
-    return labels
-
-
-def _from_sublists(args: tuple[Any, ...]) -> tuple[Any, list[list[int]], list[int] | None]:
-    kept = _sublist(args[-1]) if len(args) % 2 else None
-    tensors = args[: len(args) - len(args) % 2 : 2]
-    return tensors, [_sublist(part) for part in args[1 : 2 * len(tensors) : 2]], kept
-
-
-def _sublist(part: Any) -> list[int]:
-    labels = []
-    for value in part:
-        label = _ELLIPSIS if value is Ellipsis else operator.index(value)
-        if value is not Ellipsis and not 0 <= label < 52:
-            raise ValueError(f"einsum(): label {value} of a list is outside of 0 to 51.")
-        labels.append(label)
-    return labels
-
-
-def _filled(number: int, labels: list[int], shape: tuple[int, ...]) -> Labels:
-    """Labels with the ellipsis spelt out: its last dimension has the lowest hidden label."""
-    named = len(labels) - (_ELLIPSIS in labels)
-    hidden = len(shape) - named
-    if hidden < 0 or (hidden and _ELLIPSIS not in labels):
-        ellipsis = "and an ellipsis" if _ELLIPSIS in labels else "and no ellipsis"
-        raise RuntimeError(
-            f"einsum(): operand {number} has {len(shape)} dims (shape {shape}), "
-            f"but {named} subscripts {ellipsis}."
-        )
-    if _ELLIPSIS not in labels:
-        return tuple(labels)
-    at = labels.index(_ELLIPSIS)
-    spelt = range(_FIRST_HIDDEN + hidden - 1, _FIRST_HIDDEN - 1, -1)
-    return (*labels[:at], *spelt, *labels[at + 1 :])
-
-
-def _output(inputs: list[list[int]], kept: list[int] | None, labels: list[Labels]) -> Labels:
-    most = max((label - _FIRST_HIDDEN + 1 for names in labels for label in names), default=0)
-    hidden = tuple(range(_FIRST_HIDDEN + most - 1, _FIRST_HIDDEN - 1, -1)) if most > 0 else ()
-    if kept is None:
-        written = [label for names in inputs for label in names if label != _ELLIPSIS]
-        return (*hidden, *sorted(label for label in set(written) if written.count(label) == 1))
-    for label in kept:
-        if label != _ELLIPSIS and kept.count(label) > 1:
-            raise RuntimeError(
-                f"einsum(): output subscript {_letter(label)!r} appears more than once."
-            )
-        if label != _ELLIPSIS and not any(label in names for names in labels):
-            raise RuntimeError(
-                f"einsum(): output subscript {_letter(label)!r} appears in no operand's subscripts."
-            )
-    if _ELLIPSIS not in kept:
-        return tuple(kept)
-    at = kept.index(_ELLIPSIS)
-    return (*kept[:at], *hidden, *kept[at + 1 :])
-
-
-def _letter(label: int) -> str:
-    return chr(label + (65 if label < 26 else 71)) if label < _FIRST_HIDDEN else "..."
-
-
-def _label_sizes(labels: list[Labels], shapes: tuple[tuple[int, ...], ...]) -> dict[int, int]:
-    sizes: dict[int, int] = {}
-    for number, (names, shape) in enumerate(zip(labels, shapes, strict=True)):
-        for label, size in zip(names, shape, strict=True):
-            known = sizes.get(label, 1)
-            if known != size and 1 not in (known, size):
-                raise RuntimeError(
-                    f"einsum(): subscript {_letter(label)!r} has size {size} in operand {number}, "
-                    f"shape {shape}, but size {known} before."
-                )
-            sizes[label] = size if known == 1 else known
-    return sizes
+def _computed(tensors: Sequence[Any], spelling: Spelling) -> Any:
+    labels, output, sizes = spelling
+    operands = [_distinct(one, names, sizes) for one, names in zip(tensors, labels, strict=True)]
+    return _reduced(operands, output, sizes)
 
 
 def _distinct(tensor: Any, labels: Labels, sizes: dict[int, int]) -> tuple[Any, Labels]:
@@ -297,8 +254,11 @@ def _reduced(operands: list[tuple[Any, Labels]], output: Labels, sizes: dict[int
     if len(operands) == 2:
         b, others = operands[1]
         return _contracted(a, b, labels, others, output)
-    a, labels = _summed(a, labels, set(output))
-    return permute(a, tuple(labels.index(label) for label in output))
+    rest = tuple(label for label in labels if label not in output)
+    if rest and tuple(label for label in labels if label in output) == output:
+        return _summed(a, labels, {*output})[0]
+    a = permute(a, tuple(labels.index(label) for label in (*output, *rest)))
+    return sum(a, tuple(range(len(output), len(labels)))) if rest else a
 
 
 def _next_pair(
@@ -340,7 +300,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     kept = [label for d, label in enumerate(labels) if d not in mine]
     kept += [label for d, label in enumerate(others) if d not in theirs]
     result = _contracted(a, b, tuple(labels), tuple(others), tuple(kept))
-    return delivered("tensordot", result, out)
+    return delivered("tensordot", shown_as("ViewBackward0", result), out)
 
 
 def _paired_dims(a: Any, b: Any, dims: Any) -> tuple[Labels, Labels]:

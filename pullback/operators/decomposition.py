@@ -4,14 +4,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy
 
 from pullback.operators.creation import eye
-from pullback.operators.declare import Array, Namespace, method, primitive
+from pullback.operators.declare import Array, Namespace, linear, method, primitive
 from pullback.operators.diagonals import diag_embed
 from pullback.operators.joining import cat
+from pullback.operators.lapack import lapack
+from pullback.operators.lapack import qr as qr_of
 from pullback.operators.matrix_checks import (
     LinAlgError,
     adjoint,
@@ -40,13 +43,17 @@ __all__ = [
 ]
 
 
-def _lower_half(matrix: Any) -> Any:
-    """The lower triangle with half of the diagonal; its adjoint too, being a mask."""
-    return (tril(matrix) + tril(matrix, -1)) / 2
+@linear(input=lambda g, lower: _half(g, lower), has_out=False)
+def _half(xp: Namespace, input: Array, lower: bool) -> Array:
+    """The lower or upper triangle with half of the diagonal."""
+    return input * _halves(input.shape[-1], lower, input.real.dtype)
 
 
-def _upper_half(matrix: Any) -> Any:
-    return (triu(matrix) + triu(matrix, 1)) / 2
+@lru_cache(256)
+def _halves(n: int, lower: bool, dtype: Any) -> Array:
+    weights = numpy.tri(n, dtype=dtype)
+    weights[range(n), range(n)] = 0.5
+    return weights if lower else weights.T
 
 
 # Cholesky -----------------------------------------------------------------------------------------
@@ -55,9 +62,8 @@ def _upper_half(matrix: Any) -> Any:
 def _cholesky_adjoint(g_L: Any, L: Any, upper: bool) -> Any:
     if upper:
         L, g_L = adjoint(L), adjoint(g_L)
-    core = matmul(adjoint(L), g_L)
-    core = (tril(core) + adjoint(tril(core, -1))) / 2
-    core = triangular(adjoint(L), core, True, True, False)
+    core = tril(matmul(adjoint(L), g_L))
+    core = triangular(adjoint(L), (core + adjoint(tril(core, -1))) / 2, True, True, False)
     return triangular(L, core, False, False, False)
 
 
@@ -66,7 +72,7 @@ def _cholesky_tangent(d_A: Any, L: Any, upper: bool) -> Any:
         L = adjoint(L)
     change = triangular(L, (d_A + adjoint(d_A)) / 2, False, True, False)
     change = triangular(adjoint(L), change, True, False, False)
-    d_L = matmul(L, _lower_half(change))
+    d_L = matmul(L, _half(change, True))
     return (adjoint(d_L) if upper else d_L,)
 
 
@@ -79,9 +85,8 @@ def _cholesky_tangent(d_A: Any, L: Any, upper: bool) -> Any:
 )
 def _cholesky(xp: Namespace, A: Array, upper: bool, strict: str) -> Any:
     try:
-        factor = xp.linalg.cholesky(A, upper=upper)
-        if xp.isfinite(factor).all():  # LAPACK lets NaN through
-            return factor, xp.zeros(A.shape[:-2], xp.int32)
+        factor = lapack(xp, "cholesky_up" if upper else "cholesky_lo", A, refuse_nan=True)
+        return factor, xp.zeros(A.shape[:-2], xp.int32)
     except numpy.linalg.LinAlgError:
         pass
     factor, info = _by_columns(xp, A.mT.conj() if upper else A)
@@ -123,25 +128,27 @@ def _check_definite(strict: str, info: Array) -> None:
 _CholeskyEx = result_class("linalg_cholesky_ex", "L info")
 
 
-def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
+def cholesky_ex(
+    input: Any, *, upper: bool = False, check_errors: bool = False, out: Any = None
+) -> Any:
     """As `linalg.cholesky`, and for each matrix the order of the minor that failed (0: none)."""
-    check_square("linalg.cholesky_ex", A._array)
-    results = _cholesky(A, bool(upper), "linalg.cholesky_ex" if check_errors else "")
+    check_square("linalg.cholesky_ex", input._array)
+    results = _cholesky(input, bool(upper), "linalg.cholesky_ex" if check_errors else "")
     return delivered_all("linalg.cholesky_ex", _CholeskyEx(results), out)
 
 
-def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
+def linalg_cholesky(input: Any, *, upper: bool = False, out: Any = None) -> Any:
     """The triangle `L` with `A = L L^H`, or `U` with `A = U^H U` if `upper`.
 
-    One triangle of `A` is read, and the gradient is Hermitian.
+    One triangle of `input` is read, and the gradient is Hermitian.
 
     >>> import pullback as torch
     >>> torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 2.0]]))
     tensor([[2., 0.],
             [1., 1.]])
     """
-    check_square("linalg.cholesky", A._array)
-    return delivered("linalg.cholesky", _cholesky(A, bool(upper), "linalg.cholesky")[0], out)
+    check_square("linalg.cholesky", input._array)
+    return delivered("linalg.cholesky", _cholesky(input, bool(upper), "linalg.cholesky")[0], out)
 
 
 @method
@@ -167,7 +174,7 @@ def _qr_adjoint(g_Q: Any, g_R: Any, Q: Any, R: Any, form: str) -> Any:
         square, g_square = R[..., :m], g_R[..., :m]
         beside = matmul(Q, g_R[..., m:])
         g_Q = g_Q + matmul(matmul(Q, R[..., m:]), adjoint(g_R[..., m:]))
-    core = _upper_half(matmul(g_square, adjoint(square)) - matmul(adjoint(Q), g_Q))
+    core = _half(matmul(g_square, adjoint(square)) - matmul(adjoint(Q), g_Q), False)
     core = g_Q + matmul(Q, core + adjoint(core))
     g_A = triangular(adjoint(square), core, False, False, False)
     return g_A if beside is None else cat([g_A, beside], -1)
@@ -179,7 +186,7 @@ def _qr_tangents(d_A: Any, Q: Any, R: Any, form: str) -> tuple[Any, Any]:
     square = R[..., :m] if m < n else R
     change = triangular(square, d_A[..., : square.shape[-1]], True, False, False)
     core = matmul(adjoint(Q), change)
-    core = _upper_half(core + adjoint(core))
+    core = _half(core + adjoint(core), False)
     d_Q = change - matmul(Q, core)
     d_R = matmul(core, square)
     if m < n:
@@ -207,8 +214,7 @@ def _check_differentiable(form: str, q_shape: Any, r_shape: Any) -> None:
 def _qr(xp: Namespace, A: Array, form: str) -> Any:
     if form == "r":
         return xp.empty((0,), A.dtype), xp.linalg.qr(A, "r")
-    Q, R = xp.linalg.qr(A, form)
-    return Q, R
+    return qr_of(xp, A) if form == "reduced" else tuple(xp.linalg.qr(A, form))
 
 
 _LinalgQr = result_class("linalg_qr", "Q R")
@@ -271,17 +277,17 @@ def _reflected(A: Any, tau: Any, other: Any, inverse: bool) -> Any:
     return other - matmul(V, core)
 
 
-def householder_product(A: Any, tau: Any, *, out: Any = None) -> Any:
+def householder_product(input: Any, tau: Any, *, out: Any = None) -> Any:
     """The first columns of the product of the reflections that `geqrf` returned."""
     op = "linalg.householder_product"
-    check_matrices(op, A._array)
-    _check_reflections(op, A, tau)
-    m, n = A.shape[-2:]
+    check_matrices(op, input._array)
+    _check_reflections(op, input, tau)
+    m, n = input.shape[-2:]
     if m < n:
         raise RuntimeError(
-            f"{op}: A must not have more columns than rows, got shape {tuple(A.shape)}."
+            f"{op}: A must not have more columns than rows, got shape {tuple(input.shape)}."
         )
-    product = _reflected(A, tau, eye(m, n, dtype=A.dtype), inverse=False)
+    product = _reflected(input, tau, eye(m, n, dtype=input.dtype), inverse=False)
     return delivered(op, shown_as("LinalgHouseholderProductBackward0", product), out)
 
 
@@ -303,25 +309,25 @@ def _check_reflections(op: str, A: Any, tau: Any) -> None:
 @method
 def ormqr(
     input: Any,
-    tau: Any,
-    other: Any,
+    input2: Any,
+    input3: Any,
     left: bool = True,
     transpose: bool = False,
     *,
     out: Any = None,
 ) -> Any:
-    """The product of all reflections, or its adjoint, times `other` on its `left` or right."""
+    """The product of all reflections, or its adjoint, times `input3` on its `left` or right."""
     check_matrices("ormqr", input._array, "input")
-    check_matrices("ormqr", other._array, "other")
-    check_same_dtype("ormqr", input._array, other._array, "input and other")
-    _check_reflections("ormqr", input, tau)
-    if other.shape[-2 if left else -1] != input.shape[-2]:
+    check_matrices("ormqr", input3._array, "other")
+    check_same_dtype("ormqr", input._array, input3._array, "input and other")
+    _check_reflections("ormqr", input, input2)
+    if input3.shape[-2 if left else -1] != input.shape[-2]:
         raise RuntimeError(
-            f"ormqr: other of shape {tuple(other.shape)} does not fit reflections of "
+            f"ormqr: other of shape {tuple(input3.shape)} does not fit reflections of "
             f"{input.shape[-2]} rows on its {'left' if left else 'right'}."
         )
     if left:
-        result = _reflected(input, tau, other, bool(transpose))
+        result = _reflected(input, input2, input3, bool(transpose))
     else:  # C Q is (Q^H C^H)^H
-        result = adjoint(_reflected(input, tau, adjoint(other), not transpose))
+        result = adjoint(_reflected(input, input2, adjoint(input3), not transpose))
     return delivered("ormqr", shown_as("OrmqrBackward0", result), out)

@@ -16,8 +16,9 @@ from pullback.core.promotion import promote_to_float
 from pullback.operators.arithmetic import conj, is_complex
 from pullback.operators.convert import astype
 from pullback.operators.declare import Array, Dims, Namespace, linear
+from pullback.operators.fft_kernels import complex_to_complex, half_to_real, real_to_half
 from pullback.operators.gather import enlarged
-from pullback.operators.options import as_dim, as_dims
+from pullback.operators.options import as_dim, as_dims, numpy_spelled
 from pullback.operators.products import delivered
 from pullback.operators.tiling import roll
 
@@ -44,10 +45,6 @@ __all__ = [
     "rfftn",
 ]
 
-# How a sum of n terms is scaled -> NumPy's name for that, forwards and backwards.
-_FORWARD = {"none": "backward", "root": "ortho", "n": "forward"}
-_INVERSE = {"none": "forward", "root": "ortho", "n": "backward"}
-
 
 @linear(
     input=lambda g, dims, scale, inverse: _c2c(g, dims, scale, not inverse),
@@ -56,9 +53,7 @@ _INVERSE = {"none": "forward", "root": "ortho", "n": "backward"}
 )
 def _c2c(xp: Namespace, input: Array, dims: Dims, scale: str, inverse: bool) -> Array:
     """Takes real numbers as well: their gradient is the real part of what comes back."""
-    if inverse:
-        return xp.fft.ifftn(input, axes=dims, norm=_INVERSE[scale])
-    return xp.fft.fftn(input, axes=dims, norm=_FORWARD[scale])
+    return complex_to_complex(xp, input, dims, scale, inverse=inverse)
 
 
 def _weigh(xp: Namespace, half: Array, dim: int, size: int, weight: float) -> Array:
@@ -75,13 +70,13 @@ def _weigh(xp: Namespace, half: Array, dim: int, size: int, weight: float) -> Ar
     has_out=False,
 )
 def _r2c(xp: Namespace, input: Array, dims: Dims, scale: str) -> Array:
-    return xp.fft.rfftn(input, axes=dims, norm=_FORWARD[scale])
+    return real_to_half(xp, input, dims, scale)
 
 
 @linear(input=lambda g, dims, scale: _r2c(g, dims, scale), has_out=False)
 def _r2c_adjoint(xp: Namespace, input: Array, dims: Dims, scale: str, size: int) -> Array:
     half = _weigh(xp, input, dims[-1], size, 0.5)
-    return _to_real(xp, half, dims, scale, size)
+    return half_to_real(xp, half, dims, scale, size)
 
 
 @linear(
@@ -90,18 +85,13 @@ def _r2c_adjoint(xp: Namespace, input: Array, dims: Dims, scale: str, size: int)
     has_out=False,
 )
 def _c2r(xp: Namespace, input: Array, dims: Dims, scale: str, size: int) -> Array:
-    return _to_real(xp, input, dims, scale, size)
+    return half_to_real(xp, input, dims, scale, size)
 
 
 @linear(input=lambda g, dims, scale, size: _c2r(g, dims, scale, size), has_out=False)
 def _c2r_adjoint(xp: Namespace, input: Array, dims: Dims, scale: str, size: int) -> Array:
-    half = xp.fft.rfftn(input, axes=dims, norm=_FORWARD[scale])
+    half = real_to_half(xp, input, dims, scale)
     return _weigh(xp, half, dims[-1], size, 2)
-
-
-def _to_real(xp: Namespace, half: Array, dims: Any, scale: str, size: int) -> Array:
-    sizes = [*(half.shape[dim] for dim in dims[:-1]), size]
-    return xp.fft.irfftn(half, sizes, dims, _INVERSE[scale])
 
 
 # Arguments ----------------------------------------------------------------------------------------
@@ -118,6 +108,8 @@ def _scale(op: str, norm: str | None, *, inverse: bool) -> str:
 def _floating(op: str, input: Any) -> Any:
     """`input` as floats or complex numbers, of at least single precision."""
     dtype = input._array.dtype
+    if dtype.char in "fdFD":
+        return input
     if dtype.kind in "fV" and dtype.itemsize == 2:
         raise RuntimeError(
             f"{op}: not defined for {from_numpy_dtype(dtype)}; convert to float32 first."
@@ -141,9 +133,14 @@ def _real(op: str, input: Any) -> Any:
 
 
 def _line(op: str, input: Any, dim: int) -> int:
-    if input.ndim == 0:
+    ndim = input._array.ndim
+    if ndim == 0:
         raise IndexError(f"{op}: dim {dim} does not exist in a tensor of no dimensions.")
-    return as_dim(dim, input.ndim, op)
+    return ndim - 1 if dim.__class__ is int and dim == -1 else as_dim(dim, ndim, op)
+
+
+def _size_along(input: Any, dim: int, n: int | None) -> Any:
+    return input._array.shape[dim] if n is None else n
 
 
 def _sizes(op: str, input: Any, s: Any, dim: Any) -> tuple[tuple[int, ...], list[int]]:
@@ -167,6 +164,9 @@ def _sizes(op: str, input: Any, s: Any, dim: Any) -> tuple[tuple[int, ...], list
 
 def _fitted(op: str, input: Any, dims: Sequence[int], sizes: Sequence[int]) -> Any:
     """Cut, or padded with zeros, to `sizes` along `dims`."""
+    given = input._array.shape
+    if [given[dim] for dim in dims] == [*sizes] and 0 not in sizes:
+        return input
     cut = [slice(None)] * input.ndim
     shape = list(input.shape)
     for dim, size in zip(dims, sizes, strict=True):
@@ -208,10 +208,8 @@ def _all_complex(
     op: str, input: Any, n: Any, dim: int, norm: Any, out: Any, *, inverse: bool
 ) -> Any:
     at = _line(op, input, dim)
-    input = _fitted(op, input, (at,), (input.shape[at] if n is None else n,))
-    return delivered(
-        op, _c2c(_floating(op, input), (at,), _scale(op, norm, inverse=inverse), inverse), out
-    )
+    input = _fitted(op, _floating(op, input), (at,), (_size_along(input, at, n),))
+    return delivered(op, _c2c(input, (at,), _scale(op, norm, inverse=inverse), inverse), out)
 
 
 def rfft(
@@ -232,7 +230,7 @@ def _half_spectrum(
     op: str, input: Any, n: Any, dim: int, norm: Any, out: Any, *, inverse: bool
 ) -> Any:
     at = _line(op, input, dim)
-    input = _fitted(op, _real(op, input), (at,), (input.shape[at] if n is None else n,))
+    input = _fitted(op, _real(op, input), (at,), (_size_along(input, at, n),))
     result = _r2c(input, (at,), _scale(op, norm, inverse=inverse))
     return delivered(op, conj(result) if inverse else result, out)
 
@@ -274,6 +272,7 @@ def _whole_size(op: str, input: Any, dim: int, n: int | None) -> int:
 # Several dimensions -------------------------------------------------------------------------------
 
 
+@numpy_spelled
 def fftn(
     input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -281,6 +280,7 @@ def fftn(
     return _all_complex_n("fft.fftn", input, s, dim, norm, out, inverse=False)
 
 
+@numpy_spelled
 def ifftn(
     input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -303,6 +303,7 @@ def _needs_dims(op: str, dims: tuple[int, ...]) -> None:
         raise RuntimeError(f"{op}: needs at least one dimension to transform.")
 
 
+@numpy_spelled
 def rfftn(
     input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -314,6 +315,7 @@ def rfftn(
     return delivered(op, _r2c(input, dims, _scale(op, norm, inverse=False)), out)
 
 
+@numpy_spelled
 def ihfftn(
     input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -326,6 +328,7 @@ def ihfftn(
     return delivered(op, conj(_r2c(input, dims, _scale(op, norm, inverse=True))), out)
 
 
+@numpy_spelled
 def irfftn(
     input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -333,6 +336,7 @@ def irfftn(
     return _real_signal_n("fft.irfftn", input, s, dim, norm, out, inverse=True)
 
 
+@numpy_spelled
 def hfftn(
     input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -399,6 +403,7 @@ def ihfft2(
 # The order of frequencies -------------------------------------------------------------------------
 
 
+@numpy_spelled
 def fftshift(input: Any, dim: Any = None) -> Any:
     """Frequencies in rising order: zero goes to the middle."""
     dims = as_dims(dim, input.ndim, "fft.fftshift")
@@ -406,6 +411,7 @@ def fftshift(input: Any, dim: Any = None) -> Any:
     return roll(input, tuple(input.shape[d] // 2 for d in dims), dims)
 
 
+@numpy_spelled
 def ifftshift(input: Any, dim: Any = None) -> Any:
     """The inverse of `fftshift`."""
     dims = as_dims(dim, input.ndim, "fft.ifftshift")

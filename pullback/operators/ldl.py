@@ -9,6 +9,7 @@ from typing import Any
 
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
+from pullback.operators.lapack import magnitude
 from pullback.operators.matrix_checks import check_square, delivered_all, place
 from pullback.operators.products import delivered
 from pullback.operators.results import result_class
@@ -27,29 +28,24 @@ def _refuse(g: Any) -> Any:
     raise NotImplementedError("linalg.ldl_solve: has no derivative; use linalg.solve.")
 
 
-def _largest(xp: Namespace, values: Array) -> Array:
-    """LAPACK's measure of complex numbers: the sum of both parts."""
-    return xp.abs(values.real) + xp.abs(values.imag) if values.dtype.kind == "c" else xp.abs(values)
-
-
 def _choose(xp: Namespace, A: Array, k: int) -> tuple[int, int]:
     """The size of the next pivot, 1 or 2, and the row that is to take part."""
     n = len(A)
-    here = float(_largest(xp, A[k, k]))
-    below = _largest(xp, A[k + 1 :, k])
+    here = float(magnitude(xp, A[k, k]))
+    below = magnitude(xp, A[k + 1 :, k])
     if k == n - 1 or not below.any():
         return 1, k
     row = int(below.argmax()) + k + 1
     biggest = float(below.max())
     if here >= _GROWTH * biggest:
         return 1, k
-    others = [_largest(xp, A[row, k:row]).max()]
+    others = [magnitude(xp, A[row, k:row]).max()]
     if row < n - 1:
-        others.append(_largest(xp, A[row + 1 :, row]).max())
+        others.append(magnitude(xp, A[row + 1 :, row]).max())
     widest = float(max(others))
     if here * widest >= _GROWTH * biggest**2:
         return 1, k
-    if float(_largest(xp, A[row, row])) >= _GROWTH * widest:
+    if float(magnitude(xp, A[row, row])) >= _GROWTH * widest:
         return 1, row
     return 2, row
 
@@ -61,7 +57,7 @@ def _factor_one(xp: Namespace, A: Array, pivots: Array, *, hermitian: bool) -> i
         if hermitian:
             A[k, k] = A[k, k].real
         size, row = _choose(xp, A, k)
-        if size == 1 and not _largest(xp, A[k:, k]).any():
+        if size == 1 and not magnitude(xp, A[k:, k]).any():
             info = info or k + 1
             pivots[k] = k + 1
             k += 1
@@ -130,11 +126,11 @@ _LdlEx = result_class("linalg_ldl_factor_ex", "LD pivots info")
 
 
 def ldl_factor_ex(
-    A: Any, *, hermitian: bool = False, check_errors: bool = False, out: Any = None
+    input: Any, *, hermitian: bool = False, check_errors: bool = False, out: Any = None
 ) -> Any:
     """As `ldl_factor`, with the number of each matrix's first zero pivot, and no error."""
-    check_square("linalg.ldl_factor_ex", A._array)
-    results = _ldl_factor(A, bool(hermitian), bool(check_errors))
+    check_square("linalg.ldl_factor_ex", input._array)
+    results = _ldl_factor(input, bool(hermitian), bool(check_errors))
     return delivered_all("linalg.ldl_factor_ex", _LdlEx(results), out)
 
 
@@ -146,9 +142,9 @@ def _check(info: Array) -> None:
         )
 
 
-def ldl_factor(A: Any, *, hermitian: bool = False, out: Any = None) -> Any:
+def ldl_factor(input: Any, *, hermitian: bool = False, out: Any = None) -> Any:
     """`A = P L D L^T P^T`, packed as LAPACK does; D has blocks of size 1 and 2."""
-    packed, pivots, _ = ldl_factor_ex(A, hermitian=hermitian, check_errors=True)
+    packed, pivots, _ = ldl_factor_ex(input, hermitian=hermitian, check_errors=True)
     return delivered_all("linalg.ldl_factor", _Ldl((packed, pivots)), out)
 
 

@@ -73,7 +73,7 @@ def _cutoff(xp: Namespace, atol: Any, rtol: Any, size: Array) -> Array:
 
 
 def pinv(
-    A: Any,
+    input: Any,
     rcond: Any = None,
     hermitian: bool = False,
     *,
@@ -88,12 +88,12 @@ def pinv(
     tensor([[0.5000, 0.0000]])
     """
     if hermitian:
-        check_square("linalg.pinv", A._array)
-    check_matrices("linalg.pinv", A._array)
+        check_square("linalg.pinv", input._array)
+    check_matrices("linalg.pinv", input._array)
     if rcond is not None:
         atol, rtol = 0.0, rcond
-    absolute, relative = tolerances("linalg.pinv", A, atol, rtol)
-    return delivered("linalg.pinv", _pinv(A, absolute, relative, bool(hermitian)), out)
+    absolute, relative = tolerances("linalg.pinv", input, atol, rtol)
+    return delivered("linalg.pinv", _pinv(input, absolute, relative, bool(hermitian)), out)
 
 
 @method
@@ -143,40 +143,40 @@ _Lstsq = result_class("linalg_lstsq", "solution residuals rank singular_values")
 
 
 def lstsq(
-    A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None, out: Any = None
+    input: Any, b: Any, rcond: float | None = None, *, driver: str | None = None, out: Any = None
 ) -> Any:
     """The `X` with the smallest `A X - B`, in squares; the shortest, if there are many.
 
     Args:
-        A: The matrices.
-        B: The right sides, matrices or vectors.
+        input: The matrices.
+        b: The right sides, matrices or vectors.
         rcond: Singular values below this part of the largest count as 0.
         driver: "gelsy" (by default), "gels" (assumes full rank), "gelsd" or "gelss" (which return
         the singular values): LAPACK's names. All go through singular values here.
         out: Four tensors to write the results into.
     """
     op = "linalg.lstsq"
-    check_matrices(op, A._array)
-    check_same_dtype(op, A._array, B._array)
+    check_matrices(op, input._array)
+    check_same_dtype(op, input._array, b._array)
     driver = "gelsy" if driver is None else driver
     if driver not in _DRIVERS:
         raise RuntimeError(f"{op}: driver must be one of {', '.join(_DRIVERS)}, got {driver!r}.")
-    vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and B.shape == A.shape[:-1])
-    if not 0 <= A.ndim - B.ndim <= 1:
+    vector = b.ndim == 1 or (b.ndim == input.ndim - 1 and b.shape == input.shape[:-1])
+    if not 0 <= input.ndim - b.ndim <= 1:
         raise RuntimeError(
             f"{op}: B must have as many dimensions as A, or one less (vectors), got shapes "
-            f"{tuple(A.shape)} and {tuple(B.shape)}."
+            f"{tuple(input.shape)} and {tuple(b.shape)}."
         )
-    right = B[..., None] if vector else B
-    if right.ndim < 2 or right.shape[-2] != A.shape[-2]:
+    right = b[..., None] if vector else b
+    if right.ndim < 2 or right.shape[-2] != input.shape[-2]:
         raise RuntimeError(
-            f"{op}: B must have as many rows as A, got shapes {tuple(A.shape)} and "
-            f"{tuple(B.shape)}."
+            f"{op}: B must have as many rows as A, got shapes {tuple(input.shape)} and "
+            f"{tuple(b.shape)}."
         )
-    smallest = _tolerance(A, rcond)
-    result = _solution(A, right, smallest)
-    rank, values = _rank(A.detach(), smallest, driver)
-    residuals = _residuals(A, right, result, rank, driver)
+    smallest = _tolerance(input, rcond)
+    result = _solution(input, right, smallest)
+    rank, values = _rank(input.detach(), smallest, driver)
+    residuals = _residuals(input, right, result, rank, driver)
     solution = shown_as("LinalgLstsqBackward0", result[..., 0] if vector else result)
     if driver == "gels":
         rank = rank.new_empty((0,))

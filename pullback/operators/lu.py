@@ -11,11 +11,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy
+
 from pullback.operators.batching import together
 from pullback.operators.blocks import BLOCK, slices
 from pullback.operators.declare import Array, Namespace, method, primitive
 from pullback.operators.gather import enlarged
 from pullback.operators.joining import cat
+from pullback.operators.lapack import lu_by_scipy, magnitude
 from pullback.operators.matrix_checks import (
     adjoint,
     check_matrices,
@@ -47,6 +50,12 @@ def factored(xp: Namespace, a: Array) -> tuple[Array, Array, Array]:
     """Packed factors, pivots as LAPACK counts them (from 1), and the first zero pivot (0: none)."""
     m, n = a.shape[-2:]
     batch, size = a.shape[:-2], math.prod(a.shape[:-2])
+    known = lu_by_scipy(xp, a if a.ndim == 3 else a.reshape(size, m, n))
+    if known is not None:
+        if a.ndim == 3:
+            return known
+        lu, pivots, info = known
+        return lu.reshape(a.shape), pivots.reshape(*batch, -1), info.reshape(batch)
     lu = xp.array(a, order="C").reshape(size, m, n)
     steps = min(m, n)
     pivots = xp.empty((size, steps), xp.int32)
@@ -74,14 +83,9 @@ def factored(xp: Namespace, a: Array) -> tuple[Array, Array, Array]:
     )
 
 
-def _sizes(xp: Namespace, x: Array) -> Array:
-    """LAPACK's measure of complex numbers is the sum of both parts, not the absolute value."""
-    return xp.abs(x.real) + xp.abs(x.imag) if x.dtype.kind == "c" else xp.abs(x)
-
-
 # A single matrix, as `_eliminate`: a fifth of the time per column.
 def _eliminate_one(xp: Namespace, lu: Array, pivots: Array, column: int, stop: int) -> None:
-    found = int(_sizes(xp, lu[column:, column]).argmax()) + column
+    found = int(magnitude(xp, lu[column:, column]).argmax()) + column
     pivots[column] = found + 1
     if found != column:
         row = lu[found].copy()
@@ -105,7 +109,7 @@ def _eliminated_together(xp: Namespace, a: Array) -> tuple[Array, Array]:
     every = xp.arange(size)
     pivots = xp.empty((size, min(m, n)), xp.int32)
     for column in range(min(m, n)):
-        found = _sizes(xp, lu[column:, column]).argmax(0) + column
+        found = magnitude(xp, lu[column:, column]).argmax(0) + column
         pivots[:, column] = found + 1
         row = lu[found, :, every].T
         lu[found, :, every] = lu[column].T
@@ -119,7 +123,7 @@ def _eliminated_together(xp: Namespace, a: Array) -> tuple[Array, Array]:
 
 def _eliminate(xp: Namespace, lu: Array, pivots: Array, column: int, stop: int) -> None:
     """Bring the largest element of a column up, and clear what is below it, within the panel."""
-    found = _sizes(xp, lu[:, column:, column]).argmax(1) + column
+    found = magnitude(xp, lu[:, column:, column]).argmax(1) + column
     pivots[:, column] = found + 1
     every = xp.arange(len(lu))
     row = lu[every, found]
@@ -137,7 +141,8 @@ def permutation(xp: Namespace, pivots: Array, m: int, dtype: Any) -> Array:
     size = math.prod(batch)
     swaps = pivots.reshape(size, steps) - 1
     every = xp.arange(size)
-    found = _order_of_one(swaps[0].tolist(), m) if size == 1 else _orders(xp, swaps, m)
+    few = swaps.size <= _FEW_SWAPS
+    found = [_order_of_one(one, m) for one in swaps.tolist()] if few else _orders(xp, swaps, m)
     order = xp.asarray(found, xp.int64)
     matrices = xp.zeros((size, m, m), dtype)
     matrices[every[:, None], order.reshape(size, m), xp.arange(m)] = 1
@@ -155,6 +160,9 @@ def _orders(xp: Namespace, swaps: Array, m: int) -> Array:
         order[every, other] = order[:, step]
         order[:, step] = kept
     return order
+
+
+_FEW_SWAPS = 256  # below, lists are faster than arrays
 
 
 def _order_of_one(swaps: list[int], m: int) -> list[int]:
@@ -319,7 +327,7 @@ def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False, out:
 
 
 def _check_pivots(info: Array) -> None:
-    if info.any():
+    if numpy.count_nonzero(info):
         where, step = place(info)
         raise RuntimeError(
             f"linalg.lu_factor: U has a zero at diagonal place {step}{where}, by which lu_solve "
@@ -329,8 +337,8 @@ def _check_pivots(info: Array) -> None:
 
 def lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
     """Both triangles of the LU decomposition packed into one matrix, and the pivots."""
-    packed, pivots, _ = lu_factor_ex(A, pivot=pivot, check_errors=True)
-    return delivered_all("linalg.lu_factor", _LuFactor((packed, pivots)), out)
+    _check("linalg.lu_factor", A, pivot)
+    return delivered_all("linalg.lu_factor", _LuFactor(_lu_factor(A, True)[:2]), out)
 
 
 @method

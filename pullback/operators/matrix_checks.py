@@ -35,6 +35,8 @@ def check_floating(op: str, array: Array) -> None:
 
 def check_matrices(op: str, array: Array, name: str = "A") -> None:
     """Refuse what has no rows and columns, or no floating-point dtype."""
+    if array.ndim > 1 and array.dtype.char in "fdFD":
+        return
     if array.ndim < 2:
         raise RuntimeError(
             f"{op}: {name} must have at least 2 dimensions (its matrices are the last two), got "
@@ -45,17 +47,17 @@ def check_matrices(op: str, array: Array, name: str = "A") -> None:
 
 def check_square(op: str, array: Array, name: str = "A") -> None:
     """Refuse anything but square matrices."""
-    if array.ndim >= 2 and array.shape[-1] != array.shape[-2]:
+    shape = array.shape
+    if len(shape) > 1 and shape[-1] != shape[-2]:
         raise RuntimeError(
-            f"{op}: {name} must be square matrices, got {array.shape[-2]} by {array.shape[-1]} "
-            f"(shape {tuple(array.shape)})."
+            f"{op}: {name} must be square matrices, got {shape[-2]} by {shape[-1]} (shape {shape})."
         )
     check_matrices(op, array, name)
 
 
 def check_same_dtype(op: str, a: Array, b: Array, names: str = "A and B") -> None:
     """Refuse operands of two dtypes."""
-    if a.dtype != b.dtype:
+    if a.dtype is not b.dtype and a.dtype != b.dtype:
         raise RuntimeError(
             f"{op}: {names} must have one dtype, got {from_numpy_dtype(a.dtype)} and "
             f"{from_numpy_dtype(b.dtype)}; convert one of them."
@@ -88,7 +90,7 @@ def delivered_all(op: str, results: tuple[Any, ...], out: Any) -> Any:
     if out is None:
         return results
     for result, target in zip(results, out, strict=True):
-        if result.requires_grad or (target.requires_grad and get_mode().grad):
+        if result.requires_grad or (getattr(target, "requires_grad", False) and get_mode().grad):
             raise errors.out_requires_grad(op)
         write_out(op, target, result._array)
     return type(results)(out)

@@ -12,6 +12,7 @@ import numpy
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.batching import filled, ndim_of, padded
 from pullback.operators.convert import astype
+from pullback.operators.copy import copied_into
 from pullback.operators.creation import eye
 from pullback.operators.declare import Array, Namespace, Op, method, primitive
 from pullback.operators.direction import abs
@@ -53,8 +54,7 @@ def matrix_power(input: Any, n: int, *, out: Any = None) -> Any:
     if input.ndim < 2 or input.shape[-1] != input.shape[-2]:
         check_square("linalg.matrix_power", input._array)
     if n == 0:
-        unit = eye(input.shape[-1], dtype=input.dtype)
-        result = clone(expand(unit, tuple(input.shape))) + input * 0
+        result = copied_into(input, eye(input.shape[-1], dtype=input.dtype, device=input.device))
     else:
         base = inv(input) if n < 0 else input
         result = _powered(base, int(n) if n > 0 else -int(n))
@@ -171,7 +171,7 @@ def matrix_exp(input: Any) -> Any:
 
 
 def matrix_norm(
-    A: Any,
+    input: Any,
     ord: float | str = "fro",
     dim: Any = (-2, -1),
     keepdim: bool = False,
@@ -181,21 +181,22 @@ def matrix_norm(
 ) -> Any:
     """The norm of matrices: "fro", "nuc", 2 and -2 (singular values), 1, -1, inf, -inf (sums)."""
     op = "linalg.matrix_norm"
-    if A._array.dtype.kind not in "fcV":
+    if input._array.dtype.kind not in "fcV":
         raise RuntimeError(
-            f"{op}: defined for floating-point and complex tensors, not {A.dtype}; convert first."
+            f"{op}: defined for floating-point and complex tensors, not {input.dtype}; convert "
+            "first."
         )
     if isinstance(dim, int):
         raise TypeError(f"{op}: dim must be a tuple of 2 dimensions, got {dim}.")
     dims = tuple(dim)
     if len(dims) != 2:
         raise RuntimeError(f"{op}: dim must name 2 dimensions, got {dim}.")
-    if A.ndim < 2:
-        raise RuntimeError(f"{op}: A must have at least 2 dimensions, got shape {tuple(A.shape)}.")
-    rows, columns = (as_dim(d, A.ndim, op) for d in dims)
+    if input.ndim < 2:
+        raise RuntimeError(f"{op}: needs at least 2 dimensions, got shape {tuple(input.shape)}.")
+    rows, columns = (as_dim(d, input.ndim, op) for d in dims)
     if rows == columns:
         raise RuntimeError(f"{op}: dim must name 2 different dimensions, got {dim}.")
-    result = _norm_of(op, A, ord, rows, columns, keepdim, dtype)
+    result = _norm_of(op, input, ord, rows, columns, keepdim, dtype)
     return delivered(op, result, out)
 
 
@@ -214,7 +215,14 @@ def _norm_of(op: str, A: Any, ord: Any, rows: int, columns: int, keepdim: Any, d
     sums = sum(abs(A), along, keepdim)
     if not keepdim and along < across:
         across -= 1
-    return (amax if ord > 0 else amin)(sums, across, keepdim)
+    return _extreme(sums, across, keepdim, largest=ord > 0)
+
+
+def _extreme(values: Any, dim: int, keepdim: Any, *, largest: bool) -> Any:
+    """The largest of some norms, 0 if there is none, or the smallest."""
+    if not largest:
+        return amin(values, dim, keepdim)
+    return amax(values, dim, keepdim) if values.shape[dim] else sum(values, dim, keepdim)
 
 
 def _spectral_norm(A: Any, ord: Any, rows: int, columns: int, keepdim: Any) -> Any:
@@ -222,7 +230,7 @@ def _spectral_norm(A: Any, ord: Any, rows: int, columns: int, keepdim: Any) -> A
     if ord == "nuc":
         result = sum(values, -1)
     else:
-        result = (amax if ord > 0 else amin)(values, -1)
+        result = _extreme(values, -1, False, largest=ord > 0)
     if not keepdim:
         return result
     shape = [1 if d in (rows, columns) else n for d, n in enumerate(A.shape)]
@@ -231,7 +239,7 @@ def _spectral_norm(A: Any, ord: Any, rows: int, columns: int, keepdim: Any) -> A
 
 @numpy_spelled
 def linalg_norm(
-    A: Any,
+    input: Any,
     ord: float | str | None = None,
     dim: Any = None,
     keepdim: bool = False,
@@ -243,40 +251,44 @@ def linalg_norm(
     if isinstance(dim, int):
         dim = (dim,)
     if ord is None:
-        return vector_norm(A, 2, dim, keepdim, dtype=dtype, out=out)
-    if dim is None and A.ndim > 2:
+        return vector_norm(input, 2, dim, keepdim, dtype=dtype, out=out)
+    if dim is None and input.ndim not in (1, 2):
         raise RuntimeError(
             f"linalg.norm: with ord={ord!r} and without dim the tensor must be a vector or a "
-            f"matrix, got shape {tuple(A.shape)}."
+            f"matrix, got shape {tuple(input.shape)}."
         )
-    count = len(dim) if dim is not None else A.ndim
+    count = len(dim) if dim is not None else input.ndim
     if dim is not None and count not in (1, 2):
         raise RuntimeError(f"linalg.norm: with ord={ord!r}, dim must name 1 or 2 dims, got {dim}.")
     if isinstance(ord, str) or count == 2:
-        return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
-    return vector_norm(A, ord, dim, keepdim, dtype=dtype, out=out)
+        return matrix_norm(
+            input, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out
+        )
+    return vector_norm(input, ord, dim, keepdim, dtype=dtype, out=out)
 
 
 # Rank and condition -------------------------------------------------------------------------------
 
 
-def cond(A: Any, p: float | str | None = None, *, out: Any = None) -> Any:
+def cond(input: Any, p: float | str | None = None, *, out: Any = None) -> Any:
     """How much a matrix can amplify relative errors: its norm times that of its inverse."""
-    if A.ndim < 2:
-        raise RuntimeError(f"linalg.cond: needs at least 2 dimensions, got shape {tuple(A.shape)}.")
-    if not A.numel():
-        nothing = wrap(numpy.zeros(tuple(A.shape[:-2]), A._array.real.dtype))
+    if input.ndim < 2:
+        raise RuntimeError(
+            f"linalg.cond: needs at least 2 dimensions, got shape {tuple(input.shape)}."
+        )
+    if not input.numel():
+        nothing = wrap(numpy.zeros(tuple(input.shape[:-2]), input._array.real.dtype))
         return delivered("linalg.cond", nothing, out)
     if p is None or p in (2, -2):
-        values = svdvals(A)
+        values = svdvals(input)
         largest, smallest = values[..., 0], values[..., -1]
         result = smallest / largest if p == -2 else largest / smallest
         return delivered("linalg.cond", result, out)
-    check_square("linalg.cond", A._array)
+    check_square("linalg.cond", input._array)
     if p == "nuc":
-        result = matrix_norm(A, p) * matrix_norm(inv(A), p)
+        result = matrix_norm(input, p) * matrix_norm(inv(input), p)
     else:  # of a singular matrix: infinite
-        result = matrix_norm(A, p) * matrix_norm(inv_ex(A).inverse, p)
+        result = matrix_norm(input, p) * matrix_norm(inv_ex(input).inverse, p)
         result = nan_to_num(result, math.inf, math.inf, -math.inf)
     return delivered("linalg.cond", result, out)
 
@@ -296,7 +308,7 @@ def tolerances(op: str, A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
 
 
 def matrix_rank(
-    A: Any,
+    input: Any,
     tol: Any = None,
     hermitian: bool = False,
     *,
@@ -305,12 +317,12 @@ def matrix_rank(
     out: Any = None,
 ) -> Any:
     """How many singular values exceed `max(atol, rtol * the largest)`."""
-    check_matrices("linalg.matrix_rank", A._array)
+    check_matrices("linalg.matrix_rank", input._array)
     if tol is not None:
         atol, rtol = tol, 0.0
-    absolute, relative = tolerances("linalg.matrix_rank", A, atol, rtol)
-    plain = A.detach()
-    if 0 in A.shape[-2:]:
+    absolute, relative = tolerances("linalg.matrix_rank", input, atol, rtol)
+    plain = input.detach()
+    if 0 in input.shape[-2:]:
         return delivered("linalg.matrix_rank", _zeros(plain), out)
     values = abs(eigvalsh(plain)) if hermitian else svdvals(plain)
     largest = amax(values, -1, True)
@@ -340,10 +352,13 @@ def _exceeds(xp: Namespace, values: Array, largest: Array, absolute: Any, relati
     return values > xp.maximum(absolute, relative * largest)
 
 
+_NO_POWERS = "?eE"  # bool, float16, bfloat16
+
+
 def vander(x: Any, *, N: int | None = None) -> Any:
     """For each element a row of its powers 0 to N - 1; without `N`, as many as elements."""
     count = N if N is not None else x.shape[-1] if x.ndim else 0
-    if x.ndim == 0 or count <= 1 or x._array.dtype.kind == "b":
+    if x.ndim == 0 or count <= 1 or x._array.dtype.char in _NO_POWERS:
         raise RuntimeError(
             "linalg.vander: needs numbers in at least one dimension, and N > 1 (by default as "
             f"many as there are), got {x.dtype} of shape {tuple(x.shape)} and N={N}."

@@ -1,19 +1,18 @@
-"""Inverses, linear systems and determinants of square matrices."""
+"""Inverses of square matrices, and linear systems."""
 
 # ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy
 
 from pullback.core import errors
-from pullback.operators.arithmetic import conj, is_complex
 from pullback.operators.batching import aligned
-from pullback.operators.complex import imag, real
 from pullback.operators.declare import Array, Namespace, Op, method, primitive
+from pullback.operators.lapack import lapack
 from pullback.operators.lu import factored
 from pullback.operators.matrix_checks import (
     LinAlgError,
@@ -24,21 +23,14 @@ from pullback.operators.matrix_checks import (
     place,
 )
 from pullback.operators.naming import shown_as
-from pullback.operators.pointwise import log
 from pullback.operators.products import delivered, matmul, total
-from pullback.operators.reduction import sum
 from pullback.operators.results import result_class
-from pullback.operators.selection import where
 from pullback.operators.shape import movedim, reshape
 
 __all__ = [
-    "det",
     "inv",
     "inv_ex",
     "inverse",
-    "linalg_slogdet",
-    "logdet",
-    "slogdet",
     "solve",
     "solve_ex",
     "tensorinv",
@@ -57,7 +49,7 @@ __all__ = [
 )
 def _inv(xp: Namespace, A: Array, strict: str) -> Any:
     try:
-        return xp.linalg.inv(A), xp.zeros(A.shape[:-2], xp.int32)
+        return lapack(xp, "inv", A), xp.zeros(A.shape[:-2], xp.int32)
     except numpy.linalg.LinAlgError:
         info = factored(xp, A)[2]
         check_regular(strict, info)
@@ -65,6 +57,11 @@ def _inv(xp: Namespace, A: Array, strict: str) -> Any:
         regular = info == 0
         inverse[regular] = xp.linalg.inv(A[regular])
         return inverse, info
+
+
+def inverse_of(A: Any) -> Any:
+    """The inverse, for rules; infinite for a singular matrix."""
+    return _inv(A, "")[0]
 
 
 _InvEx = result_class("linalg_inv_ex", "inverse info")
@@ -138,7 +135,7 @@ def _solved_in_batches(op: Op, size: int, split: dict[str, Any], options: dict[s
 )
 def _solve(xp: Namespace, A: Array, B: Array, strict: str) -> Any:
     try:
-        return xp.linalg.solve(A, B), xp.zeros(A.shape[:-2], xp.int32)
+        return lapack(xp, "solve", A, B), xp.zeros(A.shape[:-2], xp.int32)
     except numpy.linalg.LinAlgError:
         info = factored(xp, A)[2]
         check_regular(strict, info)
@@ -158,9 +155,15 @@ def solved_exactly(A: Any, B: Any) -> Any:
 _SolveEx = result_class("linalg_solve_ex", "result info")
 
 
+_SOLVED = "LinalgSolveExBackward0"
+
+
 def _system(op: str, A: Any, B: Any, left: Any, strict: str) -> tuple[Any, Any]:
-    check_square(op, A._array)
-    check_same_dtype(op, A._array, B._array)
+    a, b = A._array, B._array
+    check_square(op, a)
+    check_same_dtype(op, a, b)
+    if left and a.ndim == b.ndim and a.shape[:-1] == b.shape[:-1]:  # fits without more ado
+        return cast("tuple[Any, Any]", _solve(A, B, strict))
     if B.ndim == 0:
         raise RuntimeError(f"{op}: B must have at least 1 dimension, got a 0-d tensor.")
     vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and B.shape == A.shape[:-1])
@@ -183,8 +186,8 @@ def _system(op: str, A: Any, B: Any, left: Any, strict: str) -> tuple[Any, Any]:
         ) from None
     result, info = _solve(A, right, strict) if left else _solve(A.mT, right.mT, strict)
     if vector:
-        return result[..., 0], info
-    return (result if left else result.mT), info
+        return shown_as(_SOLVED, result[..., 0]), info
+    return (result if left else shown_as(_SOLVED, result.mT)), info
 
 
 def solve_ex(
@@ -193,10 +196,7 @@ def solve_ex(
     """As `solve`, and for each matrix the number of its first zero pivot instead of an error."""
     op = "linalg.solve_ex"
     result, info = _system(op, A, B, left, op if check_errors else "")
-    return delivered_all(op, _SolveEx((shown_as(_SOLVED, result), info)), out)
-
-
-_SOLVED = "LinalgSolveExBackward0"
+    return delivered_all(op, _SolveEx((result, info)), out)
 
 
 def solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
@@ -207,208 +207,38 @@ def solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
     tensor([1.0000, 0.5000])
     """
     result, _ = _system("linalg.solve", A, B, left, "linalg.solve")
-    return delivered("linalg.solve", shown_as(_SOLVED, result), out)
+    return delivered("linalg.solve", result, out)
 
 
 # Systems of tensors -------------------------------------------------------------------------------
 
 
-def tensorinv(A: Any, ind: int = 2, *, out: Any = None) -> Any:
-    """The inverse of `A` as a map of tensors: its first `ind` dimensions against the others."""
+def tensorinv(input: Any, ind: int = 2, *, out: Any = None) -> Any:
+    """The inverse of `input` as a map of tensors: its first `ind` dimensions against the others."""
     if ind <= 0:
         raise RuntimeError(f"linalg.tensorinv: ind must be positive, got {ind}.")
-    first, second = tuple(A.shape[:ind]), tuple(A.shape[ind:])
+    first, second = tuple(input.shape[:ind]), tuple(input.shape[ind:])
     if math.prod(first) != math.prod(second):
         raise RuntimeError(
             f"linalg.tensorinv: the first {ind} sizes and the others must have equal products, got "
             f"{first} and {second}."
         )
     size = math.prod(first)
-    result = reshape(inv(reshape(A, (size, size))), (*second, *first))
+    result = reshape(inv(reshape(input, (size, size))), (*second, *first))
     return delivered("linalg.tensorinv", result, out)
 
 
-def tensorsolve(A: Any, B: Any, dims: Any = None, *, out: Any = None) -> Any:
-    """`X` with `tensordot(A, X, X.ndim) = B`; `dims` of `A` are moved to its end before."""
+def tensorsolve(input: Any, other: Any, dims: Any = None, *, out: Any = None) -> Any:
+    """`X` with `tensordot(A, X, X.ndim) = B`; `dims` of `input` are moved to its end before."""
     if dims is not None:
-        A = movedim(A, tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
-    rest = tuple(A.shape[B.ndim :])
+        input = movedim(input, tuple(dims), tuple(range(input.ndim - len(dims), input.ndim)))
+    rest = tuple(input.shape[other.ndim :])
     size = math.prod(rest)
-    if math.prod(A.shape[: B.ndim]) != size:
+    if math.prod(input.shape[: other.ndim]) != size:
         raise RuntimeError(
-            f"linalg.tensorsolve: the first {B.ndim} sizes of A, as many as B has, and the others "
-            f"must have equal products; A has shape {tuple(A.shape)}."
+            f"linalg.tensorsolve: the first {other.ndim} sizes of input, as many as other has, and "
+            f"the rest must have equal products; input has shape {tuple(input.shape)}."
         )
-    check_same_dtype("linalg.tensorsolve", A._array, B._array)
-    result = solve(reshape(A, (size, size)), reshape(B, (size,)))
+    check_same_dtype("linalg.tensorsolve", input._array, other._array)
+    result = solve(reshape(input, (size, size)), reshape(other, (size,)))
     return delivered("linalg.tensorsolve", reshape(result, rest), out)
-
-
-# Determinants -------------------------------------------------------------------------------------
-
-
-def _trace(matrix: Any) -> Any:
-    return sum(matrix.diagonal(0, -2, -1), -1)[..., None, None]
-
-
-def _safe_inverse(xp: Namespace, A: Array) -> Array | None:
-    """The inverse, unless a matrix is singular or so near it that few digits would be right."""
-    try:
-        B = xp.linalg.inv(A)
-    except numpy.linalg.LinAlgError:
-        return None
-    condition = xp.linalg.norm(A, axis=(-2, -1)) * xp.linalg.norm(B, axis=(-2, -1))
-    return B if xp.all(condition < xp.finfo(A.dtype).eps ** -0.75) else None
-
-
-def _phase(xp: Namespace, U: Array, Vh: Array) -> Array:
-    return xp.asarray(xp.linalg.det(U) * xp.linalg.det(Vh))[..., None, None]
-
-
-@primitive(
-    A=lambda g, A: _adjugate_change(adjoint(A), g),
-    jvp=lambda d_A, A: _adjugate_change(A, d_A),
-)
-def _adjugate(xp: Namespace, A: Array) -> Array:
-    """The matrix with `A adj(A) = det(A)`, which exists for singular matrices, too."""
-    B = _safe_inverse(xp, A)
-    if B is not None:
-        return xp.asarray(xp.linalg.det(A))[..., None, None] * B
-    U, S, Vh = xp.linalg.svd(A)
-    n = A.shape[-1]
-    # Products of all singular values but one: ones on the diagonal of n copies.
-    others = xp.where(xp.eye(n, dtype=bool), 1, S[..., None, :]).prod(-1)
-    return _phase(xp, U, Vh) * xp.matmul(Vh.mT.conj() * others[..., None, :], U.mT.conj())
-
-
-def _change_adjoint(g: Any, A: Any, change: Any) -> Any:
-    B = _inv(A, "")[0]
-    moved = matmul(B, change)
-    C = matmul(moved, B)
-    share = sum(g * conj(_trace(moved) * B - C), (-2, -1), True)
-    rest = sum(g * conj(B), (-2, -1), True)
-    B, C, trace = adjoint(B), adjoint(C), conj(_trace(moved))
-    left = matmul(B, g)
-    made = share * B - rest * C - trace * matmul(left, B) + matmul(left, C)
-    return conj(_det(A)[..., None, None]) * (made + matmul(matmul(C, g), B))
-
-
-def _change_tangent(d_A: Any, d_change: Any, A: Any, change: Any) -> Any:
-    terms: Any = 0.0 if d_change is None else _adjugate_change(A, d_change)
-    if d_A is None:
-        return terms
-    B = _inv(A, "")[0]
-    moved, turned = matmul(B, change), matmul(B, d_A)
-    C, D = matmul(moved, B), matmul(turned, B)
-    both = _trace(turned) * _trace(moved) - _trace(matmul(turned, moved))
-    made = both * B - _trace(turned) * C - _trace(moved) * D
-    return terms + _det(A)[..., None, None] * (made + matmul(turned, C) + matmul(moved, D))
-
-
-@primitive(
-    A=_change_adjoint,
-    change=lambda g, A: _adjugate_change(adjoint(A), g),
-    jvp=_change_tangent,
-    batch=aligned,
-)
-def _adjugate_change(xp: Namespace, A: Array, change: Array) -> Array:
-    """How `_adjugate` moves with `A`, linear in `change`; for singular matrices, too.
-
-    With A = U S V^H and E = U^H change V it is V (diag(P diag(E)) - P E) U^H, where P holds at (i,
-    j) the product of all singular values but the i-th and the j-th, and 0 at (i, i).
-    """
-    B = _safe_inverse(xp, A)
-    if B is not None:
-        moved = xp.matmul(B, change)
-        traces = moved.trace(0, -2, -1)[..., None, None]
-        value = xp.asarray(xp.linalg.det(A))[..., None, None]
-        return value * (traces * B - xp.matmul(moved, B))
-    U, S, Vh = xp.linalg.svd(A)
-    n = A.shape[-1]
-    one = xp.eye(n, dtype=bool)
-    left_out = one[:, None, :] | one[None, :, :]
-    P = xp.where(left_out, 1, S[..., None, None, :]).prod(-1) * ~one
-    E = xp.matmul(U.mT.conj(), xp.matmul(change, Vh.mT.conj()))
-    along = xp.matmul(P, E.diagonal(0, -2, -1)[..., None])
-    core = xp.where(one, along, -P * E)
-    return _phase(xp, U, Vh) * xp.matmul(Vh.mT.conj(), xp.matmul(core, U.mT.conj()))
-
-
-@primitive(
-    A=lambda g, A: g[..., None, None] * adjoint(_adjugate(A)),
-    jvp=lambda d_A, A: sum(_adjugate(A).mT * d_A, (-2, -1)),
-    node="LinalgDetBackward0",
-    name="_linalg_det",
-)
-def _det(xp: Namespace, A: Array) -> Array:
-    return xp.linalg.det(A)
-
-
-def linalg_det(A: Any, *, out: Any = None) -> Any:
-    """The determinant of each square matrix.
-
-    >>> import pullback as torch
-    >>> torch.linalg.det(torch.tensor([[2.0, 1.0], [0.0, 4.0]]))
-    tensor(8.)
-    """
-    check_square("linalg.det", A._array)
-    return delivered("linalg.det", _det(A), out)
-
-
-@method
-def det(input: Any) -> Any:
-    """The older name of `linalg.det`."""
-    return linalg_det(input)
-
-
-def _slogdet_adjoint(g_sign: Any, g_logabsdet: Any, A: Any, sign: Any) -> Any:
-    factor = g_logabsdet
-    if is_complex(sign):  # a real sign has no slope
-        factor = factor - imag(conj(g_sign) * sign) * 1j
-    return factor[..., None, None] * adjoint(_inv(A, "")[0])
-
-
-def _slogdet_tangents(d_A: Any, A: Any, sign: Any) -> tuple[Any, Any]:
-    moved = sum(matmul(_inv(A, "")[0], d_A).diagonal(0, -2, -1), -1)
-    if not is_complex(sign):
-        return None, moved
-    return sign * (imag(moved) * 1j), real(moved)
-
-
-@primitive(
-    A=_slogdet_adjoint,
-    jvp=_slogdet_tangents,
-    outputs="sign logabsdet",
-    node="LinalgSlogdetBackward0",
-    name="_linalg_slogdet",
-)
-def _slogdet(xp: Namespace, A: Array) -> Any:
-    sign, logarithm = xp.linalg.slogdet(A)
-    return sign, logarithm
-
-
-_LinalgSlogdet = result_class("linalg_slogdet", "sign logabsdet")
-_Slogdet = result_class("slogdet", "sign logabsdet")
-
-
-def linalg_slogdet(A: Any, *, out: Any = None) -> Any:
-    """The sign of the determinant and the logarithm of its size, which does not overflow."""
-    check_square("linalg.slogdet", A._array)
-    return delivered_all("linalg.slogdet", _LinalgSlogdet(_slogdet(A)), out)
-
-
-@method
-def slogdet(input: Any, *, out: Any = None) -> Any:
-    """The older name of `linalg.slogdet`."""
-    check_square("slogdet", input._array)
-    return delivered_all("slogdet", _Slogdet(_slogdet(input)), out)
-
-
-@method
-def logdet(input: Any) -> Any:
-    """The logarithm of the determinant: -inf where that is 0, NaN where it is negative."""
-    check_square("logdet", input._array)
-    sign, logarithm = _slogdet(input)
-    if is_complex(sign):
-        return log(sign) + logarithm
-    return where(sign == -1, math.nan, logarithm)

@@ -2,14 +2,15 @@
 
 Vectors are determined up to a phase (a sign, for real matrices). A loss that depends on the phase
 has no derivative, and is refused where that can be seen. Where values coincide, so that vectors may
-turn into one another, derivatives through the vectors are infinite; those through the values are
-not.
+turn into one another, derivatives through the vectors are infinite or NaN; those through the values
+are not.
 """
 
 # ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy
@@ -21,6 +22,7 @@ from pullback.operators.convert import astype
 from pullback.operators.declare import Array, Namespace, elementwise, method, primitive
 from pullback.operators.diagonals import diag_embed
 from pullback.operators.gather import enlarged
+from pullback.operators.lapack import lapack
 from pullback.operators.matrix_checks import (
     LinAlgError,
     absent,
@@ -48,12 +50,19 @@ __all__ = ["eig", "eigh", "eigvals", "eigvalsh", "linalg_svd", "svd", "svdvals"]
     has_out=False,
 )
 def over_gap(xp: Namespace, input: Array, gap: Array) -> Array:
-    """`input / gap` off the diagonal, 0 on it; 0 / 0 is 0, where values coincide."""
+    """`input / gap` off the diagonal, 0 on it. Where values coincide 0 / 0 is NaN: no derivative.
+
+    0 would be an answer that looks right: the function A -> V f(L) V^H, say, has a derivative
+    there, which these formulas cannot give.
+    """
     out = xp.true_divide(input, gap)
-    places = xp.arange(out.shape[-1])
-    out[..., places, places] = 0
-    coincide = (gap == 0) & (input == 0)
-    return xp.where(coincide, 0, out).astype(out.dtype, copy=False) if coincide.any() else out
+    xp.copyto(out, 0, where=_diagonal_of(out.shape[-1]))
+    return out
+
+
+@lru_cache(256)
+def _diagonal_of(n: int) -> Array:
+    return numpy.eye(n, dtype=bool)
 
 
 def _gaps(values: Any) -> Any:
@@ -118,7 +127,7 @@ def _eigh_tangents(d_A: Any, eigenvalues: Any, eigenvectors: Any) -> tuple[Any, 
 )
 def _eigh(xp: Namespace, A: Array, UPLO: str) -> Any:
     try:
-        values, vectors = xp.linalg.eigh(A, UPLO)
+        values, vectors = lapack(xp, "eigh_lo" if UPLO == "L" else "eigh_up", A)
     except numpy.linalg.LinAlgError:
         raise _failed("linalg.eigh") from None
     return values, vectors
@@ -137,7 +146,7 @@ def _eigvalsh_adjoint(g: Any, A: Any, UPLO: str) -> Any:
 @primitive(A=_eigvalsh_adjoint, jvp=_eigvalsh_tangent, node="LinalgEighBackward0")
 def _eigvalsh(xp: Namespace, A: Array, UPLO: str) -> Array:
     try:
-        return xp.linalg.eigvalsh(A, UPLO)
+        return lapack(xp, "eigvalsh_lo" if UPLO == "L" else "eigvalsh_up", A)
     except numpy.linalg.LinAlgError:
         raise _failed("linalg.eigvalsh") from None
 
@@ -145,21 +154,21 @@ def _eigvalsh(xp: Namespace, A: Array, UPLO: str) -> Array:
 _Eigh = result_class("linalg_eigh", "eigenvalues eigenvectors")
 
 
-def eigh(A: Any, UPLO: str = "L", *, out: Any = None) -> Any:
+def eigh(input: Any, UPLO: str = "L", *, out: Any = None) -> Any:
     """Eigenvalues, in rising order, and eigenvectors (columns) of symmetric or Hermitian matrices.
 
     >>> import pullback as torch
     >>> torch.linalg.eigh(torch.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
     """
-    check_square("linalg.eigh", A._array)
-    return delivered_all("linalg.eigh", _Eigh(_eigh(A, _triangle("linalg.eigh", UPLO))), out)
+    check_square("linalg.eigh", input._array)
+    return delivered_all("linalg.eigh", _Eigh(_eigh(input, _triangle("linalg.eigh", UPLO))), out)
 
 
-def eigvalsh(A: Any, UPLO: str = "L", *, out: Any = None) -> Any:
+def eigvalsh(input: Any, UPLO: str = "L", *, out: Any = None) -> Any:
     """Eigenvalues of symmetric or Hermitian matrices, in rising order."""
-    check_square("linalg.eigvalsh", A._array)
-    result = _eigvalsh(A, _triangle("linalg.eigvalsh", UPLO))
+    check_square("linalg.eigvalsh", input._array)
+    result = _eigvalsh(input, _triangle("linalg.eigvalsh", UPLO))
     return delivered("linalg.eigvalsh", result, out)
 
 
@@ -215,16 +224,16 @@ def _eig(xp: Namespace, A: Array) -> Any:
 _Eig = result_class("linalg_eig", "eigenvalues eigenvectors")
 
 
-def eig(A: Any, *, out: Any = None) -> Any:
+def eig(input: Any, *, out: Any = None) -> Any:
     """Eigenvalues and eigenvectors (columns of length 1); complex, in no order."""
-    check_square("linalg.eig", A._array)
-    return delivered_all("linalg.eig", _Eig(_eig(A)), out)
+    check_square("linalg.eig", input._array)
+    return delivered_all("linalg.eig", _Eig(_eig(input)), out)
 
 
-def eigvals(A: Any, *, out: Any = None) -> Any:
+def eigvals(input: Any, *, out: Any = None) -> Any:
     """Eigenvalues of square matrices; complex, in no order."""
-    check_square("linalg.eigvals", A._array)
-    return delivered("linalg.eigvals", _eig(A)[0], out)
+    check_square("linalg.eigvals", input._array)
+    return delivered("linalg.eigvals", _eig(input)[0], out)
 
 
 # Singular values ----------------------------------------------------------------------------------
@@ -308,7 +317,7 @@ def _svd_tangents(d_A: Any, U: Any, S: Any, Vh: Any) -> tuple[Any, Any, Any]:
 )
 def _svd(xp: Namespace, A: Array, full_matrices: bool) -> Any:
     try:
-        U, S, Vh = xp.linalg.svd(A, full_matrices)
+        U, S, Vh = lapack(xp, "svd_f" if full_matrices else "svd_s", A)
     except numpy.linalg.LinAlgError:
         raise _failed("linalg.svd") from None
     return U, S, Vh
@@ -317,7 +326,7 @@ def _svd(xp: Namespace, A: Array, full_matrices: bool) -> Any:
 @primitive()
 def _values_alone(xp: Namespace, A: Array) -> Array:
     try:
-        return xp.linalg.svd(A, compute_uv=False)
+        return lapack(xp, "svd", A)
     except numpy.linalg.LinAlgError:
         raise _failed("linalg.svdvals") from None
 

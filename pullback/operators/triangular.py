@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any
 
 import numpy
@@ -15,6 +14,8 @@ from pullback.operators.batching import aligned
 from pullback.operators.blocks import BLOCK, slices
 from pullback.operators.creation import eye
 from pullback.operators.declare import Array, Namespace, method, primitive
+from pullback.operators.lapack import lapack, triangles_by_scipy
+from pullback.operators.lapack import upper as upper_part
 from pullback.operators.matrix_checks import (
     adjoint,
     check_same_dtype,
@@ -38,38 +39,41 @@ _BLOCK = 64
 
 def solved(xp: Namespace, a: Array, b: Array, *, upper: bool, unit: bool) -> Array:
     """`x` with `a x = b` for a triangle of `a`, with ones on its diagonal if `unit`."""
-    if not upper:  # seen from the other end, a lower triangle is an upper one
-        x = solved(xp, a[..., ::-1, ::-1], b[..., ::-1, :], upper=True, unit=unit)
-        return x[..., ::-1, :]
+    x = triangles_by_scipy(xp, a, b, upper=upper, unit=unit)
+    if x is not None:
+        return x
+    if upper:
+        return _solved_upper(xp, a, b, unit=unit)
+    # Seen from the other end, a lower triangle is an upper one; tensors have no negative strides.
+    x = _solved_upper(xp, a[..., ::-1, ::-1], b[..., ::-1, :], unit=unit)
+    return xp.ascontiguousarray(x[..., ::-1, :])
+
+
+def _solved_upper(xp: Namespace, a: Array, b: Array, *, unit: bool) -> Array:
     n = a.shape[-1]
     if n <= _BLOCK:
         return _solved_block(xp, a, b, unit=unit)
     half = n // 2
-    low = solved(xp, a[..., half:, half:], b[..., half:, :], upper=True, unit=unit)
+    low = _solved_upper(xp, a[..., half:, half:], b[..., half:, :], unit=unit)
     rest = b[..., :half, :] - xp.matmul(a[..., :half, half:], low)
-    high = solved(xp, a[..., :half, :half], rest, upper=True, unit=unit)
+    high = _solved_upper(xp, a[..., :half, :half], rest, unit=unit)
     return xp.concatenate([high, low], -2)
 
 
 def _solved_block(xp: Namespace, a: Array, b: Array, *, unit: bool) -> Array:
     n = a.shape[-1]
-    a = xp.where(_upper(n), a, 0)
+    triangle = xp.zeros(a.shape, a.dtype)
+    xp.copyto(triangle, a, where=upper_part(n, n, int(unit)))
     if unit:
-        places = xp.arange(n)
-        a[..., places, places] = 1
+        xp.einsum("...ii->...i", triangle)[...] = 1  # a view of the diagonal
+    a = triangle
     # Of many small ones, row by row: 500 of 8 by 8 in a third of the time.
     if a.ndim > 2 and a.size >= 16 * n**3:
         return _substituted(xp, a, b)
     try:
-        return xp.linalg.solve(a, b)
+        return lapack(xp, "solve", a, b)
     except numpy.linalg.LinAlgError:  # a zero on the diagonal: infinities, as substitution has them
         return _substituted(xp, a, b)
-
-
-@lru_cache(64)
-def _upper(n: int) -> Array:
-    """Where the upper triangle is."""
-    return numpy.tri(n, dtype=bool).T
 
 
 def _substituted(xp: Namespace, a: Array, b: Array) -> Array:
@@ -171,9 +175,15 @@ def check_system(op: str, A: Any, B: Any, *, left: bool) -> None:
 
 
 def solve_triangular(
-    A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Any = None
+    input: Any,
+    B: Any,
+    *,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
+    out: Any = None,
 ) -> Any:
-    """The solution of `A X = B`, or `X A = B`, for triangular `A`; its rest is not read.
+    """The solution of `input X = B`, or `X input = B`, for a triangle; the rest is not read.
 
     >>> import pullback as torch
     >>> A = torch.tensor([[2.0, 0.0], [1.0, 4.0]])
@@ -181,8 +191,8 @@ def solve_triangular(
     tensor([[1.],
             [2.]])
     """
-    check_system("linalg.solve_triangular", A, B, left=left)
-    result = triangular(A, B, bool(upper), bool(left), bool(unitriangular))
+    check_system("linalg.solve_triangular", input, B, left=left)
+    result = triangular(input, B, bool(upper), bool(left), bool(unitriangular))
     return delivered("linalg.solve_triangular", result, out)
 
 
@@ -213,10 +223,10 @@ def triangular_solve(
 
 
 @method
-def cholesky_solve(input: Any, L: Any, upper: bool = False, *, out: Any = None) -> Any:
-    """The solution of `A X = input`, given the Cholesky factor `L` of `A` (upper if `upper`)."""
-    check_system("cholesky_solve", L, input, left=True)
-    factor = adjoint(L) if upper else L
+def cholesky_solve(input: Any, input2: Any, upper: bool = False, *, out: Any = None) -> Any:
+    """The solution of `A X = input`, given `input2`, the Cholesky factor of `A` (or upper one)."""
+    check_system("cholesky_solve", input2, input, left=True)
+    factor = adjoint(input2) if upper else input2
     half = triangular(factor, input, False, True, False)
     result = triangular(adjoint(factor), half, True, True, False)
     return delivered("cholesky_solve", shown_as("CholeskySolveBackward0", result), out)
@@ -227,7 +237,7 @@ def cholesky_inverse(input: Any, upper: bool = False, *, out: Any = None) -> Any
     """The inverse of `A`, given its Cholesky factor (upper if `upper`)."""
     check_square("cholesky_inverse", input._array, "the factor")
     factor = adjoint(input) if upper else input
-    unit = eye(input.shape[-1], dtype=input.dtype)
+    unit = eye(input.shape[-1], dtype=input.dtype, device=input.device)
     root = triangular(factor, unit, False, True, False)
     inverse = shown_as("CholeskyInverseBackward0", matmul(adjoint(root), root))
     return delivered("cholesky_inverse", inverse, out)

@@ -207,3 +207,50 @@ torch.einsum('ij,ij->ij', torch.ones(2, 2).long(), torch.ones(2, 2))
 @pytest.mark.parametrize("expression", EXPRESSIONS.strip().splitlines())
 def test_expressions_come_out_as_torchs(expression):
     assert_same_outcome(expression)
+
+
+MIXED = {
+    "kron of a 0-d tensor": ("torch.kron(a, b)", ((), (2,))),
+    "kron": ("torch.kron(a, b)", ((2, 3), (4,))),
+    "kron of many elements": ("torch.kron(a, b)", ((9, 8), (2, 8, 9))),
+    "outer": ("torch.outer(a, b)", ((2,), (3,))),
+    "einsum with a 0-d tensor": ("torch.einsum('i,->i', a, b)", ((3,), ())),
+    "einsum that sums one side": ("torch.einsum('ij,k->j', a, b)", ((2, 3), (4,))),
+    "einsum without sums": ("torch.einsum('ij,jk->kij', a, b)", ((2, 3), (3, 4))),
+}
+
+
+@pytest.mark.parametrize("dtypes", [("float32", "float64"), ("float64", "complex64")], ids=str)
+@pytest.mark.parametrize("name", MIXED)
+def test_products_element_by_element_promote(name, dtypes):
+    expression, shapes = MIXED[name]
+    # Whole numbers: sums are exact in either precision, whatever is summed first.
+    arrays = [numpy.round(4 * randn(*s, dtype=d)) for s, d in zip(shapes, dtypes, strict=True)]
+
+    def on(library):
+        return lambda a, b: eval(expression, {"torch": library, "a": a, "b": b})
+
+    compare(on(pullback), on(torch), arrays, orders=0)
+
+
+@pytest.mark.parametrize(
+    "ord", ["1", "-1", "2", "-2", "float('inf')", "-float('inf')", "'nuc'", "'fro'"]
+)
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3), (0, 0), (2, 0, 3)], ids=str)
+def test_norms_of_nothing_are_torchs(ord, shape):
+    assert_same_outcome(f"torch.linalg.matrix_norm(torch.ones({shape}), {ord})")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "torch.linalg.norm(torch.tensor(1.0), 2)",
+        "torch.trace(torch.ones(2, 2, dtype=torch.bool))",
+        "torch.linalg.vecdot(torch.ones(2, dtype=torch.int64), torch.ones(2, dtype=torch.int64))",
+        "torch.linalg.vander(torch.ones(3, dtype=torch.float16))",
+        "torch.addmm(torch.ones(3, 4), torch.ones(2, 3), torch.ones(3, 4))",
+        "torch.addmm(torch.ones(1, 2, 4), torch.ones(2, 3), torch.ones(3, 4))",
+    ],
+)
+def test_refused_products_raise_what_torch_raises(expression):
+    assert_same_outcome(expression)

@@ -1,9 +1,12 @@
 """Fourier transforms are NumPy's, invert one another, and have exact adjoints at every size."""
 
+import math
+
 import numpy
 import pytest
 
 import pullback as torch
+from pullback.operators import fft_kernels
 
 SINGLE = ["fft", "ifft", "irfft", "hfft", "rfft", "ihfft"]
 SEVERAL = ["fftn", "ifftn", "irfftn", "rfftn"]
@@ -157,3 +160,54 @@ def test_window_needs_a_floating_dtype_and_a_count():
         torch.signal.windows.hann(-1)
     with pytest.raises(RuntimeError, match="negative"):
         torch.hann_window(-1)
+
+
+# Kernels ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["scipy", "kernels", "public functions"])
+def library(request, monkeypatch):
+    """Each of the ways to a transform, for arrays of any size."""
+    if request.param == "scipy":
+        pytest.importorskip("scipy.fft")
+        monkeypatch.setattr(fft_kernels, "_LARGE", 0)
+    else:
+        monkeypatch.setattr(fft_kernels, "_LARGE", math.inf)
+    if request.param == "public functions":
+        monkeypatch.setattr(fft_kernels, "_KERNELS", dict.fromkeys(fft_kernels._KERNELS))
+
+
+SCALES = {"none": "backward", "root": "ortho", "n": "forward"}
+SHAPES = [((7,), (0,)), ((4, 6), (1,)), ((4, 6), (0,)), ((3, 4, 5), (0, 2)), ((2, 5, 4), (1, 2))]
+
+
+@pytest.mark.parametrize(("shape", "dims"), [*SHAPES, ((0, 3), (1,)), ((1, 1), (0, 1))])
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("code", "fd")
+def test_all_ways_to_a_transform_are_numpys(library, shape, dims, scale, code):
+    random = numpy.random.default_rng(0)
+    real = random.standard_normal(shape).astype(code)
+    whole = (real + 1j * random.standard_normal(shape)).astype(code.upper())
+    back = {"none": "forward", "root": "ortho", "n": "backward"}[scale]
+    size = 2 * shape[dims[-1]] - 1
+    sizes = [*(shape[dim] for dim in dims[:-1]), size]
+    forward = {"axes": dims, "norm": SCALES[scale]}
+    pairs = [
+        (
+            fft_kernels.complex_to_complex(numpy, x, dims, scale, inverse=inverse),
+            numpy.fft.ifftn(x, axes=dims, norm=back) if inverse else numpy.fft.fftn(x, **forward),
+        )
+        for x in (real, whole)
+        for inverse in (False, True)
+    ]
+    pairs += [
+        (fft_kernels.real_to_half(numpy, real, dims, scale), numpy.fft.rfftn(real, **forward)),
+        (
+            fft_kernels.half_to_real(numpy, whole, dims, scale, size),
+            numpy.fft.irfftn(whole, sizes, dims, back),
+        ),
+    ]
+    for ours, theirs in pairs:
+        assert ours.dtype == theirs.dtype
+        tolerance = 1e-5 if code == "f" else 1e-12
+        numpy.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=10 * tolerance)

@@ -276,6 +276,76 @@ def test_gradients_through_values_are_finite_where_values_coincide():
         assert close(gradient, torch.eye(3, dtype=torch.float64))
 
 
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda a: linalg.eigh(a).eigenvectors ** 2,
+        lambda a: linalg.eigh(a).eigenvectors @ linalg.eigh(a).eigenvectors.mT,
+        lambda a: linalg.eig(a).eigenvectors.abs(),
+        lambda a: linalg.svd(a).U @ linalg.svd(a).Vh,
+    ],
+    ids=["eigh", "projector", "eig", "svd"],
+)
+def test_gradients_through_vectors_are_not_finite_where_values_coincide(loss):
+    """T-146: NaN, as in torch. A zero would pass for an answer, which there is none."""
+    a = torch.eye(2, dtype=torch.float64, requires_grad=True)
+    weights = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
+    (gradient,) = torch.autograd.grad((loss(a) * weights).sum(), a)
+    assert not torch.isfinite(gradient).any()
+
+
+def derivatives_of_det(a, directions):
+    """The value of each mixed derivative of the determinant, from the first on."""
+    value, found = linalg.det(a), []
+    for direction in directions:
+        (gradient,) = torch.autograd.grad(value, a, create_graph=True)
+        value = (gradient * direction).sum()
+        found.append(value.item())
+    return found
+
+
+def mixed_discriminant(*matrices):
+    """The terms of det(the sum of matrices) in which each comes once; by inclusion, exclusion."""
+    found = 0.0
+    for chosen in range(1, 2 ** len(matrices)):
+        some = [m for i, m in enumerate(matrices) if chosen >> i & 1]
+        found += (-1) ** (len(matrices) - len(some)) * numpy.linalg.det(sum(some))
+    return found
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2, 3])
+def test_three_derivatives_of_the_determinant_exist_at_any_rank(rank):
+    """Torch's third one is off at singular matrices (2.28 for 2.60, or NaN): ours is exact."""
+    a = (drawn(3, rank) @ drawn(rank, 3, seed=1)).requires_grad_()
+    directions = [drawn(3, 3, seed=seed) for seed in (2, 3, 4)]
+    given, (x, y, z) = a.detach().numpy(), (one.numpy() for one in directions)
+    exact = [
+        mixed_discriminant(given, given, x) / 2,
+        mixed_discriminant(given, x, y),
+        mixed_discriminant(x, y, z),
+    ]
+    numpy.testing.assert_allclose(derivatives_of_det(a, directions), exact, rtol=1e-9, atol=1e-9)
+
+
+def test_four_derivatives_of_the_determinant_of_a_regular_matrix():
+    directions = [drawn(4, 4, seed=seed) for seed in (2, 3, 4, 5)]
+    found = derivatives_of_det(regular(4, 4).requires_grad_(), directions)
+    exact = mixed_discriminant(*(one.numpy() for one in directions))
+    numpy.testing.assert_allclose(found[-1], exact, rtol=1e-8)
+
+
+def test_forward_mode_reaches_the_third_derivative_of_the_determinant():
+    a = drawn(3, 2) @ drawn(2, 3, seed=1)
+    x, y, z = (drawn(3, 3, seed=seed) for seed in (2, 3, 4))
+
+    def along(function, direction):
+        return lambda a: torch.func.jvp(function, (a,), (direction,))[1]
+
+    third = along(along(along(linalg.det, x), y), z)(a)
+    exact = mixed_discriminant(x.numpy(), y.numpy(), z.numpy())
+    numpy.testing.assert_allclose(third.item(), exact, rtol=1e-9)
+
+
 def test_gradient_of_the_determinant_exists_where_it_is_zero():
     a = torch.tensor([[1.0, 2.0], [2.0, 4.0]], dtype=torch.float64, requires_grad=True)
     linalg.det(a).backward()

@@ -1,0 +1,194 @@
+"""Sums with a product in one step: addmm and its relatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.dtype import from_numpy_dtype
+from pullback.operators import batch_products
+from pullback.operators.arithmetic import conj
+from pullback.operators.declare import Array, Namespace, primitive
+from pullback.operators.matrix_checks import adjoint
+from pullback.operators.products import (
+    BLAS,
+    batch_product,
+    bmm,
+    check_ndim,
+    checked_product,
+    expands,
+    matmul,
+    mm,
+    mv,
+    outer,
+    times_conjugate,
+    total,
+)
+from pullback.operators.reduction import sum
+
+__all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]
+
+
+def _scaled(g: Any, factor: Any) -> Any:
+    return g if factor == 1 else g * conj(factor)
+
+
+def _plus(xp: Namespace, op: str, result: Array, input: Array, beta: Any, alpha: Any) -> Array:
+    """`beta * input + alpha * result`, into `result`, which is new."""
+    if input.dtype is result.dtype and alpha == 1 == beta and result.ndim:
+        try:
+            result += input
+        except ValueError:
+            raise _does_not_expand(op, input, result) from None
+        return result
+    if input.dtype != result.dtype:
+        raise RuntimeError(
+            f"{op}: input has dtype {from_numpy_dtype(input.dtype)}, the product has "
+            f"{from_numpy_dtype(result.dtype)}; convert one of them."
+        )
+    if not expands(input.shape, result.shape):
+        raise _does_not_expand(op, input, result)
+    if alpha != 1:
+        result *= _factor(op, "alpha", alpha, result)
+    if beta == 0:  # whatever input holds, infinite or not
+        return result
+    if beta != 1:
+        input = input * _factor(op, "beta", beta, result)
+    if result.ndim == 0:
+        return result + input
+    result += input
+    return result
+
+
+def _does_not_expand(op: str, input: Array, result: Array) -> RuntimeError:
+    return RuntimeError(
+        f"{op}: input of shape {input.shape} does not expand to the product's {result.shape}."
+    )
+
+
+def _plus_tangent(
+    multiply: Any, d_input: Any, d_a: Any, d_b: Any, a: Any, b: Any, beta: Any, alpha: Any
+) -> Any:
+    """The tangent of `beta * input + alpha * multiply(a, b)`."""
+    return total(
+        d_input is not None and _scaled(d_input, beta),
+        d_a is not None and _scaled(multiply(d_a, b), alpha),
+        d_b is not None and _scaled(multiply(a, d_b), alpha),
+    )
+
+
+def _factor(op: str, name: str, value: Any, like: Array) -> Any:
+    if isinstance(value, complex) and like.dtype.kind != "c":
+        raise RuntimeError(
+            f"{op}: {name} is the complex number {value}, but the tensors are "
+            f"{from_numpy_dtype(like.dtype)}."
+        )
+    return like.dtype.type(value)
+
+
+@primitive(
+    batch=batch_products.plus_product,
+    input=lambda g, beta: _scaled(g, beta),
+    mat1=lambda g, mat2, alpha: _scaled(mm(g, adjoint(mat2)), alpha),
+    mat2=lambda g, mat1, alpha: _scaled(mm(adjoint(mat1), g), alpha),
+    jvp=lambda d_input, d_mat1, d_mat2, mat1, mat2, beta, alpha: _plus_tangent(
+        mm, d_input, d_mat1, d_mat2, mat1, mat2, beta, alpha
+    ),
+    inplace=True,
+)
+def addmm(
+    xp: Namespace, input: Array, mat1: Array, mat2: Array, *, beta: Any = 1, alpha: Any = 1
+) -> Array:
+    """`beta * input + alpha * (mat1 @ mat2)`; `input` broadcasts."""
+    if (
+        mat1.ndim == 2 == mat2.ndim
+        and mat1.dtype is mat2.dtype
+        and mat1.dtype.char in BLAS
+        and mat1.shape[1] == len(mat2)
+    ):
+        result = mat1.dot(mat2)
+    else:
+        result = checked_product(xp, "addmm", mat1, mat2, mat1=2, mat2=2)
+    return _plus(xp, "addmm", result, input, beta, alpha)
+
+
+@primitive(
+    batch=batch_products.plus_product,
+    input=lambda g, beta: _scaled(g, beta),
+    mat=lambda g, vec, alpha: _scaled(outer(g, conj(vec)), alpha),
+    vec=lambda g, mat, alpha: _scaled(mv(adjoint(mat), g), alpha),
+    jvp=lambda d_input, d_mat, d_vec, mat, vec, beta, alpha: _plus_tangent(
+        mv, d_input, d_mat, d_vec, mat, vec, beta, alpha
+    ),
+    inplace=True,
+)
+def addmv(
+    xp: Namespace, input: Array, mat: Array, vec: Array, *, beta: Any = 1, alpha: Any = 1
+) -> Array:
+    """`beta * input + alpha * (mat @ vec)`; `input` broadcasts."""
+    result = checked_product(xp, "addmv", mat, vec, mat=2, vec=1)
+    return _plus(xp, "addmv", result, input, beta, alpha)
+
+
+@primitive(
+    batch=batch_products.plus_product,
+    input=lambda g, beta: _scaled(g, beta),
+    vec1=lambda g, vec2, alpha: _scaled(times_conjugate(g, vec2), alpha),
+    vec2=lambda g, vec1, alpha: _scaled(times_conjugate(g.mT, vec1), alpha),
+    jvp=lambda d_input, d_vec1, d_vec2, vec1, vec2, beta, alpha: _plus_tangent(
+        outer, d_input, d_vec1, d_vec2, vec1, vec2, beta, alpha
+    ),
+    inplace=True,
+    promote="same",
+    numbers=False,
+)
+def addr(
+    xp: Namespace, input: Array, vec1: Array, vec2: Array, *, beta: Any = 1, alpha: Any = 1
+) -> Array:
+    """`beta * input + alpha * outer(vec1, vec2)`; `input` broadcasts."""
+    check_ndim("addr", "vec1", vec1, 1)
+    check_ndim("addr", "vec2", vec2, 1)
+    return _plus(xp, "addr", vec1[:, None] * vec2, input, beta, alpha)
+
+
+def _addbmm_tangent(
+    d_input: Any, d_batch1: Any, d_batch2: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any
+) -> Any:
+    return total(
+        d_input is not None and _scaled(d_input, beta),
+        d_batch1 is not None and _scaled(sum(bmm(d_batch1, batch2), 0), alpha),
+        d_batch2 is not None and _scaled(sum(bmm(batch1, d_batch2), 0), alpha),
+    )
+
+
+@primitive(
+    batch=batch_products.plus_product,
+    input=lambda g, beta: _scaled(g, beta),
+    batch1=lambda g, batch2, alpha: _scaled(matmul(g, adjoint(batch2)), alpha),
+    batch2=lambda g, batch1, alpha: _scaled(matmul(adjoint(batch1), g), alpha),
+    jvp=_addbmm_tangent,
+    inplace=True,
+)
+def addbmm(
+    xp: Namespace, input: Array, batch1: Array, batch2: Array, *, beta: Any = 1, alpha: Any = 1
+) -> Array:
+    """`beta * input + alpha * (batch1 @ batch2).sum(0)`; `input` broadcasts."""
+    result = batch_product(xp, "addbmm", batch1, batch2).sum(0, dtype=batch1.dtype)
+    return _plus(xp, "addbmm", result, input, beta, alpha)
+
+
+@primitive(
+    batch=batch_products.plus_product,
+    input=lambda g, beta: _scaled(g, beta),
+    batch1=lambda g, batch2, alpha: _scaled(bmm(g, adjoint(batch2)), alpha),
+    batch2=lambda g, batch1, alpha: _scaled(bmm(adjoint(batch1), g), alpha),
+    jvp=lambda d_input, d_batch1, d_batch2, batch1, batch2, beta, alpha: _plus_tangent(
+        bmm, d_input, d_batch1, d_batch2, batch1, batch2, beta, alpha
+    ),
+    inplace=True,
+)
+def baddbmm(
+    xp: Namespace, input: Array, batch1: Array, batch2: Array, *, beta: Any = 1, alpha: Any = 1
+) -> Array:
+    """`beta * input + alpha * (batch1 @ batch2)`, matrix by matrix; `input` broadcasts."""
+    result = batch_product(xp, "baddbmm", batch1, batch2)
+    return _plus(xp, "baddbmm", result, input, beta, alpha)

@@ -1,0 +1,150 @@
+"""LAPACK by the shortest way: the results of NumPy's public functions, with SciPy and without."""
+
+import numpy
+import pytest
+
+import pullback as torch
+from pullback.operators import lapack, lu, triangular
+
+CODES = "fdFD"
+SHAPES = [(3, 3), (4, 3, 3), (2, 2, 5, 5), (1, 1), (40, 12, 12)]
+
+
+def matrices(*shape, code="d", seed=0):
+    random = numpy.random.default_rng(seed)
+    values = random.standard_normal(shape)
+    if code in "FD":
+        values = values + 1j * random.standard_normal(shape)
+    return values.astype(code)
+
+
+def definite(*shape, code="d"):
+    root = matrices(*shape, code=code)
+    return (root @ root.mT.conj() + numpy.eye(shape[-1])).astype(code)
+
+
+def tolerance(code):
+    return {"rtol": 2e-4, "atol": 2e-4} if code in "fF" else {"rtol": 1e-10, "atol": 1e-10}
+
+
+@pytest.mark.parametrize("name", sorted(lapack._PUBLIC))
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("code", CODES)
+def test_kernels_agree_with_public_functions(name, shape, code):
+    arrays = [definite(*shape, code=code)]
+    if name == "solve":
+        arrays.append(matrices(*shape, code=code))
+    ours = lapack.lapack(numpy, name, *arrays)
+    theirs = lapack._PUBLIC[name](numpy.linalg, *arrays)
+    if name == "slogdet":  # the one that is a tuple of equal shapes
+        ours, theirs = numpy.stack(ours), numpy.stack(theirs)
+    for a, b in zip(*(x if isinstance(x, tuple) else (x,) for x in (ours, theirs)), strict=True):
+        assert a.dtype == b.dtype
+        numpy.testing.assert_allclose(a, b, **tolerance(code))
+
+
+@pytest.mark.parametrize("name", ["inv", "cholesky_lo", "cholesky_up"])
+def test_what_lapack_refuses_is_an_error_also_where_numpy_raises_by_itself(name):
+    bad = numpy.stack([numpy.eye(2), numpy.zeros((2, 2))])
+    for state in ("ignore", "raise"):
+        with numpy.errstate(all=state), pytest.raises(numpy.linalg.LinAlgError):
+            lapack.lapack(numpy, name, bad)
+
+
+def test_nan_in_the_input_is_no_refusal():
+    a = numpy.eye(3)
+    a[0, 1] = numpy.nan
+    assert numpy.isnan(lapack.lapack(numpy, "solve", a, numpy.eye(3))).any()
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (5, 3), (3, 5), (4, 2, 5), (0, 3, 3), (2, 0, 3), (1, 1)])
+@pytest.mark.parametrize("code", CODES)
+def test_qr_agrees_with_numpy(shape, code):
+    a = matrices(*shape, code=code)
+    for ours, theirs in zip(lapack.qr(numpy, a), numpy.linalg.qr(a), strict=True):
+        assert ours.dtype == theirs.dtype
+        numpy.testing.assert_allclose(ours, theirs, **tolerance(code))
+
+
+def test_numpy_without_kernels_is_asked_by_its_public_functions(monkeypatch):
+    monkeypatch.setattr(lapack, "_DIRECT", dict.fromkeys(lapack._DIRECT))
+    a = torch.tensor(definite(2, 3, 3), requires_grad=True)
+    for function in (torch.linalg.cholesky, torch.linalg.inv, torch.linalg.qr, torch.linalg.svd):
+        result = function(a)
+        result = result if isinstance(result, torch.Tensor) else result[0]
+        torch.autograd.grad(result.abs().sum(), a)
+    assert torch.allclose(torch.linalg.inv(a) @ a, torch.eye(3, dtype=torch.float64))
+
+
+# With SciPy and without ---------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["scipy", "numpy alone"])
+def library(request, monkeypatch):
+    if request.param == "scipy":
+        pytest.importorskip("scipy.linalg")
+    else:
+        monkeypatch.setattr(lapack, "_routines", lambda name: {})
+    return request.param
+
+
+LU_SHAPES = [*SHAPES, (4, 5, 3), (3, 3, 5), (40, 3, 4), (33, 70, 70), (0, 3, 3), (2, 0, 3)]
+
+
+@pytest.mark.parametrize("shape", LU_SHAPES)
+@pytest.mark.parametrize("code", CODES)
+def test_lu_factors_multiply_to_the_matrix(library, shape, code):
+    a = torch.tensor(matrices(*shape, code=code))
+    p, lower, upper = torch.linalg.lu(a)
+    assert torch.allclose(p @ lower @ upper, a, rtol=1e-4, atol=1e-4 if code in "fF" else 1e-10)
+    packed, pivots, info = torch.linalg.lu_factor_ex(a)
+    assert packed.shape == a.shape
+    assert pivots.dtype is torch.int32
+    assert pivots.shape == (*shape[:-2], min(shape[-2:]))
+    assert info.shape == shape[:-2]
+    assert not info.any()
+    assert (lower.abs() <= 1.5).all()  # complex numbers are compared by the sum of both parts
+
+
+def test_lu_says_where_the_first_zero_pivot_is(library):
+    a = numpy.stack([numpy.eye(3), numpy.diag([1.0, 0.0, 2.0]), numpy.zeros((3, 3))])
+    assert lu.factored(numpy, a)[2].tolist() == [0, 2, 1]
+
+
+def test_lu_leaves_its_input_alone(library):
+    a = matrices(4, 5, 5)
+    kept = a.copy()
+    lu.factored(numpy, a)
+    lu.factored(numpy, a.mT)
+    numpy.testing.assert_array_equal(a, kept)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (40, 12, 12), (2, 3, 30, 30), (80, 80)])
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("upper", [True, False])
+@pytest.mark.parametrize("unit", [True, False])
+def test_triangular_systems_read_their_triangle_alone(library, shape, code, upper, unit):
+    n = shape[-1]
+    a = matrices(*shape, code=code) / n + 3 * numpy.eye(n, dtype=code)
+    triangle = numpy.triu(a) if upper else numpy.tril(a)
+    if unit:
+        triangle[..., range(n), range(n)] = 1
+    b = matrices(*shape[:-1], 4, code=code, seed=1)
+    for one in (a, numpy.ascontiguousarray(a.mT).mT):  # rows, and columns, one after another
+        x = triangular.solved(numpy, one, b, upper=upper, unit=unit)
+        assert x.dtype == code
+        numpy.testing.assert_allclose(triangle @ x, b, **tolerance(code))
+
+
+def test_triangular_systems_broadcast(library):
+    a, b = numpy.triu(matrices(3, 1, 40, 40)) + 9 * numpy.eye(40), matrices(2, 40, 5, seed=1)
+    x = triangular.solved(numpy, a, b, upper=True, unit=False)
+    numpy.testing.assert_allclose(a @ x, numpy.broadcast_to(b, x.shape), atol=1e-10)
+
+
+def test_a_zero_on_the_diagonal_gives_infinities(library):
+    a = numpy.eye(70)
+    a[3, 3] = 0
+    x = triangular.solved(numpy, a, numpy.ones((70, 1)), upper=True, unit=False)
+    assert numpy.isinf(x[3, 0])
+    assert x[4:].tolist() == [[1.0]] * 66
