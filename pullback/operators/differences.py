@@ -5,15 +5,18 @@ from __future__ import annotations
 import numbers
 from typing import Any
 
+from pullback.core import errors
+from pullback.core.tensor import Tensor
 from pullback.operators.arithmetic import sub
 from pullback.operators.comparison import ne
 from pullback.operators.declare import method
 from pullback.operators.joining import cat, narrow
-from pullback.operators.options import as_dim, as_dims, numpy_spelled
+from pullback.operators.naming import shown_as
+from pullback.operators.options import as_dim, as_dims, as_int, numpy_spelled
 from pullback.operators.products import delivered
 from pullback.operators.reduction import sum
 from pullback.operators.scan import cumsum
-from pullback.operators.shape import reshape, squeeze
+from pullback.operators.shape import clone, reshape, squeeze
 
 __all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
 
@@ -45,6 +48,9 @@ def diff(
     >>> torch.diff(torch.tensor([1, 3, 2]))
     tensor([ 2, -1])
     """
+    if not isinstance(input, Tensor):
+        raise errors.not_a_tensor("diff", "input", input)
+    n = as_int(n, "diff", "n")
     if input.ndim == 0:
         raise RuntimeError("diff: a 0-d tensor has no neighbours; it needs at least 1 dimension.")
     if n < 0:
@@ -64,7 +70,7 @@ def diff(
 
 def _diff(input: Any, n: int, dim: int) -> Any:
     if n == 0:
-        return input
+        return clone(input)
     subtract = ne if input._array.dtype.kind == "b" else sub
     for _ in range(n):
         size = input.shape[dim]
@@ -75,6 +81,7 @@ def _diff(input: Any, n: int, dim: int) -> Any:
 # Gradients of sampled functions -------------------------------------------------------------------
 
 
+@numpy_spelled
 def gradient(
     input: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1
 ) -> tuple[Any, ...]:
@@ -227,18 +234,19 @@ def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) 
     """
     step, at = _checked("trapezoid", y, x, dx, dim)
     if step is None:
-        return sum(_areas(y, x, at), at) / 2
+        return shown_as("DivBackward1", sum(_areas(y, x, at), at) / 2)
     if y.shape[at] == 0:
-        return sum(y, at) * float(step)
+        return shown_as("MulBackward1", sum(y, at) * float(step))
     ends = _part(y, at, 0, 1) + _part(y, at, y.shape[at] - 1, y.shape[at])
-    return (sum(y, at) - squeeze(ends, at) * 0.5) * step
+    return shown_as("MulBackward1", (sum(y, at) - squeeze(ends, at) * 0.5) * step)
 
 
+@numpy_spelled
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
     """Running integrals: those of `trapezoid` up to each sample but the first."""
     step, at = _checked("cumulative_trapezoid", y, x, dx, dim)
     if step is None:
-        return cumsum(_areas(y, x, at), at) / 2
+        return shown_as("DivBackward1", cumsum(_areas(y, x, at), at) / 2)
     return cumsum(_neighbours(y, at) * (step / 2), at)
 
 

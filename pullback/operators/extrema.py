@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import F32, F64, number_array, numbers32, numbers64
+from pullback.core.arrays import F32, F64
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import dtype_with_number
 from pullback.core.tensor import Tensor
 from pullback.operators.arithmetic import keep_where, unsupported
 from pullback.operators.declare import Array, Namespace, elementwise, method
 from pullback.operators.inplace import inplace_of
+from pullback.operators.reduction_kernels import number
 
 __all__ = [
     "clamp",
@@ -120,8 +121,7 @@ def _promoted(op: str, input: Array, *limits: Any) -> Array:
 def _bound(op: str, value: Any, dtype: Any) -> Array:
     """A number as an array of no dimensions, which ufuncs take sooner."""
     if dtype is F32 or dtype is F64:
-        known = (numbers64 if dtype is F64 else numbers32).get(value)
-        return number_array(value, dtype) if known is None else known
+        return number(value, dtype)
     try:
         return numpy.array(value, dtype)
     except OverflowError:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy
 
+from pullback.core import errors
+from pullback.core.device import META
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import edge_of
@@ -14,6 +17,7 @@ from pullback.operators.arithmetic import unsupported
 from pullback.operators.batching import filled, refused
 from pullback.operators.declare import Array, Dims, Namespace, Op, method, primitive
 from pullback.operators.inplace import write_out
+from pullback.operators.options import as_int, numpy_spelled
 from pullback.operators.reduction_kernels import axis_of, check_not_empty
 from pullback.operators.reshape_inplace import unsupported_node
 from pullback.operators.results import result_class
@@ -48,6 +52,10 @@ def _more_rows(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]
 @primitive(batch=_more_rows, method=False, has_out=False)
 def _row_counts(xp: Namespace, input: Array, bins: int, min: float, max: float) -> Array:
     """`histc` along the last dimension."""
+    bins = as_int(bins, "histc", "bins")
+    if input.dtype.kind == "V":  # NumPy's own floats alone count and compare at ease
+        wide = input.astype(xp.float32)
+        return _row_counts.op.forward(xp, wide, bins, min, max).astype(input.dtype)  # type: ignore[attr-defined]
     _check_bins("histc", input, bins)
     if min > max:
         raise RuntimeError(f"histc: max must be larger than min, got min {min} and max {max}.")
@@ -78,7 +86,8 @@ def histc(xp: Namespace, input: Array, bins: int = 100, min: float = 0, max: flo
     >>> torch.histc(torch.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
     tensor([0., 2., 1., 0.])
     """
-    return _row_counts.op.forward(xp, input.reshape(-1), bins, min, max)  # type: ignore[attr-defined]
+    forward = _row_counts.op.forward  # type: ignore[attr-defined]  # declared, so it has one
+    return forward(xp, input.reshape(-1), bins, min, max)
 
 
 # Bins with edges ----------------------------------------------------------------------------------
@@ -98,6 +107,8 @@ def histogram(
     out: Any = None,
 ) -> Any:
     """Counts (or weights, densities) in bins, given as a number or by their edges; and those."""
+    if isinstance(bins, Tensor) and bins.ndim == 0 and range is not None:
+        bins = operator.index(bins)  # a range goes with a number of bins only
     if get_mode().levels:
         if out is not None:
             raise RuntimeError("histogram: out= cannot be used inside vmap; use what is returned.")
@@ -105,6 +116,8 @@ def histogram(
         weight = None if weight is None else weight.reshape((-1,))
         rows = input.reshape((-1,))
         return _HistogramResult(_histograms(rows, limits, weight, number, range, density))
+    if _checked("histogram", input).device is META:
+        raise errors.no_data("histogram()")
     flat = input._array.reshape(-1, 1)
     weights = None if weight is None else _weights("histogram", weight, input._array.shape)
     counts, edges = _counted("histogram", flat, [bins], range, weights, density=density)
@@ -115,6 +128,12 @@ def histogram(
     for target, array in zip(out, (counts, edges[0]), strict=True):
         write_out("histogram", target, array)
     return _HistogramResult(out)
+
+
+def _checked(op: str, input: Any) -> Tensor:
+    if not isinstance(input, Tensor):
+        raise errors.not_a_tensor(op, "input", input)
+    return input
 
 
 def _record_without_derivative(op: str, inputs: Any, results: tuple[Tensor, ...]) -> None:
@@ -167,6 +186,8 @@ def histogramdd(
     density: bool = False,
 ) -> Any:
     """As `histogram`, in as many dimensions as the last one of `input` is long."""
+    if _checked("histogramdd", input).device is META:
+        raise errors.no_data("histogramdd()")
     if input.ndim < 2:
         raise RuntimeError(
             f"histogramdd: needs at least 2 dimensions, got shape {tuple(input.shape)}."
@@ -195,6 +216,8 @@ def _counted(
     op: str, points: Array, bins: list[Any], range: Any, weights: Array | None, *, density: bool
 ) -> tuple[Array, list[Array]]:
     """Counts in a grid of bins, and the edges along each coordinate."""
+    if points.dtype.kind == "V":
+        return _counted_wide(op, points, bins, range, weights, density=density)
     if points.dtype.kind != "f":
         raise unsupported(op, points)
     limits = _limits(op, points, range)
@@ -215,6 +238,20 @@ def _counted(
         for axis, edge in enumerate(edges):
             counts /= numpy.diff(edge).reshape((-1,) + (1,) * (len(edges) - 1 - axis))
     return counts, edges
+
+
+def _counted_wide(
+    op: str, points: Array, bins: list[Any], range: Any, weights: Array | None, *, density: bool
+) -> tuple[Array, list[Array]]:
+    """Counts of bfloat16, by way of float32."""
+    own = points.dtype
+    wide = [
+        wrap(_edges(op, points, one, 0, 0).astype("f4")) if isinstance(one, Tensor) else one
+        for one in bins
+    ]
+    chosen = None if weights is None else weights.astype("f4")
+    counts, edges = _counted(op, points.astype("f4"), wide, range, chosen, density=density)
+    return counts.astype(own), [edge.astype(own) for edge in edges]
 
 
 def _limits(op: str, points: Array, range: Any) -> list[tuple[float, float]]:
@@ -252,6 +289,7 @@ def _edges(op: str, points: Array, bins: Any, low: float, high: float) -> Array:
     batch=refused,
     weights=lambda g: no_derivative("bincount"),
     node="NotImplemented",
+    has_out=False,
 )
 def bincount(
     xp: Namespace, input: Array, weights: Array | None = None, minlength: int = 0
@@ -269,9 +307,10 @@ def bincount(
             f"bincount: needs a 1-d tensor of non-negative integers, got shape {input.shape}"
             f"{', with negative ones' if input.ndim == 1 else ''}."
         )
+    minlength = as_int(minlength, "bincount", "minlength")
     if minlength < 0:
         raise RuntimeError(f"bincount: minlength must not be negative, got {minlength}.")
-    if weights is None:
+    if weights is None or input.size == 0:
         return xp.bincount(input, minlength=minlength)
     if weights.shape != input.shape:
         raise RuntimeError(
@@ -282,17 +321,18 @@ def bincount(
 
 
 @method
+@numpy_spelled
 def hash_tensor(
-    input: Any, dim: Any = (), *, keepdim: bool = False, mode: int = 0, out: Any = None
+    input: Any, dim: Any = None, *, keepdim: bool = False, mode: int = 0, out: Any = None
 ) -> Any:
     """The exclusive or of the elements' 64-bit patterns over `dim`."""
-    if mode != 0:
+    if as_int(mode, "hash_tensor", "mode") != 0:
         raise RuntimeError(f"hash_tensor: mode 0 is the only one there is, got {mode}.")
     return _hash_tensor(input, dim, keepdim, out=out)
 
 
 @primitive(name="hash_tensor", method=False)
-def _hash_tensor(xp: Namespace, input: Array, dim: Dims, keepdim: bool) -> Array:
+def _hash_tensor(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
     if input.dtype.kind == "c":
         raise unsupported("hash_tensor", input)
     check_not_empty("hash_tensor", input, dim if input.ndim else None)

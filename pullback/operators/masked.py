@@ -8,6 +8,7 @@ maximum; the mean, the variance and the median of nothing are NaN.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -18,11 +19,10 @@ from pullback.operators.complex import real
 from pullback.operators.convert import astype
 from pullback.operators.extrema import clamp_min
 from pullback.operators.norms import vector_norm
-from pullback.operators.options import as_dim, as_dims
+from pullback.operators.options import as_dims
 from pullback.operators.order_statistics import nanmedian as _nanmedian
 from pullback.operators.pointwise import logaddexp as _logaddexp
 from pullback.operators.powers import sqrt
-from pullback.operators.reduction import any
 from pullback.operators.reduction import logsumexp as _logsumexp
 from pullback.operators.reduction import prod as _prod
 from pullback.operators.reduction import sum as _sum
@@ -36,6 +36,7 @@ from pullback.operators.selection import where
 from pullback.operators.shape import broadcast_to
 from pullback.operators.softmax import log_softmax as _log_softmax
 from pullback.operators.softmax import softmax as _softmax
+from pullback.operators.truth import any
 
 __all__ = [
     "amax",
@@ -74,11 +75,9 @@ def _widened(input: Any, dtype: Any) -> Any:
 
 
 def _fitted(op: str, input: Any, mask: Any) -> Any:
-    """The mask in the shape of the input."""
+    """The mask in the shape of the input; what is not zero counts as True."""
     if mask._array.dtype.kind != "b":
-        raise RuntimeError(
-            f"masked.{op}: the mask must be a bool tensor, got {mask.dtype}; compare first."
-        )
+        mask = mask != 0
     if mask.ndim > input.ndim:
         raise IndexError(
             f"masked.{op}: the mask has {mask.ndim} dimensions, more than the input's {input.ndim} "
@@ -87,25 +86,48 @@ def _fitted(op: str, input: Any, mask: Any) -> Any:
     return broadcast_to(mask, tuple(input.shape)) if mask.shape != input.shape else mask
 
 
-def _filled(op: str, input: Any, mask: Any, value: float) -> Any:
+def _filled(op: str, input: Any, mask: Any, left_out: Callable[[Any], float]) -> Any:
+    """What the mask leaves out replaced by a value that does not matter to the operator."""
     if mask is None:
         return input
-    return where(_fitted(op, input, mask), input, input.new_full((), value))
+    return where(_fitted(op, input, mask), input, input.new_full((), left_out(input)))
+
+
+def _zero(input: Any) -> float:
+    return 0
+
+
+def _one(input: Any) -> float:
+    return 1
+
+
+def _nan(input: Any) -> float:
+    return math.nan
 
 
 def _lowest(input: Any) -> float:
-    kind = input._array.dtype.kind
-    return -math.inf if kind in "fcV" else int(numpy.iinfo(input._array.dtype).min)
+    dtype = input._array.dtype
+    if dtype.kind in "fcV":
+        return -math.inf
+    return False if dtype.kind == "b" else int(numpy.iinfo(dtype).min)
 
 
 def _highest(input: Any) -> float:
-    kind = input._array.dtype.kind
-    return math.inf if kind in "fcV" else int(numpy.iinfo(input._array.dtype).max)
+    dtype = input._array.dtype
+    if dtype.kind in "fcV":
+        return math.inf
+    return True if dtype.kind == "b" else int(numpy.iinfo(dtype).max)
 
 
 def _dims(op: str, input: Any, dim: Any) -> tuple[int, ...]:
     dims = as_dims(dim, input.ndim, f"masked.{op}")
     return dims or tuple(range(input.ndim))
+
+
+def _line(op: str, input: Any, dim: Any) -> int:
+    """The dimension to go along; of several, and of all, it is the first, as in torch."""
+    dims = _dims(op, input, dim)
+    return dims[0] if dims else 0
 
 
 def _count(input: Any, mask: Any, dims: Any, keepdim: Any, like: Any) -> Any:
@@ -119,67 +141,66 @@ def _count(input: Any, mask: Any, dims: Any, keepdim: Any, like: Any) -> Any:
 # Reductions ---------------------------------------------------------------------------------------
 
 
-def sum(
-    input: Any,
-    dim: Any = None,
-    *,
-    keepdim: bool | None = False,
-    dtype: Any = None,
-    mask: Any = None,
-) -> Any:
+def _reduction(
+    left_out: Callable[[Any], float], *, widened: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a reduction of values over dims one of selected elements; the others are `left_out`."""
+
+    def decorate(reduce: Callable[..., Any]) -> Callable[..., Any]:
+        def reduction(
+            input: Any,
+            dim: Any = None,
+            *,
+            keepdim: bool | None = False,
+            dtype: Any = None,
+            mask: Any = None,
+        ) -> Any:
+            input = (_widened if widened else _in_dtype)(input, dtype)
+            dims = _dims(reduce.__name__, input, dim)
+            return reduce(_filled(reduce.__name__, input, mask, left_out), dims, bool(keepdim))
+
+        reduction.__name__ = reduction.__qualname__ = reduce.__name__
+        reduction.__doc__ = reduce.__doc__
+        return reduction
+
+    return decorate
+
+
+@_reduction(_zero, widened=True)
+def sum(values: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     """The sum of the selected elements.
 
     >>> import pullback as torch
     >>> torch.masked.sum(torch.tensor([1.0, 2.0]), mask=torch.tensor([True, False]))
     tensor(1.)
     """
-    values = _filled("sum", _widened(input, dtype), mask, 0)
-    return _sum(values, _dims("sum", input, dim), bool(keepdim))
+    return _sum(values, dims, keepdim)
 
 
-def prod(
-    input: Any,
-    dim: Any = None,
-    *,
-    keepdim: bool | None = False,
-    dtype: Any = None,
-    mask: Any = None,
-) -> Any:
+@_reduction(_one, widened=True)
+def prod(values: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     """The product of the selected elements."""
-    result = _filled("prod", _widened(input, dtype), mask, 1)
-    for at in sorted(_dims("prod", input, dim), reverse=True):
-        result = _prod(result, at, bool(keepdim))
-    return result
+    for at in sorted(dims, reverse=True):
+        values = _prod(values, at, keepdim)
+    return values
 
 
-def amax(
-    input: Any,
-    dim: Any = None,
-    *,
-    keepdim: bool | None = False,
-    dtype: Any = None,
-    mask: Any = None,
-) -> Any:
+@_reduction(_lowest)
+def amax(values: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     """The largest of the selected elements."""
-    input = _in_dtype(input, dtype)
-    return _amax(
-        _filled("amax", input, mask, _lowest(input)), _dims("amax", input, dim), bool(keepdim)
-    )
+    return _amax(values, dims, keepdim)
 
 
-def amin(
-    input: Any,
-    dim: Any = None,
-    *,
-    keepdim: bool | None = False,
-    dtype: Any = None,
-    mask: Any = None,
-) -> Any:
+@_reduction(_highest)
+def amin(values: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     """The smallest of the selected elements."""
-    input = _in_dtype(input, dtype)
-    return _amin(
-        _filled("amin", input, mask, _highest(input)), _dims("amin", input, dim), bool(keepdim)
-    )
+    return _amin(values, dims, keepdim)
+
+
+@_reduction(_lowest)
+def logsumexp(values: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+    """The logarithm of the sum of exponentials of the selected elements."""
+    return astype(_logsumexp(values, dims, keepdim), values._array.dtype)
 
 
 def argmax(
@@ -191,9 +212,8 @@ def argmax(
     mask: Any = None,
 ) -> Any:
     """Where the largest of the selected elements is."""
-    input = _in_dtype(input, dtype)
-    result = _argmax(_filled("argmax", input, mask, _lowest(input)), dim, bool(keepdim))
-    return astype(result, input._array.dtype)  # as torch's: not int64
+    values = _filled("argmax", _in_dtype(input, dtype), mask, _lowest)
+    return astype(_argmax(values, dim, bool(keepdim)), values._array.dtype)  # as torch's: not int64
 
 
 def argmin(
@@ -205,9 +225,8 @@ def argmin(
     mask: Any = None,
 ) -> Any:
     """Where the smallest of the selected elements is."""
-    input = _in_dtype(input, dtype)
-    result = _argmin(_filled("argmin", input, mask, _highest(input)), dim, bool(keepdim))
-    return astype(result, input._array.dtype)
+    values = _filled("argmin", _in_dtype(input, dtype), mask, _highest)
+    return astype(_argmin(values, dim, bool(keepdim)), values._array.dtype)
 
 
 def mean(
@@ -226,7 +245,7 @@ def mean(
         )
     dims = _dims("mean", input, dim)
     chosen = None if mask is None else _fitted("mean", input, mask)
-    total = _sum(_filled("mean", input, mask, 0), dims, bool(keepdim))
+    total = _sum(_filled("mean", input, mask, _zero), dims, bool(keepdim))
     return true_divide(total, _count(input, chosen, dims, bool(keepdim), total))
 
 
@@ -277,14 +296,14 @@ def _variance(
     input = _in_dtype(input, dtype)
     dims = _dims(op, input, dim)
     chosen = None if mask is None else _fitted(op, input, mask)
-    total = _sum(_filled(op, input, mask, 0), dims, True)
+    total = _sum(_filled(op, input, mask, _zero), dims, True)
     count = _count(input, chosen, dims, True, total)
     off = input - true_divide(total, count)
-    squares = _filled(op, real(off * conj(off)), mask, 0)
-    spread = _sum(squares, dims, keepdim)
+    squares = _filled(op, real(off * conj(off)), mask, _zero)
+    # Complex stays complex, as in torch.
+    spread = astype(_sum(squares, dims, keepdim), input._array.dtype)
     count = real(_count(input, chosen, dims, keepdim, total)) - correction
-    result = true_divide(spread, where(count < 0, count.new_zeros(()), count))
-    return astype(result, input._array.dtype)  # complex stays complex, as in torch
+    return true_divide(spread, where(count < 0, count.new_zeros(()), count))
 
 
 def median(
@@ -293,8 +312,8 @@ def median(
     """The median of the selected elements along `dim`; the lower one of two."""
     input = _in_dtype(input, dtype)
     if input._array.dtype.kind in "fV":
-        return _nanmedian(_filled("median", input, mask, math.nan), dim, keepdim).values
-    values = _filled("median", astype(input, numpy.dtype("float64")), mask, math.nan)
+        return _nanmedian(_filled("median", input, mask, _nan), dim, keepdim).values
+    values = _filled("median", astype(input, numpy.dtype("float64")), mask, _nan)
     result = _nanmedian(values, dim, keepdim).values
     if mask is not None and bool(any(isnan(result))):
         raise ValueError(
@@ -317,62 +336,56 @@ def norm(
     input = _in_dtype(input, dtype)
     order = 2.0 if ord is None else float(ord)
     # Of negative order, an infinite element does not matter: 1 / inf is 0.
-    values = _filled("norm", input, mask, math.inf if order < 0 else 0)
+    values = _filled("norm", input, mask, _highest if order < 0 else _zero)
     return vector_norm(values, order, _dims("norm", input, dim), bool(keepdim))
-
-
-def logsumexp(
-    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
-) -> Any:
-    """The logarithm of the sum of exponentials of the selected elements."""
-    input = _in_dtype(input, dtype)
-    values = _filled("logsumexp", input, mask, _lowest(input))
-    result = _logsumexp(values, _dims("logsumexp", input, dim), keepdim)
-    return astype(result, input._array.dtype)
 
 
 # Along one dimension ------------------------------------------------------------------------------
 
 
-def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+def cumsum(input: Any, dim: Any, *, dtype: Any = None, mask: Any = None) -> Any:
     """Running sums of the selected elements."""
-    return _cumsum(_filled("cumsum", _widened(input, dtype), mask, 0), dim)
+    values = _filled("cumsum", _in_dtype(input, dtype), mask, _zero)
+    return _cumsum(values, _line("cumsum", input, dim), dtype=values.dtype)
 
 
-def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+def cumprod(input: Any, dim: Any, *, dtype: Any = None, mask: Any = None) -> Any:
     """Running products of the selected elements."""
-    return _cumprod(_filled("cumprod", _widened(input, dtype), mask, 1), dim)
+    values = _filled("cumprod", _in_dtype(input, dtype), mask, _one)
+    return _cumprod(values, _line("cumprod", input, dim), dtype=values.dtype)
 
 
-def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+def softmax(input: Any, dim: Any, *, dtype: Any = None, mask: Any = None) -> Any:
     """The softmax of the selected elements; the others get 0."""
-    return _softmax(_in_dtype(_filled("softmax", input, mask, _lowest(input)), dtype), dim)
+    values = _in_dtype(_filled("softmax", input, mask, _lowest), dtype)
+    return _softmax(values, _line("softmax", input, dim))
 
 
-def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+def log_softmax(input: Any, dim: Any, *, dtype: Any = None, mask: Any = None) -> Any:
     """The logarithm of `softmax`."""
-    return _log_softmax(_in_dtype(_filled("log_softmax", input, mask, _lowest(input)), dtype), dim)
+    values = _in_dtype(_filled("log_softmax", input, mask, _lowest), dtype)
+    return _log_softmax(values, _line("log_softmax", input, dim))
 
 
-def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+def softmin(input: Any, dim: Any, *, dtype: Any = None, mask: Any = None) -> Any:
     """The softmax of the negatives of the selected elements; the others get 0."""
-    return _softmax(-_in_dtype(_filled("softmin", input, mask, _highest(input)), dtype), dim)
+    values = _in_dtype(_filled("softmin", input, mask, _highest), dtype)
+    return _softmax(-values, _line("softmin", input, dim))
 
 
 def normalize(
-    input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None
+    input: Any, ord: float, dim: Any, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None
 ) -> Any:
     """The selected elements divided by their norm along `dim`, or `eps` if that is larger."""
     input = _in_dtype(input, dtype)
-    at = as_dim(dim, input.ndim, "masked.normalize")
-    length = norm(input, ord, at, keepdim=True, mask=mask)
-    return true_divide(_filled("normalize", input, mask, 0), clamp_min(length, eps))
+    length = norm(input, ord, _dims("normalize", input, dim), keepdim=True, mask=mask)
+    return true_divide(_filled("normalize", input, mask, _zero), clamp_min(length, eps))
 
 
 def logaddexp(
     input: Any, other: Any, *, dtype: Any = None, input_mask: Any = None, other_mask: Any = None
 ) -> Any:
     """`logaddexp` of the selected elements; what is left out counts as the exponential 0."""
-    first = _in_dtype(_filled("logaddexp", input, input_mask, _lowest(input)), dtype)
-    second = _in_dtype(_filled("logaddexp", other, other_mask, _lowest(other)), dtype)
-    return _logaddexp(first, second)
+    first = _in_dtype(_filled("logaddexp", input, input_mask, _lowest), dtype)
+    second = _in_dtype(_filled("logaddexp", other, other_mask, _lowest), dtype)
+    return astype(_logaddexp(first, second), input.dtype if dtype is None else dtype)

@@ -8,7 +8,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy
+
+from pullback.core import errors
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.tensor import Tensor
 from pullback.operators.arithmetic import conj, keep_where
 from pullback.operators.batching import front
 from pullback.operators.complex import real
@@ -28,9 +32,11 @@ from pullback.operators.naming import shown_as
 from pullback.operators.options import as_dim
 from pullback.operators.reduction import restored, sum
 from pullback.operators.reduction_kernels import (
+    MANY,
     axis_of,
     check_keepdim,
     converted,
+    few_sums,
     total,
     total_of_squares,
 )
@@ -76,29 +82,29 @@ def _slope(scale: Any, x: Any, norm: Any, order: float, dim: Any) -> Any:
     return _power_slope(x, order) * divide_or_zero(scale, norm ** (order - 1))
 
 
-def _adjoint(g: Any, x: Any, out: Any, ord: float, dim: Any, keepdim: Any) -> Any:
+def _adjoint(g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: Any) -> Any:
     if ord == 0:
         return None  # a count
-    g, out = restored(g, x.shape, dim, keepdim), restored(out, x.shape, dim, keepdim)
-    return _slope(g, x, out, ord, dim)
+    g, out = restored(g, input.shape, dim, keepdim), restored(out, input.shape, dim, keepdim)
+    return _slope(g, input, out, ord, dim)
 
 
-def _tangent(d_x: Any, x: Any, out: Any, ord: float, dim: Any, keepdim: Any) -> Any:
+def _tangent(d_input: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: Any) -> Any:
     if ord == 0:
         return None
-    slope = _slope(1, x, restored(out, x.shape, dim, keepdim), ord, dim)
-    return sum(real(conj(slope) * d_x), dim, keepdim)
+    slope = _slope(1, input, restored(out, input.shape, dim, keepdim), ord, dim)
+    return sum(real(conj(slope) * d_input), dim, keepdim)
 
 
 @primitive(
-    x=_adjoint,
+    input=_adjoint,
     jvp=_tangent,
     space="linalg",
     node="LinalgVectorNormBackward0",
 )
 def vector_norm(
     xp: Namespace,
-    x: Array,
+    input: Array,
     ord: float = 2,
     dim: Dims = None,
     keepdim: bool = False,
@@ -106,17 +112,19 @@ def vector_norm(
     dtype: Any = None,
 ) -> Array:
     """The `ord`-th root of the sum of absolute values to that power; inf: largest, 0: a count."""
-    x = _in_dtype("vector_norm", x, dtype)
-    if not x.size and (ord < 0 or math.isinf(ord)):
-        axis = axis_of(dim, x.ndim)
-        if axis is None or 0 in [x.shape[i] for i in axis]:
+    if ord == 2 and dtype is None and input.dtype.char in "fd":
+        return _euclidean(xp, input, axis_of(dim, input.ndim), keepdim)
+    input = _in_dtype("vector_norm", input, dtype)
+    if not input.size and (ord < 0 or math.isinf(ord)):
+        axis = axis_of(dim, input.ndim)
+        if axis is None or 0 in [input.shape[i] for i in axis]:
             raise RuntimeError(
                 f"vector_norm: the norm of order {ord} of no elements is undefined (shape "
-                f"{x.shape}, dim {dim})."
+                f"{input.shape}, dim {dim})."
             )
-    if x.dtype.itemsize == 2:
-        return _norm(xp, x.astype(xp.float32), ord, dim, keepdim).astype(x.dtype)
-    return _norm(xp, x, ord, dim, keepdim)
+    if input.dtype.itemsize == 2:
+        return _norm(xp, input.astype(xp.float32), ord, dim, keepdim).astype(input.dtype)
+    return _norm(xp, input, ord, dim, keepdim)
 
 
 def _in_dtype(op: str, x: Array, dtype: Any) -> Array:
@@ -125,10 +133,12 @@ def _in_dtype(op: str, x: Array, dtype: Any) -> Array:
             f"{op}: defined for floating-point and complex tensors, not "
             f"{from_numpy_dtype(x.dtype)}; convert first."
         )
-    if dtype is not None and (numpy_dtype(dtype).kind == "c") != (x.dtype.kind == "c"):
+    wanted = x.dtype if dtype is None else numpy_dtype(dtype)
+    same_kind = wanted.kind in "fcV" and (wanted.kind == "c") == (x.dtype.kind == "c")
+    if not same_kind or numpy.promote_types(x.dtype, wanted) != wanted:
         raise RuntimeError(
-            f"{op}: a norm of {from_numpy_dtype(x.dtype)} cannot be computed in {dtype}; one is "
-            "real, the other complex."
+            f"{op}: a norm of {from_numpy_dtype(x.dtype)} cannot be computed in {dtype}; that must "
+            "be complex if the tensor is, real if not, and no narrower."
         )
     return converted(x, dtype)
 
@@ -148,12 +158,29 @@ def _norm(xp: Namespace, x: Array, ord: float, dim: Any, keepdim: Any) -> Array:
     return xp.asarray(total(xp, size**ord, axis, keepdim)) ** (1 / ord)
 
 
+# Roots of sums of squares between these are right: no square was too small or too large.
+_RIGHT = {
+    char: (float(limits.tiny) ** 0.5 * 1e4, float(limits.max) ** 0.5)
+    for char, limits in ((char, numpy.finfo(char)) for char in "fdFD")
+}
+
+
 def _euclidean(xp: Namespace, x: Array, axis: Any, keepdim: Any) -> Array:
     """The root of the sum of squares, scaled by the largest element if squares leave the range."""
-    result = xp.sqrt(total_of_squares(xp, x, axis, keepdim))
-    limits = xp.finfo(x.dtype)
-    low, high = float(limits.tiny) ** 0.5 * 1e4, float(limits.max) ** 0.5
-    if not x.size or (result.min() > low and result.max() < high):
+    low, high = _RIGHT[x.dtype.char]
+    if axis is None and not keepdim and x.flags.c_contiguous and x.dtype.char in "fd":
+        flat = x.reshape(-1)
+        result = xp.sqrt(flat.dot(flat))
+        if low < result < high:
+            return result
+    if x.size < MANY and x.ndim and x.dtype.char in "fd":
+        squares = few_sums(xp, xp.multiply(x, x), axis, keepdim)
+    else:
+        squares = total_of_squares(xp, x, axis, keepdim)
+    result = xp.sqrt(squares)
+    if not x.size or (
+        xp.minimum.reduce(result, None) > low and xp.maximum.reduce(result, None) < high
+    ):
         return result
     largest = xp.absolute(x).max(axis, keepdims=True)
     largest = xp.where(xp.isfinite(largest) & (largest > 0), largest, largest.dtype.type(1))
@@ -199,6 +226,8 @@ def norm(
 @method
 def dist(input: Any, other: Any, p: float = 2, *, out: Any = None) -> Any:
     """The norm of order `p` of the difference of two tensors."""
+    if not isinstance(other, Tensor):
+        raise errors.not_a_tensor("dist", "other", other)
     return shown_as("DistBackward0", vector_norm(input - other, p, out=out))
 
 
@@ -250,6 +279,7 @@ def renorm(xp: Namespace, input: Array, p: float, dim: Dim, maxnorm: float) -> A
     if p <= 0 or maxnorm < 0:
         raise RuntimeError(f"renorm: needs p > 0 and maxnorm >= 0, got p {p}, maxnorm {maxnorm}.")
     input = _in_dtype("renorm", input, None)
-    size = _norm(xp, input, p, _others(input.shape, dim), keepdim=True)
+    precise = input.astype(xp.float32) if input.dtype.itemsize == 2 else input
+    size = _norm(xp, precise, p, _others(input.shape, dim), keepdim=True)
     scale = xp.where(size > maxnorm, maxnorm / (size + _SMALL), 1.0)
     return input * scale.astype(input.real.dtype)

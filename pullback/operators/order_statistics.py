@@ -4,46 +4,41 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core import errors
 from pullback.core.dtype import int64
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arithmetic import lerp, unsupported
 from pullback.operators.comparison import isnan
 from pullback.operators.convert import astype
-from pullback.operators.copy import copy_
 from pullback.operators.declare import Array, Dim, Dims, Namespace, method, primitive
 from pullback.operators.extrema import clamp_min
+from pullback.operators.naming import shown_as
 from pullback.operators.options import as_dim, numpy_spelled
 from pullback.operators.picking import pick
-from pullback.operators.reduction import restored, sum
+from pullback.operators.products import delivered
+from pullback.operators.reduction import sum
 from pullback.operators.reduction_extremes import (
-    mean_over,
+    full_tangent,
     pick_chosen,
     put_back_chosen,
-    same,
-    share,
+    share_full,
 )
-from pullback.operators.reduction_kernels import check_keepdim, check_not_empty
+from pullback.operators.reduction_kernels import (
+    NOT_GIVEN,
+    check_keepdim,
+    check_not_empty,
+    numpy_names,
+)
 from pullback.operators.results import result_class
 from pullback.operators.rounding import ceil, floor, round
-from pullback.operators.scatter_kernels import along
+from pullback.operators.scatter_kernels import read_along
 from pullback.operators.selection import where
 from pullback.operators.shape import expand, movedim, reshape, squeeze
 from pullback.operators.sorting import sort
-from pullback.operators.sorting_kernels import order_along, within
+from pullback.operators.sorting_kernels import has_nan, order_along, ranked, within
 
 __all__ = ["median", "mode", "nanmedian", "nanquantile", "quantile"]
 
 # Medians of everything ----------------------------------------------------------------------------
-
-
-def _share_full(g: Any, input: Any, out: Any, dim: Any) -> Any:
-    return share(g, same(input, restored(out, input.shape, dim, False)), dim, False)
-
-
-def _full_tangent(d_input: Any, input: Any, out: Any, dim: Any) -> Any:
-    ties = same(input, restored(out, input.shape, dim, False))
-    return mean_over(d_input, ties, dim, False)
 
 
 def _median_of_all(xp: Namespace, op: str, input: Array, dim: Any) -> Array:
@@ -58,8 +53,8 @@ def _median_of_all(xp: Namespace, op: str, input: Array, dim: Any) -> Array:
 
 
 @primitive(
-    input=_share_full,
-    jvp=_full_tangent,
+    input=share_full,
+    jvp=full_tangent,
     name="median.full",
     node="MedianBackward0",
     method=False,
@@ -69,8 +64,8 @@ def _median_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
 
 
 @primitive(
-    input=_share_full,
-    jvp=_full_tangent,
+    input=share_full,
+    jvp=full_tangent,
     name="nanmedian.full",
     node="NanmedianBackward0",
     method=False,
@@ -89,20 +84,15 @@ def _median_along(xp: Namespace, op: str, input: Array, dim: int, keepdim: Any) 
     if not input.ndim:
         return input.copy(), xp.zeros((), xp.int64)
     check_not_empty(op, input, dim)
-    nan = input != input if input.dtype.kind in "fV" else None
-    if nan is None or not nan.any():
-        middle = (input.shape[dim] - 1) // 2
-        before = (slice(None),) * dim
-        indices = input.argpartition(middle, dim)[(*before, slice(middle, middle + 1))]
-    elif op == "median":
-        indices = _median_along(xp, "nanmedian", input, dim, keepdim=True)[1]
-        first = nan.argmax(dim, keepdims=True)
-        indices = xp.where(nan.any(dim, keepdims=True), first, indices)
-    else:
-        count = (~nan).sum(dim, keepdims=True)
-        order = order_along(xp, input, dim, descending=False)
-        indices = order[along(xp, dim, xp.maximum(count - 1, 0) // 2)]
-    values = input[along(xp, dim, indices)]
+    if not has_nan(xp, input):
+        return ranked(xp, input, (input.shape[dim] - 1) // 2, dim, keepdim)
+    nan = input != input
+    count = (~nan).sum(dim, keepdims=True)
+    order = order_along(xp, input, dim, descending=False)
+    indices = read_along(xp, order, dim, xp.maximum(count - 1, 0) // 2)
+    if op == "median":
+        indices = xp.where(nan.any(dim, keepdims=True), nan.argmax(dim, keepdims=True), indices)
+    values = read_along(xp, input, dim, indices)
     return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
 
@@ -130,35 +120,48 @@ _NanmedianResult = result_class("nanmedian", "values indices")
 
 
 @method
-@numpy_spelled
-def median(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def median(
+    input: Any,
+    dim: Any = NOT_GIVEN,
+    keepdim: bool = False,
+    *,
+    out: Any = None,
+    axis: int | None = None,
+    keepdims: bool | None = None,
+) -> Any:
     """The middle element, the lower of two; with `dim` along it, and its index. NaN wins.
 
     >>> import pullback as torch
     >>> torch.median(torch.tensor([3.0, 1.0, 2.0, 4.0]))
     tensor(2.)
     """
-    if dim is None:
-        _check_no_keepdim("median", keepdim)
+    if axis is not None or keepdims is not None:
+        dim, keepdim = numpy_names(dim, keepdim, axis, keepdims)
+    if dim is NOT_GIVEN and keepdim is False:
         return _median_full(input, out=out)
+    dim = None if dim is NOT_GIVEN else dim  # which is refused
     check_keepdim("median", keepdim)
-    return _MedianResult(_median_dim(input, dim, keepdim, out=out))
+    return _MedianResult.of(_median_dim(input, dim, keepdim, out=out))
 
 
 @method
-@numpy_spelled
-def nanmedian(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def nanmedian(
+    input: Any,
+    dim: Any = NOT_GIVEN,
+    keepdim: bool = False,
+    *,
+    out: Any = None,
+    axis: int | None = None,
+    keepdims: bool | None = None,
+) -> Any:
     """As `median`, of the elements that are not NaN."""
-    if dim is None:
-        _check_no_keepdim("nanmedian", keepdim)
+    if axis is not None or keepdims is not None:
+        dim, keepdim = numpy_names(dim, keepdim, axis, keepdims)
+    if dim is NOT_GIVEN and keepdim is False:
         return _nanmedian_full(input, out=out)
+    dim = None if dim is NOT_GIVEN else dim  # which is refused
     check_keepdim("nanmedian", keepdim)
-    return _NanmedianResult(_nanmedian_dim(input, dim, keepdim, out=out))
-
-
-def _check_no_keepdim(op: str, keepdim: Any) -> None:
-    if keepdim is not False:
-        raise errors.not_an_int(op, "dim", None)
+    return _NanmedianResult.of(_nanmedian_dim(input, dim, keepdim, out=out))
 
 
 # The most frequent element ------------------------------------------------------------------------
@@ -181,7 +184,7 @@ def _mode(xp: Namespace, input: Array, dim: Dim = -1, keepdim: bool = False) -> 
     # Where a run is first longer than all before: the smallest value, at its last index.
     ends = run.argmax(-1, keepdims=True)
     indices = order[within(xp, ends)].swapaxes(dim, -1)
-    values = input[along(xp, dim, indices)]
+    values = read_along(xp, input, dim, indices)
     return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
 
@@ -189,11 +192,18 @@ _ModeResult = result_class("mode", "values indices")
 
 
 @method
-@numpy_spelled
-def mode(input: Any, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+def mode(
+    input: Any,
+    dim: int = -1,
+    keepdim: bool = False,
+    *,
+    out: Any = None,
+    axis: int | None = None,
+    keepdims: bool | None = None,
+) -> Any:
     """The most frequent element along `dim`, the smallest of several, and its last index."""
     check_keepdim("mode", keepdim)
-    return _ModeResult(_mode(input, dim, keepdim, out=out))
+    return _ModeResult.of(_mode(input, dim, keepdim, out=out, axis=axis, keepdims=keepdims))
 
 
 # Quantiles ----------------------------------------------------------------------------------------
@@ -221,7 +231,7 @@ def quantile(
     tensor(0.5000)
     """
     result = _quantiles("quantile", input, q, dim, keepdim, interpolation)
-    return result if out is None else copy_(out, result)
+    return delivered("quantile", result, out)
 
 
 @method
@@ -237,10 +247,11 @@ def nanquantile(
 ) -> Any:
     """As `quantile`, of the elements that are not NaN."""
     result = _quantiles("nanquantile", input, q, dim, keepdim, interpolation)
-    return result if out is None else copy_(out, result)
+    return delivered("nanquantile", result, out)
 
 
 def _quantiles(op: str, input: Any, q: Any, dim: Any, keepdim: Any, interpolation: str) -> Any:
+    check_keepdim(op, keepdim)
     q = _checked_fractions(op, input, q, interpolation)
     at = None if dim is None else as_dim(dim, input.ndim, op)
     lines = reshape(input, (-1,)) if at is None or not input.ndim else movedim(input, at, -1)
@@ -251,7 +262,7 @@ def _quantiles(op: str, input: Any, q: Any, dim: Any, keepdim: Any, interpolatio
     if keepdim and input.ndim:
         shape = (1,) * input.ndim if at is None else _with_one(input.shape, at)
         result = reshape(result, (fractions.shape[0], *shape))
-    return result if q.ndim else squeeze(result, 0)
+    return shown_as("SqueezeBackward4", result if q.ndim else squeeze(result, 0))
 
 
 def _with_one(shape: Any, at: int) -> tuple[int, ...]:

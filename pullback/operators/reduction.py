@@ -1,4 +1,4 @@
-"""Sums, means, products and truth over all elements or some dimensions.
+"""Sums, means and products over all elements or some dimensions.
 
 A rule gets the reduced gradient and puts it back with `unreduce`. Where torch tells the full
 reduction from the one over dimensions by the node's name, two declarations are behind one function.
@@ -15,7 +15,7 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators import reduction_kernels as kernels
 from pullback.operators.arithmetic import conj, is_complex, keep_where, true_divide
-from pullback.operators.comparison import isclose, isnan
+from pullback.operators.comparison import isnan
 from pullback.operators.convert import astype, numpy_dtype
 from pullback.operators.declare import Array, Dim, Dims, Namespace, linear, method, primitive
 from pullback.operators.options import as_shape, numpy_spelled
@@ -23,14 +23,10 @@ from pullback.operators.pointwise import exp
 from pullback.operators.reduction_kernels import NOT_GIVEN, kept_shape, reduced_count
 from pullback.operators.scan import exclusive_cumprod
 from pullback.operators.shape import expand, reshape
+from pullback.operators.sorting_kernels import has_nan
 from pullback.operators.tiling import flip
 
 __all__ = [
-    "all",
-    "allclose",
-    "any",
-    "count_nonzero",
-    "equal",
     "logsumexp",
     "mean",
     "nanmean",
@@ -100,7 +96,7 @@ def _sum(
     xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:
     if dtype is None and input.dtype.char in "fd" and input.size < kernels.MANY and input.ndim:
-        return xp.add.reduce(input, None if dim == () else dim, None, None, keepdim)
+        return kernels.few_sums(xp, input, dim, keepdim)
     if dtype is not None:
         return kernels.total(xp, kernels.converted(input, dtype), dim, keepdim)
     if input.dtype.kind in "biu":
@@ -160,9 +156,10 @@ def nansum(
     xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:
     """As `sum`, with NaN counted as 0."""
+    kernels.check_keepdim("nansum", keepdim)
     if input.dtype.kind == "c":
         raise RuntimeError("nansum: not defined for complex tensors; sum real and imaginary parts.")
-    if input.dtype.kind in "fV":
+    if has_nan(xp, input):
         input = xp.where(xp.isnan(input), input.dtype.type(0), input)
     return _sum(xp, input, dim, keepdim, dtype=dtype)
 
@@ -173,6 +170,10 @@ def nansum(
 def _mean(
     xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:
+    if dtype is None and input.dtype.char in "fd" and 0 < input.size < kernels.MANY and input.ndim:
+        sums = kernels.few_sums(xp, input, dim, keepdim)
+        count = input.size // sums.size
+        return sums / kernels.number(count, input.dtype) if sums.ndim else sums / count
     input = kernels.converted(input, dtype)
     if input.dtype.kind in "biu":
         raise RuntimeError(
@@ -235,6 +236,8 @@ def nanmean(
     input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Any:
     """The mean of the elements that are not NaN."""
+    if not isinstance(input, Tensor):
+        raise errors.not_a_tensor("nanmean", "input", input)
     if not input.dtype.is_differentiable:
         raise RuntimeError(f"nanmean: defined for floating-point tensors, not {input.dtype}.")
     count = sum(~isnan(input), dim, keepdim)
@@ -280,7 +283,9 @@ def _prod(
 def _prod_adjoint(g: Any, input: Any, out: Any, dim: Any, keepdim: Any) -> Any:
     dims = None if dim is None else (dim,)
     g = restored(g, input.shape, dims, keepdim)
-    if not isinstance(input, Tensor) and input.size > kernels.MANY and input.all():
+    if not isinstance(input, Tensor) and (
+        kernels.is_moderate(out) or (input.size > kernels.MANY and input.all())
+    ):
         # Without a zero the others' product is a quotient; where it is differentiated, never.
         return g * conj(restored(out, input.shape, dims, keepdim)) / conj(input)
     return g * conj(_slopes(input, dim))
@@ -360,67 +365,21 @@ def logsumexp(xp: Namespace, input: Array, dim: Dims, keepdim: bool = False) -> 
     >>> torch.logsumexp(torch.tensor([1000.0, 0.0]), 0)
     tensor(1000.)
     """
+    if keepdim is not False:
+        kernels.check_keepdim("logsumexp", keepdim)
     return kernels.log_total_exp(xp, input, dim, keepdim)
-
-
-# Truth --------------------------------------------------------------------------------------------
-
-
-def _truth(xp: Namespace, ufunc: Any, input: Array, dim: Any, keepdim: Any) -> Array:
-    """Reduce with `ufunc`; no dims at all, (), leave every element for itself, as in torch."""
-    if dim == ():
-        result = input != 0
-    else:
-        result = ufunc.reduce(input, dim if input.ndim else None, None, None, keepdim)
-    return result.astype(xp.uint8) if input.dtype.char == "B" else xp.asarray(result, xp.bool_)
-
-
-@primitive()
-def all(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-    """Whether all elements are true (not 0), or all over the dimensions `dim`."""
-    return _truth(xp, xp.logical_and, input, dim, keepdim)
-
-
-@primitive()
-def any(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-    """Whether any element is true (not 0), or any over the dimensions `dim`."""
-    return _truth(xp, xp.logical_or, input, dim, keepdim)
-
-
-@primitive()
-def count_nonzero(xp: Namespace, input: Array, dim: Dims = None) -> Array:
-    """How many elements are not 0."""
-    if not dim or not input.ndim:
-        return xp.asarray(xp.count_nonzero(input), xp.int64)
-    return xp.add.reduce(input != 0, dim, xp.int64)
-
-
-@method
-def allclose(
-    input: Tensor,
-    other: Tensor,
-    rtol: float = 1e-05,
-    atol: float = 1e-08,
-    equal_nan: bool = False,
-) -> bool:
-    """Whether all elements of two tensors are as close as `isclose` asks."""
-    return bool(all(isclose(input, other, rtol, atol, equal_nan))._array)
-
-
-@method
-def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same shape and elements; NaN equals nothing."""
-    a, b = input._array, other._array
-    return a.shape == b.shape and bool((a == b).all())
 
 
 # Undoing an expansion -----------------------------------------------------------------------------
 
 
 @method
-def sum_to_size(input: Tensor, *size: Any) -> Tensor:
+def sum_to_size(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     """The sum over the dimensions that expanding `size` to this tensor's shape would stretch."""
-    wanted = as_shape(size[0] if len(size) == 1 else size, 0, "sum_to_size")
+    if (size is None) == (not sizes):
+        raise TypeError("sum_to_size() takes one size, as ints or as a tuple.")
+    given = size if size is not None else sizes[0] if len(sizes) == 1 else sizes
+    wanted = as_shape(given, 0, "sum_to_size")
     shape = tuple(input.shape)
     extra = len(shape) - len(wanted)
     full = (1,) * extra + wanted
@@ -430,4 +389,5 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
             "leads back to it."
         )
     dims = tuple(i for i, n in enumerate(shape) if i < extra or (full[i] == 1 and n != 1))
-    return reshape(sum(input, dims, keepdim=True), wanted) if dims else input
+    result = sum(input, dims, keepdim=True) if dims else input
+    return reshape(result, wanted) if extra else result

@@ -11,71 +11,94 @@ from typing import Any
 from pullback.core import errors
 from pullback.core.tensor import Tensor
 from pullback.operators import reduction_kernels as kernels
-from pullback.operators.arithmetic import keep_where
-from pullback.operators.convert import astype
-from pullback.operators.declare import (
-    Array,
-    Dim,
-    Dims,
-    Namespace,
-    elementwise,
-    method,
-    primitive,
-)
+from pullback.operators.batching import filled, ndim_of, together
+from pullback.operators.declare import Array, Dim, Dims, Namespace, Op, method, primitive
 from pullback.operators.extrema import maximum, minimum
-from pullback.operators.options import numpy_spelled
 from pullback.operators.picking import kept, pick, put_back
-from pullback.operators.reduction import restored, sum
+from pullback.operators.reduction import restored
 from pullback.operators.reduction_kernels import NOT_GIVEN
 from pullback.operators.results import result_class
+from pullback.operators.sorting_kernels import has_nan
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
 # Ties ---------------------------------------------------------------------------------------------
 
 
-@elementwise(method=False, has_out=False)
-def same(xp: Namespace, input: Array, other: Array) -> Array:
-    """Whether two elements are equal, or both NaN."""
-    equal = input == other
-    if other.dtype.kind in "fV" and (other != other).any():
-        equal |= (input != input) & (other != other)
-    return equal
+def _lines(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    """As `together`; numbers become lines of one element, so that there is a `dim` to name."""
+    if any(ndim_of(pair) for pair in split.values()):
+        return together(op, size, split, options)
+    lines = {name: filled(pair, size).reshape((size, 1)) for name, pair in split.items()}
+    return op.function(**lines, **{**options, "dim": (1,)}).reshape((size,))
 
 
-def share(g: Any, ties: Any, dim: Any, keepdim: Any) -> Any:
-    """A reduced gradient in equal parts to the elements that reached the result."""
-    g = restored(g, ties.shape, dim, keepdim)
-    return keep_where(g / sum(ties, dim, True, dtype=g.dtype), ties)
+def _ties(xp: Namespace, input: Array, reached: Array, nan: bool) -> Array:
+    ties = input == reached
+    if nan and has_nan(xp, reached):
+        ties |= (input != input) & (reached != reached)
+    return ties
 
 
-def mean_over(tangent: Any, ties: Any, dim: Any, keepdim: Any) -> Any:
-    """The adjoint of `share`: the mean tangent of the elements that reached the result."""
-    total = sum(keep_where(tangent, ties), dim, keepdim)
-    return total / sum(ties, dim, keepdim, dtype=tangent.dtype)
+@primitive(
+    batch=_lines,
+    g=lambda g, input, reached, dim, nan: mean_of_ties(g, input, reached, dim, nan),
+    jvp=lambda d_g, input, reached, dim, nan: share(d_g, input, reached, dim, nan),
+    method=False,
+    has_out=False,
+)
+def share(
+    xp: Namespace, g: Array, input: Array, reached: Array, dim: Dims = None, nan: bool = False
+) -> Array:
+    """`g` in equal parts to the elements over `dim` that equal `reached`; both have those as ones.
+
+    NaN equals nothing, and 0 / 0 makes its gradient NaN; with `nan` it equals NaN.
+    """
+    ties = _ties(xp, input, reached, nan)
+    whole = ties.astype(g.dtype)
+    part = g / kernels.total(xp, whole, dim, keepdim=True)
+    # A product makes NaN of a part that is infinite or NaN, as torch does; a choice does not.
+    if nan:
+        return xp.where(ties, part, 0)
+    return xp.multiply(whole, part, whole) if whole.ndim else whole * part
 
 
-def _weights(input: Any, out: Any, dim: Any, keepdim: Any) -> Any:
-    # Where the result is NaN nothing equals it, and 0 / 0 makes the gradient NaN, as in torch.
-    ties = astype(input == restored(out, input.shape, dim, keepdim), input.dtype)
-    return ties / sum(ties, dim, True)
+@primitive(
+    batch=_lines,
+    input=lambda g, input, like, reached, dim, nan: share(g, like, reached, dim, nan),
+    jvp=lambda d_input, like, reached, dim, nan: mean_of_ties(d_input, like, reached, dim, nan),
+    method=False,
+    has_out=False,
+)
+def mean_of_ties(
+    xp: Namespace, input: Array, like: Array, reached: Array, dim: Dims = None, nan: bool = False
+) -> Array:
+    """The adjoint of `share`: the mean over `dim` of `input` where `like` equals `reached`."""
+    ties = _ties(xp, like, reached, nan)
+    whole = ties.astype(input.dtype)
+    chosen = xp.where(ties, input, 0) if nan else input * whole
+    counts = kernels.total(xp, whole, dim, keepdim=True)
+    return kernels.total(xp, chosen, dim, keepdim=True) / counts
 
 
 def share_extreme(g: Any, input: Any, out: Any, dim: Any, keepdim: Any) -> Any:
     """The rule of `amax` and its like."""
-    return restored(g, input.shape, dim, keepdim) * _weights(input, out, dim, keepdim)
+    shape = input.shape
+    g, out = restored(g, shape, dim, keepdim), restored(out, shape, dim, keepdim)
+    return share(g, input, out, dim, False)
 
 
 def extreme_tangent(d_input: Any, input: Any, out: Any, dim: Any, keepdim: Any) -> Any:
     """The tangent of `amax` and its like."""
-    return sum(d_input * _weights(input, out, dim, keepdim), dim, keepdim)
+    reached = restored(out, input.shape, dim, keepdim)
+    return mean_of_ties(d_input, input, reached, dim, False).reshape(out.shape)
 
 
 # Values alone -------------------------------------------------------------------------------------
 
 
 @primitive(input=share_extreme, jvp=extreme_tangent)
-def amax(xp: Namespace, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
+def amax(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
     """The largest elements over `dim`; equal ones share the gradient.
 
     >>> import pullback as torch
@@ -86,7 +109,7 @@ def amax(xp: Namespace, input: Array, dim: Dims = (), keepdim: bool = False) -> 
 
 
 @primitive(input=share_extreme, jvp=extreme_tangent)
-def amin(xp: Namespace, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
+def amin(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
     """The smallest elements over `dim`; equal ones share the gradient."""
     return kernels.extreme(xp, "amin", input, dim, keepdim, xp.minimum)
 
@@ -127,30 +150,42 @@ _AminmaxResult = result_class("aminmax", "min max")
 
 
 @method
-@numpy_spelled
-def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
+def aminmax(
+    input: Any,
+    *,
+    dim: int | None = None,
+    keepdim: bool = False,
+    out: Any = None,
+    axis: int | None = None,
+    keepdims: bool | None = None,
+) -> Any:
     """Smallest and largest elements in one call."""
-    return _AminmaxResult(_aminmax(input, dim=dim, keepdim=keepdim, out=out))
+    dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
+    return _AminmaxResult.of(_aminmax(input, dim=dim, keepdim=keepdim, out=out))
 
 
 # Over everything ----------------------------------------------------------------------------------
 
 
-def _share_full(g: Any, input: Any, out: Any, dim: Any) -> Any:
-    return share(g, same(input, restored(out, input.shape, dim, False)), dim, False)
+def share_full(g: Any, input: Any, out: Any, dim: Any) -> Any:
+    """The rule of `max()` and its like, where NaN counts as equal to NaN."""
+    shape = input.shape
+    g, out = restored(g, shape, dim, False), restored(out, shape, dim, False)
+    return share(g, input, out, dim, True)
 
 
-def _full_tangent(d_input: Any, input: Any, out: Any, dim: Any) -> Any:
-    ties = same(input, restored(out, input.shape, dim, False))
-    return mean_over(d_input, ties, dim, False)
+def full_tangent(d_input: Any, input: Any, out: Any, dim: Any) -> Any:
+    """The tangent of `max()` and its like."""
+    reached = restored(out, input.shape, dim, False)
+    return mean_of_ties(d_input, input, reached, dim, True).reshape(out.shape)
 
 
-@primitive(input=_share_full, jvp=_full_tangent, name="max.full", node="MaxBackward1", method=False)
+@primitive(input=share_full, jvp=full_tangent, name="max.full", node="MaxBackward1", method=False)
 def _max_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     return kernels.extreme(xp, "max", input, dim, False, xp.maximum)
 
 
-@primitive(input=_share_full, jvp=_full_tangent, name="min.full", node="MinBackward1", method=False)
+@primitive(input=share_full, jvp=full_tangent, name="min.full", node="MinBackward1", method=False)
 def _min_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     return kernels.extreme(xp, "min", input, dim, False, xp.minimum)
 

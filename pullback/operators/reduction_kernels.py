@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pullback.core.arrays import Array, Namespace
+import numpy
+
+from pullback.core.arrays import F32, F64, Array, Namespace, number_array, numbers32, numbers64
 from pullback.core.dtype import from_numpy_dtype
 from pullback.operators.arithmetic import unsupported
 from pullback.operators.blocks import BLOCK, slices
@@ -19,9 +21,12 @@ __all__ = [
     "converted",
     "extreme",
     "extreme_along",
+    "few_sums",
     "index_of_extreme",
+    "is_moderate",
     "kept_shape",
     "log_total_exp",
+    "number",
     "numpy_names",
     "reduced_count",
     "total",
@@ -59,6 +64,8 @@ def axis_of(dim: Any, ndim: int) -> tuple[int, ...] | None:
 
 def kept_shape(shape: Any, dim: Any) -> tuple[int, ...]:
     """`shape` with size 1 at the reduced dims."""
+    if type(dim) is tuple and len(dim) == 1 and 0 <= dim[0] < len(shape):
+        return (*shape[: dim[0]], 1, *shape[dim[0] + 1 :])
     axis = axis_of(dim, len(shape))
     if axis is None:
         return (1,) * len(shape)
@@ -74,6 +81,12 @@ def reduced_count(shape: Any, dim: Any) -> int:
     """How many elements go into each result."""
     axis = axis_of(dim, len(shape))
     return math.prod(shape if axis is None else [shape[i] for i in axis])
+
+
+def number(value: float, dtype: Any) -> Array:
+    """A number as an array of no dimensions, float32 or float64, which ufuncs take sooner."""
+    known = (numbers64 if dtype is F64 else numbers32).get(value)
+    return number_array(value, dtype) if known is None else known
 
 
 def converted(input: Array, dtype: Any) -> Array:
@@ -143,6 +156,22 @@ def total(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
 
 # Longer rows are added up in pieces, whose sums NumPy adds pairwise: the error stays small.
 _PIECE = 1024
+_ONES = {dtype: numpy.ones(_PIECE, dtype) for dtype in (F32, F64)}
+
+
+def few_sums(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
+    """Sums of float32 or float64, less than MANY and not 0-d; the usual ones by BLAS.
+
+    (10, 10) takes 0.7 us, where `add.reduce` takes 1.4; (100, 100) 1.1, where that takes 5.
+    """
+    if keepdim is False and input.dtype in _ONES:
+        if dim is None and input.size <= _PIECE:
+            return input.reshape(-1).dot(_ONES[input.dtype][: input.size])
+        if dim == (1,) and input.ndim == 2 and input.shape[1] <= _PIECE:
+            return input.dot(_ONES[input.dtype][: input.shape[1]])
+        if dim == (0,) and input.ndim == 2 and input.shape[0] <= _PIECE:
+            return _ONES[input.dtype][: input.shape[0]].dot(input)
+    return xp.add.reduce(input, None if dim == () else dim, None, None, keepdim)
 
 
 def _row_total(xp: Namespace, input: Array, axis: tuple[int, ...] | None) -> Array | None:
@@ -215,6 +244,19 @@ def halved_product(xp: Namespace, input: Array) -> Array:
     return input
 
 
+# Products between these, and quotients of them, are as exact as their factors.
+_MODERATE = {"f": (1e-12, 1e12), "d": (1e-120, 1e120), "F": (1e-12, 1e12), "D": (1e-120, 1e120)}
+
+
+def is_moderate(products: Array) -> bool:
+    """Whether all products are far from the limits of their dtype: no factor was 0, too."""
+    low, high = _MODERATE.get(products.dtype.char, (1.0, 0.0))
+    if not products.size or not low < abs(products.item(-1)) < high:  # mostly tells at once
+        return False
+    sizes = abs(products)
+    return bool(low < sizes.min()) and bool(sizes.max() < high)
+
+
 # Extremes -----------------------------------------------------------------------------------------
 
 
@@ -227,6 +269,10 @@ def extreme(xp: Namespace, op: str, input: Array, dim: Any, keepdim: Any, ufunc:
     if input.dtype.kind == "c":
         raise unsupported(op, input)
     axis = None if dim == () or not input.ndim else dim
+    if axis is None and keepdim is False and input.size < MANY and input.dtype.char in "fd":
+        # Half of what reduce takes; argmax finds NaN first, too.
+        found = input.argmax() if ufunc is xp.maximum else input.argmin()
+        return input.reshape(-1)[found]
     return ufunc.reduce(input, axis, None, None, keepdim)
 
 

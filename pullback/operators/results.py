@@ -62,7 +62,7 @@ def result_class(name: str, fields: str) -> type[Result]:
         "n_fields": len(names),
         "n_sequence_fields": len(names),
     }
-    made = type(name, (Result,), members)
+    made: type[Result] = type(name, (Result,), members)
     made.of = partial(tuple.__new__, made)
     RESULTS[name] = made
     register_pytree_node(made, lambda result: (result, None), lambda values, _: made(values))

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy
 
+from pullback.core import errors
 from pullback.core.arrays import Array
+from pullback.core.device import META
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arithmetic import unsupported
 from pullback.operators.naming import shown_as
@@ -43,8 +45,10 @@ def segment_reduce(
         raise RuntimeError(
             f"segment_reduce: reduce must be one of {', '.join(_STARTS)}, got {reduce!r}."
         )
-    if data._array.dtype.kind != "f":
+    if data._array.dtype.kind not in "fV":
         raise unsupported("segment_reduce", data._array)
+    if data.device is META:
+        raise errors.no_data("segment_reduce()")  # the segments are given by values
     if indices is not None or (lengths is None and offsets is None):
         raise RuntimeError(
             "segment_reduce: give `lengths` or `offsets`; `indices` is not supported."

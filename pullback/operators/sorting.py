@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators import batch_indexing
 from pullback.operators.arithmetic import unsupported
 from pullback.operators.declare import Array, Dim, Namespace, method, primitive
-from pullback.operators.options import numpy_spelled
+from pullback.operators.options import as_int
 from pullback.operators.picking import pick, put_back
 from pullback.operators.reduction_extremes import pick_chosen, put_back_chosen
 from pullback.operators.reduction_kernels import check_keepdim, check_not_empty
 from pullback.operators.results import result_class
-from pullback.operators.scatter_kernels import along
-from pullback.operators.sorting_kernels import chosen, order_along, ranks
+from pullback.operators.scatter_kernels import read_along
+from pullback.operators.sorting_kernels import FEW, chosen, few_in_order, order_along, ranked, ranks
 
 __all__ = [
     "argsort",
@@ -51,8 +53,10 @@ def _sort(xp: Namespace, input: Array, dim: Dim = -1, descending: bool = False) 
     check_ordered("sort", input)
     if not input.ndim:
         return input.copy(), xp.zeros((), xp.int64)
+    if input.size < FEW and not descending:
+        return few_in_order(xp, input, dim)
     indices = order_along(xp, input, dim, descending=descending)
-    return input[along(xp, dim, indices)], indices
+    return read_along(xp, input, dim, indices), indices
 
 
 _declared: dict[str, Any] = {
@@ -68,7 +72,6 @@ _SortResult = result_class("sort", "values indices")
 
 
 @method
-@numpy_spelled
 def sort(
     input: Any,
     dim: int = -1,
@@ -76,6 +79,7 @@ def sort(
     *,
     stable: bool | None = None,
     out: Any = None,
+    axis: int | None = None,
 ) -> Any:
     """The elements in order along `dim`, and where they were; equal ones keep their order.
 
@@ -83,8 +87,15 @@ def sort(
     >>> torch.sort(torch.tensor([3.0, 1.0, 2.0])).indices
     tensor([1, 2, 0])
     """
+    if descending is not False:
+        _check_descending("sort", descending)
     function = _sort_default if stable is None else _sort_stable
-    return _SortResult(function(input, dim, descending, out=out))
+    return _SortResult.of(function(input, dim, descending, out=out, axis=axis))
+
+
+def _check_descending(op: str, descending: Any) -> None:
+    if descending is not True and descending is not False:
+        raise TypeError(f"{op}(): argument `descending` must be bool, got {descending!r}.")
 
 
 @primitive()
@@ -93,6 +104,7 @@ def argsort(
 ) -> Array:
     """The indices that put the elements in order along `dim`; equal ones keep their order."""
     check_ordered("argsort", input)
+    _check_descending("argsort", descending)
     if not input.ndim:
         return xp.zeros((), xp.int64)
     return order_along(xp, input, dim, descending=descending)
@@ -105,7 +117,7 @@ def msort(input: Any, *, out: Any = None) -> Any:
 
 
 def _sorted_into(input: Any, out: Any) -> Any:
-    indices = wrap(input._array[:0].astype("i8"))
+    indices = wrap(numpy.empty(0, "i8"))
     return _sort_default(input, 0, out=(out, indices))[0]
 
 
@@ -136,15 +148,13 @@ def _topk(
         )
     if not input.ndim:
         return input.copy(), xp.zeros((), xp.int64)
-    indices = chosen(xp, input, k, dim, largest=largest, ordered=sorted)
-    return input[along(xp, dim, indices)], indices
+    return chosen(xp, input, k, dim, largest=largest, ordered=sorted)
 
 
 _TopkResult = result_class("topk", "values indices")
 
 
 @method
-@numpy_spelled
 def topk(
     input: Any,
     k: int,
@@ -153,6 +163,7 @@ def topk(
     sorted: bool = True,
     *,
     out: Any = None,
+    axis: int | None = None,
 ) -> Any:
     """The `k` largest (or smallest) elements along `dim` and their indices.
 
@@ -160,7 +171,8 @@ def topk(
     >>> torch.topk(torch.tensor([3.0, 1.0, 2.0]), 2).values
     tensor([3., 2.])
     """
-    return _TopkResult(_topk(input, int(k), dim, largest, sorted, out=out))
+    k = as_int(k, "topk", "k")
+    return _TopkResult.of(_topk(input, k, dim, largest, sorted, out=out, axis=axis))
 
 
 @primitive(
@@ -182,21 +194,28 @@ def _kthvalue(xp: Namespace, input: Array, k: int, dim: Dim = -1, keepdim: bool 
         )
     if not input.ndim:
         return input.copy(), xp.zeros((), xp.int64)
-    before = (slice(None),) * dim
-    indices = input.argpartition(k - 1, dim)[(*before, slice(k - 1, k))]
-    values = input[along(xp, dim, indices)]
-    return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
+    return ranked(xp, input, k - 1, dim, keepdim)
 
 
 _KthvalueResult = result_class("kthvalue", "values indices")
 
 
 @method
-@numpy_spelled
-def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+def kthvalue(
+    input: Any,
+    k: int,
+    dim: int = -1,
+    keepdim: bool = False,
+    *,
+    out: Any = None,
+    axis: int | None = None,
+    keepdims: bool | None = None,
+) -> Any:
     """The `k`-th smallest element along `dim`, counted from 1, and its index."""
     check_keepdim("kthvalue", keepdim)
-    return _KthvalueResult(_kthvalue(input, int(k), dim, keepdim, out=out))
+    k = as_int(k, "kthvalue", "k")
+    given = _kthvalue(input, k, dim, keepdim, out=out, axis=axis, keepdims=keepdims)
+    return _KthvalueResult.of(given)
 
 
 # Searching ----------------------------------------------------------------------------------------
@@ -219,6 +238,8 @@ def searchsorted(
     >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 4]))
     tensor([1, 2])
     """
+    if sorted_sequence.ndim == 1 and side is None and sorter is None and not out_int32:
+        return sorted_sequence.searchsorted(input, "right" if right else "left")
     if side not in (None, "left", "right") or (side == "left" and right):
         raise RuntimeError(
             f"searchsorted: side is {side!r} and right {right}; side must be 'left' or 'right' "
@@ -245,7 +266,7 @@ def _sorted_by(xp: Namespace, sequence: Array, sorter: Array) -> Array:
             "searchsorted: the sorter must be int64 and have the sequence's shape "
             f"{sequence.shape}, got {from_numpy_dtype(sorter.dtype)} and {sorter.shape}."
         )
-    return sequence[along(xp, sequence.ndim - 1, sorter)]
+    return read_along(xp, sequence, sequence.ndim - 1, sorter)
 
 
 def bucketize(
@@ -278,10 +299,17 @@ def isin(
     return _isin(elements, test_elements, assume_unique=assume_unique, invert=invert, out=out)
 
 
+_FEW_PAIRS = 4096  # so many are compared sooner than sorted: 4 us for 100, where isin takes 25
+
+
 @primitive(batch=batch_indexing.contained, numbers=True, method=False)
 def _isin(
     xp: Namespace, elements: Array, test_elements: Array, *, assume_unique: bool, invert: bool
 ) -> Array:
+    elements, test_elements = xp.asarray(elements), xp.asarray(test_elements)
     for array in (elements, test_elements):
-        check_ordered("isin", xp.asarray(array), "bc")
+        check_ordered("isin", array, "bc")
+    if elements.size * test_elements.size <= _FEW_PAIRS:
+        found = (elements[..., None] == test_elements.reshape(-1)).any(-1)
+        return ~found if invert else found
     return xp.isin(elements, test_elements, assume_unique=assume_unique, invert=invert)

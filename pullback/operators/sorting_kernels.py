@@ -5,16 +5,35 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.arrays import Array, Namespace
+from pullback.operators.scatter_kernels import read_along
 
-__all__ = ["chosen", "order_along", "ranks", "within"]
+__all__ = [
+    "FEW",
+    "chosen",
+    "few_in_order",
+    "has_nan",
+    "order_along",
+    "ranked",
+    "ranks",
+    "sortable",
+    "within",
+]
 
 # From here on packed keys beat NumPy's stable argsort: a million float32 take 15 ms, where that
 # takes 136 and the unstable one 36.
-_MANY = 2048
+FEW = 2048
+
+
+def sortable(xp: Namespace, input: Array) -> Array:
+    """What NumPy can sort: it does not know where the NaN of bfloat16 belongs."""
+    return input.astype(xp.float32) if input.dtype.kind == "V" else input
 
 
 def order_along(xp: Namespace, input: Array, dim: int, *, descending: bool) -> Array:
     """Indices that sort `input` along `dim`; equal elements keep their order, NaN is largest."""
+    input = sortable(xp, input)
+    if input.size < FEW and not descending:
+        return input.argsort(dim, kind="stable")
     rows = input.swapaxes(dim, -1)
     if descending:  # turned around twice, equal elements keep their order
         order = _order(xp, rows[..., ::-1])
@@ -25,7 +44,7 @@ def order_along(xp: Namespace, input: Array, dim: int, *, descending: bool) -> A
 
 
 def _order(xp: Namespace, rows: Array) -> Array:
-    if rows.size < _MANY or rows.shape[-1] >= 2**31 or rows.dtype.kind not in "biuf":
+    if rows.size < FEW or rows.shape[-1] >= 2**31 or rows.dtype.kind not in "biuf":
         return rows.argsort(-1, kind="stable")
     if rows.dtype.itemsize <= 4 and rows.dtype.char != "I":
         return _order_by_keys(xp, rows)
@@ -79,22 +98,87 @@ def within(xp: Namespace, index: Array) -> tuple[Any, ...]:
     return (*places, index)
 
 
-def chosen(xp: Namespace, input: Array, k: int, dim: int, *, largest: bool, ordered: bool) -> Array:
-    """Indices of the `k` largest or smallest elements along `dim`."""
-    rows = input.swapaxes(dim, -1)
+# The first few ------------------------------------------------------------------------------------
+
+
+def few_in_order(xp: Namespace, input: Array, dim: int) -> tuple[Array, Array]:
+    """Less than FEW elements in order along `dim`, and where they were."""
+    order = sortable(xp, input).argsort(dim, kind="stable")
+    if input.ndim == 1 or input.dtype.kind == "V":
+        return read_along(xp, input, dim, order), order
+    values = input.copy()
+    values.sort(dim, kind="stable")  # half of what it takes to read them by several indices
+    return values, order
+
+
+def chosen(
+    xp: Namespace, input: Array, k: int, dim: int, *, largest: bool, ordered: bool
+) -> tuple[Array, Array]:
+    """The `k` largest or smallest elements along `dim`, and their indices; NaN is largest."""
+    if input.size < FEW:
+        values, order = few_in_order(xp, input, dim)
+        first = (*(slice(None),) * dim, slice(None, -k - 1, -1) if largest else slice(k))
+        return values[first].copy(), order[first].copy()
+    rows = sortable(xp, input).swapaxes(dim, -1)
     size = rows.shape[-1]
     if k == 0:
         index = xp.zeros((*rows.shape[:-1], 0), xp.int64)
     elif k == size:
         index = xp.broadcast_to(xp.arange(size), rows.shape)
-    elif largest:
-        index = rows.argpartition(size - k, -1)[..., size - k :]
     else:
-        index = rows.argpartition(k - 1, -1)[..., :k]
+        index = _beyond(xp, rows, k, largest=largest)
     if ordered and k:
         order = order_along(xp, rows[within(xp, index)], -1, descending=largest)
         index = index[within(xp, order)]
-    return xp.ascontiguousarray(index.swapaxes(dim, -1))
+    index = xp.ascontiguousarray(index.swapaxes(dim, -1))
+    return read_along(xp, input, dim, index), index
+
+
+def _beyond(xp: Namespace, rows: Array, k: int, *, largest: bool) -> Array:
+    """Indices of the `k` largest or smallest of each row, in any order; 0 < k < size."""
+    size = rows.shape[-1]
+    place = size - k if largest else k - 1
+    if rows.dtype.kind == "f":
+        # Values are partitioned three times as fast as indices; who is beyond the bound is chosen.
+        bound = _partitioned(rows, place, -1)
+        inside = rows >= bound if largest else rows <= bound
+        found = inside.reshape(-1).nonzero()[0]
+        if found.size == rows.size // size * k:  # no ties at the bound, no NaN
+            return found.reshape(*rows.shape[:-1], k) % size
+    index = rows.argpartition(place, -1)
+    return index[..., place:] if largest else index[..., :k]
+
+
+def _partitioned(input: Array, place: int, dim: int) -> Array:
+    """The element that sorting puts at `place` along `dim`, which stays as one of size 1."""
+    lines = input.copy()
+    lines.partition(place, dim)
+    return lines.swapaxes(dim, 0)[place : place + 1].swapaxes(dim, 0).copy()
+
+
+def ranked(xp: Namespace, input: Array, place: int, dim: int, keepdim: Any) -> tuple[Array, Array]:
+    """The element that sorting puts at `place` along `dim`, and an index where it stands."""
+    if input.size < FEW or input.dtype.kind == "V":
+        values, order = few_in_order(xp, input, dim)
+        there = (*(slice(None),) * dim, slice(place, place + 1) if keepdim else place)
+        return values[there].copy(), order[there].copy()
+    values = _partitioned(input, place, dim)
+    reached = input == values
+    if input.dtype.kind == "f" and has_nan(xp, values):
+        reached |= (input != input) & (values != values)
+    return values if keepdim else values.squeeze(dim), reached.argmax(dim, keepdims=keepdim)
+
+
+def has_nan(xp: Namespace, input: Array) -> bool:
+    """Whether there is a NaN; a sum of squares is NaN exactly then, and BLAS is quick."""
+    if input.dtype.char in "fd":
+        flat = input.reshape(-1)
+        squares = flat.dot(flat)
+        return bool(squares != squares)
+    return input.dtype.kind in "fV" and bool((input != input).any())
+
+
+# Searching ----------------------------------------------------------------------------------------
 
 
 def ranks(xp: Namespace, sequence: Array, values: Array, side: str) -> Array:
@@ -104,7 +188,7 @@ def ranks(xp: Namespace, sequence: Array, values: Array, side: str) -> Array:
     counted.
     """
     if sequence.ndim == 1:
-        return xp.searchsorted(sequence, values, side)
+        return sequence.searchsorted(values, side)
     size = values.shape[-1]
     # Whichever comes first wins a tie, since the order is stable.
     parts = (values, sequence) if side == "left" else (sequence, values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from pullback.core.arrays import F64
 from pullback.core.dtype import from_numpy_dtype
 from pullback.operators.arithmetic import conj, is_complex, true_divide
 from pullback.operators.blocks import BLOCK, slices
@@ -14,13 +15,16 @@ from pullback.operators.convert import astype
 from pullback.operators.declare import Array, Dims, Namespace, method, primitive
 from pullback.operators.extrema import clamp, clamp_min
 from pullback.operators.norms import divide_or_zero
-from pullback.operators.options import numpy_spelled
 from pullback.operators.powers import sqrt
 from pullback.operators.products import matmul
 from pullback.operators.reduction import mean, restored, sum, unreduce
 from pullback.operators.reduction_kernels import (
+    MANY,
     axis_of,
+    check_keepdim,
+    few_sums,
     kept_shape,
+    number,
     numpy_names,
     reduced_count,
     total,
@@ -34,10 +38,54 @@ __all__ = ["corrcoef", "cov", "std", "std_mean", "var", "var_mean"]
 # Kernel -------------------------------------------------------------------------------------------
 
 
+def _spread(
+    xp: Namespace, op: str, input: Array, dim: Any, correction: float, keepdim: Any
+) -> Array:
+    """Variance or standard deviation alone, as `op` says."""
+    few = _few_moments(xp, input, None if dim == () else dim, correction, keepdim)
+    if few is None:
+        return _moments(xp, op, input, dim, correction, keepdim)[0]
+    return (xp.sqrt(few[0]) if op == "std" else few[0]).astype(input.dtype)
+
+
+def _few_moments(
+    xp: Namespace, input: Array, axis: Any, correction: float, keepdim: Any
+) -> tuple[Array, Array] | None:
+    """Variance and mean (with its dims) of few elements in as few calls as it takes, in double.
+
+    None where there are many, or where the variance may be nothing but rounding. The mean of equal
+    float32 is exact in double precision, and their variance 0.
+    """
+    if input.dtype.char not in "fd" or not 0 < input.size <= MANY or not input.ndim:
+        return None
+    off = input.astype(F64)
+    average = xp.add.reduce(off, axis, None, None, True)
+    count = off.size // average.size
+    xp.true_divide(average, number(count, F64), average)
+    xp.subtract(off, average, off)
+    xp.multiply(off, off, off)
+    squares = few_sums(xp, off, axis, keepdim)
+    if (
+        input.dtype.char == "d"
+        and (squares.reshape(average.shape) <= _limit(average, off.size)).any()
+    ):
+        return None
+    return xp.true_divide(squares, number(max(count - correction, 0), F64)), average
+
+
+def _limit(average: Array, size: int) -> Array:
+    """Sums of squared deviations up to here may be nothing but the rounding of the average."""
+    eps = 2.0**-52 if average.dtype.char in "dD" else 2.0**-23
+    return (abs(average) * (4 * eps)) ** 2 * size
+
+
 def _moments(
     xp: Namespace, op: str, input: Array, dim: Any, correction: float, keepdim: Any
 ) -> tuple[Array, Array]:
-    """Variance and mean, from the deviations and not from the squares, which would cancel."""
+    """Variance or standard deviation, as `op` says, and mean.
+
+    From the deviations and not from the squares, which would cancel.
+    """
     if input.dtype.kind not in "fcV":
         raise RuntimeError(
             f"{op}: defined for floating-point and complex tensors, not "
@@ -47,15 +95,20 @@ def _moments(
         single = _moments(xp, op, input.astype(xp.float32), dim, correction, keepdim)
         return single[0].astype(input.dtype), single[1].astype(input.dtype)
     axis = axis_of(dim, input.ndim)
+    few = _few_moments(xp, input, axis, correction, keepdim)
+    if few is not None:
+        spread = (xp.sqrt(few[0]) if op.startswith("std") else few[0]).astype(input.dtype)
+        return spread, few[1].astype(input.dtype).reshape(spread.shape)
     count = reduced_count(input.shape, dim)
     average = _average(xp, input, axis, count)
     squares = _squared_deviations(xp, input, average, axis)
     if count > 1 and squares.size:
         squares = _without_rounding(xp, input, average, squares, axis)
     # Real, and at least 0: more correction than data gives inf, as in torch.
-    variance = xp.true_divide(squares, squares.dtype.type(max(count - correction, 0)))
+    spread = xp.true_divide(squares, squares.dtype.type(max(count - correction, 0)))
+    spread = xp.sqrt(spread) if op.startswith("std") else spread
     shape = average.shape if keepdim else without(input.shape, axis)
-    return variance.reshape(shape), average.reshape(shape)
+    return spread.reshape(shape), average.reshape(shape)
 
 
 def _average(xp: Namespace, input: Array, axis: Any, count: int) -> Array:
@@ -66,8 +119,7 @@ def _without_rounding(
     xp: Namespace, input: Array, average: Array, squares: Array, axis: Any
 ) -> Array:
     """Equal elements have no variance, though their mean be rounded: shifted to 0, they show it."""
-    limit = xp.square(xp.absolute(average) * (4 * xp.finfo(input.dtype).eps))
-    doubtful = squares <= limit * input.size
+    doubtful = squares <= _limit(average, input.size)
     if not doubtful.any():
         return squares
     first = tuple(slice(1) if axis is None or i in axis else slice(None) for i in range(input.ndim))
@@ -134,14 +186,14 @@ def _mean_adjoint(g: Any, shape: Any, dim: Any, keepdim: Any) -> Any:
 def _var(
     xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False
 ) -> Array:
-    return _moments(xp, "var", input, dim, correction, keepdim)[0]
+    return _spread(xp, "var", input, dim, correction, keepdim)
 
 
 @primitive(input=_std_adjoint, jvp=_std_tangent, name="std", method=False)
 def _std(
     xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False
 ) -> Array:
-    return xp.sqrt(_moments(xp, "std", input, dim, correction, keepdim)[0])
+    return _spread(xp, "std", input, dim, correction, keepdim)
 
 
 @primitive(
@@ -179,19 +231,36 @@ def _var_mean(
 def _std_mean(
     xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False
 ) -> Any:
-    variance, average = _moments(xp, "std_mean", input, dim, correction, keepdim)
-    return xp.sqrt(variance), average
+    return _moments(xp, "std_mean", input, dim, correction, keepdim)
 
 
-def _arguments(op: str, dim: Any, unbiased: Any, correction: Any) -> tuple[Any, Any]:
-    """Dims and correction from the forms `(unbiased)`, `(dim, unbiased)`, `(dim, correction=)`."""
+def _called(
+    op: str,
+    function: Any,
+    input: Any,
+    dim: Any,
+    unbiased: Any,
+    keepdim: Any,
+    correction: Any,
+    out: Any,
+    axis: Any = None,
+    keepdims: Any = None,
+) -> Any:
+    """Call `function`, given `(unbiased)`, `(dim, unbiased)` or `(dim, correction=)`."""
+    dim, keepdim = numpy_names(dim, keepdim, axis, keepdims)
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if unbiased is not None and correction is not None:
         raise TypeError(f"{op}(): give `unbiased` or `correction`, not both.")
+    if unbiased is not None and not isinstance(unbiased, bool):
+        raise TypeError(
+            f"{op}(): argument `unbiased` must be bool, got {unbiased!r}; several dims are given "
+            "as one tuple, like dim=(0, 1)."
+        )
+    check_keepdim(op, keepdim)
     if correction is None:
-        correction = 1 if unbiased is None or unbiased else 0
-    return dim, correction
+        correction = 0 if unbiased is False else 1
+    return function(input, dim, correction, keepdim, out=out)
 
 
 @method
@@ -212,9 +281,10 @@ def var(
     >>> torch.var(torch.tensor([1.0, 2.0, 3.0]))
     tensor(1.)
     """
-    dim, keepdim = numpy_names(dim, keepdim, axis, keepdims)
-    dim, correction = _arguments("var", dim, unbiased, correction)
-    return _var(input, dim, correction, keepdim, out=out)
+    usual = unbiased is None and keepdim is False and correction is None and out is None
+    if usual and (dim is None or dim.__class__ is int) and axis is None and keepdims is None:
+        return _var(input, dim)
+    return _called("var", _var, input, dim, unbiased, keepdim, correction, out, axis, keepdims)
 
 
 @method
@@ -230,12 +300,12 @@ def std(
     keepdims: Any = None,
 ) -> Any:
     """The standard deviation: the square root of `var`; its gradient is 0 where it is 0."""
-    dim, keepdim = numpy_names(dim, keepdim, axis, keepdims)
-    dim, correction = _arguments("std", dim, unbiased, correction)
-    return _std(input, dim, correction, keepdim, out=out)
+    usual = unbiased is None and keepdim is False and correction is None and out is None
+    if usual and (dim is None or dim.__class__ is int) and axis is None and keepdims is None:
+        return _std(input, dim)
+    return _called("std", _std, input, dim, unbiased, keepdim, correction, out, axis, keepdims)
 
 
-@numpy_spelled
 def var_mean(
     input: Any,
     dim: Any = None,
@@ -244,13 +314,15 @@ def var_mean(
     *,
     correction: float | None = None,
     out: Any = None,
+    axis: Any = None,
+    keepdims: Any = None,
 ) -> Any:
     """Variance and mean."""
-    dim, correction = _arguments("var_mean", dim, unbiased, correction)
-    return _var_mean(input, dim, correction, keepdim, out=out)
+    return _called(
+        "var_mean", _var_mean, input, dim, unbiased, keepdim, correction, out, axis, keepdims
+    )
 
 
-@numpy_spelled
 def std_mean(
     input: Any,
     dim: Any = None,
@@ -259,10 +331,13 @@ def std_mean(
     *,
     correction: float | None = None,
     out: Any = None,
+    axis: Any = None,
+    keepdims: Any = None,
 ) -> Any:
     """Standard deviation and mean."""
-    dim, correction = _arguments("std_mean", dim, unbiased, correction)
-    return _std_mean(input, dim, correction, keepdim, out=out)
+    return _called(
+        "std_mean", _std_mean, input, dim, unbiased, keepdim, correction, out, axis, keepdims
+    )
 
 
 # Several variables --------------------------------------------------------------------------------
@@ -290,16 +365,12 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         count = rows.shape[1]
         centred = rows - mean(rows, 1, keepdim=True)
         products = matmul(centred, transpose(conj(centred), 0, 1))
-        return _squeezed(products / max(count - correction, 0))
+        return squeeze(products / max(count - correction, 0))
     whole = sum(weights)
     centred = rows - sum(rows * weights, 1, keepdim=True) / whole
     products = matmul(centred * weights, transpose(conj(centred), 0, 1))
     lost = correction if aweights is None else correction * sum(weights * aweights) / whole
-    return _squeezed(products / clamp_min(whole - lost, 0))
-
-
-def _squeezed(products: Any) -> Any:
-    return squeeze(products) if tuple(products.shape) == (1, 1) else products
+    return squeeze(products / clamp_min(whole - lost, 0))
 
 
 def _weights(rows: Any, fweights: Any, aweights: Any) -> Any:

@@ -94,3 +94,10 @@ def test_segments_by_length_and_by_offset_agree(reduce, expected):
 def test_what_has_no_difference_or_integral_is_refused_with_the_reason(call, error, said):
     with pytest.raises(error, match=said):
         call(torch.ones(3))
+
+
+def test_no_differences_at_all_are_a_copy():
+    x = torch.tensor([1.0, 2.0])
+    y = x.diff(0)
+    y[0] = 5
+    assert x.tolist() == [1, 2]

@@ -106,10 +106,21 @@ def test_logaddexp_leaves_out_an_operand():
     assert result[1].item() == pytest.approx(numpy.logaddexp(2, 4))
 
 
+def test_what_is_not_zero_in_a_mask_selects():
+    x, mask = drawn(2, 3), torch.tensor([[2, 0, 1], [0, 0, -1]])
+    for kind in (torch.int64, torch.uint8, torch.float32, torch.complex64):
+        assert torch.equal(masked.sum(x, 1, mask=mask.to(kind)), masked.sum(x, 1, mask=mask != 0))
+
+
+def test_running_sums_keep_the_dtype_and_take_the_first_of_several_dimensions():
+    x = torch.tensor([[1, 2], [3, 4]], dtype=torch.uint8)
+    assert masked.cumsum(x, 1).dtype is torch.uint8
+    assert masked.cumprod(x, None).tolist() == [[1, 2], [3, 8]]
+    assert masked.cumsum(x, (1, 0)).tolist() == [[1, 3], [3, 7]]
+
+
 def test_bad_masks_are_refused():
     x = drawn(2, 3)
-    with pytest.raises(RuntimeError, match="bool"):
-        masked.sum(x, mask=torch.ones(2, 3))
     with pytest.raises(IndexError, match="dimensions"):
         masked.sum(x, mask=torch.ones(1, 2, 3, dtype=torch.bool))
     with pytest.raises(ValueError, match="int64"):

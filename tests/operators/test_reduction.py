@@ -55,6 +55,17 @@ def test_half_precision_is_added_up_in_single(dim):
     assert torch.mean(x, dim).max().item() == 1.0
 
 
+@pytest.mark.parametrize("shape", [(3, 5), (1, 1024), (1025, 2), (2, 1025), (0, 4), (4, 0), (7,)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_small_sums_are_the_same_by_every_way_through_the_kernel(shape, dtype):
+    x = torch.from_numpy(numpy.random.default_rng(0).integers(-99, 99, shape).astype(dtype))
+    for layout in (x, x.t().contiguous().t() if x.ndim == 2 else x, torch.cat([x, x])[::2]):
+        for dim in (None, *range(x.ndim), -1):
+            got = torch.sum(layout, dim)
+            numpy.testing.assert_array_equal(got.numpy(), layout.numpy().sum(dim))
+            assert got.dtype is x.dtype
+
+
 def test_small_integers_add_and_multiply_in_int64():
     x = torch.full((300,), 100, dtype=torch.int8)
     assert x.sum().item() == 30000
@@ -143,6 +154,19 @@ def test_gradients_from_a_large_sum_and_elsewhere_add_up():
     assert x.grad.unique().tolist() == [14.0]
 
 
+def test_a_large_sum_gives_its_gradient_as_a_view_and_a_leaf_memory_of_its_own():
+    x = torch.ones(300, 300, requires_grad=True)
+    g = torch.tensor(2.0)
+    (lent,) = torch.autograd.grad(x.sum(), x, g)
+    assert lent.stride() == (0, 0)
+    with pytest.raises(RuntimeError, match="share one memory location"):
+        lent.add_(1)
+    x.sum(1).backward(torch.arange(300.0))
+    assert x.grad.is_contiguous()
+    x.grad.add_(1)
+    assert x.grad[:, 7].tolist() == [i + 1.0 for i in range(300)]
+
+
 def test_kernels_take_dims_as_rules_pass_them():
     x = numpy.ones((2, 3, 4))
     for dim, shape in ((0, (3, 4)), (-1, (2, 3)), ((-1, 0), (3,)), ((), ()), (None, ())):
@@ -202,6 +226,12 @@ def test_max_of_two_tensors_is_maximum():
         (lambda x: x.long().norm(), RuntimeError, "torch.int64"),
         (lambda x: x.norm("nuclear"), RuntimeError, "'nuclear'"),
         (lambda x: x.sum_to_size(4), RuntimeError, "sum_to_size"),
+        (lambda x: x.sum(keepdim=True), TypeError, "sum"),
+        (lambda x: x.prod(None), TypeError, "prod"),
+        (lambda x: x.amax(0, 1), TypeError, r"amax.*tuple, like dim=\(0, 1\)"),
+        (lambda x: x.any(0, 1), TypeError, r"any.*tuple"),
+        (lambda x: x.double().norm(dtype=torch.float32), RuntimeError, "no narrower"),
+        (lambda x: torch.dist(x, 1.0), TypeError, "dist.*Tensor"),
         (lambda x: torch.renorm(x, 0, 0, 1), RuntimeError, "renorm"),
     ],
 )
@@ -249,3 +279,19 @@ def test_large_products_have_gradients_with_and_without_zeros(zeros):
     x.prod(1).sum().backward()
     others = numpy.stack([numpy.delete(values, i, 1).prod(1) for i in range(101)], 1)
     numpy.testing.assert_allclose(x.grad.numpy(), others, rtol=1e-9)
+
+
+def test_products_near_the_limits_have_the_gradients_of_their_factors():
+    x = leaf(1e-30, 1e-30, 1e5, dtype=torch.float32)
+    numpy.testing.assert_allclose(grads(lambda x: x.prod() * 1e20, x), [1e-5, 1e-5, 0], rtol=1e-5)
+    y = leaf(2.0, -3.0, 4.0)
+    assert grads(lambda y: y.prod(0), y) == [-12, 8, -6]
+    assert grads(lambda y: y.prod(), y) == [-12, 8, -6]
+
+
+def test_sum_and_its_like_tell_none_from_no_dim_by_their_nodes():
+    x = leaf(1.0, 2.0)
+    names = [y.grad_fn.name() for y in (x.sum(), x.sum(None), x.mean(), x.mean(None), x.prod())]
+    assert names == [
+        *("SumBackward0", "SumBackward1", "MeanBackward0", "MeanBackward1", "ProdBackward0")
+    ]

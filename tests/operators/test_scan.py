@@ -51,7 +51,7 @@ def test_both_ways_through_the_recurrence_agree_along_any_dim():
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_many_lines_at_once_give_what_each_gives_alone(dim):
     rng = numpy.random.default_rng(0)
-    a, b = (torch.from_numpy(rng.standard_normal((9, 10, 11))) for _ in range(2))
+    a, b = (torch.from_numpy(rng.standard_normal((24, 25, 26))) for _ in range(2))
     whole = recurrence(a, b, dim).movedim(dim, 0).numpy()
     flat_a, flat_b = (x.movedim(dim, 0).reshape(x.shape[dim], -1).numpy() for x in (a, b))
     expected = numpy.stack([looped(flat_a[:, i], flat_b[:, i]) for i in range(flat_a.shape[1])], 1)
@@ -88,6 +88,14 @@ def test_cumprod_gradient_survives_products_that_underflow():
     numpy.testing.assert_allclose(g.tolist(), [1, 1, 0], rtol=1e-9)
 
 
+def test_cumprod_gradient_is_the_same_with_and_without_division():
+    data = numpy.random.default_rng(0).uniform(0.5, 2, (4, 6))
+    x = leaf(data.tolist())
+    (quick,) = torch.autograd.grad(x.cumprod(1).square().sum(), x)
+    (exact,) = torch.autograd.grad(x.cumprod(1).square().sum(), x, create_graph=True)
+    numpy.testing.assert_allclose(quick, exact.detach(), rtol=1e-12)
+
+
 def test_running_sums_of_many_singles_do_not_drift():
     data = numpy.random.default_rng(0).random(200_000, dtype=numpy.float32)
     got = torch.from_numpy(data).cumsum(0).numpy()
@@ -113,6 +121,14 @@ def test_logcumsumexp_neither_overflows_nor_mixes_far_elements():
     numpy.testing.assert_allclose(y.tolist(), [-1000, 0, 1000, 1000 + math.log(2)])
     (g,) = torch.autograd.grad(y.sum(), x)
     numpy.testing.assert_allclose(g.tolist(), [1, 1, 1.5, 0.5])
+
+
+def test_infinity_in_logcumsumexp_spares_the_gradients_before_it():
+    x = leaf([1.0, 2.0, math.inf, 3.0])
+    (g,) = torch.autograd.grad(x.logcumsumexp(0), x, torch.ones(4, dtype=torch.float64))
+    first = math.exp(1 - math.log(math.exp(1) + math.exp(2)))
+    numpy.testing.assert_allclose(g[:2].tolist(), [1 + first, 1 - first], rtol=1e-12)
+    assert g[3].item() == 0
 
 
 def test_logcumsumexp_of_complex_elements_is_the_logarithm_of_the_sums():

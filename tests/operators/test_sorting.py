@@ -60,6 +60,38 @@ def test_topk_of_a_tied_line_names_each_element_once():
     assert len(indices.unique()) == 40
 
 
+@pytest.mark.parametrize("shape", [(6, 7), (40, 90), (3, 30, 40)])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+def test_ranks_with_ties_and_nan_agree_with_sorting(shape, dtype):
+    data = numpy.random.default_rng(0).integers(-9, 9, shape).astype(dtype)
+    if dtype != "int32":
+        data.reshape(-1)[::11] = nan
+    x = torch.from_numpy(data)
+    for dim in range(x.ndim):
+        expected = numpy.sort(data, dim)
+        size = shape[dim]
+        for k in (1, size // 2, size):
+            values, indices = x.kthvalue(k, dim, keepdim=True)
+            numpy.testing.assert_array_equal(values, expected.take([k - 1], dim))
+            numpy.testing.assert_array_equal(x.gather(dim, indices), values)
+            for largest, part in ((False, slice(k)), (True, slice(None, -k - 1, -1))):
+                values, indices = x.topk(k, dim, largest)
+                key = (*(slice(None),) * dim, part)
+                numpy.testing.assert_array_equal(values, expected[key])
+                numpy.testing.assert_array_equal(x.gather(dim, indices), values)
+
+
+@pytest.mark.parametrize("size", [10, 3000])
+def test_medians_of_small_and_large_lines_are_the_lower_middle(size):
+    data = numpy.random.default_rng(0).standard_normal((3, size)).astype("float32")
+    x = torch.from_numpy(data)
+    expected = numpy.sort(data, 1)[:, (size - 1) // 2]
+    values, indices = x.median(1)
+    numpy.testing.assert_array_equal(values, expected)
+    numpy.testing.assert_array_equal(data[range(3), indices.numpy()], expected)
+    assert x.median().item() == numpy.sort(data, None)[(3 * size - 1) // 2]
+
+
 @pytest.mark.parametrize("k", [1, 4, 9])
 def test_kthvalue_is_the_kth_smallest(k):
     x = torch.from_numpy(numpy.random.default_rng(0).standard_normal((5, 9)))
@@ -99,6 +131,9 @@ def test_isin_takes_a_number_on_either_side():
     [
         (lambda x: x.topk(4), RuntimeError, "topk: k is 4, but dim 0"),
         (lambda x: x.kthvalue(0), RuntimeError, "kthvalue: k is 0"),
+        (lambda x: x.topk("a"), TypeError, "topk.*`k` must be int"),
+        (lambda x: x.sort(0, 1), TypeError, "sort.*`descending` must be bool"),
+        (lambda x: x.unique(0), TypeError, "unique.*`sorted` must be bool"),
         (lambda x: (x + 1j).sort(), RuntimeError, "sort: not defined for torch.complex64"),
         (lambda x: x.bool().topk(1), RuntimeError, "topk: not defined for torch.bool"),
         (lambda x: torch.searchsorted(x, x, side="up"), RuntimeError, "side is 'up'"),
@@ -120,3 +155,26 @@ def test_unique_finds_elements_slices_and_runs():
     assert counts.tolist() == [1, 2]
     assert torch.tensor([3, 3, 1, 3]).unique_consecutive().tolist() == [3, 1, 3]
     assert torch.tensor([nan, nan]).unique().shape == (2,)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int8", "bool"])
+@pytest.mark.parametrize("shape", [(0,), (1,), (7, 9), (50, 60)])
+def test_unique_answers_as_numpy_does(dtype, shape):
+    data = numpy.random.default_rng(0).integers(0, 20, shape).astype(dtype)
+    if dtype.startswith("float") and data.size > 9:
+        data.reshape(-1)[::13] = nan
+    expected = numpy.unique(data, return_inverse=True, return_counts=True, equal_nan=False)
+    values, inverse, counts = torch.from_numpy(data).unique(True, True, True)
+    numpy.testing.assert_array_equal(values, expected[0])
+    numpy.testing.assert_array_equal(counts, expected[2])
+    numpy.testing.assert_array_equal(values.numpy()[inverse.numpy()], data)
+    numpy.testing.assert_array_equal(torch.from_numpy(data).unique(), expected[0])
+
+
+def test_unique_has_a_node_that_refuses():
+    x = torch.tensor([[1.0, 1.0]], requires_grad=True)
+    found = x.unique(), x.unique(dim=0), x.unique_consecutive()
+    names = "Unique2Backward0 UniqueDimBackward0 UniqueConsecutiveBackward0"
+    assert [one.grad_fn.name() for one in found] == names.split()
+    with pytest.raises(NotImplementedError):
+        found[0].sum().backward()

@@ -31,6 +31,19 @@ def test_equal_elements_have_no_spread_though_their_mean_be_rounded(value, dim):
     assert not torch.autograd.grad(y.sum(), x)[0].numpy().any()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dim", [None, 0, 1, (0, 1)])
+def test_small_variances_are_right_to_the_last_digits(dtype, dim):
+    data = numpy.random.default_rng(0).standard_normal((9, 11)).astype(dtype) + 1000
+    exact = data.astype(numpy.longdouble).var(dim, ddof=1)
+    for keepdim in (False, True):
+        got = torch.from_numpy(data).var(dim, keepdim=keepdim)
+        numpy.testing.assert_allclose(
+            got.numpy().reshape(exact.shape), exact, rtol=4 * numpy.finfo(dtype).eps
+        )
+        assert got.dtype is getattr(torch, dtype)
+
+
 def test_the_forms_of_var_agree():
     x = torch.tensor([[1.0, 2.0, 4.0], [0.0, 3.0, 1.0]])
     assert x.var(False).item() == x.var(unbiased=False).item() == x.var(correction=0).item()

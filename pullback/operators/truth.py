@@ -1,0 +1,62 @@
+"""Truth over all elements or some dimensions, and whether two tensors are the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.operators.comparison import isclose
+from pullback.operators.declare import Array, Dims, Namespace, method, primitive
+from pullback.operators.reduction_kernels import check_keepdim
+
+__all__ = ["all", "allclose", "any", "count_nonzero", "equal"]
+
+
+def _truth(xp: Namespace, op: str, ufunc: Any, input: Array, dim: Any, keepdim: Any) -> Array:
+    """Reduce with `ufunc`; no dims at all, (), leave every element for itself, as in torch."""
+    if keepdim is not False:
+        check_keepdim(op, keepdim)
+    if dim == ():
+        result = input != 0
+    else:
+        result = ufunc.reduce(input, dim if input.ndim else None, None, None, keepdim)
+    return result.astype(xp.uint8) if input.dtype.char == "B" else xp.asarray(result, xp.bool_)
+
+
+@primitive()
+def all(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
+    """Whether all elements are true (not 0), or all over the dimensions `dim`."""
+    return _truth(xp, "all", xp.logical_and, input, dim, keepdim)
+
+
+@primitive()
+def any(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
+    """Whether any element is true (not 0), or any over the dimensions `dim`."""
+    return _truth(xp, "any", xp.logical_or, input, dim, keepdim)
+
+
+@primitive()
+def count_nonzero(xp: Namespace, input: Array, dim: Dims = None) -> Array:
+    """How many elements are not 0."""
+    if not dim or not input.ndim:
+        return xp.asarray(xp.count_nonzero(input), xp.int64)
+    return xp.add.reduce(input != 0, dim, xp.int64)
+
+
+@method
+def allclose(
+    input: Tensor,
+    other: Tensor,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> bool:
+    """Whether all elements of two tensors are as close as `isclose` asks."""
+    return bool(all(isclose(input, other, rtol, atol, equal_nan))._array)
+
+
+@method
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape and elements; NaN equals nothing."""
+    a, b = input._array, other._array
+    return a.shape == b.shape and bool((a == b).all())
