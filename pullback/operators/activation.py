@@ -1,6 +1,6 @@
 """Activations as torch calls them: with `inplace`, and with names for the in-place forms.
 
-Their arithmetic is in `smooth.py`, `piecewise.py` and the families of the plain functions.
+Their arithmetic is in `smooth.py`, `gelu.py`, `piecewise.py` and the families of plain functions.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from pullback.core import origin
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators import softmax as exponentials
 from pullback.operators.arithmetic import mul, sub
+from pullback.operators.blocks import ONES
 from pullback.operators.declare import Array, Dim, Namespace, method, primitive
 from pullback.operators.direction import abs
 from pullback.operators.extrema import relu as relu_kernel
+from pullback.operators.gelu import gelu
 from pullback.operators.generator import default_generator, drawn
 from pullback.operators.inplace import inplace_of
-from pullback.operators.joining import cat, narrow
+from pullback.operators.joining import cat
 from pullback.operators.naming import shown_as
 from pullback.operators.piecewise import (
     hardshrink,
@@ -38,7 +40,6 @@ from pullback.operators.smooth import (
     celu_kernel,
     check_floating,
     elu_kernel,
-    gelu,
     logsigmoid,
     mish_kernel,
     silu_kernel,
@@ -165,6 +166,10 @@ def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Any:
 @method
 def prelu(input: Any, weight: Any) -> Any:
     """`x`, or `weight * x` where it is negative; one weight, or one for each channel (dim 1)."""
+    if weight._array.dtype != input._array.dtype:
+        raise RuntimeError(
+            f"prelu: input and weight must have one dtype, got {input.dtype} and {weight.dtype}."
+        )
     count = weight._array.size
     channels = input.shape[1] if input.ndim > 1 else 1
     if count not in (1, channels) or weight.ndim > 1:
@@ -257,20 +262,24 @@ def tanhshrink(input: Any) -> Any:
     return sub(input, tanh(input))
 
 
-def _glu_gradient(g: Any, input: Any, dim: int) -> Any:
+def _halves(input: Any, dim: int) -> tuple[Any, Any]:
     size = input.shape[dim] // 2
-    value = narrow(input, dim, 0, size)
-    gate: Any = sigmoid(narrow(input, dim, size, size))
-    through = g * gate
-    return cat([through, through * value * (1 - gate)], dim)
+    before = (slice(None),) * dim
+    return input[(*before, slice(size))], input[(*before, slice(size, None))]
+
+
+def _glu_gradient(g: Any, input: Any, dim: int) -> Any:
+    value, gate = _halves(input, dim)
+    opened: Any = sigmoid(gate)
+    through = g * opened
+    return cat([through, through * value * (1 - opened)], dim)
 
 
 def _glu_tangent(d_input: Any, input: Any, dim: int) -> Any:
-    size = input.shape[dim] // 2
-    value = narrow(input, dim, 0, size)
-    gate: Any = sigmoid(narrow(input, dim, size, size))
-    d_value, d_gate = narrow(d_input, dim, 0, size), narrow(d_input, dim, size, size)
-    return d_value * gate + value * gate * (1 - gate) * d_gate
+    value, gate = _halves(input, dim)
+    d_value, d_gate = _halves(d_input, dim)
+    opened: Any = sigmoid(gate)
+    return opened * (d_value + value * (1 - opened) * d_gate)
 
 
 @primitive(input=_glu_gradient, jvp=_glu_tangent, space="nn.functional", has_out=False)
@@ -279,15 +288,15 @@ def glu(xp: Namespace, input: Array, dim: Dim = -1) -> Array:
     if input.ndim == 0:
         raise RuntimeError("glu: a 0-d tensor has no dimension to halve.")
     check_floating("glu", input)
-    size, odd = divmod(input.shape[dim], 2)
-    if odd:
+    if input.shape[dim] % 2:
         raise RuntimeError(
             f"glu: dimension {dim} must have an even size to be halved, got shape {input.shape}."
         )
-    before = (slice(None),) * dim
-    gate = xp.exp(-input[(*before, slice(size, None))])
-    gate += 1
-    return input[(*before, slice(size))] / gate
+    value, gate = _halves(input, dim)
+    out = xp.negative(gate)
+    xp.exp(out, out)
+    xp.add(out, ONES.get(input.dtype, 1), out)
+    return xp.divide(value, out, out)
 
 
 # Softmax, with the dimension guessed --------------------------------------------------------------

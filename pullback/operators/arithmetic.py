@@ -8,6 +8,7 @@ from numpy import ndarray
 
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
+from pullback.operators.blocks import slices
 from pullback.operators.declare import Array, Namespace, elementwise, linear, method
 from pullback.operators.inplace import inplace_of
 
@@ -15,11 +16,13 @@ __all__ = [
     "add",
     "addcdiv",
     "addcmul",
+    "choose",
     "conj",
     "conj_physical",
     "divide_number",
     "is_complex",
     "keep_where",
+    "kept",
     "lerp",
     "mul",
     "multiply",
@@ -93,19 +96,45 @@ def unsupported(op: str, array: Array) -> NotImplementedError:
 
 # A random mask makes xp.where guess wrong at every other element: 17 ms for 4 million float32, and
 # 1.5 ms for a product of the bits with 0 or 1. Below this many elements its few calls cost more.
-_FEW = 1000
+FEW = 1000
 _BITS = {1: "i1", 2: "i2", 4: "i4", 8: "i8"}
 
 
 @elementwise(input=lambda g, mask: keep_where(g, mask), promote=None, method=False, has_out=False)
 def keep_where(xp: Namespace, input: Array, mask: Array) -> Array:
     """`input` where `mask` holds, 0 elsewhere. Not a product: infinities and NaN vanish, too."""
+    return kept(xp, mask, input)
+
+
+def kept(xp: Namespace, mask: Array, input: Array) -> Array:
+    """`xp.where(mask, input, 0)`, at one speed for all masks."""
     bits = _BITS.get(input.dtype.itemsize)
-    if bits is None or input.size < _FEW or input.shape != mask.shape:
+    if bits is None or input.size < FEW or input.shape != mask.shape:
         return xp.where(mask, input, 0)
     out = xp.empty(input.shape, input.dtype)
     xp.multiply(input.view(bits), mask, out.view(bits))
     return out
+
+
+def choose(xp: Namespace, mask: Array, input: Array, other: Array) -> Array:
+    """`xp.where(mask, input, other)` of one dtype, at one speed for all masks."""
+    bits = _BITS.get(input.dtype.itemsize)
+    if mask.size < FEW or bits is None or not _of_a_kind(mask, input, other):
+        return xp.where(mask, input, other)
+    out = xp.empty(mask.shape, input.dtype)
+    for block in slices(mask.shape[0], mask[0].size):
+        base = (other[block] if other.ndim else other).view(bits)
+        chosen = out[block].view(bits)
+        xp.bitwise_xor((input[block] if input.ndim else input).view(bits), base, chosen)
+        xp.multiply(chosen, mask[block], chosen)
+        xp.bitwise_xor(chosen, base, chosen)
+    return out
+
+
+def _of_a_kind(mask: Array, input: Array, other: Array) -> bool:
+    """Whether two arrays have one dtype, and the shape of the mask or none."""
+    shapes = (mask.shape, ())
+    return input.dtype == other.dtype and input.shape in shapes and other.shape in shapes
 
 
 @linear(method=False, has_out=False)
@@ -223,21 +252,28 @@ def divide_number(input: Any, other: Any) -> Any:
     input=lambda g: g,
     tensor1=lambda g, tensor2, value: g * conj(tensor2 if value == 1 else tensor2 * value),
     tensor2=lambda g, tensor1, value: g * conj(tensor1 if value == 1 else tensor1 * value),
+    numbers=False,
 )
 def addcmul(
     xp: Namespace, input: Array, tensor1: Array, tensor2: Array, *, value: Any = 1
 ) -> Array:
     """`input + value * tensor1 * tensor2`."""
-    product = xp.multiply(tensor1, tensor2)
+    return _plus_scaled(xp, input, xp.multiply(tensor1, tensor2), value)
+
+
+def _plus_scaled(xp: Namespace, input: Array, part: Array, value: Any) -> Array:
+    """`input + value * part`, written over `part` where it has that shape and is no scalar."""
+    out = part if part.ndim and part.shape == input.shape else None
     if value != 1:
-        product = product * product.dtype.type(value)
-    return xp.add(input, product)
+        part = xp.multiply(part, part.dtype.type(value), out)
+    return xp.add(input, part, out)
 
 
 @elementwise(
     input=lambda g: g,
     tensor1=lambda g, tensor2, value: g * conj(value / tensor2),
     tensor2=lambda g, tensor1, tensor2, value: g * conj(tensor1 * -value / (tensor2 * tensor2)),
+    numbers=False,
 )
 def addcdiv(
     xp: Namespace, input: Array, tensor1: Array, tensor2: Array, *, value: Any = 1
@@ -248,10 +284,7 @@ def addcdiv(
             "addcdiv: whole numbers only (integers or bools), and a quotient of them is not whole; "
             "convert an operand first, e.g. with .float()."
         )
-    quotient = xp.true_divide(tensor1, tensor2)
-    if value != 1:
-        quotient = quotient * quotient.dtype.type(value)
-    return xp.add(input, quotient)
+    return _plus_scaled(xp, input, xp.true_divide(tensor1, tensor2), value)
 
 
 # Interpolation ----------------------------------------------------------------------------------
@@ -300,7 +333,8 @@ def _lerp_number(xp: Namespace, input: Array, end: Array, weight: Any) -> Array:
 def _lerp_tensor(xp: Namespace, input: Array, end: Array, weight: Array) -> Array:
     _check_lerp(input, end, weight)
     way = end - input
-    return xp.where(xp.abs(weight) < 0.5, input + weight * way, end - way * (1 - weight))
+    nearer = xp.abs(weight) < 0.5
+    return choose(xp, nearer, input + weight * way, end - way * (1 - weight))
 
 
 @method

@@ -1,21 +1,21 @@
 """Bessel functions.
 
-The modified ones of the first kind, which have gradients, are computed here. For the others SciPy
-is asked, an extra that is imported when first needed.
+The modified ones of the first kind, which have gradients, are computed here where SciPy is not
+installed. The others need it.
 """
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import numpy
-
 from pullback.core.arrays import Array, Namespace
-from pullback.operators.arithmetic import keep_where
+from pullback.core.tensor import Tensor
+from pullback.operators.arithmetic import keep_where, unsupported
 from pullback.operators.declare import elementwise
 from pullback.operators.direction import sgn
-from pullback.operators.gamma import in_double
+from pullback.operators.scipy_special import from_scipy, scipy_or
 
 __all__ = [
     "airy_ai",
@@ -35,22 +35,6 @@ __all__ = [
     "scaled_modified_bessel_k1",
     "spherical_bessel_j0",
 ]
-
-
-def from_scipy(xp: Namespace, op: str, name: str, *arrays: Array) -> Array:
-    """SciPy's function `name`, for CuPy's arrays from its own SciPy."""
-    dtype = arrays[0].dtype
-    library = "scipy.special" if xp is numpy else "cupyx.scipy.special"
-    try:
-        module = importlib.import_module(library)
-    except ImportError:
-        raise ImportError(
-            f"{op} needs SciPy, which is not installed: pip install 'pullback[full]'"
-        ) from None
-    if dtype.itemsize < 4:  # SciPy has no loops for half precision
-        arrays = tuple(array.astype(xp.float32) for array in arrays)
-    found = getattr(module, name)(*arrays)
-    return (found[0] if isinstance(found, tuple) else found).astype(dtype)
 
 
 # Modified, first kind ---------------------------------------------------------------------------
@@ -124,15 +108,19 @@ def _scaled_i1(xp: Namespace, x: Array) -> Array:
     return xp.copysign(xp.where(size <= 8, near, far), x)
 
 
-def _unscaled(xp: Namespace, scaled: Array, x: Array) -> Array:
+def _unscaled(scaled: Callable[[Namespace, Array], Array], xp: Namespace, x: Array) -> Array:
     half = xp.exp(xp.absolute(x) / 2)  # in two steps, lest e to the x overflow before the result
-    return scaled * half * half
+    return scaled(xp, x) * half * half
+
+
+_i0 = partial(_unscaled, _scaled_i0)
+_i1 = partial(_unscaled, _scaled_i1)
 
 
 @elementwise(input=lambda g, input: g * i1(input), promote="float")
 def i0(xp: Namespace, input: Array) -> Array:
     """The modified Bessel function of the first kind, order 0."""
-    return in_double(xp, lambda xp, x: _unscaled(xp, _scaled_i0(xp, x), x), input)
+    return scipy_or(xp, "i0", "i0", _i0, input)
 
 
 @elementwise(
@@ -143,13 +131,13 @@ def i0(xp: Namespace, input: Array) -> Array:
 )
 def i0e(xp: Namespace, input: Array) -> Array:
     """`exp(-abs(x)) * i0(x)`."""
-    return in_double(xp, _scaled_i0, input)
+    return scipy_or(xp, "i0e", "i0e", _scaled_i0, input)
 
 
 def _over(out: Any, input: Any) -> Any:
-    """`out / input` for what is `input / 2` near 0."""
+    """`out / input` for what is `input / 2` near 0, with derivatives there."""
     zero = input == 0
-    return keep_where(out / input, ~zero) + zero * 0.5
+    return keep_where(out / (input + zero), ~zero) + zero * 0.5
 
 
 @elementwise(
@@ -160,7 +148,7 @@ def _over(out: Any, input: Any) -> Any:
 )
 def i1(xp: Namespace, input: Array) -> Array:
     """The modified Bessel function of the first kind, order 1."""
-    return in_double(xp, lambda xp, x: _unscaled(xp, _scaled_i1(xp, x), x), input)
+    return scipy_or(xp, "i1", "i1", _i1, input)
 
 
 @elementwise(
@@ -171,82 +159,74 @@ def i1(xp: Namespace, input: Array) -> Array:
 )
 def i1e(xp: Namespace, input: Array) -> Array:
     """`exp(-abs(x)) * i1(x)`."""
-    return in_double(xp, _scaled_i1, input)
+    return scipy_or(xp, "i1e", "i1e", _scaled_i1, input)
 
 
 # Without gradients ------------------------------------------------------------------------------
 
 
+def _by_scipy(name: str, function: str, doc: str) -> Callable[..., Tensor]:
+    """An operator that is one of SciPy's functions."""
+
+    def forward(xp: Namespace, input: Array) -> Array:
+        return from_scipy(xp, name, function, input)
+
+    forward.__doc__ = doc
+    return elementwise(name=name, promote="float", space="special")(forward)
+
+
+modified_bessel_k0 = _by_scipy(
+    "modified_bessel_k0", "k0", "The modified Bessel function of the second kind, order 0."
+)
+modified_bessel_k1 = _by_scipy(
+    "modified_bessel_k1", "k1", "The modified Bessel function of the second kind, order 1."
+)
+bessel_j0 = _by_scipy("bessel_j0", "j0", "The Bessel function of the first kind, order 0.")
+bessel_j1 = _by_scipy("bessel_j1", "j1", "The Bessel function of the first kind, order 1.")
+bessel_y0 = _by_scipy("bessel_y0", "y0", "The Bessel function of the second kind, order 0.")
+bessel_y1 = _by_scipy("bessel_y1", "y1", "The Bessel function of the second kind, order 1.")
+
+
 @elementwise(promote="float", space="special")
 def modified_bessel_i0(xp: Namespace, input: Array) -> Array:
     """As `i0`, without a gradient."""
-    return in_double(xp, lambda xp, x: _unscaled(xp, _scaled_i0(xp, x), x), input)
+    return scipy_or(xp, "modified_bessel_i0", "i0", _i0, input)
 
 
 @elementwise(promote="float", space="special")
 def modified_bessel_i1(xp: Namespace, input: Array) -> Array:
     """As `i1`, without a gradient."""
-    return in_double(xp, lambda xp, x: _unscaled(xp, _scaled_i1(xp, x), x), input)
+    return scipy_or(xp, "modified_bessel_i1", "i1", _i1, input)
+
+
+# Torch calls their argument `x`.
 
 
 @elementwise(promote="float", space="special")
-def modified_bessel_k0(xp: Namespace, input: Array) -> Array:
-    """The modified Bessel function of the second kind, order 0."""
-    return from_scipy(xp, "modified_bessel_k0", "k0", input)
-
-
-@elementwise(promote="float", space="special")
-def modified_bessel_k1(xp: Namespace, input: Array) -> Array:
-    """The modified Bessel function of the second kind, order 1."""
-    return from_scipy(xp, "modified_bessel_k1", "k1", input)
-
-
-@elementwise(promote="float", space="special")
-def scaled_modified_bessel_k0(xp: Namespace, input: Array) -> Array:
+def scaled_modified_bessel_k0(xp: Namespace, x: Array) -> Array:
     """`exp(x) * modified_bessel_k0(x)`."""
-    return from_scipy(xp, "scaled_modified_bessel_k0", "k0e", input)
+    return from_scipy(xp, "scaled_modified_bessel_k0", "k0e", x)
 
 
 @elementwise(promote="float", space="special")
-def scaled_modified_bessel_k1(xp: Namespace, input: Array) -> Array:
+def scaled_modified_bessel_k1(xp: Namespace, x: Array) -> Array:
     """`exp(x) * modified_bessel_k1(x)`."""
-    return from_scipy(xp, "scaled_modified_bessel_k1", "k1e", input)
+    return from_scipy(xp, "scaled_modified_bessel_k1", "k1e", x)
 
 
 @elementwise(promote="float", space="special")
-def bessel_j0(xp: Namespace, input: Array) -> Array:
-    """The Bessel function of the first kind, order 0."""
-    return from_scipy(xp, "bessel_j0", "j0", input)
-
-
-@elementwise(promote="float", space="special")
-def bessel_j1(xp: Namespace, input: Array) -> Array:
-    """The Bessel function of the first kind, order 1."""
-    return from_scipy(xp, "bessel_j1", "j1", input)
-
-
-@elementwise(promote="float", space="special")
-def bessel_y0(xp: Namespace, input: Array) -> Array:
-    """The Bessel function of the second kind, order 0."""
-    return from_scipy(xp, "bessel_y0", "y0", input)
-
-
-@elementwise(promote="float", space="special")
-def bessel_y1(xp: Namespace, input: Array) -> Array:
-    """The Bessel function of the second kind, order 1."""
-    return from_scipy(xp, "bessel_y1", "y1", input)
-
-
-@elementwise(promote="float", space="special")
-def airy_ai(xp: Namespace, input: Array) -> Array:
+def airy_ai(xp: Namespace, x: Array) -> Array:
     """Airy's function Ai."""
-    # SciPy gives Ai, Ai', Bi and Bi' at once.
-    return from_scipy(xp, "airy_ai", "airy", input)
+    # SciPy gives Ai, Ai', Bi and Bi' at once, and no half precision.
+    single = x.astype(xp.float32) if x.dtype.itemsize == 2 else x
+    return from_scipy(xp, "airy_ai", "airy", single)[0].astype(x.dtype)
 
 
 @elementwise(promote="float", space="special")
-def spherical_bessel_j0(xp: Namespace, input: Array) -> Array:
+def spherical_bessel_j0(xp: Namespace, x: Array) -> Array:
     """The spherical Bessel function of the first kind, order 0: `sin(x) / x`."""
-    finite = xp.where(xp.isinf(input), input.dtype.type(1), input)
-    value = xp.where(finite == 0, input.dtype.type(1), xp.sin(finite) / finite)
-    return xp.where(xp.isinf(input), input.dtype.type(0), value)
+    if x.dtype.kind == "c":
+        raise unsupported("spherical_bessel_j0", x)
+    kind = x.dtype.type
+    value = xp.where(x == 0, kind(1), xp.sin(x) / x)
+    return xp.where(xp.isinf(x), kind(0), value)

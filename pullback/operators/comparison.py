@@ -254,14 +254,14 @@ def bitwise_right_shift(xp: Namespace, input: Array, other: Array) -> Array:
     return xp.right_shift(input, other)
 
 
-@elementwise()
+@elementwise(numbers=False)
 def gcd(xp: Namespace, input: Array, other: Array) -> Array:
     """The greatest common divisor; not negative."""
     _check_whole("gcd", input, "iu")
     return xp.gcd(input, other)
 
 
-@elementwise()
+@elementwise(numbers=False)
 def lcm(xp: Namespace, input: Array, other: Array) -> Array:
     """The least common multiple; not negative."""
     _check_whole("lcm", input, "iu")

@@ -7,6 +7,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.operators.arithmetic import conj, is_complex, keep_where, zeros_of
+from pullback.operators.blocks import ZEROS
 from pullback.operators.complex import empty_complex, imag, real
 from pullback.operators.declare import Array, Namespace, elementwise, method
 from pullback.operators.inplace import inplace_of
@@ -16,9 +17,8 @@ __all__ = ["abs", "absolute", "angle", "polar", "sgn", "sign"]
 
 def _sign(x: Array) -> Array:
     """-1, 0 or 1, and 0 for NaN, where xp.sign says NaN."""
-    result = (x > 0).astype(x.dtype)
-    result -= x < 0
-    return result
+    zero = ZEROS.get(x.dtype, 0)
+    return ((x > zero).view("i1") - (x < zero).view("i1")).astype(x.dtype)
 
 
 # The way along which |z| stays as it is: what a direction can turn towards.
@@ -32,7 +32,10 @@ def _across(g: Any, input: Any, out: Any) -> Any:
 @elementwise(input=_across, jvp=lambda d_input, input, out: _across(d_input, input, out))
 def sgn(xp: Namespace, input: Array) -> Array:
     """The sign of each element; for a complex one, itself divided by its absolute value."""
-    return _sign(input) if input.dtype.kind in "fV" else xp.sign(input)
+    kind = input.dtype.kind
+    if kind in "fV":
+        return _sign(input)
+    return input.copy() if kind == "b" else xp.sign(input)
 
 
 @elementwise(input=lambda g: zeros_of(g))
@@ -84,8 +87,11 @@ def angle(xp: Namespace, input: Array) -> Array:
     """The angle in the complex plane, in radians: 0 or pi for real numbers."""
     if input.dtype.kind == "c":
         return xp.arctan2(input.imag, input.real)
-    straight = xp.multiply(input < 0, input.dtype.type(math.pi))
-    return xp.where(xp.isnan(input), input, straight)
+    straight = xp.asarray(xp.multiply(input < 0, input.dtype.type(math.pi)))
+    unknown = xp.isnan(input)
+    if unknown.any():
+        xp.copyto(straight, input, where=unknown)
+    return straight
 
 
 def _polar_tangent(d_abs: Any, d_angle: Any, out: Any) -> Any:

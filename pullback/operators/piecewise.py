@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.operators.arithmetic import keep_where, unsupported
+from pullback.operators.arithmetic import choose, keep_where, kept, unsupported
+from pullback.operators.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise
-from pullback.operators.smooth import check_floating
+from pullback.operators.smooth import check_floating, in_float32
 
 __all__ = [
     "hardshrink",
@@ -31,9 +32,14 @@ __all__ = [
 )
 def hardtanh_kernel(xp: Namespace, input: Array, min_val: float, max_val: float) -> Array:
     """`x`, kept between two numbers; the slope is 0 at and beyond them."""
-    if input.dtype.kind in "bc":
-        raise unsupported("hardtanh", input)
-    return input.clip(input.dtype.type(min_val), input.dtype.type(max_val))
+    if input.dtype.kind in "bcV":
+        return in_float32("hardtanh", hardtanh_kernel, input, min_val, max_val)
+    try:
+        return input.clip(input.dtype.type(min_val), input.dtype.type(max_val))
+    except OverflowError:
+        raise RuntimeError(
+            f"hardtanh: the limits {min_val} and {max_val} do not fit {input.dtype}."
+        ) from None
 
 
 @elementwise(
@@ -45,18 +51,29 @@ def hardtanh_kernel(xp: Namespace, input: Array, min_val: float, max_val: float)
 )
 def hardsigmoid_kernel(xp: Namespace, input: Array) -> Array:
     """A straight line from 0 at -3 to 1 at 3."""
-    check_floating("hardsigmoid", input)
-    return (input + 3).clip(0, 6) * (1 / 6)
+    if input.dtype.kind != "f":
+        return in_float32("hardsigmoid", hardsigmoid_kernel, input)
+    return in_blocks(xp, _hardsigmoid, input)
+
+
+def _hardsigmoid(xp: Namespace, out: Array, x: Array) -> None:
+    xp.add(x, 3, out)
+    out.clip(0, 6, out)
+    out *= 1 / 6
 
 
 @elementwise(
     input=lambda g, input: keep_where(g * (1 / 3), (input > -3) & (input < 3)), has_out=False
 )
 def _hardswish_slope(xp: Namespace, input: Array) -> Array:
-    slope = xp.asarray(input * (1 / 3) + 0.5)
-    xp.copyto(slope, 0, where=input <= -3)
-    xp.copyto(slope, 1, where=~(input < 3))
-    return slope
+    return in_blocks(xp, _slope_of_hardswish, input)
+
+
+def _slope_of_hardswish(xp: Namespace, out: Array, x: Array) -> None:
+    xp.multiply(x, 1 / 3, out)
+    out += 0.5
+    xp.copyto(out, 0, where=x <= -3)
+    xp.copyto(out, 1, where=~(x < 3))
 
 
 @elementwise(
@@ -68,8 +85,14 @@ def _hardswish_slope(xp: Namespace, input: Array) -> Array:
 )
 def hardswish_kernel(xp: Namespace, input: Array) -> Array:
     """`x` times `hardsigmoid(x)`."""
-    check_floating("hardswish", input)
-    return input * (input + 3).clip(0, 6) * (1 / 6)
+    if input.dtype.kind != "f":
+        return in_float32("hardswish", hardswish_kernel, input)
+    return in_blocks(xp, _hardswish, input)
+
+
+def _hardswish(xp: Namespace, out: Array, x: Array) -> None:
+    _hardsigmoid(xp, out, x)
+    xp.multiply(out, x, out)
 
 
 def _near(input: Any, limit: float) -> Any:
@@ -84,7 +107,7 @@ def _near(input: Any, limit: float) -> Any:
 def hardshrink(xp: Namespace, input: Array, lambd: float = 0.5) -> Array:
     """`x`, or 0 where it is between `-lambd` and `lambd`."""
     check_floating("hardshrink", input)
-    return xp.where(_near(input, lambd), input.dtype.type(0), input)
+    return kept(xp, ~_near(input, lambd), input)
 
 
 @elementwise(
@@ -93,9 +116,10 @@ def hardshrink(xp: Namespace, input: Array, lambd: float = 0.5) -> Array:
 )
 def softshrink(xp: Namespace, input: Array, lambd: float = 0.5) -> Array:
     """`x` moved towards 0 by `lambd`, and 0 where that would change its sign."""
-    check_floating("softshrink", input)
     if lambd < 0:
         raise RuntimeError(f"softshrink: lambd must not be negative, got {lambd}.")
+    if input.dtype.kind != "f":
+        return in_float32("softshrink", softshrink, input, lambd)
     return input - input.clip(-lambd, lambd)
 
 
@@ -110,7 +134,10 @@ def threshold_kernel(xp: Namespace, input: Array, threshold: float, value: float
     """`x` where it is above `threshold`, `value` elsewhere."""
     if input.dtype.kind in "bc":
         raise unsupported("threshold", input)
-    return xp.where(input <= threshold, input.dtype.type(value), input)
+    above = ~(input <= threshold)
+    if value == 0:
+        return kept(xp, above, input)
+    return choose(xp, above, input, xp.asarray(value, input.dtype))
 
 
 @elementwise(
@@ -122,10 +149,13 @@ def threshold_kernel(xp: Namespace, input: Array, threshold: float, value: float
 )
 def leaky_relu_kernel(xp: Namespace, input: Array, negative_slope: float) -> Array:
     """`x`, or `negative_slope * x` where it is negative."""
-    check_floating("leaky_relu", input)
-    if 0 <= negative_slope <= 1:
-        return xp.maximum(input, input * negative_slope)
-    return xp.where(input > 0, input, input * negative_slope)
+    if input.dtype.kind != "f":
+        return in_float32("leaky_relu", leaky_relu_kernel, input, negative_slope)
+    gentle = 0 <= negative_slope <= 1
+    falling = xp.multiply(input, negative_slope)
+    if gentle:
+        return xp.maximum(input, falling, out=falling if input.ndim else None)
+    return choose(xp, input > 0, input, falling)
 
 
 @elementwise(has_out=False)
@@ -137,13 +167,14 @@ def _leaky_slope(xp: Namespace, input: Array, negative_slope: float) -> Array:
 
 
 def _prelu_input(g: Any, input: Any, weight: Any) -> Any:
-    right: Any = keep_where(g, input > 0)
-    return right + keep_where(g * weight, input <= 0)
+    positive = input > 0
+    right: Any = keep_where(g, positive)
+    return right + keep_where(g * weight, ~positive)
 
 
 @elementwise(
     input=_prelu_input,
-    weight=lambda g, input: keep_where(g * input, input <= 0),
+    weight=lambda g, input: keep_where(g * input, ~(input > 0)),
     name="prelu",
     node="PreluKernelBackward0",
     space="nn.functional",
@@ -152,4 +183,4 @@ def _prelu_input(g: Any, input: Any, weight: Any) -> Any:
 def prelu_kernel(xp: Namespace, input: Array, weight: Array) -> Array:
     """`x`, or `weight * x` where it is negative; `weight` broadcasts."""
     check_floating("prelu", input)
-    return xp.where(input > 0, input, input * weight)
+    return choose(xp, input > 0, input, input * weight)

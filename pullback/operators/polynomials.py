@@ -65,54 +65,54 @@ def _legendre(k: int, x: Array, last: Array, before: Array) -> Array:
 
 
 @elementwise(promote="float", space="special")
-def chebyshev_polynomial_t(xp: Namespace, input: Array, n: Array) -> Array:
+def chebyshev_polynomial_t(xp: Namespace, x: Array, n: Array) -> Array:
     """Chebyshev's polynomial of the first kind, of degree `n`."""
-    return _polynomial(xp, input, n, input, _chebyshev)
-
-
-@elementwise(promote="float", space="special")
-def chebyshev_polynomial_u(xp: Namespace, input: Array, n: Array) -> Array:
-    """Chebyshev's polynomial of the second kind, of degree `n`."""
-    return _polynomial(xp, input, n, 2 * input, _chebyshev)
-
-
-@elementwise(promote="float", space="special")
-def chebyshev_polynomial_v(xp: Namespace, input: Array, n: Array) -> Array:
-    """Chebyshev's polynomial of the third kind, of degree `n`."""
-    return _polynomial(xp, input, n, 2 * input - 1, _chebyshev)
-
-
-@elementwise(promote="float", space="special")
-def chebyshev_polynomial_w(xp: Namespace, input: Array, n: Array) -> Array:
-    """Chebyshev's polynomial of the fourth kind, of degree `n`."""
-    return _polynomial(xp, input, n, 2 * input + 1, _chebyshev)
-
-
-@elementwise(promote="float", space="special")
-def shifted_chebyshev_polynomial_t(xp: Namespace, input: Array, n: Array) -> Array:
-    """`chebyshev_polynomial_t(2 * x - 1, n)`."""
-    x = 2 * input - 1
     return _polynomial(xp, x, n, x, _chebyshev)
 
 
 @elementwise(promote="float", space="special")
-def shifted_chebyshev_polynomial_u(xp: Namespace, input: Array, n: Array) -> Array:
-    """`chebyshev_polynomial_u(2 * x - 1, n)`."""
-    x = 2 * input - 1
+def chebyshev_polynomial_u(xp: Namespace, x: Array, n: Array) -> Array:
+    """Chebyshev's polynomial of the second kind, of degree `n`."""
     return _polynomial(xp, x, n, 2 * x, _chebyshev)
 
 
 @elementwise(promote="float", space="special")
-def shifted_chebyshev_polynomial_v(xp: Namespace, input: Array, n: Array) -> Array:
-    """`chebyshev_polynomial_v(2 * x - 1, n)`."""
-    x = 2 * input - 1
+def chebyshev_polynomial_v(xp: Namespace, x: Array, n: Array) -> Array:
+    """Chebyshev's polynomial of the third kind, of degree `n`."""
     return _polynomial(xp, x, n, 2 * x - 1, _chebyshev)
 
 
 @elementwise(promote="float", space="special")
-def shifted_chebyshev_polynomial_w(xp: Namespace, input: Array, n: Array) -> Array:
+def chebyshev_polynomial_w(xp: Namespace, x: Array, n: Array) -> Array:
+    """Chebyshev's polynomial of the fourth kind, of degree `n`."""
+    return _polynomial(xp, x, n, 2 * x + 1, _chebyshev)
+
+
+@elementwise(promote="float", space="special")
+def shifted_chebyshev_polynomial_t(xp: Namespace, x: Array, n: Array) -> Array:
+    """`chebyshev_polynomial_t(2 * x - 1, n)`."""
+    x = 2 * x - 1
+    return _polynomial(xp, x, n, x, _chebyshev)
+
+
+@elementwise(promote="float", space="special")
+def shifted_chebyshev_polynomial_u(xp: Namespace, x: Array, n: Array) -> Array:
+    """`chebyshev_polynomial_u(2 * x - 1, n)`."""
+    x = 2 * x - 1
+    return _polynomial(xp, x, n, 2 * x, _chebyshev)
+
+
+@elementwise(promote="float", space="special")
+def shifted_chebyshev_polynomial_v(xp: Namespace, x: Array, n: Array) -> Array:
+    """`chebyshev_polynomial_v(2 * x - 1, n)`."""
+    x = 2 * x - 1
+    return _polynomial(xp, x, n, 2 * x - 1, _chebyshev)
+
+
+@elementwise(promote="float", space="special")
+def shifted_chebyshev_polynomial_w(xp: Namespace, x: Array, n: Array) -> Array:
     """`chebyshev_polynomial_w(2 * x - 1, n)`."""
-    x = 2 * input - 1
+    x = 2 * x - 1
     return _polynomial(xp, x, n, 2 * x + 1, _chebyshev)
 
 
@@ -120,24 +120,24 @@ def shifted_chebyshev_polynomial_w(xp: Namespace, input: Array, n: Array) -> Arr
 
 
 @elementwise(promote="float", space="special")
-def hermite_polynomial_h(xp: Namespace, input: Array, n: Array) -> Array:
+def hermite_polynomial_h(xp: Namespace, x: Array, n: Array) -> Array:
     """Hermite's polynomial of degree `n`, the physicists'."""
-    return _polynomial(xp, input, n, 2 * input, _hermite_h)
+    return _polynomial(xp, x, n, 2 * x, _hermite_h)
 
 
 @elementwise(promote="float", space="special")
-def hermite_polynomial_he(xp: Namespace, input: Array, n: Array) -> Array:
+def hermite_polynomial_he(xp: Namespace, x: Array, n: Array) -> Array:
     """Hermite's polynomial of degree `n`, the probabilists'."""
-    return _polynomial(xp, input, n, input, _hermite_he)
+    return _polynomial(xp, x, n, x, _hermite_he)
 
 
 @elementwise(promote="float", space="special")
-def laguerre_polynomial_l(xp: Namespace, input: Array, n: Array) -> Array:
+def laguerre_polynomial_l(xp: Namespace, x: Array, n: Array) -> Array:
     """Laguerre's polynomial of degree `n`."""
-    return _polynomial(xp, input, n, 1 - input, _laguerre)
+    return _polynomial(xp, x, n, 1 - x, _laguerre)
 
 
 @elementwise(promote="float", space="special")
-def legendre_polynomial_p(xp: Namespace, input: Array, n: Array) -> Array:
+def legendre_polynomial_p(xp: Namespace, x: Array, n: Array) -> Array:
     """Legendre's polynomial of degree `n`."""
-    return _polynomial(xp, input, n, input, _legendre)
+    return _polynomial(xp, x, n, x, _legendre)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core import errors
 from pullback.core.dtype import complex128, float64
 from pullback.core.promotion import dtype_with_number
 from pullback.core.tensor import Tensor
@@ -213,6 +214,9 @@ def square_(input: Tensor) -> Tensor:
 
 def _doubled(*operands: Any) -> list[Any]:
     """Tensors in double precision, complex if any operand is; numbers as they are."""
+    for operand in operands:
+        if not isinstance(operand, (Tensor, *NUMBERS)):
+            raise errors.not_a_tensor("float_power", "exponent", operand)
     dtype = complex128 if any(is_complex(operand) for operand in operands) else float64
     return [x if isinstance(x, NUMBERS) else astype(x, dtype) for x in operands]
 

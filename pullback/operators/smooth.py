@@ -1,4 +1,4 @@
-"""Smooth activations: gelu, silu, mish, softplus, elu.
+"""Smooth activations: silu, mish, softplus, elu; gelu has a file of its own.
 
 Each has its slope times a gradient as an operator of its own, since both go through large arrays in
 blocks that stay in cache.
@@ -6,26 +6,33 @@ blocks that stay in cache.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+import numpy
+from numpy import float32, ndarray
+
+from pullback.core.arrays import F32
 from pullback.operators.arithmetic import keep_where, unsupported
 from pullback.operators.batching import together
+from pullback.operators.blocks import ONES, ZEROS
 from pullback.operators.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise
-from pullback.operators.erf import erf_double, erf_single
-from pullback.operators.pointwise import exp, sigmoid
+from pullback.operators.pointwise import exp, sigmoid, sigmoid_kernel
 from pullback.operators.trigonometry import tanh
 
 __all__ = [
     "celu_kernel",
     "elu_kernel",
-    "gelu",
     "logsigmoid",
     "mish_kernel",
     "silu_kernel",
     "softplus",
 ]
+
+
+_SAME_FROM = 17
+# Elements; below, one slow loop takes less time than several fast ones and their calls.
+_FEW = 500
 
 
 def check_floating(op: str, array: Array) -> None:
@@ -34,101 +41,17 @@ def check_floating(op: str, array: Array) -> None:
         raise unsupported(op, array)
 
 
-# gelu ---------------------------------------------------------------------------------------------
+def in_float32(op: str, function: Any, *arguments: Any) -> Array:
+    """For kernels of NumPy's own floats: bfloat16 as float32, rounded once; others are refused.
 
-_ROOT_HALF = math.sqrt(0.5)
-_DENSITY = 1 / math.sqrt(2 * math.pi)
-_SCALE = math.sqrt(2 / math.pi)  # of the tanh approximation
-_CUBIC = 0.044715
-
-
-@elementwise(
-    input=lambda g, input, approximate: _gelu_adjoint(g, input, approximate),
-    space="nn.functional",
-)
-def gelu(xp: Namespace, input: Array, *, approximate: str = "none") -> Array:
-    """`x` times the probability that a normal variable is below `x`; or a tanh close to that."""
-    check_floating("gelu", input)
-    if approximate not in ("none", "tanh"):
-        raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}.")
-    return in_blocks(xp, _gelu_exact if approximate == "none" else _gelu_tanh, input)
-
-
-def _gelu_exact(xp: Namespace, out: Array, x: Array) -> None:
-    _below(xp, out, x)
-    out *= x
-
-
-def _below(xp: Namespace, out: Array, x: Array) -> None:
-    """The probability that a normal variable is below `x`."""
-    (erf_double if x.dtype == xp.float64 else erf_single)(xp, out, x * _ROOT_HALF)
-    out += 1
-    out *= 0.5
-
-
-def _gelu_tanh(xp: Namespace, out: Array, x: Array) -> None:
-    _tanh_inside(xp, out, x)
-    out += 1
-    out *= x
-    out *= 0.5
-
-
-def _tanh_inside(xp: Namespace, out: Array, x: Array) -> None:
-    xp.multiply(x, x, out=out)
-    out *= _SCALE * _CUBIC
-    out += _SCALE
-    out *= x
-    xp.tanh(out, out=out)
-
-
-def _gelu_curvature(input: Any, approximate: str) -> Any:
-    square = input * input
-    if approximate == "none":
-        return exp(square * -0.5) * (2 - square) * _DENSITY
-    inside = (input + input * square * _CUBIC) * _SCALE
-    t: Any = tanh(inside)
-    first = (square * (3 * _CUBIC) + 1) * _SCALE
-    second = input * (6 * _CUBIC * _SCALE)
-    return (1 - t * t) * (first + input * (second * 0.5 - t * first * first))
-
-
-@elementwise(
-    batch=together,
-    gradient=lambda g, input, approximate: _gelu_adjoint(g, input, approximate),
-    input=lambda g, gradient, input, approximate: (
-        g * gradient * _gelu_curvature(input, approximate)
-    ),
-    node="GeluBackwardBackward0",
-    has_out=False,
-)
-def _gelu_adjoint(xp: Namespace, gradient: Array, input: Array, approximate: str) -> Array:
-    slope = _gelu_exact_slope if approximate == "none" else _gelu_tanh_slope
-    return in_blocks(xp, slope, gradient, input)
-
-
-def _gelu_exact_slope(xp: Namespace, out: Array, g: Array, x: Array) -> None:
-    density = x * x
-    density *= -0.5
-    xp.exp(density, out=density)
-    density *= x
-    density *= _DENSITY
-    _below(xp, out, x)
-    out += density
-    out *= g
-
-
-def _gelu_tanh_slope(xp: Namespace, out: Array, g: Array, x: Array) -> None:
-    _tanh_inside(xp, out, x)
-    inner = x * x
-    inner *= 3 * _CUBIC * _SCALE
-    inner += _SCALE
-    inner *= x
-    inner *= 1 - out  # times (1 + t) below: together the slope of tanh
-    inner += 1
-    out += 1
-    out *= inner
-    out *= g
-    out *= 0.5
+    Python's floats beside bfloat16 give float32 anyway.
+    """
+    dtype = arguments[0].dtype
+    if dtype.kind != "V":
+        raise unsupported(op, arguments[0])
+    wide = [one.astype(float32) if isinstance(one, ndarray) else one for one in arguments]
+    result: Array = function.op.forward(numpy, *wide).astype(dtype)
+    return result
 
 
 # silu and mish ------------------------------------------------------------------------------------
@@ -147,17 +70,22 @@ def _silu_curvature(input: Any) -> Any:
 )
 def silu_kernel(xp: Namespace, input: Array) -> Array:
     """`x * sigmoid(x)`."""
-    if input.dtype.kind == "c":
-        return input / (1 + xp.exp(-input))
-    check_floating("silu", input)
-    return in_blocks(xp, _silu, input)
+    one = ONES.get(input.dtype)
+    if one is None or input.size >= _FEW or input.ndim == 0:
+        if input.dtype.kind not in "fVc":
+            raise unsupported("silu", input)
+        return in_blocks(xp, _silu, input)
+    out = xp.negative(input)  # the kernel's lines: a call and a buffer are a tenth of the time
+    xp.exp(out, out)
+    xp.add(out, one, out)
+    return xp.divide(input, out, out)
 
 
 def _silu(xp: Namespace, out: Array, x: Array) -> None:
-    xp.negative(x, out=out)
-    xp.exp(out, out=out)
-    out += 1
-    xp.divide(x, out, out=out)
+    xp.negative(x, out)
+    xp.exp(out, out)
+    xp.add(out, ONES.get(x.dtype, 1), out)
+    xp.divide(x, out, out)
 
 
 @elementwise(
@@ -174,15 +102,16 @@ def _silu_adjoint(xp: Namespace, gradient: Array, input: Array) -> Array:
 
 
 def _silu_slope(xp: Namespace, out: Array, g: Array, x: Array) -> None:
-    s = -x
-    xp.exp(s, out=s)
-    s += 1
-    xp.reciprocal(s, out=s)
-    xp.subtract(1, s, out=out)
-    out *= x
-    out += 1
-    out *= s
-    out *= g
+    one = ONES.get(x.dtype, 1)
+    s = xp.negative(x)
+    xp.exp(s, s)
+    xp.add(s, one, s)
+    xp.reciprocal(s, s)
+    xp.subtract(one, s, out)
+    xp.multiply(out, x, out)
+    xp.add(out, one, out)
+    xp.multiply(out, s, out)
+    xp.multiply(out, g, out)
 
 
 def _mish_curvature(input: Any) -> Any:
@@ -241,15 +170,36 @@ def _mish_slope(xp: Namespace, out: Array, g: Array, x: Array) -> None:
 # softplus -----------------------------------------------------------------------------------------
 
 
-def _softplus_slope(input: Any, beta: float, threshold: float) -> Any:
+def _softplus_curvature(input: Any, beta: float, threshold: float) -> Any:
     scaled = input * beta
-    slope: Any = sigmoid(scaled)
-    # Beyond the threshold the result is the input itself, and the slope 1.
-    return slope + keep_where(1 - slope, scaled > threshold)
+    s: Any = sigmoid(scaled)
+    return keep_where(s * (1 - s), ~(scaled > threshold)) * beta
 
 
 @elementwise(
-    input=lambda g, input, beta, threshold: g * _softplus_slope(input, beta, threshold),
+    batch=together,
+    gradient=lambda g, input, beta, threshold: _softplus_adjoint(g, input, beta, threshold),
+    input=lambda g, gradient, input, beta, threshold: (
+        g * gradient * _softplus_curvature(input, beta, threshold)
+    ),
+    node="SoftplusBackwardBackward0",
+    has_out=False,
+)
+def _softplus_adjoint(
+    xp: Namespace, gradient: Array, input: Array, beta: float, threshold: float
+) -> Array:
+    def kernel(xp: Namespace, out: Array, g: Array, x: Array) -> None:
+        scaled = x if beta == 1 else x * beta
+        sigmoid_kernel(xp, out, scaled)
+        # Beyond the threshold the result is the input itself, and the slope 1.
+        xp.copyto(out, 1, where=scaled > threshold)
+        xp.multiply(out, g, out)
+
+    return in_blocks(xp, kernel, gradient, input)
+
+
+@elementwise(
+    input=lambda g, input, beta, threshold: _softplus_adjoint(g, input, beta, threshold),
     space="nn.functional",
 )
 def softplus(xp: Namespace, input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
@@ -261,17 +211,21 @@ def softplus(xp: Namespace, input: Array, beta: float = 1.0, threshold: float = 
         log_one_plus_exp(xp, out, scaled)
         if beta != 1:
             out /= beta
-        far = scaled > threshold
-        xp.copyto(out, x, where=far)
+        # Beyond 17 the result rounds to x in float32 anyway.
+        if x.dtype != F32 or beta != 1 or threshold < _SAME_FROM:
+            xp.copyto(out, x, where=scaled > threshold)
 
     return in_blocks(xp, kernel, input)
 
 
 def log_one_plus_exp(xp: Namespace, out: Array, x: Array) -> None:
     """`log(1 + exp(x))`, with the exponential of -|x| only."""
-    xp.absolute(x, out=out)
-    xp.negative(out, out=out)
-    xp.exp(out, out=out)
+    if x.size < _FEW:
+        xp.logaddexp(x, ZEROS.get(x.dtype, 0), out)
+        return
+    xp.absolute(x, out)
+    xp.negative(out, out)
+    xp.exp(out, out)
     # log(1 + e) with the rounding of 1 + e undone; log1p takes 4 times as long.
     rounded = out + 1
     lost = rounded - 1
@@ -291,8 +245,8 @@ def logsigmoid(xp: Namespace, input: Array) -> Array:
     check_floating("logsigmoid", input)
 
     def kernel(xp: Namespace, out: Array, x: Array) -> None:
-        log_one_plus_exp(xp, out, -x)
-        xp.negative(out, out=out)
+        log_one_plus_exp(xp, out, xp.negative(x))
+        xp.negative(out, out)
 
     return in_blocks(xp, kernel, input)
 
@@ -332,17 +286,30 @@ def _elu(xp: Namespace, input: Array, alpha: float, scale: float, input_scale: f
     check_floating("elu", input)
 
     def kernel(xp: Namespace, out: Array, x: Array) -> None:
-        xp.minimum(x, 0, out=out)
-        out *= input_scale / 2
-        # exp(x) - 1 by way of tanh(x / 2): expm1 takes 48 ms for 4 million float32, this 15.
-        xp.tanh(out, out=out)
-        out /= 1 - out
-        out *= 2 * alpha
-        out += xp.maximum(x, 0)
+        zero = ZEROS.get(x.dtype, 0)
+        xp.minimum(x, zero, out=out)
+        _exp_minus_one(xp, out, alpha, input_scale)
+        out += xp.maximum(x, zero)
         if scale != 1:
             out *= scale
 
     return in_blocks(xp, kernel, input)
+
+
+def _exp_minus_one(xp: Namespace, x: Array, alpha: float, input_scale: float) -> None:
+    """`alpha * (exp(input_scale * x) - 1)`, in place."""
+    if x.size < _FEW:
+        if input_scale != 1:
+            x *= input_scale
+        xp.expm1(x, x)
+        if alpha != 1:
+            x *= alpha
+        return
+    # By way of tanh(x / 2): expm1 takes 48 ms for 4 million float32, this 15.
+    x *= input_scale / 2
+    xp.tanh(x, x)
+    x /= 1 - x
+    x *= 2 * alpha
 
 
 @elementwise(

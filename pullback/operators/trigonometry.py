@@ -82,6 +82,7 @@ def atan(xp: Namespace, input: Array) -> Array:
     input=lambda g, input, other: g * _share(other, input, other),
     other=lambda g, input, other: g * _share(-input, input, other),
     promote="float",
+    numbers=False,
 )
 def atan2(xp: Namespace, input: Array, other: Array) -> Array:
     """The angle of the point (other, input), in all four quadrants."""
@@ -96,7 +97,9 @@ def _share(part: Any, input: Any, other: Any) -> Any:
 
 
 @elementwise(
-    input=lambda g, input, out: g * (input / out), other=lambda g, other, out: g * (other / out)
+    input=lambda g, input, out: g * (input / out),
+    other=lambda g, other, out: g * (other / out),
+    numbers=False,
 )
 def hypot(xp: Namespace, input: Array, other: Array) -> Array:
     """The length of the hypotenuse, without overflow in between."""
@@ -205,8 +208,11 @@ def _sinc_slope(input: Any) -> Any:
 @elementwise(input=lambda g, input: g * conj(_sinc_slope(input)), promote="float")
 def sinc(xp: Namespace, input: Array) -> Array:
     """`sin(pi * x) / (pi * x)`, and 1 at 0."""
-    angle = input * input.dtype.type(math.pi)
-    return xp.where(angle == 0, input.dtype.type(1), xp.sin(angle) / angle)
+    # In half precision pi is too far from pi.
+    x = input.astype(xp.float32) if input.dtype.itemsize == 2 else input
+    angle = x * x.dtype.type(math.pi)
+    value = xp.where(angle == 0, x.dtype.type(1), xp.sin(angle) / angle)
+    return value.astype(input.dtype, copy=False)
 
 
 # Other names ------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import pytest
 
 import pullback as torch
 from pullback.autograd.gradcheck import gradcheck, gradgradcheck
+from pullback.operators import scipy_special
 from pullback.operators.blocks import BLOCK
 
 functional = torch.nn.functional
@@ -164,3 +165,94 @@ REFUSED = [
 def test_misfits_are_refused(kind, words, call):
     with pytest.raises(kind, match=words):
         call()
+
+
+# Single precision, in each of the ways that size and SciPy choose ---------------------------------
+
+
+@pytest.fixture(params=["with SciPy", "without"])
+def scipy_or_not(request, monkeypatch):
+    if request.param == "without":
+        monkeypatch.setattr(scipy_special, "_imported", lambda name: None)
+
+
+def normal_chance(x):
+    return numpy.array([math.erfc(-value * math.sqrt(0.5)) / 2 for value in x.tolist()])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("points", [101, 14_001])
+def test_gelu_and_its_slope_have_their_digits(points, dtype, scipy_or_not):
+    x = torch.linspace(-7, 7, points, dtype=dtype, requires_grad=True)
+    exact = x.detach().numpy().astype(float)
+    chance = normal_chance(exact)
+    slope = chance + exact * numpy.exp(-(exact**2) / 2) / math.sqrt(2 * math.pi)
+    error = 4e-7 if dtype == torch.float32 else 1e-15
+    result = functional.gelu(x)
+    (gradient,) = torch.autograd.grad(result.sum(), x)
+    assert (abs(result.detach().numpy() - exact * chance) <= error * abs(exact)).all()
+    assert abs(gradient.numpy() - slope).max() <= error
+
+
+@pytest.mark.parametrize("points", [4, 4000])
+def test_gelu_is_exact_far_out(points, scipy_or_not):
+    x = torch.tensor([-1e30, -20.0, 20.0, 1e30]).repeat(points // 4).requires_grad_()
+    result = functional.gelu(x)
+    assert torch.equal(result, torch.relu(x))
+    (gradient,) = torch.autograd.grad(result.sum(), x)
+    assert gradient[:4].tolist() == [0, 0, 1, 1]
+
+
+def close(one, other):
+    one, other = one.detach().numpy(), other.detach().numpy()
+    numpy.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-12)
+
+
+ANY_SIZE = ["softplus", "logsigmoid", "elu", "celu", "selu", "silu", "mish"]
+STRAIGHT = ["leaky_relu", "hardswish", "hardsigmoid", "hardtanh", "hardshrink", "softshrink"]
+
+
+@pytest.mark.parametrize("name", [*ANY_SIZE, *STRAIGHT])
+def test_small_and_large_arrays_have_the_same_values(name):
+    function = getattr(functional, name)
+    large = torch.linspace(-30, 30, 6001, requires_grad=True)
+    small = large.detach()[::20].clone().requires_grad_()
+    close(function(large)[::20], function(small))
+    (of_large,) = torch.autograd.grad(function(large).sum(), large)
+    (of_small,) = torch.autograd.grad(function(small).sum(), small)
+    close(of_large[::20], of_small)
+
+
+def test_softplus_is_the_number_itself_beyond_its_threshold():
+    x = torch.linspace(16, 40, 5001)
+    assert torch.equal(functional.softplus(x)[x > 20], x[x > 20])
+
+
+@pytest.mark.parametrize("value", [0, 7.5])
+def test_threshold_chooses_alike_in_large_arrays(value):
+    x = torch.tensor(numpy.random.default_rng(0).standard_normal(3000), dtype=torch.float32)
+    x[:3] = torch.tensor([nan, inf, -inf])
+    expected = numpy.where(x.numpy() <= 0.25, numpy.float32(value), x.numpy())
+    numpy.testing.assert_array_equal(functional.threshold(x, 0.25, value).numpy(), expected)
+
+
+def test_prelu_does_not_promote():
+    with pytest.raises(RuntimeError, match="one dtype"):
+        functional.prelu(torch.ones(2), torch.tensor(0.5, dtype=torch.float64))
+
+
+def test_the_gradient_of_glu_is_sigmoid_and_its_slope():
+    x = torch.tensor([[1.0, -2.0, 0.5, 3.0]], dtype=torch.float64, requires_grad=True)
+    value, gate = x.detach().numpy()[0, :2], x.detach().numpy()[0, 2:]
+    opened = 1 / (1 + numpy.exp(-gate))
+    (gradient,) = torch.autograd.grad(functional.glu(x).sum(), x)
+    expected = numpy.concatenate([opened, value * opened * (1 - opened)])
+    numpy.testing.assert_allclose(gradient.numpy()[0], expected, rtol=1e-14)
+
+
+def test_prelu_treats_nan_as_what_is_not_positive():
+    x = torch.tensor([nan, 1.0], requires_grad=True)
+    weight = torch.tensor([0.25], requires_grad=True)
+    of_input, of_weight = torch.autograd.grad(functional.prelu(x, weight).sum(), (x, weight))
+    assert of_input.tolist() == [0.25, 1]
+    assert math.isnan(of_weight.item())

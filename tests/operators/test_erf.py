@@ -8,6 +8,13 @@ import pytest
 from pullback.operators.blocks import BLOCK
 from pullback.operators.erf import erf, erfc
 
+
+@pytest.fixture(autouse=True, params=["with SciPy", "without"])
+def scipy_or_not(request, monkeypatch):
+    if request.param == "without":
+        monkeypatch.setattr("pullback.operators.scipy_special._imported", lambda name: None)
+
+
 exact_erf = numpy.vectorize(math.erf, otypes=[numpy.float64])
 exact_erfc = numpy.vectorize(math.erfc, otypes=[numpy.float64])
 

@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import pullback as torch
-from pullback.operators.arithmetic import keep_where
+from pullback.operators.arithmetic import choose, keep_where, kept
 
 inf, nan = math.inf, math.nan
 
@@ -467,3 +467,94 @@ def test_out_receives_the_result():
     ):
         assert function(torch.tensor([1.0, 2.0])) is out
     assert out.tolist() == [2, 4]
+
+
+# Choosing by masks --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("shape", [(7,), (3000,), (40, 50), (1, 3000)])
+def test_masks_choose_as_where_does(dtype, shape):
+    random = numpy.random.default_rng(0)
+    one, other = (random.standard_normal(shape).astype(dtype) for _ in range(2))
+    one.flat[:3] = nan, inf, -inf
+    mask = random.random(shape) < 0.5
+    single = numpy.asarray(other.flat[0])
+    for a, b, where in (
+        (one, other, mask),
+        (one.T, other.T, mask.T),
+        (one, other[..., :1], mask),
+        (one, single, mask),
+        (single, one, mask),
+    ):
+        numpy.testing.assert_array_equal(choose(numpy, where, a, b), numpy.where(where, a, b))
+        numpy.testing.assert_array_equal(kept(numpy, where, a), numpy.where(where, a, 0))
+
+
+# What is refused, as torch does -------------------------------------------------------------------
+
+TENSORS_ONLY = [
+    *("atan2", "hypot", "logaddexp", "logaddexp2", "nextafter", "ldexp", "heaviside"),
+    *("gcd", "lcm", "igamma"),
+]
+
+
+@pytest.mark.parametrize("name", TENSORS_ONLY)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_numbers_are_refused_where_torch_wants_tensors(name, dtype):
+    x = torch.ones(2, dtype=dtype)
+    for operands in ((x, 2), (2, x)):
+        with pytest.raises(TypeError, match=name):
+            getattr(torch, name)(*operands)
+
+
+@pytest.mark.parametrize("function", [torch.addcmul, torch.addcdiv])
+def test_factors_are_tensors(function):
+    with pytest.raises(TypeError):
+        function(torch.ones(2), torch.ones(2), 2.0)
+
+
+@pytest.mark.parametrize("name", ["i0", "logit", "special.i0e", "special.i1", "special.erfcx"])
+def test_complex_numbers_are_refused_by_functions_of_real_ones(name):
+    function = torch
+    for part in name.split("."):
+        function = getattr(function, part)
+    with pytest.raises(NotImplementedError, match=name.split(".")[-1]):
+        function(torch.ones(2, dtype=torch.complex64))
+
+
+def test_heaviside_does_not_promote():
+    with pytest.raises(RuntimeError, match="one dtype"):
+        torch.heaviside(torch.ones(2), torch.ones(2, dtype=torch.float64))
+
+
+def test_float_power_of_what_is_no_number_is_a_type_error():
+    with pytest.raises(TypeError, match="float_power"):
+        torch.float_power(torch.ones(2), "a")
+
+
+def test_a_bool_is_its_own_sign():
+    assert torch.sgn(torch.tensor([True, False])).tolist() == [True, False]
+
+
+def test_sinc_of_half_precision_is_zero_at_whole_numbers():
+    assert abs(torch.sinc(torch.tensor([1.0, 2.0, -3.0], dtype=torch.float16))).max() < 1e-6
+
+
+@pytest.mark.parametrize("count", [3, 5000])
+def test_the_angle_of_nan_is_nan(count):
+    x = torch.tensor([-1.0, nan, 2.0]).repeat(count // 3)
+    numpy.testing.assert_array_equal(torch.angle(x)[:3].numpy(), numpy.float32([math.pi, nan, 0]))
+
+
+@pytest.mark.parametrize("function", [torch.sigmoid, torch.tanh])
+@pytest.mark.parametrize("count", [(), (5,), (5000,)])
+def test_slopes_are_one_node_of_the_second_order(function, count):
+    x = torch.full(count, 0.5, dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+    name = function.__name__.capitalize()
+    assert type(slope.grad_fn).__name__ == f"{name}BackwardBackward0"
+    (curvature,) = torch.autograd.grad(slope.sum(), x)
+    y = function(x.detach())
+    expected = y * (1 - y) * (1 - 2 * y) if name == "Sigmoid" else -2 * y * (1 - y * y)
+    same(curvature.numpy(), expected.numpy())

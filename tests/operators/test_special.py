@@ -2,13 +2,15 @@
 
 import importlib
 import math
+import re
 
 import numpy
 import pytest
 
 import pullback as torch
+from pullback.operators import scipy_special
 
-scipy_special = pytest.importorskip("scipy.special")
+by_scipy = pytest.importorskip("scipy.special")
 
 inf, nan = math.inf, math.nan
 
@@ -47,13 +49,25 @@ AGAINST_SCIPY = [
 ]
 
 
+@pytest.fixture(params=["with SciPy", "without"])
+def scipy_or_not(request, monkeypatch):
+    if request.param == "without":
+        monkeypatch.setattr(scipy_special, "_imported", lambda name: None)
+    return request.param
+
+
+NEED_SCIPY = re.compile(r"bessel_[jy]|bessel_k")
+
+
 @pytest.mark.parametrize(("name", "other", "x"), AGAINST_SCIPY)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_values_have_their_digits(name, other, x, dtype):
+def test_values_have_their_digits(name, other, x, dtype, scipy_or_not):
+    if scipy_or_not == "without" and NEED_SCIPY.search(name):
+        pytest.skip("needs SciPy")
     x = x.astype(dtype)
     got = getattr(torch.special, name)(torch.from_numpy(x)).numpy()
     assert got.dtype == dtype
-    expected = getattr(scipy_special, other)(x.astype(float)).astype(dtype)
+    expected = getattr(by_scipy, other)(x.astype(float)).astype(dtype)
     tolerance = 2e-13 if dtype == "float64" else 2e-6
     numpy.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance / 10)
 
@@ -62,10 +76,10 @@ def test_polygamma_and_zeta_have_their_digits():
     x = numpy.linspace(0.1, 30, 301)
     for n in range(5):
         got = torch.polygamma(n, torch.from_numpy(x)).numpy()
-        numpy.testing.assert_allclose(got, scipy_special.polygamma(n, x), rtol=1e-12)
+        numpy.testing.assert_allclose(got, by_scipy.polygamma(n, x), rtol=1e-12)
     s = numpy.linspace(1.1, 20, 301)
     got = torch.special.zeta(torch.from_numpy(s), torch.from_numpy(x)).numpy()
-    numpy.testing.assert_allclose(got, scipy_special.zeta(s, x), rtol=1e-12)
+    numpy.testing.assert_allclose(got, by_scipy.zeta(s, x), rtol=1e-12)
 
 
 def test_large_arrays_are_computed_in_blocks_with_the_same_result():
@@ -109,7 +123,7 @@ def test_polynomials_follow_their_closed_forms():
             ("laguerre_polynomial_l", "eval_laguerre"),
             ("legendre_polynomial_p", "eval_legendre"),
         ):
-            expected = getattr(scipy_special, other)(n, x.numpy())
+            expected = getattr(by_scipy, other)(n, x.numpy())
             numpy.testing.assert_allclose(
                 getattr(special, name)(x, n).numpy(), expected, atol=1e-12
             )
@@ -124,7 +138,7 @@ def test_degree_of_a_polynomial_may_be_a_tensor():
 def test_multivariate_gamma_is_a_sum_of_gammas():
     x = torch.tensor([3.0, 4.5], dtype=torch.float64, requires_grad=True)
     got = torch.mvlgamma(x, 3)
-    expected = scipy_special.multigammaln(3.0, 3), scipy_special.multigammaln(4.5, 3)
+    expected = by_scipy.multigammaln(3.0, 3), by_scipy.multigammaln(4.5, 3)
     numpy.testing.assert_allclose(got.detach().numpy(), expected)
     with pytest.raises(RuntimeError, match="p=0"):
         torch.mvlgamma(x, 0)
@@ -144,8 +158,19 @@ def test_without_scipy_the_error_names_the_extra(monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(importlib, "import_module", refuse)
+    monkeypatch.setattr(scipy_special, "_imported", scipy_special._imported.__wrapped__)
     with pytest.raises(ImportError, match=r"pullback\[full\]"):
         torch.special.bessel_j0(torch.ones(2))
+
+
+@pytest.mark.parametrize("function", [torch.lgamma, torch.special.gammaln])
+def test_log_gamma_knows_what_scipy_does_not(function, scipy_or_not):
+    x = torch.tensor([-inf, inf, 0.0, -2.0, 1e-310], dtype=torch.float64)
+    assert function(x).tolist() == [inf, inf, inf, inf, pytest.approx(713.8013788)]
+
+
+def test_inverse_erf_keeps_the_sign_of_zero(scipy_or_not):
+    assert torch.signbit(torch.erfinv(torch.tensor([0.0, -0.0]))).tolist() == [False, True]
 
 
 def test_derivatives_of_erf_and_gamma_close_the_circle():
@@ -158,3 +183,12 @@ def test_derivatives_of_erf_and_gamma_close_the_circle():
     ):
         (got,) = torch.autograd.grad(function(x).sum(), x)
         numpy.testing.assert_allclose(got.numpy(), derivative(x).detach().numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["i1", "i1e"])
+def test_the_curvature_of_bessel_functions_at_zero_is_a_number(name):
+    x = torch.tensor([0.0, -0.0, 1e-4], dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(getattr(torch.special, name)(x).sum(), x, create_graph=True)
+    (curvature,) = torch.autograd.grad(slope.sum(), x)
+    numpy.testing.assert_allclose(slope.detach().numpy()[:2], 0.5)
+    assert numpy.isfinite(curvature.numpy()).all()
