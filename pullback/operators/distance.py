@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy
 
+from pullback.core import errors
 from pullback.core.tensor import wrap
 from pullback.operators.arithmetic import shortfall
+from pullback.operators.arrange import broadcast_tensors
+from pullback.operators.between import euclidean_between
 from pullback.operators.extrema import clamp_min
 from pullback.operators.naming import shown_as
 from pullback.operators.norms import vector_norm
+from pullback.operators.options import numpy_spelled
 from pullback.operators.products import delivered
 from pullback.operators.reduction import sum
 from pullback.operators.shape import expand_as
@@ -25,8 +29,11 @@ def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out:
     return delivered("normalize", input / expand_as(length, input), out)
 
 
+@numpy_spelled
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
-    """The cosine of the angle between the vectors along `dim`."""
+    """The cosine of the angle between the vectors along `dim` of the broadcast tensors."""
+    if x1.shape != x2.shape:
+        x1, x2 = broadcast_tensors(x1, x2)
     return sum((x1 / _length(x1, dim, eps)) * (x2 / _length(x2, dim, eps)), dim)
 
 
@@ -57,10 +64,24 @@ def cdist(
         raise RuntimeError(f"cdist: p must not be negative, got {p}.")
     if compute_mode not in _MODES:
         raise ValueError(f"cdist: compute_mode must be one of {_MODES}, got {compute_mode!r}.")
+    if x1.dtype is not x2.dtype:
+        raise RuntimeError(
+            f"cdist: both tensors must have one dtype, got {x1.dtype} and {x2.dtype}; convert one."
+        )
+    if shapes[0][:-2] != shapes[1][:-2]:
+        try:
+            numpy.broadcast_shapes(shapes[0][:-2], shapes[1][:-2])
+        except ValueError:
+            raise errors.shapes_do_not_broadcast("cdist", *shapes) from None
+    if p == 2:
+        rows = shapes[0][-2], shapes[1][-2]
+        wanted = compute_mode == _MODES[1] or (compute_mode == _MODES[0] and max(rows) > _FEW_ROWS)
+        return euclidean_between(x1, x2, wanted and min(rows) > 0)
     distances = vector_norm(x1[..., :, None, :] - x2[..., None, :, :], p, -1)
     return shown_as("CdistBackward0", distances)
 
 
+_FEW_ROWS = 25  # up to which the first mode computes from differences
 _MODES = (
     "use_mm_for_euclid_dist_if_necessary",
     "use_mm_for_euclid_dist",

@@ -1,0 +1,93 @@
+"""Euclidean distances between all pairs of rows.
+
+Many rows meet in one product of matrices, |a - b|^2 = |a|^2 + |b|^2 - 2 a b, which needs no tensor
+of all differences. Rows are taken relative to their mean first, and pairs so close that the squares
+cancel are computed anew from their difference: the result is as good as the direct one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.operators.arithmetic import unsupported
+from pullback.operators.batching import aligned
+from pullback.operators.declare import Array, Namespace, primitive
+from pullback.operators.norms import divide_or_zero
+from pullback.operators.products import matmul
+from pullback.operators.reduction import mean, sum
+from pullback.operators.shape import transpose, unsqueeze
+
+__all__ = ["euclidean_between"]
+
+_CLOSE = 1e-2  # of the squared lengths: below this share of them, squares have lost two digits
+
+
+def _directly(xp: Namespace, first: Array, second: Array) -> Array:
+    apart = first[..., :, None, :] - second[..., None, :, :]
+    return xp.sqrt(xp.vecdot(apart, apart))
+
+
+def _by_products(xp: Namespace, first: Array, second: Array) -> Array:
+    centre = second.mean(-2, keepdims=True)
+    first, second = first - centre, second - centre
+    lengths = xp.vecdot(first, first)[..., :, None] + xp.vecdot(second, second)[..., None, :]
+    squares = xp.matmul(first, second.swapaxes(-1, -2))
+    squares *= -2
+    squares += lengths
+    lengths *= _CLOSE
+    close = xp.nonzero(squares < lengths)
+    if close[0].size:
+        *batch, row, column = close
+        lead = squares.shape[:-2]
+        left = xp.broadcast_to(first, (*lead, *first.shape[-2:]))[(*batch, row)]
+        right = xp.broadcast_to(second, (*lead, *second.shape[-2:]))[(*batch, column)]
+        left -= right
+        squares[close] = xp.vecdot(left, left)
+    return xp.sqrt(squares, out=squares)
+
+
+# Rules --------------------------------------------------------------------------------------------
+
+
+def _pull(g: Any, own: Any, other: Any, out: Any, products: bool) -> Any:
+    """Each row is pulled along its differences from the others; `g` and `out` have its rows first.
+
+    Moving all rows together changes nothing, so the products may start from any centre.
+    """
+    weight = divide_or_zero(g, out)
+    if not products:
+        return sum(unsqueeze(weight, -1) * (unsqueeze(own, -2) - unsqueeze(other, -3)), -2)
+    centre = mean(other, -2, True)
+    return (own - centre) * sum(weight, -1, True) - matmul(weight, other - centre)
+
+
+def _tangent(d_first: Any, d_second: Any, first: Any, second: Any, out: Any) -> Any:
+    change: Any = 0
+    if d_first is not None:
+        change = sum(first * d_first, -1, True) - matmul(d_first, transpose(second, -1, -2))
+    if d_second is not None:
+        moved = unsqueeze(sum(second * d_second, -1), -2)
+        change = change + moved - matmul(first, transpose(d_second, -1, -2))
+    return divide_or_zero(change, out)
+
+
+@primitive(
+    first=lambda g, first, second, out, products: _pull(g, first, second, out, products),
+    second=lambda g, first, second, out, products: _pull(
+        transpose(g, -1, -2), second, first, transpose(out, -1, -2), products
+    ),
+    jvp=_tangent,
+    batch=aligned,
+    node="CdistBackward0",
+    has_out=False,
+    method=False,
+)
+def euclidean_between(xp: Namespace, first: Array, second: Array, products: bool) -> Array:
+    """How far each row of `first` is from each of `second`; leading dimensions broadcast."""
+    if first.dtype.kind not in "fV":
+        raise unsupported("cdist", first)
+    distances = _by_products if products else _directly
+    if first.dtype.itemsize == 2:
+        single = [rows.astype(xp.float32) for rows in (first, second)]
+        return distances(xp, *single).astype(first.dtype)
+    return distances(xp, first, second)
