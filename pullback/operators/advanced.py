@@ -51,7 +51,7 @@ def _given(*indices: Any) -> tuple[Any, ...]:
 
 
 @linear(
-    batch=batch_indexing.taken(lambda: _index_many.op),  # type: ignore[attr-defined]
+    batch=batch_indexing.taken(lambda: _index_many),
     input=lambda g, input_shape, dims, first, second: _place(g, input_shape, dims, first, second),
     node="IndexBackward0",
     has_out=False,
@@ -63,7 +63,7 @@ def _index(
 
 
 @linear(
-    batch=batch_indexing.placed(lambda: _place_many.op),  # type: ignore[attr-defined]
+    batch=batch_indexing.placed(lambda: _place_many),
     input=lambda g, dims, first, second: _index(g, dims, first, second),
     node="IndexPutBackward0",
     has_out=False,
@@ -80,7 +80,7 @@ def _place(
 
 
 @linear(
-    batch=batch_indexing.taken(lambda: _index_many.op),  # type: ignore[attr-defined]
+    batch=batch_indexing.taken(lambda: _index_many),
     input=lambda g, input_shape, dims, indices: _place_many(g, input_shape, dims, indices),
     node="IndexBackward0",
     has_out=False,
@@ -90,7 +90,7 @@ def _index_many(xp: Namespace, input: Array, dims: Any, indices: Arrays) -> Arra
 
 
 @linear(
-    batch=batch_indexing.placed(lambda: _place_many.op),  # type: ignore[attr-defined]
+    batch=batch_indexing.placed(lambda: _place_many),
     input=lambda g, dims, indices: _index_many(g, dims, indices),
     node="IndexPutBackward0",
     has_out=False,
@@ -120,7 +120,7 @@ def _put_tangent(
 
 
 @primitive(
-    batch=batch_indexing.put(lambda: _index_put_many.op),  # type: ignore[attr-defined]
+    batch=batch_indexing.put(lambda: _index_put_many),
     input=lambda g, dims, accumulate, indices: g if accumulate else _clear(g, dims, indices),
     values=lambda g, dims, indices: _index_many(g, dims, indices),
     jvp=_put_tangent,
@@ -130,13 +130,13 @@ def _put_tangent(
 def _index_put_many(
     xp: Namespace, input: Array, values: Array, dims: Any, accumulate: Any, indices: Arrays
 ) -> Array:
-    out = input.copy()
+    out = input.copy(order="K")
     _write_index_put(xp, out, values, dims, accumulate, indices)
     return out
 
 
 @primitive(
-    batch=batch_indexing.put(lambda: _index_put_many.op),  # type: ignore[attr-defined]
+    batch=batch_indexing.put(lambda: _index_put_many),
     input=lambda g, dims, accumulate, first, second: (
         g if accumulate else _clear(g, dims, _given(first, second))
     ),
@@ -156,7 +156,7 @@ def _index_put(
     first: Array,
     second: Array | None = None,
 ) -> Array:
-    out = input.copy()
+    out = input.copy(order="K")
     _write_index_put(xp, out, values, dims, accumulate, _given(first, second))
     return out
 

@@ -11,17 +11,19 @@ from typing import Any
 
 import numpy
 
+from pullback.core import errors
+from pullback.core.arrays import Array
+from pullback.core.layout import contiguous_format
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.declare import method
+from pullback.operators.batching import per_dim
+from pullback.operators.declare import REQUIRED, Namespace, linear, method
 from pullback.operators.indexing import getitem
 from pullback.operators.joining import cat, stack, tensor_split
-from pullback.operators.naming import shown_as
-from pullback.operators.options import as_dim
+from pullback.operators.options import also_called, as_dim, as_int, numpy_spelled
 from pullback.operators.rows import index_select
-from pullback.operators.shape import expand, flatten, reshape, unsqueeze
+from pullback.operators.shape import clone, expand, flatten, reshape, unsqueeze
 from pullback.operators.tiling import flip
-from pullback.operators.views import _permute
 
 __all__ = [
     "atleast_2d",
@@ -50,22 +52,40 @@ __all__ = [
 concat = concatenate = cat
 
 
-def _listed(tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+def _listed(op: str, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
     """Tensors given one by one or as one sequence."""
     if len(tensors) == 1 and isinstance(tensors[0], Sequence):
-        return tuple(tensors[0])
-    return tensors
+        tensors = tuple(tensors[0])
+    return _checked(op, tensors)
 
 
-def _each(function: Any, tensors: tuple[Any, ...]) -> Any:
-    made = tuple(function(one) for one in _listed(tensors))
+def _checked(op: str, tensors: Any) -> tuple[Any, ...]:
+    """A sequence of tensors; TypeError where it is not one."""
+    if isinstance(tensors, Tensor):
+        raise TypeError(
+            f"{op}(): argument `tensors` must be a tuple or list of Tensors, got a Tensor; use "
+            "unbind() to take it apart."
+        )
+    for one in tensors:
+        if not isinstance(one, Tensor):
+            raise errors.not_a_tensor(op, "tensors", one)
+    return tuple(tensors)
+
+
+def _each(op: str, function: Any, tensors: tuple[Any, ...]) -> Any:
+    made = tuple(function(one) for one in _listed(op, tensors))
     return made[0] if len(tensors) == 1 and isinstance(tensors[0], Tensor) else made
 
 
 def atleast_2d(*tensors: Any) -> Any:
     """Tensors of fewer than 2 dimensions get leading ones."""
-    raised: dict[int, Any] = {0: lambda t: reshape(t, (1, 1)), 1: lambda t: unsqueeze(t, 0)}
-    return _each(lambda t: raised[t.ndim](t) if t.ndim in raised else t, tensors)
+    return _each("atleast_2d", _as_matrix, tensors)
+
+
+def _as_matrix(t: Any) -> Any:
+    if t.ndim > 1:
+        return t
+    return unsqueeze(t, 0) if t.ndim else reshape(t, (1, 1))
 
 
 def atleast_3d(*tensors: Any) -> Any:
@@ -73,12 +93,15 @@ def atleast_3d(*tensors: Any) -> Any:
 
     A vector becomes (1, n, 1), a matrix (m, n, 1).
     """
-    raised: dict[int, Any] = {
-        0: lambda t: reshape(t, (1, 1, 1)),
-        1: lambda t: unsqueeze(unsqueeze(t, 0), 2),
-        2: lambda t: unsqueeze(t, 2),
-    }
-    return _each(lambda t: raised[t.ndim](t) if t.ndim in raised else t, tensors)
+    return _each("atleast_3d", _as_cube, tensors)
+
+
+def _as_cube(t: Any) -> Any:
+    if t.ndim > 2:
+        return t
+    if t.ndim == 2:
+        return unsqueeze(t, 2)
+    return unsqueeze(unsqueeze(t, 0), 2) if t.ndim else reshape(t, (1, 1, 1))
 
 
 # Joining -----------------------------------------------------------------------------------------
@@ -86,13 +109,13 @@ def atleast_3d(*tensors: Any) -> Any:
 
 def hstack(tensors: Any, *, out: Any = None) -> Any:
     """Join along the second dimension; vectors along their only one."""
-    raised = _joinable("hstack", [t if t.ndim else reshape(t, (1,)) for t in tensors])
+    raised = [t if t.ndim else reshape(t, (1,)) for t in _joinable("hstack", tensors)]
     return cat(raised, 0 if raised[0].ndim == 1 else 1, out=out)
 
 
 def vstack(tensors: Any, *, out: Any = None) -> Any:
     """Join along the first dimension; vectors are rows."""
-    return cat(_joinable("vstack", [atleast_2d(t) for t in tensors]), 0, out=out)
+    return cat([_as_matrix(t) for t in _joinable("vstack", tensors)], 0, out=out)
 
 
 row_stack = vstack
@@ -100,16 +123,17 @@ row_stack = vstack
 
 def dstack(tensors: Any, *, out: Any = None) -> Any:
     """Join along the third dimension."""
-    return cat(_joinable("dstack", [atleast_3d(t) for t in tensors]), 2, out=out)
+    return cat([_as_cube(t) for t in _joinable("dstack", tensors)], 2, out=out)
 
 
 def column_stack(tensors: Any, *, out: Any = None) -> Any:
     """Join along the second dimension; vectors are columns."""
-    columns = [reshape(t, (t.numel(), 1)) if t.ndim <= 1 else t for t in tensors]
-    return cat(_joinable("column_stack", columns), 1, out=out)
+    tensors = _joinable("column_stack", tensors)
+    return cat([reshape(t, (t.numel(), 1)) if t.ndim <= 1 else t for t in tensors], 1, out=out)
 
 
-def _joinable(op: str, tensors: list[Any]) -> list[Any]:
+def _joinable(op: str, tensors: Any) -> tuple[Any, ...]:
+    tensors = _checked(op, tensors)
     if not tensors:
         raise RuntimeError(f"{op}: expected a non-empty list of tensors.")
     return tensors
@@ -118,11 +142,16 @@ def _joinable(op: str, tensors: list[Any]) -> list[Any]:
 # Splitting ---------------------------------------------------------------------------------------
 
 
+_by_sections = also_called(sections="indices_or_sections", indices="indices_or_sections")
+
+
 def _split_along(op: str, input: Any, parts: Any, dim: int, ndim: int) -> Any:
     if input.ndim < ndim:
         raise RuntimeError(
             f"{op}: needs at least {ndim} dimensions, got shape {tuple(input.shape)}."
         )
+    if not isinstance(parts, tuple | list | Tensor):
+        parts = as_int(parts, op, "indices_or_sections")
     if isinstance(parts, int) and (parts <= 0 or input.shape[dim] % parts):
         raise RuntimeError(
             f"{op}: dimension {dim} of size {input.shape[dim]} cannot be split into {parts} equal "
@@ -132,30 +161,34 @@ def _split_along(op: str, input: Any, parts: Any, dim: int, ndim: int) -> Any:
 
 
 @method
+@_by_sections
 def hsplit(input: Any, indices_or_sections: Any) -> Any:
     """Split along the second dimension; a vector along its only one."""
     return _split_along("hsplit", input, indices_or_sections, 0 if input.ndim == 1 else 1, 1)
 
 
 @method
+@_by_sections
 def vsplit(input: Any, indices_or_sections: Any) -> Any:
     """Split along the first dimension."""
     return _split_along("vsplit", input, indices_or_sections, 0, 2)
 
 
 @method
+@_by_sections
 def dsplit(input: Any, indices_or_sections: Any) -> Any:
     """Split along the third dimension."""
     return _split_along("dsplit", input, indices_or_sections, 2, 3)
 
 
-# Broadcasting and grids
-# ----------------------------------------------------------------------------
+# Broadcasting and grids --------------------------------------------------------------------------
 
 
 def broadcast_shapes(*shapes: Any) -> Any:
     """The shape that tensors of these shapes broadcast to."""
     listed = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
+    if any(size < 0 for shape in listed for size in shape):
+        raise ValueError(f"broadcast_shapes: a shape has no negative sizes, got {listed}.")
     try:
         return Size(numpy.broadcast_shapes(*listed))
     except ValueError:
@@ -164,14 +197,14 @@ def broadcast_shapes(*shapes: Any) -> Any:
 
 def broadcast_tensors(*tensors: Any) -> Any:
     """All tensors expanded to their common shape."""
-    listed = _listed(tensors)
+    listed = _listed("broadcast_tensors", tensors)
     shape = broadcast_shapes(*(t.shape for t in listed))
     return tuple(t if t.shape == shape else expand(t, shape) for t in listed)
 
 
 def meshgrid(*tensors: Any, indexing: str | None = None) -> Any:
     """Coordinate grids from vectors: one tensor per vector, all of the grid's shape."""
-    listed = _listed(tensors)
+    listed = _listed("meshgrid", tensors)
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}.")
     if any(t.ndim > 1 for t in listed):
@@ -189,7 +222,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> Any:
 
 def cartesian_prod(*tensors: Any) -> Any:
     """All combinations of the elements of vectors, one per row."""
-    listed = _listed(tensors)
+    listed = _listed("cartesian_prod", tensors)
     if any(t.ndim != 1 for t in listed):
         raise RuntimeError("cartesian_prod: expects 1-d tensors.")
     if len(listed) == 1:
@@ -204,46 +237,81 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     if r < 0:
         raise RuntimeError(f"combinations: r must not be negative, got {r}.")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    rows = list(choose(range(input.numel()), r))
-    if not rows or r == 0:
-        return (
-            getitem(input, slice(0, 0)) if r == 0 else reshape(getitem(input, slice(0, 0)), (0, r))
-        )
-    places = wrap(numpy.array(rows, dtype=numpy.int64).reshape(-1))
-    return reshape(index_select(input, 0, places), (len(rows), r))
+    if r == 0:
+        return getitem(input, slice(0, 0))
+    places = numpy.array(list(choose(range(input.numel()), r)), dtype=numpy.int64).reshape(-1, r)
+    return stack([index_select(input, 0, wrap(column)) for column in places.T], 1)
 
 
 # Repeating and turning ----------------------------------------------------------------------------
 
 
 @method
+@numpy_spelled
 def repeat_interleave(
-    input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+    input: Any, repeats: Any = REQUIRED, dim: int | None = None, *, output_size: int | None = None
 ) -> Any:
-    """Repeat each element (of dimension `dim`) so many times, copies next to each other."""
-    if repeats is None:
-        return _places(input)
+    """Repeat each element (of dimension `dim`) so many times, copies next to each other.
+
+    >>> import pullback as torch
+    >>> torch.tensor([1, 2]).repeat_interleave(torch.tensor([1, 3]))
+    tensor([1, 2, 2, 2])
+    """
+    if repeats is REQUIRED:
+        return wrap(_repeated(input._array, len(_counts(input)), output_size))
     if dim is None:
         input, dim = flatten(input), 0
-    at = as_dim(dim, input.ndim, "repeat_interleave")
-    if isinstance(repeats, int):
-        if repeats < 0:
-            raise RuntimeError(f"repeat_interleave: repeats must not be negative, got {repeats}.")
-        spread = expand(
-            unsqueeze(input, at + 1), (*input.shape[: at + 1], repeats, *input.shape[at + 1 :])
+    shape = input._array.shape
+    if not shape:
+        raise errors.bad_dim("repeat_interleave", dim, 0)
+    at = as_dim(dim, len(shape), "repeat_interleave")
+    if isinstance(repeats, Tensor):
+        counts, size = _counts(repeats), shape[at]
+        if counts.size not in (1, size):
+            raise RuntimeError(
+                f"repeat_interleave: {counts.size} repeats for dimension {at} of size {size}; give "
+                "one each, or one for all."
+            )
+        return index_select(input, at, wrap(_repeated(counts, size, output_size)))
+    repeats = as_int(repeats, "repeat_interleave", "repeats")
+    return _all_repeated(input, repeats, at, output_size)
+
+
+def _counts(repeats: Any) -> Array:
+    """How often, as integers in one dimension."""
+    counts = repeats._array
+    if counts.dtype.char not in "ilq":
+        raise NotImplementedError(
+            f"repeat_interleave: repeats must be int32 or int64, got {repeats.dtype}."
         )
-        size = input.shape[at] * repeats
-        return reshape(spread, (*input.shape[:at], size, *input.shape[at + 1 :]))
-    counts = numpy.broadcast_to(repeats._array.reshape(-1), (input.shape[at],))
+    if counts.ndim > 1:
+        raise RuntimeError("repeat_interleave: repeats must have at most one dimension.")
     if (counts < 0).any():
         raise RuntimeError("repeat_interleave: repeats must not be negative.")
-    return index_select(input, at, wrap(numpy.repeat(numpy.arange(input.shape[at]), counts)))
+    return counts.reshape(-1)
 
 
-def _places(repeats: Any) -> Any:
-    if repeats.ndim != 1 or repeats._array.dtype.kind not in "iu":
-        raise RuntimeError("repeat_interleave: repeats must be a 1-d tensor of ints.")
-    return wrap(numpy.repeat(numpy.arange(repeats.numel()), repeats._array))
+def _repeated(counts: Array, size: int, output_size: int | None) -> Array:
+    """0 to `size`, each so many times."""
+    places = numpy.repeat(numpy.arange(size), counts)
+    _check_output(len(places), output_size)
+    return places
+
+
+def _check_output(found: int, output_size: int | None) -> None:
+    if output_size is not None and output_size != found:
+        raise RuntimeError(
+            f"repeat_interleave: output_size is {output_size}, but the repeats add up to {found}."
+        )
+
+
+def _all_repeated(input: Any, repeats: int, dim: int, output_size: int | None) -> Any:
+    if repeats < 0:
+        raise RuntimeError(f"repeat_interleave: repeats must not be negative, got {repeats}.")
+    shape = input._array.shape
+    _check_output(shape[dim] * repeats, output_size)
+    spread = expand(unsqueeze(input, dim + 1), (*shape[: dim + 1], repeats, *shape[dim + 1 :]))
+    return flatten(clone(spread, memory_format=contiguous_format), dim, dim + 1)
 
 
 @method
@@ -262,6 +330,21 @@ def flipud(input: Any) -> Any:
     return flip(input, (0,))
 
 
+@linear(
+    batch=per_dim("dims"),
+    input=lambda g, k, dims: _rot90(g, -k, dims),
+    node="Rot90Backward0",
+    has_out=False,
+)
+def _rot90(xp: Namespace, input: Array, k: int, dims: Any) -> Array:
+    turns = k % 4
+    turned = [slice(None)] * input.ndim
+    for dim in {0: (), 1: dims[1:], 2: dims, 3: dims[:1]}[turns]:
+        turned[dim] = slice(None, None, -1)
+    copied = input[tuple(turned)].copy()
+    return copied.swapaxes(*dims) if turns % 2 else copied
+
+
 @method
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     """Turn `k` times by 90 degrees, from the first of two dimensions to the second."""
@@ -269,15 +352,7 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
         raise RuntimeError(f"rot90: expects two dims, got {len(dims)}.")
     if input.ndim < 2:
         raise RuntimeError(f"rot90: needs at least 2 dimensions, got shape {tuple(input.shape)}.")
-    a, b = (as_dim(dim, input.ndim, "rot90") for dim in dims)
-    if a == b:
+    first, second = (as_dim(dim, input.ndim, "rot90") for dim in dims)
+    if first == second:
         raise RuntimeError("rot90: the two dims must differ.")
-    turns, node = k % 4, "Rot90Backward0"
-    if turns == 0:
-        return shown_as(node, input.clone())
-    if turns == 2:
-        return shown_as(node, flip(input, (a, b)))
-    order = list(range(input.ndim))
-    order[a], order[b] = b, a
-    turned = flip(input, (b,)) if turns == 1 else flip(input, (a,))
-    return shown_as(node, _permute(turned, tuple(order)))
+    return _rot90(input, as_int(k, "rot90", "k"), (first, second))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from pullback.core.mode import get_mode
 from pullback.operators.batching import filled, front, ndim_of, padded, refused
 from pullback.operators.declare import Op
 from pullback.operators.options import as_dim
@@ -173,7 +174,9 @@ def scattered(op: Op, size: int, split: Split, options: Options) -> Any:
     target, places = target.broadcast_to(shape), places.broadcast_to(shape)
     elements = filled(source, size).reshape((size, -1))
     number = places.reshape((size, -1)).cumsum(1)
-    if number.numel() and bool((number[:, -1] > elements.shape[1]).any()):
+    # Inside another vmap there are no values to look at; there, gather refuses what is too many.
+    seen = number.numel() and not get_mode().levels
+    if seen and bool((number[:, -1] > elements.shape[1]).any()):
         raise RuntimeError(
             "masked_scatter: a mask holds at more places than the source has elements, "
             f"{elements.shape[1]}."
@@ -269,7 +272,7 @@ def _call(op: Op, many: Any, key: _Key, *arguments: Any) -> Any:
     """The operator for up to two indices, or its form for many."""
     if len(key.indices) <= 2 and "first" in {param.name for param in op.params}:
         return op.function(*arguments, *key.indices)
-    return many.function(*arguments, tuple(key.indices))
+    return many(*arguments, tuple(key.indices))
 
 
 def taken(many: Any) -> Any:

@@ -57,6 +57,13 @@ def squeezed(op: Op, size: int, split: Split, options: Options) -> Any:
     return value.squeeze(tuple(dim for dim in range(1, value.ndim) if value.shape[dim] == 1))
 
 
+def squeezed_at(op: Op, size: int, split: Split, options: Options) -> Any:
+    """One dimension of each example; an example without any stays as it is."""
+    value = _only(split)
+    dim = as_dim(options["dim"], value.ndim - 1, op.name)
+    return op.function(value, dim + 1) if value.ndim > 1 else value
+
+
 def expanded(op: Op, size: int, split: Split, options: Options) -> Any:
     """New dimensions come between the examples and their own."""
     ((value, bdim),) = split.values()
@@ -89,12 +96,13 @@ def rolled(op: Op, size: int, split: Split, options: Options) -> Any:
 
 
 def joined(op: Op, size: int, split: Split, options: Options) -> Any:
-    """`cat` and `stack`: their dim is checked and not negative when they get here."""
+    """`cat` and `stack`."""
     tensors = filled(split["tensors"], size)
     if op.name == "cat":  # an empty 1-d tensor joins anything
         most = max(one.ndim for one in tensors)
         tensors = [one for one in tensors if one.ndim == most]
-    return op.function(tuple(tensors), options["dim"] + 1)
+    dim = as_dim(options["dim"], tensors[0].ndim - (op.name == "cat"), op.name)
+    return op.function(tuple(tensors), dim + 1)
 
 
 def traced(op: Op, size: int, split: Split, options: Options) -> Any:

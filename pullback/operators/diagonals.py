@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy
 
-from pullback.core.tensor import wrap
+from pullback.core import errors
+from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrange import atleast_2d
 from pullback.operators.batching import shifted
-from pullback.operators.declare import Array, Namespace, linear, method
+from pullback.operators.declare import Array, Dim, Namespace, linear, method
 from pullback.operators.inplace import write_out
 from pullback.operators.joining import cat
 from pullback.operators.naming import shown_as
 from pullback.operators.options import as_dim
-from pullback.operators.shape import clone, flatten
+from pullback.operators.shape import flatten
 from pullback.operators.views import _diagonal_adjoint, diagonal
 
 __all__ = ["block_diag", "diag", "diag_embed", "diagflat"]
@@ -46,20 +47,27 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     return _diag_embed(input, offset, first, second)
 
 
+@linear(
+    input=lambda g, input_shape, offset, dim1, dim2: _diagonal_adjoint(
+        g, input_shape, offset, dim1, dim2
+    ),
+    node="DiagonalBackward0_copy",
+    has_out=False,
+)
+def _diagonal_copy(xp: Namespace, input: Array, offset: int, dim1: Dim, dim2: Dim) -> Array:
+    return input.diagonal(offset, dim1, dim2).copy()
+
+
 @method
 def diag(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
     """A vector as the diagonal of a matrix; the diagonal of a matrix as a vector."""
     if input.ndim not in (1, 2):
         raise RuntimeError(f"diag: expects a vector or a matrix, got shape {tuple(input.shape)}.")
-    made = diag_embed(input, diagonal) if input.ndim == 1 else _copied_diagonal(input, diagonal)
+    made = diag_embed(input, diagonal) if input.ndim == 1 else _diagonal_copy(input, diagonal, 0, 1)
     if out is None:
         return made
     write_out("diag", out, made._array)
     return out
-
-
-def _copied_diagonal(input: Any, offset: int) -> Any:
-    return shown_as("DiagonalBackward0_copy", clone(diagonal(input, offset, 0, 1)))
 
 
 @method
@@ -73,6 +81,8 @@ def block_diag(*tensors: Any) -> Any:
     if not tensors:
         return wrap(numpy.empty((1, 0), numpy.float32))
     for one in tensors:
+        if not isinstance(one, Tensor):
+            raise errors.not_a_tensor("block_diag", "tensors", one)
         if one.ndim > 2:
             raise RuntimeError(
                 f"block_diag: tensors must have at most 2 dimensions, got shape {tuple(one.shape)}."

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy import ndarray
+
 from pullback.core import errors
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
@@ -23,7 +25,8 @@ from pullback.operators.declare import (
     method,
     primitive,
 )
-from pullback.operators.options import numpy_spelled
+from pullback.operators.options import as_dim, numpy_spelled
+from pullback.operators.picking import clear, pick
 from pullback.operators.scatter_kernels import (
     INT64,
     check_bounds,
@@ -104,9 +107,21 @@ def enlarged(part: Any, shape: Any) -> Any:
     return _enlarge(part, tuple(shape))
 
 
+# On tensors the rules below leave torch's nodes; on arrays an index need not be checked twice.
+
+
 def gathered(g: Any, dim: int, index: Any, shape: Any) -> Any:
     """What comes back to a `src` of `shape` through an index."""
-    return enlarged(gather(g, dim, index), shape)
+    if isinstance(g, Tensor) or not (g.ndim and index.ndim):
+        return enlarged(gather(g, dim, index), shape)
+    return enlarged(pick(g, index, dim), shape)
+
+
+def cleared(g: Any, dim: int, index: Any) -> Any:
+    """What comes back to a tensor that was written to where an index points."""
+    if isinstance(g, Tensor) or not (g.ndim and index.ndim):
+        return fill_along(g, dim, index, 0)
+    return clear(g, index, dim)
 
 
 # Gathering ---------------------------------------------------------------------------------------
@@ -114,7 +129,9 @@ def gathered(g: Any, dim: int, index: Any, shape: Any) -> Any:
 
 @linear(
     batch=together,
-    input=lambda g, input_shape, dim, index: _gather_adjoint(g, input_shape, dim, index),
+    input=lambda g, input_shape, dim, index: (
+        _gather_adjoint(g, input_shape, dim, index) if input_shape else g.sum()
+    ),
 )
 def gather(
     xp: Namespace, input: Array, dim: Dim, index: Array, *, sparse_grad: bool = False
@@ -170,24 +187,32 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
         raise RuntimeError(f"take_along_dim: the indices must be int64, got {indices.dtype}.")
     if dim is None:
         input, indices, dim = reshape(input, (-1,)), reshape(indices, (-1,)), 0
-    if input.ndim != indices.ndim:
+    if input._array.ndim != indices._array.ndim:
         raise RuntimeError(
             f"take_along_dim: input has shape {tuple(input.shape)}, indices "
             f"{tuple(indices.shape)}; they must have the same number of dimensions."
         )
-    dim = range(input.ndim)[dim]
-    here, there = list(input.shape), list(indices.shape)
-    here[dim] = there[dim] = 1
-    common = _broadcast("take_along_dim", here, there)
-    size = input.shape[dim]
-    common[dim] = size
-    input = expand(input, tuple(common))
-    common[dim] = indices.shape[dim]
-    # Indices beyond the end start again at the front, and negative ones count from the end.
-    wrapped = indices % max(size, 1)
-    return gather(
-        input, dim, expand(wrapped, tuple(common)), **({} if out is None else {"out": out})
-    )
+    shape, places = input._array.shape, indices._array.shape
+    dim = as_dim(dim, len(shape), "take_along_dim")
+    if shape[:dim] != places[:dim] or shape[dim + 1 :] != places[dim + 1 :]:
+        here, there = list(shape), list(places)
+        here[dim] = there[dim] = 1
+        common = _broadcast("take_along_dim", here, there)
+        input = expand(input, (*common[:dim], shape[dim], *common[dim + 1 :]))
+        indices = expand(indices, (*common[:dim], places[dim], *common[dim + 1 :]))
+    indices = _wrapped(indices, shape[dim])
+    return gather(input, dim, indices) if out is None else gather(input, dim, indices, out=out)
+
+
+def _wrapped(indices: Any, size: int) -> Any:
+    """Indices beyond the end start again at the front, and negative ones count from the end."""
+    array = indices._array
+    # Under vmap, and on device "meta", there are no values to look at.
+    if type(indices) is not Tensor or type(array) is not ndarray:
+        return indices % max(size, 1)
+    if not array.size or 0 <= array.item(array.argmin()) <= array.item(array.argmax()) < size:
+        return indices
+    return indices % max(size, 1)
 
 
 def _broadcast(op: str, a: list[int], b: list[int]) -> list[int]:
@@ -248,7 +273,7 @@ def _write_fill(xp: Namespace, input: Array, dim: int, index: Array, value: Any)
 
 @primitive(
     batch=together,
-    input=lambda g, dim, index: fill_along(g, dim, index, 0),
+    input=lambda g, dim, index: cleared(g, dim, index),
     jvp=lambda d_input, dim, index: fill_along(d_input, dim, index, 0),
     node="ScatterBackward1",
     method=False,

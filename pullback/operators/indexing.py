@@ -28,10 +28,11 @@ from pullback.operators.copy import copy_, fill_, store, zero_
 from pullback.operators.inplace import check_history_can_change, geometry_on
 from pullback.operators.keys import as_index, check_count, check_masks, items_of, numpy_key
 from pullback.operators.overlap import check_no_partial_overlap, has_overlap
+from pullback.operators.restriding import as_strided
 from pullback.operators.shape import clone, contiguous, expand, reshape
 from pullback.operators.strides import Geometry, address, on_storage, relaid
 from pullback.operators.subscript import basic_part, getitem
-from pullback.operators.views import as_strided, unsqueeze
+from pullback.operators.views import unsqueeze
 from pullback.operators.writes import is_plain_write, number_array
 
 __all__ = ["getitem", "index_put", "index_put_", "setitem"]
@@ -43,7 +44,7 @@ _SPECIAL = frozenset((Leaf, View))
 _FIRST = (0,)
 
 
-def setitem(self: Any, key: Any, value: Any) -> None:
+def setitem(self: Any, key: Any, value: Any, /) -> None:
     """`t[key] = value`: writes into the tensor's memory; the value is broadcast and cast."""
     place = numpy_key(key)
     if place is None:

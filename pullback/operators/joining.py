@@ -19,7 +19,7 @@ from pullback.operators.declare import (
     primitive,
     view,
 )
-from pullback.operators.options import as_dim, as_shape, numpy_spelled
+from pullback.operators.options import also_called, as_dim, as_int, as_shape, numpy_spelled
 from pullback.operators.shape import reshape
 from pullback.operators.views import slice_along
 
@@ -44,11 +44,14 @@ __all__ = [
 @numpy_spelled
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """`length` elements of dimension `dim`, from `start` on."""
-    at = as_dim(dim, input.ndim, "narrow")
-    if input.ndim == 0:
+    shape = input._array.shape
+    at = as_dim(dim, len(shape), "narrow")
+    if not shape:
         raise RuntimeError("narrow: a 0-d tensor has no dimension to narrow.")
-    size = input.shape[at]
-    start = int(start)
+    size = shape[at]
+    if isinstance(start, Tensor) and (start.ndim or start._array.dtype.kind not in "iu"):
+        raise RuntimeError("narrow: a start that is a tensor must be a 0-d tensor of integers.")
+    start = as_int(start, "narrow", "start")
     if not -size <= start <= size:
         raise IndexError(f"narrow: start {start} is outside of dimension {at} of size {size}.")
     first = start + size if start < 0 else start
@@ -59,42 +62,50 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     return slice_along(input, at, first, first + length, 1)
 
 
-@view(
-    input=lambda g, sizes, dim: cat(g, dim),
-    outputs="*",
-    node="SplitWithSizesBackward0",
-    method=False,
-)
+# The parts are of one node, whose rule joins their gradients again.
+
+
+@view(input=lambda g, dim: cat(g, dim), outputs="*", node="SplitWithSizesBackward0", method=False)
 def _split_with_sizes(xp: Namespace, input: Array, sizes: Any, dim: Dim) -> Any:
+    before = (slice(None),) * dim
     parts, start = [], 0
     for size in sizes:
-        parts.append(input[(slice(None),) * dim + (slice(start, start + size),)])
-        start += size
+        stop = start + size
+        parts.append(input[(*before, slice(start, stop))])
+        start = stop
     return parts
 
 
-@view(input=lambda g, sizes, dim: cat(g, dim), outputs="*", node="SplitBackward0", method=False)
-def _split(xp: Namespace, input: Array, sizes: Any, dim: Dim) -> Any:
-    return _split_with_sizes.op.forward(xp, input, sizes, dim)  # type: ignore[attr-defined]
+@view(input=lambda g, dim: cat(g, dim), outputs="*", node="SplitBackward0", method=False)
+def _split(xp: Namespace, input: Array, split_size: int, dim: Dim) -> Any:
+    if not input.ndim:
+        raise RuntimeError("split: a 0-d tensor has no dimension to split.")
+    length = input.shape[dim]
+    if split_size <= 0 and (split_size or length):
+        raise RuntimeError(f"split: split_size must be positive, got {split_size}.")
+    before = (slice(None),) * dim
+    return [
+        input[(*before, slice(start, start + split_size))]
+        for start in range(0, length or 1, split_size or 1)
+    ]
 
 
-@linear(
-    input=lambda g, sizes, dim: cat(g, dim),
-    outputs="*",
-    node="UnsafeSplitBackward0",
-    method=False,
-)
-def _unsafe_split(xp: Namespace, input: Array, sizes: Any, dim: Dim) -> Any:
-    parts = _split_with_sizes.op.forward(xp, input, sizes, dim)  # type: ignore[attr-defined]
+@linear(input=lambda g, dim: cat(g, dim), outputs="*", node="UnsafeSplitBackward0", method=False)
+def _unsafe_split(xp: Namespace, input: Array, split_size: int, dim: Dim) -> Any:
+    parts = _split.op.forward(xp, input, split_size, dim)  # type: ignore[attr-defined]  # declared
     return [part.copy() for part in parts]
 
 
 @method
+@numpy_spelled
 def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> Any:
     """Views of the given sizes along `dim`."""
-    at = as_dim(dim, input.ndim, "split")
+    shape = input._array.shape
+    at = as_dim(dim, len(shape), "split")
+    if not shape:
+        raise RuntimeError("split: a 0-d tensor has no dimension to split.")
     sizes = as_shape(split_sizes, 0, "split")
-    total = input.shape[at] if input.ndim else 1
+    total = shape[at]
     if sum(sizes) != total or any(n < 0 for n in sizes):
         raise RuntimeError(
             f"split: sizes {list(sizes)} add up to {sum(sizes)}, but dimension {at} has size "
@@ -103,88 +114,87 @@ def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> An
     return _split_with_sizes(input, sizes, at)
 
 
-@method
-def split(
-    input: Any, split_size: Any = None, dim: int = 0, *, split_size_or_sections: Any = None
-) -> Any:
+def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
+    """Views along `dim`: of one size each (the last may be smaller), or of the listed sizes."""
+    if isinstance(split_size_or_sections, int):
+        return _split(tensor, split_size_or_sections, dim)
+    return split_with_sizes(tensor, split_size_or_sections, dim)
+
+
+def _split_method(self: Any, split_size: Any, dim: int = 0) -> Any:
     """Views along `dim`: of `split_size` each (the last may be smaller), or of the listed sizes."""
-    size = split_size if split_size is not None else split_size_or_sections
-    if not isinstance(size, int):
-        return split_with_sizes(input, size, dim)
-    sizes, at = _equal_sizes(input, size, dim)
-    return _split(input, sizes, at)
+    return split(self, split_size, dim)
 
 
-def _equal_sizes(input: Any, size: int, dim: int) -> tuple[tuple[int, ...], int]:
-    """The sizes of the parts, and the dimension."""
-    shape = input.shape
-    if not shape:
-        raise RuntimeError("split: a 0-d tensor has no dimension to split.")
-    at = as_dim(dim, len(shape), "split")
-    length = shape[at]
-    if size < 0 or (size == 0 and length):
-        raise RuntimeError(f"split: split_size must be positive, got {size}.")
-    count = max(-(-length // size), 1) if size else 1
-    return (size,) * (count - 1) + (length - size * (count - 1),), at
-
-
-@method
-def unsafe_split(input: Any, split_size: int, dim: int = 0) -> Any:
-    """As `split`, of tensors that may be written to: they are no views of each other's base."""
-    return _unsafe_split(input, *_equal_sizes(input, split_size, dim))
-
-
-@method
-def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Any:
-    """As `chunk`, of tensors that may be written to."""
-    return unsafe_split(input, *_chunk_size("unsafe_chunk", input, chunks, dim))
+_split_method.__name__ = _split_method.__qualname__ = "split"
+method(_split_method)
 
 
 @method
 @numpy_spelled
-def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
+def unsafe_split(input: Any, split_size: int, dim: int = 0) -> Any:
+    """As `split`, of tensors that may be written to: they are no views of each other's base."""
+    return _unsafe_split(input, split_size, dim)
+
+
+@method
+@numpy_spelled
+def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Any:
+    """As `chunk`, of tensors that may be written to."""
+    return _unsafe_split(input, _chunk_size("unsafe_chunk", input, chunks, dim), dim)
+
+
+@method
+def chunk(input: Any, chunks: int, dim: int = 0, *, axis: int | None = None) -> Any:
     """At most `chunks` views along `dim`, of equal size but for the last."""
-    size, at = _chunk_size("chunk", input, chunks, dim)
-    if size == 0:
-        return _split_with_sizes(input, (0,) * chunks, at)
-    sizes, at = _equal_sizes(input, size, at)
-    return _split(input, sizes, at)
+    at = dim if axis is None else axis
+    size = _chunk_size("chunk", input, chunks, at)
+    return _split(input, size, at) if size else _split_with_sizes(input, (0,) * chunks, at)
 
 
-def _chunk_size(op: str, input: Any, chunks: int, dim: int) -> tuple[int, int]:
-    shape = input.shape
+def _chunk_size(op: str, input: Any, chunks: int, dim: int) -> int:
+    """How many elements along `dim` a chunk has; the last may have fewer."""
+    shape = input._array.shape
     if not shape:
         raise RuntimeError(f"{op}: a 0-d tensor has no dimension to split.")
     if chunks <= 0:
         raise RuntimeError(f"{op}: chunks must be positive, got {chunks}.")
-    at = as_dim(dim, len(shape), op)
-    return -(-shape[at] // chunks), at
+    return -(-shape[as_dim(dim, len(shape), op)] // chunks)
 
 
 @method
 @numpy_spelled
+@also_called(
+    sections="indices_or_sections",
+    indices="indices_or_sections",
+    tensor_indices_or_sections="indices_or_sections",
+)
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Any:
     """Views along `dim`: so many of nearly equal size, or cut at the given places."""
-    at = as_dim(dim, input.ndim, "tensor_split")
-    if input.ndim == 0:
+    shape = input._array.shape
+    at = as_dim(dim, len(shape), "tensor_split")
+    if not shape:
         raise RuntimeError("tensor_split: a 0-d tensor has no dimension to split.")
-    length = input.shape[at]
     if isinstance(indices_or_sections, Tensor):
         indices_or_sections = indices_or_sections.tolist()
+    if not isinstance(indices_or_sections, int | tuple | list):
+        indices_or_sections = as_int(indices_or_sections, "tensor_split", "indices_or_sections")
     if isinstance(indices_or_sections, int):
-        if indices_or_sections <= 0:
-            raise RuntimeError(
-                f"tensor_split: sections must be positive, got {indices_or_sections}."
-            )
-        small, larger = divmod(length, indices_or_sections)
-        sizes = [small + (i < larger) for i in range(indices_or_sections)]
-        cuts = [sum(sizes[:i]) for i in range(1, len(sizes))]
+        cuts = _even_cuts(shape[at], indices_or_sections)
     else:
         cuts = list(indices_or_sections)
-    edges = [0, *cuts, length]
+    edges = [0, *cuts, shape[at]]
     return tuple(
         slice_along(input, at, start, stop, 1) for start, stop in itertools.pairwise(edges)
     )
+
+
+def _even_cuts(length: int, sections: int) -> list[int]:
+    """Where to cut for parts of equal size, the first of them larger by one where need be."""
+    if sections <= 0:
+        raise RuntimeError(f"tensor_split: sections must be positive, got {sections}.")
+    small, larger = divmod(length, sections)
+    return [part * small + min(part, larger) for part in range(1, sections)]
 
 
 @view(input=lambda g, dim: stack(g, dim), outputs="*")
@@ -192,11 +202,25 @@ def unbind(xp: Namespace, input: Array, dim: Dim = 0) -> Any:
     """The slices along `dim`, as a tuple of views."""
     if input.ndim == 0:
         raise IndexError("unbind: a 0-d tensor has no dimension to take apart.")
+    if dim == 0 and input.ndim > 1:
+        return list(input)
     before = (slice(None),) * dim
     return [input[(*before, i, ...)] for i in range(input.shape[dim])]
 
 
 # Joins -------------------------------------------------------------------------------------------
+
+_LISTS = frozenset((list, tuple))
+
+
+def _listed(op: str, tensors: Any) -> Any:
+    """The sequence of tensors that a join takes."""
+    if isinstance(tensors, Tensor):
+        raise TypeError(
+            f"{op}(): argument `tensors` must be a tuple or list of Tensors, got a Tensor; use "
+            "unbind() to take it apart."
+        )
+    return tuple(tensors)
 
 
 def _with_zeros(tangents: Any, tensors: Any) -> list[Any]:
@@ -207,15 +231,24 @@ def _with_zeros(tangents: Any, tensors: Any) -> list[Any]:
     ]
 
 
+def _common(arrays: Sequence[Any]) -> Sequence[Any]:
+    """Arrays in torch's common dtype, which is not always NumPy's."""
+    dtype = common_dtype(arrays)
+    return [one.astype(dtype, copy=False) for one in arrays]
+
+
 def _cat_adjoint(g: Any, tensors_shape: Any, dim: int) -> Any:
+    if dim < 0:
+        dim += g.ndim
     parts: list[Any] = []
     start = 0
     for shape in tensors_shape:
-        if tuple(shape) == (0,) and g.ndim != 1:  # the empty 1-d tensor that every cat accepts
+        if len(shape) == 1 and shape[0] == 0:  # the empty 1-d tensor that every cat accepts
             parts.append(slice_along(reshape(g, (-1,)), 0, 0, 0, 1))
             continue
-        parts.append(slice_along(g, dim, start, start + shape[dim], 1))
-        start += shape[dim]
+        stop = start + shape[dim]
+        parts.append(slice_along(g, dim, start, stop, 1))
+        start = stop
     return parts
 
 
@@ -228,24 +261,21 @@ def _cat_adjoint(g: Any, tensors_shape: Any, dim: int) -> Any:
     method=False,
 )
 def _cat(xp: Namespace, tensors: Arrays, dim: int) -> Array:
-    if _is_mixed(tensors):
-        dtype = common_dtype(tensors)
-        tensors = [one.astype(dtype, copy=False) for one in tensors]
     try:
-        return xp.concatenate(tensors, dim)
-    except ValueError:
-        shaped = [one for one in tensors if one.shape != (0,)]  # which every cat accepts
-        _check_joined(shaped, dim)
-        return xp.concatenate(shaped, dim)
+        joined = xp.concatenate(tensors, dim)
+    except (ValueError, TypeError):  # shapes that do not fit, or dtypes that NumPy does not mix
+        return _joined_with_care(xp, tensors, dim)
+    # The dtype that all others fit into is torch's choice too; any other is looked at again.
+    return joined if joined.dtype is tensors[0].dtype else _joined_with_care(xp, tensors, dim)
 
 
-def _is_mixed(arrays: Sequence[Any]) -> bool:
-    """Whether dtypes differ; torch's common one is not always NumPy's."""
-    first = arrays[0].dtype
-    for one in arrays:  # noqa: SIM110 (`any` over a generator takes twice as long)
-        if one.dtype != first:
-            return True
-    return False
+def _joined_with_care(xp: Namespace, arrays: Sequence[Any], dim: int) -> Array:
+    arrays = _common(arrays)
+    shaped = [one for one in arrays if one.shape != (0,)]  # which every cat accepts
+    if not shaped:
+        return arrays[0].copy()
+    _check_joined(shaped, as_dim(dim, shaped[0].ndim, "cat"))
+    return xp.concatenate(shaped, dim)
 
 
 def _check_joined(arrays: Sequence[Any], dim: int) -> None:
@@ -269,20 +299,19 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None)
     >>> torch.cat([torch.ones(2), torch.zeros(1)])
     tensor([1., 1., 0.])
     """
-    tensors = tuple(tensors)
+    if type(tensors) not in _LISTS:
+        tensors = _listed("cat", tensors)
     if not tensors:
         raise ValueError("cat: expected a non-empty list of tensors.")
     at = dim if axis is None else axis
-    if not (type(at) is int and 0 <= at < tensors[0].ndim):
-        # The empty 1-d tensor that every cat accepts does not say which dimensions there are.
-        shaped = [one for one in tensors if one.shape != (0,)]
-        at = as_dim(at, (shaped or tensors)[0].ndim, "cat")
+    if type(at) is not int:
+        at = as_int(at, "cat", "dim")
     return _cat(tensors, at) if out is None else _cat(tensors, at, out=out)
 
 
 @primitive(
     batch=batch_shapes.joined,
-    tensors=lambda g, dim: unbind(g, dim),
+    tensors=lambda g, dim: unbind(g, dim if dim >= 0 else dim + g.ndim),
     jvp=lambda d_tensors, tensors, dim: stack(_with_zeros(d_tensors, tensors), dim),
     name="stack",
     node="StackBackward0",
@@ -290,17 +319,29 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None)
 )
 def _stack(xp: Namespace, tensors: Arrays, dim: int) -> Array:
     shape = tensors[0].shape
-    for number, one in enumerate(tensors):
+    if not 0 <= dim <= len(shape):
+        dim = as_dim(dim, len(shape) + 1, "stack")
+    for one in tensors:
         if one.shape != shape:
             raise RuntimeError(
-                f"stack: all tensors must have equal shapes; tensor 0 has {shape}, tensor {number} "
-                f"has {one.shape}."
+                f"stack: all tensors must have equal shapes; tensor 0 has {shape}, another has "
+                f"{one.shape}."
             )
-    if _is_mixed(tensors):
-        dtype = common_dtype(tensors)
-        tensors = [one.astype(dtype, copy=False) for one in tensors]
-    where = (slice(None),) * dim + (None,)
-    return xp.concatenate([one[where] for one in tensors], dim)
+    try:
+        stacked = _stacked(xp, tensors, dim, shape)
+    except TypeError:  # dtypes that NumPy does not mix
+        return _stacked(xp, _common(tensors), dim, shape)
+    # As in `_cat`: the dtype that all others fit into is torch's choice too.
+    same = stacked.dtype is tensors[0].dtype
+    return stacked if same else _stacked(xp, _common(tensors), dim, shape)
+
+
+def _stacked(xp: Namespace, arrays: Sequence[Any], dim: int, shape: tuple[int, ...]) -> Array:
+    count = len(arrays)
+    if dim < len(shape):  # joined along that dimension, and taken apart there
+        joined = xp.concatenate(arrays, dim)
+        return joined.reshape((*shape[:dim], count, *shape[dim:]))
+    return xp.concatenate([one[..., None] for one in arrays], dim)
 
 
 def stack(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None) -> Any:
@@ -311,8 +352,11 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = Non
     tensor([[1., 1.],
             [0., 0.]])
     """
-    tensors = tuple(tensors)
+    if type(tensors) not in _LISTS:
+        tensors = _listed("stack", tensors)
     if not tensors:
         raise RuntimeError("stack: expected a non-empty list of tensors.")
-    at = as_dim(dim if axis is None else axis, tensors[0].ndim + 1, "stack")
+    at = dim if axis is None else axis
+    if type(at) is not int:
+        at = as_int(at, "stack", "dim")
     return _stack(tensors, at) if out is None else _stack(tensors, at, out=out)

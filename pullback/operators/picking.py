@@ -2,6 +2,7 @@
 
 Here and not among the indexing operators because reductions and scans need them, and come first.
 The indices have as many dimensions as the input, so a reduced dimension stays as one of size 1.
+They come from an operator that has checked or made them, and are not looked at again.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.operators.batching import together
-from pullback.operators.declare import Array, Dim, Namespace, primitive
+from pullback.operators.declare import Array, Dim, Namespace, linear, primitive
 from pullback.operators.scatter_kernels import read_along, reduce_along, write_along
 from pullback.operators.shape import reshape
 
-__all__ = ["add_back", "kept", "pick", "put_back"]
+__all__ = ["add_back", "clear", "kept", "pick", "put_back"]
 
 
 def kept(reduced: Any, dim: int, shape: Any, *, keepdim: bool) -> Any:
@@ -39,6 +40,21 @@ def pick(xp: Namespace, input: Array, indices: Array, dim: Dim) -> Array:
     return read_along(xp, input, dim, indices) if input.ndim else input.copy()
 
 
+@linear(
+    batch=together,
+    input=lambda g, indices, dim: clear(g, indices, dim),
+    method=False,
+    has_out=False,
+)
+def clear(xp: Namespace, input: Array, indices: Array, dim: Dim) -> Array:
+    """`input` with zeros at `indices` along `dim`."""
+    if not input.ndim:
+        return xp.zeros((), input.dtype)
+    out = xp.array(input, order="C")
+    write_along(xp, out, dim, indices, 0)
+    return out
+
+
 @primitive(
     batch=together,
     g=lambda g, indices, dim: pick(g, indices, dim),
@@ -50,6 +66,8 @@ def put_back(xp: Namespace, g: Array, indices: Array, size: int, dim: Dim) -> Ar
     """`g` at `indices` along `dim` of zeros of that size; no index comes twice in a line."""
     if not g.ndim:
         return g.copy()
+    if 0 in g.strides:  # what is expanded is written by index at half of the speed
+        g = g.copy()
     shape = (*g.shape[:dim], size, *g.shape[dim + 1 :])
     whole = xp.empty(shape, g.dtype) if size == g.shape[dim] else xp.zeros(shape, g.dtype)
     write_along(xp, whole, dim, indices, g)

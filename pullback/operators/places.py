@@ -8,6 +8,7 @@ from typing import Any
 from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.tensor import Tensor
 from pullback.operators import batch_indexing
 from pullback.operators.arithmetic import zeros_of
 from pullback.operators.batching import filled, refused
@@ -264,6 +265,8 @@ def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
     tensor([[1],
             [2]])
     """
+    if not isinstance(as_tuple, bool):
+        raise TypeError(f"nonzero(): as_tuple must be a bool, got {type(as_tuple).__name__}.")
     if as_tuple:
         return _nonzero_columns(input)
     return _nonzero(input) if out is None else _nonzero(input, out=out)
@@ -325,8 +328,8 @@ def unravel_index(indices: Any, shape: Any) -> Any:
     >>> torch.unravel_index(torch.tensor([5]), (2, 3))
     (tensor([1]), tensor([2]))
     """
-    if not indices.dtype.is_signed and indices._array.dtype.kind not in "u":
-        raise TypeError(f"unravel_index: indices must be integers, got {indices.dtype}.")
+    if not isinstance(indices, Tensor):
+        raise errors.not_a_tensor("unravel_index", "indices", indices)
     if indices._array.dtype.kind not in "iu":
         raise TypeError(f"unravel_index: indices must be integers, got {indices.dtype}.")
     sizes = as_shape(shape, 0, "unravel_index")

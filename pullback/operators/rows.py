@@ -16,6 +16,7 @@ from pullback.operators import batch_indexing
 from pullback.operators.advanced import _index
 from pullback.operators.arithmetic import conj, zeros_of
 from pullback.operators.declare import Dim, Namespace, Shape, linear, method, primitive
+from pullback.operators.options import numpy_spelled
 from pullback.operators.scatter_kernels import (
     INT64,
     add_at,
@@ -42,7 +43,10 @@ __all__ = [
 def check_rows(
     op: str, input: Array, dim: int, index: Array, source: Array, *, bounds: type = RuntimeError
 ) -> None:
-    """Refuse slices of another shape, number or dtype than the index and `input` ask for."""
+    """Refuse slices of another shape, number or dtype than the index and `input` ask for.
+
+    `bounds` is the type of the error for an index out of bounds.
+    """
     if index.ndim > 1:
         raise IndexError(f"{op}: the index must have one dimension, got shape {index.shape}.")
     if source.dtype != input.dtype:
@@ -51,9 +55,15 @@ def check_rows(
             f"{from_numpy_dtype(source.dtype)}; they must be equal. Convert one of them with .to()."
         )
     shape, count = input.shape, index.size
+    if not shape and count != 1:
+        raise IndexError(f"{op}: a 0-d tensor takes one index, got {count}.")
     wanted = (*shape[:dim], count, *shape[dim + 1 :]) if shape else ()
     if source.shape != wanted and not (not source.ndim and len(shape) <= 1 and count == 1):
-        raise RuntimeError(
+        # index_copy tells wrong counts from wrong sizes, as in torch.
+        counted = op == "index_copy" and (
+            source.ndim != len(shape) or source.shape[dim : dim + 1] != (count,)
+        )
+        raise (IndexError if counted else RuntimeError)(
             f"{op}: {count} indices along dimension {dim} of a tensor of shape {shape} need a "
             f"source of shape {wanted}, got {source.shape}."
         )
@@ -106,7 +116,8 @@ def index_select(xp: Namespace, input: Array, dim: Dim, index: Array) -> Array:
         raise IndexError(
             f"index_select: the index must have one dimension, got shape {index.shape}."
         )
-    kind = RuntimeError if dim == 1 else IndexError  # torch has two kernels, and two minds
+    # Torch has two kernels, and two minds.
+    kind = RuntimeError if dim == 1 or not input.size else IndexError
     if input.ndim:
         check_bounds("index_select", index, input.shape[dim], dim, kind)
         return input.take(index if index.ndim else index.reshape(1), dim)
@@ -138,7 +149,8 @@ def _write_index_add(
 ) -> None:
     if index.dtype is not INT64:
         check_index_dtype("index_add", index)
-    check_rows("index_add", input, dim, index, source)
+    bounds = RuntimeError if input.ndim > 1 else IndexError  # as torch's two kernels have it
+    check_rows("index_add", input, dim, index, source, bounds=bounds)
     if source.ndim != input.ndim:
         raise RuntimeError(
             f"index_add: source of shape {source.shape} for a tensor of shape {input.shape}; they "
@@ -279,6 +291,7 @@ _fill_into_with = writing(_fill_rows_with, _write_fill_with, "index_fill_")
 
 
 @method
+@numpy_spelled
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """`input` with a number or 0-d tensor in the slices that `index` names along `dim`."""
     value = _checked_value(input, value)
@@ -287,6 +300,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
 
 
 @method
+@numpy_spelled
 def index_fill_(input: Any, dim: int, index: Any, value: Any) -> Any:
     """In-place form of `index_fill`: changes the tensor itself."""
     value = _checked_value(input, value)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core import errors
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arithmetic import zeros_of
 from pullback.operators.batching import together
-from pullback.operators.declare import Array, Dim, Namespace, method, primitive
+from pullback.operators.declare import REQUIRED, Array, Dim, Namespace, method, primitive
 from pullback.operators.gather import (
     check_along,
+    cleared,
     corner,
     fill_along,
     fill_along_,
@@ -41,7 +43,7 @@ def _scatter_tangent(d_input: Any, d_src: Any, input: Any, dim: int, index: Any,
 
 @primitive(
     batch=together,
-    input=lambda g, dim, index: fill_along(g, dim, index, 0),
+    input=lambda g, dim, index: cleared(g, dim, index),
     src=lambda g, dim, index, src_shape: gathered(g, dim, index, src_shape),
     jvp=_scatter_tangent,
     node="ScatterBackward0",
@@ -58,13 +60,14 @@ _scatter_into = writing(_scatter, _write_scatter, "scatter_")
 @method
 def scatter(
     input: Any,
-    dim: int,
-    index: Any,
+    dim: Any = REQUIRED,
+    index: Any = REQUIRED,
+    *given: Any,
     src: Any = None,
-    *,
     value: Any = None,
     reduce: str | None = None,
     out: Any = None,
+    axis: int | None = None,
 ) -> Any:
     """`input` with `src`, a tensor or a number, where `index` says along `dim`.
 
@@ -75,44 +78,52 @@ def scatter(
     >>> torch.zeros(3).scatter(0, torch.tensor([0, 2]), 5.0)
     tensor([5., 0., 5.])
     """
-    if type(src) is Tensor and value is None and reduce is None and out is None:
-        return _scatter(input, dim, index, src)
-    src = _source(src, value)
-    given = {} if out is None else {"out": out}
+    source = _source(given, src, value)
+    at = dim if axis is None else axis
+    kept = {} if out is None else {"out": out}
     if reduce is not None:
-        function, src, extra = _reducing(input, index, src, reduce, in_place=False)
-        return function(input, dim, index, src, *extra, **given)
-    if isinstance(src, Tensor):
-        return _scatter(input, dim, index, src, **given)
-    return fill_along(input, dim, index, src, **given)
+        function, source, extra = _reducing(input, index, source, reduce, in_place=False)
+        return function(input, at, index, source, *extra, **kept)
+    scattering = _scatter if isinstance(source, Tensor) else fill_along
+    return scattering(input, at, index, source, **kept)
 
 
 @method
 def scatter_(
     input: Any,
-    dim: int,
-    index: Any,
+    dim: Any = REQUIRED,
+    index: Any = REQUIRED,
+    *given: Any,
     src: Any = None,
-    *,
     value: Any = None,
     reduce: str | None = None,
+    axis: int | None = None,
 ) -> Any:
     """In-place form of `scatter`: changes the tensor itself."""
-    src = _source(src, value)
+    source = _source(given, src, value)
+    at = dim if axis is None else axis
     if reduce is not None:
-        function, src, extra = _reducing(input, index, src, reduce, in_place=True)
-        return function(input, dim, index, src, *extra)
-    scattering = _scatter_into if isinstance(src, Tensor) else fill_along_
-    return scattering(input, dim, index, src)
+        function, source, extra = _reducing(input, index, source, reduce, in_place=True)
+        return function(input, at, index, source, *extra)
+    scattering = _scatter_into if isinstance(source, Tensor) else fill_along_
+    return scattering(input, at, index, source)
 
 
-def _source(src: Any, value: Any) -> Any:
-    given = value if src is None else src
-    if given is None or (src is not None and value is not None):
+def _source(given: tuple[Any, ...], src: Any, value: Any) -> Any:
+    """What is scattered: a tensor or a number by position, or each of them by its name."""
+    if src is None and value is None and len(given) == 1:
+        return given[0]
+    if given or (src is None) == (value is None):
         raise TypeError("scatter(): give either `src` or `value`.")
-    if value is not None and isinstance(value, Tensor):
+    if value is None:
+        if not isinstance(src, Tensor):
+            raise errors.not_a_tensor("scatter", "src", src)
+        return src
+    if isinstance(value, Tensor):
+        if value._array.ndim:
+            raise TypeError("scatter(): `value` must be a number; give a tensor as `src`.")
         return value._array.item()
-    return given
+    return value
 
 
 def _reducing(

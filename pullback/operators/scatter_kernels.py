@@ -1,15 +1,16 @@
 """Adding into places that may repeat, on bare arrays: what all adjoints of indexing come down to.
 
 `numpy.add.at` is fast in one dimension only: 1.4 ns an element, as fast as plain assignment; rows
-of a matrix cost it 10 times that. So index arrays are merged into one, and rows are added element
-by element. Measured slower: sorting with `add.reduceat`, a loop over rows, and rounds of `+=` over
-distinct rows.
+of a matrix cost it 10 times that. So index arrays are merged into one, and many rows are added as a
+product with a sparse matrix where SciPy is installed; else in rounds, or element by element.
+Measured slower: sorting with `add.reduceat`, and a loop over rows.
 """
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import numpy
@@ -31,6 +32,8 @@ __all__ = [
 ]
 
 INT64 = numpy.dtype("i8")
+_WHOLE = slice(None)
+_FEW_VALUES = 256  # the same for several indices at once
 _FEW = 16  # rows below which numpy.add.at wins: 2.2 us for 5 rows of 4, where the rest takes 6
 _FEW_ELEMENTS = 1024  # below which what is known of the shapes is worth keeping
 _BLOCK = 1 << 15  # elements at a time, so that their places stay in cache: 2 ns each, else 3.3
@@ -107,8 +110,11 @@ def add_at(xp: Namespace, out: Array, indices: Any, dims: Any, values: Array) ->
             out[index_key(out.ndim, indices, dims)] += values  # a mask names no place twice
             return
         if indices[0].size < _FEW:
-            xp.add.at(out, (slice(None),) * dims[0] + (indices[0],), values)
+            xp.add.at(out, (_WHOLE,) * dims[0] + (indices[0],), values)
             return
+    elif values.size < _FEW_VALUES:
+        xp.add.at(out, index_key(out.ndim, indices, dims), values)
+        return
     arrays, places = _without_masks(indices, dims)
     merged = _merge(xp, out, arrays, places)
     if merged is None:
@@ -163,9 +169,11 @@ def _from_start(index: Array, size: int) -> Array:
 
 def _add_slices(xp: Namespace, out: Array, dim: int, index: Array, values: Array) -> None:
     """`out[:, index] += values` along `dim`; `index` is flat and non-negative."""
-    key = (slice(None),) * dim + (index,)
+    key = (_WHOLE,) * dim + (index,)
     if out.ndim == 1 or index.size < _FEW or not out.flags.c_contiguous:
         xp.add.at(out, key, values)
+        return
+    if values.size >= _MANY and _add_by_product(xp, out, dim, index, values):
         return
     seen = xp.zeros(out.shape[dim], bool)
     seen[index] = True
@@ -177,6 +185,45 @@ def _add_slices(xp: Namespace, out: Array, dim: int, index: Array, values: Array
         return
     rows = (xp.arange(outer)[:, None] * out.shape[dim] + index).reshape(-1)
     _add_rows(xp, out.reshape(-1), rows * inner, values.reshape(rows.size, inner))
+
+
+# So many elements are worth a matrix.
+_MANY = 1 << 16
+_TOGETHER = 32
+_REAL = {"F": numpy.dtype("f4"), "D": numpy.dtype("f8")}  # what complex numbers consist of
+
+
+def _add_by_product(xp: Namespace, out: Array, dim: int, index: Array, values: Array) -> bool:
+    """As `_add_slices`, with SciPy: times the sparse matrix that has a one for each index.
+
+    A million float32 in rows of 1000: 0.4 ms, in rounds 1 ms; in rows of 64: 0.5 and 3.7 ms. False,
+    with nothing added, where there is no SciPy, or the dtype is none of its.
+    """
+    sparse = _sparse()
+    char = out.dtype.char
+    if sparse is None or xp is not numpy or char not in "fdFD":
+        return False
+    count, size, inner = index.size, out.shape[dim], math.prod(out.shape[dim + 1 :])
+    ones = xp.ones(count, _REAL.get(char, out.dtype))  # (1 + 0j) * inf would be NaN
+    matrix = sparse.csc_array((ones, index, xp.arange(count + 1)), shape=(size, count))
+    whole, given = out.reshape(-1, size, inner), values.reshape(-1, count, inner)
+    # Dimensions before that of the index change places with it, in blocks that stay in cache.
+    step = max(_TOGETHER // inner, _BLOCK // (count * inner), 1)
+    for start in range(0, len(whole), step):
+        rows = xp.ascontiguousarray(given[start : start + step].swapaxes(0, 1))
+        sums = (matrix @ rows.reshape(count, -1).view(ones.dtype)).view(out.dtype)
+        part = whole[start : start + step].swapaxes(0, 1)
+        part += sums.reshape(part.shape)
+    return True
+
+
+@lru_cache(1)
+def _sparse() -> Any:
+    """SciPy's sparse matrices, or None."""
+    try:
+        return import_module("scipy.sparse")
+    except ImportError:
+        return None
 
 
 # Runs of so many elements are worth finding out which of them share a place.
@@ -284,7 +331,7 @@ def _small_layout(
 ) -> tuple[Array | None, Array | None]:
     """The same, remembered and written out in full: arithmetic takes half of the time then."""
     step, own = (
-        None if part is None else xp.array(xp.broadcast_to(part, index_shape))
+        None if part is None else xp.array(xp.broadcast_to(part, index_shape), order="C")
         for part in _layout(xp, shape, index_shape, dim)
     )
     return step, own

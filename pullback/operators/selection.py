@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import numbers
+from functools import lru_cache
 from typing import Any
 
 import numpy
 
+from pullback.core import errors
+from pullback.core.arrays import F32, F64, number_array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import result_dtype
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.arithmetic import FEW, choose, kept
 from pullback.operators.batching import aligned
 from pullback.operators.convert import astype
 from pullback.operators.declare import Array, Namespace, Op, linear, method, primitive
+from pullback.operators.options import as_int
+from pullback.operators.writes import number_array as checked_number
 
 __all__ = ["masked_fill", "tril", "triu", "where"]
+
+_BOOL = numpy.dtype(bool)
+_NUMBERS = frozenset((int, float))
 
 
 def _where_tangent(d_input: Any, d_other: Any, condition: Any) -> Any:
@@ -30,19 +39,30 @@ def _where_tangent(d_input: Any, d_other: Any, condition: Any) -> Any:
     numbers=True,
 )
 def _where(xp: Namespace, condition: Array, input: Array, other: Array) -> Array:
-    return xp.where(condition, input, other)
+    if condition.size < FEW or condition.dtype is not _BOOL:
+        return xp.where(condition, input, other)
+    if type(other) is int and other == 0:  # as the rules have it
+        return kept(xp, condition, input)
+    if type(input) is int and input == 0:
+        return kept(xp, ~condition, other)
+    return choose(xp, condition, input, other)
 
 
 def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
-    """Elements of `input` where `condition` holds, of `other` elsewhere; alone.
+    """Elements of `input` where `condition` holds, of `other` elsewhere.
 
-    The places it holds.
+    With a condition alone, the places where it holds, as `nonzero(as_tuple=True)` gives them.
 
     >>> import pullback as torch
     >>> torch.where(torch.tensor([True, False]), torch.tensor([1.0, 2.0]), 0.0)
     tensor([1., 0.])
-
     """
+    if type(condition) is Tensor and condition._array.dtype is _BOOL and out is None:
+        pair = _plain_pair(input, other)
+        if pair is not None:
+            return _where(condition, *pair)
+    if isinstance(condition, bool):
+        raise errors.not_a_tensor("where", "condition", condition)
     if not isinstance(condition, Tensor):
         return _where(condition, input, other)
     if input is None and other is None:
@@ -66,6 +86,19 @@ _where_method.__name__ = _where_method.__qualname__ = "where"
 method(_where_method)
 
 
+def _plain_pair(input: Any, other: Any) -> tuple[Any, Any] | None:
+    """Two tensors of one dtype, or one of floats and a number made its like; else None."""
+    if type(input) is not Tensor:
+        pair = _plain_pair(other, input) if type(other) is Tensor else None
+        return None if pair is None else (pair[1], pair[0])
+    dtype = input._array.dtype
+    if type(other) is Tensor:
+        return (input, other) if other._array.dtype is dtype else None
+    if type(other) in _NUMBERS and (dtype is F32 or dtype is F64):
+        return input, wrap(number_array(other, dtype))
+    return None
+
+
 def _promoted(*values: Any) -> list[Any]:
     """Tensors and numbers as tensors of torch's common dtype."""
     for value in values:
@@ -75,10 +108,14 @@ def _promoted(*values: Any) -> list[Any]:
                 f"{type(value).__name__}."
             )
     wanted = result_dtype([getattr(value, "_array", value) for value in values])
-    return [
-        astype(value, wanted) if isinstance(value, Tensor) else wrap(numpy.array(value, wanted))
-        for value in values
-    ]
+    return [_brought_to(value, wanted) for value in values]
+
+
+def _brought_to(value: Any, dtype: Any) -> Any:
+    """A tensor of that dtype."""
+    if not isinstance(value, Tensor):
+        return wrap(numpy.array(value, dtype))
+    return value if value._array.dtype is dtype else astype(value, dtype)
 
 
 def _fill_batch(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
@@ -108,36 +145,72 @@ def _fill_tangent(d_input: Any, d_value: Any, input: Any, mask: Any) -> Any:
 )
 def masked_fill(xp: Namespace, input: Array, mask: Array, value: Array) -> Array:
     """`input` with `value`, a number or 0-d tensor, where `mask` holds."""
-    if mask.dtype.kind != "b":
+    if mask.dtype is not _BOOL:
         raise RuntimeError(
             f"masked_fill: the mask must be a bool tensor, got {from_numpy_dtype(mask.dtype)}."
         )
+    dtype = input.dtype
+    if getattr(value, "dtype", None) is dtype and not value.ndim:
+        return xp.where(mask, value, input)
     if getattr(value, "ndim", 0):
         raise RuntimeError(
             f"masked_fill: value must be a number or a 0-d tensor, got shape {value.shape}; use "
             "where()."
         )
-    is_complex = isinstance(value, complex) or getattr(value, "dtype", mask.dtype).kind == "c"
-    if is_complex and input.dtype.kind != "c":
+    if not hasattr(value, "dtype"):
+        return xp.where(mask, checked_number("masked_fill", value, dtype), input)
+    if value.dtype.kind == "c" and dtype.kind != "c":
         raise RuntimeError(
-            f"masked_fill: a complex value cannot fill a tensor of {from_numpy_dtype(input.dtype)}."
+            f"masked_fill: a complex value cannot fill a tensor of {from_numpy_dtype(dtype)}."
         )
-    return xp.where(mask, xp.asarray(value).astype(input.dtype), input)
+    return xp.where(mask, xp.asarray(value).astype(dtype), input)
+
+
+# Triangles ---------------------------------------------------------------------------------------
 
 
 @linear(input=lambda g, diagonal: tril(g, diagonal), inplace=True)
 def tril(xp: Namespace, input: Array, diagonal: int = 0) -> Array:
     """The lower triangle of the last two dimensions; zeros above."""
-    return xp.tril(_matrices("tril", input), diagonal)
+    return _triangle(xp, "tril", input, diagonal, upper=False)
 
 
 @linear(input=lambda g, diagonal: triu(g, diagonal), inplace=True)
 def triu(xp: Namespace, input: Array, diagonal: int = 0) -> Array:
     """The upper triangle of the last two dimensions; zeros below."""
-    return xp.triu(_matrices("triu", input), diagonal)
+    return _triangle(xp, "triu", input, diagonal, upper=True)
 
 
-def _matrices(op: str, input: Array) -> Array:
+_ROWS = 64  # of a large matrix at a time: a mask that stays in cache, and the rest in one piece
+
+
+def _triangle(xp: Namespace, op: str, input: Array, diagonal: int, *, upper: bool) -> Array:
     if input.ndim < 2:
         raise RuntimeError(f"{op}: needs at least 2 dimensions, got shape {input.shape}.")
-    return input
+    if type(diagonal) is not int:
+        diagonal = as_int(diagonal, op, "diagonal")
+    height, width = input.shape[-2:]
+    out = xp.zeros(input.shape, input.dtype)
+    if height <= _ROWS and width <= _ROWS:
+        xp.copyto(out, input, where=_mask(xp, height, width, diagonal, upper))
+        return out
+    for start in range(0, height, _ROWS):
+        stop = min(start + _ROWS, height)
+        # Columns before `near` are on one side of the diagonal in all of these rows, those from
+        # `far` on are on the other; the diagonal belongs to both triangles.
+        first = diagonal if upper else diagonal + 1
+        near, far = (min(max(row + first, 0), width) for row in (start, stop - 1))
+        rows = (..., slice(start, stop))
+        clear = (*rows, slice(far, None) if upper else slice(0, near))
+        mixed = (*rows, slice(near, far))
+        out[clear] = input[clear]
+        mask = _mask(xp, stop - start, far - near, start + diagonal - near, upper)
+        xp.copyto(out[mixed], input[mixed], where=mask)
+    return out
+
+
+@lru_cache(64)
+def _mask(xp: Namespace, height: int, width: int, diagonal: int, upper: bool) -> Array:
+    """Where a triangle is."""
+    rows, columns = xp.arange(height)[:, None] + diagonal, xp.arange(width)
+    return rows <= columns if upper else rows >= columns

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pullback.core.dtype import dtype
+from pullback.core import errors
+from pullback.core.dtype import dtype as DType  # noqa: N812 (`dtype` is an argument's name)
 from pullback.core.layout import (
     contiguous_format,
     empty_in_order,
@@ -16,29 +16,28 @@ from pullback.core.layout import (
     order_of,
     preserve_format,
 )
-from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
-from pullback.operators.arithmetic import conj
 from pullback.operators.declare import (
     METHODS,
+    REQUIRED,
     Array,
     Namespace,
     elementwise,
     method,
     view,
 )
-from pullback.operators.naming import shown_as
 from pullback.operators.options import as_dim, as_required_dims, as_shape, numpy_spelled
+from pullback.operators.restriding import as_strided
 from pullback.operators.views import (
     _expand,
     _permute,
     _reshape_alias,
     _squeeze,
     _squeeze_all,
+    _squeeze_dims,
     _unsafe_view,
     _view,
     alias,
-    as_strided,
     completed_shape,
     diagonal,
     select,
@@ -88,11 +87,17 @@ def _sizes(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     return sizes
 
 
-def spread(name: str, function: Callable[..., Any]) -> None:
-    """A method that takes its sizes one by one or as a sequence."""
+def spread(name: str, function: Callable[..., Any], usual: Any = None) -> None:
+    """A method that takes its sizes one by one, as a sequence, or by name.
 
-    def called(self: Any, *sizes: Any) -> Any:
-        return function(self, _sizes(sizes))
+    `usual` is what the function comes to for a tuple of sizes, to be called at once.
+    """
+    direct = usual or function
+
+    def called(self: Any, *sizes: Any, **named: Any) -> Any:
+        if named or not sizes:
+            return function(self, *sizes, **named)
+        return direct(self, sizes if len(sizes) > 1 else _sizes(sizes))
 
     called.__name__ = called.__qualname__ = name
     called.__doc__ = function.__doc__
@@ -107,13 +112,24 @@ def view_method(self: Any, *size: Any, **named: Any) -> Any:
     if size and type(size[0]) is int and not named:
         return _view(self, size)
     if named:
-        size = (named.get("size", named.get("dtype")),)
-    if len(size) == 1 and isinstance(size[0], dtype):
+        size = _named_size(*size, **named)
+    if not size:
+        raise TypeError("view(): takes a shape or a dtype, got neither.")
+    if len(size) == 1 and isinstance(size[0], DType):
         return self if size[0] is self.dtype else view_as_dtype(self, size[0])
     return _view(self, _sizes(size))
 
 
 METHODS["view"] = view_method
+
+
+def _named_size(*, size: Any = None, dtype: Any = None) -> tuple[Any, ...]:
+    """What is given by name: a shape, or a dtype."""
+    if (size is None) == (dtype is None) or isinstance(size, DType):
+        raise TypeError("view(): give either `size`, a shape, or `dtype`, a torch.dtype.")
+    if dtype is not None and not isinstance(dtype, DType):
+        raise TypeError(f"view(): `dtype` must be a torch.dtype, got {type(dtype).__name__}.")
+    return (dtype if size is None else size,)
 
 
 @view(method=False, strided=False)
@@ -124,8 +140,7 @@ def view_as_dtype(xp: Namespace, input: Array, dtype: Any) -> Array:
     except ValueError as error:
         raise RuntimeError(
             f"view: memory of shape {input.shape} and {input.itemsize} bytes per element cannot "
-            "be read as "
-            f"{dtype}: {error}"
+            f"be read as {dtype}: {error}"
         ) from None
 
 
@@ -133,6 +148,8 @@ def reshape(input: Any, shape: Any) -> Any:
     """The same elements in another shape: a view where strides allow it, else a copy."""
     if not isinstance(input, Tensor):
         return input.reshape(shape)
+    if type(shape) is int:
+        raise errors.not_a_sequence("reshape", "shape", shape)
     array = input._array
     if array.flags.c_contiguous:
         return _view(input, shape)
@@ -162,25 +179,47 @@ def _reshapes_in_place(array: Array, shape: tuple[int, ...]) -> bool:
     return not wanted
 
 
-spread("reshape", reshape)
+def _reshape_method(self: Any, *shape: Any, **named: Any) -> Any:
+    """The same elements in another shape: a view where strides allow it, else a copy."""
+    if named or not shape:
+        return reshape(self, *shape, **named)
+    if len(shape) == 1:
+        shape = _sizes(shape)
+    return _view(self, shape) if self._array.flags.c_contiguous else reshape(self, shape)
+
+
+_reshape_method.__name__ = _reshape_method.__qualname__ = "reshape"
+method(_reshape_method)
 
 
 @method
 def view_as(input: Any, other: Any) -> Any:
     """`input` viewed in the shape of `other`."""
-    return _view(input, tuple(other.shape))
+    return _view(input, _shape_of("view_as", other))
 
 
 @method
 def reshape_as(input: Any, other: Any) -> Any:
     """`input` in the shape of `other`."""
-    return reshape(input, tuple(other.shape))
+    return reshape(input, _shape_of("reshape_as", other))
+
+
+def _shape_of(op: str, other: Any) -> tuple[int, ...]:
+    if not isinstance(other, Tensor):
+        raise errors.not_a_tensor(op, "other", other)
+    return other._array.shape
 
 
 @method
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Merge the dimensions from `start_dim` to `end_dim` into one."""
-    shape = tuple(input.shape)
+    array = input._array
+    shape = array.shape
+    if start_dim == 0 and end_dim == -1:  # all of them
+        if len(shape) == 1:
+            return input
+        whole = (array.size,)
+        return _view(input, whole) if array.flags.c_contiguous else reshape(input, whole)
     start, end = as_dim(start_dim, len(shape), "flatten"), as_dim(end_dim, len(shape), "flatten")
     if start > end:
         raise RuntimeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}.")
@@ -197,15 +236,24 @@ def ravel(input: Any) -> Any:
     return reshape(contiguous(input), (-1,))
 
 
-@method
 @numpy_spelled
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     """Split one dimension into several."""
-    shape = tuple(input.shape)
+    return _unflatten(input, dim, sizes)
+
+
+def _unflatten(input: Any, dim: int, sizes: Any) -> Any:
+    """Split one dimension into several."""
+    shape = input._array.shape
     at = as_dim(dim, len(shape), "unflatten")
+    if type(sizes) is int:
+        raise errors.not_a_sequence("unflatten", "sizes", sizes)
     sizes = as_shape(sizes, 0, "unflatten")
-    if not sizes:
-        raise RuntimeError("unflatten: sizes is empty; name at least one.")
+    if not shape or not sizes:
+        raise RuntimeError(
+            f"unflatten: sizes {sizes} for a tensor of shape {shape}; there must be a dimension "
+            "to split, and at least one size."
+        )
     try:
         sizes = completed_shape("unflatten", shape[at], sizes)
     except RuntimeError as error:
@@ -213,14 +261,19 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     return _view(input, (*shape[:at], *sizes, *shape[at + 1 :]))
 
 
-def expand(input: Any, size: Any) -> Any:
+METHODS["unflatten"] = _unflatten  # which takes no other names for its arguments, as in torch
+
+
+def expand(input: Any, size: Any, *, implicit: bool = False) -> Any:
     """Repeat dimensions of size 1 without copying; -1 keeps a size."""
     return _expand(input, as_shape(size, 0, "expand"))
 
 
-def _expand_method(self: Any, *sizes: Any, implicit: bool = False) -> Any:
+def _expand_method(self: Any, *size: Any, implicit: bool = False, **named: Any) -> Any:
     """Repeat dimensions of size 1 without copying; -1 keeps a size."""
-    return _expand(self, _sizes(sizes))
+    if named or not size:
+        return expand(self, *size, **named)
+    return _expand(self, size if len(size) > 1 else _sizes(size))
 
 
 METHODS["expand"] = _expand_method
@@ -229,13 +282,17 @@ METHODS["expand"] = _expand_method
 @method
 def expand_as(input: Any, other: Any) -> Any:
     """`input` expanded to the shape of `other`."""
-    return _expand(input, tuple(other.shape))
+    return _expand(input, _shape_of("expand_as", other))
 
 
-@method
 def broadcast_to(input: Any, size: Any) -> Any:
     """As `expand`, under NumPy's name."""
-    return _expand(input, as_shape(size, 0, "broadcast_to"))
+    if type(size) is int:
+        raise errors.not_a_sequence("broadcast_to", "size", size)
+    return _expand(input, size)
+
+
+spread("broadcast_to", broadcast_to, _expand)
 
 
 # Order of dimensions -----------------------------------------------------------------------------
@@ -246,47 +303,25 @@ def permute(input: Any, dims: Any) -> Any:
     return _permute(input, dims)
 
 
-spread("permute", permute)
-swapaxes = swapdims = transpose
-
-
-def reverse_dims(input: Any) -> Any:
-    """`x.T`: the dimensions in reverse order."""
-    if input.ndim not in (0, 2):
-        warnings.warn(
-            f"x.T on a tensor of {input.ndim} dimensions reverses them all; say x.mT for a batch "
-            "of matrices, "
-            "or x.permute(...) for this.",
-            UserWarning,
-            stacklevel=stacklevel(),
-        )
-    return _permute(input, tuple(reversed(range(input.ndim))))
-
-
-def matrix_transpose(input: Any) -> Any:
-    """`x.mT`: the last two dimensions exchanged."""
-    if input.ndim < 2:
-        raise RuntimeError(f"mT needs at least 2 dimensions, got shape {tuple(input.shape)}.")
-    return transpose(input, -2, -1)
-
-
-def conj_transpose(input: Any) -> Any:
-    """`x.mH`: the last two dimensions exchanged, and conjugated."""
-    if input.ndim < 2 and input.ndim != 0:
-        raise RuntimeError(f"mH needs at least 2 dimensions, got shape {tuple(input.shape)}.")
-    return conj(transpose(input, -2, -1) if input.ndim else input)
+spread("permute", permute, _permute)
+swapdims = transpose
 
 
 @method
-def adjoint(input: Any) -> Any:
-    """The conjugate transpose of the last two dimensions."""
-    return conj_transpose(input)
+def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
+    """As `transpose`, under NumPy's name."""
+    return transpose(input, axis0, axis1)
 
 
 @method
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """Move dimensions to other places; the rest keep their order."""
-    ndim = input.ndim
+    ndim = input._array.ndim
+    if type(source) is type(destination) is int and ndim:
+        order = list(range(ndim))
+        dim = order.pop(as_dim(source, ndim, "movedim"))
+        order.insert(as_dim(destination, ndim, "movedim"), dim)
+        return _permute(input, order)
     taken = as_required_dims(source, ndim, "movedim")
     placed = as_required_dims(destination, ndim, "movedim")
     if len(taken) != len(placed):
@@ -296,27 +331,23 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
         )
     if ndim == 0:
         return alias(input)
-    order: list[int | None] = [None] * ndim
-    for dim, place in zip(taken, placed, strict=True):
-        order[place] = dim
-    rest = iter(dim for dim in range(ndim) if dim not in taken)
-    return _permute(input, tuple(next(rest) if dim is None else dim for dim in order))
+    order = [dim for dim in range(ndim) if dim not in taken]
+    for place, dim in sorted(zip(placed, taken, strict=True)):
+        order.insert(place, dim)
+    return _permute(input, order)
 
 
 moveaxis = movedim
 
 
 @method
-def squeeze(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
+def squeeze(input: Any, dim: Any = REQUIRED, *, axis: Any = REQUIRED) -> Any:
     """Drop dimensions of size 1: all, or the named ones."""
-    if axis is not None:
+    if dim is REQUIRED:
         dim = axis
-    if dim is None:
+    if dim is REQUIRED:
         return _squeeze_all(input)
-    return _squeeze(input, dim) if type(dim) is int else shown_as(_SEVERAL, _squeeze(input, dim))
-
-
-_SEVERAL = "SqueezeBackward2"
+    return _squeeze_dims(input, dim) if isinstance(dim, Iterable) else _squeeze(input, dim)
 
 
 # New memory --------------------------------------------------------------------------------------
@@ -341,7 +372,7 @@ def contiguous(input: Any, *, memory_format: memory_format = contiguous_format) 
     array = input._array
     if memory_format is contiguous_format:
         return input if array.flags.c_contiguous else clone(input, memory_format=memory_format)
-    if memory_format is preserve_format:
+    if memory_format is preserve_format and array.flags.c_contiguous:
         return input
     order_of("contiguous", memory_format, array.ndim)  # refuses what is no order of these
     if is_in_format(array, memory_format):
@@ -353,5 +384,8 @@ def atleast_1d(*tensors: Any) -> Any:
     """0-d tensors become 1-d; others stay."""
     if len(tensors) == 1 and isinstance(tensors[0], tuple | list):
         tensors = tuple(tensors[0])
+    for one in tensors:
+        if not isinstance(one, Tensor):
+            raise errors.not_a_tensor("atleast_1d", "tensors", one)
     made = tuple(reshape(one, (1,)) if one.ndim == 0 else one for one in tensors)
     return made[0] if len(made) == 1 else made

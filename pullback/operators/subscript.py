@@ -26,14 +26,15 @@ from pullback.operators.keys import (
     plain_slice,
     spans,
 )
+from pullback.operators.scatter_kernels import INT64
 from pullback.operators.views import alias, select, slice_along, unsqueeze
 
 __all__ = ["basic_part", "getitem"]
 
-_FIRST = (0,)
+_FIRST, _FIRST_TWO = (0,), (0, 1)
 
 
-def getitem(self: Any, key: Any) -> Any:
+def getitem(self: Any, key: Any, /) -> Any:
     """`t[key]`: a view for ints, slices, None and `...`; a copy as soon as a tensor indexes."""
     kind = type(key)
     if kind is int:
@@ -43,21 +44,66 @@ def getitem(self: Any, key: Any) -> Any:
             raise IndexError("a 0-d tensor cannot be sliced; it has no dimension.")
         return slice_along(self, 0, *plain_slice(key))
     if kind is Tensor and key._array.ndim and self._array.ndim:
-        key = as_index(key)
-        check_masks(self, (key,), _FIRST)
+        if key._array.dtype is not INT64:
+            key = as_index(key)
+            check_masks(self, (key,), _FIRST)
         return _index(self, _FIRST, key)
-    if kind is tuple and BASIC.issuperset(map(type, key)):
-        if not self.requires_grad:
-            view = _plain_view(self, key)
-            if view is not None:
-                return view
-        named = len(key) - key.count(None) - key.count(...)
-        part, indices, dims = _chained(self, key, named)
-    else:
-        part, indices, dims = basic_part(self, items_of(key))
+    if key is None:
+        return unsqueeze(self, 0)
+    if kind is not tuple or not BASIC.issuperset(map(type, key)):
+        return _indexed(self, key)
+    if self._node is None or not self.requires_grad:
+        view = _plain_view(self, key)
+        if view is not None:
+            return view
+    # A chain of views, here and not in a function of its own: each call between the user and a
+    # view costs that view a twentieth.
+    part, dim = self, 0
+    try:
+        for item in key:
+            kind = type(item)
+            if kind is int:
+                part = select(part, dim, item)
+            elif kind is slice:
+                if item != _ALL:
+                    part = _sliced(part, dim, item)
+                dim += 1
+            elif item is None:
+                part = unsqueeze(part, dim)
+                dim += 1
+            else:
+                dim += self._array.ndim - _named(key)
+    except IndexError:
+        check_count(self, _named(key))
+        raise
+    if dim > part._array.ndim:
+        check_count(self, _named(key))
+    return alias(self) if part is self else part
+
+
+_ALL = slice(None)
+
+
+def _named(key: tuple[Any, ...]) -> int:
+    """How many dimensions a basic key names."""
+    return len(key) - key.count(None) - key.count(...)
+
+
+def _indexed(self: Any, key: Any) -> Any:
+    """By a key with tensors, or one that needs a closer look."""
+    if type(key) is tuple and len(key) == 2 and self._array.ndim > 1:
+        first, second = key
+        if _is_plain(first) and _is_plain(second):
+            return _index(self, _FIRST_TWO, first, second)
+    part, indices, dims = basic_part(self, items_of(key))
     if dims:
         return index(part, indices, dims)
     return alias(self) if part is self else part
+
+
+def _is_plain(index: Any) -> bool:
+    """Whether it is an index tensor as most are: of int64, with dimensions."""
+    return type(index) is Tensor and index._array.dtype is INT64 and index._array.ndim > 0
 
 
 def _plain_view(self: Any, key: tuple[Any, ...]) -> Any:
@@ -77,12 +123,9 @@ def _plain_view(self: Any, key: tuple[Any, ...]) -> Any:
     return view
 
 
-def basic_part(tensor: Any, items: list[Any]) -> tuple[Any, list[Any], list[int]]:
+def basic_part(tensor: Any, items: Sequence[Any]) -> tuple[Any, list[Any], list[int]]:
     """The view that a key asks for, and the index tensors with the dims they are for."""
-    return _chained(tensor, items, sum(map(spans, items)))
-
-
-def _chained(tensor: Any, items: Sequence[Any], named: int) -> tuple[Any, list[Any], list[int]]:
+    named = sum(map(spans, items))
     check_count(tensor, named)
     skipped = tensor._array.ndim - named
     part, dim = tensor, 0
@@ -118,7 +161,7 @@ def _sliced(tensor: Any, dim: int, item: slice) -> Any:
     """The slice along `dim`; the tensor itself if that is all of it."""
     start, stop, step = plain_slice(item)
     if step == 1 and not start:
-        size = tensor._array.shape[dim]
+        size = tensor._array.shape[dim]  # first of all, this refuses a dimension that is not there
         if stop is None or stop >= size:
             return tensor
     return slice_along(tensor, dim, start, stop, step)

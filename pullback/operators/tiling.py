@@ -4,35 +4,40 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core import errors
 from pullback.operators import batch_shapes
 from pullback.operators.batching import per_dim
 from pullback.operators.declare import Array, Dims, Namespace, Shape, linear
-from pullback.operators.options import as_shape
+from pullback.operators.options import as_dim, as_shape
 from pullback.operators.shape import spread
 
 __all__ = ["flip", "repeat", "roll", "tile"]
+
+_WHOLE, _BACKWARDS = slice(None), slice(None, None, -1)
 
 
 @linear(
     batch=per_dim("dims"), input=lambda g, dims: _flip(g, dims), node="FlipBackward0", has_out=False
 )
 def _flip(xp: Namespace, input: Array, dims: Dims) -> Array:
-    turned = tuple(
-        slice(None, None, -1) if dim in dims else slice(None) for dim in range(input.ndim)
-    )
-    return input[turned].copy()
+    turned = [_WHOLE] * input.ndim
+    for dim in dims if input.ndim else ():
+        turned[dim] = _BACKWARDS
+    return input[tuple(turned)].copy()
 
 
 def flip(input: Any, dims: Any) -> Any:
     """Reverse the order of the elements along `dims`."""
+    if type(dims) is int:
+        raise errors.not_a_sequence("flip", "dims", dims)
     return _flip(input, dims)
 
 
-spread("flip", flip)
+spread("flip", flip, _flip)
 
 
 def _opposite(shifts: Any) -> Any:
-    return -shifts if isinstance(shifts, int) else tuple(-shift for shift in shifts)
+    return -shifts if isinstance(shifts, int) else tuple([-shift for shift in shifts])
 
 
 @linear(
@@ -42,17 +47,33 @@ def _opposite(shifts: Any) -> Any:
 )
 def roll(xp: Namespace, input: Array, shifts: Any, dims: Any = None) -> Array:
     """Shift elements along `dims`, around the end; without dims over the flattened tensor."""
-    if dims is None or dims == ():
-        return xp.roll(input, shifts)
-    counts = [len(one) if isinstance(one, tuple | list) else 1 for one in (shifts, dims)]
-    if counts[0] != counts[1]:
-        raise RuntimeError(f"roll: {counts[0]} shifts for {counts[1]} dims; give one shift each.")
-    return xp.roll(input, shifts, dims)
+    if type(shifts) is type(dims) is int and 0 <= dims < input.ndim:
+        return _rolled(xp, input, shifts, dims)
+    moves = as_shape(shifts, 0, "roll")
+    places = () if dims is None else as_shape(dims, 0, "roll")
+    if not places and len(moves) == 1:
+        return _rolled(xp, input.reshape(-1), moves[0], 0).reshape(input.shape)
+    if not moves or len(moves) != len(places):
+        raise RuntimeError(f"roll: {len(moves)} shifts for {len(places)} dims; give one each.")
+    if not input.ndim:
+        raise errors.bad_dim("roll", places[0], 0)
+    for shift, dim in zip(moves, places, strict=True):
+        input = _rolled(xp, input, shift, as_dim(dim, input.ndim, "roll"))
+    return input
 
 
-def repeat(input: Any, sizes: Any) -> Any:
-    """Tile the tensor: `sizes` times along each dimension, in new memory."""
-    sizes = as_shape(sizes, 0, "repeat")
+def _rolled(xp: Namespace, input: Array, shift: int, dim: int) -> Array:
+    """The end comes before the start."""
+    size = input.shape[dim]
+    cut = -shift % size if size else 0
+    before = (_WHOLE,) * dim
+    end, start = input[(*before, slice(cut, None))], input[(*before, slice(0, cut))]
+    return xp.concatenate((end, start), dim)
+
+
+def repeat(input: Any, repeats: Any) -> Any:
+    """Tile the tensor: `repeats` times along each dimension, in new memory."""
+    sizes = as_shape(repeats, 0, "repeat")
     extra = len(sizes) - input.ndim
     if extra < 0:
         raise RuntimeError(
@@ -86,6 +107,8 @@ spread("repeat", repeat)
 
 def tile(input: Any, dims: Any) -> Any:
     """As `repeat`; missing leading counts are 1."""
+    if type(dims) is int:
+        raise errors.not_a_sequence("tile", "dims", dims)
     counts = as_shape(dims, 0, "tile")
     return repeat(input, (1,) * (input.ndim - len(counts)) + counts)
 

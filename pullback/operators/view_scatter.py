@@ -17,10 +17,11 @@ from pullback.operators.batching import together
 from pullback.operators.convert import astype
 from pullback.operators.declare import Dim, Namespace, method, primitive
 from pullback.operators.joining import narrow
+from pullback.operators.options import numpy_spelled
+from pullback.operators.restriding import _restride
 from pullback.operators.strides import contiguous_strides, extent, restrided
 from pullback.operators.strides import storage_offset as offset_of
 from pullback.operators.views import (
-    _restride,
     _slice_adjoint,
     diagonal,
     select,
@@ -85,6 +86,7 @@ def _select_scatter(xp: Namespace, input: Array, src: Array, dim: Dim, index: in
 
 
 @method
+@numpy_spelled
 def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     """`input` with `src` at position `index` of dimension `dim`."""
     return _select_scatter(input, _matched("select_scatter", input, src), dim, index)
@@ -114,6 +116,7 @@ def _slice_scatter(
 
 
 @method
+@numpy_spelled
 def slice_scatter(
     input: Any,
     src: Any,
@@ -243,6 +246,7 @@ def _narrow_copy(xp: Namespace, input: Array, dim: Dim, start: int, length: int)
 
 
 @method
+@numpy_spelled
 def narrow_copy(input: Any, dim: int, start: int, length: int, *, out: Any = None) -> Any:
     """As `narrow`, in new memory."""
     narrow(input, dim, start, length)  # refuses what does not fit

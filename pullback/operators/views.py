@@ -8,24 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core import errors, forward
-from pullback.core import view as history
-from pullback.core.mode import PLAIN, current, settle
-from pullback.core.node import Edge
-from pullback.core.tensor import Tensor
-from pullback.core.view import View, edge_of
+from pullback.core import errors
 from pullback.operators import batch_shapes, recording
 from pullback.operators.batching import per_dim, shifted
-from pullback.operators.declare import METHODS, Array, Dim, Dims, Namespace, Shape, linear, view
+from pullback.operators.declare import Array, Dim, Dims, Namespace, Shape, linear, view
+from pullback.operators.options import as_int, as_required_dims, as_shape
 from pullback.operators.strides import (
-    Geometry,
-    extent,
     geometry_of,
-    may_overlap,
-    on_storage,
-    relaid,
     restrided,
-    root,
 )
 
 # Whole tensor -----------------------------------------------------------------------------------
@@ -46,8 +36,7 @@ def completed_shape(op: str, size: int, shape: tuple[int, ...]) -> tuple[int, ..
     if shape.count(-1) > 1 or any(n < -1 for n in shape):
         raise RuntimeError(
             f"{op}: shape {shape} is not one: at most one size may be -1 (to be worked out), no "
-            "other may "
-            "be negative."
+            "other may be negative."
         )
     if -1 not in shape:
         if known != size:
@@ -99,36 +88,43 @@ def _unsafe_view(xp: Namespace, input: Array, size: Shape) -> Array:
 # The engine sums what comes back to the input's shape.
 @view(batch=batch_shapes.expanded, input=lambda g: g, node="ExpandBackward0", method=False)
 def _expand(xp: Namespace, input: Array, size: Shape) -> Array:
-    shape = _expanded_shape(input.shape, size)
-    extra = len(shape) - input.ndim
-    strides = (0,) * extra + tuple(
-        stride if n == wanted else 0
-        for stride, n, wanted in zip(input.strides, input.shape, shape[extra:], strict=True)
-    )
+    own = input.shape
+    dim = extra = len(size) - len(own)
+    if extra < 0 or (extra and min(size[:extra]) < 0):
+        raise _not_expandable(own, size)
+    shape, strides = list(size), [0] * extra + list(input.strides)
+    for here in own:
+        wanted = size[dim]
+        if wanted == -1:
+            shape[dim] = here
+        elif wanted != here:
+            if here != 1 or wanted < 0:
+                raise _not_expandable(own, size)
+            strides[dim] = 0
+        dim += 1
     return restrided(input, shape, strides)
 
 
-def _expanded_shape(shape: tuple[int, ...], size: tuple[int, ...]) -> tuple[int, ...]:
+def _not_expandable(shape: tuple[int, ...], size: tuple[int, ...]) -> RuntimeError:
+    """Why a tensor of `shape` cannot be expanded to `size`."""
     extra = len(size) - len(shape)
     if extra < 0:
-        raise RuntimeError(
+        return RuntimeError(
             f"expand: {len(size)} sizes {size} for a tensor of {len(shape)} dimensions {shape}; "
-            "give at "
-            "least one size per dimension."
+            "give at least one size per dimension."
         )
-    wanted = []
-    for dim, n in enumerate(size):
-        here = shape[dim - extra] if dim >= extra else None
-        if n == -1 and here is None:
-            raise RuntimeError(f"expand: -1 (keep the size) at new dimension {dim} of {size}.")
-        if n != -1 and here not in (None, 1, n):
-            raise RuntimeError(
-                f"expand: size {here} at dimension {dim} cannot become {n}; only size 1 can be "
-                "expanded "
-                f"(shape {shape} to {size})."
-            )
-        wanted.append(here if n == -1 and here is not None else n)
-    return tuple(wanted)
+    if min(size[:extra], default=0) < 0:
+        return RuntimeError(
+            f"expand: {size} has a negative size at a new dimension (shape {shape}); -1 keeps a "
+            "size, so it can only stand where there is one."
+        )
+    dim = next(
+        dim for dim, here in enumerate(shape, extra) if size[dim] not in (here, -1) and here != 1
+    )
+    return RuntimeError(
+        f"expand: size {shape[dim - extra]} at dimension {dim} cannot become {size[dim]}; only "
+        f"size 1 can be expanded (shape {shape} to {size})."
+    )
 
 
 # Dimensions ---------------------------------------------------------------------------------------
@@ -150,8 +146,11 @@ def t(xp: Namespace, input: Array) -> Array:
     return input.T
 
 
-def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(dims.index(dim) for dim in range(len(dims)))
+def _inverse(dims: tuple[int, ...]) -> list[int]:
+    places = [0] * len(dims)
+    for place, dim in enumerate(dims):
+        places[dim] = place  # also where it counts from the end
+    return places
 
 
 @view(
@@ -160,24 +159,30 @@ def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
     node="PermuteBackward0",
     method=False,
 )
-def _permute(xp: Namespace, input: Array, dims: Dims) -> Array:
-    if len(dims) != input.ndim:
-        raise RuntimeError(
-            f"permute: {len(dims)} dims {tuple(dims)} for a tensor of {input.ndim} dimensions; "
-            "name each once."
-        )
-    return input.transpose(dims)
+def _permute(xp: Namespace, input: Array, dims: Any) -> Array:
+    if len(dims) == input.ndim:
+        try:
+            return input.transpose(dims)
+        except (ValueError, TypeError):
+            as_required_dims(dims, input.ndim, "permute")  # says what is wrong with the dims
+            raise
+    as_shape(dims, 0, "permute")  # refuses what consists of other things than ints
+    raise RuntimeError(
+        f"permute: {len(dims)} dims {tuple(dims)} for a tensor of {input.ndim} dimensions; name "
+        "each once."
+    )
 
 
 @view(batch=batch_shapes.unsqueezed, input=lambda g, dim: g.squeeze(dim))
 def unsqueeze(xp: Namespace, input: Array, dim: int) -> Array:
     """Insert a dimension of size 1 at `dim`."""
     ndim = input.ndim + 1
+    if type(dim) is not int:
+        dim = as_int(dim, "unsqueeze", "dim")
     if not -ndim <= dim < ndim:
         raise IndexError(
             f"unsqueeze: dim {dim} is out of range for a tensor of {input.ndim} dimensions; use "
-            f"{-ndim} to "
-            f"{ndim - 1}."
+            f"{-ndim} to {ndim - 1}."
         )
     return input[(slice(None),) * (dim % ndim) + (None,)]
 
@@ -193,18 +198,27 @@ def _squeeze_all(xp: Namespace, input: Array) -> Array:
 
 
 @view(
-    batch=per_dim("dim"),
+    batch=batch_shapes.squeezed_at,
     input=lambda g, input_shape: g.reshape(input_shape),
     node="SqueezeBackward1",
     method=False,
 )
-def _squeeze(xp: Namespace, input: Array, dim: Dims) -> Array:
+def _squeeze(xp: Namespace, input: Array, dim: Dim) -> Array:
+    return input.squeeze(dim) if input.ndim and input.shape[dim] == 1 else input[...]
+
+
+@view(
+    batch=per_dim("dim"),
+    input=lambda g, input_shape: g.reshape(input_shape),
+    node="SqueezeBackward2",
+    method=False,
+)
+def _squeeze_dims(xp: Namespace, input: Array, dim: Dims) -> Array:
     dims = tuple(d for d in dim if input.ndim and input.shape[d] == 1)
     return input.squeeze(dims) if dims else input[...]
 
 
-# Parts
-# ---------------------------------------------------------------------------------------------
+# Parts --------------------------------------------------------------------------------------------
 
 
 @view(input=lambda g, input_shape, dim, index: _select_adjoint(g, input_shape, dim, index))
@@ -308,8 +322,7 @@ def unfold(xp: Namespace, input: Array, dimension: Dim, size: int, step: int) ->
     if size > length or size < 0 or step <= 0:
         raise RuntimeError(
             f"unfold: windows of size {size} and step {step} along a dimension of {length}; the "
-            "size must be "
-            "between 0 and that length, the step positive."
+            "size must be between 0 and that length, the step positive."
         )
     stride = input.strides[dimension]
     shape = list(input.shape)
@@ -329,132 +342,10 @@ def _unfold_adjoint(
     if not shape:
         return g.sum()  # one element at most
     whole = xp.zeros(shape, g.dtype)
-    # One pass per place in the window: windows overlap, but equal places of different windows do
-    # not.
+    # One pass per place in the window: windows overlap, equal places of different windows do not.
     count = g.shape[dimension]
     for place in range(size):
         stop = place + (count - 1) * step + 1
         part = whole[(slice(None),) * dimension + (slice(place, max(stop, 0), step),)]
         part += g[..., place]
     return whole
-
-
-# Strides
-# --------------------------------------------------------------------------------------------
-
-
-@view(
-    batch=batch_shapes.strided_view,
-    input=lambda g, geometry, source: _restride(g, geometry, source),
-    node="AsStridedBackward0",
-    method=False,
-)
-def _as_strided(xp: Namespace, input: Array, geometry: Any, source: Any) -> Array:
-    return on_storage(input, geometry)
-
-
-@linear(
-    batch=batch_shapes.restrided,
-    input=lambda g, taken, given: _restride(g, given, taken),
-    node="AsStridedBackwardBackward0",
-)
-def _restride(xp: Namespace, input: Array, taken: Any, given: Any) -> Array:
-    """Put `input` where the geometry `taken` points, on memory of zeros, and read it as `given`.
-
-    Elements that meet at one place add up, so this is its own adjoint with the geometries swapped.
-    """
-    storage = xp.zeros(max(extent(taken), extent(given), 1), input.dtype)
-    if may_overlap(taken):
-        places = on_storage(xp.arange(storage.size), taken)
-        xp.add.at(storage, places.reshape(-1), input.reshape(-1))
-    else:
-        on_storage(storage, taken)[...] = input
-    return on_storage(storage, given)
-
-
-def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
-    """A view of the tensor's memory with any shape, strides and offset, counted in elements."""
-    source = geometry_of(input._array)
-    offset = source[2] if storage_offset is None else storage_offset
-    geometry = (tuple(size), tuple(stride), offset)
-    if len(geometry[0]) != len(geometry[1]):
-        raise RuntimeError(
-            f"as_strided: {len(geometry[0])} sizes but {len(geometry[1])} strides; give one "
-            "stride per size."
-        )
-    if any(s < 0 for s in geometry[1]):
-        raise RuntimeError(f"as_strided: negative strides are not supported, got {geometry[1]}.")
-    available = root(input._array).nbytes // input._array.itemsize
-    if 0 not in geometry[0] and extent(geometry) > available:
-        raise RuntimeError(
-            f"as_strided: sizes {geometry[0]}, strides {geometry[1]} and offset {offset} reach "
-            "element "
-            f"{extent(geometry)}, but the memory holds {available}."
-        )
-    return _as_strided(input, geometry, source)
-
-
-def regenerate(tensor: Tensor, info: View) -> Edge | None:
-    """A view's node, made anew from its base's present history."""
-    base = info.base
-    edge = edge_of(base)
-    if edge is None and info.node is None:
-        return None
-    if info.replay is not None:
-        before = current.get()
-        current.set(PLAIN)
-        try:
-            step: Any = base
-            for replay in info.replay:
-                step = replay(step)
-        finally:
-            current.set(before)
-        return edge_of(step)
-    options = {"geometry": geometry_of(tensor._array), "source": geometry_of(base._array)}
-    mode = settle()
-    op = _as_strided.op  # type: ignore[attr-defined]  # a declared operator
-    return recording.make_node(op, (edge,), {"input": base}, options, [tensor], mode)
-
-
-def restride(tensor: Tensor) -> Any:
-    """A function that views another base as `tensor` views its own."""
-    geometry: Geometry = geometry_of(tensor._array)
-    return lambda base: as_strided(base, *geometry)
-
-
-def view_of(tensor: Tensor, other: Any) -> Any:
-    """`other`, shaped as the base of `tensor`, viewed as `tensor` views that base."""
-    info = tensor._node
-    if info.replay is not None:
-        for step in info.replay:
-            other = step(other)
-        return other
-    shape, strides, offset = geometry_of(tensor._array)
-    start = geometry_of(info.base._array)[2]
-    geometry = relaid((shape, strides, offset - start), info.base._array)
-    other = other if other._array.flags.c_contiguous else other.contiguous()
-    shape, strides, offset = geometry
-    return as_strided(other, shape, strides, offset + geometry_of(other._array)[2])
-
-
-def _view_func(self: Tensor, new_base: Tensor) -> Tensor | None:
-    """The same view of another base; None if this is no view or the bases differ in geometry."""
-    if not self._is_view():
-        return None
-    old, new = self._node.base._array, new_base._array
-    if old.shape != new.shape or geometry_of(old) != geometry_of(new):
-        return None
-    return _view_func_unsafe(self, new_base)
-
-
-def _view_func_unsafe(self: Tensor, new_base: Tensor) -> Tensor | None:
-    """As `_view_func`, whatever the new base's geometry."""
-    return view_of(self, new_base) if self._is_view() else None
-
-
-METHODS["_view_func"] = _view_func
-METHODS["_view_func_unsafe"] = _view_func_unsafe
-
-history.regenerate = regenerate
-history.restride = restride
-forward.view_of = view_of

@@ -83,3 +83,33 @@ def test_unsafe_parts_may_be_written_to():
 def test_parts_of_arrays_of_many_dimensions():
     x = torch.tensor(numpy.arange(24.0).reshape(2, 3, 4))
     assert [tuple(part.shape) for part in x.tensor_split(3, 2)] == [(2, 3, 2), (2, 3, 1), (2, 3, 1)]
+
+
+@pytest.mark.parametrize("dim", [-3, -2, -1, 0, 1, 2])
+def test_joins_take_dims_from_the_end_in_every_mode(dim):
+    x = torch.arange(12.0, dtype=torch.float64).reshape(2, 2, 3).requires_grad_()
+
+    def join(a):
+        stacked = torch.stack([a, 2 * a], dim)
+        return torch.cat([stacked, stacked * a.sum()], dim)
+
+    whole = join(x[0])
+    assert torch.autograd.gradcheck(lambda a: join(a[0]), x)
+    mapped = torch.func.vmap(join)(x)
+    assert mapped.tolist() == torch.stack([whole, join(x[1])]).tolist()
+    _, tangent = torch.func.jvp(join, (x[0],), (torch.ones_like(x[0]),))
+    assert tangent.shape == whole.shape
+
+
+def test_cat_of_one_dtype_that_others_fit_into_keeps_it():
+    wide, narrow = torch.ones(1, dtype=torch.float64), torch.ones(1, dtype=torch.float16)
+    assert torch.cat([wide, narrow]).dtype is torch.float64
+    assert torch.cat([narrow, wide]).dtype is torch.float64
+    assert torch.cat([torch.ones(1), torch.ones(1, dtype=torch.int64)]).dtype is torch.float32
+    assert torch.stack([torch.ones(1, dtype=torch.int64), torch.ones(1)]).dtype is torch.float32
+
+
+def test_half_precisions_that_numpy_does_not_mix_are_joined_in_single():
+    halves = torch.ones(1, dtype=torch.float16), torch.ones(1, dtype=torch.bfloat16)
+    assert torch.cat(halves).dtype is torch.float32
+    assert torch.stack(halves).dtype is torch.float32

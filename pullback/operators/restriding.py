@@ -1,0 +1,145 @@
+"""Views by strides, and how views are made anew from the present history of their base.
+
+Strides say all that there is to say about most views, whatever steps they were made in. So a view
+whose base was written to gets its node from here, and forward mode finds the tangent's part here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core import forward
+from pullback.core import view as history
+from pullback.core.mode import PLAIN, current, settle
+from pullback.core.node import Edge
+from pullback.core.tensor import Tensor
+from pullback.core.view import View, edge_of
+from pullback.operators import batch_shapes, recording
+from pullback.operators.declare import METHODS, Array, Namespace, linear, view
+from pullback.operators.strides import (
+    Geometry,
+    extent,
+    geometry_of,
+    may_overlap,
+    on_storage,
+    relaid,
+    root,
+)
+
+__all__ = ["as_strided"]
+
+
+@view(
+    batch=batch_shapes.strided_view,
+    input=lambda g, geometry, source: _restride(g, geometry, source),
+    node="AsStridedBackward0",
+    method=False,
+)
+def _as_strided(xp: Namespace, input: Array, geometry: Any, source: Any) -> Array:
+    return on_storage(input, geometry)
+
+
+@linear(
+    batch=batch_shapes.restrided,
+    input=lambda g, taken, given: _restride(g, given, taken),
+    node="AsStridedBackwardBackward0",
+)
+def _restride(xp: Namespace, input: Array, taken: Any, given: Any) -> Array:
+    """Put `input` where the geometry `taken` points, on memory of zeros, and read it as `given`.
+
+    Elements that meet at one place add up, so this is its own adjoint with the geometries swapped.
+    """
+    storage = xp.zeros(max(extent(taken), extent(given), 1), input.dtype)
+    if may_overlap(taken):
+        places = on_storage(xp.arange(storage.size), taken)
+        xp.add.at(storage, places.reshape(-1), input.reshape(-1))
+    else:
+        on_storage(storage, taken)[...] = input
+    return on_storage(storage, given)
+
+
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+    """A view of the tensor's memory with any shape, strides and offset, counted in elements."""
+    source = geometry_of(input._array)
+    offset = source[2] if storage_offset is None else storage_offset
+    geometry = (tuple(size), tuple(stride), offset)
+    if len(geometry[0]) != len(geometry[1]):
+        raise RuntimeError(
+            f"as_strided: {len(geometry[0])} sizes but {len(geometry[1])} strides; give one stride "
+            "per size."
+        )
+    if any(s < 0 for s in geometry[1]):
+        raise RuntimeError(f"as_strided: negative strides are not supported, got {geometry[1]}.")
+    available = root(input._array).nbytes // input._array.itemsize
+    if 0 not in geometry[0] and extent(geometry) > available:
+        raise RuntimeError(
+            f"as_strided: sizes {geometry[0]}, strides {geometry[1]} and offset {offset} reach "
+            f"element {extent(geometry)}, but the memory holds {available}."
+        )
+    return _as_strided(input, geometry, source)
+
+
+def regenerate(tensor: Tensor, info: View) -> Edge | None:
+    """A view's node, made anew from its base's present history."""
+    base = info.base
+    edge = edge_of(base)
+    if edge is None and info.node is None:
+        return None
+    if info.replay is not None:
+        before = current.get()
+        current.set(PLAIN)
+        try:
+            step: Any = base
+            for replay in info.replay:
+                step = replay(step)
+        finally:
+            current.set(before)
+        return edge_of(step)
+    options = {"geometry": geometry_of(tensor._array), "source": geometry_of(base._array)}
+    mode = settle()
+    op = _as_strided.op  # type: ignore[attr-defined]  # a declared operator
+    return recording.make_node(op, (edge,), {"input": base}, options, [tensor], mode)
+
+
+def restride(tensor: Tensor) -> Any:
+    """A function that views another base as `tensor` views its own."""
+    geometry: Geometry = geometry_of(tensor._array)
+    return lambda base: as_strided(base, *geometry)
+
+
+def view_of(tensor: Tensor, other: Any) -> Any:
+    """`other`, shaped as the base of `tensor`, viewed as `tensor` views that base."""
+    info = tensor._node
+    if info.replay is not None:
+        for step in info.replay:
+            other = step(other)
+        return other
+    shape, strides, offset = geometry_of(tensor._array)
+    start = geometry_of(info.base._array)[2]
+    geometry = relaid((shape, strides, offset - start), info.base._array)
+    other = other if other._array.flags.c_contiguous else other.contiguous()
+    shape, strides, offset = geometry
+    return as_strided(other, shape, strides, offset + geometry_of(other._array)[2])
+
+
+def _view_func(self: Tensor, new_base: Tensor) -> Tensor | None:
+    """The same view of another base; None if this is no view or the bases differ in geometry."""
+    if not self._is_view():
+        return None
+    old, new = self._node.base._array, new_base._array
+    if old.shape != new.shape or geometry_of(old) != geometry_of(new):
+        return None
+    return _view_func_unsafe(self, new_base)
+
+
+def _view_func_unsafe(self: Tensor, new_base: Tensor) -> Tensor | None:
+    """As `_view_func`, whatever the new base's geometry."""
+    return view_of(self, new_base) if self._is_view() else None
+
+
+METHODS["_view_func"] = _view_func
+METHODS["_view_func_unsafe"] = _view_func_unsafe
+
+history.regenerate = regenerate
+history.restride = restride
+forward.view_of = view_of

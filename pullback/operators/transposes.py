@@ -1,0 +1,58 @@
+"""`x.T`, `x.mT`, `x.H`, `x.mH` and `adjoint`: transposes by attribute."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from pullback.core.origin import stacklevel
+from pullback.operators.arithmetic import conj
+from pullback.operators.declare import method
+from pullback.operators.views import _permute, transpose
+
+__all__ = ["adjoint", "conj_transpose", "hermitian", "matrix_transpose", "reverse_dims"]
+
+
+def reverse_dims(input: Any) -> Any:
+    """`x.T`: the dimensions in reverse order."""
+    ndim = input._array.ndim
+    if ndim == 2:
+        return _permute(input, (1, 0))
+    if ndim:
+        warnings.warn(
+            f"x.T on a tensor of {ndim} dimensions reverses them all; say x.mT for a batch of "
+            "matrices, or x.permute(...) for this.",
+            UserWarning,
+            stacklevel=stacklevel(),
+        )
+    return _permute(input, tuple(reversed(range(ndim))))
+
+
+def matrix_transpose(input: Any) -> Any:
+    """`x.mT`: the last two dimensions exchanged."""
+    ndim = input._array.ndim
+    if ndim < 2 and ndim:
+        raise RuntimeError(f"mT needs at least 2 dimensions, got shape {tuple(input.shape)}.")
+    return transpose(input, -2, -1) if ndim else input
+
+
+def conj_transpose(input: Any) -> Any:
+    """`x.mH`: the last two dimensions exchanged, and conjugated."""
+    if input.ndim < 2 and input.ndim != 0:
+        raise RuntimeError(f"mH needs at least 2 dimensions, got shape {tuple(input.shape)}.")
+    return conj(transpose(input, -2, -1) if input.ndim else input)
+
+
+def hermitian(input: Any) -> Any:
+    """`x.H`: the conjugate transpose of a matrix."""
+    if input.ndim > 2:
+        raise RuntimeError(
+            f"H is for matrices, got shape {tuple(input.shape)}; use mH for a batch of them."
+        )
+    return conj_transpose(input)
+
+
+@method
+def adjoint(input: Any) -> Any:
+    """The conjugate transpose of the last two dimensions."""
+    return conj_transpose(input)

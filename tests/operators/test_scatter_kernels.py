@@ -1,0 +1,81 @@
+"""Adding slices where an index says: by a product with SciPy's help, and without it."""
+
+import numpy as np
+import pytest
+
+from pullback.operators import scatter_kernels
+from pullback.operators.scatter_kernels import add_at, read_along, reduce_along, write_along
+
+SHAPES = [((40, 7), 0), ((5, 40), 1), ((3, 30, 4), 1), ((3, 4, 30), 2), ((30, 2, 3), 0)]
+
+
+def drawn(rng, shape, dtype):
+    values = rng.standard_normal(shape)
+    if np.dtype(dtype).kind == "c":
+        values = values + 1j * rng.standard_normal(shape)
+    return values.astype(dtype)
+
+
+@pytest.fixture(params=["scipy", "numpy"])
+def large(request, monkeypatch):
+    """Everything counts as large, with SciPy and as if it were not there."""
+    monkeypatch.setattr(scatter_kernels, "_MANY", 1)
+    if request.param == "numpy":
+        monkeypatch.setattr(scatter_kernels, "_sparse", lambda: None)
+    else:
+        pytest.importorskip("scipy.sparse")
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16", "i8", "f2"])
+@pytest.mark.parametrize(("shape", "dim"), SHAPES)
+@pytest.mark.parametrize("count", [16, 25, 200])
+def test_slices_that_share_a_place_add_up(shape, dim, count, dtype):
+    rng = np.random.default_rng(count)
+    index = rng.integers(0, shape[dim], count)
+    values = drawn(rng, (*shape[:dim], count, *shape[dim + 1 :]), dtype)
+    out = drawn(rng, shape, dtype)
+    expected = out.astype("c16")
+    np.add.at(expected, (slice(None),) * dim + (index,), values)
+    add_at(np, out, (index,), (dim,), values)
+    bound = 0.1 if dtype == "f2" else 1e-4
+    np.testing.assert_allclose(out.astype("c16"), expected, rtol=bound, atol=bound)
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("dtype", ["f4", "c8"])
+def test_an_infinity_stays_at_its_place(dtype):
+    values = np.ones((16, 3), dtype)
+    values[4, 1] = np.inf
+    out = np.zeros((5, 3), dtype)
+    add_at(np, out, (np.arange(16) % 5,), (0,), values)
+    assert np.isinf(out[4, 1])
+    assert np.isfinite(np.delete(out.reshape(-1), 13)).all()
+
+
+@pytest.mark.usefixtures("large")
+def test_values_in_another_order_of_memory_add_up_too():
+    rng = np.random.default_rng(0)
+    index, values = rng.integers(0, 9, 20), np.asfortranarray(rng.standard_normal((4, 20, 3)))
+    out, expected = np.zeros((4, 9, 3)), np.zeros((4, 9, 3))
+    add_at(np, out, (index,), (1,), values)
+    np.add.at(expected, (slice(None), index), values)
+    np.testing.assert_allclose(out, expected)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("kind", ["i4", "i8"])
+@pytest.mark.parametrize("rows", [3, 900])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_elements_along_a_dimension_are_those_of_numpys_own_functions(dim, rows, kind, order):
+    rng = np.random.default_rng(dim)
+    shape = (rows, 4, 5)
+    whole = np.array(rng.standard_normal(shape), order=order)
+    index = np.argsort(rng.random(shape), dim).astype(kind)  # no place twice
+    taken = np.take_along_axis(whole, index, dim)
+    np.testing.assert_array_equal(read_along(np, whole, dim, index), taken)
+    out = np.array(np.zeros(shape), order=order)
+    write_along(np, out, dim, index, taken)
+    np.testing.assert_array_equal(out, whole)
+    reduce_along(np, np.add, out, dim, index, taken)
+    np.testing.assert_array_equal(out, 2 * whole)
