@@ -28,23 +28,14 @@ __all__ = [
 ]
 
 
-def _check(op: str, input: Any, weight: Any, bias: Any, outputs: int, channels: int) -> None:
-    """Refuse shapes and dtypes that do not go together."""
-    if input.shape[-weight.ndim + 1] != channels:
-        raise RuntimeError(
-            f"{op}: weight of shape {tuple(weight.shape)} is for {channels} channels, input of "
-            f"shape {tuple(input.shape)} has {input.shape[-weight.ndim + 1]}."
-        )
-    if bias is not None and tuple(bias.shape) != (outputs,):
-        raise RuntimeError(
-            f"{op}: bias must have shape ({outputs},), one number for each output channel, got "
-            f"{tuple(bias.shape)}."
-        )
-    if 0 in tuple(input.shape[-weight.ndim + 2 :]):
-        raise RuntimeError(
-            f"{op}: input of shape {tuple(input.shape)} has no places; only batch or channels may "
-            "be 0."
-        )
+def _check_tensors(op: str, dims: int, input: Any, weight: Any, bias: Any) -> None:
+    check_tensor(op, input, dims + 1, dims + 2)
+    check_tensor(f"{op} (weight)", weight, dims + 2)
+    if bias is not None:
+        check_tensor(f"{op} (bias)", bias, 1)
+
+
+def _check_dtypes(op: str, input: Any, weight: Any, bias: Any) -> None:
     for name, other in (("weight", weight), ("bias", bias)):
         if other is not None and other.dtype is not input.dtype:
             raise RuntimeError(
@@ -55,15 +46,35 @@ def _check(op: str, input: Any, weight: Any, bias: Any, outputs: int, channels: 
         raise unsupported(op, input._array)
 
 
-def _check_weight(op: str, dims: int, input: Any, weight: Any, groups: int) -> None:
-    check_tensor(op, input, dims + 1, dims + 2)
-    check_tensor(f"{op} (weight)", weight, dims + 2)
+def _check_shapes(
+    op: str, shape: Sizes, weight: Sizes, bias: Sizes | None, groups: int, transposed: bool
+) -> None:
+    """Refuse shapes that do not go together."""
     if groups < 1:
         raise RuntimeError(f"{op}: groups must be at least 1, got {groups}.")
-    if not len(weight) or len(weight) % groups:
+    if not weight[0] or weight[0] % groups:
         raise RuntimeError(
-            f"{op}: the first size of weight, shape {tuple(weight.shape)}, must be a positive "
-            f"multiple of groups={groups}."
+            f"{op}: the first size of weight, shape {weight}, must be a positive multiple of "
+            f"groups={groups}."
+        )
+    outputs, channels = weight[0], weight[1] * groups
+    if transposed:
+        outputs, channels = channels, outputs
+    seen = shape[1 - len(weight)]
+    if seen != channels:
+        raise RuntimeError(
+            f"{op}: weight of shape {weight} is for {channels} channels, input of shape {shape} "
+            f"has {seen}."
+        )
+    if bias is not None and bias != (outputs,):
+        raise RuntimeError(
+            f"{op}: bias must have shape ({outputs},), one number for each output channel, got "
+            f"{bias}."
+        )
+    if 0 in shape[2 - len(weight) :] or 0 in weight[2:]:
+        raise RuntimeError(
+            f"{op}: input of shape {shape} and weight of shape {weight} have no places; only batch "
+            "or channels may be 0."
         )
 
 
@@ -86,19 +97,22 @@ def _padding(op: str, padding: Any, kernel: Sizes, stride: Sizes, dilation: Size
 
 @lru_cache(256)
 def _geometry(
-    op: str, dims: int, size: Sizes, kernel: Sizes, stride: Any, padding: Any, dilation: Any
+    op: str,
+    shape: Sizes,
+    weight: Sizes,
+    bias: Sizes | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
 ) -> tuple[Sizes, Pads, Sizes]:
     """Stride, padding and dilation for each dimension; refused where no window fits."""
-    size, kernel = tuple(size), tuple(kernel)
+    _check_shapes(op, shape, weight, bias, groups, transposed=False)
+    kernel, dims = weight[2:], len(weight) - 2
     stride = positive(op, "stride", stride, dims)
     dilation = positive(op, "dilation", dilation, dims)
     pads = _padding(op, padding, kernel, stride, dilation)
-    whole = tuple(n + before + after for n, (before, after) in zip(size, pads, strict=True))
-    if 0 in size or 0 in kernel:
-        raise RuntimeError(
-            f"{op}: an input of size {size} and a kernel of {kernel} have no places; only batch or "
-            "channels may be 0."
-        )
+    whole = tuple(n + sum(pair) for n, pair in zip(shape[-dims:], pads, strict=True))
     if min(counts(whole, kernel, stride, dilation)) < 1:
         raise RuntimeError(
             f"{op}: a kernel of {kernel}, dilation {dilation}, does not fit into an input of "
@@ -118,16 +132,40 @@ def _convolved(
     dilation: Any,
     groups: int,
 ) -> Any:
-    _check_weight(op, dims, input, weight, groups)
-    options = [stride, padding, dilation]
-    shape, filters = input.shape, weight.shape
-    geometry = remembering(_geometry, options)
-    stride, pads, dilation = geometry(op, dims, shape[-dims:], filters[2:], *options)
-    _check(op, input, weight, bias, filters[0], filters[1] * groups)
-    if len(shape) == dims + 2:
+    shapes = _shapes(op, dims, input, weight, bias)
+    if stride.__class__ is padding.__class__ is dilation.__class__ is groups.__class__ is int:
+        found = _geometry(op, *shapes, stride, padding, dilation, groups)
+    else:
+        options = [stride, padding, dilation, groups]
+        found = remembering(_geometry, options)(op, *shapes, *options)
+    stride, pads, dilation = found
+    if len(shapes[0]) == dims + 2:
         return convolution(input, weight, bias, stride, pads, dilation, groups)
     single = convolution(unsqueeze(input, 0), weight, bias, stride, pads, dilation, groups)
     return squeeze(single, 0)
+
+
+def _shapes(
+    op: str, dims: int, input: Any, weight: Any, bias: Any
+) -> tuple[Sizes, Sizes, Sizes | None]:
+    """The shapes of three tensors that may go together; the bias may be None."""
+    try:
+        x, filters = input._array, weight._array
+        added = None if bias is None else bias._array
+        dtype = x.dtype
+        usual = (
+            filters.dtype is dtype
+            and dtype.kind != "b"
+            and filters.ndim == dims + 2
+            and 1 <= x.ndim - dims <= 2
+            and (added is None or (added.dtype is dtype and added.ndim == 1))
+        )
+    except AttributeError:
+        usual = False
+    if not usual:
+        _check_tensors(op, dims, input, weight, bias)
+        _check_dtypes(op, input, weight, bias)
+    return x.shape, filters.shape, None if added is None else added.shape
 
 
 def conv1d(
@@ -179,25 +217,24 @@ def conv3d(
     return _convolved("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
-def _spread_out(
+@lru_cache(256)
+def _transposed_geometry(
     op: str,
-    dims: int,
-    input: Any,
-    weight: Any,
-    bias: Any,
+    shape: Sizes,
+    weight: Sizes,
+    bias: Sizes | None,
     stride: Any,
     padding: Any,
     output_padding: Any,
     groups: int,
     dilation: Any,
-) -> Any:
-    _check_weight(op, dims, input, weight, groups)
+) -> tuple[Sizes, Sizes, Pads, Sizes]:
+    """The output's size, and stride, padding and dilation for each dimension."""
+    kernel, dims = weight[2:], len(weight) - 2
     stride = positive(op, "stride", stride, dims)
     dilation = positive(op, "dilation", dilation, dims)
-    padding, extra = (
-        sizes(op, "padding", padding, dims),
-        sizes(op, "output_padding", output_padding, dims),
-    )
+    padding = sizes(op, "padding", padding, dims)
+    extra = sizes(op, "output_padding", output_padding, dims)
     if min(*padding, *extra) < 0:
         raise RuntimeError(
             f"{op}: padding {padding} and output_padding {extra} must not be negative."
@@ -207,24 +244,29 @@ def _spread_out(
             f"{op}: output_padding {extra} must be smaller than stride {stride} or dilation "
             f"{dilation}."
         )
-    _check(op, input, weight, bias, weight.shape[1] * groups, weight.shape[0])
-    kernel = tuple(weight.shape[2:])
+    _check_shapes(op, shape, weight, bias, groups, transposed=True)
     size = tuple(
         (n - 1) * s - 2 * p + d * (k - 1) + e + 1
         for n, s, p, d, k, e in zip(
-            input.shape[-dims:], stride, padding, dilation, kernel, extra, strict=True
+            shape[-dims:], stride, padding, dilation, kernel, extra, strict=True
         )
     )
     if min(size) < 0:
         raise RuntimeError(
-            f"{op}: input of shape {tuple(input.shape)} with kernel {kernel}, stride {stride} and "
-            f"padding {padding} would have output size {size}."
+            f"{op}: input of shape {shape} with kernel {kernel}, stride {stride} and padding "
+            f"{padding} would have output size {size}."
         )
-    pads = tuple((pad, pad) for pad in padding)
-    options = size, stride, pads, dilation, groups
-    if input.ndim == dims + 2:
-        return transposed_convolution(input, weight, bias, *options)
-    return squeeze(transposed_convolution(unsqueeze(input, 0), weight, bias, *options), 0)
+    return size, stride, tuple((pad, pad) for pad in padding), dilation
+
+
+def _spread_out(op: str, dims: int, input: Any, weight: Any, bias: Any, *given: Any) -> Any:
+    shapes = _shapes(op, dims, input, weight, bias)
+    options = list(given)  # stride, padding, output_padding, groups, dilation
+    geometry = remembering(_transposed_geometry, options)(op, *shapes, *options)
+    if len(shapes[0]) == dims + 2:
+        return transposed_convolution(input, weight, bias, *geometry, options[3])
+    single = transposed_convolution(unsqueeze(input, 0), weight, bias, *geometry, options[3])
+    return squeeze(single, 0)
 
 
 def conv_transpose1d(

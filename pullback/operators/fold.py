@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
+
+import numpy
 
 from pullback.operators.arithmetic import unsupported
 from pullback.operators.declare import Array, Namespace, linear
@@ -13,14 +16,26 @@ from pullback.operators.windows import (
     check_tensor,
     counts,
     inner,
+    is_finite,
     padded,
     positive,
+    remembering,
     sizes,
     volume,
+    whole_size,
     windows,
 )
 
 __all__ = ["fold", "unfold"]
+
+
+@lru_cache(256)
+def _shape_of_columns(
+    shape: Sizes, kernel: Sizes, stride: Sizes, padding: Pads, dilation: Sizes
+) -> tuple[Sizes, Sizes]:
+    """How many windows there are, and the shape of their columns."""
+    number = counts(whole_size(shape[-2:], padding), kernel, stride, dilation)
+    return number, (*shape[:-3], volume(kernel) * shape[-3], volume(number))
 
 
 @linear(
@@ -33,12 +48,31 @@ __all__ = ["fold", "unfold"]
 def _im2col(
     xp: Namespace, input: Array, kernel: Sizes, stride: Sizes, padding: Pads, dilation: Sizes
 ) -> Array:
+    number, shape = _shape_of_columns(input.shape, kernel, stride, padding, dilation)
     image = padded(xp, input, padding)
-    number = counts(image.shape[-2:], kernel, stride, dilation)
-    seen = windows(image, kernel, number, stride, dilation)
-    rows = volume(kernel) * input.shape[-3]
-    out = seen.reshape(*input.shape[:-3], rows, volume(number))
+    out = windows(image, kernel, number, stride, dilation).reshape(shape)
     return out.copy() if xp.may_share_memory(out, input) else out
+
+
+# Up to so many elements of a matrix that adds windows up, a product with it takes less time than an
+# addition for each point of a window.
+_MOST_OF_MATRIX = 1 << 13
+
+
+@lru_cache(64)
+def _adding_up(
+    size: Sizes, kernel: Sizes, stride: Sizes, padding: Pads, dilation: Sizes, dtype: Any
+) -> Array | None:
+    """The matrix that adds the columns of one channel up to an image; None where it is large."""
+    whole = whole_size(size, padding)
+    number = counts(whole, kernel, stride, dilation)
+    points = volume(kernel) * volume(number)
+    if points * volume(size) > _MOST_OF_MATRIX:
+        return None
+    units = numpy.eye(points, dtype=dtype).reshape(points, *kernel, *number)
+    out = numpy.zeros((points, *whole), dtype)
+    add_windows(out, units, kernel, stride, dilation)
+    return out[inner(padding, size)].reshape(points, volume(size))
 
 
 @linear(
@@ -57,12 +91,18 @@ def _col2im(
     padding: Pads,
     dilation: Sizes,
 ) -> Array:
-    *lead, rows, _ = input.shape
-    whole = tuple(n + before + after for n, (before, after) in zip(size, padding, strict=True))
-    channels = rows // volume(kernel)
+    *lead, rows, places = input.shape
+    points = volume(kernel)
+    lead.append(rows // points)
+    if input.dtype.kind == "f" and input.size <= _MOST_OF_MATRIX:
+        matrix = _adding_up(size, kernel, stride, padding, dilation, input.dtype)
+        columns = input.reshape(input.size // (points * places), points * places)
+        if matrix is not None and is_finite(columns):
+            return columns.dot(matrix).reshape(*lead, *size)
+    whole = whole_size(size, padding)
     number = counts(whole, kernel, stride, dilation)
-    out = xp.zeros((*lead, channels, *whole), input.dtype)
-    add_windows(out, input.reshape(*lead, channels, *kernel, *number), kernel, stride, dilation)
+    out = xp.zeros((*lead, *whole), input.dtype)
+    add_windows(out, input.reshape(*lead, *kernel, *number), kernel, stride, dilation)
     return out if whole == tuple(size) else out[inner(padding, size)].copy()
 
 
@@ -79,7 +119,7 @@ def _geometry(
 
 def _number(op: str, size: Sizes, geometry: tuple[Sizes, Sizes, Pads, Sizes]) -> Sizes:
     kernel, stride, padding, dilation = geometry
-    whole = tuple(n + before + after for n, (before, after) in zip(size, padding, strict=True))
+    whole = whole_size(size, padding)
     number = counts(whole, kernel, stride, dilation)
     if min(number) < 1:
         raise RuntimeError(
@@ -87,6 +127,42 @@ def _number(op: str, size: Sizes, geometry: tuple[Sizes, Sizes, Pads, Sizes]) ->
             f"{whole} (padding included)."
         )
     return number
+
+
+@lru_cache(256)
+def _unfolding(
+    shape: Sizes, kernel_size: Any, dilation: Any, padding: Any, stride: Any
+) -> tuple[Sizes, Sizes, Pads, Sizes]:
+    """The checked options of `unfold`, for images of this shape."""
+    if 0 in shape[-3:]:
+        raise RuntimeError(
+            f"unfold: input of shape {shape} is empty; only the batch may have size 0."
+        )
+    geometry = _geometry("unfold", kernel_size, dilation, padding, stride)
+    _number("unfold", shape[-2:], geometry)
+    return geometry
+
+
+@lru_cache(256)
+def _folding(
+    shape: Sizes, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any
+) -> tuple[Sizes, Sizes, Sizes, Pads, Sizes]:
+    """The checked options of `fold`, for columns of this shape."""
+    size = positive("fold", "output_size", output_size, 2)
+    geometry = _geometry("fold", kernel_size, dilation, padding, stride)
+    rows, places = shape[-2:]
+    if not rows or rows % volume(geometry[0]):
+        raise RuntimeError(
+            f"fold: input of shape {shape} has columns of {rows}, which must be a positive "
+            f"multiple of the kernel's {volume(geometry[0])} points."
+        )
+    number = _number("fold", size, geometry)
+    if places != volume(number):
+        raise RuntimeError(
+            f"fold: an output of {size} has {volume(number)} windows, input of shape {shape} has "
+            f"{places} columns."
+        )
+    return size, *geometry
 
 
 def _check_dtype(op: str, input: Any) -> None:
@@ -105,13 +181,8 @@ def unfold(
     """
     check_tensor("unfold", input, 3, 4)
     _check_dtype("unfold", input)
-    if 0 in tuple(input.shape[-3:]):
-        raise RuntimeError(
-            f"unfold: input of shape {tuple(input.shape)} is empty; only the batch may have size 0."
-        )
-    geometry = _geometry("unfold", kernel_size, dilation, padding, stride)
-    _number("unfold", tuple(input.shape[-2:]), geometry)
-    return _im2col(input, *geometry)
+    options = [kernel_size, dilation, padding, stride]
+    return _im2col(input, *remembering(_unfolding, options)(input._array.shape, *options))
 
 
 def fold(
@@ -125,18 +196,5 @@ def fold(
     """Add columns (n, channels * h * w, places) up to images: the adjoint of `unfold`."""
     check_tensor("fold", input, 2, 3)
     _check_dtype("fold", input)
-    size = positive("fold", "output_size", output_size, 2)
-    geometry = _geometry("fold", kernel_size, dilation, padding, stride)
-    rows, places = input.shape[-2:]
-    if not rows or rows % volume(geometry[0]):
-        raise RuntimeError(
-            f"fold: input of shape {tuple(input.shape)} has columns of {rows}, which must be a "
-            f"positive multiple of the kernel's {volume(geometry[0])} points."
-        )
-    number = _number("fold", size, geometry)
-    if places != volume(number):
-        raise RuntimeError(
-            f"fold: an output of {size} has {volume(number)} windows, input of shape "
-            f"{tuple(input.shape)} has {places} columns."
-        )
-    return _col2im(input, size, *geometry)
+    options = [output_size, kernel_size, dilation, padding, stride]
+    return _col2im(input, *remembering(_folding, options)(input._array.shape, *options))

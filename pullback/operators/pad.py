@@ -13,9 +13,18 @@ from typing import Any
 
 import numpy
 
+from pullback.core.tensor import Tensor
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.taps import Taps, declare_resample
-from pullback.operators.windows import Pads, check_not_empty, check_tensor, padded
+from pullback.operators.windows import (
+    Pads,
+    Sizes,
+    check_not_empty,
+    check_tensor,
+    padded,
+    remembering,
+    whole_size,
+)
 
 __all__ = ["constant_pad_nd", "pad"]
 
@@ -56,20 +65,29 @@ def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
     >>> torch.constant_pad_nd(torch.ones(2), (1, -1), 5)
     tensor([5., 1.])
     """
+    if not isinstance(input, Tensor):
+        check_tensor("constant_pad_nd", input)
+    options = [pad]
+    pads = remembering(_constant_pads, options)(input._array.shape, *options)
+    return _constant_pad(input, pads, value)
+
+
+@functools.lru_cache(256)
+def _constant_pads(shape: Sizes, pad: Any) -> Pads:
+    """What to add to each of the last dimensions, before and after it."""
     pads = _pairs("constant_pad_nd", pad)
-    check_tensor("constant_pad_nd", input)
-    if len(pads) > input.ndim:
+    if len(pads) > len(shape):
         raise RuntimeError(
             f"constant_pad_nd: pad {tuple(pad)} is for {len(pads)} dimensions, input of shape "
-            f"{tuple(input.shape)} has {input.ndim}."
+            f"{shape} has {len(shape)}."
         )
-    for n, pair in zip(input.shape[input.ndim - len(pads) :], pads, strict=True):
+    for n, pair in zip(shape[len(shape) - len(pads) :], pads, strict=True):
         if n + min(pair[0], 0) + min(pair[1], 0) < 0 or n + pair[0] + pair[1] < 0:
             raise RuntimeError(
                 f"constant_pad_nd: pad {tuple(pad)} cuts off more than there is of input of shape "
-                f"{tuple(input.shape)}."
+                f"{shape}."
             )
-    return _constant_pad(input, pads, value)
+    return pads
 
 
 # Elements of the tensor itself --------------------------------------------------------------------
@@ -104,27 +122,42 @@ def _table(mode: str, size: int, before: int, after: int) -> Taps:
     return Taps(numpy.arange(places.size), columns, None, places.size, size)
 
 
-def _check(input: Any, mode: str, pads: Pads) -> None:
+def _check(shape: Sizes, mode: str, pads: Pads) -> None:
     """Refuse paddings that the mode has no elements for."""
     dims = len(pads)
-    if dims not in (1, 2, 3) or input.ndim not in (dims + 1, dims + 2):
+    if dims not in (1, 2, 3) or len(shape) not in (dims + 1, dims + 2):
         raise NotImplementedError(
             f"pad: mode {mode!r} pads the last 1, 2 or 3 dimensions of tensors with one or two "
-            f"more; got pad for {dims} and shape {tuple(input.shape)}."
+            f"more; got pad for {dims} and shape {shape}."
         )
-    check_not_empty("pad", tuple(input.shape), dims)
-    for n, pair in zip(input.shape[-dims:], pads, strict=True):
+    check_not_empty("pad", shape, dims)
+    for n, pair in zip(shape[-dims:], pads, strict=True):
         most = {"reflect": n - 1, "circular": n}.get(mode, max(pair))
         if max(pair) > most:
             raise RuntimeError(
                 f"pad: mode {mode!r} can add at most {most} to a dimension of size {n}, got {pair} "
-                f"(input shape {tuple(input.shape)})."
+                f"(input shape {shape})."
             )
-        if n + pair[0] + pair[1] < (0 if mode == "circular" else 1):
+        if mode == "circular" and max(pair) > 0 and n + min(pair) < 1:
             raise RuntimeError(
-                f"pad: {pair} cuts off all of a dimension of size {n} (input shape "
-                f"{tuple(input.shape)})."
+                f"pad: {pair} leaves nothing to repeat of a dimension of size {n} (input shape "
+                f"{shape})."
             )
+    # torch's rule: some of several dimensions may come to nothing, not all.
+    least = 0 if mode == "circular" else 1
+    new = whole_size(shape[-dims:], pads)
+    if min(new) < 0 or max(new) < least:
+        raise RuntimeError(f"pad: {pads} leaves size {new} of input of shape {shape}.")
+
+
+@functools.lru_cache(256)
+def _tables(shape: Sizes, mode: str, pad: Any) -> tuple[Taps | None, ...]:
+    pads = _pairs("pad", pad)
+    _check(shape, mode, pads)
+    return tuple(
+        None if not any(pair) else _table(mode, n, *pair)
+        for n, pair in zip(shape[-len(pads) :], pads, strict=True)
+    )
 
 
 def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
@@ -145,11 +178,8 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
         )
     if value:
         raise RuntimeError(f"pad: value is for mode 'constant'; mode {mode!r} takes none.")
-    pads = _pairs("pad", pad)
-    check_tensor("pad", input)
-    _check(input, mode, pads)
-    tables = tuple(
-        None if not any(pair) else _table(mode, n, *pair)
-        for n, pair in zip(input.shape[-len(pads) :], pads, strict=True)
-    )
-    return _PADS[mode, len(pads)](input, tables)
+    if not isinstance(input, Tensor):
+        check_tensor("pad", input)
+    options = [pad]
+    tables = remembering(_tables, options)(input._array.shape, mode, *options)
+    return _PADS[mode, len(tables)](input, tables)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -16,13 +16,16 @@ from pullback.operators.pool_shapes import (
     Geometry,
     adaptive_bounds,
     adaptive_sizes,
+    are_apart,
+    even_geometry,
+    lines_of,
     pool_geometry,
 )
 from pullback.operators.powers import pow
 from pullback.operators.products import delivered
 from pullback.operators.reduction import mean
 from pullback.operators.taps import Taps, declare_resample
-from pullback.operators.windows import Pads, Sizes, along, inner, padded, sizes, volume
+from pullback.operators.windows import Sizes, inner, is_finite, padded, sizes, volume, whole_size
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -39,84 +42,107 @@ __all__ = [
 # Kernels ------------------------------------------------------------------------------------------
 
 
-def _divided(xp: Namespace, sums: Array, divisor: Any) -> Array:
-    """`sums`, which are new, divided in place; whole numbers towards zero."""
+@functools.lru_cache(256)
+def _number(divisor: int, dtype: Any) -> Array:
+    return numpy.array(divisor, dtype)
+
+
+def _divided(xp: Namespace, sums: Array, divisor: Any, out: Array | None) -> Array:
+    """`sums` over a number or an array of numbers; whole numbers towards zero."""
     if sums.dtype.kind in "iu":
         return xp.trunc(sums / divisor).astype(sums.dtype)
-    sums /= divisor if isinstance(divisor, int) else divisor.astype(sums.dtype)
+    by = _number(divisor, sums.dtype) if type(divisor) is int else divisor.astype(sums.dtype)
+    return xp.true_divide(sums, by, out=out)
+
+
+def _sums(xp: Namespace, input: Array, geometry: Geometry) -> Array:
+    """Sums of windows, dimension by dimension; the input itself where windows are single."""
+    sums = padded(xp, input, geometry.pads)
+    for first, *others in lines_of(geometry):
+        parts = sums[first], *(sums[place] for place in others)
+        sums = parts[0] + parts[1] if others else parts[0]
+        for part in parts[2:]:
+            sums += part
     return sums
 
 
-def _averages(
-    xp: Namespace,
-    input: Array,
-    kernel: Sizes,
-    stride: Sizes,
-    pads: Pads,
-    number: Sizes,
-    divisor: Any,
-) -> Array:
-    """Sums of windows, dimension by dimension, over `divisor`: a number, or one per window."""
-    if input.dtype.itemsize == 2 and input.dtype.kind in "fV":
-        single = _averages(xp, input.astype(xp.float32), kernel, stride, pads, number, divisor)
-        return single.astype(input.dtype)
-    dims = len(kernel)
-    sums = padded(xp, input, pads)
-    for dim in range(dims):
-        behind = (slice(None),) * (dims - dim - 1)
-        parts = [
-            sums[(..., along(point, number[dim], stride[dim], 1), *behind)]
-            for point in range(kernel[dim])
-        ]
-        sums = parts[0] + parts[1] if len(parts) > 1 else parts[0]
-        for part in parts[2:]:
-            sums += part
-    return _divided(xp, sums.copy() if max(kernel) == 1 else sums, divisor)
+# Up to so many elements, and so many of a matrix, windows are added up by a product with it.
+_FEW = 1 << 12
+_MOST_OF_MATRIX = 1 << 14
+
+
+class _Few(NamedTuple):
+    """The sums of windows as a product of images, `(images, elements)`, and a matrix."""
+
+    images: Sizes
+    matrix: Array
+    out: Sizes
+
+
+@functools.lru_cache(256)
+def _few(shape: Sizes, geometry: Geometry, dtype: Any) -> _Few | None:
+    dims = len(geometry.kernel)
+    lead, size = shape[: len(shape) - dims], shape[len(shape) - dims :]
+    length, number = volume(size), volume(geometry.number)
+    if volume(shape) > _FEW or length * number > _MOST_OF_MATRIX or dtype.kind != "f":
+        return None
+    units = numpy.eye(length, dtype=dtype).reshape(length, *size)
+    matrix = numpy.ascontiguousarray(_sums(numpy, units, geometry)).reshape(length, number)
+    return _Few((volume(lead), length), matrix, (*lead, *geometry.number))
+
+
+def _averages(xp: Namespace, input: Array, geometry: Geometry, divisor: Any) -> Array:
+    """Sums of windows over `divisor`: a number, or one per window."""
+    dtype = input.dtype
+    if dtype.itemsize == 2 and dtype.kind in "fV":
+        return _averages(xp, input.astype(xp.float32), geometry, divisor).astype(dtype)
+    few = _few(input.shape, geometry, dtype)
+    if few is not None:
+        images = input.reshape(few.images)
+        if is_finite(images):
+            sums = images.dot(few.matrix).reshape(few.out)
+            return _divided(xp, sums, divisor, sums)
+    sums = _sums(xp, input, geometry)
+    return _divided(xp, sums, divisor, None if max(geometry.kernel) == 1 else sums)
 
 
 @linear(
-    input=lambda g, input_shape, kernel, stride, pads, divisor: _average(
-        g, kernel, stride, pads, input_shape[-len(kernel) :], divisor
-    ),
+    input=lambda g, geometry, divisor: _average(g, geometry, divisor),
     has_out=False,
 )
 def _spread_average(
-    xp: Namespace,
-    input: Array,
-    size: Sizes,
-    kernel: Sizes,
-    stride: Sizes,
-    pads: Pads,
-    divisor: Any,
+    xp: Namespace, input: Array, size: Sizes, geometry: Geometry, divisor: Any
 ) -> Array:
     """The adjoint of an average: the share of each element, in all windows that it is in."""
     if input.dtype.itemsize == 2 and input.dtype.kind in "fV":
         single = input.astype(xp.float32)
-        spread = _spread_average.op.forward(xp, single, size, kernel, stride, pads, divisor)  # type: ignore[attr-defined]
+        spread = _spread_average.op.forward(xp, single, size, geometry, divisor)  # type: ignore[attr-defined]  # of a declared operator
         return spread.astype(input.dtype)
-    dims = len(kernel)
-    shares = _divided(xp, input.copy(), divisor)
+    _, _, pads, _, number = geometry
+    shares = _divided(xp, input, divisor, None)
+    lead = shares.shape[: -len(number)]
+    few = _few((*lead, *size), geometry, shares.dtype)
+    if few is not None and is_finite(shares):
+        images = shares.reshape(few.images[0], few.matrix.shape[1])
+        return images.dot(few.matrix.T).reshape(*lead, *size)
+    whole = whole_size(size, pads)
+    apart = are_apart(geometry)
     # The last dimension last: until then there is less to add.
-    for dim in range(dims):
-        axis = shares.ndim - dims + dim
-        whole = size[dim] + pads[dim][0] + pads[dim][1]
-        out = xp.zeros((*shares.shape[:axis], whole, *shares.shape[axis + 1 :]), shares.dtype)
-        behind = (slice(None),) * (dims - dim - 1)
-        apart = stride[dim] >= kernel[dim]
-        for point in range(kernel[dim]):
-            place = (..., along(point, shares.shape[axis], stride[dim], 1), *behind)
+    for dim, places in enumerate(lines_of(geometry)):
+        out = xp.zeros((*lead, *whole[: dim + 1], *number[dim + 1 :]), shares.dtype)
+        for place in places:
             if apart:
                 out[place] = shares
             else:
                 out[place] += shares
         shares = out
-    return shares[inner(pads, size)].copy() if any(map(any, pads)) else shares
+    return shares if whole == size else shares[inner(pads, size)].copy()
 
 
 def _declared(name: str, node: str) -> Any:
     return linear(
-        input=lambda g, input_shape, kernel, stride, pads, divisor: _spread_average(
-            g, input_shape[-len(kernel) :], kernel, stride, pads, divisor
+        input=lambda g, input_shape, geometry, divisor: _spread_average(
+            g, input_shape[-len(geometry.kernel) :], geometry, divisor
         ),
         has_out=False,
         name=name,
@@ -136,6 +162,8 @@ _UNEVEN_POOLS = {
 
 
 # Plain windows ------------------------------------------------------------------------------------
+
+_NAMES = {dims: f"avg_pool{dims}d" for dims in (1, 2, 3)}
 
 
 @functools.lru_cache(256)
@@ -164,23 +192,32 @@ def _avg_pool(
     count_include_pad: bool,
     divisor_override: int | None = None,
 ) -> Any:
-    op = f"avg_pool{dims}d"
+    op = _NAMES[dims]
     geometry = pool_geometry(op, dims, input, kernel_size, stride, padding, 1, ceil_mode)
     _check_dtype(op, input, "bc")
-    if divisor_override is None:
-        around, size = sizes(op, "padding", padding, dims), tuple(input.shape[-dims:])
-        divisor = _divisor(geometry, size, around, count_include_pad)
-    elif divisor_override == 0:
+    if dims == 3:
+        _check_volume(op, input._array.shape, geometry.kernel)
+    if divisor_override == 0:
         raise RuntimeError(f"{op}: divisor_override must not be 0.")
-    else:
-        divisor = divisor_override
-    kernel, step, pads, _, number = geometry
-    return _POOLS[dims](input, kernel, step, pads, number, divisor)
+    divisor: Any = divisor_override
+    if divisor is None:
+        around = (padding,) * dims if type(padding) is int else sizes(op, "padding", padding, dims)
+        divisor = _divisor(geometry, input._array.shape[-dims:], around, bool(count_include_pad))
+    return _POOLS[dims](input, geometry, divisor)
 
 
 def _check_dtype(op: str, input: Tensor, refused: str) -> None:
     if input._array.dtype.kind in refused:
         raise unsupported(op, input._array)
+
+
+def _check_volume(op: str, shape: Sizes, kernel: Sizes) -> None:
+    """Volumes, unlike images, must be as large as a window without their padding."""
+    if any(n < k for n, k in zip(shape[-3:], kernel, strict=True)):
+        raise RuntimeError(
+            f"{op}: a window of {kernel} is larger than input of shape {shape}; padding does not "
+            "count here."
+        )
 
 
 def avg_pool1d(
@@ -237,6 +274,8 @@ def avg_pool3d(
 
 # Adaptive windows ---------------------------------------------------------------------------------
 
+_ADAPTIVE_NAMES = {dims: f"adaptive_avg_pool{dims}d" for dims in (1, 2, 3)}
+
 
 @functools.lru_cache(256)
 def _uneven(size: int, number: int) -> Taps:
@@ -251,19 +290,21 @@ def _uneven(size: int, number: int) -> Taps:
     return Taps(rows, columns, weights, number, size)
 
 
+@functools.lru_cache(256)
+def _tables(size: Sizes, number: Sizes) -> tuple[Taps | None, ...]:
+    return tuple(None if n == o else _uneven(n, o) for n, o in zip(size, number, strict=True))
+
+
 def _adaptive_avg_pool(dims: int, input: Any, output_size: Any) -> Any:
-    op = f"adaptive_avg_pool{dims}d"
+    op = _ADAPTIVE_NAMES[dims]
     number = adaptive_sizes(op, dims, input, output_size)
     _check_dtype(op, input, "biuc")
-    size = tuple(input.shape[-dims:])
+    size = input._array.shape[-dims:]
     if set(number) == {1}:
         return mean(input, tuple(range(-dims, 0)), keepdim=True)
-    if 0 not in number and not any(map(int.__mod__, size, number)):
-        kernel = tuple(map(int.__floordiv__, size, number))
-        pads = ((0, 0),) * dims
-        return _ADAPTIVE_POOLS[dims](input, kernel, kernel, pads, number, volume(kernel))
-    tables = tuple(None if n == o else _uneven(n, o) for n, o in zip(size, number, strict=True))
-    return _UNEVEN_POOLS[dims](input, tables)
+    if (geometry := even_geometry(size, number)) is not None:
+        return _ADAPTIVE_POOLS[dims](input, geometry, volume(geometry.kernel))
+    return _UNEVEN_POOLS[dims](input, _tables(size, number))
 
 
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:

@@ -8,7 +8,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.arithmetic import unsupported
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
-from pullback.operators.pool_places import declare_take, over_images, take_places, window_places
+from pullback.operators.pool_places import largest, put_places, spot, table_of, take_places
 from pullback.operators.random import rand
 from pullback.operators.windows import (
     Sizes,
@@ -32,14 +32,13 @@ __all__ = [
 # Fractional windows -------------------------------------------------------------------------------
 
 
-@primitive(batch=together, has_out=False)
-def _fractional_places(
+def _at_random(
     xp: Namespace, input: Array, samples: Array, kernel: Sizes, number: Sizes
-) -> Array:
-    """Positions of the maxima of windows whose starts follow `samples`, a number per dimension."""
+) -> tuple[Array, Array]:
+    """Maxima, and their positions, of windows whose starts follow `samples`, one per dimension."""
     dims = len(kernel)
     lead, size = input.shape[:-dims], input.shape[-dims:]
-    position = xp.zeros((1,) * (len(lead) + 2 * dims), xp.int64)
+    seen = []
     for dim in range(dims):
         n, k, o = size[dim], kernel[dim], number[dim]
         # Planes count their samples from the last dimension on, volumes from the first.
@@ -47,20 +46,27 @@ def _fractional_places(
         steps = xp.arange(o - 1).astype(samples.dtype)
         ratio = samples.dtype.type(n - k) / samples.dtype.type(max(o - 1, 1))
         starts = xp.empty((*lead, o), xp.int64)
-        starts[..., :-1] = ((steps + sample) * ratio).astype(xp.int64) - (sample * ratio).astype(
-            xp.int64
-        )
+        whole = ((steps + sample) * ratio).astype(xp.int64)
+        starts[..., :-1] = whole - (sample * ratio).astype(xp.int64)
         starts[..., -1] = n - k
-        seen = starts[..., None] + xp.arange(k)
-        shape = [*lead, *(1,) * 2 * dims]
-        shape[len(lead) + dim], shape[len(lead) + dims + dim] = o, k
-        position = position * n + seen.reshape(shape)
-    windows = position.reshape(*lead, *number, volume(kernel))
-    return window_places(xp, input, windows, dims)
+        seen.append(starts[..., None] + xp.arange(k))
+    return largest(xp, input, table_of(seen, size), number)
 
 
-_TAKES = {
-    n: declare_take(f"_fractional_take{n}d", f"FractionalMaxPool{n}DBackward0") for n in (2, 3)
+_POOLS = {
+    dims: primitive(
+        input=lambda g, places, input_shape, kernel: put_places(
+            g, places, input_shape[-len(kernel) :]
+        ),
+        jvp=lambda d_input, places, kernel: (take_places(d_input, places, len(kernel)), None),
+        outputs="out places",
+        fixed="places",
+        batch=together,
+        has_out=False,
+        name=f"_fractional_max_pool{dims}d",
+        node=f"FractionalMaxPool{dims}DBackward0",
+    )(_at_random)
+    for dims in (2, 3)
 }
 
 
@@ -77,7 +83,7 @@ def _fractional(
         raise ValueError(f"{op}: give output_size, or output_ratio of the input's size.")
     check_tensor(op, input, dims + 1, dims + 2)
     check_not_empty(op, tuple(input.shape), dims)
-    if input._array.dtype.kind != "f":
+    if input._array.dtype.kind not in "fV":
         raise unsupported(op, input._array)
     kernel, size = positive(op, "kernel_size", kernel_size, dims), tuple(input.shape[-dims:])
     if output_size is None:
@@ -97,8 +103,8 @@ def _fractional(
             f"{op}: _random_samples must have shape {(*lead, dims)}, got {tuple(samples.shape)}."
         )
     samples = samples.reshape((*lead, dims))
-    places = _fractional_places(input, samples, kernel, number)
-    return _TAKES[dims](input, places, dims), places
+    maxima, places = _POOLS[dims](input, samples, kernel, number)
+    return maxima, places
 
 
 def fractional_max_pool2d(
@@ -168,7 +174,7 @@ def _unpooled(xp: Namespace, input: Array, indices: Array, size: Sizes) -> Array
         raise RuntimeError(f"max_unpool: index {wrong} is outside of an output of size {size}.")
     lead = input.shape[: input.ndim - len(size)]
     out = xp.zeros((*lead, *size), input.dtype)
-    out.reshape(-1)[over_images(xp, indices, lead, length)] = input.reshape(-1)
+    out.reshape(-1)[spot(indices, volume(lead), length)] = input.reshape(-1)
     return out
 
 

@@ -1,27 +1,26 @@
 """Max pooling over plain and adaptive windows: the largest of each; of equal ones the first counts.
 
-The gradient finds the places of the maxima again, instead of keeping them: without `return_indices`
-the forward is a few calls of `maximum`.
+Where a gradient may be asked for, the forward finds the places of the maxima, which is all that the
+backward needs.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from pullback.core.tensor import Tensor
+from pullback.core.mode import fast, get_mode
 from pullback.operators.arithmetic import unsupported
-from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
-from pullback.operators.pool_places import (
-    declare_take,
-    has_nan,
-    put_places,
-    take_places,
-    window_places,
+from pullback.operators.pool_max_kernels import maxima, maxima_and_places
+from pullback.operators.pool_places import largest, put_places, table_of, take_places
+from pullback.operators.pool_shapes import (
+    Geometry,
+    adaptive_bounds,
+    adaptive_sizes,
+    even_geometry,
+    pool_geometry,
 )
-from pullback.operators.pool_shapes import Geometry, adaptive_bounds, adaptive_sizes, pool_geometry
-from pullback.operators.windows import Sizes, along, inner, padded, points, volume
+from pullback.operators.windows import Sizes
 
 __all__ = [
     "adaptive_max_pool1d",
@@ -38,159 +37,59 @@ __all__ = [
     "max_pool3d_with_indices",
 ]
 
-_BITS = {2: "i2", 4: "i4", 8: "i8"}
-
-
-# Kernels ------------------------------------------------------------------------------------------
-
-
-def _lowest(dtype: Any) -> Any:
-    """What no number is below."""
-    return (
-        -math.inf
-        if dtype.kind in "fV"
-        else (0 if dtype.kind == "u" else -(2 ** (8 * dtype.itemsize - 1)))
-    )
-
-
-def _unmatched(dtype: Any) -> Any:
-    """What equals no maximum."""
-    return math.nan if dtype.kind in "fV" else _lowest(dtype)
-
-
-def _maxima(
-    xp: Namespace,
-    input: Array,
-    geometry: Geometry,
-) -> Array:
-    """The largest of each window, one dimension after the other."""
-    kernel, stride, pads, dilation, number = geometry
-    dims = len(kernel)
-    best = padded(xp, input, pads, _lowest(input.dtype))
-    for dim in range(dims):
-        behind = (slice(None),) * (dims - dim - 1)
-        parts = [
-            best[(..., along(point, number[dim], stride[dim], dilation[dim]), *behind)]
-            for point in range(kernel[dim])
-        ]
-        best = parts[0]
-        if len(parts) > 1:
-            best = xp.maximum(parts[0], parts[1])
-        for part in parts[2:]:
-            xp.maximum(best, part, out=best)
-    return best if best.flags.c_contiguous and best.base is None else best.copy()
-
-
-@primitive(batch=together, has_out=False)
-def _max_places(
-    xp: Namespace,
-    input: Array,
-    maxima: Array,
-    geometry: Geometry,
-) -> Array:
-    """Positions of the maxima: the first in the window, or its last NaN."""
-    kernel, stride, pads, dilation, number = geometry
-    size = input.shape[-len(kernel) :]
-    steps = [volume(size[dim + 1 :]) for dim in range(len(size))]
-    whole = padded(xp, input, pads, _unmatched(input.dtype))
-    spots = list(points(kernel, number, stride, dilation))
-    moves = [
-        sum(p * d * step for p, d, step in zip(point, dilation, steps, strict=True))
-        for point, _ in spots
-    ]
-    found = xp.zeros(maxima.shape, xp.int64)
-    for (_, place), move in zip(reversed(spots), reversed(moves), strict=True):
-        xp.copyto(found, move, where=whole[place] == maxima)
-    if has_nan(maxima):
-        missing = padded(xp, xp.isnan(input), pads, value=False)
-        for (_, place), move in zip(spots, moves, strict=True):
-            xp.copyto(found, move, where=missing[place])
-    for dim, step in enumerate(steps):
-        starts = (xp.arange(number[dim]) * stride[dim] - pads[dim][0]) * step
-        found += starts.reshape(-1, *(1,) * (len(size) - dim - 1))
-    return found
-
-
-def _apart(kernel: Sizes, stride: Sizes, dilation: Sizes) -> bool:
-    """Whether no element is in two windows."""
-    return all(s > d * (k - 1) for k, s, d in zip(kernel, stride, dilation, strict=True))
-
-
-@primitive(
-    gradient=lambda g, input, maxima, geometry: _at_maxima(g, input, maxima, geometry),
-    jvp=lambda d_gradient, input, maxima, geometry: _to_maxima(d_gradient, input, maxima, geometry),
-    batch=together,
-    has_out=False,
-)
-def _to_maxima(
-    xp: Namespace,
-    gradient: Array,
-    input: Array,
-    maxima: Array,
-    geometry: Geometry,
-) -> Array:
-    """Put `gradient` where the maxima of `input` are, zeros elsewhere."""
-    kernel, stride, pads, dilation, number = geometry
-    size = input.shape[-len(kernel) :]
-    if has_nan(maxima):
-        places = _max_places.op.forward(xp, input, maxima, geometry)  # type: ignore[attr-defined]
-        return put_places.op.forward(xp, gradient, places, size)  # type: ignore[attr-defined]
-    whole = padded(xp, input, pads, math.nan)
-    out = xp.zeros(whole.shape, gradient.dtype)
-    # Products of the bits with 0 or 1 keep what infinity times 0 would lose.
-    bits = _BITS[gradient.dtype.itemsize]
-    rest, target = gradient.copy().view(bits), out.view(bits)
-    apart = _apart(kernel, stride, dilation)
-    for _, place in points(kernel, number, stride, dilation):
-        chosen = whole[place] == maxima
-        if apart:
-            own = xp.multiply(rest, chosen, out=target[place])
-        else:
-            own = rest * chosen
-            out[place] += own.view(gradient.dtype)
-        rest -= own
-    return out if whole.shape == input.shape else out[inner(pads, size)].copy()
-
-
-@primitive(
-    tangent=lambda g, input, maxima, geometry: _to_maxima(g, input, maxima, geometry),
-    jvp=lambda d_tangent, input, maxima, geometry: _at_maxima(d_tangent, input, maxima, geometry),
-    batch=together,
-    has_out=False,
-)
-def _at_maxima(
-    xp: Namespace,
-    tangent: Array,
-    input: Array,
-    maxima: Array,
-    geometry: Geometry,
-) -> Array:
-    """`tangent` where the maxima of `input` are: the adjoint of `_to_maxima`."""
-    places = _max_places.op.forward(xp, input, maxima, geometry)  # type: ignore[attr-defined]
-    return take_places.op.forward(xp, tangent, places, len(geometry.kernel))
-
+# Operators ----------------------------------------------------------------------------------------
 
 # One operator for each number of dimensions, so that the graph shows the name that torch's shows.
 _RULES: dict[str, Any] = {
-    "input": lambda g, input, out, geometry: _to_maxima(g, input, out, geometry),
-    "jvp": lambda d_input, input, out, geometry: _at_maxima(d_input, input, out, geometry),
+    "input": lambda g, places, input_shape, geometry: put_places(
+        g, places, input_shape[-len(geometry.kernel) :]
+    ),
+    "jvp": lambda d_input, places, geometry: (
+        take_places(d_input, places, len(geometry.kernel)),
+        None,
+    ),
+    "outputs": "out places",
+    "fixed": "places",
     "has_out": False,
 }
 _POOLS = {
     dims: primitive(**_RULES, name=f"_max_pool{dims}d", node=f"MaxPool{dims}DWithIndicesBackward0")(
-        _maxima
+        maxima_and_places
     )
     for dims in (1, 2, 3)
 }
 _ADAPTIVE_POOLS = {
     dims: primitive(
         **_RULES, name=f"_adaptive_max_pool{dims}d", node=f"AdaptiveMaxPool{dims}DBackward0"
-    )(_maxima)
+    )(maxima_and_places)
     for dims in (1, 2, 3)
 }
 
 
+# Where nothing is recorded, places are not looked for: a fifth of the time.
+_bare_max_pool = primitive(
+    jvp=lambda d_input, input, geometry: take_places(
+        d_input,
+        _POOLS[len(geometry.kernel)](input, geometry)[1],
+        len(geometry.kernel),
+    ),
+    name="_bare_max_pool",
+    has_out=False,
+)(maxima)
+
+
+def _pooled(pool: Any, input: Any, geometry: Geometry, return_indices: bool) -> Any:
+    if return_indices:
+        return pool(input, geometry)
+    mode = get_mode()
+    if not mode.grad or (input._node is None and mode is fast.plain):
+        return _bare_max_pool(input, geometry)
+    return pool(input, geometry)[0]
+
+
 # Plain windows ------------------------------------------------------------------------------------
+
+_NAMES = {dims: f"max_pool{dims}d" for dims in (1, 2, 3)}
 
 
 def _max_pool(
@@ -203,16 +102,11 @@ def _max_pool(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Any:
-    op = f"max_pool{dims}d"
+    op = _NAMES[dims]
     geometry = pool_geometry(op, dims, input, kernel_size, stride, padding, dilation, ceil_mode)
-    _check_dtype(op, input)
-    maxima = _POOLS[dims](input, geometry)
-    return (maxima, _max_places(input, maxima, geometry)) if return_indices else maxima
-
-
-def _check_dtype(op: str, input: Tensor) -> None:
     if input._array.dtype.kind in "bc":
         raise unsupported(op, input._array)
+    return _pooled(_POOLS[dims], input, geometry, return_indices)
 
 
 def max_pool1d(
@@ -303,43 +197,42 @@ def max_pool3d_with_indices(
 # Adaptive windows ---------------------------------------------------------------------------------
 
 
-@primitive(has_out=False)
-def _adaptive_places(xp: Namespace, input: Array, number: Sizes) -> Array:
-    """Positions of the maxima of adaptive windows."""
-    size = input.shape[-len(number) :]
-    position = xp.zeros((1,) * 2 * len(number), xp.int64)
-    for dim, (n, o) in enumerate(zip(size, number, strict=True)):
+def _uneven(xp: Namespace, input: Array, number: Sizes) -> tuple[Array, Array]:
+    """The largest of each of the windows that cover an image evenly, and their positions."""
+    seen, size = [], input.shape[-len(number) :]
+    for n, o in zip(size, number, strict=True):
         bounds = adaptive_bounds(n, o)
         longest = max((end - start for start, end in bounds), default=1)
         # A shorter window sees its last element more than once.
-        seen = [[min(start + i, end - 1) for i in range(longest)] for start, end in bounds]
-        rows = xp.array(seen, xp.int64).reshape(o, longest)
-        shape = [1] * 2 * len(number)
-        shape[dim], shape[len(number) + dim] = o, longest
-        position = position * n + rows.reshape(shape)
-    windows = position.reshape(*number, volume(position.shape[len(number) :]))
-    return window_places(xp, input, windows, len(number))
+        rows = [[min(start + i, end - 1) for i in range(longest)] for start, end in bounds]
+        seen.append(xp.array(rows, xp.int64).reshape(o, longest))
+    return largest(xp, input, table_of(seen, size), number)
+
+
+_UNEVEN_RULES = {
+    **_RULES,
+    "input": lambda g, places, input_shape, number: put_places(
+        g, places, input_shape[-len(number) :]
+    ),
+    "jvp": lambda d_input, places, number: (take_places(d_input, places, len(number)), None),
+}
+_UNEVEN_POOLS = {
+    dims: primitive(
+        **_UNEVEN_RULES, name=f"_uneven_max_pool{dims}d", node=f"AdaptiveMaxPool{dims}DBackward0"
+    )(_uneven)
+    for dims in (1, 2, 3)
+}
 
 
 def _adaptive_max_pool(dims: int, input: Any, output_size: Any, return_indices: bool) -> Any:
     op = f"adaptive_max_pool{dims}d"
     number = adaptive_sizes(op, dims, input, output_size)
-    _check_dtype(op, input)
-    size = tuple(input.shape[-dims:])
-    if 0 not in number and not any(map(int.__mod__, size, number)):
-        kernel = tuple(map(int.__floordiv__, size, number))
-        geometry = Geometry(kernel, kernel, ((0, 0),) * dims, (1,) * dims, number)
-        maxima = _ADAPTIVE_POOLS[dims](input, geometry)
-        return (maxima, _max_places(input, maxima, geometry)) if return_indices else maxima
-    places = _adaptive_places(input, number)
-    maxima = _ADAPTIVE_TAKES[dims](input, places, dims)
-    return (maxima, places) if return_indices else maxima
-
-
-_ADAPTIVE_TAKES = {
-    dims: declare_take(f"_adaptive_take{dims}d", f"AdaptiveMaxPool{dims}DBackward0")
-    for dims in (1, 2, 3)
-}
+    if input._array.dtype.kind in "bc":
+        raise unsupported(op, input._array)
+    if (geometry := even_geometry(input._array.shape[-dims:], number)) is not None:
+        return _pooled(_ADAPTIVE_POOLS[dims], input, geometry, return_indices)
+    both = _UNEVEN_POOLS[dims](input, number)
+    return both if return_indices else both[0]
 
 
 def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:

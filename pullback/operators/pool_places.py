@@ -1,45 +1,92 @@
 """Elements of images by their position, counted over all pooled dimensions, and the way back.
 
-Shared by the poolings that know places: adaptive, fractional, and `max_unpool`.
+Shared by the poolings that know places: those of maxima, fractional ones, and `max_unpool`.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
-from pullback.operators.windows import Sizes, volume
+from pullback.operators.windows import Sizes, blocks, starts_of, volume
 
-__all__ = ["declare_take", "has_nan", "over_images", "put_places", "take_places", "window_places"]
+__all__ = ["has_nan", "largest", "put_places", "spot", "table_of", "take_places"]
 
 
 def has_nan(array: Array) -> bool:
     """Whether some element is no number: then the maximum is none."""
-    return array.dtype.kind in "fV" and bool(array.size) and math.isnan(array.max())
+    if array.dtype.kind not in "fV" or not array.size:
+        return False
+    largest = array.item(array.argmax())
+    return bool(largest != largest)
 
 
-def window_places(xp: Namespace, input: Array, windows: Array, dims: int) -> Array:
-    """Positions of the maxima of windows, given as positions `(*number, points)`.
+# Windows by their places --------------------------------------------------------------------------
 
-    In front may be the dimensions that `input` has in front, where each image has windows of its
-    own. The first maximum of a window, or its last NaN.
+
+def table_of(seen: list[Array], size: Sizes) -> Array:
+    """The positions of all points of all windows, `(*lead, windows, points)`.
+
+    `seen` has for each dimension the places along it, `(*lead, windows, points)`.
     """
-    lead, length = input.shape[:-dims], volume(input.shape[-dims:])
-    flat = input.reshape(*lead, length)
-    if windows.ndim == dims + 1:
-        seen = flat.take(windows, -1)
-        windows = xp.broadcast_to(windows, seen.shape)
+    dims, lead = len(size), seen[0].shape[:-2]
+    position: Any = 0
+    for dim, (places, n) in enumerate(zip(seen, size, strict=True)):
+        shape = [*lead, *(1,) * 2 * dims]
+        shape[len(lead) + dim], shape[len(lead) + dims + dim] = places.shape[-2:]
+        position = position * n + places.reshape(shape)
+    number, points = position.shape[len(lead) : -dims], position.shape[-dims:]
+    return position.reshape(*lead, volume(number), volume(points))
+
+
+def largest(xp: Namespace, input: Array, table: Array, number: Sizes) -> tuple[Array, Array]:
+    """The maxima of windows and their positions: the first of each window, or its last NaN.
+
+    The table is one for all images, `(windows, points)`, or has one for each image in front.
+    """
+    lead = input.shape[: input.ndim - len(number)]
+    rows, windows = volume(lead), table.shape[-2:]
+    flat = input.reshape(rows, volume(input.shape[len(lead) :]))
+    tables = table if table.ndim == 2 else table.reshape(rows, *windows)
+    parts = list(blocks(rows, volume(windows)))
+    if len(parts) == 1:
+        maxima, places = _largest(xp, flat, tables)
     else:
-        each = windows.reshape(*lead, volume(windows.shape[len(lead) :]))
-        seen = xp.take_along_axis(flat, each, -1).reshape(windows.shape)
+        maxima = xp.empty((rows, windows[0]), input.dtype)
+        places = xp.empty((rows, windows[0]), xp.int64)
+        for part in parts:
+            own = tables if table.ndim == 2 else tables[part]
+            maxima[part], places[part] = _largest(xp, flat[part], own)
+    return maxima.reshape(*lead, *number), places.reshape(*lead, *number)
+
+
+def _largest(xp: Namespace, images: Array, table: Array) -> tuple[Array, Array]:
+    (rows, length), (windows, points) = images.shape, table.shape[-2:]
+    flat = images.reshape(-1)
+    if table.ndim == 2:
+        seen = images.take(table, 1)
+    else:
+        seen = flat.take(spot(table, rows, length)).reshape(table.shape)
     best = seen.argmax(-1)
-    if has_nan(input):
+    if has_nan(images):
         missing = xp.isnan(seen)
-        last = seen.shape[-1] - 1 - missing[..., ::-1].argmax(-1)
+        last = points - 1 - missing[..., ::-1].argmax(-1)
         best = xp.where(missing.any(-1), last, best)
-    return xp.take_along_axis(windows, best[..., None], -1)[..., 0]
+    first = starts_of(table.size // points, points).reshape(table.shape[:-1])
+    places = table.reshape(-1).take(best + first)
+    return flat.take(spot(places, rows, length)).reshape(rows, windows), places
+
+
+# Look-ups -----------------------------------------------------------------------------------------
+
+
+def spot(places: Array, rows: int, length: int) -> Array:
+    """Positions in images of `length` elements as positions within all of them together, flat."""
+    if rows == 1:
+        return places.reshape(-1)
+    each = places.reshape(rows, places.size // rows) if rows else places.reshape(0, 1)
+    return (each + starts_of(rows, length)[:, None]).reshape(-1)
 
 
 @primitive(
@@ -51,38 +98,22 @@ def window_places(xp: Namespace, input: Array, windows: Array, dims: int) -> Arr
 )
 def put_places(xp: Namespace, gradient: Array, places: Array, size: Sizes) -> Array:
     """Add `gradient` up at `places` of zeros: the adjoint of `take_places`."""
-    lead, length = gradient.shape[: gradient.ndim - len(size)], volume(size)
+    lead = gradient.shape[: gradient.ndim - len(size)]
     out = xp.zeros((*lead, *size), gradient.dtype)
-    xp.add.at(out.reshape(-1), over_images(xp, places, lead, length), gradient.reshape(-1))
+    spots = spot(places, volume(lead), volume(size))
+    xp.add.at(out.reshape(-1), spots, gradient.reshape(-1))
     return out
 
 
-def over_images(xp: Namespace, places: Array, lead: Any, length: int) -> Array:
-    """Positions within all images together, flat."""
-    rows = math.prod(lead)
-    each = places.reshape(rows, volume(places.shape[len(lead) :]))
-    return (each + xp.arange(rows)[:, None] * length).reshape(-1)
-
-
-def _take(xp: Namespace, input: Array, places: Array, dims: int) -> Array:
+@primitive(
+    input=lambda g, places, input_shape, dims: put_places(g, places, input_shape[-dims:]),
+    jvp=lambda d_input, places, dims: take_places(d_input, places, dims),
+    batch=together,
+    has_out=False,
+    method=False,
+)
+def take_places(xp: Namespace, input: Array, places: Array, dims: int) -> Array:
     """`input` at `places`, image by image."""
-    lead = input.shape[: input.ndim - dims]
-    flat = input.reshape(*lead, volume(input.shape[len(lead) :]))
-    each = places.reshape(*lead, volume(places.shape[len(lead) :]))
-    return xp.take_along_axis(flat, each, -1).reshape(places.shape)
-
-
-def declare_take(name: str, node: str) -> Any:
-    """The operator under the name that the graph is to show."""
-    return primitive(
-        input=lambda g, places, input_shape, dims: put_places(g, places, input_shape[-dims:]),
-        jvp=lambda d_input, places, dims: take_places(d_input, places, dims),
-        batch=together,
-        has_out=False,
-        method=False,
-        name=name,
-        node=node,
-    )(_take)
-
-
-take_places: Any = declare_take("take_places", "TakePlacesBackward0")
+    cut = input.ndim - dims
+    spots = spot(places, volume(input.shape[:cut]), volume(input.shape[cut:]))
+    return input.reshape(-1).take(spots).reshape(places.shape)

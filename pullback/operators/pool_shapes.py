@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from pullback.core.tensor import Tensor
 from pullback.operators.windows import (
     Pads,
     Sizes,
+    along,
     check_not_empty,
     check_tensor,
     positive,
@@ -16,7 +18,15 @@ from pullback.operators.windows import (
     sizes,
 )
 
-__all__ = ["Geometry", "adaptive_bounds", "adaptive_sizes", "pool_geometry"]
+__all__ = [
+    "Geometry",
+    "adaptive_bounds",
+    "adaptive_sizes",
+    "are_apart",
+    "even_geometry",
+    "lines_of",
+    "pool_geometry",
+]
 
 
 class Geometry(NamedTuple):
@@ -40,11 +50,17 @@ def pool_geometry(
     ceil_mode: bool,
 ) -> Geometry:
     """Check what the user asked for, and work out how many windows that are."""
-    check_tensor(op, input, dims + 1, dims + 2)
+    if input.__class__ is not Tensor or not 1 <= input._array.ndim - dims <= 2:
+        check_tensor(op, input, dims + 1, dims + 2)
+    shape = input._array.shape
+    if (
+        kernel_size.__class__ is padding.__class__ is dilation.__class__ is int
+        and ceil_mode is False
+        and (stride is None or stride.__class__ is int)
+    ):
+        return _geometry(op, dims, shape, kernel_size, stride, padding, dilation, ceil_mode)
     options = [kernel_size, stride, padding, dilation]
-    geometry: Geometry = remembering(_geometry, options)(
-        op, dims, tuple(input.shape), *options, bool(ceil_mode)
-    )
+    geometry: Geometry = remembering(_geometry, options)(op, dims, shape, *options, bool(ceil_mode))
     return geometry
 
 
@@ -88,20 +104,50 @@ def _geometry(
     return Geometry(kernel, step, tuple(pads), apart, tuple(number))
 
 
+@lru_cache(256)
+def lines_of(geometry: Geometry) -> list[list[Any]]:
+    """For each dimension, the index of each point of all windows along it."""
+    kernel, stride, _, dilation, number = geometry
+    lines = []
+    for dim in range(len(kernel)):
+        behind = (slice(None),) * (len(kernel) - dim - 1)
+        places = (along(p, number[dim], stride[dim], dilation[dim]) for p in range(kernel[dim]))
+        lines.append([(..., place, *behind) for place in places])
+    return lines
+
+
+@lru_cache(256)
+def are_apart(geometry: Geometry) -> bool:
+    """Whether no element is in two windows."""
+    kernel, stride, _, dilation, _ = geometry
+    return all(s > d * (k - 1) for k, s, d in zip(kernel, stride, dilation, strict=True))
+
+
 def adaptive_sizes(op: str, dims: int, input: Any, output_size: Any) -> Sizes:
     """The output size, with the input's where None stands."""
-    check_tensor(op, input, dims + 1, dims + 2)
-    shape = tuple(input.shape)
-    check_not_empty(op, shape, dims)
-    size = shape[-dims:]
+    if input.__class__ is not Tensor or not 1 <= input._array.ndim - dims <= 2:
+        check_tensor(op, input, dims + 1, dims + 2)
+    shape = input._array.shape
+    if 0 in shape:
+        check_not_empty(op, shape, dims)
     if isinstance(output_size, Sequence) and len(output_size) == dims:
-        output_size = [n if o is None else o for n, o in zip(size, output_size, strict=True)]
+        sides = zip(shape[-dims:], output_size, strict=True)
+        output_size = [n if o is None else o for n, o in sides]
     elif output_size is None:
-        return size
+        return tuple(shape[-dims:])
     checked = sizes(op, "output_size", output_size, dims)
     if min(checked) < 0:
         raise RuntimeError(f"{op}: output_size must not be negative, got {checked}.")
     return checked
+
+
+@lru_cache(256)
+def even_geometry(size: Sizes, number: Sizes) -> Geometry | None:
+    """The windows of adaptive pooling if they are all of one size, and there are any."""
+    if 0 in number or any(map(int.__mod__, size, number)):
+        return None
+    kernel, dims = tuple(map(int.__floordiv__, size, number)), len(size)
+    return Geometry(kernel, kernel, ((0, 0),) * dims, (1,) * dims, number)
 
 
 def adaptive_bounds(size: int, number: int) -> list[tuple[int, int]]:

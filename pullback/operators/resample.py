@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core.origin import stacklevel
+from pullback.core.tensor import Tensor
 from pullback.operators.arithmetic import unsupported
 from pullback.operators.pool_average import (
     adaptive_avg_pool1d,
@@ -20,7 +21,7 @@ from pullback.operators.pool_average import (
     adaptive_avg_pool3d,
 )
 from pullback.operators.taps import Taps, declare_resample
-from pullback.operators.windows import check_tensor
+from pullback.operators.windows import Sizes, check_tensor, remembering
 
 __all__ = ["interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
 
@@ -171,6 +172,8 @@ _AREA = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
 
 # Public forms -------------------------------------------------------------------------------------
 
+_NUMBERS = (int, float)
+
 
 def _each(name: str, value: Any, dims: int) -> tuple[Any, ...]:
     if not isinstance(value, Sequence):
@@ -183,10 +186,10 @@ def _each(name: str, value: Any, dims: int) -> tuple[Any, ...]:
 
 
 def _sizes(
-    input: Any, size: Any, scale_factor: Any, recompute: bool | None
-) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
+    shape: Sizes, size: Any, scale_factor: Any, recompute: bool | None
+) -> tuple[Sizes, tuple[float | None, ...]]:
     """The output's size, and the scales to take positions by (None: those of the sizes)."""
-    old = tuple(input.shape[2:])
+    old = shape[2:]
     if (size is None) == (scale_factor is None):
         raise ValueError("interpolate: give either size or scale_factor.")
     if size is not None:
@@ -203,25 +206,51 @@ def _sizes(
     return new, (None,) * len(old) if recompute else scales
 
 
-def _check(input: Any, mode: str, align_corners: bool | None, antialias: bool) -> None:
-    check_tensor("interpolate", input)
-    dims = input.ndim - 2
+def _check(shape: Sizes, mode: str, align_corners: bool | None, antialias: bool) -> None:
+    dims = len(shape) - 2
     if mode in ("nearest", "nearest-exact", "area") and align_corners is not None:
         raise ValueError(f"interpolate: mode {mode!r} takes no align_corners.")
     if antialias and (mode not in ("bilinear", "bicubic", "lanczos") or dims != 2):
         raise ValueError(
             "interpolate: antialias is for modes 'bilinear', 'bicubic' and 'lanczos' on 4 "
-            f"dimensions; got mode {mode!r} and shape {tuple(input.shape)}."
+            f"dimensions; got mode {mode!r} and shape {shape}."
         )
     if mode == "lanczos" and not antialias:
         raise ValueError("interpolate: mode 'lanczos' needs antialias=True.")
     known = (f"{mode} antialiased" if antialias else mode, dims) in _OPERATORS
     if not known and not (mode == "area" and dims in _AREA):
         raise NotImplementedError(
-            f"interpolate: no mode {mode!r} for input of shape {tuple(input.shape)}; 'nearest', "
+            f"interpolate: no mode {mode!r} for input of shape {shape}; 'nearest', "
             "'nearest-exact' and 'area' take 3 to 5 dimensions, 'linear' 3, 'bilinear' and "
             "'bicubic' 4, 'trilinear' 5."
         )
+
+
+@functools.lru_cache(256)
+def _chosen(
+    shape: Sizes,
+    size: Any,
+    scale_factor: Any,
+    mode: str,
+    align_corners: bool | None,
+    recompute: bool | None,
+    antialias: bool,
+) -> tuple[Any, Any]:
+    """The operator, and its tables (for "area", the size)."""
+    _check(shape, mode, align_corners, antialias)
+    new, scales = _sizes(shape, size, scale_factor, recompute)
+    if mode == "area":
+        return _AREA[len(new)], new
+    if min(new) < 1 or 0 in shape[1:]:
+        raise RuntimeError(f"interpolate: from {shape} to {new}: only the batch may have size 0.")
+    key = f"{mode} antialiased" if antialias else mode
+    # As many elements are the same ones where lines go through them, whatever the scale says.
+    same = key in ("linear", "bilinear", "trilinear")
+    tables = tuple(
+        None if same and n == o else _table(key, n, o, bool(align_corners), scale)
+        for n, o, scale in zip(shape[2:], new, scales, strict=True)
+    )
+    return _OPERATORS[key, len(new)], tables
 
 
 def interpolate(
@@ -240,25 +269,28 @@ def interpolate(
     >>> torch.nn.functional.interpolate(x, scale_factor=2, mode="linear")
     tensor([[[1.0000, 1.5000, 2.5000, 3.0000]]])
     """
-    _check(input, mode, align_corners, antialias)
-    new, scales = _sizes(input, size, scale_factor, recompute_scale_factor)
-    if mode == "area":
-        return _AREA[len(new)](input, new)
-    old = tuple(input.shape[2:])
-    if min(new) < 1 or 0 in tuple(input.shape[1:]):
-        raise RuntimeError(
-            f"interpolate: from {tuple(input.shape)} to {new}: only the batch may have size 0."
-        )
-    if input._array.dtype.kind in "bic":
-        raise unsupported("interpolate", input._array)
-    if input._array.dtype.kind == "u" and not mode.startswith("nearest"):
-        raise unsupported(f"interpolate (mode {mode!r})", input._array)
-    key = f"{mode} antialiased" if antialias else mode
-    tables = tuple(
-        _table(key, n, o, bool(align_corners), scale)
-        for n, o, scale in zip(old, new, scales, strict=True)
+    if not isinstance(input, Tensor):
+        check_tensor("interpolate", input)
+    options = [size]
+    chosen = remembering(_chosen, options)
+    if scale_factor is not None and type(scale_factor) not in _NUMBERS:
+        chosen = _chosen.__wrapped__
+    operator, tables = chosen(
+        input._array.shape,
+        *options,
+        scale_factor,
+        mode,
+        align_corners,
+        recompute_scale_factor,
+        antialias,
     )
-    return _OPERATORS[key, len(new)](input, tables)
+    kind = input._array.dtype.kind
+    if kind != "f" and mode != "area":
+        if kind in "bic":
+            raise unsupported("interpolate", input._array)
+        if kind == "u" and not mode.startswith("nearest"):
+            raise unsupported(f"interpolate (mode {mode!r})", input._array)
+    return operator(input, tables)
 
 
 def _deprecated(name: str, instead: str) -> None:

@@ -1,24 +1,24 @@
 """grid_sample: images looked up at any positions; affine_grid makes positions.
 
-A sample is a sum of looked-up neighbours times weights; the weights carry the gradient of the grid,
-the look-ups that of the image, so derivatives of every order come from the parts.
+A sample is a sum of neighbours times weights. It is linear in the image, and its derivative by the
+grid is one by the weights' derivatives: three operators, which know how often the weights are
+differentiated, are each other's derivatives at every order. Their arithmetic is in
+sampling_kernels.py.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
 from typing import Any
 
 import numpy
 
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arithmetic import unsupported, zeros_of
+from pullback.operators.arithmetic import unsupported
 from pullback.operators.batching import together
-from pullback.operators.declare import Array, Arrays, Namespace, elementwise, primitive
+from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.naming import shown_as
-from pullback.operators.products import matmul
-from pullback.operators.rounding import floor, round
+from pullback.operators.products import matmul, total
+from pullback.operators.sampling_kernels import How, added_up, looked_up, slopes
 from pullback.operators.windows import Sizes, check_tensor, volume
 
 __all__ = [
@@ -30,182 +30,100 @@ __all__ = [
     "grid_sampler_3d",
 ]
 
-# Positions ----------------------------------------------------------------------------------------
+# The operator, and what its derivatives are made of ----------------------------------------------
 
 
-def _bounded(
-    xp: Namespace, place: Array, size: int, padding_mode: str, align_corners: bool
-) -> tuple[Array, Any]:
-    """Positions brought into the image by the padding mode, and the slope of that."""
-    slope: Any = 1
-    if padding_mode == "zeros":
-        return place, slope
-    if padding_mode == "reflection":
-        place, slope = _reflected(xp, place, size, align_corners)
-    inside = (place > 0) & (place < size - 1)
-    return xp.clip(place, 0, size - 1), slope * inside
+def _in_single(xp: Namespace, kernel: Any, arrays: list[Array], *options: Any) -> Array:
+    """Half precision is computed in single."""
+    dtype = arrays[0].dtype
+    if dtype.itemsize != 2:
+        return kernel(xp, *arrays, *options)
+    return kernel(xp, *(one.astype(xp.float32) for one in arrays), *options).astype(dtype)
 
 
-def _reflected(xp: Namespace, place: Array, size: int, align_corners: bool) -> tuple[Array, Any]:
-    """Positions folded at the image's borders: the outer elements, or half an element beyond."""
-    low, span = (0.0, size - 1) if align_corners else (-0.5, size)
-    if not span:
-        return xp.zeros_like(place), 0
-    away = place - low
-    distance = xp.abs(away)
-    flips = xp.floor(distance / span)
-    rest = distance - flips * span
-    even = flips % 2 == 0
-    slope = xp.where(even, 1, -1) * xp.where(away < 0, -1, 1)
-    return xp.where(even, rest, span - rest) + low, slope
-
-
-def _plain(place: Array, size: int, align_corners: bool) -> Array:
-    """From -1 (the first element) and 1 (the last one) to element numbers."""
-    return (place + 1) * ((size - 1) / 2) if align_corners else (place + 1) * (size / 2) - 0.5
-
-
-@elementwise(method=False, has_out=False)
-def _slope(xp: Namespace, input: Array, size: int, padding_mode: str, align_corners: bool) -> Array:
-    """The derivative of `_position`; constant between kinks."""
-    place = _plain(input, size, align_corners)
-    slope = _bounded(xp, place, size, padding_mode, align_corners)[1]
-    scale = (size - 1) / 2 if align_corners else size / 2
-    return xp.asarray(xp.broadcast_to(slope, input.shape) * scale, input.dtype)
-
-
-@elementwise(
-    input=lambda g, input, size, padding_mode, align_corners: (
-        g * _slope(input, size, padding_mode, align_corners)
-    ),
-    method=False,
-    has_out=False,
-)
-def _position(
-    xp: Namespace, input: Array, size: int, padding_mode: str, align_corners: bool
-) -> Array:
-    """Where the grid points to, as an element number along one dimension."""
-    place = _plain(input, size, align_corners)
-    return xp.asarray(_bounded(xp, place, size, padding_mode, align_corners)[0], input.dtype)
-
-
-@primitive(batch=together, has_out=False)
-def _cells(
-    xp: Namespace,
-    positions: Arrays,
-    moves: Sizes,
-    size: Sizes,
-    padding_mode: str,
-    align_corners: bool,
-) -> Array:
-    """Elements at `moves` from the positions' floor, counted over the image; -1 outside."""
-    cells: Any = 0
-    outside: Any = False
-    for position, move, n in zip(positions, moves, size, strict=True):
-        place = xp.floor(position) + move
-        place = _bounded(xp, place, n, padding_mode, align_corners)[0]
-        outside = outside | ~((place >= 0) & (place <= n - 1))
-        cells = cells * n + xp.where(outside, 0, place).astype(xp.int64)
-    return xp.where(outside, -1, cells)
-
-
-# Look-ups -----------------------------------------------------------------------------------------
-
-
-@primitive(
-    input=lambda g, cells, input_shape, dims: _add_up(g, cells, input_shape[-dims:]),
-    jvp=lambda d_input, cells, dims: _look_up(d_input, cells, dims),
-    batch=together,
-    has_out=False,
-)
-def _look_up(xp: Namespace, input: Array, cells: Array, dims: int) -> Array:
-    """`input` (..., channels, *size) at `cells` (..., *number); 0 for cells outside."""
-    *lead, channels = input.shape[: input.ndim - dims]
-    images, length = math.prod(lead), volume(input.shape[-dims:])
-    number = cells.shape[len(lead) :]
-    # All channels of an element side by side: one place to look for, one run of memory to copy.
-    rows = input.reshape(images, channels, length).swapaxes(1, 2).reshape(-1, channels)
-    each = cells.reshape(images, volume(number))
-    found = rows.take((xp.maximum(each, 0) + xp.arange(images)[:, None] * length).reshape(-1), 0)
-    found[each.reshape(-1) < 0] = 0
-    return found.reshape(*lead, *number, channels).transpose(
-        *range(len(lead)), -1, *range(len(lead), len(lead) + dims)
-    )
-
-
-@primitive(
-    input=lambda g, cells, input_shape, dims: _add_up(g, cells, input_shape[-dims:]),
-    grid=lambda g, grid: zeros_of(grid),
-    jvp=lambda d_input, input, cells, dims: _look_up(
-        zeros_of(input) if d_input is None else d_input, cells, dims
-    ),
-    batch=together,
-    has_out=False,
-)
-def _nearest(xp: Namespace, input: Array, cells: Array, grid: Array, dims: int) -> Array:
-    """`_look_up` where the grid counts as an input: its gradient is 0."""
-    return _look_up.op.forward(xp, input, cells, dims)  # type: ignore[attr-defined]
-
-
-@primitive(
-    gradient=lambda g, cells, size: _look_up(g, cells, len(size)),
-    jvp=lambda d_gradient, cells, size: _add_up(d_gradient, cells, size),
-    batch=together,
-    has_out=False,
-)
-def _add_up(xp: Namespace, gradient: Array, cells: Array, size: Sizes) -> Array:
-    """The adjoint of `_look_up`: add the gradient up at the cells it comes from."""
-    *lead, channels = gradient.shape[: gradient.ndim - len(size)]
-    images, length = math.prod(lead), volume(size)
-    out = xp.zeros((*lead, channels, *size), gradient.dtype)
-    each = cells.reshape(images, 1, volume(cells.shape[len(lead) :]))
-    starts = (xp.arange(images * channels) * length).reshape(images, channels, 1)
-    kept = xp.broadcast_to(each >= 0, (images, channels, each.shape[2]))
-    xp.add.at(out.reshape(-1), (starts + each)[kept], gradient.reshape(kept.shape)[kept])
-    return out
-
-
-def _linear_weights(part: Any) -> tuple[Any, ...]:
-    return 1 - part, part
-
-
-def _cubic_weights(part: Any) -> tuple[Any, ...]:
-    a = -0.75
-
-    def near(x: Any) -> Any:
-        return ((a + 2) * x - (a + 3)) * x * x + 1
-
-    def far(x: Any) -> Any:
-        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-
-    return far(part + 1), near(part), near(1 - part), far(2 - part)
-
-
-def _sampled(input: Any, grid: Any, mode: str, padding_mode: str, align_corners: bool) -> Any:
-    size = tuple(input.shape[2:])
-    dims = len(size)
-    # Cubic weights need the true position; the neighbours are brought into the image one by one.
-    first = "zeros" if mode == "bicubic" else padding_mode
-    last = padding_mode if mode == "bicubic" else "zeros"
-    positions = [
-        _position(grid[..., dims - 1 - dim], n, first, align_corners) for dim, n in enumerate(size)
+def _parts(g: Any, how: How) -> list[tuple[Any, How]]:
+    """The gradient (or tangent) of a grid along each dimension, with what it is multiplied by."""
+    dims = len(how.orders)
+    shape = tuple(g.shape)[:-1]
+    over_channels = (*shape[:-dims], 1, *shape[-dims:])
+    return [
+        (g[..., dims - 1 - dim].reshape(over_channels), how.differentiated(dim))
+        for dim in range(dims)
     ]
-    if mode == "nearest":
-        cells = _cells([round(p) for p in positions], (0,) * dims, size, last, align_corners)
-        return _nearest(input, cells, grid, dims).contiguous()
-    parts = [position - floor(position) for position in positions]
-    cubic = mode == "bicubic"
-    weights = [_cubic_weights(part) if cubic else _linear_weights(part) for part in parts]
-    total = None
-    for corner in itertools.product(range(4 if cubic else 2), repeat=dims):
-        moves = tuple(c - 1 for c in corner) if cubic else corner
-        weight = weights[0][corner[0]]
-        for dim in range(1, dims):
-            weight = weight * weights[dim][corner[dim]]
-        found = _look_up(input, _cells(positions, moves, size, last, align_corners), dims)
-        term = found * weight.unsqueeze(1)
-        total = term if total is None else total + term
-    return total if total is None else total.contiguous()
+
+
+def _along(input: Any, grid: Any, way: Any, how: How) -> Any:
+    """How samples change as the grid goes `way`."""
+    return total(*(part * _sample(input, grid, each) for part, each in _parts(way, how)))
+
+
+def _put_along(gradient: Any, grid: Any, way: Any, size: Sizes, how: How) -> Any:
+    """How `_put` changes as the grid goes `way`: the adjoint of `_along` by the input."""
+    return total(*(_put(gradient * part, grid, size, each) for part, each in _parts(way, how)))
+
+
+def _slopes_along(gradient: Any, input: Any, grid: Any, way: Any, how: How) -> Any:
+    return total(*(_slopes(gradient * part, input, grid, each) for part, each in _parts(way, how)))
+
+
+def _declared(name: str, node: str) -> Any:
+    """Sampling under the name that the graph is to show."""
+    return primitive(
+        input=lambda g, grid, input_shape, how: _put(g, grid, input_shape[-len(how.orders) :], how),
+        grid=lambda g, input, grid, how: _slopes(g, input, grid, how),
+        jvp=lambda d_input, d_grid, input, grid, how: total(
+            d_input is not None and _sample(d_input, grid, how),
+            d_grid is not None and _along(input, grid, d_grid, how),
+        ),
+        batch=together,
+        has_out=False,
+        name=name,
+        node=node,
+    )(_samples)
+
+
+def _samples(xp: Namespace, input: Array, grid: Array, how: How) -> Array:
+    return _in_single(xp, looked_up, [input, grid], how)
+
+
+_sample: Any = _declared("_sample", "SampleBackward0")
+_SAMPLERS = {
+    dims: _declared(f"_grid_sampler_{dims}d", f"GridSampler{dims}DBackward0") for dims in (2, 3)
+}
+
+
+@primitive(
+    gradient=lambda g, grid, how: _sample(g, grid, how),
+    grid=lambda g, gradient, grid, how: _slopes(gradient, g, grid, how),
+    jvp=lambda d_gradient, d_grid, gradient, grid, size, how: total(
+        d_gradient is not None and _put(d_gradient, grid, size, how),
+        d_grid is not None and _put_along(gradient, grid, d_grid, size, how),
+    ),
+    batch=together,
+    has_out=False,
+)
+def _put(xp: Namespace, gradient: Array, grid: Array, size: Sizes, how: How) -> Array:
+    """The adjoint of `_sample` with respect to its input, whose size was `size`."""
+    return _in_single(xp, added_up, [gradient, grid], size, how)
+
+
+@primitive(
+    gradient=lambda g, input, grid, how: _along(input, grid, g, how),
+    input=lambda g, gradient, grid, input_shape, how: _put_along(
+        gradient, grid, g, input_shape[-len(how.orders) :], how
+    ),
+    grid=lambda g, gradient, input, grid, how: _slopes_along(gradient, input, grid, g, how),
+    jvp=lambda d_gradient, d_input, d_grid, gradient, input, grid, how: total(
+        d_gradient is not None and _slopes(d_gradient, input, grid, how),
+        d_input is not None and _slopes(gradient, d_input, grid, how),
+        d_grid is not None and _slopes_along(gradient, input, grid, d_grid, how),
+    ),
+    batch=together,
+    has_out=False,
+)
+def _slopes(xp: Namespace, gradient: Array, input: Array, grid: Array, how: How) -> Array:
+    """The adjoint of `_sample` with respect to its grid."""
+    return _in_single(xp, slopes, [gradient, input, grid], how)
 
 
 # Public forms -------------------------------------------------------------------------------------
@@ -217,13 +135,18 @@ _PADDING_MODES = ("zeros", "border", "reflection")
 def _check(input: Any, grid: Any, mode: str) -> None:
     check_tensor("grid_sample", input, 4, 5)
     check_tensor("grid_sample (grid)", grid, input.ndim)
-    dims = input.ndim - 2
-    shapes = f"input of shape {tuple(input.shape)} and grid of shape {tuple(grid.shape)}"
-    if grid.shape[0] != input.shape[0] or grid.shape[-1] != dims:
+    x, places = input._array, grid._array
+    dims = x.ndim - 2
+    fits = places.shape[0] == x.shape[0] and places.shape[-1] == dims and 0 not in x.shape[2:]
+    usual = fits and x.dtype.kind == "f" and (mode != "bicubic" or dims == 2)
+    if usual and places.dtype is x.dtype:
+        return
+    shapes = f"input of shape {x.shape} and grid of shape {places.shape}"
+    if places.shape[0] != x.shape[0] or places.shape[-1] != dims:
         raise RuntimeError(
             f"grid_sample: {shapes} do not fit: the grid must be (n, ..., {dims}), n as in input."
         )
-    if 0 in tuple(input.shape[2:]):
+    if 0 in x.shape[2:]:
         raise RuntimeError(f"grid_sample: {shapes}: an image without elements cannot be sampled.")
     if mode == "bicubic" and dims != 2:
         raise RuntimeError(
@@ -234,8 +157,8 @@ def _check(input: Any, grid: Any, mode: str) -> None:
             f"grid_sample: input is {input.dtype}, grid is {grid.dtype}; convert one of them with "
             ".to()."
         )
-    if input._array.dtype.kind not in "fV":
-        raise unsupported("grid_sample", input._array)
+    if x.dtype.kind not in "fV":
+        raise unsupported("grid_sample", x)
 
 
 def grid_sample(
@@ -259,8 +182,8 @@ def grid_sample(
             f"grid_sample: padding_mode must be one of {_PADDING_MODES}, got {padding_mode!r}."
         )
     _check(input, grid, mode)
-    result = _sampled(input, grid, mode, padding_mode, bool(align_corners))
-    return shown_as(f"GridSampler{input.ndim - 2}DBackward0", result)
+    dims = input._array.ndim - 2
+    return _SAMPLERS[dims](input, grid, How(mode, padding_mode, bool(align_corners), (0,) * dims))
 
 
 def grid_sampler(

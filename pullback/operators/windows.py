@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+import numpy
+
 from pullback.core import errors
 from pullback.core.arrays import Array, Namespace
 from pullback.core.tensor import Tensor
@@ -60,7 +62,7 @@ def check_tensor(op: str, input: Any, *ndims: int) -> None:
     """Refuse what is no tensor, or has none of these numbers of dimensions, if any are given."""
     if not isinstance(input, Tensor):
         raise errors.not_a_tensor(op, "input", input)
-    if ndims and input.ndim not in ndims:
+    if ndims and input._array.ndim not in ndims:
         wanted = " or ".join(str(ndim) for ndim in ndims)
         raise RuntimeError(
             f"{op}: input must have {wanted} dimensions, got shape {tuple(input.shape)}."
@@ -179,6 +181,11 @@ def padded(xp: Namespace, array: Array, pads: Pads, value: Any = 0) -> Array:
     return out
 
 
+def whole_size(size: Sizes, pads: Pads) -> Sizes:
+    """The size with padding."""
+    return tuple([n + before + after for n, (before, after) in zip(size, pads, strict=True)])
+
+
 def inner(pads: Pads, size: Sizes) -> tuple[Any, ...]:
     """The index of what was padded."""
     return (..., *(slice(before, before + n) for (before, _), n in zip(pads, size, strict=True)))
@@ -205,3 +212,19 @@ def pieces(rows: int, lines: int, size: int) -> Iterator[tuple[slice, slice]]:
 def volume(size: Sizes) -> int:
     """The number of elements."""
     return math.prod(size)
+
+
+@lru_cache(64)
+def _few_starts(rows: int, length: int) -> Array:
+    return numpy.arange(rows) * length
+
+
+def starts_of(rows: int, length: int) -> Array:
+    """Where each of several rows of `length` elements begins; kept where there are few."""
+    return (_few_starts if rows <= 1024 else _few_starts.__wrapped__)(rows, length)
+
+
+def is_finite(array: Array) -> bool:
+    """Whether a product with zeros is 0: no infinity, no NaN, and nothing near to overflow."""
+    flat = array.reshape(-1)
+    return bool(flat.dot(flat) < math.inf)

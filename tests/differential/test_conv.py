@@ -164,6 +164,21 @@ def test_interpolation(mode):
             compare("interpolate", [x], **options, **sizes)
 
 
+@pytest.mark.parametrize(("mode", "dims"), [("linear", 1), ("bilinear", 2), ("trilinear", 3)])
+def test_interpolation_of_a_scale_that_keeps_the_size(mode, dims):
+    for align in (True, False, None):
+        options = {"mode": mode, "align_corners": align}
+        compare("interpolate", [normal(2, 2, *(3,) * dims)], scale_factor=1.3, **options)
+        scales = (1.3, 0.6, 2)[:dims]
+        compare("interpolate", [normal(2, 2, *(3,) * dims)], scale_factor=scales, **options)
+
+
+def test_volume_sampling():
+    x, grid = normal(2, 2, 3, 4, 2), normal(2, 2, 3, 2, 3, seed=1)
+    for padding in ("zeros", "border", "reflection"):
+        compare("grid_sample", [x, grid], padding_mode=padding, align_corners=False)
+
+
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 def test_grid_sampling(mode, padding):
@@ -220,6 +235,7 @@ REFUSED = [
     ("max_pool2d", "x[:, :, :0], 2"),
     ("avg_pool2d", "x, 2, divisor_override=0"),
     ("avg_pool1d", "x, 2"),
+    ("avg_pool3d", "x, (5, 2, 2), padding=1"),
     ("adaptive_avg_pool2d", "x, -1"),
     ("adaptive_avg_pool2d", "x.long(), 2"),
     ("adaptive_avg_pool2d", "x, (2, 2, 2)"),
@@ -238,6 +254,7 @@ REFUSED = [
     ("pad", "x, (8, 1, 1, 1), 'reflect'"),
     ("pad", "x, (9, 1, 1, 1), 'circular'"),
     ("pad", "x, (1, 1, 1, 1), 'reflect', 1.0"),
+    ("pad", "x, (-4, -4, -4, -4), 'replicate'"),
     ("interpolate", "x"),
     ("interpolate", "x, 3, 2"),
     ("interpolate", "x, (3, 3, 3)"),

@@ -1,14 +1,16 @@
 """Convolutions: against a slow sum, through every kernel, under vmap, and their errors."""
 
 import itertools
+import math
 
 import numpy
 import pytest
 
 import pullback as torch
 from pullback.func import vmap
-from pullback.operators import convolution as kernels
-from pullback.operators import windows
+from pullback.operators import conv_adjoint, windows
+from pullback.operators import conv_kernels as kernels
+from pullback.operators import fold as folding
 from pullback.operators.conv import conv1d, conv2d, conv3d, conv_transpose2d, conv_transpose3d
 from pullback.operators.fold import fold, unfold
 
@@ -88,6 +90,31 @@ def test_blocks_of_examples_give_what_all_at_once_gives(monkeypatch):
         numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), atol=1e-12)
 
 
+def test_lines_of_one_example_give_what_the_whole_gives(monkeypatch):
+    x, w = normal(2, 4, 7, 3, 5).requires_grad_(), normal(6, 2, 3, 2, 2, seed=1).requires_grad_()
+    bias = normal(6, seed=2).requires_grad_()
+
+    def run():
+        out = conv3d(x, w, bias, padding=1, stride=(2, 1, 1), groups=2)
+        return [out, *torch.autograd.grad((out**2).sum(), (x, w, bias))]
+
+    whole = run()
+    monkeypatch.setattr(windows, "BLOCK", 2 * 4 * 12 * 5 * 6)  # two of four lines
+    for one, other in zip(whole, run(), strict=True):
+        numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("options", GEOMETRIES[:3], ids=str)
+@pytest.mark.parametrize("groups", [1, 2])
+def test_flipped_filters_and_added_windows_are_one_adjoint(monkeypatch, options, groups):
+    x, w = normal(2, 4, 5, 6), normal(4, 3, 3, 2, seed=1)
+    bias = normal(3 * groups, seed=2)
+    flipped = conv_transpose2d(x, w, bias, groups=groups, **options)
+    monkeypatch.setattr(conv_adjoint, "_FEW", 0)
+    added = conv_transpose2d(x, w, bias, groups=groups, **options)
+    numpy.testing.assert_allclose(flipped.numpy(), added.numpy(), atol=1e-12)
+
+
 def test_few_places_give_what_many_give(monkeypatch):
     x, w = normal(5, 2, 4, 4).requires_grad_(), normal(4, 1, 3, 3, seed=1).requires_grad_()
 
@@ -96,7 +123,7 @@ def test_few_places_give_what_many_give(monkeypatch):
         return [out, *torch.autograd.grad((out**2).sum(), (x, w))]
 
     together = run()
-    monkeypatch.setattr(kernels, "_FEW_PLACES", 0)
+    monkeypatch.setattr(kernels, "FEW_PLACES", 0)
     for one, other in zip(together, run(), strict=True):
         numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), atol=1e-12)
 
@@ -104,7 +131,9 @@ def test_few_places_give_what_many_give(monkeypatch):
 def test_long_lines_and_single_windows_are_added_alike(monkeypatch):
     x, w = normal(2, 3, 5, 6, 5), normal(3, 2, 2, 2, 2, seed=1)
     lines = conv_transpose3d(x, w)
-    monkeypatch.setattr(kernels, "_adds_lines", lambda *_: False)
+    monkeypatch.setattr(conv_adjoint, "_FEW", 0)
+    numpy.testing.assert_allclose(lines.numpy(), conv_transpose3d(x, w).numpy(), atol=1e-12)
+    monkeypatch.setattr(conv_adjoint, "_adds_lines", lambda *_: False)
     numpy.testing.assert_allclose(lines.numpy(), conv_transpose3d(x, w).numpy(), atol=1e-12)
 
 
@@ -188,6 +217,19 @@ def test_gradients_of_each_example_are_one_call():
         leaf = w.clone().requires_grad_()
         (expected,) = torch.autograd.grad(loss(leaf, example), leaf)
         numpy.testing.assert_allclose(gradient.numpy(), expected.numpy(), atol=1e-12)
+
+
+def test_columns_are_added_up_by_a_matrix_or_point_by_point(monkeypatch):
+    options = {"output_size": (5, 4), "kernel_size": (3, 2), "padding": (1, 0), "stride": (2, 1)}
+    columns = normal(2, 3 * 6, 3 * 3)
+    by_matrix = fold(columns, **options)
+    monkeypatch.setattr(folding, "_MOST_OF_MATRIX", 0)
+    numpy.testing.assert_allclose(by_matrix.numpy(), fold(columns, **options).numpy(), atol=1e-12)
+    monkeypatch.undo()
+    columns[0, 0, 0] = math.inf
+    reached = ~fold(columns, **options).isfinite()
+    assert int(reached.sum()) <= 1
+    assert not fold(columns, **options).isnan().any()
 
 
 def test_fold_counts_how_often_unfold_saw_each_element():

@@ -48,6 +48,16 @@ def test_no_padding_is_a_copy():
     assert x.tolist() == [[0, 0]]
 
 
+def test_some_dimensions_may_come_to_nothing():
+    x = torch.ones(1, 1, 2, 2)
+    for mode in ("reflect", "replicate"):
+        assert pad(x, (-1, -1, 0, 0), mode).shape == (1, 1, 2, 0)
+        with pytest.raises(RuntimeError, match="leaves size"):
+            pad(x, (-1, -1, -1, -1), mode)
+    with pytest.raises(RuntimeError, match="nothing to repeat"):
+        pad(x[0], (-2, 1), "circular")
+
+
 def test_value_takes_the_tensors_dtype():
     assert pad(torch.tensor([1]), (0, 1), value=2.7).tolist() == [1, 2]
     assert pad(torch.tensor([True]), (0, 1)).tolist() == [True, False]
@@ -69,7 +79,7 @@ X = torch.ones(2, 3, 5, 6)
         (lambda: pad(X, (1, 1, 1, 1), "reflect", 1.0), RuntimeError, "value"),
         (lambda: pad(X, (6, 1, 1, 1), "reflect"), RuntimeError, "at most 5"),
         (lambda: pad(X, (7, 1, 1, 1), "circular"), RuntimeError, "at most 6"),
-        (lambda: pad(X, (-3, -9, 1, 1), "replicate"), RuntimeError, "cuts off"),
+        (lambda: pad(X, (-3, -9, 1, 1), "replicate"), RuntimeError, "leaves size"),
         (lambda: pad(X[:, :0], (1, 1, 1, 1), "reflect"), RuntimeError, "empty"),
         (lambda: constant_pad_nd([1], (1, 1)), TypeError, "constant_pad_nd"),
     ],

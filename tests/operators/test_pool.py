@@ -6,6 +6,7 @@ import numpy
 import pytest
 
 import pullback as torch
+from pullback.operators import pool_average, pool_max_kernels
 from pullback.operators.pool_average import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -153,6 +154,66 @@ def test_pooling_does_not_share_memory_with_its_input():
     assert torch.equal(x, torch.ones(1, 2, 2))
 
 
+# Few windows are looked up all at once; many are compared, point by point.
+WINDOWS = [
+    {"kernel_size": 2},
+    {"kernel_size": 3, "stride": 2, "padding": 1},
+    {"kernel_size": (2, 3), "stride": 1, "dilation": 2},
+    {"kernel_size": (1, 3), "padding": (0, 1), "ceil_mode": True, "stride": 2},
+]
+
+
+def maxima_and_gradient(x, **options):
+    x = x.clone().requires_grad_()
+    maxima, places = max_pool2d(x, return_indices=True, **options)
+    (g,) = torch.autograd.grad(maxima, x, torch.arange(1.0, maxima.numel() + 1).reshape_as(maxima))
+    return [t.detach().numpy() for t in (maxima, places, g)]
+
+
+@pytest.mark.parametrize("value", [None, math.nan, -math.inf], ids=str)
+@pytest.mark.parametrize("options", WINDOWS, ids=str)
+def test_few_and_many_windows_have_the_same_maxima(monkeypatch, options, value):
+    x = torch.from_numpy(numpy.random.default_rng(0).integers(0, 4, (2, 3, 7, 6)) * 1.0).float()
+    if value is not None:
+        x[0, :, :4, :4] = value
+        x[1, 1, 3, 3] = value
+    few = maxima_and_gradient(x, **options)
+    monkeypatch.setattr(pool_max_kernels, "_few", lambda *_: None)
+    for one, other in zip(few, maxima_and_gradient(x, **options), strict=True):
+        numpy.testing.assert_array_equal(one, other)
+
+
+def test_large_windows_have_the_same_maxima(monkeypatch):
+    x = torch.from_numpy(numpy.random.default_rng(0).normal(size=(2, 40, 30))).float()
+    options = {"kernel_size": (20, 15), "stride": 7}
+    looked_up = maxima_and_gradient(x, **options)
+    monkeypatch.setattr(pool_max_kernels, "_table", lambda *_: None)  # point by point
+    for one, other in zip(looked_up, maxima_and_gradient(x, **options), strict=True):
+        numpy.testing.assert_array_equal(one, other)
+
+
+def test_what_is_not_recorded_has_the_same_maxima_and_tangents():
+    x, way = torch.rand(2, 3, 6, 6), torch.rand(2, 3, 6, 6)
+    with torch.no_grad():
+        bare = max_pool2d(x, 2, return_indices=False)
+        _, bare_tangent = torch.func.jvp(lambda x: max_pool2d(x, 2), (x,), (way,))
+    maxima, places = max_pool2d(x, 2, return_indices=True)
+    assert torch.equal(bare, maxima)
+    assert torch.equal(bare_tangent, way.flatten(2).gather(2, places.flatten(2)).view_as(maxima))
+
+
+def test_window_that_sees_padding_only_has_no_maximum():
+    x = torch.ones(1, 1, 1)
+    assert max_pool1d(x, 2, padding=1, dilation=2).tolist() == [[[-math.inf]]]
+
+
+def test_average_shares_are_assigned_to_few_and_many_windows_alike(monkeypatch):
+    x = torch.rand(2, 5, 7)
+    few = gradient_of_sum(lambda x: avg_pool2d(x, 2, ceil_mode=True) ** 2, x)
+    monkeypatch.setattr(pool_average, "_FEW", 0)
+    assert torch.equal(few, gradient_of_sum(lambda x: avg_pool2d(x, 2, ceil_mode=True) ** 2, x))
+
+
 X = torch.ones(2, 4, 8, 8)
 INT = torch.zeros(2, 4, 8, 8, dtype=torch.int64)
 
@@ -171,6 +232,7 @@ INT = torch.zeros(2, 4, 8, 8, dtype=torch.int64)
         (lambda: max_pool3d(X, (2, 2)), RuntimeError, "kernel_size"),
         (lambda: avg_pool2d(X, 2, divisor_override=0), RuntimeError, "divisor_override"),
         (lambda: avg_pool3d(X[0, 0], 2), RuntimeError, "4 or 5 dimensions"),
+        (lambda: avg_pool3d(X, (5, 2, 2), padding=1), RuntimeError, "larger than input"),
         (lambda: adaptive_avg_pool2d(X, -1), RuntimeError, "output_size"),
         (lambda: adaptive_avg_pool2d(INT, 2), NotImplementedError, "int64"),
         (lambda: fractional_max_pool2d(X, 2), ValueError, "output_size"),

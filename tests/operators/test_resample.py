@@ -6,6 +6,7 @@ import numpy
 import pytest
 
 import pullback as torch
+from pullback.operators import sampling_kernels, taps
 from pullback.operators.resample import interpolate, upsample, upsample_bilinear, upsample_nearest
 from pullback.operators.sampling import affine_grid, grid_sample, grid_sampler
 from pullback.operators.shuffle import channel_shuffle, pixel_shuffle, pixel_unshuffle
@@ -46,6 +47,30 @@ def test_constant_image_stays_constant(mode, antialias, size):
 def test_same_size_is_the_same_image(mode):
     x = image(1, 2, 4, 5)
     numpy.testing.assert_allclose(interpolate(x, (4, 5), mode=mode).numpy(), x.numpy())
+
+
+@pytest.mark.parametrize("number", [4, 9])
+def test_images_are_resampled_in_one_product_or_in_steps(monkeypatch, number):
+    x = image(2, 3, 6, 5).requires_grad_()
+
+    def run():
+        out = interpolate(x, size=(number, 7), mode="bicubic")
+        return [out, *torch.autograd.grad((out**2).sum(), x)]
+
+    product = run()
+    monkeypatch.setattr(taps, "_FEW", 0)
+    monkeypatch.setattr(taps, "_BLOCK", 30)
+    for most in (taps._MOST_OF_MATRIX, 0):  # by matrices, and tap by tap
+        monkeypatch.setattr(taps, "_MOST_OF_MATRIX", most)
+        taps._plan.cache_clear()
+        for one, other in zip(product, run(), strict=True):
+            numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), atol=1e-12)
+    taps._plan.cache_clear()
+
+
+def test_lines_through_as_many_elements_are_those_whatever_the_scale():
+    x = image(1, 1, 3, 3)
+    assert torch.equal(interpolate(x, scale_factor=1.3, mode="bilinear"), x)
 
 
 def test_infinity_does_not_reach_what_it_has_no_part_in():
@@ -92,6 +117,41 @@ def test_nearest_gives_the_grid_a_gradient_of_zeros():
     x, grid = torch.rand(1, 1, 3, 3), torch.zeros(1, 2, 2, 2).requires_grad_()
     grid_sample(x, grid, "nearest").sum().backward()
     assert torch.equal(grid.grad, torch.zeros(1, 2, 2, 2))
+
+
+@pytest.mark.parametrize("block", [7, 60])
+def test_points_are_sampled_in_blocks(monkeypatch, block):
+    x, grid = image(3, 2, 4, 5).requires_grad_(), image(3, 3, 2, 2).requires_grad_()
+
+    def run():
+        out = grid_sample(x, grid, padding_mode="reflection")
+        return [out, *torch.autograd.grad((out**2).sum(), (x, grid))]
+
+    whole = run()
+    monkeypatch.setattr(sampling_kernels, "_BLOCK", block)
+    for one, other in zip(whole, run(), strict=True):
+        numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_sampling_has_derivatives_of_third_order(mode):
+    x, grid = image(1, 2, 4, 4).requires_grad_(), (image(1, 2, 2, 2) * 0.4).requires_grad_()
+
+    def slope(x, grid):
+        out = grid_sample(x, grid, mode, align_corners=True)
+        return torch.autograd.grad((out**3).sum(), (x, grid), create_graph=True)
+
+    assert torch.autograd.gradgradcheck(slope, (x, grid))
+
+
+def test_samples_without_position_have_no_share_in_the_image():
+    x = torch.ones(1, 1, 2, 2).requires_grad_()
+    grid = torch.tensor([[[[math.nan, 0.0], [0.0, 0.0]]]])
+    out = grid_sample(x, grid, align_corners=True)
+    assert out.isnan().tolist() == [[[[True, False]]]]
+    assert type(out.grad_fn).__name__ == "GridSampler2DBackward0"
+    (g,) = torch.autograd.grad(out.sum(), x)
+    assert g.tolist() == [[[[0.25, 0.25], [0.25, 0.25]]]]
 
 
 def test_modes_have_numbers():

@@ -1,0 +1,160 @@
+"""Max pooling on arrays: the largest of each window, and where it is.
+
+Few windows are looked up all at once, many are compared line by line. The operators are in
+pool_max.py.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy
+
+from pullback.core.arrays import Array, Namespace
+from pullback.operators.pool_places import has_nan, largest, table_of
+from pullback.operators.pool_shapes import Geometry, lines_of
+from pullback.operators.windows import Sizes, padded, volume
+
+__all__ = ["maxima", "maxima_and_places"]
+
+
+def _lowest(dtype: Any) -> Any:
+    """What no number is below."""
+    if dtype.kind in "fV":
+        return -math.inf
+    return 0 if dtype.kind == "u" else -(2 ** (8 * dtype.itemsize - 1))
+
+
+def maxima(xp: Namespace, input: Array, geometry: Geometry) -> Array:
+    """The largest of each window, one dimension after the other."""
+    best = padded(xp, input, geometry.pads, _lowest(input.dtype))
+    for first, *others in lines_of(geometry):
+        parts = best[first], *(best[place] for place in others)
+        best = xp.maximum(parts[0], parts[1]) if others else parts[0]
+        for part in parts[2:]:
+            xp.maximum(best, part, out=best)
+    return best if best.flags.c_contiguous and best.base is None else best.copy()
+
+
+def _seen(n: int, kernel: int, stride: int, before: int, dilation: int, number: int) -> Array:
+    """The places of each window along a dimension; what is outside is its first or last inside."""
+    starts = numpy.arange(number) * stride - before
+    places = starts[:, None] + numpy.arange(kernel) * dilation
+    first = starts - numpy.minimum(starts, 0) // dilation * dilation
+    last = starts + (n - 1 - starts) // dilation * dilation
+    return numpy.clip(places, first[:, None], last[:, None])
+
+
+def _table(geometry: Geometry, size: Sizes) -> Array | None:
+    """The positions of all windows' points, `(windows, points)`; None if one sees padding only.
+
+    It does where its points lie on both sides of an input that is smaller than their distance.
+    """
+    kernel, stride, pads, dilation, number = geometry
+    before = [pair[0] for pair in pads]
+    seen = list(map(_seen, size, kernel, stride, before, dilation, number))
+    if any(places.min() < 0 for places in seen):
+        return None
+    return table_of(seen, size)
+
+
+# Up to so many points of windows, a look-up of all of them takes fewer calls than a comparison for
+# each point.
+_FEW = 1 << 12
+
+
+class _Few(NamedTuple):
+    """What a look-up of few windows needs; remembered, since it is most of the work."""
+
+    table: Array  # positions over all images, `(windows of all images, points)`
+    first: Array  # positions of the first points in the table
+    starts: Array  # for each window, the position of its image
+    out: Sizes
+
+
+@lru_cache(256)
+def _few(shape: Sizes, geometry: Geometry) -> _Few | None:
+    lead, size = shape[: -len(geometry.kernel)], shape[-len(geometry.kernel) :]
+    windows, points, rows = volume(geometry.number), volume(geometry.kernel), volume(lead)
+    table = _table(geometry, size) if 0 < windows * points * rows <= _FEW else None
+    if table is None:
+        return None
+    starts = (numpy.arange(rows) * volume(size)).repeat(windows)
+    every = numpy.tile(table, (rows, 1)) + starts[:, None]
+    return _Few(every, numpy.arange(rows * windows) * points, starts, (*lead, *geometry.number))
+
+
+def maxima_and_places(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, Array]:
+    """The largest of each window and its position: the first in the window, or its last NaN."""
+    few = _few(input.shape, geometry)
+    if few is not None:
+        table, first, starts, out = few
+        flat = input.reshape(-1)
+        best = flat.take(table).argmax(1)
+        best += first
+        spots = table.take(best)
+        best_of = flat.take(spots)
+        if not has_nan(best_of):
+            spots -= starts
+            return best_of.reshape(out), spots.reshape(out)
+    return _of_many(xp, input, geometry)
+
+
+def _of_many(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, Array]:
+    size = input.shape[-len(geometry.kernel) :]
+    table = _table(geometry, size) if volume(geometry.kernel) > _MOST_POINTS else None
+    if table is None:
+        maxima, found = _by_lines(xp, input, geometry)
+        # Comparisons find no NaN, nor what is as low as the padding.
+        lost = any(map(any, geometry.pads)) and (maxima == _lowest(input.dtype)).any()
+        if lost or has_nan(maxima):
+            table = _table(geometry, size)
+        if table is None:
+            return maxima, _positions(xp, found, geometry, size)
+    return largest(xp, input, table, geometry.number)
+
+
+_MOST_POINTS = 255  # numbered by bytes
+
+
+def _by_lines(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, Array]:
+    """The maxima, and which point of its window each is: the first of equal ones.
+
+    The last dimension goes first: of the first line with the maximum, the first point. Numbers of
+    points are chosen by products, which take a fraction of the time of masked copies.
+    """
+    number = numpy.uint8 if volume(geometry.kernel) <= _MOST_POINTS + 1 else numpy.int64
+    best = padded(xp, input, geometry.pads, _lowest(input.dtype))
+    found, behind = xp.zeros((), number), 1
+    for kernel, (first, *others) in zip(
+        reversed(geometry.kernel), reversed(lines_of(geometry)), strict=True
+    ):
+        lines, numbers = best, found
+        best = lines[first].copy()
+        found = xp.zeros(best.shape, number) if behind == 1 else numbers[first].copy()
+        larger = xp.empty(best.shape, xp.bool_)
+        for point, place in enumerate(others, 1):
+            part = lines[place]
+            xp.greater(part, best, out=larger)
+            # Wraps around, and back where it is added.
+            change = (number(0) if behind == 1 else numbers[place]) + number(point * behind) - found
+            change *= larger.view(xp.uint8)
+            found += change
+            xp.maximum(best, part, out=best)
+        behind *= kernel
+    return best, found
+
+
+def _positions(xp: Namespace, found: Array, geometry: Geometry, size: Sizes) -> Array:
+    """Positions in the image, from points in windows."""
+    kernel, stride, pads, dilation, number = geometry
+    moves = table_of([xp.arange(k)[None] * d for k, d in zip(kernel, dilation, strict=True)], size)
+    starts = [
+        (xp.arange(o) * s - pair[0])[:, None]
+        for o, s, pair in zip(number, stride, pads, strict=True)
+    ]
+    places = moves.reshape(-1).take(found)
+    places += table_of(starts, size).reshape(number)
+    return places
