@@ -97,6 +97,54 @@ operator(
     lambda t, x, y: t.nn.functional.cross_entropy(x, y),
 )
 
+# Losses -------------------------------------------------------------------------------------------
+
+
+def with_target(draw: Draw) -> list[Array]:
+    """A matrix and one like it."""
+    return [draw.square(), draw.square()]
+
+
+for _name in ("mse_loss", "l1_loss", "smooth_l1_loss"):
+    operator(
+        "losses",
+        _name,
+        with_target,
+        lambda t, x, y, name=_name: getattr(t.nn.functional, name)(x, y),
+    )
+operator(
+    "losses",
+    "bce_with_logits",
+    with_target,
+    lambda t, x, y: t.nn.functional.binary_cross_entropy_with_logits(x, y),
+)
+operator(
+    "losses",
+    "kl_div",
+    lambda d: [d.square(), np.abs(d.square())],
+    lambda t, x, y: t.nn.functional.kl_div(x, y, reduction="batchmean"),
+)
+operator(
+    "losses",
+    "nll_loss",
+    lambda d: [d.square(), d.below(d.side(), d.side())],
+    lambda t, x, y: t.nn.functional.nll_loss(x, y),
+)
+
+
+def heads(draw: Draw) -> list[Array]:
+    """Queries, keys and values for several heads."""
+    shape = {100: (1, 2, 5, 10), 10_000: (2, 4, 25, 50)}.get(draw.n, (8, 8, 128, 128))
+    return [draw(*shape), draw(*shape), draw(*shape)]
+
+
+operator(
+    "normalisation",
+    "attention",
+    heads,
+    lambda t, q, k, v: t.nn.functional.scaled_dot_product_attention(q, k, v),
+)
+
 # Convolution and pooling --------------------------------------------------------------------------
 
 
@@ -288,6 +336,19 @@ operator("joining", "flip", square, lambda t, x: x.flip(1))
 operator("joining", "repeat", square, lambda t, x: x.repeat(1, 2))
 operator("joining", "tril", square, lambda t, x: x.tril())
 
+# Views --------------------------------------------------------------------------------------------
+
+operator("views", "view", square, lambda t, x: x.view(-1))
+operator("views", "flatten", square, lambda t, x: x.flatten())
+operator("views", "transpose", square, lambda t, x: x.transpose(0, 1))
+operator("views", "permute", square, lambda t, x: x.permute(1, 0))
+operator("views", "unsqueeze", square, lambda t, x: x.unsqueeze(1))
+operator("views", "expand", square, lambda t, x: x.expand(3, -1, -1))
+operator("views", "x[0]", square, lambda t, x: x[0])
+operator("views", "x[:, 0]", square, lambda t, x: x[:, 0])
+operator("views", "split", square, lambda t, x: x.split(5, 1))
+operator("views", "unbind", square, lambda t, x: x.unbind(0))
+
 # Sorting ------------------------------------------------------------------------------------------
 
 operator("sorting", "sort", square, lambda t, x: x.sort(1))
@@ -342,3 +403,22 @@ operator(
 operator("linalg", "svd", matrices, lambda t, x: t.linalg.svd(x)[1])
 operator("linalg", "matmul", batch_of_products, lambda t, x, y: x @ y)
 operator("linalg", "addmm", lambda d: [d.square()] * 3, lambda t, x, y, z: t.addmm(x, y, z))
+operator("linalg", "bmm", batch_of_products, lambda t, x, y: t.bmm(x, y))
+operator("linalg", "mv", lambda d: [d.square(), d(d.side())], lambda t, x, y: t.mv(x, y))
+operator("linalg", "dot", lambda d: [d(d.n), d(d.n)], lambda t, x, y: t.dot(x, y))
+operator("linalg", "outer", lambda d: [d(d.side()), d(d.side())], lambda t, x, y: t.outer(x, y))
+operator(
+    "linalg",
+    "kron",
+    lambda d: [d(d.side(4), d.side(4)), d(d.side(4), d.side(4))],
+    lambda t, x, y: t.kron(x, y),
+)
+operator(
+    "linalg",
+    "linear",
+    lambda d: [d.square(), d.square(), d(d.side())],
+    lambda t, x, w, b: t.nn.functional.linear(x, w, b),
+)
+operator("linalg", "pinv", matrices, lambda t, x: t.linalg.pinv(x))
+# There and back: the spectrum is complex, the gradients that are drawn here are not.
+operator("linalg", "rfft, irfft", square, lambda t, x: t.fft.irfft(t.fft.rfft(x), x.shape[-1]))

@@ -10,6 +10,7 @@ tensor([2., 4.])
 from __future__ import annotations
 
 from importlib import import_module as _import_module
+from math import e, inf, nan, pi
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
 from pullback.core import memory as _memory
@@ -70,12 +71,14 @@ from pullback.operators.joining import (
     cat, chunk, narrow, split, split_with_sizes, stack, tensor_split, unbind, unsafe_chunk,
     unsafe_split,
 )
+from pullback.operators.transposes import adjoint
 from pullback.operators.shape import (
-    adjoint, atleast_1d, broadcast_to, clone, flatten, moveaxis, movedim, permute, ravel, reshape,
+    atleast_1d, broadcast_to, clone, flatten, moveaxis, movedim, permute, ravel, reshape,
     squeeze, swapaxes, swapdims, unflatten,
 )
 from pullback.operators.tiling import flip, roll, tile
-from pullback.operators.views import as_strided, diagonal, select, t, transpose, unsqueeze
+from pullback.operators.restriding import as_strided
+from pullback.operators.views import diagonal, select, t, transpose, unsqueeze
 from pullback.operators.legacy import *
 
 if _TYPE_CHECKING:  # what type checkers should know of the families that load later
@@ -88,10 +91,12 @@ if _TYPE_CHECKING:  # what type checkers should know of the families that load l
     from pullback.operators.conv import *
     from pullback.operators.ctc import *
     from pullback.operators.decomposition import *
+    from pullback.operators.determinants import *
     from pullback.operators.diagonals import *
     from pullback.operators.differences import *
     from pullback.operators.distance import *
     from pullback.operators.embedding_bag import *
+    from pullback.operators.error_functions import *
     from pullback.operators.extrema import *
     from pullback.operators.gather import *
     from pullback.operators.generator import *
@@ -113,7 +118,9 @@ if _TYPE_CHECKING:  # what type checkers should know of the families that load l
     from pullback.operators.pointwise import *
     from pullback.operators.pool_average import *
     from pullback.operators.pool_max import *
+    from pullback.operators.product_sums import *
     from pullback.operators.products import *
+    from pullback.operators.draws import *
     from pullback.operators.random import *
     from pullback.operators.ranges import *
     from pullback.operators.reduction import *
@@ -135,6 +142,7 @@ if _TYPE_CHECKING:  # what type checkers should know of the families that load l
     from pullback.operators.stft import *
     from pullback.operators.triangular import *
     from pullback.operators.trigonometry import *
+    from pullback.operators.truth import *
     from pullback.operators.unique import *
     from pullback.operators.view_copies import *
     from pullback.operators.view_scatter import *
@@ -161,6 +169,8 @@ from pullback.autograd.grad_mode import (
 )
 
 
+newaxis = None
+
 globals().update({**_DTYPES, **_DTYPE_ALIASES})
 
 # What loads when first asked for: operators.later, bfloat16 (needs ml_dtypes), files, vmap.
@@ -171,6 +181,15 @@ _LATER = {
     "vmap": "pullback.func",
     "Tag": "pullback.library",
 }
+# Methods that are functions too.
+_NAMES = """
+    acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_ asinh_
+    atan_ atanh_ ceil_ clip_ conj_physical_ cos_ cosh_ deg2rad_ detach detach_ erf_ erfc_ exp2_ exp_
+    expm1_ fix_ floor_ frac_ gcd_ i0_ is_inference lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_
+    nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ resize_as_ round_ rsqrt_ sigmoid_ sin_ sinc_
+    sinh_ sqrt_ tan_ tanh_ trunc_ xlogy_
+"""
+_METHODS = frozenset(_NAMES.split())
 _MODULES = (
     *("_C", "_custom_op", "_custom_ops", "_library", "_vmap_internals", "fft", "func", "library"),
     *("linalg", "masked", "nn", "ops", "overrides", "profiler", "random", "return_types"),
@@ -180,6 +199,7 @@ _MODULES = (
 __all__ = sorted(
     {name for name in globals() if not name.startswith("_") and name != "annotations"}
     | _FAMILY.keys()
+    | _METHODS
     | {"embedding", "load", "save", "vmap"}
 )
 
@@ -191,6 +211,8 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> _Any:
     if name in _FAMILY:
         found = getattr(_methods.load(_FAMILY[name]), name)
+    elif name in _METHODS:
+        found = getattr(Tensor, name)
     elif name == "embedding":  # torch.embedding takes the weight first, nn.functional's does not
         found = _import_module("pullback.operators.embedding").embedding_rows
     elif name in _LATER:

@@ -310,6 +310,14 @@ def not_an_int(op: str, name: str, value: object) -> TypeError:
     return TypeError(f"{op}(): argument `{name}` must be int, got {type(value).__name__}.")
 
 
+def not_a_sequence(op: str, name: str, value: object) -> TypeError:
+    """An option that must be several ints."""
+    return TypeError(
+        f"{op}(): argument `{name}` must be a tuple of ints, got {type(value).__name__}; write "
+        f"({value},)."
+    )
+
+
 def not_a_tensor(op: str, name: str, value: object) -> TypeError:
     """An argument that must be a tensor."""
     return TypeError(f"{op}(): argument `{name}` must be a Tensor, got {type(value).__name__}.")

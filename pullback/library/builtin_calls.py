@@ -152,15 +152,16 @@ def _over_dims(name: str) -> Callable[[Bound], Call]:
 
 
 def _squeeze(bound: Bound) -> Call:
-    dim = bound["dim"]
-    if isinstance(dim, tuple | list):
-        return _call("squeeze.dims", bound["input"], list(dim))
-    return _call("squeeze.dim", bound["input"], dim)
+    return _call("squeeze.dim", bound["input"], bound["dim"])
+
+
+def _squeeze_dims(bound: Bound) -> Call:
+    return _call("squeeze.dims", bound["input"], list(bound["dim"]))
 
 
 def _split(bound: Bound) -> Call:
-    x, sizes, dim = bound["input"], bound["sizes"], bound["dim"]
-    return _call("split.Tensor", *_trimmed((x, sizes[0] if sizes else 0, dim), (0,)))
+    given = bound["input"], bound["split_size"], bound["dim"]
+    return _call("split.Tensor", *_trimmed(given, (0,)))
 
 
 _END = 2**63 - 1  # how torch writes that a slice goes on to the end
@@ -276,7 +277,7 @@ def _new(bound: Bound) -> Call:
 
 def _polynomial(name: str, option: str, overload: str) -> Callable[[Bound], Call]:
     def spelled(bound: Bound) -> Call:
-        x, other = bound["input"], bound[option]
+        x, other = bound["input" if "input" in bound else "x"], bound[option]
         if isinstance(x, Tensor) and isinstance(other, Tensor):
             return _call(name, x, other)
         first = {"n_scalar": "x_scalar", "other_scalar": "self_scalar"}[overload]
@@ -345,6 +346,7 @@ CALLS: dict[str, Callable[[Bound], Call]] = {
     "_new": _new,
     "_split": _split,
     "_squeeze": _squeeze,
+    "_squeeze_dims": _squeeze_dims,
     "_to_copy": _to_copy,
     "_to_fixed": _to_copy,
     "all": _over_dims("all"),

@@ -144,8 +144,8 @@ SPELLINGS: dict[str, str] = _table(
 
 # Declarations without an underscore that torch has under no name, or not with these arguments.
 _OWN = """
-    add_back batch_standardise convolution_weight divide_or_zero exceeds hash_tensor
-    inverse_deviation keep_where layer_standardise nn.functional.cross_entropy
+    add_back batch_standardise clear convolution_weight divide_or_zero exceeds group_standardise
+    hash_tensor inverse_deviation keep_where layer_standardise nn.functional.cross_entropy
     nn.functional.mse_loss nn.functional.nll_loss over_gap pick put_back put_places
     recurrence resample reverse_cumsum same shifted shortfall take_places zeros_of
 """

@@ -64,10 +64,12 @@ def _array_of(i: int, param: Param, other: str) -> list[str]:
 
 def maybe_number(op: Op) -> Param | None:
     """The input that may be a Python number without leaving the straight line."""
+    if not op.numbers:
+        return None
     if op.promote is not None:
         return op.inputs[1] if op.kind == "elementwise" and len(op.inputs) == 2 else None
     last = op.inputs[-1]
-    allowed = op.numbers and len(op.inputs) > 1 and last.kind == "tensor" and last.name in op.rules
+    allowed = len(op.inputs) > 1 and last.kind == "tensor" and last.name in op.rules
     return last if allowed else None
 
 

@@ -20,8 +20,9 @@ from pullback.operators import batch_shapes
 from pullback.operators.arithmetic import is_complex, zeros_of
 from pullback.operators.declare import Namespace, method, primitive
 from pullback.operators.overlap import check_no_partial_overlap, has_overlap
+from pullback.operators.restriding import as_strided
 from pullback.operators.strides import element_strides
-from pullback.operators.views import as_strided, diagonal, slice_along
+from pullback.operators.views import diagonal, slice_along
 from pullback.operators.writes import is_plain_write, number_array, writing
 
 __all__ = ["copied_into", "copy_", "fill", "fill_", "fill_diagonal_", "store", "zero_"]

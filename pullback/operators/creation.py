@@ -41,6 +41,7 @@ from pullback.operators.factory import (
     one_shape,
     shape_argument,
 )
+from pullback.operators.options import as_int
 from pullback.operators.values import fill_number, number_argument
 
 __all__ = [
@@ -216,9 +217,7 @@ def eye(n: int, m: int = _UNSET, *, out: Any = None, **options: Unpack[Options])
 
 
 def _count(op: str, name: str, value: Any) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise errors.not_an_int(op, name, value)
-    count = operator.index(value)
+    count = as_int(value, op, name)
     if count < 0:
         raise RuntimeError(f"{op}(): {name} must not be negative, got {count}.")
     return count
@@ -243,6 +242,7 @@ def triu_indices(row: int, col: int, offset: int = 0, **options: Unpack[Options]
 
 def _triangle(op: str, row: int, col: int, offset: int, options: Options, *, lower: bool) -> Tensor:
     rows, columns = _count(op, "row", row), _count(op, "col", col)
+    offset = as_int(offset, op, "offset")
     dtype = checked(op, options, int64.numpy)
     if dtype.kind not in "iu":
         raise NotImplementedError(

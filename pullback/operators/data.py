@@ -51,7 +51,7 @@ def tensor(
     settle()
     if isinstance(data, Tensor):
         _warn_of_copy("tensor(x)")
-    options = _options(dtype, device, requires_grad, pin_memory)
+    options = _options("tensor", dtype, device, requires_grad, pin_memory)
     array = copied("tensor", data, None if dtype is None else as_dtype(dtype).numpy)
     wanted = checked("tensor", options, array.dtype)
     result = made("tensor", array if wanted.metadata is None else array.astype(wanted), options)
@@ -61,8 +61,13 @@ def tensor(
     return result
 
 
-def _options(dtype: Any, device: Any, requires_grad: Any, pin_memory: Any = False) -> Options:
-    """The options that are not at their defaults."""
+def _options(
+    op: str, dtype: Any, device: Any, requires_grad: Any, pin_memory: Any = False
+) -> Options:
+    """The options that are not at their defaults; None, which others take for False, is refused."""
+    if requires_grad is None or pin_memory is None:
+        name = "requires_grad" if requires_grad is None else "pin_memory"
+        raise TypeError(f"{op}(): {name} must be a bool, got NoneType.")
     options: Options = {}
     if requires_grad is not False:
         options["requires_grad"] = requires_grad
@@ -99,7 +104,7 @@ def new_tensor(
     if isinstance(data, Tensor):
         _warn_of_copy("new_tensor(x)")
     wanted = self._array.dtype if dtype is None else as_dtype(dtype).numpy
-    options = _options(None, device, requires_grad, pin_memory)
+    options = _options("new_tensor", None, device, requires_grad, pin_memory)
     checked("new_tensor", options, wanted)
     return made("new_tensor", copied("new_tensor", data, wanted), options)
 
@@ -330,8 +335,8 @@ def asarray(
     """
     settle()
     wanted = None if dtype is None else as_dtype(dtype).numpy
-    told = False if requires_grad is _UNSPECIFIED else requires_grad
-    checked("asarray", _options(None, device, told), wanted or default.numpy)
+    told = False if requires_grad is _UNSPECIFIED or requires_grad is None else requires_grad
+    checked("asarray", _options("asarray", None, device, told), wanted or default.numpy)
     if isinstance(obj, Tensor):
         return _tensor_as_array(obj, wanted, copy, requires_grad)
     shared = _shared(obj, wanted, copy)
@@ -413,7 +418,7 @@ def frombuffer(
         tensor([97, 98, 99], dtype=torch.uint8)
     """
     wanted = as_dtype(dtype).numpy
-    checked("frombuffer", _options(None, None, requires_grad), wanted)
+    checked("frombuffer", _options("frombuffer", None, None, requires_grad), wanted)
     try:
         length = memoryview(buffer).nbytes
     except TypeError:

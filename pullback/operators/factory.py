@@ -18,7 +18,15 @@ from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.inplace import write_out
 
-__all__ = ["Options", "Unpack", "allocated", "checked", "made", "shape_argument"]
+__all__ = [
+    "Options",
+    "Unpack",
+    "allocated",
+    "checked",
+    "made",
+    "one_shape",
+    "shape_argument",
+]
 
 
 class Options(TypedDict, total=False):

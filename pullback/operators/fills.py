@@ -18,19 +18,10 @@ from pullback.core.version import bump
 from pullback.operators import distributions as draw
 from pullback.operators.creation import zeros_like
 from pullback.operators.declare import Namespace, method, primitive
+from pullback.operators.draws import check_p, check_probabilities, check_std, no_gradient
 from pullback.operators.generator import Generator, drawn
 from pullback.operators.inplace import call_inplace, starts_write
-from pullback.operators.random import (
-    Fill,
-    check_p,
-    check_probabilities,
-    check_std,
-    exact_integers,
-    integer_bounds,
-    needs,
-    no_gradient,
-    source_of,
-)
+from pullback.operators.random import Fill, exact_integers, integer_bounds, needs, source_of
 
 __all__: list[str] = []
 

@@ -21,10 +21,13 @@ FUNCTIONS: dict[str, str] = {
     "conv": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
     "ctc": "ctc_loss",
     "decomposition": "cholesky geqrf orgqr ormqr qr",
+    "determinants": "det logdet slogdet",
     "diagonals": "block_diag diag diag_embed diagflat",
     "differences": "cumulative_trapezoid diff gradient trapezoid trapz",
     "distance": "cdist cosine_similarity pairwise_distance pdist",
+    "draws": "bernoulli binomial multinomial normal poisson",
     "embedding_bag": "embedding_bag",
+    "error_functions": "erf erfc erfinv",
     "extrema": """
         clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clip fmax fmin maximum minimum relu
     """,
@@ -60,13 +63,11 @@ FUNCTIONS: dict[str, str] = {
     """,
     "pool_average": "adaptive_avg_pool1d avg_pool1d",
     "pool_max": "adaptive_max_pool1d max_pool1d max_pool1d_with_indices max_pool2d max_pool3d",
-    "products": "addbmm addmm addmv addr baddbmm bmm dot ger matmul mm mv outer vdot",
-    "random": """
-        bernoulli binomial multinomial normal poisson rand rand_like randint randint_like randn
-        randn_like randperm
-    """,
+    "product_sums": "addbmm addmm addmv addr baddbmm",
+    "products": "bmm dot ger matmul mm mv outer vdot",
+    "random": "rand rand_like randint randint_like randn randn_like randperm",
     "ranges": "arange linspace logspace range",
-    "reduction": "all allclose any count_nonzero equal logsumexp mean nanmean nansum prod sum",
+    "reduction": "logsumexp mean nanmean nansum prod sum",
     "reduction_extremes": "amax amin aminmax argmax argmin max min",
     "rows": "index_add index_copy index_fill index_select",
     "sampling": "affine_grid_generator grid_sampler grid_sampler_2d grid_sampler_3d",
@@ -77,13 +78,13 @@ FUNCTIONS: dict[str, str] = {
     "selection": "masked_fill tril triu where",
     "shuffle": "channel_shuffle native_channel_shuffle pixel_shuffle pixel_unshuffle",
     "softmax": "log_softmax softmax",
-    "solve": "det inverse logdet slogdet",
+    "solve": "inverse",
     "sorting": "argsort bucketize isin kthvalue msort searchsorted sort topk",
     "sparse": """
         sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor
         sparse_csc_tensor sparse_csr_tensor
     """,
-    "special": "digamma erf erfc erfinv igamma igammac lgamma mvlgamma polygamma",
+    "special": "digamma igamma igammac lgamma mvlgamma polygamma",
     "spectral": "eig svd",
     "statistics": "corrcoef cov std std_mean var var_mean",
     "stft": "istft stft",
@@ -92,6 +93,7 @@ FUNCTIONS: dict[str, str] = {
         acos acosh arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2 atanh
         cos cosh deg2rad hypot rad2deg sin sinc sinh tan tanh
     """,
+    "truth": "all allclose any count_nonzero equal",
     "unique": "unique unique_consecutive",
     "view_copies": """
         alias_copy as_strided_copy diagonal_copy expand_copy permute_copy select_copy slice_copy
@@ -109,8 +111,11 @@ METHODS: dict[str, str] = {
     "bessel": "i0 i0_",
     "contraction": "inner",
     "decomposition": "cholesky geqrf orgqr ormqr qr",
+    "determinants": "det logdet slogdet",
     "diagonals": "diag diag_embed diagflat",
     "differences": "diff",
+    "draws": "bernoulli multinomial",
+    "error_functions": "erf erf_ erfc erfc_ erfinv erfinv_",
     "extrema": """
         clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clip clip_ fmax fmin maximum minimum
         relu relu_
@@ -133,14 +138,9 @@ METHODS: dict[str, str] = {
         log log_ log10 log10_ log1p log1p_ log2 log2_ logaddexp logaddexp2 logit logit_ nan_to_num
         nan_to_num_ nextafter nextafter_ sigmoid sigmoid_ xlogy xlogy_
     """,
-    "products": """
-        addbmm addbmm_ addmm addmm_ addmv addmv_ addr addr_ baddbmm baddbmm_ bmm dot ger __matmul__
-        matmul mm mv outer __rmatmul__ vdot
-    """,
-    "random": "bernoulli multinomial",
-    "reduction": """
-        all allclose any count_nonzero equal logsumexp mean nanmean nansum prod sum sum_to_size
-    """,
+    "product_sums": "addbmm addbmm_ addmm addmm_ addmv addmv_ addr addr_ baddbmm baddbmm_",
+    "products": "bmm dot ger __matmul__ matmul mm mv outer __rmatmul__ vdot",
+    "reduction": "logsumexp mean nanmean nansum prod sum sum_to_size",
     "reduction_extremes": "amax amin aminmax argmax argmin max min",
     "reshape_inplace": """
         as_strided_ resize_ resize_as_ set_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_
@@ -151,14 +151,14 @@ METHODS: dict[str, str] = {
     "scatter_reduce": "index_reduce index_reduce_ scatter_reduce scatter_reduce_",
     "selection": "masked_fill masked_fill_ tril tril_ triu triu_ where",
     "softmax": "log_softmax softmax",
-    "solve": "det inverse logdet slogdet",
+    "solve": "inverse",
     "sorting": "argsort kthvalue msort sort topk",
     "sparse": """
         sparse_mask to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr
     """,
     "special": """
-        digamma digamma_ erf erf_ erfc erfc_ erfinv erfinv_ igamma igamma_ igammac igammac_ lgamma
-        lgamma_ mvlgamma mvlgamma_ polygamma polygamma_
+        digamma digamma_ igamma igamma_ igammac igammac_ lgamma lgamma_ mvlgamma mvlgamma_ polygamma
+        polygamma_
     """,
     "spectral": "svd",
     "statistics": "corrcoef cov std var",
@@ -170,6 +170,7 @@ METHODS: dict[str, str] = {
         atan2_ atanh atanh_ cos cos_ cosh cosh_ deg2rad deg2rad_ hypot hypot_ rad2deg rad2deg_ sin
         sin_ sinc sinc_ sinh sinh_ tan tan_ tanh tanh_
     """,
+    "truth": "all allclose any count_nonzero equal",
     "unique": "unique unique_consecutive",
     "view_scatter": "as_strided_scatter diagonal_scatter narrow_copy select_scatter slice_scatter",
 }

@@ -19,16 +19,18 @@ __all__ = ["among", "compute"]
 
 # Each length of the result is one of an input, or 1.
 _KEEPERS = """
-    _contract _cummax _log_softmax_adjoint _matmul _mean _mode _softmax_adjoint _sum _where
+    _contract _log_softmax_adjoint _matmul _softmax_adjoint _where
     addbmm addmm addmv addr all amax amin any argmax argmin argsort baddbmm bmm
-    count_nonzero cummax cummin cumprod cumsum dot gather index_add index_copy index_fill
+    count_nonzero cummax cummin cumprod cumsum dot gather index_add index_copy
     layer_standardise linalg.vector_norm log_softmax logcumsumexp logsumexp masked_fill max
     max.full mean mean.full median median.full min min.full mm mode mv nanmedian
     nanmedian.full nansum nn.functional.linear prod prod.full scatter_add softmax sort
     sort.stable std std_mean sum sum.full tril triu var var_mean vdot
 """
 _LENGTHS_KEPT = frozenset(_KEEPERS.split())
-_BY_VALUES = frozenset({"_nonzero", "_nonzero_columns", "bincount", "masked_select", "_isin"})
+_BY_VALUES = frozenset({"_nonzero", "_nonzero_columns", "bincount", "masked_select"})
+# The result is the first input, changed in places that values may tell.
+_LIKE_FIRST = frozenset({"_index_put", "_index_put_many"})
 _LABELS = (2, 3, 5, 7, 11, 13, 17, 19)
 
 
@@ -47,6 +49,8 @@ def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     first = next(iter(arrays.values()))
     if op.function is not None and op.function.op is not op:
         return first  # it would write to its target
+    if op.name in _LIKE_FIRST:
+        return first.copy(order="K")
     if op.name in _BY_VALUES or _has_mask(op, arrays):
         raise NotImplementedError(
             f"{op.name.strip('_')}: the shape of its result depends on the values of its input, "

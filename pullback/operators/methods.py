@@ -26,7 +26,12 @@ from pullback.operators import (
 from pullback.operators.complex import imag, real
 from pullback.operators.declare import METHODS, OPERATORS
 from pullback.operators.inplace import inplace_of
-from pullback.operators.shape import conj_transpose, matrix_transpose, reverse_dims
+from pullback.operators.transposes import (
+    conj_transpose,
+    hermitian,
+    matrix_transpose,
+    reverse_dims,
+)
 
 # Other name -> the method it is; the in-place form comes along.
 ALIASES: dict[str, str] = {
@@ -51,7 +56,6 @@ ALIASES: dict[str, str] = {
     "negative": "neg",
     "not_equal": "ne",
     "subtract": "sub",
-    "swapaxes": "transpose",
     "swapdims": "transpose",
 }
 
@@ -59,7 +63,7 @@ PROPERTIES: dict[str, Any] = {
     **metadata.PROPERTIES,
     "T": reverse_dims,
     "mT": matrix_transpose,
-    "H": conj_transpose,
+    "H": hermitian,
     "mH": conj_transpose,
     "real": property(real, lambda self, value: real(self).copy_(value)),
     "imag": property(imag, lambda self, value: imag(self).copy_(value)),

@@ -79,6 +79,18 @@ def as_optional_dim(dim: Any, ndim: int, op: str) -> int | None:
     return None if dim is None else as_dim(dim, ndim, op)
 
 
+def as_int(value: Any, op: str, name: str) -> int:
+    """An option that is an int, or a tensor that holds one; TypeError for anything else."""
+    if type(value) is int:
+        return value
+    if isinstance(value, bool):  # which torch takes for no number
+        raise errors.not_an_int(op, name, value)
+    try:
+        return operator.index(getattr(value, "_array", value))
+    except (TypeError, ValueError):
+        raise errors.not_an_int(op, name, value) from None
+
+
 # What a parameter's `check` says -> check(value, ndim of the first tensor, operator's name).
 NORMALISE: dict[str, Callable[[Any, int, str], Any]] = {
     "dim": as_dim,
@@ -102,6 +114,25 @@ def numpy_spelled(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args, **kwargs)
 
     return spelled
+
+
+def also_called(**names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a plain function of operators take arguments under other names too: other -> its own."""
+
+    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def spelled(*args: Any, **kwargs: Any) -> Any:
+            for theirs in names.keys() & kwargs.keys():
+                if names[theirs] in kwargs:
+                    raise TypeError(
+                        f"{function.__name__}() got {names[theirs]!r} twice, under two names."
+                    )
+                kwargs[names[theirs]] = kwargs.pop(theirs)
+            return function(*args, **kwargs)
+
+        return spelled
+
+    return decorated
 
 
 def respelled(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

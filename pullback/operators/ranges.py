@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy
 
-from pullback.core import errors, origin
+from pullback.core import origin
 from pullback.core.arrays import Array
 from pullback.core.dtype import NumpyDtype, default, from_numpy_dtype, int64
 from pullback.core.mode import settle
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.factory import Options, Unpack, allocated, checked, made
+from pullback.operators.options import as_int
 from pullback.operators.values import number_argument
 
 __all__ = ["arange", "linspace", "logspace", "range"]
@@ -71,7 +72,12 @@ def _bounds(positional: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, An
     given = {name: value for name, value in named.items() if value is not _UNSET}
     names = ("end",) if len(positional) == 1 and not given else ("start", "end", "step")
     taken = dict(zip(names, positional, strict=False))
-    if len(positional) > len(names) or taken.keys() & given.keys() or "end" not in taken | given:
+    if (
+        len(positional) > len(names)
+        or taken.keys() & given.keys()
+        or "end" not in taken | given
+        or ("step" in given and "start" not in taken | given)
+    ):
         raise TypeError("arange() takes (end), (start, end) or (start, end, step).")
     given |= taken
     return given.get("start", 0), given["end"], given.get("step", 1)
@@ -165,8 +171,9 @@ def logspace(
         >>> torch.logspace(0, 2, 3)
         tensor([  1.,  10., 100.])
     """
-    if isinstance(base, complex) or not isinstance(base, int | float | numpy.generic):
-        raise TypeError(f"logspace(): base must be a real number, got {type(base).__name__}.")
+    base = number_argument("logspace", "base", base)
+    if isinstance(base, complex):
+        raise TypeError(f"logspace(): base must be a real number, got {base}.")
     first, last, dtype = _ends("logspace", start, end, steps, options, out)
     powers = _spread("logspace", first, last, steps, dtype)
     return made("logspace", (float(base) ** powers).astype(dtype), options, out)
@@ -184,9 +191,7 @@ def _ends(
         number_argument(op, name, value.detach() if hasattr(value, "detach") else value)
         for name, value in (("start", start), ("end", end))
     )
-    if isinstance(steps, bool) or not hasattr(steps, "__index__"):
-        raise errors.not_an_int(op, "steps", steps)
-    if operator.index(steps) < 0:
+    if as_int(steps, op, "steps") < 0:
         raise RuntimeError(f"{op}(): steps must not be negative, got {steps}.")
     is_complex = isinstance(first, complex) or isinstance(last, complex)
     dtype = checked(op, options, default.complex_numpy if is_complex else default.numpy, out)

@@ -32,7 +32,7 @@ from pullback.operators.declare import METHODS
 from pullback.operators.factory import shape_argument
 from pullback.operators.inplace import check_history_can_change
 from pullback.operators.naming import renamed
-from pullback.operators.shape import as_strided, squeeze, t, transpose, unsqueeze
+from pullback.operators.shape import as_strided, squeeze, swapaxes, t, transpose, unsqueeze
 from pullback.operators.strides import element_strides, on_storage, root, storage_offset
 
 
@@ -95,7 +95,7 @@ def _take_history(tensor: Tensor, old: Edge | None, node: Any) -> None:
 _VIEWS: dict[str, Any] = {
     "t_": t,
     "transpose_": transpose,
-    "swapaxes_": transpose,
+    "swapaxes_": swapaxes,
     "swapdims_": transpose,
     "squeeze_": squeeze,
     "unsqueeze_": unsqueeze,
@@ -142,14 +142,14 @@ def _resized(array: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> 
 
 
 def _resize_as(
-    self: Tensor, other: Tensor, *, memory_format: memory_format | None = None
+    self: Tensor, the_template: Tensor, *, memory_format: memory_format | None = None
 ) -> Tensor:
     """Change the shape to that of another tensor."""
-    if not isinstance(other, Tensor):
-        raise errors.not_a_tensor("resize_as_", "other", other)
+    if not isinstance(the_template, Tensor):
+        raise errors.not_a_tensor("resize_as_", "the_template", the_template)
     if memory_format is preserve_format:
-        memory_format = suggested_format(other._array)
-    return _resize(self, tuple(other.shape), memory_format=memory_format)
+        memory_format = suggested_format(the_template._array)
+    return _resize(self, tuple(the_template.shape), memory_format=memory_format)
 
 
 def _set(self: Tensor, source: Any = None, *unsupported: Any) -> Tensor:

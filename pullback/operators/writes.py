@@ -21,6 +21,7 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import fast, get_mode
 from pullback.core.tensor import Tensor
 from pullback.core.version import INFERENCE_CELL
+from pullback.operators.blocks import ZEROS
 from pullback.operators.declare import METHODS, Op
 from pullback.operators.inplace import inplace_of
 from pullback.operators.nodes import Plan
@@ -80,6 +81,8 @@ def is_plain_write(target: Tensor, source: Tensor | None = None) -> bool:
 def number_array(op: str, value: Any, dtype: numpy.dtype[Any]) -> Array:
     """A number as a 0-d array, to be read only; refused where `dtype` cannot hold it."""
     if type(value) in _PLAIN and (dtype is F64 or (dtype is F32 and -_LARGE < value < _LARGE)):
+        if value == 0 and type(value) is int:  # not -0.0, for which no number is remembered
+            return ZEROS[dtype]
         known = (numbers64 if dtype is F64 else numbers32).get(value)
         return remembered(value, dtype) if known is None else known
     kind = dtype.kind
@@ -107,8 +110,7 @@ def _fits(value: Any, dtype: numpy.dtype[Any]) -> bool:
         # Integers may be negative for unsigned dtypes (they wrap), other numbers may not.
         lowest = limits.min if kind == "i" or not isinstance(value, int) else -limits.max
         return bool(lowest <= value <= limits.max)
+    # Half precision takes anything: what is too large becomes infinite, as in torch.
     if kind == "V" or dtype.itemsize < 4 or not math.isfinite(value):
-        return (
-            True  # half precision takes anything: what is too large becomes infinite, as in torch
-        )
+        return True
     return bool(abs(value) <= numpy.finfo(dtype).max)

@@ -15,17 +15,13 @@ from pullback.transforms import vmap_level
 EXAMPLES = 3
 # Calls whose result's size, or meaning, depends on the values of a mapped tensor: refused (T-84).
 BY_VALUE = {
-    *("bincount", "masked_select", "nonzero", "argwhere", "unique", "unique_consecutive", "where"),
-    *(
-        "nn.functional.one_hot",
-        "repeat_interleave",
-        "Tensor.__getitem__",
-        "index_put",
-        "index_put_",
-    ),
+    *("argwhere", "bincount", "masked_select", "nonzero", "unique", "unique_consecutive", "where"),
+    *("nn.functional.one_hot", "repeat_interleave", "Tensor.__getitem__", "index_put"),
     *("nn.functional.embedding_bag", "histogramdd", "segment_reduce"),
 }
-RANDOM = {"nn.functional.dropout"}
+
+# Backward and forward mode refuse.
+NO_DERIVATIVE = {"floor_divide", "heaviside", "geqrf", "linalg.ldl_factor", "linalg.ldl_factor_ex"}
 
 
 def _names(skip=()):
@@ -69,7 +65,7 @@ def _batches(name):
                 )
 
 
-@pytest.mark.parametrize("name", _names(RANDOM))
+@pytest.mark.parametrize("name", _names())
 def test_vmap_equals_a_loop_without_being_one(name):
     """T-74, T-76, T-84, T-148: warnings are errors, so a loop in vmap would fail."""
     function = resolve(torch, name)
@@ -103,6 +99,79 @@ def test_vmap_equals_a_loop_without_being_one(name):
             assert _close(one, torch.stack([results[number] for results in wanted]))
 
 
+def _first_batch(name):
+    """The first call of `_batches` whose tensors are all mapped and that runs on its own."""
+    function = resolve(torch, name)
+    for leaves, dims, spec in _batches(name):
+
+        def call(*inside, spec=spec):
+            first, rest, kwargs = tree_unflatten(list(inside), spec)
+            return tuple(tensors_in(function(first, *rest, **kwargs)))
+
+        def example(number, leaves=leaves, dims=dims):
+            pairs = zip(leaves, dims, strict=True)
+            return [v if d is None else v.select(d, number).clone() for v, d in pairs]
+
+        try:
+            wanted = [call(*example(number)) for number in range(EXAMPLES)]
+        except (RuntimeError, IndexError, ValueError, NotImplementedError, TypeError):
+            continue
+        if wanted[0]:
+            return call, leaves, dims, wanted
+    return None
+
+
+def _moved(leaves, dims, source, to):
+    return [v.movedim(source, to) if d == 0 else v for v, d in zip(leaves, dims, strict=True)]
+
+
+@pytest.mark.parametrize("name", _names(BY_VALUE))
+@pytest.mark.filterwarnings("ignore:.*deprecated")
+def test_vmap_maps_last_dimensions_and_nests(name):
+    """T-67, T-68, T-73."""
+    found = _first_batch(name)
+    if found is None:
+        pytest.skip("no call whose tensors can be stacked")
+    call, leaves, dims, wanted = found
+    last = tuple(None if d is None else -1 for d in dims)
+    for number, one in enumerate(
+        vmap(call, in_dims=last, out_dims=-1)(*_moved(leaves, dims, 0, -1))
+    ):
+        assert _close(one, torch.stack([results[number] for results in wanted], -1))
+    pairs = zip(leaves, dims, strict=True)
+    twice = [torch.stack([v, v.flip(0)], 1) if d == 0 else v for v, d in pairs]
+    for number, one in enumerate(vmap(vmap(call, in_dims=dims), in_dims=dims)(*twice)):
+        forth = torch.stack([results[number] for results in wanted])
+        assert _close(one, torch.stack([forth, forth.flip(0)], 1))
+
+
+def _numbers_and_the_first(name):
+    """The first sample, and those with 0-d tensors, whose dimensions a batch must not take."""
+    for number, sample in enumerate(samples_for(name)):
+        if not number or any(one.ndim == 0 for one in sample.differentiable):
+            yield sample
+
+
+@pytest.mark.parametrize("name", _names(NO_DERIVATIVE))
+@pytest.mark.filterwarnings("ignore:.*deprecated")
+def test_gradients_of_a_batch_equal_a_loop(name):
+    """E-33, T-147."""
+    function = resolve(torch, name)
+    rng = numpy.random.default_rng(0)
+    for sample in _numbers_and_the_first(name):
+        inputs = sample.differentiable
+        for out in tensors_in(sample.call(function)) if inputs else ():
+            if not out.requires_grad:
+                continue
+            weights = torch.tensor(rng.standard_normal((EXAMPLES, *out.shape))).to(out.dtype)
+            options = {"retain_graph": True, "allow_unused": True}
+            batch = torch.autograd.grad(out, inputs, weights, is_grads_batched=True, **options)
+            rows = [torch.autograd.grad(out, inputs, one, **options) for one in weights]
+            for number, one in enumerate(batch):
+                if one is not None:
+                    assert _close(one, torch.stack([row[number] for row in rows]))
+
+
 def _differentiable_calls(name):
     """Functions of the differentiable tensors of each smooth sample, and a point."""
     function = resolve(torch, name)
@@ -129,12 +198,6 @@ def _differentiable_calls(name):
             yield call, point, outputs
 
 
-# No derivative at all, none in forward mode or a second time, or (padding of an embedding,
-# ctc_loss) torch's own that are not the derivative.
-NO_DERIVATIVE = {
-    *("floor_divide", "heaviside", "nn.functional.embedding", "Tensor.__rfloordiv__", "geqrf"),
-    *("nn.functional.ctc_loss", "nn.functional.dropout"),
-}
 DIFFERENTIABLE = _names(NO_DERIVATIVE)
 
 

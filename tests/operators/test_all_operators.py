@@ -5,6 +5,7 @@ operator in one dtype; a failure names the sample.
 """
 
 import contextlib
+import itertools
 
 import numpy
 import pytest
@@ -169,7 +170,13 @@ def test_every_public_operator_has_samples():
 def test_result_is_as_many_tensors_on_every_call(name, dtype):
     function = resolve(pullback, name)
     for one, other in pairs(name, dtype):
-        assert_same(outputs(one.call(function)), outputs(other.call(function)))
+        results = outputs(one.call(function))
+        assert_same(results, outputs(other.call(function)))
+        for array in (result._array for result in results):
+            assert type(array) is numpy.ndarray
+            assert array.flags.writeable
+            assert array.dtype.isnative
+            assert min(array.strides, default=0) >= 0  # as every tensor's
 
 
 @pytest.mark.parametrize("name", [name for name in REFERENCES if name in NAMES])
@@ -323,6 +330,27 @@ def test_arrays_give_arrays(name):
         result = function(*args, **kwargs)
         assert not isinstance(result, Tensor)
         numpy.testing.assert_array_equal(result, sample.call(function)._array)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bfloat16_goes_where_float16_goes(name):
+    pytest.importorskip("ml_dtypes")
+    function = resolve(pullback, name)
+    try:
+        halves = [list(samples_for(name, half)) for half in (pullback.float16, pullback.bfloat16)]
+    except TypeError:
+        pytest.skip("the samples are factors from LAPACK, which has no half precision")
+    for sample, other in itertools.islice(zip(*halves, strict=True), 2):
+        with naming(sample), numpy.errstate(all="ignore"):
+            try:
+                expected = outputs(sample.call(function))
+            except (NotImplementedError, RuntimeError, TypeError):
+                continue  # nothing for half precision
+            for a, b in zip(outputs(other.call(function)), expected, strict=True):
+                follows = b.dtype is pullback.float16 and name != "Tensor.half"
+                same = pullback.bfloat16 if follows else b.dtype
+                assert a.shape == b.shape
+                assert a.dtype is same
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,6 +5,8 @@ import copy
 import pytest
 
 import pullback as torch
+from pullback.operators import meta, methods
+from pullback.operators.declare import OPERATORS
 from pullback.testing.samples import SAMPLES, resolve, samples_for
 
 
@@ -158,26 +160,48 @@ def test_data_dependent_size_is_refused_in_a_fake(x):
         some(x)
 
 
-# What the shape of a result depends on values for, what is no operator, and layouts that follow
-# from how a kernel of several steps happens to work.
+# Calls that ask for values, which are refused: for the shape of the result, for an answer in
+# Python's own types, for a check of the arguments, or for where segments begin.
 _BY_VALUES = frozenset(
     {
-        *("allclose", "argwhere", "bincount", "equal", "histogram", "histogramdd", "isin"),
-        *("linalg.lstsq", "masked_select", "nn.functional.gaussian_nll_loss", "nonzero"),
-        *("nn.functional.one_hot", "nn.functional.embedding_bag", "repeat_interleave"),
-        *("segment_reduce", "unique", "unique_consecutive", "index_put", "cholesky_inverse"),
-        *("nn.functional.ctc_loss", "linalg.matrix_power", "native_batch_norm"),
-        "nn.functional.scaled_dot_product_attention",
+        *("argwhere", "bincount", "masked_select", "nonzero", "unique", "unique_consecutive"),
+        *("allclose", "equal"),
+        *("linalg.lstsq", "nn.functional.gaussian_nll_loss", "nn.functional.one_hot"),
+        *("repeat_interleave", "segment_reduce", "nn.functional.embedding_bag"),
+        *("histogram", "histogramdd", "nn.functional.ctc_loss"),
     }
 )
+# Layouts that follow from how a kernel of several steps happens to work.
 _BY_KERNEL = frozenset(
     {
         *("Tensor.sum_to_size", "linalg.cholesky_ex", "linalg.ldl_solve", "triangular_solve"),
-        *("linalg.solve_triangular", "median", "nanmedian", "nn.functional.lp_pool1d"),
-        *("nn.functional.lp_pool2d", "nn.functional.lp_pool3d", "nn.functional.normalize"),
-        "unsqueeze_copy",
+        *("linalg.solve_triangular", "nn.functional.lp_pool1d", "nn.functional.lp_pool2d"),
+        *("nn.functional.lp_pool3d", "nn.functional.normalize", "unsqueeze_copy"),
     }
 )
+
+
+def test_lists_of_operators_name_declared_ones():
+    methods.load_all()
+    listed = meta._LENGTHS_KEPT | meta._BY_VALUES | meta._LIKE_FIRST
+    assert listed <= OPERATORS.keys()
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated")
+@pytest.mark.parametrize("name", sorted(_BY_VALUES))
+def test_questions_about_values_are_refused(name):
+    function = resolve(torch, name)
+    refused = 0
+    for sample in samples_for(name):
+        kwargs = {key: _moved(value) for key, value in sample.kwargs.items()}
+        try:
+            made = function(_moved(sample.input), *_moved(sample.args), **kwargs)
+        except NotImplementedError as error:
+            assert "meta" in str(error)  # noqa: PT017 (some samples of an operator are taken)
+            refused += 1
+        else:
+            assert all(one.is_meta for one in _tensors(made))
+    assert refused
 
 
 @pytest.mark.filterwarnings("ignore:.*deprecated")
