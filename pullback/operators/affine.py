@@ -10,7 +10,7 @@ from pullback.operators import batch_products
 from pullback.operators.arithmetic import conj
 from pullback.operators.contraction import einsum
 from pullback.operators.declare import Array, Namespace, primitive
-from pullback.operators.products import check_inner, expands, matmul, mm, mv, product, total
+from pullback.operators.products import BLAS, check_inner, expands, matmul, mm, mv, product, total
 from pullback.operators.shape import reshape
 
 __all__ = ["bilinear", "linear"]
@@ -21,6 +21,8 @@ def _input_gradient(g: Any, weight: Any) -> Any:
 
 
 def _weight_gradient(g: Any, input: Any, weight_shape: Any) -> Any:
+    if input.ndim == 2 == len(weight_shape):
+        return mm(g.mT, conj(input))
     rows = math.prod(input.shape[:-1])
     columns = conj(reshape(input, (rows, input.shape[-1])))
     if len(weight_shape) == 1:
@@ -52,6 +54,14 @@ def linear(xp: Namespace, input: Array, weight: Array, bias: Array | None = None
     >>> torch.nn.functional.linear(torch.ones(5, 2), torch.ones(3, 2), torch.zeros(3)).shape
     torch.Size([5, 3])
     """
+    if (  # the usual case first
+        input.ndim == 2 == weight.ndim
+        and input.dtype is weight.dtype
+        and input.dtype.char in BLAS
+        and input.shape[1] == weight.shape[1]
+    ):
+        result = input.dot(weight.T)
+        return result if bias is None else _shifted(result, bias)
     if weight.ndim not in (1, 2) or (weight.ndim == 1 and bias is not None):
         raise RuntimeError(
             f"linear: weight must be a matrix, or a vector without bias; got shape {weight.shape}."
@@ -61,7 +71,13 @@ def linear(xp: Namespace, input: Array, weight: Array, bias: Array | None = None
     matrix = weight.T
     check_inner("linear", input, matrix)
     result = product(xp, "linear", input, matrix)
-    if bias is None:
+    return result if bias is None else _shifted(result, bias)
+
+
+def _shifted(result: Array, bias: Array) -> Array:
+    """The bias added to a product that nobody else has."""
+    if bias.dtype is result.dtype and bias.shape == result.shape[-1:]:
+        result += bias
         return result
     if bias.dtype != result.dtype:
         raise RuntimeError(

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy
 
 from pullback.core.mode import get_mode
 from pullback.core.tensor import wrap
+from pullback.operators.batching import filled
+from pullback.operators.declare import Array, Namespace, Op, primitive
 from pullback.operators.dropout import dropout
-from pullback.operators.products import matmul
+from pullback.operators.products import matmul, product, total
 from pullback.operators.selection import masked_fill
 from pullback.operators.shape import reshape, transpose
-from pullback.operators.softmax import softmax
+from pullback.operators.softmax import _softmax_adjoint, softmax, softmax_of
 from pullback.operators.views import _expand
 
 __all__ = ["scaled_dot_product_attention"]
@@ -40,10 +43,14 @@ def scaled_dot_product_attention(
     tensor([[[1., 1., 1.],
              [1., 1., 1.]]])
     """
+    if attn_mask is None and not enable_gqa and _fit(query._array, key._array, value._array):
+        factor = 1 / math.sqrt(query._array.shape[-1] or 1) if scale is None else scale
+        weights = _attention_weights(query, key, factor, is_causal)
+        return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
     _check(query, key, value, attn_mask, is_causal=is_causal)
     if enable_gqa:
         key, value = _repeated(key, query.shape[-3]), _repeated(value, query.shape[-3])
-    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    factor = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
     products = matmul(query, transpose(key, -2, -1)) * factor
     hidden = _hidden(attn_mask, products._array.shape[-2:], is_causal=is_causal)
     if hidden is None:
@@ -53,14 +60,93 @@ def scaled_dot_product_attention(
     else:
         products = masked_fill(products, hidden, -math.inf)
     blind = None if hidden is None else hidden.all(-1, True)
-    # Examples of vmap have no values to ask.
-    if blind is not None and (get_mode().levels or blind._array.any()):
+    # Examples of vmap have no values to ask, nor do tensors on device "meta".
+    if blind is not None and (get_mode().levels or blind.is_meta or blind._array.any()):
         # Softmax of nothing is NaN, as its gradient: it is taken of zeros instead, and dropped.
         weights = softmax(masked_fill(products, blind, 0.0), -1)
         weights = masked_fill(weights, blind, 0.0)
     else:
         weights = softmax(products, -1)
     return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
+
+
+def _fit(query: Array, key: Array, value: Array) -> bool:
+    """Whether query, key and value are the usual ones: of one dtype and batch, with rows that fit.
+
+    If not, it is done step by step, which tells what is wrong.
+    """
+    shape, keys = query.shape, key.shape
+    return (
+        len(shape) > 1
+        and shape[-1] == keys[-1] > 0
+        and shape[:-2] == keys[:-2]
+        and keys[:-1] == value.shape[:-1]
+        and keys[-2] > 0
+        and query.dtype is key.dtype is value.dtype
+        and query.dtype.kind == "f"
+    )
+
+
+# The weights of all keys for each query -----------------------------------------------------------
+
+
+def _scores_gradient(g: Any, out: Any, factor: float) -> Any:
+    return _softmax_adjoint(g, out, out.ndim - 1) * factor
+
+
+def _gradients(edges: Any, g: Any, query: Any, key: Any, out: Any, factor: float) -> Any:
+    """Both at once, on arrays: they share the gradient of the products."""
+    made = _scores_gradient(g, out, factor)
+    return matmul(made, key), matmul(transpose(made, -2, -1), query)
+
+
+def _weights_tangent(
+    d_query: Any, d_key: Any, query: Any, key: Any, out: Any, factor: float
+) -> Any:
+    moved = total(
+        d_query is not None and matmul(d_query, transpose(key, -2, -1)),
+        d_key is not None and matmul(query, transpose(d_key, -2, -1)),
+    )
+    return _scores_gradient(moved, out, factor)
+
+
+def _in_batches(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Examples are one more dimension of the batch."""
+    return op.function(filled(split["query"], size), filled(split["key"], size), **options)
+
+
+@primitive(
+    batch=_in_batches,
+    # `query` is asked for as `jointly` needs it.
+    query=lambda g, query, key, out, factor: matmul(_scores_gradient(g, out, factor), key),
+    key=lambda g, query, out, factor: matmul(
+        transpose(_scores_gradient(g, out, factor), -2, -1), query
+    ),
+    jointly=_gradients,
+    jvp=_weights_tangent,
+    node="SoftmaxBackward0",
+    has_out=False,
+)
+def _attention_weights(
+    xp: Namespace, query: Array, key: Array, factor: float, causal: bool
+) -> Array:
+    """The softmax over the keys of `query @ key.T * factor`; causal queries see no later keys."""
+    products = product(xp, "scaled_dot_product_attention", query, key.swapaxes(-2, -1))
+    products *= factor
+    if causal:
+        xp.copyto(products, -math.inf, where=_later(*products.shape[-2:]))
+    return softmax_of(xp, products, products.ndim - 1)
+
+
+@lru_cache(maxsize=16)
+def _later(queries: int, keys: int) -> Array:
+    """Which keys come after each query."""
+    made = numpy.logical_not(numpy.tri(queries, keys, dtype=numpy.bool_))
+    made.flags.writeable = False
+    return made
+
+
+# Step by step, for any mask -----------------------------------------------------------------------
 
 
 def _check(query: Any, key: Any, value: Any, mask: Any, *, is_causal: bool) -> None:
@@ -84,7 +170,7 @@ def _check(query: Any, key: Any, value: Any, mask: Any, *, is_causal: bool) -> N
 def _hidden(mask: Any, shape: tuple[int, ...], *, is_causal: bool) -> Any:
     """Which keys each query may not see, where a mask of bools tells."""
     if is_causal:
-        return wrap(numpy.logical_not(numpy.tri(*shape, dtype=numpy.bool_)))
+        return wrap(_later(*shape))
     return ~mask if mask is not None and mask._array.dtype.kind == "b" else None
 
 

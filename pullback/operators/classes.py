@@ -5,16 +5,19 @@ Scores have classes in dimension 1 (0 if there is no batch), targets are their s
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
+import numpy
+
 from pullback.core.dtype import from_numpy_dtype
-from pullback.operators import batch_products
+from pullback.operators import batch_layers
 from pullback.operators.blocks import BLOCK, slices
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.products import total
 from pullback.operators.reduction import sum
-from pullback.operators.row_kernels import row_sums
-from pullback.operators.softmax import _softmax_adjoint, exponentials_of, softmax
+from pullback.operators.row_kernels import EYES, FEW, are_few, row_sums, totals
+from pullback.operators.softmax import _softmax_adjoint, exponentials_of, softmax, softmax_of
 
 __all__ = ["cross_entropy_of_indices", "nll_of_indices"]
 
@@ -35,40 +38,56 @@ def class_dim(ndim: int) -> int:
 
 def _layout(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape as (batch, classes), or (batch, classes, rest)."""
-    if len(shape) == 1:
-        return (1, shape[0])
     if len(shape) == 2:
-        return tuple(shape)
-    rest = 1
-    for size in shape[2:]:
-        rest *= size
-    return (shape[0], shape[1], rest)
+        return shape
+    return (1, *shape) if len(shape) == 1 else (shape[0], shape[1], math.prod(shape[2:]))
+
+
+_COUNT = numpy.arange(4096)
+
+
+def _numbered(xp: Namespace, count: int) -> Array:
+    """The numbers below `count`, not to be written to."""
+    return _COUNT[:count] if count <= 4096 and xp is numpy else xp.arange(count)
+
+
+def _is_outside(xp: Namespace, index: Array, classes: int) -> bool:
+    """Whether any number is none of a class."""
+    if index.size < 32:
+        listed = index.tolist() if index.ndim == 1 else index.ravel().tolist()
+        return bool(listed) and not (min(listed) >= 0 and max(listed) < classes)
+    # Read as unsigned, negative numbers are large: one pass finds all that is out of the ordinary.
+    return bool(xp.maximum.reduce(index.view(xp.uint64), None) >= classes)
 
 
 def _chosen(
-    xp: Namespace, target: Array, weight: Array | None, ignore_index: int, shape: Any, dtype: Any
+    xp: Namespace,
+    target: Array,
+    weight: Array | None,
+    ignore_index: int,
+    layout: tuple[int, ...],
+    dtype: Any,
 ) -> Chosen:
-    layout = _layout(shape)
     classes = layout[1]
-    index = target.reshape(layout[0], *layout[2:])
+    index = (
+        target if len(layout) == 2 == target.ndim + 1 else target.reshape(layout[:1] + layout[2:])
+    )
     if index.dtype.itemsize != 8:
         index = index.astype(xp.int64)
     ignored = None
-    # Read as unsigned, negative numbers are large: one pass finds all that is out of the ordinary.
-    outside = index.size and index.view(xp.uint64).max() >= classes
-    if outside or 0 <= ignore_index < classes:
+    if 0 <= ignore_index < classes or _is_outside(xp, index, classes):
         ignored = index == ignore_index
         index = xp.where(ignored, 0, index)
-        if index.size and index.view(xp.uint64).max() >= classes:
+        if _is_outside(xp, index, classes):
             worst = index[(index < 0) | (index >= classes)].flat[0]
             raise IndexError(
                 f"Target {worst} is out of bounds: classes are numbered 0 to {classes - 1}."
             )
-    batch = xp.arange(layout[0])
+    batch = _numbered(xp, layout[0])
     if len(layout) == 2:
         key: tuple[Array, ...] = (batch, index)
     else:
-        key = (batch[:, None], index, xp.arange(layout[2]))
+        key = (batch[:, None], index, _numbered(xp, layout[2]))
     weights = None if weight is None else weight[index]
     if ignored is not None:
         weights = (~ignored).astype(dtype) if weights is None else weights * ~ignored
@@ -85,7 +104,8 @@ def _reduced(xp: Namespace, losses: Array, chosen: Chosen, reduction: str, shape
     if reduction == "none":
         dim = class_dim(len(shape))
         return losses.reshape(shape[:dim] + shape[dim + 1 :])
-    return losses.sum() if reduction == "sum" else losses.sum() / chosen.total
+    total = xp.add.reduce(losses, None)
+    return total if reduction == "sum" else total / chosen.total
 
 
 def _coefficients(xp: Namespace, g: Array, chosen: Chosen, reduction: str) -> Array:
@@ -106,7 +126,7 @@ def _coefficients(xp: Namespace, g: Array, chosen: Chosen, reduction: str) -> Ar
 
 
 @primitive(
-    batch=batch_products.by_class,
+    batch=batch_layers.by_class,
     input=lambda g, target, weight, input_shape, ignore_index, reduction: _nll_adjoint(
         g, target, weight, input_shape, ignore_index, reduction
     ),
@@ -126,13 +146,14 @@ def nll_of_indices(
     reduction: str,
 ) -> Array:
     """Minus the scores of the target classes."""
-    chosen = _chosen(xp, target, weight, ignore_index, input.shape, input.dtype)
-    losses = -input.reshape(_layout(input.shape))[chosen.key]
+    layout = _layout(input.shape)
+    chosen = _chosen(xp, target, weight, ignore_index, layout, input.dtype)
+    losses = -input.reshape(layout)[chosen.key]
     return _reduced(xp, losses, chosen, reduction, input.shape)
 
 
 @primitive(
-    batch=batch_products.by_class_adjoint,
+    batch=batch_layers.by_class_adjoint,
     gradient=lambda g, target, weight, ignore_index, reduction: nll_of_indices(
         g, target, weight, ignore_index, reduction
     ),
@@ -152,8 +173,9 @@ def _nll_adjoint(
     reduction: str,
 ) -> Array:
     """Zeros, with minus the coefficient at the place of each target class."""
-    chosen = _chosen(xp, target, weight, ignore_index, shape, gradient.dtype)
-    out = xp.zeros(_layout(shape), gradient.dtype)
+    layout = _layout(tuple(shape))
+    chosen = _chosen(xp, target, weight, ignore_index, layout, gradient.dtype)
+    out = xp.zeros(layout, gradient.dtype)
     out[chosen.key] = -_coefficients(xp, gradient, chosen, reduction)
     return out.reshape(shape)
 
@@ -170,7 +192,7 @@ def _tangent(
 
 
 @primitive(
-    batch=batch_products.by_class,
+    batch=batch_layers.by_class,
     input=lambda g, input, target, weight, ignore_index, reduction: _cross_entropy_adjoint(
         g, input, target, weight, ignore_index, reduction
     ),
@@ -189,21 +211,24 @@ def cross_entropy_of_indices(
     reduction: str,
 ) -> Any:
     """Minus the log-probabilities of the target classes."""
-    if input.dtype.itemsize == 2:
-        single = None if weight is None else weight.astype(xp.float32)
-        made = cross_entropy_of_indices.op.forward(  # type: ignore[attr-defined]
-            xp, input.astype(xp.float32), target, single, ignore_index, reduction
-        )
-        return made.astype(input.dtype)
-    scores = input.reshape(_layout(input.shape))
-    chosen = _chosen(xp, target, weight, ignore_index, input.shape, input.dtype)
+    half = input.dtype if input.dtype.itemsize == 2 else None
+    if half is not None:
+        input, weight = _in_single(xp, input, weight)
+    layout = _layout(input.shape)
+    scores = input.reshape(layout)
+    chosen = _chosen(xp, target, weight, ignore_index, layout, input.dtype)
     losses = scores[chosen.key]
     if scores.size <= BLOCK:
         losses = _losses(xp, scores, losses)
     else:
         for block in slices(len(scores), scores.size // len(scores)):
             losses[block] = _losses(xp, scores[block], losses[block])
-    return _reduced(xp, losses, chosen, reduction, input.shape)
+    made = _reduced(xp, losses, chosen, reduction, input.shape)
+    return made if half is None else made.astype(half)
+
+
+def _in_single(xp: Namespace, *arrays: Array | None) -> Any:
+    return [None if array is None else array.astype(xp.float32) for array in arrays]
 
 
 # Differences of scores up to this have exponentials whose sum is far from overflow, also in single.
@@ -212,14 +237,29 @@ _SAFE = 60.0
 
 def _losses(xp: Namespace, scores: Array, chosen: Array) -> Array:
     """`log(sum(exp(scores - chosen)))`: shifted by the chosen score, no digits of it are lost."""
-    if not scores.size or scores.max() - scores.min() < _SAFE:
+    if _are_close(xp, scores):
         exponentials = scores - chosen[:, None]
         xp.exp(exponentials, out=exponentials)
-        return xp.log(row_sums(xp, exponentials)[:, 0])
+        return xp.log(_totals(xp, exponentials))
     top = scores.max(1)
     exponentials = scores - top[:, None]
     xp.exp(exponentials, out=exponentials)
-    return xp.log(row_sums(xp, exponentials)[:, 0]) + (top - chosen)
+    return xp.log(_totals(xp, exponentials)) + (top - chosen)
+
+
+def _totals(xp: Namespace, x: Array) -> Array:
+    """Sums over the classes."""
+    return totals(xp, x) if x.ndim == 2 else x.sum(1)
+
+
+def _are_close(xp: Namespace, scores: Array) -> bool:
+    """Whether all scores are so close to one another that any may be the shift of a row."""
+    if scores.size <= FEW:
+        flat = scores.ravel()
+        if flat.dot(flat) < _SAFE * _SAFE / 4:  # then each is within half of it
+            return True
+    largest = xp.maximum.reduce(scores, None, initial=-xp.inf)
+    return bool(largest - xp.minimum.reduce(scores, None, initial=xp.inf) < _SAFE)
 
 
 def _second_gradient(
@@ -265,7 +305,7 @@ def _adjoint_tangent(
 
 
 @primitive(
-    batch=batch_products.by_class_adjoint,
+    batch=batch_layers.by_class_adjoint,
     gradient=_second_gradient,
     input=_second_input,
     jvp=_adjoint_tangent,
@@ -282,22 +322,36 @@ def _cross_entropy_adjoint(
     reduction: str,
 ) -> Array:
     """Probabilities, less 1 at the target classes, times the coefficients."""
-    if input.dtype.itemsize == 2:
-        single = [None if a is None else a.astype(xp.float32) for a in (gradient, input, weight)]
-        made = _cross_entropy_adjoint.op.forward(  # type: ignore[attr-defined]
-            xp, single[0], single[1], target, single[2], ignore_index, reduction
-        )
-        return made.astype(input.dtype)
-    scores = input.reshape(_layout(input.shape))
-    chosen = _chosen(xp, target, weight, ignore_index, input.shape, input.dtype)
+    half = input.dtype if input.dtype.itemsize == 2 else None
+    if half is not None:
+        gradient, input, weight = _in_single(xp, gradient, input, weight)
+    layout = _layout(input.shape)
+    scores = input.reshape(layout)
+    chosen = _chosen(xp, target, weight, ignore_index, layout, input.dtype)
     factors = _coefficients(xp, gradient, chosen, reduction)
-    out = xp.empty(scores.shape, input.dtype)
-    for block in slices(len(scores), scores.size // max(len(scores), 1)):
-        part = out[block]
-        exponentials_of(xp, scores[block], part)
-        part *= (factors[block][:, None] if factors.ndim else factors) / row_sums(xp, part)
-    out[chosen.key] -= factors
-    return out.reshape(input.shape)
+    if factors.ndim == 0 and scores.ndim == 2 and are_few(xp, scores, 1):
+        out = softmax_of(xp, scores, 1)
+        out -= EYES[layout[1], out.dtype.char].take(chosen.key[1], 0)
+        out *= factors
+    else:
+        out = xp.empty(layout, input.dtype)
+        for block in slices(len(scores), scores.size // max(len(scores), 1)):
+            part = out[block]
+            exponentials_of(xp, scores[block], part)
+            part *= (factors[block][:, None] if factors.ndim else factors) / row_sums(xp, part)
+        out[chosen.key] -= factors
+    out = out.reshape(input.shape)
+    return out if half is None else out.astype(half)
+
+
+def are_classes(scores: Array, target: Array) -> bool:
+    """Whether targets are the usual ones of a batch of scores; if not, `check_target` tells why."""
+    return (
+        target.ndim == 1
+        and len(target) == len(scores)
+        and target.dtype.char in "lq"
+        and scores.dtype.char in "fd"
+    )
 
 
 def check_target(op: str, input: Any, target: Any, weight: Any) -> None:

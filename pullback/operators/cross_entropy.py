@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.tensor import Tensor
 from pullback.operators.affine import linear
 from pullback.operators.classes import (
+    are_classes,
     check_target,
     class_dim,
     cross_entropy_of_indices,
     nll_of_indices,
 )
 from pullback.operators.convert import astype
-from pullback.operators.loss import reduced, reduction_of
+from pullback.operators.loss import REDUCTIONS, reduced, reduction_of
 from pullback.operators.naming import shown_as
 from pullback.operators.reduction import sum
 from pullback.operators.selection import masked_fill
@@ -25,6 +27,12 @@ __all__ = ["cross_entropy", "linear_cross_entropy", "nll_loss"]
 _OVER_PLACES = "NllLoss2DBackward0"
 
 
+def _check_tensors(op: str, input: Any, target: Any) -> None:
+    if not (isinstance(input, Tensor) and isinstance(target, Tensor)):
+        got = f"{type(input).__name__} and {type(target).__name__}"
+        raise TypeError(f"{op}(): input and target must be tensors, got {got}.")
+
+
 def nll_loss(
     input: Any,
     target: Any,
@@ -35,6 +43,11 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Any:
     """Minus the elements of `input`, log-probabilities, at the target classes."""
+    _check_tensors("nll_loss", input, target)
+    if size_average is None and reduce is None and weight is None:
+        scores, classes = input._array, target._array
+        if scores.ndim == 2 and reduction in REDUCTIONS and are_classes(scores, classes):
+            return nll_of_indices(input, target, None, ignore_index, reduction)
     name = reduction_of("nll_loss", reduction, size_average, reduce)
     check_target("nll_loss", input, target, weight)
     losses = nll_of_indices(input, target, weight, ignore_index, name)
@@ -59,6 +72,11 @@ def cross_entropy(
     >>> torch.nn.functional.cross_entropy(torch.zeros(1, 2), torch.tensor([0]))
     tensor(0.6931)
     """
+    _check_tensors("cross_entropy", input, target)
+    if size_average is None and reduce is None and label_smoothing == 0 and weight is None:
+        scores, classes = input._array, target._array
+        if scores.ndim == 2 and reduction in REDUCTIONS and are_classes(scores, classes):
+            return cross_entropy_of_indices(input, target, None, ignore_index, reduction)
     name = reduction_of("cross_entropy", reduction, size_average, reduce)
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from pullback.core import errors
+from pullback.core.device import META
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.batching import filled
@@ -185,6 +187,8 @@ def ctc_loss(
     """
     name = reduction_of("ctc_loss", reduction)
     batched = log_probs.ndim == 3
+    if log_probs.device is META:
+        raise errors.no_data("ctc_loss()")
     if log_probs._array.dtype.char not in "fd":
         dtype = from_numpy_dtype(log_probs._array.dtype)
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""Rows of a table by number: embedding, embedding_bag, one_hot."""
+"""Rows of a table by number, and numbers as rows of zeros and a one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy
 
+from pullback.core.device import META
 from pullback.core.mode import get_mode
 from pullback.core.tensor import wrap
 from pullback.core.version import bump
-from pullback.operators import batch_products
+from pullback.operators import batch_layers
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.scatter_kernels import add_at, check_bounds, check_index_dtype
 
@@ -17,7 +18,7 @@ __all__ = ["embedding", "embedding_rows", "one_hot"]
 
 
 @primitive(
-    batch=batch_products.table_rows,
+    batch=batch_layers.table_rows,
     weight=lambda g, indices, weight_shape, padding_idx, scale_grad_by_freq: _embedding_adjoint(
         g, indices, weight_shape, padding_idx, scale_grad_by_freq
     ),
@@ -47,7 +48,7 @@ def embedding_rows(
 
 
 @primitive(
-    batch=batch_products.table_rows_adjoint,
+    batch=batch_layers.table_rows_adjoint,
     gradient=lambda g, indices, padding_idx, scale_grad_by_freq: _second(
         g, indices, padding_idx, scale_grad_by_freq
     ),
@@ -77,7 +78,7 @@ def _embedding_adjoint(
 
 
 @primitive(
-    batch=batch_products.table_rows,
+    batch=batch_layers.table_rows,
     weight=lambda g, indices, weight_shape, padding_idx, scale_grad_by_freq: _embedding_adjoint(
         g, indices, weight_shape, padding_idx, scale_grad_by_freq
     ),
@@ -144,13 +145,15 @@ def _shorten(weight: Any, indices: Any, max_norm: float, norm_type: float) -> No
     bump(weight, "embedding_renorm_")
 
 
-def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+def one_hot(input: Any, num_classes: int = -1) -> Any:
     """A 1 at the place that each element names, zeros elsewhere, in a new last dimension."""
-    array = tensor._array
+    array = input._array
     if array.dtype != numpy.int64:
-        raise RuntimeError(f"one_hot: needs an int64 tensor, got {tensor.dtype}; use .long().")
+        raise RuntimeError(f"one_hot: needs an int64 tensor, got {input.dtype}; use .long().")
     if get_mode().levels and num_classes > 0:  # examples of vmap have no values to look at
-        return (tensor[..., None] == wrap(numpy.arange(num_classes))).long()
+        return (input[..., None] == wrap(numpy.arange(num_classes))).long()
+    if num_classes > 0 and input.device is META:
+        return input.new_empty((*input.shape, num_classes))
     if not array.size and num_classes <= 0:
         raise RuntimeError("one_hot: num_classes must be given for an empty tensor.")
     if array.size and array.min() < 0:

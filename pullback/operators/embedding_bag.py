@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy
 
+from pullback.core import errors
 from pullback.core.arrays import Array
+from pullback.core.device import META
 from pullback.core.tensor import wrap
 from pullback.operators.convert import astype
 from pullback.operators.embedding import embedding
@@ -47,6 +49,8 @@ def embedding_bag(
         raise NotImplementedError(
             f"embedding_bag: per_sample_weights go with mode='sum' only, got mode={mode!r}."
         )
+    if weight.device is META:
+        raise errors.no_data("embedding_bag()")  # where bags start is a question of values
     numbers, bags, count = _bags(input, offsets, include_last_offset=include_last_offset)
     rows = embedding(numbers, weight, None, max_norm, norm_type, scale_grad_by_freq, sparse)
     if per_sample_weights is not None:

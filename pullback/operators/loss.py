@@ -12,16 +12,18 @@ from pullback.core import origin
 from pullback.core.mode import get_mode
 from pullback.core.tensor import wrap
 from pullback.operators.arithmetic import keep_where, shortfall, unsupported
-from pullback.operators.batch_products import squared_error
+from pullback.operators.batch_layers import squared_error
+from pullback.operators.blocks import ONES
+from pullback.operators.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise, primitive
-from pullback.operators.direction import abs, sign
+from pullback.operators.direction import abs
 from pullback.operators.extrema import maximum
 from pullback.operators.naming import shown_as
 from pullback.operators.pointwise import exp, log, log1p, sigmoid, xlogy
 from pullback.operators.reduction import mean, sum
 from pullback.operators.selection import where
 from pullback.operators.shape import reshape
-from pullback.operators.smooth import logsigmoid
+from pullback.operators.smooth import in_float32, log_one_plus_exp, logsigmoid
 
 __all__ = [
     "binary_cross_entropy",
@@ -39,10 +41,13 @@ __all__ = [
 # How losses are reduced ---------------------------------------------------------------------------
 
 
+REDUCTIONS = ("mean", "sum", "none")
+
+
 def reduction_of(op: str, reduction: str, size_average: Any = None, reduce: Any = None) -> str:
     """The reduction's name, checked; the two old arguments decide where they are given."""
     if size_average is None and reduce is None:
-        if reduction not in ("none", "mean", "sum"):
+        if reduction not in REDUCTIONS:
             raise ValueError(
                 f"{op}: {reduction!r} is not a valid reduction; use 'none', 'mean' or 'sum'."
             )
@@ -152,27 +157,35 @@ def l1_loss(
     return reduced(losses, name) if weight is None else _weighted(losses, weight, name)
 
 
-def _bend(difference: Any, limit: float) -> Any:
-    """The difference, kept between `-limit` and `limit`."""
-    size: Any = abs(difference)
-    towards: Any = sign(difference)
-    near = size < limit
-    inside: Any = keep_where(difference, near)
-    return inside + keep_where(towards * limit, ~near)
+@elementwise(
+    input=lambda g, input, limit: keep_where(g, abs(input) < limit),
+    node="HuberLossBackwardBackward0",
+    has_out=False,
+)
+def _bent(xp: Namespace, input: Array, limit: float) -> Array:
+    """The input, kept between `-limit` and `limit`."""
+    if input.dtype.kind != "f":
+        return in_float32("huber_loss", _bent, input, limit)
+    return xp.minimum(xp.maximum(input, -limit), limit)
 
 
 @elementwise(
-    input=lambda g, input, limit: g * _bend(input, limit), node="HuberLossBackward0", has_out=False
+    input=lambda g, input, limit: g * _bent(input, limit), node="HuberLossBackward0", has_out=False
 )
 def _huber(xp: Namespace, input: Array, limit: float) -> Array:
     """Half the square where |x| is below `limit`, a straight line beyond."""
     if input.dtype.kind not in "fV":
         raise unsupported("huber_loss", input)
-    size = xp.absolute(input)
-    near = xp.minimum(size, limit)
-    # near * (size - near / 2) is both.
-    size -= near * 0.5
-    return size * near
+
+    def kernel(xp: Namespace, out: Array, x: Array) -> None:
+        xp.absolute(x, out)
+        near = xp.minimum(out, limit)
+        # near * (size - near / 2) is both.
+        half = near * 0.5
+        out -= half
+        out *= near
+
+    return in_blocks(xp, kernel, input)
 
 
 def smooth_l1_loss(
@@ -191,7 +204,8 @@ def smooth_l1_loss(
     if beta == 0:
         return reduced(abs(input - target), name)
     losses: Any = _huber(input - target, beta)
-    return shown_as("SmoothL1LossBackward0", reduced(losses * (1 / beta), name))
+    losses = losses if beta == 1 else losses * (1 / beta)
+    return shown_as("SmoothL1LossBackward0", reduced(losses, name))
 
 
 def huber_loss(
@@ -229,8 +243,8 @@ def _log_odds_against(input: Any) -> Any:
     has_out=False,
 )
 def _bce(xp: Namespace, input: Array, target: Array) -> Array:
-    if input.dtype.kind not in "fV":
-        raise unsupported("binary_cross_entropy", input)
+    if input.dtype.kind != "f":
+        return in_float32("binary_cross_entropy", _bce, input, target)
     if input.size and not (input.min() >= 0 and input.max() <= 1):
         raise RuntimeError(
             "binary_cross_entropy: all elements of input must be between 0 and 1; apply a sigmoid, "
@@ -290,14 +304,17 @@ def _bce_logits(xp: Namespace, input: Array, target: Array, pos_weight: Array | 
     """`(1 - t) x + (1 + (p - 1) t) log(1 + exp(-x))`, with the exponential of -|x| only."""
     if input.dtype.kind not in "fV":
         raise unsupported("binary_cross_entropy_with_logits", input)
-    out = xp.asarray(xp.absolute(input))
-    xp.negative(out, out=out)
-    xp.exp(out, out=out)
-    xp.log1p(out, out=out)
-    out += xp.maximum(-input, 0)
-    if pos_weight is not None:
-        out = out * ((pos_weight - 1) * target + 1)
-    return out + (1 - target) * input
+
+    def kernel(xp: Namespace, out: Array, x: Array, t: Array, *weights: Array) -> None:
+        log_one_plus_exp(xp, out, xp.negative(x))
+        for weight in weights:
+            out *= (weight - 1) * t + 1
+        rest = ONES.get(t.dtype, 1) - t
+        rest *= x
+        out += rest
+
+    weights = () if pos_weight is None else (pos_weight,)
+    return in_blocks(xp, kernel, input, target, *weights)
 
 
 def binary_cross_entropy_with_logits(
@@ -313,6 +330,8 @@ def binary_cross_entropy_with_logits(
     op = "binary_cross_entropy_with_logits"
     name = reduction_of(op, reduction, size_average, reduce)
     _check_equal_shapes(op, input, target)
+    if input._array.dtype.kind not in "fV":
+        raise unsupported(op, input._array)
     losses = _bce_logits(input, target, pos_weight)
     result = reduced(losses if weight is None else losses * weight, name)
     return shown_as("BinaryCrossEntropyWithLogitsBackward0", result)
@@ -390,9 +409,8 @@ def gaussian_nll_loss(
                 f"gaussian_nll_loss: var must have the shape of input, {shape}, or 1 or nothing "
                 f"for its last size; got {got}."
             )
-    if (
-        not get_mode().levels and (var._array < 0).any()
-    ):  # examples of vmap have no values to look at
+    # Examples of vmap have no values to look at.
+    if not get_mode().levels and (var._array < 0).any():
         raise ValueError("gaussian_nll_loss: var has negative elements.")
     # The bound is no part of the function that is differentiated.
     bounded = var + shortfall(var, eps)

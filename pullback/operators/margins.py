@@ -104,7 +104,8 @@ def soft_margin_loss(
 ) -> Any:
     """`log(1 + exp(-target * input))`."""
     name = reduction_of("soft_margin_loss", reduction, size_average, reduce)
-    losses = softplus(-target * input, 1.0, float("inf"))
+    # Not -target, which whole numbers without a sign do not have.
+    losses = softplus(-(target * input), 1.0, float("inf"))
     return shown_as("SoftMarginLossBackward0", reduced(losses, name))
 
 

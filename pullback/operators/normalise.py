@@ -8,21 +8,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy
 
-from pullback.core.mode import changed, current, get_mode
-from pullback.core.tensor import wrap
-from pullback.core.version import bump
+from pullback.core.arrays import F32
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.tensor import Tensor, wrap
+from pullback.operators.arithmetic import unsupported
+from pullback.operators.convert import astype
 from pullback.operators.joining import cat
-from pullback.operators.naming import shown_as
 from pullback.operators.options import as_shape
 from pullback.operators.powers import pow, rsqrt
 from pullback.operators.reduction import mean
+from pullback.operators.running_norm import (
+    batch_statistics,
+    given_standardise,
+    move,
+    move_variance,
+)
 from pullback.operators.shape import reshape, unfold
+from pullback.operators.standard_layout import Over
 from pullback.operators.standardise import (
     batch_standardise,
+    group_standardise,
     inverse_deviation,
     layer_standardise,
 )
@@ -43,43 +53,87 @@ __all__ = [
 # Over the last dimensions -------------------------------------------------------------------------
 
 
-def _last_dims(op: str, input: Any, normalized_shape: Any, *parameters: Any) -> tuple[int, ...]:
+@lru_cache(maxsize=1024)
+def _over(first: int, end: int, eps: float, centred: bool) -> Over:
+    """All dimensions from `first` up to, but without, `end`."""
+    return Over(tuple(range(first, end)), eps, centred)
+
+
+@lru_cache(maxsize=1024)
+def _over_batch(ndim: int, eps: float) -> Over:
+    """All dimensions but that of the channels."""
+    return Over((0, *range(2, ndim)), eps, channel=1)
+
+
+@lru_cache(maxsize=1024)
+def _over_groups(ndim: int, eps: float, groups: int | None) -> Over:
+    """Within each example and group, or channel: (batch, groups, channels of a group, ...)."""
+    extra = groups is not None
+    return Over(tuple(range(2, ndim + extra)), eps, channel=1, groups=groups)
+
+
+def _over_last(
+    op: str, input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float, centred: bool
+) -> Over:
     """The dimensions that `normalized_shape` names, after checking that they are there."""
-    if isinstance(normalized_shape, int):
+    array = input._array
+    shape = array.shape
+    count = len(normalized_shape) if isinstance(normalized_shape, tuple) else 0
+    if (
+        count
+        and shape[-count:] == normalized_shape
+        and type(normalized_shape[0]) is int
+        and (weight is None or _fits(weight._array, normalized_shape, array.dtype))
+        and (bias is None or _fits(bias._array, normalized_shape, array.dtype))
+    ):
+        return _over(len(shape) - count, len(shape), eps, centred)
+    wanted = _checked_shape(op, normalized_shape, shape)
+    given = [one._array.dtype for one in (weight, bias) if one is not None]
+    single = array.dtype.itemsize == 2 and all(dtype is F32 for dtype in given)
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is None:
+            continue
+        if value.shape != wanted or (value._array.dtype != array.dtype and not single):
+            raise RuntimeError(
+                f"{op}: {name} must have normalized_shape {wanted} and the dtype of input, "
+                f"{input.dtype}; got shape {tuple(value.shape)} and {value.dtype}."
+            )
+    return _over(len(shape) - len(wanted), len(shape), eps, centred)
+
+
+def _fits(weight: Any, shape: Any, dtype: Any) -> bool:
+    return weight.dtype is dtype and weight.shape == shape
+
+
+def _checked_shape(op: str, normalized_shape: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if isinstance(normalized_shape, int | Tensor):
         raise TypeError(
-            f"{op}(): argument `normalized_shape` must be a sequence of ints, got the int "
-            f"{normalized_shape}; write ({normalized_shape},)."
+            f"{op}(): argument `normalized_shape` must be a sequence of ints, got "
+            f"{normalized_shape!r}; write ({normalized_shape},) for a single int."
         )
     wanted = as_shape(normalized_shape, 0, op)
     if not wanted:
         raise RuntimeError(f"{op}: normalized_shape is empty; name at least the last size.")
-    shape = tuple(input.shape)
     if shape[-len(wanted) :] != wanted:
         raise RuntimeError(
             f"{op}: normalized_shape {wanted} must be the last sizes of input, whose shape is "
             f"{shape}."
         )
-    for name, value in zip(("weight", "bias"), parameters, strict=False):
-        if value is not None and (value.shape != wanted or value.dtype != input.dtype):
-            raise RuntimeError(
-                f"{op}: {name} must have normalized_shape {wanted} and the dtype of input, "
-                f"{input.dtype}; got shape {tuple(value.shape)} and {value.dtype}."
-            )
-    return tuple(range(len(shape) - len(wanted), len(shape)))
+    return wanted
 
 
 def native_layer_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any, bias: Any, eps: float
 ) -> Any:
     """`layer_norm` together with the mean and the inverse deviation that it used."""
-    dims = _last_dims("layer_norm", input, normalized_shape, weight, bias)
-    out = layer_standardise(input, weight, bias, dims, eps, True)
-    return out, *_statistics(input.detach(), dims, eps)  # no gradient goes there, as in torch
+    over = _over_last("layer_norm", input, normalized_shape, weight, bias, eps, True)
+    out = layer_standardise(input, weight, bias, over)
+    return out, *_statistics(input.detach(), over)  # no gradient goes there, as in torch
 
 
-def _statistics(input: Any, dims: tuple[int, ...], eps: float) -> tuple[Any, Any]:
+def _statistics(input: Any, over: Over) -> tuple[Any, Any]:
     """Mean and inverse deviation."""
-    return mean(input, dims, keepdim=True), inverse_deviation(input, dims, eps, True)
+    return mean(input, over.dims, keepdim=True), inverse_deviation(input, over)
 
 
 def layer_norm(
@@ -96,22 +150,30 @@ def layer_norm(
     >>> torch.nn.functional.layer_norm(torch.tensor([[1.0, 3.0]]), (2,))
     tensor([[-1.0000,  1.0000]])
     """
-    dims = _last_dims("layer_norm", input, normalized_shape, weight, bias)
-    return layer_standardise(input, weight, bias, dims, eps, True)
+    over = _over_last("layer_norm", input, normalized_shape, weight, bias, eps, True)
+    return layer_standardise(input, weight, bias, over)
+
+
+# What rms_norm adds where no eps is given, by the dtype it computes in.
+_LEAST = {char: numpy.finfo(char).eps.item() for char in "fd"}
 
 
 def rms_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
 ) -> Any:
     """Divide by the root of the mean square over the last dimensions, then scale by `weight`."""
-    dims = _last_dims("rms_norm", input, normalized_shape, weight)
     dtype = input._array.dtype
     if eps is None:
-        eps = numpy.finfo(numpy.float64 if dtype.char in "dD" else numpy.float32).eps.item()
+        eps = _LEAST["d" if dtype.char in "dD" else "f"]
+    if dtype.kind not in "fVc":
+        raise unsupported("rms_norm", input._array)
+    if weight is not None and weight._array.dtype != dtype:
+        weight = astype(weight, dtype)
+    over = _over_last("rms_norm", input, normalized_shape, weight, None, eps, False)
     if dtype.kind == "c":
-        scaled = input * rsqrt(mean(input * input, dims, keepdim=True) + eps)
+        scaled = input * rsqrt(mean(input * input, over.dims, keepdim=True) + eps)
         return scaled if weight is None else scaled * weight
-    return layer_standardise(input, weight, None, dims, eps, False)
+    return layer_standardise(input, weight, None, over)
 
 
 # Over groups of channels --------------------------------------------------------------------------
@@ -122,7 +184,7 @@ def native_group_norm(
 ) -> Any:
     """`group_norm` together with the mean and inverse deviation of each group."""
     grouped = reshape(input, (N, group, C // group, HxW))
-    stats = [reshape(stat, (N, group)) for stat in _statistics(grouped, (2, 3), eps)]
+    stats = [reshape(stat, (N, group)) for stat in _statistics(grouped, _over(2, 4, eps, True))]
     return group_norm(input, group, weight, bias, eps), *stats
 
 
@@ -135,7 +197,9 @@ def group_norm(
     cudnn_enabled: bool = True,  # torch's; nothing to choose here
 ) -> Any:
     """Give each of `num_groups` groups of channels of each example mean 0 and variance 1."""
-    shape = tuple(input.shape)
+    shape = input._array.shape
+    if type(num_groups) is not int:
+        raise TypeError(f"group_norm(): argument `num_groups` must be int, got {num_groups!r}.")
     if len(shape) < 2:
         raise RuntimeError(f"group_norm: needs at least 2 dimensions, got shape {shape}.")
     if num_groups <= 0 or shape[1] % num_groups:
@@ -143,32 +207,37 @@ def group_norm(
             f"group_norm: the {shape[1]} channels of shape {shape} do not divide into {num_groups} "
             "groups."
         )
-    _check_channels("group_norm", shape[1], weight=weight, bias=bias)
-    size = math.prod(shape[2:])
-    if size * shape[0] * shape[1] // num_groups == 1:
+    _check_channels("group_norm", input._array, weight=weight, bias=bias)
+    if input._array.size == num_groups:
         raise ValueError(
             f"group_norm: one value per group has no deviation; got shape {shape} and {num_groups} "
             "groups."
         )
-    grouped = reshape(input, (shape[0], num_groups, shape[1] // num_groups, size))
-    each = (num_groups, shape[1] // num_groups, 1)
-    scale = None if weight is None else reshape(weight, each)
-    shift = None if bias is None else reshape(bias, each)
-    result = reshape(layer_standardise(grouped, scale, shift, (2, 3), eps, True), shape)
-    return shown_as("NativeGroupNormBackward0", result)
+    return group_standardise(input, weight, bias, _over_groups(len(shape), eps, num_groups))
 
 
-def _by_channel(value: Any, ndim: int) -> Any:
-    """One value for each channel, shaped to broadcast against (batch, channels, ...)."""
-    return value if value is None or ndim == 2 else reshape(value, (-1,) + (1,) * (ndim - 2))
+def _check_channels(op: str, array: Any, **parameters: Any) -> None:
+    """Refuse parameters that are not one element for each channel, of the input's dtype.
 
-
-def _check_channels(op: str, channels: int, **parameters: Any) -> None:
+    Those of half precision may all be float32.
+    """
+    channels, wanted = array.shape[1], array.dtype
     for name, value in parameters.items():
-        if value is not None and tuple(value.shape) != (channels,):
+        if value is None:
+            continue
+        if value._array.shape != (channels,):
             raise RuntimeError(
                 f"{op}: {name} must have one element for each of the {channels} channels, got "
                 f"shape {tuple(value.shape)}."
+            )
+        if value._array.dtype != wanted:
+            if wanted.itemsize == 2 and wanted is array.dtype and value._array.dtype is F32:
+                wanted = F32
+                continue
+            raise RuntimeError(
+                f"{op}: {name} is {value.dtype}, but all parameters must have the dtype of input, "
+                f"{from_numpy_dtype(array.dtype)} (or all be float32, where that is half "
+                "precision); convert it."
             )
 
 
@@ -186,60 +255,18 @@ def native_batch_norm(
     eps: float,
 ) -> Any:
     """`batch_norm` together with the mean and inverse deviation of each channel (of this batch)."""
-    shape = tuple(input.shape)
-    scale, shift = _by_channel(weight, len(shape)), _by_channel(bias, len(shape))
+    shape = input._array.shape
     if not training:
-        empty = wrap(numpy.empty(0, input._array.dtype))
-        out = _with_statistics(
-            input,
-            scale,
-            shift,
-            _by_channel(running_mean, len(shape)),
-            _by_channel(running_var, len(shape)),
-            eps,
-        )
+        empty = input.new_empty((0,))
+        out = given_standardise(input, weight, bias, running_mean, running_var, eps)
         return out, empty, empty
-    dims = (0, *range(2, len(shape)))
-    out = batch_standardise(input, scale, shift, dims, eps, True)
-    mean_, rstd = (reshape(stat, (shape[1],)) for stat in _statistics(input.detach(), dims, eps))
-    _update(running_mean, mean_, momentum)
-    _update_variance(running_var, rstd, eps, math.prod(shape[d] for d in dims), momentum)
+    over = _over_batch(len(shape), eps)
+    out = batch_standardise(input, weight, bias, over)
+    mean_, rstd = batch_statistics(input, over)
+    move(running_mean, mean_, momentum)
+    count = input._array.size // max(shape[1], 1)
+    move_variance(running_var, rstd, eps, count, momentum)
     return out, mean_, rstd
-
-
-def _with_statistics(
-    input: Any, scale: Any, shift: Any, mean_: Any, variance: Any, eps: float
-) -> Any:
-    """Standardise by a given mean and variance, in one product and one sum."""
-    factor: Any = rsqrt(variance + eps)
-    factor = factor if scale is None else factor * scale
-    offset = mean_ * -factor
-    result = input * factor + (offset if shift is None else shift + offset)
-    return shown_as("NativeBatchNormBackward0", result)
-
-
-def _update(running: Any, value: Any, momentum: float) -> None:
-    """Move a running statistic towards the batch's, in place and unseen by autograd."""
-    if running is None:
-        return
-    mode = get_mode()
-    if mode.levels:  # refuses to write what differs between examples to what they share
-        current.set(changed(mode, grad=False))
-        try:
-            running.copy_(running * (1 - momentum) + momentum * value)
-        finally:
-            current.set(mode)
-        return
-    array = running._array
-    array *= 1 - momentum
-    array += momentum * value._array.astype(array.dtype)
-    bump(running, "batch_norm")
-
-
-def _update_variance(running: Any, rstd: Any, eps: float, count: int, momentum: float) -> None:
-    if running is not None:
-        variance = (1 / (rstd * rstd) - eps) * (count / max(count - 1, 1))
-        _update(running, variance, momentum)
 
 
 def batch_norm(
@@ -256,32 +283,35 @@ def batch_norm(
 
     In training the statistics are the batch's, and the running ones are moved towards them.
     """
-    shape = tuple(input.shape)
+    shape = input._array.shape
     if len(shape) < 2:
-        raise RuntimeError(f"batch_norm: needs at least 2 dimensions, got shape {shape}.")
-    if training and math.prod(shape[2:]) * shape[0] == 1:
+        raise IndexError(f"batch_norm: needs at least 2 dimensions, got shape {shape}.")
+    if training and input._array.size == shape[1] and 0 not in shape:
         raise ValueError(
             f"batch_norm: more than one value per channel is needed in training, got shape {shape}."
         )
-    for name, value in (("running_mean", running_mean), ("running_var", running_var)):
-        if value is None and not training:
-            raise RuntimeError(f"batch_norm: {name} must be given when training=False.")
+    if not training and (running_mean is None or running_var is None):
+        name = "running_mean" if running_mean is None else "running_var"
+        raise RuntimeError(f"batch_norm: {name} must be given when training=False.")
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("batch_norm: running_mean and running_var go together; give both or none.")
+    if input._array.dtype.kind not in "fV":
+        raise unsupported("batch_norm", input._array)
     _check_channels(
         "batch_norm",
-        shape[1],
+        input._array,
         running_mean=running_mean,
         running_var=running_var,
         weight=weight,
         bias=bias,
     )
     if training and running_mean is None and running_var is None:
-        dims = (0, *range(2, len(shape)))
-        scale, shift = _by_channel(weight, len(shape)), _by_channel(bias, len(shape))
-        return batch_standardise(input, scale, shift, dims, eps, True)
-    made = native_batch_norm(
+        return batch_standardise(input, weight, bias, _over_batch(len(shape), eps))
+    if not training:
+        return given_standardise(input, weight, bias, running_mean, running_var, eps)
+    return native_batch_norm(
         input, weight, bias, running_mean, running_var, training, momentum, eps
-    )
-    return made[0]
+    )[0]
 
 
 def instance_norm(
@@ -302,24 +332,25 @@ def instance_norm(
         )
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    if input._array.dtype.kind not in "fV":
+        raise unsupported("instance_norm", input._array)
     _check_channels(
         "instance_norm",
-        shape[1],
+        input._array,
         running_mean=running_mean,
         running_var=running_var,
         weight=weight,
         bias=bias,
     )
-    scale, shift = _by_channel(weight, len(shape)), _by_channel(bias, len(shape))
-    dims = tuple(range(2, len(shape)))
+    over = _over_groups(len(shape), eps, None)
     if running_mean is not None or running_var is not None:
-        mean_, rstd = (reshape(one, shape[:2]) for one in _statistics(input.detach(), dims, eps))
-        _update(running_mean, mean(mean_, 0), momentum)
+        mean_, rstd = (reshape(one, shape[:2]) for one in _statistics(input.detach(), over))
+        move(running_mean, mean(mean_, 0), momentum)
         count = math.prod(shape[2:])
         # The mean over the batch of what each example's deviation says.
         each_var = 1 / (rstd * rstd)
-        _update_variance(running_var, rsqrt(mean(each_var, 0)), eps, count, momentum)
-    return layer_standardise(input, scale, shift, dims, eps, True)
+        move_variance(running_var, rsqrt(mean(each_var, 0)), eps, count, momentum)
+    return layer_standardise(input, weight, bias, over)
 
 
 def local_response_norm(

@@ -60,16 +60,23 @@ def softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Array:
     >>> torch.softmax(torch.zeros(2), dim=0)
     tensor([0.5000, 0.5000])
     """
-    if dtype is None and are_few(xp, input, dim):
-        flat = input.ravel()
-        if flat.dot(flat) < _SAFE * _SAFE:  # then each of them is within it
-            out = xp.exp(input)
-        else:
-            out = input - xp.maximum.reduce(input, dim, None, None, True)
-            xp.exp(out, out)
-        out /= spread(xp, SUMS, out, dim)
-        return out
-    return along_rows(xp, _softmax_rows, dim, prepared("softmax", input, dtype))
+    if dtype is not None or input.dtype.kind != "f":
+        input = prepared("softmax", input, dtype)
+    return softmax_of(xp, input, dim)
+
+
+def softmax_of(xp: Namespace, x: Array, dim: int) -> Array:
+    """The same on arrays of a floating-point dtype."""
+    if not are_few(xp, x, dim):
+        return along_rows(xp, _softmax_rows, dim, x)
+    flat = x.ravel()
+    if flat.dot(flat) < _SAFE * _SAFE:  # then each of them is within it
+        out = xp.exp(x)
+    else:
+        out = x - xp.maximum.reduce(x, dim, None, None, True)
+        xp.exp(out, out)
+    out /= spread(xp, SUMS, out, dim)
+    return out
 
 
 def _softmax_rows(xp: Namespace, out: Array, x: Array) -> None:

@@ -46,6 +46,43 @@ def test_causal_queries_see_no_later_keys():
     assert torch.equal(attention(q, k, v, is_causal=True), attention(q, k, v, full))
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients_are_the_same_whether_asked_for_together_or_one_by_one(causal):
+    q, k, v = inputs()
+    y = attention(q, k, v, is_causal=causal)
+    seed = randn(*y.shape, seed=3).detach()
+    together = torch.autograd.grad(y, (q, k, v), seed, retain_graph=True)
+    stepwise = attention(q, k, v, torch.ones(3, 5, dtype=torch.bool).tril(0 if causal else 5))
+    expected = torch.autograd.grad(stepwise, (q, k, v), seed)
+    for one, found, other in zip((q, k, v), together, expected, strict=True):
+        (alone,) = torch.autograd.grad(y, one, seed, retain_graph=True)
+        numpy.testing.assert_allclose(alone.numpy(), found.numpy(), rtol=1e-12)
+        numpy.testing.assert_allclose(other.numpy(), found.numpy(), rtol=1e-10, atol=1e-14)
+
+
+def test_examples_of_vmap_attend_each_on_its_own():
+    q, k, v = inputs()
+    mapped = torch.func.vmap(attention, (0, None, 0))(q, k[0], v)
+    for i in range(2):
+        alone = attention(q[i], k[0], v[i])
+        numpy.testing.assert_allclose(mapped[i].detach().numpy(), alone.detach().numpy())
+
+
+def test_tangents_of_query_and_key_go_through_the_weights():
+    q, k, v = inputs()
+    tangents = tuple(randn(*one.shape, seed=4).detach() for one in (q, k, v))
+    _, along = torch.func.jvp(attention, (q, k, v), tangents)
+    step = 1e-6
+    ends = [
+        attention(
+            *(one.detach() + sign * step * t for one, t in zip((q, k, v), tangents, strict=True))
+        )
+        for sign in (1, -1)
+    ]
+    quotient = (ends[0] - ends[1]) / (2 * step)
+    numpy.testing.assert_allclose(along.detach().numpy(), quotient.numpy(), rtol=1e-6, atol=1e-9)
+
+
 def test_a_query_that_sees_nothing_gets_zeros_and_gives_no_gradient():
     q, k, v = inputs()
     seen = torch.ones(3, 5, dtype=torch.bool)
@@ -121,3 +158,9 @@ def test_heads_must_divide_the_width_and_causal_needs_its_mask():
         attend(q, q, q, is_causal=True)
     with pytest.raises(RuntimeError, match="attn_mask must be"):
         attend(q, q, q, attn_mask=torch.ones(2, 2))
+
+
+def test_queries_of_no_width_look_at_all_keys_alike():
+    q, k, v = torch.zeros(2, 0), torch.zeros(3, 0), randn(3, 2).detach()
+    expected = v.mean(0).expand(2, 2)
+    numpy.testing.assert_allclose(attention(q, k, v.float()).numpy(), expected.numpy(), rtol=1e-6)

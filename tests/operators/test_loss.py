@@ -263,3 +263,51 @@ REFUSED = [
 def test_misfits_are_refused(kind, words, call):
     with pytest.raises(kind, match=words):
         call()
+
+
+# Few and many -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits"]
+)
+@pytest.mark.parametrize("shape", [(), (3,), (BLOCK + 5,)])
+def test_few_and_many_elements_give_the_same_losses(name, shape):
+    x, t = randn(*shape).detach() * 3, randn(*shape, seed=1).detach()
+    function = getattr(functional, name)
+    losses = function(x, t, reduction="none")
+    one_by_one = [function(a, b) for a, b in zip(x.reshape(-1)[:3], t.reshape(-1)[:3], strict=True)]
+    found = losses.reshape(-1)[:3].tolist()
+    assert found == pytest.approx([one.item() for one in one_by_one], rel=1e-12)
+
+
+def test_the_slope_of_huber_loss_is_bent_at_the_limit_and_so_constant_beyond():
+    x = torch.tensor([-3.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0], requires_grad=True)
+    losses = functional.huber_loss(x, torch.zeros(7), reduction="sum")
+    (slope,) = torch.autograd.grad(losses, x, create_graph=True)
+    assert slope.tolist() == [-1, -1, -0.5, 0, 0.5, 1, 1]
+    assert torch.autograd.grad(slope.sum(), x)[0].tolist() == [0, 0, 1, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("shape", [(4, 3), (40, 3), (4, 50)])
+@pytest.mark.parametrize("scale", [1, 100])
+def test_few_and_many_scores_give_the_same_cross_entropy_and_gradient(shape, scale, reduction):
+    x = (randn(*shape).detach() * scale).requires_grad_()
+    target = torch.tensor(numpy.random.default_rng(1).integers(0, shape[1], shape[0]))
+    loss = functional.cross_entropy(x, target, reduction=reduction)
+    composed = functional.nll_loss(torch.log_softmax(x, 1), target, reduction=reduction)
+    seed = randn(*loss.shape, seed=2).detach()
+    for a, b in (
+        (loss, composed),
+        (torch.autograd.grad(loss, x, seed)[0], torch.autograd.grad(composed, x, seed)[0]),
+    ):
+        numpy.testing.assert_allclose(
+            a.detach().numpy(), b.detach().numpy(), rtol=1e-9, atol=1e-12 * scale
+        )
+
+
+@pytest.mark.parametrize("function", [functional.cross_entropy, functional.nll_loss])
+def test_a_target_that_is_no_tensor_is_refused(function):
+    with pytest.raises(TypeError, match="tensors"):
+        function(randn(2, 3), [0, 1])

@@ -135,6 +135,141 @@ def test_blocks_do_not_show(dtype):
     numpy.testing.assert_allclose(gradients[2].numpy(), total_b.numpy(), rtol=1e-3, atol=1e-3)
 
 
+# Shapes for each of the ways to see an input: few elements, rows, long rows, runs of channels, a
+# single element per run; and what is normalised over which dims of the grouped shape.
+def _layer(x, w, b):
+    return functional.layer_norm(x, tuple(w.shape), w, b)
+
+
+def _batch(x, w, b):
+    return functional.batch_norm(x, None, None, w, b, training=True)
+
+
+def _groups(x, w, b):
+    return functional.group_norm(x, 2, w, b)
+
+
+def _instance(x, w, b):
+    return functional.instance_norm(x, weight=w, bias=b)
+
+
+LAYOUTS = {
+    "few rows": (_layer, (3, 2, 5), (5,), (2,)),
+    "rows": (_layer, (4, 300), (300,), (1,)),
+    "rows of two dims": (_layer, (2, 40, 40), (40, 40), (1, 2)),
+    "long rows": (_layer, (2, 5001), (5001,), (1,)),
+    "few channels": (_batch, (3, 4, 2, 2), (4,), (0, 2, 3)),
+    "channels": (_batch, (3, 4, 20, 20), (4,), (0, 2, 3)),
+    "long channels": (_batch, (2, 3, 5001), (3,), (0, 2)),
+    "channels of one element": (_batch, (700, 4), (4,), (0,)),
+    "few groups": (_groups, (2, 4, 3), (4,), (2, 3)),
+    "groups": (_groups, (2, 4, 20, 20), (4,), (2, 3, 4)),
+    "groups of one element each": (_groups, (300, 8), (8,), (2,)),
+    "instances": (_instance, (3, 4, 20, 20), (4,), (2, 3)),
+}
+
+
+def composed(name, x, w, b):
+    """The same by definition, step by step."""
+    function, shape, _, dims = LAYOUTS[name]
+    groups = (2, -1) if function is _groups else (shape[1],)
+    if function is not _layer:
+        x = x.reshape((shape[0], *groups, *shape[2:]))
+        w, b = (one.reshape((*groups, *(1,) * (len(shape) - 2))) for one in (w, b))
+    rest = x - x.mean(dims, keepdim=True)
+    made = rest / ((rest * rest).mean(dims, keepdim=True) + 1e-5).sqrt() * w + b
+    return made.reshape(shape)
+
+
+def layout_inputs(name):
+    _, shape, weights, _ = LAYOUTS[name]
+    return randn(*shape), randn(*weights, seed=1), randn(*weights, seed=2)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_every_layout_gives_what_the_definition_gives_with_both_derivatives(name):
+    inputs = layout_inputs(name)
+    found = []
+    for function in (LAYOUTS[name][0], lambda *given: composed(name, *given)):
+        y = function(*inputs)
+        seed = randn(*y.shape, seed=3)
+        first = torch.autograd.grad(y, inputs, seed, create_graph=True)
+        mixed = sum((one * randn(*one.shape, seed=4).detach()).sum() for one in first)
+        found.append([y, *first, *torch.autograd.grad(mixed, (*inputs, seed), allow_unused=True)])
+    for ours, expected in zip(*found, strict=True):
+        if expected is None:
+            assert ours is None or not ours.any()
+        else:
+            ours, expected = ours.detach().numpy(), expected.detach().numpy()
+            numpy.testing.assert_allclose(ours, expected, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_gradients_are_the_same_whether_asked_for_together_or_one_by_one(name, dtype):
+    inputs = [one.detach().to(dtype).requires_grad_() for one in layout_inputs(name)]
+    y = LAYOUTS[name][0](*inputs)
+    seed = randn(*y.shape, seed=3, dtype=dtype).detach()
+    together = torch.autograd.grad(y, inputs, seed, retain_graph=True)
+    exact = dtype is torch.float64
+    tolerances = {"rtol": 1e-9, "atol": 1e-9} if exact else {"rtol": 5e-2, "atol": 2e-2}
+    for one, expected in zip(inputs, together, strict=True):
+        (alone,) = torch.autograd.grad(y, one, seed, retain_graph=True)
+        assert alone.dtype is dtype
+        numpy.testing.assert_allclose(alone.numpy(), expected.numpy(), **tolerances)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_results_are_contiguous_whatever_the_strides_of_the_input(name):
+    x, w, b = layout_inputs(name)
+    turned = x.detach().transpose(0, -1).contiguous().transpose(0, -1)
+    y = LAYOUTS[name][0](turned, w, b)
+    assert y.is_contiguous()
+    straight = LAYOUTS[name][0](x, w, b)
+    numpy.testing.assert_allclose(y.detach().numpy(), straight.detach().numpy(), rtol=1e-9)
+
+
+def test_examples_of_vmap_may_have_weights_of_their_own():
+    x, w, b = randn(5, 2, 4, 3), randn(5, 4, seed=1), randn(5, 4, seed=2)
+    average, variance = randn(5, 4, seed=3).detach(), randn(5, 4, seed=4).detach() ** 2
+    for function in (_batch, _groups, _instance):
+        mapped = torch.func.vmap(function)(x, w, b)
+        for i in range(5):
+            numpy.testing.assert_allclose(
+                mapped[i].detach().numpy(), function(x[i], w[i], b[i]).detach().numpy(), rtol=1e-9
+            )
+
+    def evaluated(x, w, b, average, variance):
+        return functional.batch_norm(x, average, variance, w, b)
+
+    mapped = torch.func.vmap(evaluated)(x, w, b, average, variance)
+    for i in range(5):
+        alone = evaluated(x[i], w[i], b[i], average[i], variance[i])
+        numpy.testing.assert_allclose(mapped[i].detach().numpy(), alone.detach().numpy(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (4, 3, 2), (3, 3, 20, 20)])
+def test_given_statistics_are_constants_of_a_linear_function(shape):
+    x, w, b = randn(*shape), randn(3, seed=1), randn(3, seed=2)
+    average, variance = randn(3, seed=3).detach(), randn(3, seed=4).detach() ** 2
+    each = (1, 3, *(1,) * (len(shape) - 2))
+    y = functional.batch_norm(x, average, variance, w, b)
+    assert type(y.grad_fn).__name__ == "NativeBatchNormBackward0"
+    unit = (x - average.reshape(each)) / (variance.reshape(each) + 1e-5).sqrt()
+    expected = unit * w.reshape(each) + b.reshape(each)
+    numpy.testing.assert_allclose(y.detach().numpy(), expected.detach().numpy(), rtol=1e-9)
+    seed = randn(*shape, seed=5).detach()
+    ours = torch.autograd.grad(y, (x, w, b), seed)
+    theirs = torch.autograd.grad(expected, (x, w, b), seed)
+    for one, other in zip(ours, theirs, strict=True):
+        numpy.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-9, atol=1e-12)
+    if x.numel() < 100:
+        assert gradgradcheck(
+            lambda *given: functional.batch_norm(given[0], average, variance, *given[1:]),
+            (x, w, b),
+        )
+
+
 def test_native_forms_give_the_statistics_too():
     x = randn(3, 4)
     out, mean, rstd = torch.native_layer_norm(x, (4,), None, None, 1e-5)
@@ -162,7 +297,40 @@ def test_nothing_to_normalise_gives_nothing():
     assert torch.autograd.grad(y.sum(), w)[0].tolist() == [0, 0, 0, 0]
 
 
+MIXED = {
+    "batch": lambda x, w: functional.batch_norm(x, None, None, w, training=True),
+    "evaluated": lambda x, w: functional.batch_norm(x, w, w),
+    "group": lambda x, w: functional.group_norm(x, 2, w),
+    "instance": lambda x, w: functional.instance_norm(x[:, :, None].expand(2, 4, 3), weight=w),
+    "layer": lambda x, w: functional.layer_norm(x, (4,), w),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_weights_have_the_dtype_of_the_input_or_are_single_beside_half(name):
+    x = randn(2, 4).detach()
+    for half in (torch.float16, torch.bfloat16):
+        assert MIXED[name](x.to(half), torch.ones(4)).dtype is half
+    with pytest.raises(RuntimeError, match="dtype"):
+        MIXED[name](x.float(), torch.ones(4, dtype=torch.float64))
+
+
+def test_weights_of_rms_norm_are_brought_to_the_dtype_of_the_input():
+    x = randn(2, 4).detach()
+    for dtype in (torch.float32, torch.float16, torch.complex64):
+        weight = torch.ones(4, dtype=torch.float64, requires_grad=True)
+        made = functional.rms_norm(x.to(dtype), (4,), weight)
+        assert made.dtype is dtype
+        (gradient,) = torch.autograd.grad(made.abs().sum(), weight)
+        assert gradient.dtype is torch.float64
+
+
 REFUSED = [
+    (TypeError, "num_groups", lambda x: functional.group_norm(x, 2.0)),
+    (TypeError, "sequence", lambda x: functional.layer_norm(x, torch.tensor([4]))),
+    (ValueError, "together", lambda x: functional.batch_norm(x, x[0], None, training=True)),
+    (IndexError, "2 dimensions", lambda x: functional.batch_norm(x[0], x[0], x[1])),
+    (NotImplementedError, "int64", lambda x: functional.rms_norm(x.long(), (4,), x[0])),
     (TypeError, "sequence", lambda x: functional.layer_norm(x, 4)),
     (RuntimeError, "empty", lambda x: functional.layer_norm(x, ())),
     (RuntimeError, "last sizes", lambda x: functional.layer_norm(x, (3,))),
@@ -174,6 +342,11 @@ REFUSED = [
         ValueError,
         "more than one",
         lambda x: functional.batch_norm(x[:1], None, None, training=True),
+    ),
+    (
+        RuntimeError,
+        "no gradient",
+        lambda x: functional.batch_norm(x, x[0].clone().requires_grad_(), x[1]),
     ),
     (RuntimeError, "one element for each", lambda x: functional.batch_norm(x, x[0][:2], x[0])),
     (ValueError, "more than one", lambda x: functional.instance_norm(x[:, :, None])),

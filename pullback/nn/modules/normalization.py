@@ -20,16 +20,35 @@ def _shape(value: Any) -> tuple[int, ...]:
     return (int(value),) if isinstance(value, numbers.Integral) else tuple(value)
 
 
-class LayerNorm(Module):
+class _Scaled(Module):
+    """A trained scale and shift, or either of them, or none."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def _make(
+        self, shape: tuple[int, ...], device: Any, dtype: Any, *, weight: bool, bias: bool
+    ) -> None:
+        for name, wanted in (("weight", weight), ("bias", bias)):
+            made = Parameter(empty(shape, device=device, dtype=dtype)) if wanted else None
+            self.register_parameter(name, made)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Scale 1, shift 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class LayerNorm(_Scaled):
     """Normalises the last dimensions.
 
     >>> import pullback as torch
     >>> torch.nn.LayerNorm(4)(torch.randn(2, 4)).shape
     torch.Size([2, 4])
     """
-
-    weight: Parameter | None
-    bias: Parameter | None
 
     def __init__(
         self,
@@ -44,20 +63,8 @@ class LayerNorm(Module):
         self.normalized_shape = _shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name, wanted in (
-            ("weight", elementwise_affine),
-            ("bias", elementwise_affine and bias),
-        ):
-            made = empty(self.normalized_shape, device=device, dtype=dtype) if wanted else None
-            self.register_parameter(name, None if made is None else Parameter(made))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Scale 1, shift 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        shifted = elementwise_affine and bias
+        self._make(self.normalized_shape, device, dtype, weight=elementwise_affine, bias=shifted)
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -110,11 +117,8 @@ class RMSNorm(Module):
         )
 
 
-class GroupNorm(Module):
+class GroupNorm(_Scaled):
     """Normalises groups of channels."""
-
-    weight: Parameter | None
-    bias: Parameter | None
 
     def __init__(
         self,
@@ -136,17 +140,7 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            made = empty((num_channels,), device=device, dtype=dtype) if wanted else None
-            self.register_parameter(name, None if made is None else Parameter(made))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Scale 1, shift 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self._make((num_channels,), device, dtype, weight=affine, bias=affine and bias)
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""

@@ -20,6 +20,9 @@ class _Table(Module):
     num_embeddings: int
     embedding_dim: int
     padding_idx: int | None
+    max_norm: float | None
+    norm_type: float
+    scale_grad_by_freq: bool
     weight: Parameter
 
     def _make(self, given: Tensor | None, device: Any, dtype: Any, *, frozen: bool = False) -> None:
@@ -41,6 +44,15 @@ class _Table(Module):
                 f"rows of {width}."
             )
         self.weight = Parameter(given, requires_grad=not frozen)
+
+    def _shown(self, padding: str = "") -> str:
+        """The sizes, and what differs from the defaults."""
+        shown = f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+        if self.max_norm is not None:
+            shown += f", max_norm={self.max_norm}"
+        if self.norm_type != 2:
+            shown += f", norm_type={self.norm_type}"
+        return shown + (", scale_grad_by_freq=True" if self.scale_grad_by_freq else "")
 
     def reset_parameters(self) -> None:
         """Draw the rows anew; the padding is zero."""
@@ -95,16 +107,8 @@ class Embedding(_Table):
 
     def extra_repr(self) -> str:
         """The sizes, and what differs from the defaults."""
-        shown = f"{self.num_embeddings}, {self.embedding_dim}"
-        if self.padding_idx is not None:
-            shown += f", padding_idx={self.padding_idx}"
-        if self.max_norm is not None:
-            shown += f", max_norm={self.max_norm}"
-        if self.norm_type != 2:
-            shown += f", norm_type={self.norm_type}"
-        if self.scale_grad_by_freq:
-            shown += ", scale_grad_by_freq=True"
-        return shown + (", sparse=True" if self.sparse else "")
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return self._shown(padding) + (", sparse=True" if self.sparse else "")
 
     @classmethod
     def from_pretrained(
@@ -172,12 +176,5 @@ class EmbeddingBag(_Table):
 
     def extra_repr(self) -> str:
         """The sizes and the mode."""
-        shown = f"{self.num_embeddings}, {self.embedding_dim}"
-        if self.max_norm is not None:
-            shown += f", max_norm={self.max_norm}"
-        if self.norm_type != 2:
-            shown += f", norm_type={self.norm_type}"
-        if self.scale_grad_by_freq:
-            shown += f", scale_grad_by_freq={self.scale_grad_by_freq}"
-        shown += f", mode={self.mode!r}"
+        shown = f"{self._shown()}, mode={self.mode!r}"
         return shown if self.padding_idx is None else f"{shown}, padding_idx={self.padding_idx}"

@@ -1,0 +1,161 @@
+"""Batch norm by given statistics, and how running statistics follow those of the batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.core.arrays import Array, Namespace
+from pullback.core.mode import changed, current, get_mode
+from pullback.core.tensor import wrap
+from pullback.core.version import bump
+from pullback.operators import standard_kernels as kernels
+from pullback.operators.arithmetic import unsupported
+from pullback.operators.declare import Op, primitive
+from pullback.operators.products import total
+from pullback.operators.reduction import mean
+from pullback.operators.standard_batch import beside
+from pullback.operators.standard_layout import Over, layout
+from pullback.operators.standardise import inverse_deviation, scaled, shaped, summed
+
+__all__ = ["batch_statistics", "given_standardise", "move", "move_variance"]
+
+
+# Given statistics ---------------------------------------------------------------------------------
+
+
+def _tangent(
+    d_input: Any,
+    d_weight: Any,
+    d_bias: Any,
+    input: Any,
+    weight: Any,
+    average: Any,
+    variance: Any,
+    eps: float,
+) -> Any:
+    return total(
+        d_input is not None and _given_standardise(d_input, weight, None, None, variance, eps),
+        d_weight is not None
+        and scaled(_given_standardise(input, None, None, average, variance, eps), d_weight, 1),
+        d_bias is not None and shaped(d_bias, input.ndim, 1),
+    )
+
+
+def _in_batches(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Any of the tensors may differ between examples, so it is done step by step."""
+    value, bdim = split["input"]
+    value = value[None] if bdim is None else value.movedim(bdim, 0)
+    rank = value.ndim - 1
+    there = {
+        name: beside(pair, rank, 1)
+        for name, pair in split.items()
+        if name != "input" and pair[0] is not None
+    }
+    factor = (there["variance"] + options["eps"]).rsqrt()
+    if "average" in there:
+        value = value - there["average"]
+    value = value * (factor * there["weight"] if "weight" in there else factor)
+    return value + there["bias"] if "bias" in there else value
+
+
+@primitive(
+    batch=_in_batches,
+    input=lambda g, weight, variance, eps: _given_standardise(g, weight, None, None, variance, eps),
+    weight=lambda g, input, average, variance, eps: summed(
+        g * _given_standardise(input, None, None, average, variance, eps), 1
+    ),
+    bias=lambda g: summed(g, 1),
+    jvp=_tangent,
+    node="NativeBatchNormBackward0",
+    has_out=False,
+)
+def _given_standardise(
+    xp: Namespace,
+    input: Array,
+    weight: Array | None,
+    bias: Array | None,
+    average: Array | None,
+    variance: Array,
+    eps: float,
+) -> Array:
+    """`(input - average) / sqrt(variance + eps) * weight + bias`, by channel."""
+    dtype = input.dtype
+    if dtype.char not in "fd":  # half precision is computed in single
+        if dtype.kind not in "fV":
+            raise unsupported("batch_norm", input)
+        arrays = (input, weight, bias, average, variance)
+        input, weight, bias, average, variance = (
+            None if array is None else array.astype(xp.float32) for array in arrays
+        )
+    factor = xp.reciprocal(xp.sqrt(variance + eps))
+    if weight is not None:
+        factor *= weight
+    shift = bias
+    if average is not None:
+        shift = -average * factor
+        if bias is not None:
+            shift += bias
+    seen = layout(input.shape, Over((0, *range(2, input.ndim)), eps, channel=1))
+    return kernels.scaled_runs(xp, input, factor, shift, seen).astype(dtype, copy=False)
+
+
+def given_standardise(
+    input: Any, weight: Any, bias: Any, average: Any, variance: Any, eps: float
+) -> Any:
+    """Batch norm by a mean and a variance that are no functions of the input."""
+    for name, value in (("running_mean", average), ("running_var", variance)):
+        if value.requires_grad and get_mode().grad:
+            raise RuntimeError(
+                f"batch_norm: {name} requires grad, but running statistics have no gradient; "
+                "detach it."
+            )
+    return _given_standardise(input, weight, bias, average, variance, eps)
+
+
+# Running statistics -------------------------------------------------------------------------------
+
+
+def batch_statistics(input: Any, over: Over) -> tuple[Any, Any]:
+    """Mean and inverse deviation of each channel, without history."""
+    array, channels = input._array, (input._array.shape[1],)
+    if get_mode().levels or type(array) is not numpy.ndarray or array.dtype.char not in "fd":
+        input = input.detach()
+        found = mean(input, over.dims), inverse_deviation(input, over._replace(channel=None))
+        return found[0], found[1].reshape(channels)
+    seen = layout(array.shape, over)
+    statistics = kernels.run_statistics if seen.run > 1 and array.size else kernels.statistics
+    average, rstd = statistics(numpy, array, seen, over)
+    assert average is not None  # as statistics are centred
+    return wrap(average.reshape(channels)), wrap(rstd.reshape(channels))
+
+
+def move(running: Any, value: Any, momentum: float) -> None:
+    """Move a running statistic towards the batch's, in place and unseen by autograd."""
+    if running is None:
+        return
+    mode = get_mode()
+    if mode.levels:  # refuses to write what differs between examples to what they share
+        current.set(changed(mode, grad=False))
+        try:
+            running.copy_(running * (1 - momentum) + momentum * value)
+        finally:
+            current.set(mode)
+        return
+    array = running._array
+    array *= 1 - momentum
+    array += momentum * value._array.astype(array.dtype, copy=False)
+    bump(running, "batch_norm")
+
+
+def move_variance(running: Any, rstd: Any, eps: float, count: int, momentum: float) -> None:
+    """The same for the variance, which is the one without bias."""
+    if running is None:
+        return
+    unbiased = count / max(count - 1, 1)
+    if get_mode().levels:
+        move(running, (1 / (rstd * rstd) - eps) * unbiased, momentum)
+        return
+    array = rstd._array
+    move(running, wrap(((1 / (array * array) - eps) * unbiased).astype(array.dtype)), momentum)

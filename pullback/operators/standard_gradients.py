@@ -1,0 +1,244 @@
+"""Gradients of norm layers on arrays, all in one go: what they share is worked out once.
+
+The ways to see the input are those of standard_kernels.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pullback.core.arrays import Array, Namespace
+from pullback.operators.blocks import slices
+from pullback.operators.row_kernels import MEANS, ones, totals
+from pullback.operators.standard_kernels import (
+    few_rows,
+    is_few,
+    is_row,
+    of_each_run,
+    outer,
+    row_statistics,
+    run_statistics,
+    run_sums,
+    shared,
+    statistics,
+)
+from pullback.operators.standard_layout import Layout, Over
+
+
+class Wanted(NamedTuple):
+    """Which gradients are to be computed: the input's, and those of weights of some shape."""
+
+    input: bool = False
+    weight: tuple[int, ...] | None = None
+    bias: tuple[int, ...] | None = None
+
+
+Gradients = tuple[Array | None, Array | None, Array | None]
+
+
+def gradients(
+    xp: Namespace,
+    g: Array,
+    x: Array,
+    weight: Array | None,
+    seen: Layout,
+    over: Over,
+    wanted: Wanted,
+) -> Gradients:
+    """Those of input, weight and bias, None for what is not wanted.
+
+    The input's is the derivative, which is symmetric, applied to `g * weight`; the weight's is the
+    sum of `g * x'` over all that share a weight.
+    """
+    if not is_few(xp, x, seen) and x.size:
+        rows = is_row(weight, seen) and wanted.weight in (None, seen.row)
+        if rows and wanted.bias in (None, seen.row):
+            return _gradients_of_rows(xp, g, x, weight, seen, over, wanted)
+        if seen.run > 1:
+            return _gradients_of_runs(xp, g, x, weight, seen, over, wanted)
+    return _gradients_of_anything(xp, g, x, weight, seen, over, wanted)
+
+
+def _gradients_of_rows(
+    xp: Namespace,
+    g: Array,
+    x: Array,
+    weight: Array | None,
+    seen: Layout,
+    over: Over,
+    wanted: Wanted,
+) -> Gradients:
+    out = xp.empty(x.shape, x.dtype) if wanted.input else None
+    of_weight = None if wanted.weight is None else xp.zeros(seen.size, x.dtype)
+    of_bias = None if wanted.bias is None else xp.zeros(seen.size, x.dtype)
+    row = None if weight is None else weight.reshape(1, -1)
+    shape = (seen.rows, seen.size)
+    gradients, rows = g.reshape(shape), x.reshape(shape)
+    for block in slices(seen.rows, seen.size):
+        given, part = gradients[block], rows[block]
+        mean, rstd = row_statistics(xp, part, over)
+        if of_weight is not None:
+            of_weight += rstd.dot(given * part)
+            if mean is not None:
+                of_weight -= (mean * rstd).dot(given)
+        if of_bias is not None:
+            of_bias += ones(xp, len(given), x.dtype).dot(given)
+        if out is not None:
+            _adjoint_block(xp, given, part, row, mean, rstd, out.reshape(shape)[block])
+    if of_weight is not None:
+        of_weight = of_weight.reshape(seen.row)
+    return out, of_weight, None if of_bias is None else of_bias.reshape(seen.row)
+
+
+def _adjoint_block(
+    xp: Namespace,
+    g: Array,
+    x: Array,
+    row: Array | None,
+    mean: Array | None,
+    rstd: Array,
+    out: Array,
+) -> None:
+    # r (v - mean(v) - x' mean(x' v)) as r v - slope x + offset, with a slope and an offset for each
+    # row: fewer passes than by way of x'.
+    inverse = 1 / x.shape[1]
+    buffer = outer(xp, rstd, row, x.shape)
+    xp.multiply(g, buffer, out)
+    slope = totals(xp, out, x)
+    if mean is not None:
+        of_v = totals(xp, out)
+        slope -= mean * of_v
+    slope *= rstd * rstd
+    slope *= inverse
+    buffer[...] = slope[:, None]
+    buffer *= x
+    out -= buffer
+    if mean is not None:
+        out += (mean * slope - of_v * inverse)[:, None]
+
+
+def _gradients_of_runs(
+    xp: Namespace,
+    g: Array,
+    x: Array,
+    weight: Array | None,
+    seen: Layout,
+    over: Over,
+    wanted: Wanted,
+) -> Gradients:
+    out = of_weight = of_bias = None
+    mean, rstd = run_statistics(xp, x, seen, over)
+    products = run_sums(xp, g, x, seen)
+    sums = run_sums(xp, g, None, seen) if over.centred or wanted.bias is not None else None
+    if wanted.input:
+        scale = None if weight is None else weight.reshape(seen.lead_weights)
+        slope, offset = _weighted_mean(products, scale, seen), None
+        if mean is not None:
+            of_v = _weighted_mean(sums, scale, seen)
+            slope -= mean * of_v
+        slope *= rstd * rstd * rstd
+        if mean is not None:
+            offset = mean * slope - of_v * rstd
+        factor = rstd if scale is None else rstd * scale
+        out = _combined(xp, factor, g, slope, x, offset, seen)
+    if wanted.weight is not None:
+        products = products if mean is None else products - sums * mean
+        of_weight = sum_to(products * rstd, seen.lead_weights).reshape(wanted.weight)
+    if wanted.bias is not None:
+        of_bias = sum_to(sums, seen.lead_weights).reshape(wanted.bias)
+    return out, of_weight, of_bias
+
+
+def _weighted_mean(sums: Any, scale: Array | None, seen: Layout) -> Array:
+    """The mean over all runs that share it, from sums of runs and the weights of runs."""
+    return shared(sums if scale is None else sums * scale, seen) * (1 / seen.size)
+
+
+def _combined(
+    xp: Namespace, factor: Array, g: Array, slope: Array, x: Array, offset: Any, seen: Layout
+) -> Array:
+    """`factor * g - slope * x + offset`, with numbers for each run."""
+    out = xp.empty(x.shape, x.dtype)
+    factors, slopes = of_each_run(xp, factor, seen), of_each_run(xp, slope, seen)
+    offsets = None if offset is None else of_each_run(xp, offset, seen)
+    gradients, runs, result = (a.reshape(-1, seen.run) for a in (g, x, out))
+    for block in slices(len(runs), seen.run):
+        made, part = result[block], runs[block]
+        buffer = xp.empty(part.shape, part.dtype)
+        buffer[...] = slopes[block]
+        buffer *= part
+        made[...] = factors[block]
+        made *= gradients[block]
+        made -= buffer
+        if offsets is not None:
+            made += offsets[block]
+    return out
+
+
+def _gradients_of_anything(
+    xp: Namespace,
+    g: Array,
+    x: Array,
+    weight: Array | None,
+    seen: Layout,
+    over: Over,
+    wanted: Wanted,
+) -> Gradients:
+    out = of_weight = of_bias = None
+    few = is_few(xp, x, seen)
+    g = g.reshape(seen.shape)
+    if few:
+        rows, deviation = few_rows(xp, seen.in_rows(x), over)
+        unit = seen.from_rows(rows, seen.shape)
+    else:
+        mean, rstd = statistics(xp, x, seen, over)
+        unit = x.reshape(seen.shape)
+        unit = (unit if mean is None else unit - mean) * rstd
+    if wanted.weight is not None:
+        of_weight = _added_up(xp, g * unit, wanted.weight, seen)
+    if wanted.bias is not None:
+        of_bias = _added_up(xp, g, wanted.bias, seen)
+    if wanted.input:
+        v = g if weight is None else g * seen.broadcast(weight)
+        if few:
+            made = _adjoint_of_few(seen.in_rows(v), rows, deviation, over.centred)
+            out = seen.from_rows(made, x.shape)
+        else:
+            out = _adjoint_of_anything(v, unit, rstd, seen, over.centred).reshape(x.shape)
+    return out, of_weight, of_bias
+
+
+def _adjoint_of_few(v: Array, unit: Array, deviation: Array, centred: bool) -> Array:
+    """(v - mean(v) - x' mean(x' v)) / deviation, of rows."""
+    means = MEANS[v.shape[1], v.dtype.char]
+    out = (unit * v).dot(means)
+    out *= unit
+    if centred:
+        out += v.dot(means)
+    out = v - out
+    out /= deviation
+    return out
+
+
+def _adjoint_of_anything(v: Array, unit: Array, rstd: Array, seen: Layout, centred: bool) -> Array:
+    inverse = v.dtype.type(1 / max(seen.size, 1))
+    out = v - unit * ((v * unit).sum(seen.dims, keepdims=True) * inverse)
+    if centred:
+        out -= v.sum(seen.dims, keepdims=True) * inverse
+    out *= rstd
+    return out
+
+
+def _added_up(xp: Namespace, array: Array, shape: tuple[int, ...], seen: Layout) -> Array:
+    """What weights of some shape get of a gradient."""
+    if seen.order is None and shape == seen.row:
+        rows = array.reshape(seen.rows, seen.size)
+        return ones(xp, seen.rows, array.dtype).dot(rows).reshape(shape)
+    return sum_to(array, shape if seen.weights is None else seen.weights).reshape(shape)
+
+
+def sum_to(array: Any, shape: tuple[int, ...]) -> Array:
+    """Added up over what broadcasting `shape` to the array's repeats."""
+    extra = array.ndim - len(shape)
+    dims = (*range(extra), *(d + extra for d, n in enumerate(shape) if n != array.shape[d + extra]))
+    return array.sum(dims, keepdims=True).reshape(shape) if dims else array.reshape(shape)

@@ -1,0 +1,215 @@
+"""Norm layers on arrays: the forward and the two adjoints, for each way to see the input.
+
+    few       means come from a product with a small matrix: only the number of calls counts
+    rows      the last dimensions, weights of a row's shape (layer norm): blocks of rows
+    runs      the elements of a channel (batch, group, instance norm): each run is a row, and what
+              runs have in common is worked out on their sums
+    anything  reductions as they are
+
+NumPy takes half as long again for what broadcasts a column as for arrays of one shape. So a column
+is first written to all places, or comes with the weights from a product of a column and a row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.core.arrays import F32, Array, Namespace, number_array, numbers32, numbers64
+from pullback.operators.blocks import slices
+from pullback.operators.row_kernels import FEW, MEANS, SHORT, totals
+from pullback.operators.standard_layout import Layout, Over
+
+
+def is_few(xp: Namespace, x: Array, seen: Layout) -> bool:
+    """Whether only the number of calls counts."""
+    return 0 < x.size <= FEW and seen.size <= SHORT and xp is numpy
+
+
+def is_row(weight: Array | None, seen: Layout) -> bool:
+    """Whether weights, if any, are those of a row."""
+    return seen.order is None and (weight is None or weight.shape == seen.row)
+
+
+# Statistics ---------------------------------------------------------------------------------------
+
+
+def _inverse_root(xp: Namespace, variance: Array, eps: float) -> Array:
+    """1 / sqrt(variance + eps), in place."""
+    variance += eps
+    xp.sqrt(variance, variance)
+    return xp.reciprocal(variance, variance)
+
+
+def _loses_digits(xp: Namespace, square: Array, variance: Array) -> bool:
+    """Whether mean(x^2) - mean(x)^2 is too far from the variance: not unless the mean is large."""
+    return bool((square > 4 * variance).any() or not xp.isfinite(variance).all())
+
+
+def row_statistics(xp: Namespace, x: Array, over: Over) -> tuple[Array | None, Array]:
+    """Mean (None if it is not taken away) and inverse deviation of each row."""
+    inverse = 1 / x.shape[1]
+    variance = totals(xp, x, x)
+    variance *= inverse
+    if not over.centred:
+        return None, _inverse_root(xp, variance, over.eps)
+    mean = totals(xp, x)
+    mean *= inverse
+    square = mean * mean
+    variance -= square
+    if _loses_digits(xp, square, variance):
+        rest = x - mean[:, None]
+        variance = totals(xp, rest, rest)
+        variance *= inverse
+    return mean, _inverse_root(xp, variance, over.eps)
+
+
+def run_sums(xp: Namespace, a: Array, b: Array | None, seen: Layout) -> Array:
+    """The sum of each run of `a`, or of `a * b`."""
+    runs = (-1, seen.run)
+    return totals(xp, a.reshape(runs), b if b is None else b.reshape(runs)).reshape(seen.lead)
+
+
+def shared(sums: Array, seen: Layout) -> Array:
+    """Sums of runs, added up where runs share a statistic."""
+    return sums.sum(seen.lead_dims, keepdims=True) if seen.lead_dims else sums
+
+
+def run_statistics(xp: Namespace, x: Array, seen: Layout, over: Over) -> tuple[Array | None, Array]:
+    """As `_row_statistics`, in the shape of the runs."""
+    inverse = 1 / seen.size
+    variance = shared(run_sums(xp, x, x, seen), seen) * inverse
+    if not over.centred:
+        return None, _inverse_root(xp, variance, over.eps)
+    mean = shared(run_sums(xp, x, None, seen), seen) * inverse
+    square = mean * mean
+    variance -= square
+    if _loses_digits(xp, square, variance):
+        rest = x.reshape(*seen.lead, seen.run) - mean[..., None]
+        variance = shared(run_sums(xp, rest, rest, seen), seen) * inverse
+    return mean, _inverse_root(xp, variance, over.eps)
+
+
+def statistics(xp: Namespace, x: Array, seen: Layout, over: Over) -> tuple[Array | None, Array]:
+    """As `_row_statistics`, for any layout; dimensions stay, with size 1."""
+    x = x.reshape(seen.shape)
+    mean = None
+    if over.centred:
+        mean = x.sum(seen.dims, keepdims=True) / x.dtype.type(seen.size)
+        x = x - mean
+    variance = (x * x).sum(seen.dims, keepdims=True) / x.dtype.type(seen.size)
+    return mean, _inverse_root(xp, variance, over.eps)
+
+
+# Forward ------------------------------------------------------------------------------------------
+
+
+def standardise(
+    xp: Namespace, x: Array, weight: Array | None, bias: Array | None, seen: Layout, over: Over
+) -> Array:
+    """`(x - mean) / deviation * weight + bias`."""
+    if is_few(xp, x, seen):
+        rows = x.reshape(seen.rows, seen.size) if seen.order is None else seen.in_rows(x)
+        out = few_rows(xp, rows, over)[0]
+        full = out.reshape(seen.shape) if seen.order is None else seen.from_rows(out, seen.shape)
+    elif x.size and is_row(weight, seen) and is_row(bias, seen):
+        return _standardise_rows(xp, x, weight, bias, seen, over)
+    elif x.size and seen.run > 1:
+        return _standardise_runs(xp, x, weight, bias, seen, over)
+    elif x.size and seen.order is None:
+        full = _standardise_rows(xp, x, None, None, seen, over).reshape(seen.shape)
+    else:
+        mean, rstd = statistics(xp, x, seen, over)
+        whole = xp.ascontiguousarray(x).reshape(seen.shape)
+        full = (whole if mean is None else whole - mean) * rstd
+    if weight is not None:
+        full *= weight if seen.weights is None else weight.reshape(seen.weights)
+    if bias is not None:
+        full += bias if seen.weights is None else bias.reshape(seen.weights)
+    return full.reshape(x.shape)
+
+
+def few_rows(xp: Namespace, x: Array, over: Over) -> tuple[Array, Array]:
+    """Standardised rows, and in each place of them the deviation."""
+    dtype = x.dtype
+    means = MEANS[x.shape[1], dtype.char]
+    if over.centred:
+        x = x - x.dot(means)
+    deviation = (x * x).dot(means)
+    small = (numbers32 if dtype is F32 else numbers64).get(over.eps)
+    deviation += number_array(over.eps, dtype) if small is None else small
+    xp.sqrt(deviation, deviation)
+    return x / deviation, deviation
+
+
+def _standardise_rows(
+    xp: Namespace, x: Array, weight: Array | None, bias: Array | None, seen: Layout, over: Over
+) -> Array:
+    out = xp.empty(x.shape, x.dtype)
+    row = None if weight is None else weight.reshape(1, -1)
+    rows, result = x.reshape(seen.rows, seen.size), out.reshape(seen.rows, seen.size)
+    for block in slices(seen.rows, seen.size):
+        part, made = rows[block], result[block]
+        mean, rstd = row_statistics(xp, part, over)
+        if mean is None:
+            xp.multiply(part, outer(xp, rstd, row, part.shape), made)
+        else:
+            made[...] = mean[:, None]
+            xp.subtract(part, made, made)
+            made *= outer(xp, rstd, row, part.shape)
+        if bias is not None:
+            made += bias.reshape(-1)
+    return out
+
+
+def outer(xp: Namespace, column: Array, row: Array | None, shape: Any) -> Array:
+    """The column, times the row if there is one, in a new array of rows."""
+    out = xp.empty(shape, column.dtype)
+    if row is None:
+        out[...] = column[:, None]
+        return out
+    return column[:, None].dot(row, out)
+
+
+def _standardise_runs(
+    xp: Namespace, x: Array, weight: Array | None, bias: Array | None, seen: Layout, over: Over
+) -> Array:
+    mean, factor = run_statistics(xp, x, seen, over)
+    if weight is not None:
+        factor = factor * weight.reshape(seen.lead_weights)
+    shift = None if mean is None else mean * -factor
+    if bias is not None:
+        added = bias.reshape(seen.lead_weights)
+        shift = added if shift is None else shift + added
+    return scaled_runs(xp, x, factor, shift, seen)
+
+
+def scaled_runs(xp: Namespace, x: Array, factor: Array, shift: Array | None, seen: Layout) -> Array:
+    """`x * factor + shift`, with numbers for each run, or what broadcasts against runs."""
+    if x.size <= FEW or seen.run < 2:
+        factor, shift = seen.beside_runs(factor), None if shift is None else seen.beside_runs(shift)
+        out = xp.ascontiguousarray(x).reshape(seen.shape) * factor
+        if shift is not None:
+            out += shift
+        return out.reshape(x.shape)
+    factors = of_each_run(xp, factor, seen)
+    shifts = None if shift is None else of_each_run(xp, shift, seen)
+    out = xp.empty(x.shape, x.dtype)
+    runs, result = x.reshape(-1, seen.run), out.reshape(-1, seen.run)
+    for block in slices(len(runs), seen.run):
+        made = result[block]
+        made[...] = factors[block]
+        made *= runs[block]
+        if shifts is not None:
+            made += shifts[block]
+    return out
+
+
+def of_each_run(xp: Namespace, values: Array, seen: Layout) -> Array:
+    """A column: what runs share, for each of them."""
+    if values.shape != seen.lead:
+        whole = xp.empty(seen.lead, values.dtype)
+        whole[...] = values
+        values = whole
+    return values.reshape(-1, 1)
