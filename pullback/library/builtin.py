@@ -26,6 +26,7 @@ from pullback.operators.declare import OPERATORS, Op
 
 __all__ = ["namespace", "overload_of"]
 
+_UNDERSCORED = frozenset({"_cdist_forward", "_conj", "_prelu_kernel", "_unsafe_view"})
 _MODULES = (("special_", "special"), ("linalg_", "linalg"), ("fft_", "fft"))
 
 
@@ -36,7 +37,7 @@ def _function(name: str) -> Callable[..., Any] | None:
     """The public function behind one of torch's names."""
     if name in RUNS:
         return RUNS[name]
-    if name.startswith("_") and name not in ("_unsafe_view", "_conj", "_prelu_kernel"):
+    if name.startswith("_") and name not in _UNDERSCORED:
         return None
     for prefix, module in _MODULES:
         if name.startswith(prefix):

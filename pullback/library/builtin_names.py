@@ -78,6 +78,7 @@ SPELLINGS: dict[str, str] = _table(
     div.Tensor_mode      div.Tensor_mode
     eq                   eq.Tensor|Scalar:other
     eq_                  eq.Tensor|Scalar:other
+    euclidean_between    _cdist_forward.default
     fill_along           scatter.value
     fmod                 fmod.Tensor|Scalar:other
     ge                   ge.Tensor|Scalar:other

@@ -19,7 +19,14 @@ from pullback.operators.shape import transpose, unsqueeze
 
 __all__ = ["euclidean_between"]
 
+_FEW_ROWS = 25  # up to which differences are taken, unless the user says otherwise
 _CLOSE = 1e-2  # of the squared lengths: below this share of them, squares have lost two digits
+
+
+def _multiplies(first: Any, second: Any, compute_mode: int | None) -> bool:
+    rows = first.shape[-2], second.shape[-2]
+    wanted = max(rows) > _FEW_ROWS if compute_mode is None else compute_mode == 1
+    return wanted and min(rows) > 0
 
 
 def _directly(xp: Namespace, first: Array, second: Array) -> Array:
@@ -49,13 +56,13 @@ def _by_products(xp: Namespace, first: Array, second: Array) -> Array:
 # Rules --------------------------------------------------------------------------------------------
 
 
-def _pull(g: Any, own: Any, other: Any, out: Any, products: bool) -> Any:
+def _pull(g: Any, own: Any, other: Any, out: Any, compute_mode: int | None) -> Any:
     """Each row is pulled along its differences from the others; `g` and `out` have its rows first.
 
     Moving all rows together changes nothing, so the products may start from any centre.
     """
     weight = divide_or_zero(g, out)
-    if not products:
+    if not _multiplies(own, other, compute_mode):
         return sum(unsqueeze(weight, -1) * (unsqueeze(own, -2) - unsqueeze(other, -3)), -2)
     centre = mean(other, -2, True)
     return (own - centre) * sum(weight, -1, True) - matmul(weight, other - centre)
@@ -72,22 +79,27 @@ def _tangent(d_first: Any, d_second: Any, first: Any, second: Any, out: Any) -> 
 
 
 @primitive(
-    first=lambda g, first, second, out, products: _pull(g, first, second, out, products),
-    second=lambda g, first, second, out, products: _pull(
-        transpose(g, -1, -2), second, first, transpose(out, -1, -2), products
+    x1=lambda g, x1, x2, out, compute_mode: _pull(g, x1, x2, out, compute_mode),
+    x2=lambda g, x1, x2, out, compute_mode: _pull(
+        transpose(g, -1, -2), x2, x1, transpose(out, -1, -2), compute_mode
     ),
-    jvp=_tangent,
+    jvp=lambda d_x1, d_x2, x1, x2, out: _tangent(d_x1, d_x2, x1, x2, out),
     batch=aligned,
     node="CdistBackward0",
     has_out=False,
     method=False,
 )
-def euclidean_between(xp: Namespace, first: Array, second: Array, products: bool) -> Array:
-    """How far each row of `first` is from each of `second`; leading dimensions broadcast."""
-    if first.dtype.kind not in "fV":
-        raise unsupported("cdist", first)
-    distances = _by_products if products else _directly
-    if first.dtype.itemsize == 2:
-        single = [rows.astype(xp.float32) for rows in (first, second)]
-        return distances(xp, *single).astype(first.dtype)
-    return distances(xp, first, second)
+def euclidean_between(
+    xp: Namespace, x1: Array, x2: Array, p: float = 2.0, compute_mode: int | None = None
+) -> Array:
+    """How far each row of `x1` is from each of `x2`; leading dimensions broadcast.
+
+    `compute_mode` 1 asks for products, 2 for differences. `p`, always 2, is what torch shows.
+    """
+    if x1.dtype.kind not in "fV":
+        raise unsupported("cdist", x1)
+    distances = _by_products if _multiplies(x1, x2, compute_mode) else _directly
+    if x1.dtype.itemsize == 2:
+        single = [rows.astype(xp.float32) for rows in (x1, x2)]
+        return distances(xp, *single).astype(x1.dtype)
+    return distances(xp, x1, x2)

@@ -63,7 +63,7 @@ def cdist(
     if p < 0:
         raise RuntimeError(f"cdist: p must not be negative, got {p}.")
     if compute_mode not in _MODES:
-        raise ValueError(f"cdist: compute_mode must be one of {_MODES}, got {compute_mode!r}.")
+        raise ValueError(f"cdist: compute_mode must be one of {[*_MODES]}, got {compute_mode!r}.")
     if x1.dtype is not x2.dtype:
         raise RuntimeError(
             f"cdist: both tensors must have one dtype, got {x1.dtype} and {x2.dtype}; convert one."
@@ -74,19 +74,16 @@ def cdist(
         except ValueError:
             raise errors.shapes_do_not_broadcast("cdist", *shapes) from None
     if p == 2:
-        rows = shapes[0][-2], shapes[1][-2]
-        wanted = compute_mode == _MODES[1] or (compute_mode == _MODES[0] and max(rows) > _FEW_ROWS)
-        return euclidean_between(x1, x2, wanted and min(rows) > 0)
+        return euclidean_between(x1, x2, 2.0, _MODES[compute_mode])
     distances = vector_norm(x1[..., :, None, :] - x2[..., None, :, :], p, -1)
     return shown_as("CdistBackward0", distances)
 
 
-_FEW_ROWS = 25  # up to which the first mode computes from differences
-_MODES = (
-    "use_mm_for_euclid_dist_if_necessary",
-    "use_mm_for_euclid_dist",
-    "donot_use_mm_for_euclid_dist",
-)
+_MODES = {
+    "use_mm_for_euclid_dist_if_necessary": None,
+    "use_mm_for_euclid_dist": 1,
+    "donot_use_mm_for_euclid_dist": 2,
+}
 
 
 def pdist(input: Any, p: float = 2.0) -> Any:

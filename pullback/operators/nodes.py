@@ -116,7 +116,8 @@ def _executed(
         if one is not None:
             scope |= one.tensor_scope if tensors else one.array_scope
     name = source[0].partition("(")[0].removeprefix("def ")
-    execute("\n".join(source), scope, f"{GENERATED}{plan.op.node_name}.{name}>")
+    # Some operators share a node's name: their lines must not.
+    execute("\n".join(source), scope, f"{GENERATED}{plan.op.name}: {plan.op.node_name}.{name}>")
     return {name: scope[name]}
 
 
