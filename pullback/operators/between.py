@@ -90,7 +90,7 @@ def _tangent(d_first: Any, d_second: Any, first: Any, second: Any, out: Any) -> 
     method=False,
 )
 def euclidean_between(
-    xp: Namespace, x1: Array, x2: Array, p: float = 2.0, compute_mode: int | None = None
+    xp: Namespace, x1: Array, x2: Array, p: float, compute_mode: int | None
 ) -> Array:
     """How far each row of `x1` is from each of `x2`; leading dimensions broadcast.
 
