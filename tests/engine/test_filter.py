@@ -5,6 +5,7 @@ import random
 import pytest
 
 import pullback as torch
+from pullback.core.node import AccumulateGrad, Output
 from pullback.engine import filter as filtering
 from pullback.engine.arguments import input_edges, root_edge
 
@@ -28,6 +29,35 @@ def program(seed):
     return draw.sample(values[3:], 2), leaves
 
 
+def slowly(edges, asked):
+    """Which nodes lead to an asked leaf, by walking from each of them."""
+    found, seen = {}, {}
+
+    def leads(edge):
+        node = edge.node if isinstance(edge, Output) else edge
+        if node is None or isinstance(node, AccumulateGrad):
+            return node in asked
+        if node not in seen:
+            kept = tuple(one if leads(one) else None for one in node._edges)
+            seen[node] = any(one is not None for one in kept)
+            if seen[node]:
+                found[node] = kept
+        return seen[node]
+
+    for edge in edges:
+        leads(edge)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_leads_to_some_leaves_runs_and_nothing_else(seed):
+    roots, leaves = program(seed)
+    edges = [root_edge(root) for root in roots]
+    for some in (leaves[:1], leaves[1:]):
+        wanted = input_edges(some)
+        assert filtering.Filter(edges, wanted, accumulates=False).edges == slowly(edges, wanted)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_asking_for_all_leaves_prunes_as_asking_for_some_does(seed, monkeypatch):
     roots, leaves = program(seed)
@@ -35,6 +65,6 @@ def test_asking_for_all_leaves_prunes_as_asking_for_some_does(seed, monkeypatch)
     wanted = input_edges(leaves)
     short = filtering.Filter(edges, wanted, accumulates=False)
     walk = filtering._reachable
-    monkeypatch.setattr(filtering, "_reachable", lambda roots: (*walk(roots)[:2], True))
+    monkeypatch.setattr(filtering, "_reachable", lambda roots: (*walk(roots)[:2], True, True))
     whole = filtering.Filter(edges, wanted, accumulates=False)
     assert (short.edges, short.reached) == (whole.edges, whole.reached)
