@@ -38,7 +38,7 @@ from pullback.operators.triangular import solve_triangular
 from pullback.operators.views import diagonal as _diagonal
 
 
-def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:  # noqa: N803
+def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """As `torch.diagonal`, of the last two dimensions by default."""
     return _diagonal(A, offset, dim1, dim2)
 

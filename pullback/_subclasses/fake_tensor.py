@@ -134,7 +134,7 @@ class FakeTensorMode(TorchDispatchMode):
 
         made = _marked(wrap(meta.like(tensor._array)), self, tensor.device)
         if tensor.requires_grad:
-            made._set_requires_grad(True)  # noqa: FBT003
+            made._set_requires_grad(True)
         return made
 
     def _admitted(self, value: Any) -> Any:

@@ -31,7 +31,7 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
     anomaly.switch(enabled=mode, check_nan=check_nan)
 
 
-class set_detect_anomaly:  # noqa: N801
+class set_detect_anomaly:
     """Switch anomaly mode on or off: at once when called, until the end of the block as a context.
 
     >>> import pullback as torch
@@ -57,7 +57,7 @@ class set_detect_anomaly:  # noqa: N801
         anomaly.switch(enabled=enabled, check_nan=check_nan)
 
 
-class detect_anomaly:  # noqa: N801
+class detect_anomaly:
     """Context in which a failing backward shows the forward call, and NaN gradients are errors."""
 
     def __init__(self, check_nan: bool = True) -> None:

@@ -9,7 +9,7 @@ from pullback.engine.threads import side_by_side
 __all__ = ["get_backward_threads", "set_backward_threads"]
 
 
-class set_backward_threads:  # noqa: N801 (beside set_multithreading_enabled)
+class set_backward_threads:
     """Let nodes of one graph that are independent run side by side: at once, or for a block.
 
     For the whole process; 1 at first. Results are the same to the last bit, and a user's code

@@ -62,7 +62,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     close_level(closing)
 
 
-class dual_level:  # noqa: N801 (torch's name)
+class dual_level:
     """Context in which tensors can carry tangents; a decorator too.
 
     >>> import pullback as torch
@@ -163,7 +163,7 @@ def _level(level: int | None) -> Level:
     return _open
 
 
-class _set_fwd_grad_enabled:  # noqa: N801
+class _set_fwd_grad_enabled:
     """Hide tangents (False) or show them again; at once, and as a context."""
 
     def __init__(self, mode: bool) -> None:

@@ -53,7 +53,7 @@ def _entered(inputs: tuple[Any, ...], *, create_graph: bool) -> tuple[Any, ...]:
     return tuple(
         view_as(one, one)
         if create_graph and one.requires_grad
-        else one.detach().requires_grad_(True)  # noqa: FBT003 (torch's signature)
+        else one.detach().requires_grad_(True)
         for one in inputs
     )
 
@@ -223,7 +223,7 @@ def _transposed(
     function: str,
 ) -> tuple[Any, ...]:
     """Jacobian times `vectors`: the transpose of the backward pass, which is linear."""
-    probes = tuple(zeros_like(one).requires_grad_(True) for one in outputs)  # noqa: FBT003
+    probes = tuple(zeros_like(one).requires_grad_(True) for one in outputs)
     gradients = _gradients(outputs, inputs, probes, create_graph=True)
     said = "the output"
     filled = _filled(

@@ -113,14 +113,14 @@ def decorated(context: Callable[[], Any], function: F) -> F:
         with _placed(context(), function):
             return function(*args, **kwargs)
 
-    return wrapper  # type: ignore[return-value]
+    return wrapper  # type: ignore[return-value]  # same signature, by wraps
 
 
 def _decorated_generator(context: Callable[[], Any], function: Callable[..., Any]) -> Any:
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         generator = function(*args, **kwargs)
-        step: Callable[[], Any] = lambda: next(generator)  # noqa: E731
+        step: Callable[[], Any] = lambda: next(generator)  # noqa: E731 (replaced below)
         while True:
             try:
                 with _placed(context(), function):
@@ -150,7 +150,7 @@ class _PlainOrCalled(_ModeContext):
         return decorated(cls, function)
 
 
-class no_grad(_PlainOrCalled):  # noqa: N801 (torch's name)
+class no_grad(_PlainOrCalled):
     """Operators inside record nothing. Context and decorator, also on generators.
 
     >>> import pullback as torch
@@ -164,7 +164,7 @@ class no_grad(_PlainOrCalled):  # noqa: N801 (torch's name)
         return {"grad": False}
 
 
-class enable_grad(_PlainOrCalled):  # noqa: N801
+class enable_grad(_PlainOrCalled):
     """Operators inside record again, within `no_grad`.
 
     >>> import pullback as torch
@@ -178,7 +178,7 @@ class enable_grad(_PlainOrCalled):  # noqa: N801
         return {"grad": True}
 
 
-class set_grad_enabled(_ModeContext):  # noqa: N801
+class set_grad_enabled(_ModeContext):
     """Switch recording on or off: at once when called, until the end of the block as a context.
 
     >>> import pullback as torch
@@ -215,7 +215,7 @@ class set_grad_enabled(_ModeContext):  # noqa: N801
         return f"set_grad_enabled(mode={self.mode})"
 
 
-class _force_original_view_tracking(_ModeContext):  # noqa: N801
+class _force_original_view_tracking(_ModeContext):
     """Views taken from now on have their own operators replayed when their history is rebuilt.
 
     Otherwise one `AsStridedBackward0` stands for however many steps led to a view. As
@@ -258,7 +258,7 @@ class _force_original_view_tracking(_ModeContext):  # noqa: N801
         return {"view_replay": self.mode}
 
 
-class _unsafe_preserve_version_counter:  # noqa: N801
+class _unsafe_preserve_version_counter:
     """Inside, writes to these tensors leave their version counters as they are when it ends.
 
     Unsafe: backward then cannot tell that a saved value changed.
@@ -291,7 +291,7 @@ class _unsafe_preserve_version_counter:  # noqa: N801
             del cell[1:]  # the forgotten writes would be taken for later ones
 
 
-class inference_mode(_ModeContext):  # noqa: N801
+class inference_mode(_ModeContext):
     """Like `no_grad`, and new tensors are not tracked at all: no version, never part of a graph.
 
     >>> import pullback as torch

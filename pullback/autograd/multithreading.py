@@ -43,7 +43,7 @@ class _Switch(_ModeContext):
         return {self._name: self.mode}
 
 
-class set_multithreading_enabled(_Switch):  # noqa: N801 (torch's name)
+class set_multithreading_enabled(_Switch):
     """Allow or forbid threads in backward passes: at once, or for a block or decorated function.
 
     >>> import pullback as torch
@@ -55,7 +55,7 @@ class set_multithreading_enabled(_Switch):  # noqa: N801 (torch's name)
     _name = "multithreading"
 
 
-class enforce_grad_layout_policy(_Switch):  # noqa: N801
+class enforce_grad_layout_policy(_Switch):
     """Whether a new `.grad` takes the strides of its leaf; otherwise it keeps those it came with.
 
     >>> import pullback as torch

@@ -46,7 +46,7 @@ class NanError(FloatingPointError):
         self.origin = found.place
 
 
-class detect_nan:  # noqa: N801 (beside detect_anomaly)
+class detect_nan:
     """Inside, the first operator that makes a NaN raises a NanError; with `inf`, or an infinity.
 
     Forward and backward are watched. NaN that come from outside are passed over: what counts is
@@ -71,7 +71,7 @@ class detect_nan:  # noqa: N801 (beside detect_anomaly)
         settle()  # or the first operator in this thread would set NumPy's error state again
         search = _Search(inf=self.inf)
         told = {"invalid": "call"} | ({"divide": "call", "over": "call"} if self.inf else {})
-        flags: Any = numpy.errstate(call=search, **told)  # type: ignore[arg-type]
+        flags: Any = numpy.errstate(call=search, **told)  # type: ignore[arg-type]  # keywords of its own
         flags.__enter__()
         self._open.append((flags, search))
         node_checks.add(search.after_node)

@@ -38,7 +38,7 @@ Called = TypeVar("Called", bound=Callable[..., Any])
 last_costs: dict[Any, tuple[int, int]] = {}
 
 
-class profile:  # noqa: N801 (torch's name)
+class profile:
     """Inside, every operator, custom Function and backward step is timed.
 
     Costs nothing while it is off, and about a microsecond for each operator while it is on.
@@ -207,7 +207,7 @@ class profile:  # noqa: N801 (torch's name)
         self.function_events.export_stacks(path, metric)
 
 
-class record_function:  # noqa: N801
+class record_function:
     """Names a part of the program in a profile: a `with` block, or a function as decorator.
 
     >>> import pullback as torch
@@ -252,7 +252,7 @@ class record_function:  # noqa: N801
         return named  # type: ignore[return-value]  # the same signature, by wraps
 
 
-class emit_nvtx:  # noqa: N801
+class emit_nvtx:
     """Marks for NVIDIA's own profiler, which needs a CUDA device."""
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:

@@ -313,16 +313,16 @@ def switch_off(recorder: Recorder) -> None:
 def _observed(cls: Any, *args: Any, **kwargs: Any) -> Any:
     # Its code runs in the globals of function.py in place of `Function.apply`, so that the bound
     # methods that programs keep (`cube = Cube.apply`) are seen too.
-    token = _recorder.enter_function(cls)  # type: ignore[name-defined]  # noqa: F821
+    token = _recorder.enter_function(cls)  # type: ignore[name-defined]  # noqa: F821 (in the scope it runs in)
     result = None
     try:
-        result = _plain_apply(cls, *args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+        result = _plain_apply(cls, *args, **kwargs)  # type: ignore[name-defined]  # noqa: F821 (in the scope it runs in)
     finally:
-        _recorder.leave_function(token, result, args)  # type: ignore[name-defined]  # noqa: F821
+        _recorder.leave_function(token, result, args)  # type: ignore[name-defined]  # noqa: F821 (in the scope it runs in)
     return result
 
 
-_apply: FunctionType = function.Function.apply.__func__  # type: ignore[attr-defined]
+_apply: FunctionType = function.Function.apply.__func__  # type: ignore[attr-defined]  # a class method has it
 _apply_code: CodeType = _apply.__code__
 
 

@@ -125,7 +125,7 @@ class FunctionEvent(Times):
         return self.time_range.elapsed_us()
 
     @property
-    def self_cpu_time_total(self) -> float:  # type: ignore[override]
+    def self_cpu_time_total(self) -> float:  # type: ignore[override]  # a property over a field
         """The same without what its children took."""
         return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
 

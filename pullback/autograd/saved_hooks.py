@@ -15,7 +15,7 @@ from pullback.core.tensor import Tensor
 __all__ = ["disable_saved_tensors_hooks", "save_on_cpu", "saved_tensors_hooks"]
 
 
-class saved_tensors_hooks:  # noqa: N801 (torch's name)
+class saved_tensors_hooks:
     """Inside, values saved for backward go through `pack_hook`, and back through `unpack_hook`.
 
     >>> import pullback as torch
@@ -54,7 +54,7 @@ class saved_tensors_hooks:  # noqa: N801 (torch's name)
         current.set(changed(mode, saved_hooks=mode.saved_hooks[:-1]))
 
 
-class save_on_cpu(saved_tensors_hooks):  # noqa: N801
+class save_on_cpu(saved_tensors_hooks):
     """Inside, values saved for backward wait in host memory, and return to their device when used.
 
     What is on the host already is kept as it is, unless `pin_memory` asks for a copy of its own;
@@ -84,7 +84,7 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801
         super().__init__(pack, unpack)
 
 
-class disable_saved_tensors_hooks:  # noqa: N801
+class disable_saved_tensors_hooks:
     """Inside, using saved-tensor hooks raises a RuntimeError with exactly this message.
 
     >>> import pullback as torch

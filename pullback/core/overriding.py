@@ -28,7 +28,7 @@ def guard(cls: type, slot: Any) -> None:
             raise AttributeError("_array: this class takes operator calls by __torch_function__")
         return slot.__get__(self)
 
-    cls._array = property(read, slot.__set__)  # type: ignore[attr-defined]
+    cls._array = property(read, slot.__set__)  # type: ignore[attr-defined]  # a slot becomes a property
     classes.append(cls.__qualname__)
 
 

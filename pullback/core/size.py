@@ -63,7 +63,7 @@ class Size(tuple[int, ...]):
         return size_of(found) if type(found) is tuple else found
 
     # A Size of what may not be ints: tuple allows any elements, so its signature is wider.
-    def __add__(self, other: tuple[SupportsIndex, ...]) -> Size:  # type: ignore[override]
+    def __add__(self, other: tuple[SupportsIndex, ...]) -> Size:  # type: ignore[override]  # narrower than tuple
         if not isinstance(other, tuple):
             return NotImplemented
         return Size(tuple(self) + other)

@@ -69,7 +69,7 @@ class View:
     def __call__(self) -> Edge | None:
         """The node if it is still right, as a leaf's mark answers; None: see `edge_of`."""
         node = self.node
-        return node if self.version == self.cell[0] and node.__class__ is not Leaf else None  # type: ignore[return-value]
+        return node if self.version == self.cell[0] and node.__class__ is not Leaf else None  # type: ignore[return-value]  # no Leaf among them
 
 
 # Makes a view's node from its base's present history; the operators' layer fills it in.

@@ -275,7 +275,7 @@ def run_explicit(
     )
     if accumulates:
         return ()
-    return _finished(results, list(inputs), allow_unreachable, False, create_graph)  # noqa: FBT003
+    return _finished(results, list(inputs), allow_unreachable, False, create_graph)
 
 
 def _run(

@@ -60,7 +60,7 @@ def _flat(what: str, tree: Any) -> tuple[list[Any], Any]:
         raise RuntimeError(f"jvp: {what} must hold at least one Tensor.")
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
-            raise RuntimeError(  # noqa: TRY004
+            raise RuntimeError(  # noqa: TRY004 (the type that torch raises)
                 f"jvp: {what} must hold only Tensors, found {type(leaf).__name__}; close over "
                 "other values."
             )

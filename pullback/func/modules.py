@@ -57,7 +57,7 @@ def _merged(dicts: Any) -> dict[str, Tensor]:
     merged: dict[str, Tensor] = {}
     for one in dicts:
         if not isinstance(one, Mapping):
-            raise ValueError(  # noqa: TRY004
+            raise ValueError(  # noqa: TRY004 (the type that torch raises)
                 f"functional_call: expected a sequence of dicts, found a {type(one).__name__} in "
                 "it."
             )

@@ -144,7 +144,7 @@ def _checked_outputs(transform: str, func: Any, output: Any) -> tuple[list[Any],
         raise RuntimeError(f"{transform}: {name_of(func)} returned no Tensor to differentiate.")
     for one in outputs:
         if not isinstance(one, Tensor):
-            raise RuntimeError(  # noqa: TRY004
+            raise RuntimeError(  # noqa: TRY004 (the type that torch raises)
                 f"{transform}: {name_of(func)} must return only Tensors, found "
                 f"{type(one).__name__}; use has_aux=True for other results."
             )

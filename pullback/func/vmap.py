@@ -92,7 +92,7 @@ def _input_dim(where: str, leaf: Any, dim: Any) -> int | None:
     if dim is None:
         return None
     if not isinstance(dim, int) or isinstance(dim, bool):
-        raise ValueError(f"{where}: in_dims must consist of ints and None, not {dim!r}.")  # noqa: TRY004
+        raise ValueError(f"{where}: in_dims must consist of ints and None, not {dim!r}.")  # noqa: TRY004 (the type that torch raises)
     if not isinstance(leaf, Tensor):
         raise ValueError(  # noqa: TRY004 (torch's type)
             f"{where}: in_dims is {dim} for an argument of type {type(leaf).__name__}; only "

@@ -92,7 +92,7 @@ def _convolution(bound: Bound) -> Call:
     padding = [before for before, _ in pads]
     own = bound["input"], bound["weight"], bound["bias"], stride, padding, dilation
     none = [0] * len(stride)
-    return _call("convolution", *own, False, none, bound["groups"])  # noqa: FBT003
+    return _call("convolution", *own, False, none, bound["groups"])
 
 
 def _transposed(bound: Bound) -> Call:
@@ -102,7 +102,7 @@ def _transposed(bound: Bound) -> Call:
     least = _transposed_size(x, weight, stride, padding, dilation)
     more = [wanted - size for wanted, size in zip(bound["size"], least, strict=True)]
     own = x, weight, bound["bias"], stride, padding, dilation
-    return _call("convolution", *own, True, more, bound["groups"])  # noqa: FBT003
+    return _call("convolution", *own, True, more, bound["groups"])
 
 
 def _transposed_size(x: Any, weight: Any, stride: Any, padding: Any, dilation: Any) -> list[int]:
@@ -223,7 +223,7 @@ def _softmax(name: str) -> Callable[[Bound], Call]:
     def spelled(bound: Bound) -> Call:
         x, dim, dtype = bound["input"], bound["dim"], bound["dtype"]
         if dtype is None:
-            return _call(f"_{name}", x, dim, False)  # noqa: FBT003
+            return _call(f"_{name}", x, dim, False)
         return _call(f"{name}.int", x, dim, dtype)
 
     return spelled

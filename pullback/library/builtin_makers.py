@@ -53,7 +53,7 @@ def _handed(name: str, overload: str, args: tuple[Any, ...], kwargs: dict[str, A
 
 def _leaf(made: Any, kwargs: dict[str, Any]) -> Any:
     if kwargs.get("requires_grad"):
-        made._set_requires_grad(True)  # noqa: FBT003
+        made._set_requires_grad(True)
     return made
 
 

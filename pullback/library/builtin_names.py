@@ -23,7 +23,7 @@ __all__ = ["DEFAULTS", "OVERLOADS", "OWN", "SPELLINGS"]
 
 def _table(text: str) -> dict[str, str]:
     lines = (line.strip() for line in text.strip().splitlines())
-    return dict((part.strip() for part in line.split(None, 1)) for line in lines if line)  # type: ignore[misc]
+    return dict((part.strip() for part in line.split(None, 1)) for line in lines if line)  # type: ignore[misc]  # each line splits in two
 
 
 SPELLINGS: dict[str, str] = _table(

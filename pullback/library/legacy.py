@@ -160,5 +160,5 @@ def arguments_tuple(operator: Operator, values: list[Any]) -> Any:
     names = [argument.name for argument in operator.schema.arguments]
     kind = f"{operator.schema.name.partition('::')[2]}_args"
     # `rename`: names that begin with an underscore are not allowed; the fields keep their place.
-    made: Any = namedtuple(kind, names, rename=True)  # type: ignore[misc]
+    made: Any = namedtuple(kind, names, rename=True)  # type: ignore[misc]  # names known at run time
     return made(*values)

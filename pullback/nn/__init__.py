@@ -10,22 +10,22 @@ from pullback.nn.modules import FILE_OF as _FILE_OF
 from pullback.nn.parameter import Buffer, Parameter
 
 if TYPE_CHECKING:
-    from pullback.nn.modules.activation import *  # noqa: F403
-    from pullback.nn.modules.attention import *  # noqa: F403
-    from pullback.nn.modules.batchnorm import *  # noqa: F403
-    from pullback.nn.modules.container import *  # noqa: F403
-    from pullback.nn.modules.conv import *  # noqa: F403
-    from pullback.nn.modules.dropout import *  # noqa: F403
-    from pullback.nn.modules.linear import *  # noqa: F403
-    from pullback.nn.modules.loss import *  # noqa: F403
-    from pullback.nn.modules.module import *  # noqa: F403
-    from pullback.nn.modules.normalization import *  # noqa: F403
-    from pullback.nn.modules.parameters import *  # noqa: F403
-    from pullback.nn.modules.pooling import *  # noqa: F403
-    from pullback.nn.modules.rnn import *  # noqa: F403
-    from pullback.nn.modules.shaping import *  # noqa: F403
-    from pullback.nn.modules.sparse import *  # noqa: F403
-    from pullback.nn.modules.transformer import *  # noqa: F403
+    from pullback.nn.modules.activation import *
+    from pullback.nn.modules.attention import *
+    from pullback.nn.modules.batchnorm import *
+    from pullback.nn.modules.container import *
+    from pullback.nn.modules.conv import *
+    from pullback.nn.modules.dropout import *
+    from pullback.nn.modules.linear import *
+    from pullback.nn.modules.loss import *
+    from pullback.nn.modules.module import *
+    from pullback.nn.modules.normalization import *
+    from pullback.nn.modules.parameters import *
+    from pullback.nn.modules.pooling import *
+    from pullback.nn.modules.rnn import *
+    from pullback.nn.modules.shaping import *
+    from pullback.nn.modules.sparse import *
+    from pullback.nn.modules.transformer import *
 
 _PARTS = ("functional", "init", "modules", "utils")
 

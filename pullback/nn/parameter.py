@@ -41,7 +41,7 @@ class Parameter(Tensor):
         made._node = None
         made._cell = own_cell(data)
         if requires_grad:
-            made._set_requires_grad(True)  # noqa: FBT003 (a property's setter by another name)
+            made._set_requires_grad(True)
         return made
 
     def __repr__(self) -> str:

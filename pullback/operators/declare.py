@@ -193,7 +193,7 @@ OPERATORS: dict[str, Op] = {}
 
 def _stub(*args: Any, **kwargs: Any) -> Any:
     # Runs in a globals dict of the operator's own, see `_declare`: the first call builds.
-    return __build__()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+    return __build__()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821 (in the scope it runs in)
 
 
 def _declare(kind: str, forward: Any, rules: dict[str, Rule], about: dict[str, Any]) -> Any:

@@ -55,7 +55,7 @@ def _row_counts(xp: Namespace, input: Array, bins: int, min: float, max: float) 
     bins = as_int(bins, "histc", "bins")
     if input.dtype.kind == "V":  # NumPy's own floats alone count and compare at ease
         wide = input.astype(xp.float32)
-        return _row_counts.op.forward(xp, wide, bins, min, max).astype(input.dtype)  # type: ignore[attr-defined]
+        return _row_counts.op.forward(xp, wide, bins, min, max).astype(input.dtype)  # type: ignore[attr-defined]  # a declared operator has it
     _check_bins("histc", input, bins)
     if min > max:
         raise RuntimeError(f"histc: max must be larger than min, got min {min} and max {max}.")

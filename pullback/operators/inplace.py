@@ -41,7 +41,7 @@ builder: Callable[[Op, str], Any]
 
 def stub(*args: Any, **kwargs: Any) -> Any:
     """Stands for a function until its first call; runs in a globals dict of its own."""
-    return __build__()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+    return __build__()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821 (in the scope it runs in)
 
 
 def inplace_of(
@@ -260,7 +260,7 @@ class CopySlices(OperatorNode, metaclass=BuiltIn):
         part = self._part(wrap(whole))._array if self.replay else on_storage(whole, self.geometry)
         inner = self._inner()
         if inner._by_user:
-            own, others = self._split(inner._run_written(part.copy(), self.position))  # type: ignore[attr-defined]
+            own, others = self._split(inner._run_written(part.copy(), self.position))  # type: ignore[attr-defined]  # of nodes by users
             if own is None:
                 return (None, *others)
         else:
@@ -274,7 +274,7 @@ class CopySlices(OperatorNode, metaclass=BuiltIn):
         part = self._part(whole)
         inner = self._inner()
         if inner._by_user:
-            own, others = self._split(inner._run_written(part.clone(), self.position))  # type: ignore[attr-defined]
+            own, others = self._split(inner._run_written(part.clone(), self.position))  # type: ignore[attr-defined]  # of nodes by users
             if own is None:
                 return (None, *others)
         else:

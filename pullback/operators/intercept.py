@@ -25,7 +25,7 @@ makers: dict[FunctionType, Callable[[FunctionType, tuple[Any, ...], dict[str, An
 
 def _asking(*args: Any, **kwargs: Any) -> Any:
     # `take` stands for a name of the function's own, see `_Replaced`.
-    return take(args, kwargs)  # type: ignore[name-defined]  # noqa: F821
+    return take(args, kwargs)  # type: ignore[name-defined]  # noqa: F821 (in the scope it runs in)
 
 
 class _Replaced:

@@ -294,8 +294,8 @@ def explained(
         try:
             numpy.broadcast_shapes(*shapes)  # type: ignore[arg-type]  # no None among them
         except ValueError:
-            return errors.shapes_do_not_broadcast(op.name, *shapes)  # type: ignore[arg-type]
-        result = numpy.broadcast_shapes(*shapes)  # type: ignore[arg-type]
+            return errors.shapes_do_not_broadcast(op.name, *shapes)  # type: ignore[arg-type]  # no None among them
+        result = numpy.broadcast_shapes(*shapes)  # type: ignore[arg-type]  # no None among them
         if target is not None and result != target.shape:
             return errors.inplace_shape(f"{op.name}_", target.shape, result)
     listed = ", ".join(f"{name} {getattr(v, 'shape', v)}" for name, v in arrays.items())

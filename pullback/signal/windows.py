@@ -31,17 +31,17 @@ __all__ = [
 ]
 
 
-def bartlett(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:  # noqa: N803
+def bartlett(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
     """A triangle from 0 to 1 and back."""
     return window("bartlett", M, sym, options, triangle)
 
 
-def blackman(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:  # noqa: N803
+def blackman(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
     """Three terms of cosines."""
     return window("blackman", M, sym, options, cosines((0.42, 0.5, 0.08)))
 
 
-def cosine(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:  # noqa: N803
+def cosine(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
     """Half a period of a sine."""
     return window(
         "cosine", M, sym, options, lambda x, last: numpy.sin(numpy.pi * (x + 0.5) / (last + 1))
@@ -49,7 +49,7 @@ def cosine(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:  
 
 
 def exponential(
-    M: int,  # noqa: N803
+    M: int,
     *,
     center: float | None = None,
     tau: float = 1.0,
@@ -72,7 +72,7 @@ def exponential(
 
 
 def gaussian(
-    M: int,  # noqa: N803
+    M: int,
     *,
     std: float = 1.0,
     sym: bool = True,
@@ -87,7 +87,7 @@ def gaussian(
 
 
 def general_cosine(
-    M: int,  # noqa: N803
+    M: int,
     *,
     a: Iterable[float],
     sym: bool = True,
@@ -103,7 +103,7 @@ def general_cosine(
 
 
 def general_hamming(
-    M: int,  # noqa: N803
+    M: int,
     *,
     alpha: float = 0.54,
     sym: bool = True,
@@ -113,12 +113,12 @@ def general_hamming(
     return window("general_hamming", M, sym, options, cosines((alpha, 1 - alpha)))
 
 
-def hamming(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:  # noqa: N803
+def hamming(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
     """A raised cosine that ends above 0."""
     return window("hamming", M, sym, options, cosines((0.54, 0.46)))
 
 
-def hann(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:  # noqa: N803
+def hann(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
     """A raised cosine that ends at 0.
 
     >>> import pullback as torch
@@ -129,7 +129,7 @@ def hann(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:  # 
 
 
 def kaiser(
-    M: int,  # noqa: N803
+    M: int,
     *,
     beta: float = 12.0,
     sym: bool = True,
@@ -141,6 +141,6 @@ def kaiser(
     return window("kaiser", M, sym, options, _kaiser(beta))
 
 
-def nuttall(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:  # noqa: N803
+def nuttall(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
     """Four terms of cosines with very low side lobes."""
     return window("nuttall", M, sym, options, cosines((0.3635819, 0.4891775, 0.1365995, 0.0106411)))

@@ -74,7 +74,7 @@ def avg_pooled(dims: int) -> Any:
         return [
             case(t(1, 2, *size), 2),
             case(t(1, 2, *size), 3, 1, 1),
-            case(t(2, *size), 3, 2, 1, True, False),  # noqa: FBT003 (torch's positions)
+            case(t(2, *size), 3, 2, 1, True, False),
             case(t(0, 2, *size), 2),
             *more,
         ]
@@ -200,7 +200,7 @@ def sampled_by_number(dims: int) -> Any:
     """Modes as numbers."""
     size = SIZES[dims]
     return lambda t: [
-        case(t(1, 1, *size), t.unit(1, *(2,) * dims, dims), mode, padding, True)  # noqa: FBT003
+        case(t(1, 1, *size), t.unit(1, *(2,) * dims, dims), mode, padding, True)
         for mode, padding in ((0, 0), (0, 1), (1, 0))
     ]
 

@@ -1,5 +1,4 @@
 """Sample inputs of operators that pick, place or order elements."""
-# ruff: noqa: FBT003 (torch takes these options by position too)
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ MATRICES: dict[str, Entry] = {
     "ormqr": entry(
         lambda t: [
             case(*reflections(t, 3, 2), t(3, 2)),
-            case(*reflections(t, 3, 3), t(2, 3), False, True),  # noqa: FBT003 (torch's)
+            case(*reflections(t, 3, 3), t(2, 3), False, True),
         ]
     ),
     "linalg.lu": entry(shapes),

@@ -126,8 +126,8 @@ LOSSES: dict[str, Entry] = {
     "nn.functional.rrelu": entry(lambda t: [case(t(2, 3)), case(t(2, 3), 0.2, 0.4)]),
     "native_batch_norm": entry(
         lambda t: [
-            case(t(3, 2, 2), t(2), t(2), None, None, True, 0.1, 1e-5),  # noqa: FBT003
-            case(t(3, 2), None, None, t.fixed(2), Fixed(t.positive(2)), False, 0.1, 1e-5),  # noqa: FBT003
+            case(t(3, 2, 2), t(2), t(2), None, None, True, 0.1, 1e-5),
+            case(t(3, 2), None, None, t.fixed(2), Fixed(t.positive(2)), False, 0.1, 1e-5),
         ]
     ),
     "native_group_norm": entry(

@@ -1,5 +1,4 @@
 """Sample inputs of reductions and of scans along a dimension."""
-# ruff: noqa: FBT003 (torch takes keepdim by position too)
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def flat_tensors(transform: str, what: str, tree: Any) -> tuple[list[Any], TreeS
     leaves, spec = tree_flatten(tree)
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
-            raise ValueError(  # noqa: TRY004
+            raise ValueError(  # noqa: TRY004 (the type that torch raises)
                 f"{transform}: {what} must hold only Tensors, found {type(leaf).__name__}. Choose "
                 "the "
                 "arguments to differentiate by argnums, or take that value out of them."

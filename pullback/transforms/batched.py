@@ -91,7 +91,7 @@ class Batched(Tensor):
         """The same example without history."""
         return batched(self.value.detach(), self.bdim, self.level)
 
-    @property  # type: ignore[misc]
+    @property  # type: ignore[misc]  # its setter is inherited
     def data(self) -> Tensor:
         """The same memory without history."""
         return batched(self.value.data, self.bdim, self.level)

@@ -42,7 +42,7 @@ class FunctionalLevel:
             return self._run(lambda: op.function(**bound), shown=True)
         view = self._run(lambda: op.function(**bound), shown=False)
         for one in view if isinstance(view, tuple | list) else (view,):
-            self._run(lambda one=one: clone(one), shown=True)  # type: ignore[misc]
+            self._run(lambda one=one: clone(one), shown=True)  # type: ignore[misc]  # the default binds the loop variable
         return view
 
     def process_inplace(self, op: Op, called: str, target: Tensor, bound: dict[str, Any]) -> Tensor:

@@ -150,10 +150,10 @@ def test_classmethods_and_plain_functions_serve_as_methods():
             return g * 2
 
     class Plain(Function):
-        def forward(ctx, x):  # noqa: N805
+        def forward(ctx, x):  # noqa: N805 (a static method without saying so)
             return x * 2
 
-        def backward(ctx, g):  # noqa: N805
+        def backward(ctx, g):  # noqa: N805 (a static method without saying so)
             return g * 2
 
     for cls in (ByClass, Plain):

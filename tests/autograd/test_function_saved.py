@@ -261,7 +261,7 @@ def test_maybe_clear_saved_tensors(retain):
 
         @staticmethod
         def backward(ctx, g):
-            ctx.saved_tensors  # noqa: B018
+            ctx.saved_tensors
             ctx.maybe_clear_saved_tensors()
             seen.append(seen[0]() is None)
             return g * 3
@@ -446,7 +446,7 @@ def test_saved_tensors_are_released_right_after_their_node(no_collector):
 
         @staticmethod
         def backward(ctx, g):
-            ctx.saved_tensors  # noqa: B018
+            ctx.saved_tensors
             return g * 3
 
     class Looks(Function):

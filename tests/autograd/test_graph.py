@@ -102,7 +102,7 @@ def test_node_classes_are_found_by_name():
     assert functions.AccumulateGrad is type((x * x).grad_fn.next_functions[0][0])
     assert issubclass(functions.LinalgQrBackward0, graph.Node)
     with pytest.raises(AttributeError, match="NoSuchBackward0"):
-        functions.NoSuchBackward0  # noqa: B018
+        functions.NoSuchBackward0
 
 
 # Edges and versions ------------------------------------------------------------------------------

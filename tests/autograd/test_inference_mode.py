@@ -63,7 +63,7 @@ def test_tensors_made_inside_have_no_version_and_no_views():
     assert t.is_inference()
     assert not v._is_view()
     with pytest.raises(RuntimeError):
-        t._version  # noqa: B018
+        t._version
     assert r.requires_grad
     assert not y.requires_grad
 

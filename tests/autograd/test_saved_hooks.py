@@ -130,8 +130,8 @@ def test_unpack_runs_for_each_access():
     with graph.saved_tensors_hooks(lambda t: t.detach(), lambda t: seen.append(1) or t):
         y = x.exp()
         z = KeepsBoth.apply(x)
-    y.grad_fn._saved_result  # noqa: B018
-    y.grad_fn._saved_result  # noqa: B018
+    y.grad_fn._saved_result
+    y.grad_fn._saved_result
     assert len(seen) == 2
     y.sum().backward()
     assert len(seen) == 3
@@ -316,9 +316,9 @@ def test_unpack_has_the_grad_mode_of_its_reader():
         lambda t: t.detach(), lambda t: seen.append(torch.is_grad_enabled()) or t
     ):
         y = x.exp()
-    y.grad_fn._saved_result  # noqa: B018
+    y.grad_fn._saved_result
     with torch.no_grad():
-        y.grad_fn._saved_result  # noqa: B018
+        y.grad_fn._saved_result
     y.sum().backward(retain_graph=True)
     torch.autograd.grad(y.sum(), x, create_graph=True)
     assert seen == [True, False, False, True]

@@ -119,7 +119,7 @@ def test_grad_dtype_defaults_to_the_dtype_and_belongs_to_leaves():
     x = leaf()
     assert x.grad_dtype is torch.float32
     with pytest.raises(RuntimeError):
-        (x * 2).grad_dtype  # noqa: B018
+        (x * 2).grad_dtype
     with pytest.raises(RuntimeError):
         (x * 2).grad_dtype = torch.float64
 

@@ -94,7 +94,7 @@ def test_order_around_a_node():
     order = []
     x = leaf()
     y = x * 2
-    note = lambda name: lambda *args: order.append(name)  # noqa: E731
+    note = lambda name: lambda *args: order.append(name)  # noqa: E731 (kept by name)
     y.grad_fn.register_hook(note("post"))
     y.grad_fn.register_prehook(note("pre"))
     y.register_hook(note("first"))
@@ -109,7 +109,7 @@ def test_order_around_a_leaf():
     x = leaf()
     y = x * 2
     node = y.grad_fn.next_functions[0][0]
-    note = lambda name: lambda *args: order.append((name, x.grad is not None))  # noqa: E731
+    note = lambda name: lambda *args: order.append((name, x.grad is not None))  # noqa: E731 (kept by name)
     node.register_hook(note("post"))
     node.register_prehook(note("pre"))
     x.register_post_accumulate_grad_hook(note("accumulated"))

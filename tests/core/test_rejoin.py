@@ -72,7 +72,7 @@ def test_reading_a_freed_value_outside_a_pass_names_the_call():
     y = x.exp()
     y.sum().backward()  # this one
     with pytest.raises(RuntimeError, match=rf"test_rejoin.py:{line_of('# this one')} used and"):
-        y.grad_fn._saved_result  # noqa: B018
+        y.grad_fn._saved_result
 
 
 def test_what_was_freed_does_not_keep_the_graph_that_freed_it():

@@ -26,7 +26,7 @@ def test_freed_values_are_named_as_such():
     with pytest.raises(RuntimeError, match="retain_graph=True"):
         y.sum().backward()
     with pytest.raises(RuntimeError):
-        node._saved_self  # noqa: B018
+        node._saved_self
 
 
 def test_nodes_that_saved_nothing_run_again():
@@ -130,7 +130,7 @@ def test_reading_the_attribute_checks_too():
     node = (y * y).grad_fn
     y.add_(1)
     with pytest.raises(RuntimeError, match="version"):
-        node._saved_self  # noqa: B018
+        node._saved_self
 
 
 @pytest.mark.parametrize(
@@ -526,7 +526,7 @@ def test_none_is_never_released():
     assert node._saved_self is None
     y.sum().backward()
     with pytest.raises(RuntimeError, match="retain_graph"):
-        node._saved_other  # noqa: B018
+        node._saved_other
 
 
 def test_raw_values_of_builtin_and_custom_nodes():

@@ -466,7 +466,7 @@ def test_views_that_forbid_use_after_a_write_to_the_base(kind):
     v = make(y)
     y.mul_(2)
     with pytest.raises(RuntimeError, match=words) as caught:
-        v.grad_fn  # noqa: B018
+        v.grad_fn
     assert "base" in str(caught.value)
 
 
@@ -511,7 +511,7 @@ def test_no_grad_view_changed_inside_no_grad():
     with pytest.raises(RuntimeError):
         v * 2
     with pytest.raises(RuntimeError):
-        v.is_leaf  # noqa: B018
+        v.is_leaf
 
 
 def test_write_with_several_outputs_on_a_view_is_refused():
@@ -616,7 +616,7 @@ def test_requires_grad_can_be_set_on_a_view_whose_history_is_lost(value):
         view = x[:2]
         x.add_(1)
     with pytest.raises(RuntimeError, match="no_grad"):
-        view.is_leaf  # noqa: B018 (the question is what raises)
+        view.is_leaf
     assert view.requires_grad_(value) is view
 
 

@@ -214,7 +214,7 @@ def test_errors_have_torchs_type(program):
     """G-71, G-80, G-81, G-83, G-92, G-94, G-95, G-96, G-102, G-103, G-104."""
     with pytest.raises(Exception) as theirs:  # noqa: PT011 (its type is what is asked for)
         program(torch)
-    with pytest.raises(Exception) as ours:  # noqa: PT011
+    with pytest.raises(Exception) as ours:  # noqa: PT011 (two libraries, two sentences)
         program(pullback)
     assert type(ours.value).__name__ == type(theirs.value).__name__
     gc.collect()

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.sides import both, values  # noqa: E402
+from tests.sides import both, values
 
 RETURNS = {
     "right": lambda g: (g, None),

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.sides import both, values  # noqa: E402
+from tests.sides import both, values
 
 JVPS = {
     "fresh, right": (lambda x: x * 2, lambda t: t * 2),

@@ -9,7 +9,7 @@ import pullback
 
 torch = pytest.importorskip("torch")
 
-from tests.differential.compared import (  # noqa: E402
+from tests.differential.compared import (
     assert_close,
     assert_same_outcome,
     compare,

@@ -140,7 +140,7 @@ ERRORS = [
 def test_errors_have_torchs_type(number):
     with pytest.raises(Exception) as theirs:  # noqa: PT011 (its type is what is asked for)
         ERRORS[number](torch.nn, torch)
-    with pytest.raises(Exception) as ours:  # noqa: PT011
+    with pytest.raises(Exception) as ours:  # noqa: PT011 (two libraries, two sentences)
         ERRORS[number](pullback.nn, pullback)
     assert type(ours.value).__name__ == type(theirs.value).__name__
 

@@ -7,7 +7,7 @@ import pullback
 
 torch = pytest.importorskip("torch")
 
-from tests.differential.compared import assert_same_outcome, compare  # noqa: E402
+from tests.differential.compared import assert_same_outcome, compare
 
 DTYPES = ["float64", "complex128", "float32"]
 

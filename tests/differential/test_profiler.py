@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import pullback  # noqa: E402
+import pullback
 
 
 def program(lib):

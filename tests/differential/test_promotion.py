@@ -7,8 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pullback.core import dtype as dtypes  # noqa: E402  after torch was found
-from pullback.core import promotion  # noqa: E402
+from pullback.core import dtype as dtypes
+from pullback.core import promotion
 
 NAMES = [
     *("bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"),

@@ -128,6 +128,6 @@ REFUSED = {
 def test_mistakes_are_refused_with_the_same_type(program):
     with pytest.raises(Exception) as expected:  # noqa: PT011 (compared below)
         REFUSED[program](torch, torch.tensor(X))
-    with pytest.raises(Exception) as got:  # noqa: PT011
+    with pytest.raises(Exception) as got:  # noqa: PT011 (two libraries, two sentences)
         REFUSED[program](pullback, pullback.tensor(X))
     assert got.type is expected.type

@@ -139,7 +139,7 @@ class Interrupt:
         if event == "opcode" and frame.f_lasti in looking(code):
             self.left -= 1
             if self.left == 0:
-                -TRIP  # noqa: B018
+                -TRIP
                 return None
         return self
 

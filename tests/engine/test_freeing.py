@@ -30,7 +30,7 @@ def test_saved_values_go_as_soon_as_their_node_has_run():
 
     def hook(g):
         with pytest.raises(RuntimeError, match="retain_graph"):
-            c.grad_fn._saved_self  # noqa: B018
+            c.grad_fn._saved_self
         states.append(b.grad_fn._saved_result.item())
 
     b.register_hook(hook)
@@ -61,7 +61,7 @@ def test_freed_values_say_so():
     y = Keeps.apply(x)
     y.backward()
     with pytest.raises(RuntimeError, match="retain_graph"):
-        y.grad_fn.saved_tensors  # noqa: B018
+        y.grad_fn.saved_tensors
     assert y.grad_fn.mine == "still here"
 
 
@@ -103,7 +103,7 @@ def test_a_function_that_saved_nothing_is_marked_freed():
     y.backward()
     assert x.grad.item() == 4
     with pytest.raises(RuntimeError, match="retain_graph"):
-        y.grad_fn.saved_tensors  # noqa: B018
+        y.grad_fn.saved_tensors
 
 
 def test_gradients_are_released_as_they_are_consumed():

@@ -186,7 +186,7 @@ def test_nodes_after_a_failure_keep_their_values():
         (a + b + c).sum().backward()
     assert a.grad_fn._saved_result is not None
     with pytest.raises(RuntimeError, match="retain_graph"):
-        c.grad_fn._saved_result  # noqa: B018
+        c.grad_fn._saved_result
 
 
 @pytest.mark.parametrize("how", ["backward", "inputs", "grad"])

@@ -92,8 +92,8 @@ def test_vmap_equals_a_loop_without_being_one(name):
             try:
                 got = vmap(call, in_dims=dims)(*batch)
             except RuntimeError as error:
-                assert name in BY_VALUE, error  # noqa: PT017
-                assert "vmap" in str(error)  # noqa: PT017
+                assert name in BY_VALUE, error  # noqa: PT017 (which of them fails is the message)
+                assert "vmap" in str(error)  # noqa: PT017 (which of them fails is the message)
                 continue
         for number, one in enumerate(got):
             assert _close(one, torch.stack([results[number] for results in wanted]))

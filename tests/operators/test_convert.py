@@ -236,9 +236,9 @@ def test_membership():
     assert torch.tensor([1, 2]) in x
     for wrong in ("a", None, [1]):
         with pytest.raises(RuntimeError, match="looks for numbers"):
-            wrong in x  # noqa: B015
+            wrong in x
     with pytest.raises(RuntimeError, match="broadcast"):
-        torch.ones(3) in x  # noqa: B015
+        torch.ones(3) in x
 
 
 def test_iteration_gives_views_with_history():

@@ -73,7 +73,7 @@ def _shown(graph: Graph, whole: Group, *, expand: bool) -> Iterator[int | Group]
         opened: list[int | Group] = []
         for item in level:
             still = not isinstance(item, Group) or item.cut
-            opened.extend([item] if still else [*item.items, *item.leaves])  # type: ignore[union-attr]
+            opened.extend([item] if still else [*item.items, *item.leaves])  # type: ignore[union-attr]  # a Group, if not still
         if len(opened) > 48 or len(opened) == len(level):
             break
         level = opened

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from pullback.core.dtype import DTYPES
 from pullback.core.tensor import Tensor
-from pullback.nn import functional as F  # noqa: N812
+from pullback.nn import functional as F
 from pullback.nn import init
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter

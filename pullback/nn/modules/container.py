@@ -124,7 +124,7 @@ class Sequential(_Indexed):
 
     def __iadd__(self, other: Any) -> Sequential:
         if not isinstance(other, Sequential):
-            raise ValueError(  # noqa: TRY004
+            raise ValueError(  # noqa: TRY004 (the type that torch raises)
                 f"A Sequential can be joined to another, not to {type(other).__name__}."
             )
         return self.extend(list(other))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from pullback.core.tensor import Tensor
-from pullback.nn import functional as F  # noqa: N812
+from pullback.nn import functional as F
 from pullback.nn import init
 from pullback.nn.modules.fields import sized
 from pullback.nn.modules.module import Module

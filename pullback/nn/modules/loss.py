@@ -8,7 +8,7 @@ from typing import Any
 
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
-from pullback.nn import functional as F  # noqa: N812
+from pullback.nn import functional as F
 from pullback.nn.modules.fields import Layer
 from pullback.nn.modules.shaping import PairwiseDistance
 

@@ -54,7 +54,7 @@ class Module(Called, Stateful, Walking):
                 f"{type(self).__name__}: Module.__init__ takes no arguments, got {given}."
             )
         put = super().__setattr__
-        put("training", True)  # noqa: FBT003
+        put("training", True)
         put("_parameters", {})
         put("_buffers", {})
         put("_non_persistent_buffers_set", set())
@@ -276,7 +276,7 @@ class Module(Called, Stateful, Walking):
     def train(self: M, mode: bool = True) -> M:
         """Choose training mode (or, with False, evaluation) for this module and all below."""
         if not isinstance(mode, bool):
-            raise ValueError(f"train(): mode must be a bool, got {type(mode).__name__}.")  # noqa: TRY004
+            raise ValueError(f"train(): mode must be a bool, got {type(mode).__name__}.")  # noqa: TRY004 (the type that torch raises)
         self.training = mode
         for module in self.children():
             module.train(mode)
@@ -284,7 +284,7 @@ class Module(Called, Stateful, Walking):
 
     def eval(self: M) -> M:
         """Choose evaluation mode."""
-        return self.train(False)  # noqa: FBT003 (torch's argument)
+        return self.train(False)
 
     def requires_grad_(self: M, requires_grad: bool = True) -> M:
         """Whether the parameters are to be trained."""
@@ -303,7 +303,7 @@ class Module(Called, Stateful, Walking):
             elif g.grad_fn is not None:
                 g.detach_().zero_()
             else:
-                g.requires_grad_(False)  # noqa: FBT003
+                g.requires_grad_(False)
                 g.zero_()
 
     def share_memory(self: M) -> M:

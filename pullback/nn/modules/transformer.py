@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.nn import functional as F  # noqa: N812
+from pullback.nn import functional as F
 from pullback.nn import init
 from pullback.nn.modules.attention import MultiheadAttention
 from pullback.nn.modules.container import ModuleList

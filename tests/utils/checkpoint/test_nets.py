@@ -217,7 +217,7 @@ def test_memory_is_flat_without_the_collector():
 
     def step():
         t = torch.randn(16, 8).requires_grad_()
-        inner = lambda u: checkpoint(linear(weights[1]), u.sin(), use_reentrant=False)  # noqa: E731
+        inner = lambda u: checkpoint(linear(weights[1]), u.sin(), use_reentrant=False)  # noqa: E731 (kept by name)
         t = checkpoint(lambda u: inner(functional.linear(u, weights[0])), t, use_reentrant=False)
         t = checkpoint(linear(weights[2]), t, use_reentrant=True)
         with set_checkpoint_early_stop(False):

@@ -275,8 +275,8 @@ def test_a_slot_cannot_be_read_twice_in_a_pass():
 
         @staticmethod
         def backward(ctx, g):
-            ctx.saved_tensors  # noqa: B018
-            ctx.saved_tensors  # noqa: B018
+            ctx.saved_tensors
+            ctx.saved_tensors
             return g
 
     y = checkpoint(lambda t: Greedy.apply(t.sin()), leaf())
