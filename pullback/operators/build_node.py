@@ -22,6 +22,8 @@ def recorded_lines(op: Op) -> list[str]:
         ]
     edges = [f"n{i}" for i in range(len(op.differentiable))]
     untracked = " and ".join(f"{edge} is None" for edge in edges)
+    if any(param.name == "dtype" for param in op.params):  # whole numbers have no history
+        untracked = f"({untracked}) or r.dtype.kind not in 'fcV'"
     return [
         "    if mode is not plain:",
         f"        result._cell = {UNRECORDED}",

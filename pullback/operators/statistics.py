@@ -146,7 +146,7 @@ def _squared_deviations(xp: Namespace, input: Array, average: Array, axis: Any) 
 
 def _scale(shape: Any, dim: Any, correction: float) -> float:
     freedom = reduced_count(shape, dim) - correction
-    return 2 / freedom if freedom > 0 else math.inf
+    return 2 / freedom if freedom else math.inf
 
 
 def _deviation(input: Any, dim: Any) -> Any:

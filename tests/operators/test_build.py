@@ -196,3 +196,12 @@ def kinds(results):
         )
         for one in listed
     ]
+
+
+@pytest.mark.parametrize("name", ["sum", "nansum", "cumsum", "cumprod", "prod"])
+def test_whole_numbers_made_of_others_have_no_history(name):
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    made = getattr(torch, name)(x, 0, dtype=torch.int64)
+    assert made.grad_fn is None
+    assert not made.requires_grad
+    assert getattr(torch, name)(x, 0, dtype=torch.float64).requires_grad
