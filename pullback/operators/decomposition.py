@@ -1,7 +1,5 @@
 """Cholesky and QR decompositions, and products of the reflections that QR is made of."""
 
-# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
-
 from __future__ import annotations
 
 from functools import lru_cache

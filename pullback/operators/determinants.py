@@ -5,8 +5,6 @@ is. It is computed by the inverse where that is safe, by singular values where n
 two derivatives.
 """
 
-# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
-
 from __future__ import annotations
 
 import math

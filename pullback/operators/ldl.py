@@ -1,7 +1,5 @@
 """LDL decompositions of symmetric and Hermitian matrices, positive or not; no derivatives."""
 
-# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
-
 from __future__ import annotations
 
 import math

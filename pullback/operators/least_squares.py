@@ -1,7 +1,5 @@
 """Answers for matrices that have no inverse: pseudo-inverses, and solutions by least squares."""
 
-# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,7 +1,5 @@
 """Leading singular vectors of large matrices, from products with a few random vectors."""
 
-# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
-
 from __future__ import annotations
 
 from typing import Any

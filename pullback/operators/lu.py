@@ -4,8 +4,6 @@ NumPy solves systems but keeps the factors to itself, so the elimination is here
 of a batch at once, in panels of columns between which the work is matrix products.
 """
 
-# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
-
 from __future__ import annotations
 
 import math

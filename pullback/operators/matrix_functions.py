@@ -1,7 +1,5 @@
 """Functions of whole matrices: powers, the exponential, norms, rank, condition."""
 
-# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
-
 from __future__ import annotations
 
 import math

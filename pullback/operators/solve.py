@@ -1,7 +1,5 @@
 """Inverses of square matrices, and linear systems."""
 
-# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
-
 from __future__ import annotations
 
 import math

@@ -6,8 +6,6 @@ turn into one another, derivatives through the vectors are infinite or NaN; thos
 are not.
 """
 
-# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
-
 from __future__ import annotations
 
 from functools import lru_cache

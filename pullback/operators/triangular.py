@@ -1,7 +1,5 @@
 """Triangular systems, and what follows from them: solutions and inverses by a Cholesky factor."""
 
-# ruff: noqa: N806 (matrices go by the capital letters of the textbooks)
-
 from __future__ import annotations
 
 import math
