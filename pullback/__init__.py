@@ -190,10 +190,32 @@ _NAMES = """
     sinh_ sqrt_ tan_ tanh_ trunc_ xlogy_
 """
 _METHODS = frozenset(_NAMES.split())
-_MODULES = (
-    *("_C", "_custom_op", "_custom_ops", "_library", "_vmap_internals", "fft", "func", "library"),
-    *("linalg", "masked", "nn", "ops", "overrides", "profiler", "random", "return_types"),
-    *("serialization", "signal", "special", "testing", "types", "utils"),
+# One a line, in order: modules that load when first asked for.
+_MODULES = frozenset(
+    """
+    _C
+    _custom_op
+    _custom_ops
+    _library
+    _vmap_internals
+    fft
+    func
+    library
+    linalg
+    masked
+    nn
+    ops
+    overrides
+    profiler
+    random
+    return_types
+    serialization
+    signal
+    special
+    testing
+    types
+    utils
+    """.split()
 )
 
 __all__ = sorted(
