@@ -13,6 +13,10 @@ from importlib import import_module as _import_module
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
+# torch_names/ holds what exists only so that torch's inner import paths work: `pullback._C` is a
+# file of that folder.
+__path__ = [*__path__, f"{__path__[0]}/torch_names"]
+
 from pullback.core import memory as _memory
 from pullback.core.device import device, get_default_device, set_default_device
 from pullback.core.dtype import (
@@ -34,119 +38,120 @@ from pullback.core.size import Size
 from pullback.core.tensor import Tensor
 
 # fmt: off
-from pullback.operators import build as _build, later as _later, methods as _methods
-from pullback.operators.advanced import index_put, index_put_
-from pullback.operators.arithmetic import (
+from pullback.operators.attach import later as _later, methods as _methods
+from pullback.operators.writing import build as _build
+from pullback.operators.indexing.advanced import index_put, index_put_
+from pullback.operators.pointwise.arithmetic import (
     add, addcdiv, addcmul, conj, conj_physical, lerp, mul, multiply, neg, negative, positive,
     reciprocal, rsub, sub, subtract, true_divide,
 )
-from pullback.operators.comparison import (
+from pullback.operators.pointwise.comparison import (
     bitwise_and, bitwise_left_shift, bitwise_not, bitwise_or, bitwise_right_shift, bitwise_xor,
     eq, gcd, ge, greater, greater_equal, gt, isclose, isfinite, isinf, isnan, isneginf,
     isposinf, lcm, le, less, less_equal, logical_and, logical_not, logical_or, logical_xor, lt,
     ne, not_equal, signbit,
 )
-from pullback.operators.complex import (
+from pullback.operators.pointwise.complex import (
     complex, imag, isreal, real, resolve_conj, resolve_neg, view_as_complex, view_as_real,
 )
-from pullback.operators.convert import is_nonzero
-from pullback.operators.copy import fill, fill_, zero_
-from pullback.operators.creation import (
+from pullback.operators.tensor.convert import is_nonzero
+from pullback.operators.tensor.filling import fill, fill_, zero_
+from pullback.operators.create.sizes import (
     empty, empty_like, empty_permuted, empty_strided, eye, full, full_like, ones, ones_like,
     scalar_tensor, tril_indices, triu_indices, zeros, zeros_like,
 )
-from pullback.operators.data import as_tensor, asarray, frombuffer, tensor
-from pullback.operators.direction import abs, abs_, absolute, angle, polar, sgn, sign
-from pullback.operators.exchange import from_dlpack, from_numpy
-from pullback.operators.metadata import (
+from pullback.operators.create.data import as_tensor, asarray, frombuffer, tensor
+from pullback.operators.pointwise.direction import abs, abs_, absolute, angle, polar, sgn, sign
+from pullback.operators.create.exchange import from_dlpack, from_numpy
+from pullback.operators.tensor.metadata import (
     UntypedStorage, get_device, is_complex, is_conj, is_floating_point, is_neg, is_same_size,
     is_signed, is_storage, is_tensor, numel,
 )
-from pullback.operators.powers import float_power, pow, rsqrt, sqrt, square, square_
-from pullback.operators.printing import get_printoptions, printoptions, set_printoptions
-from pullback.operators.rounding import (
+from pullback.operators.pointwise.powers import float_power, pow, rsqrt, sqrt, square, square_
+from pullback.operators.tensor.printing import get_printoptions, printoptions, set_printoptions
+from pullback.operators.pointwise.rounding import (
     ceil, div, divide, fix, floor, floor_divide, fmod, frac, remainder, round, trunc,
 )
-from pullback.operators.joining import (
+from pullback.operators.shape.joining import (
     cat, chunk, narrow, split, split_with_sizes, stack, tensor_split, unbind, unsafe_chunk,
     unsafe_split,
 )
-from pullback.operators.transposes import adjoint
-from pullback.operators.shape import (
+from pullback.operators.shape.transposes import adjoint
+from pullback.operators.shape.reshaping import (
     atleast_1d, broadcast_to, clone, flatten, moveaxis, movedim, permute, ravel, reshape,
     squeeze, swapaxes, swapdims, unflatten,
 )
-from pullback.operators.tiling import flip, roll, tile
-from pullback.operators.restriding import as_strided
-from pullback.operators.views import diagonal, select, t, transpose, unsqueeze
-from pullback.operators.legacy import *
+from pullback.operators.shape.tiling import flip, roll, tile
+from pullback.operators.shape.restriding import as_strided
+from pullback.operators.shape.views import diagonal, select, t, transpose, unsqueeze
+from pullback.operators.create.legacy import *
 
 if _TYPE_CHECKING:  # what type checkers should know of the families that load later
-    from pullback.operators.activation import (
+    from pullback.operators.nn.activation.functions import (
         celu, celu_, prelu, relu_, rrelu, rrelu_, selu, selu_, threshold, threshold_,
     )
-    from pullback.operators.affine import *
-    from pullback.operators.arrange import *
-    from pullback.operators.contraction import *
-    from pullback.operators.conv import *
-    from pullback.operators.ctc import *
-    from pullback.operators.decomposition import *
-    from pullback.operators.determinants import *
-    from pullback.operators.diagonals import *
-    from pullback.operators.differences import *
-    from pullback.operators.distance import *
-    from pullback.operators.embedding_bag import *
-    from pullback.operators.error_functions import *
-    from pullback.operators.extrema import *
-    from pullback.operators.gather import *
-    from pullback.operators.generator import *
-    from pullback.operators.histograms import *
-    from pullback.operators.least_squares import *
-    from pullback.operators.loss import *
-    from pullback.operators.lowrank import *
-    from pullback.operators.lu import *
-    from pullback.operators.margins import *
-    from pullback.operators.matrices import *
-    from pullback.operators.matrix_functions import *
-    from pullback.operators.native_dropout import *
-    from pullback.operators.normalise import *
-    from pullback.operators.norms import *
-    from pullback.operators.order_statistics import *
-    from pullback.operators.pad import *
-    from pullback.operators.piecewise import *
-    from pullback.operators.places import *
-    from pullback.operators.pointwise import *
-    from pullback.operators.pool_average import *
-    from pullback.operators.pool_max import *
-    from pullback.operators.product_sums import *
-    from pullback.operators.products import *
-    from pullback.operators.draws import *
-    from pullback.operators.random import *
-    from pullback.operators.ranges import *
-    from pullback.operators.reduction import *
-    from pullback.operators.reduction_extremes import *
-    from pullback.operators.rows import *
-    from pullback.operators.sampling import *
-    from pullback.operators.scan import *
-    from pullback.operators.scatter import *
-    from pullback.operators.scatter_reduce import *
-    from pullback.operators.segments import *
-    from pullback.operators.selection import *
-    from pullback.operators.shuffle import *
-    from pullback.operators.softmax import *
-    from pullback.operators.solve import *
-    from pullback.operators.sorting import *
-    from pullback.operators.special import *
-    from pullback.operators.spectral import *
-    from pullback.operators.statistics import *
-    from pullback.operators.stft import *
-    from pullback.operators.triangular import *
-    from pullback.operators.trigonometry import *
-    from pullback.operators.truth import *
-    from pullback.operators.unique import *
-    from pullback.operators.view_copies import *
-    from pullback.operators.view_scatter import *
-    from pullback.operators.windows_signal import *
+    from pullback.operators.linalg.affine import *
+    from pullback.operators.shape.arrange import *
+    from pullback.operators.linalg.contraction import *
+    from pullback.operators.nn.conv.functions import *
+    from pullback.operators.nn.loss.ctc import *
+    from pullback.operators.linalg.decomposition import *
+    from pullback.operators.linalg.determinants import *
+    from pullback.operators.shape.diagonals import *
+    from pullback.operators.reduce.differences import *
+    from pullback.operators.linalg.distance import *
+    from pullback.operators.nn.embedding.bags import *
+    from pullback.operators.special.error_functions import *
+    from pullback.operators.pointwise.extrema import *
+    from pullback.operators.indexing.gather import *
+    from pullback.operators.random.generator import *
+    from pullback.operators.reduce.histograms import *
+    from pullback.operators.linalg.least_squares import *
+    from pullback.operators.nn.loss.elementwise import *
+    from pullback.operators.linalg.lowrank import *
+    from pullback.operators.linalg.lu import *
+    from pullback.operators.nn.loss.margins import *
+    from pullback.operators.linalg.matrices import *
+    from pullback.operators.linalg.matrix_functions import *
+    from pullback.operators.nn.activation.native_dropout import *
+    from pullback.operators.nn.norm.layers import *
+    from pullback.operators.reduce.norms import *
+    from pullback.operators.reduce.order_statistics import *
+    from pullback.operators.nn.image.pad import *
+    from pullback.operators.nn.activation.piecewise import *
+    from pullback.operators.indexing.places import *
+    from pullback.operators.pointwise.exponentials import *
+    from pullback.operators.nn.pool.average import *
+    from pullback.operators.nn.pool.maximum import *
+    from pullback.operators.linalg.product_sums import *
+    from pullback.operators.linalg.products import *
+    from pullback.operators.random.draws import *
+    from pullback.operators.random.tensors import *
+    from pullback.operators.create.ranges import *
+    from pullback.operators.reduce.sums import *
+    from pullback.operators.reduce.extremes import *
+    from pullback.operators.indexing.rows import *
+    from pullback.operators.nn.image.sampling import *
+    from pullback.operators.reduce.scan import *
+    from pullback.operators.indexing.scatter import *
+    from pullback.operators.indexing.scatter_reduce import *
+    from pullback.operators.reduce.segments import *
+    from pullback.operators.indexing.selection import *
+    from pullback.operators.nn.image.shuffle import *
+    from pullback.operators.nn.activation.softmax import *
+    from pullback.operators.linalg.solve import *
+    from pullback.operators.reduce.sorting import *
+    from pullback.operators.special.functions import *
+    from pullback.operators.linalg.spectral import *
+    from pullback.operators.reduce.statistics import *
+    from pullback.operators.fourier.stft import *
+    from pullback.operators.linalg.triangular import *
+    from pullback.operators.pointwise.trigonometry import *
+    from pullback.operators.reduce.truth import *
+    from pullback.operators.reduce.unique import *
+    from pullback.operators.shape.view_copies import *
+    from pullback.operators.shape.view_scatter import *
+    from pullback.operators.fourier.windows import *
 # fmt: on
 
 _methods.attach_methods()
@@ -192,30 +197,30 @@ _NAMES = """
 _METHODS = frozenset(_NAMES.split())
 # One a line, in order: modules that load when first asked for.
 _MODULES = frozenset(
-    """
-    _C
-    _custom_op
-    _custom_ops
-    _library
-    _vmap_internals
-    fft
-    func
-    library
-    linalg
-    masked
-    nn
-    ops
-    overrides
-    profiler
-    random
-    return_types
-    serialization
-    signal
-    special
-    testing
-    types
-    utils
-    """.split()
+    [
+        "_C",
+        "_custom_op",
+        "_custom_ops",
+        "_library",
+        "_vmap_internals",
+        "fft",
+        "func",
+        "library",
+        "linalg",
+        "masked",
+        "nn",
+        "ops",
+        "overrides",
+        "profiler",
+        "random",
+        "return_types",
+        "serialization",
+        "signal",
+        "special",
+        "testing",
+        "types",
+        "utils",
+    ]
 )
 
 __all__ = sorted(
@@ -236,7 +241,7 @@ def __getattr__(name: str) -> _Any:
     elif name in _METHODS:
         found = getattr(Tensor, name)
     elif name == "embedding":  # torch.embedding takes the weight first, nn.functional's does not
-        found = _import_module("pullback.operators.embedding").embedding_rows
+        found = _import_module("pullback.operators.nn.embedding.rows").embedding_rows
     elif name in _LATER:
         found = getattr(_import_module(_LATER[name]), name)
     elif name in _MODULES:

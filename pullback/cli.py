@@ -139,10 +139,10 @@ class _TorchFinder(MetaPathFinder, Loader):
 def show_operator(name: str) -> int:
     """Print the declaration of an operator, and the function written from it."""
     import pullback  # noqa: F401 (declares the operators)
-    from pullback.operators.build import source_of
+    from pullback.operators.attach.methods import load_all
     from pullback.operators.declare import OPERATORS
-    from pullback.operators.methods import load_all
-    from pullback.operators.nodes import node_class
+    from pullback.operators.writing.build import source_of
+    from pullback.operators.writing.nodes import node_class
 
     load_all()
     op = OPERATORS.get(name) or OPERATORS.get(f"_{name}")

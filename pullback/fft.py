@@ -8,9 +8,9 @@ import numpy
 
 from pullback.core.dtype import get_default_dtype
 from pullback.core.tensor import Tensor
-from pullback.operators import fft as _transforms
-from pullback.operators.factory import Options, checked, made
-from pullback.operators.fft import *  # noqa: F403 (its __all__ is the list)
+from pullback.operators.create.factory import Options, checked, made
+from pullback.operators.fourier import transforms as _transforms
+from pullback.operators.fourier.transforms import *  # noqa: F403 (its __all__ is the list)
 
 __all__ = [*_transforms.__all__, "fftfreq", "rfftfreq"]
 

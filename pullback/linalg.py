@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.operators.decomposition import cholesky_ex, householder_product
-from pullback.operators.decomposition import linalg_cholesky as cholesky
-from pullback.operators.decomposition import linalg_qr as qr
-from pullback.operators.determinants import linalg_det as det
-from pullback.operators.determinants import linalg_slogdet as slogdet
-from pullback.operators.ldl import ldl_factor, ldl_factor_ex, ldl_solve
-from pullback.operators.least_squares import lstsq, pinv
-from pullback.operators.lu import linalg_lu as lu
-from pullback.operators.lu import linalg_lu_solve as lu_solve
-from pullback.operators.lu import lu_factor, lu_factor_ex
-from pullback.operators.matrices import linalg_cross as cross
-from pullback.operators.matrices import multi_dot, vecdot
-from pullback.operators.matrix_checks import LinAlgError
-from pullback.operators.matrix_functions import (
+from pullback.operators.linalg.checks import LinAlgError
+from pullback.operators.linalg.decomposition import cholesky_ex, householder_product
+from pullback.operators.linalg.decomposition import linalg_cholesky as cholesky
+from pullback.operators.linalg.decomposition import linalg_qr as qr
+from pullback.operators.linalg.determinants import linalg_det as det
+from pullback.operators.linalg.determinants import linalg_slogdet as slogdet
+from pullback.operators.linalg.ldl import ldl_factor, ldl_factor_ex, ldl_solve
+from pullback.operators.linalg.least_squares import lstsq, pinv
+from pullback.operators.linalg.lu import linalg_lu as lu
+from pullback.operators.linalg.lu import linalg_lu_solve as lu_solve
+from pullback.operators.linalg.lu import lu_factor, lu_factor_ex
+from pullback.operators.linalg.matrices import linalg_cross as cross
+from pullback.operators.linalg.matrices import multi_dot, vecdot
+from pullback.operators.linalg.matrix_functions import (
     cond,
     matrix_exp,
     matrix_norm,
@@ -28,14 +28,14 @@ from pullback.operators.matrix_functions import (
     matrix_rank,
     vander,
 )
-from pullback.operators.matrix_functions import linalg_norm as norm
-from pullback.operators.norms import vector_norm
-from pullback.operators.products import matmul
-from pullback.operators.solve import inv, inv_ex, solve, solve_ex, tensorinv, tensorsolve
-from pullback.operators.spectral import eig, eigh, eigvals, eigvalsh, svdvals
-from pullback.operators.spectral import linalg_svd as svd
-from pullback.operators.triangular import solve_triangular
-from pullback.operators.views import diagonal as _diagonal
+from pullback.operators.linalg.matrix_functions import linalg_norm as norm
+from pullback.operators.linalg.products import matmul
+from pullback.operators.linalg.solve import inv, inv_ex, solve, solve_ex, tensorinv, tensorsolve
+from pullback.operators.linalg.spectral import eig, eigh, eigvals, eigvalsh, svdvals
+from pullback.operators.linalg.spectral import linalg_svd as svd
+from pullback.operators.linalg.triangular import solve_triangular
+from pullback.operators.reduce.norms import vector_norm
+from pullback.operators.shape.views import diagonal as _diagonal
 
 
 def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:

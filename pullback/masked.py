@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.operators import masked as _masked
-from pullback.operators.masked import *  # noqa: F403 (its __all__ is the list)
+from pullback.operators.reduce import masked as _masked
+from pullback.operators.reduce.masked import *  # noqa: F403 (its __all__ is the list)
 
 __all__ = list(_masked.__all__)

@@ -1,6 +1,6 @@
 """`TorchFunctionMode`: sees calls of the public functions, above autograd; and its helpers.
 
-Torch's place for it. The mechanism is in operators/dispatch.py.
+Torch's place for it. The mechanism is in operators/watching/dispatch.py.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import pullback
 from pullback.core.mode import changed, current, get_mode, settle
 from pullback.core.tensor import Tensor
-from pullback.operators import dispatch
-from pullback.operators.intercept import Watched, replaceable
+from pullback.operators.watching import dispatch
+from pullback.operators.watching.intercept import Watched, replaceable
 
 __all__ = [
     *("TorchFunctionMode", "handle_torch_function", "has_torch_function", "is_tensor_like"),
@@ -25,7 +25,13 @@ M = TypeVar("M", bound="TorchFunctionMode")
 # Not functions of tensors: random state, printing, metadata, copies.
 _APART = tuple(
     f"pullback.operators.{name}"
-    for name in ("copying", "generator", "legacy", "metadata", "printing")
+    for name in (
+        "tensor.pickling",
+        "random.generator",
+        "create.legacy",
+        "tensor.metadata",
+        "tensor.printing",
+    )
 )
 
 

@@ -261,7 +261,7 @@ class profile:  # noqa: N801 (torch's name)
 
     def export_chrome_trace(self, path: str) -> None:
         """Write a file for chrome://tracing and Perfetto; compressed if `path` ends in `.gz`."""
-        from pullback.autograd.profiler_trace import write_trace
+        from pullback.autograd.profile.trace import write_trace
 
         write_trace(self.events(), path, self._metadata)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.operators.generator import (
+from pullback.operators.random.generator import (
     default_generator,
     fork_rng,
     get_rng_state,

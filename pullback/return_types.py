@@ -15,20 +15,20 @@ from typing import Any
 from pullback.operators.results import RESULTS
 
 _FAMILIES = {
-    "decomposition": "geqrf linalg_cholesky_ex linalg_qr qr",
-    "determinants": "linalg_slogdet slogdet",
-    "histograms": "histogram histogramdd",
-    "ldl": "linalg_ldl_factor linalg_ldl_factor_ex",
-    "least_squares": "linalg_lstsq",
-    "lu": "linalg_lu linalg_lu_factor linalg_lu_factor_ex lu_unpack",
-    "order_statistics": "median mode nanmedian",
-    "pointwise": "frexp",
-    "reduction_extremes": "aminmax max min",
-    "scan": "cummax cummin",
-    "solve": "linalg_inv_ex linalg_solve_ex",
-    "sorting": "kthvalue sort topk",
-    "spectral": "linalg_eig linalg_eigh linalg_svd svd",
-    "triangular": "triangular_solve",
+    "linalg.decomposition": "geqrf linalg_cholesky_ex linalg_qr qr",
+    "linalg.determinants": "linalg_slogdet slogdet",
+    "reduce.histograms": "histogram histogramdd",
+    "linalg.ldl": "linalg_ldl_factor linalg_ldl_factor_ex",
+    "linalg.least_squares": "linalg_lstsq",
+    "linalg.lu": "linalg_lu linalg_lu_factor linalg_lu_factor_ex lu_unpack",
+    "reduce.order_statistics": "median mode nanmedian",
+    "pointwise.exponentials": "frexp",
+    "reduce.extremes": "aminmax max min",
+    "reduce.scan": "cummax cummin",
+    "linalg.solve": "linalg_inv_ex linalg_solve_ex",
+    "reduce.sorting": "kthvalue sort topk",
+    "linalg.spectral": "linalg_eig linalg_eigh linalg_svd svd",
+    "linalg.triangular": "triangular_solve",
 }
 _FAMILY = {name: family for family, names in _FAMILIES.items() for name in names.split()}
 

@@ -26,15 +26,15 @@ from pullback.core.dtype import DTYPES, NumpyDtype, dtype, named_dtype
 from pullback.core.layout import layout, memory_format, named_layout
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor
-from pullback.operators.convert import TYPE_NAMES
-from pullback.operators.copying import (
+from pullback.operators.arrays.strides import address, root
+from pullback.operators.tensor.convert import TYPE_NAMES
+from pullback.operators.tensor.pickling import (
     attributes_of,
     flat_memory,
     in_memory_order,
     rebuilt,
     warn_of_hooks,
 )
-from pullback.operators.strides import address, root
 
 __all__ = [
     "add_safe_globals",

@@ -102,7 +102,7 @@ Tensor.backward = _backward  # type: ignore[attr-defined]  # methods attach them
 # Name -> the module of this package that has it; a module's own name stands for the module.
 _LATER = {
     "Function": "function",
-    "detect_nan": "nan_search",
+    "detect_nan": "check.nan_search",
     "get_backward_threads": "backward_threads",
     "set_backward_threads": "backward_threads",
     "enforce_grad_layout_policy": "multithreading",

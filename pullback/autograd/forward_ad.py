@@ -9,7 +9,7 @@ from pullback.autograd.grad_mode import decorated
 from pullback.core.forward import Level, close_level, open_level
 from pullback.core.mode import change, get_mode
 from pullback.core.tensor import Tensor
-from pullback.operators.shape import view_as
+from pullback.operators.shape.reshaping import view_as
 from pullback.transforms.batched import (
     base_of,
     exposed,

@@ -15,9 +15,9 @@ from pullback.autograd.grad_mode import enable_grad
 from pullback.core.nesting import refuse_inside
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine.backward import grad
-from pullback.operators.creation import zeros_like
-from pullback.operators.joining import stack
-from pullback.operators.shape import reshape, view_as
+from pullback.operators.create.sizes import zeros_like
+from pullback.operators.shape.joining import stack
+from pullback.operators.shape.reshaping import reshape, view_as
 from pullback.transforms.batched import batched
 from pullback.transforms.mapping import mapped, taken_out
 from pullback.transforms.pushing import Pushing

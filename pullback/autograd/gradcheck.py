@@ -16,7 +16,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.engine.backward import grad
 
 if TYPE_CHECKING:
-    from pullback.autograd.jacobians import Part
+    from pullback.autograd.check.jacobians import Part
 
 __all__ = [
     "GradcheckError",
@@ -72,7 +72,7 @@ def gradcheck(
         check_forward_ad or not check_batched_forward_grad,
         "check_batched_forward_grad=True batches forward mode: it needs check_forward_ad=True.",
     )
-    from pullback.autograd.derivative_check import Asked, Check, tupled  # loaded by who checks
+    from pullback.autograd.check.derivatives import Asked, Check, tupled  # loaded by who checks
 
     check = Check(
         func, tupled(inputs), eps, atol, rtol, nondet_tol, bool(masked), check_grad_dtypes
@@ -134,7 +134,7 @@ def gradgradcheck(
         check_rev_over_rev or not check_batched_grad,
         "check_batched_grad=True batches the backward pass: it needs check_rev_over_rev=True.",
     )
-    from pullback.autograd.derivative_check import differentiable, tupled
+    from pullback.autograd.check.derivatives import differentiable, tupled
 
     tensors = tupled(inputs)
     if grad_outputs is None:
@@ -162,7 +162,7 @@ def gradgradcheck(
 
 def _gradients_of(func: Callable[..., Any], count: int) -> Callable[..., tuple[Tensor, ...]]:
     """The gradients of `func` as a function of its `count` inputs and its outputs' gradients."""
-    from pullback.autograd.derivative_check import differentiable, is_checked, tupled
+    from pullback.autograd.check.derivatives import differentiable, is_checked, tupled
 
     def gradients(*args: Any) -> tuple[Tensor, ...]:
         outputs = differentiable(tupled(func(*args[:count])))
@@ -207,8 +207,8 @@ def get_numerical_jacobian(
     grad_out: float = 1.0,
 ) -> tuple[Tensor, ...]:
     """Jacobians of the first output of `fn(inputs)` by central differences. Deprecated."""
-    from pullback.autograd import jacobians
-    from pullback.autograd.derivative_check import is_checked, tensors_of, tupled
+    from pullback.autograd.check import jacobians
+    from pullback.autograd.check.derivatives import is_checked, tensors_of, tupled
 
     _deprecated("get_numerical_jacobian", grad_out)
 
@@ -225,8 +225,8 @@ def get_analytical_jacobian(
     inputs: Any, output: Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
 ) -> tuple[tuple[Tensor, ...], bool, bool, bool]:
     """Jacobians by backward; whether they are repeatable, well shaped, well typed. Deprecated."""
-    from pullback.autograd import jacobians
-    from pullback.autograd.derivative_check import is_checked, tupled
+    from pullback.autograd.check import jacobians
+    from pullback.autograd.check.derivatives import is_checked, tupled
 
     _deprecated("get_analytical_jacobian", grad_out)
     (part,) = _real_parts([output], "get_analytical_jacobian")
@@ -245,7 +245,7 @@ def get_analytical_jacobian(
 
 
 def _real_parts(outputs: list[Tensor], name: str) -> list[Part]:
-    from pullback.autograd.jacobians import parts_of
+    from pullback.autograd.check.jacobians import parts_of
 
     if any(output.dtype.is_complex for output in outputs):
         raise ValueError(

@@ -12,7 +12,7 @@ from time import perf_counter_ns as now
 from types import TracebackType
 from typing import Any, TypeVar
 
-from pullback.autograd import profiler_recorder as recording
+from pullback.autograd.profile import recorder as recording
 from pullback.autograd.profiler_util import (
     EventList,
     FunctionEvent,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pullback.autograd import profiler_recorder as recorder
-from pullback.autograd.profiler_recorder import Raw
+from pullback.autograd.profile import recorder
+from pullback.autograd.profile.recorder import Raw
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "Interval"]
 
@@ -259,7 +259,7 @@ class EventList(list[Any]):
         time_unit: str | None = None,
     ) -> str:
         """As text, one row each; `sort_by` is an attribute of the rows, largest first."""
-        from pullback.autograd.profiler_table import Table  # wanted by few
+        from pullback.autograd.profile.table import Table  # wanted by few
 
         return Table(
             self,
@@ -272,7 +272,7 @@ class EventList(list[Any]):
 
     def export_chrome_trace(self, path: str) -> None:
         """Write a file for chrome://tracing and Perfetto; compressed if `path` ends in `.gz`."""
-        from pullback.autograd.profiler_trace import write_trace
+        from pullback.autograd.profile.trace import write_trace
 
         write_trace(self, path)
 
@@ -282,7 +282,7 @@ class EventList(list[Any]):
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Write the user's stacks with what they cost, for flame graph tools."""
-        from pullback.autograd.profiler_trace import write_stacks
+        from pullback.autograd.profile.trace import write_stacks
 
         if metric not in self.supported_export_stacks_metrics():
             raise ValueError(

@@ -9,7 +9,7 @@ from pullback.core.graph import GradientEdge
 from pullback.core.tensor import Tensor
 from pullback.engine import task
 from pullback.engine.backward import run_explicit
-from pullback.operators.data import tensor
+from pullback.operators.create.data import tensor
 
 __all__ = ["Variable"]
 

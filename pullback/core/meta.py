@@ -2,7 +2,7 @@
 
 A `MetaArray` is a NumPy array on memory that costs nothing: pages of zeros that are reserved, never
 written and shared by all. So everything that looks at arrays (strides, views, bases) works on it.
-Writes to it do nothing; what operators compute with it is in operators/meta.py.
+Writes to it do nothing; what operators compute with it is in operators/running/meta.py.
 Loaded when a program first asks for the device.
 """
 

@@ -1,7 +1,7 @@
 """Tensor: an array with history.
 
 What it carries and what it says of itself; no operators, they attach themselves
-(operators/methods.py).
+(operators/attach/methods.py).
 
 Hot attributes are slots: `_array`, `_node` (None, a node or output, a Leaf, or a View) and `_cell`
 (the shared version counter). Cold ones live in `__dict__`, with class-level defaults. The hot path
@@ -67,7 +67,7 @@ class Tensor:
     __hash__ = object.__hash__
 
     if TYPE_CHECKING:
-        # Operators attach themselves (operators/methods.py); type checkers are told so here.
+        # Operators attach themselves (operators/attach/methods.py); type checkers are told so here.
         def __getattr__(self, name: str) -> Any: ...
         def __getitem__(self, key: Any) -> Tensor: ...
         def __setitem__(self, key: Any, value: Any) -> None: ...

@@ -33,7 +33,7 @@ from pullback.engine.arguments import (
 from pullback.engine.early import EarlyLeaves
 from pullback.engine.filter import Filter
 from pullback.engine.threads import fork, nested, side_by_side
-from pullback.operators.dispatch import overloaded
+from pullback.operators.watching.dispatch import overloaded
 
 # Tests set it to run every program through the whole pass.
 always_ordered = False

@@ -18,7 +18,7 @@ from pullback.engine.accumulate import broadcast_dims
 from pullback.engine.filter import Filter
 from pullback.engine.hooks import run_before, run_post_hooks
 from pullback.engine.plain import Inbox, annotate, capture, set_evaluating
-from pullback.operators.copy import copied_into
+from pullback.operators.tensor.filling import copied_into
 
 
 def fitted(g: Any, target: Any, node: Node, index: int) -> Any:

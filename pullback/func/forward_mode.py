@@ -11,7 +11,7 @@ from pullback.core.captured import Scope
 from pullback.core.pytree import tree_flatten, tree_unflatten
 from pullback.core.tensor import Tensor
 from pullback.func.reverse_mode import basis, jacrev, refuse_complex
-from pullback.operators.creation import zeros_like
+from pullback.operators.create.sizes import zeros_like
 from pullback.transforms.arguments import Chosen, name_of, split_aux
 from pullback.transforms.batched import batched
 from pullback.transforms.mapping import mapped, taken_out

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators.joining import stack
+from pullback.operators.shape.joining import stack
 
 __all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from pullback.core.pytree import broadcast_prefix, tree_flatten, tree_unflatten
 from pullback.core.tensor import Tensor
-from pullback.operators.generator import default_generator
-from pullback.operators.joining import cat
+from pullback.operators.random.generator import default_generator
+from pullback.operators.shape.joining import cat
 from pullback.transforms.arguments import name_of
 from pullback.transforms.batched import Batched
 from pullback.transforms.mapping import entered, mapped, taken_out

@@ -10,13 +10,13 @@ from typing import Any
 
 _PLACES = {
     "pullback.library.definition": "CustomOpDef custom_op",
-    "pullback.library.infer": "infer_schema",
-    "pullback.library.fake": "get_ctx",
-    "pullback.library.fallback": "get_autograd_fallback_mode set_autograd_fallback_mode",
-    "pullback.library.autocasting": "autocast is_autocast_enabled",
-    "pullback.library.kernels": "fallthrough_kernel",
+    "pullback.library.schema.infer": "infer_schema",
+    "pullback.library.call.fake": "get_ctx",
+    "pullback.library.call.fallback": "get_autograd_fallback_mode set_autograd_fallback_mode",
+    "pullback.library.call.autocasting": "autocast is_autocast_enabled",
+    "pullback.library.call.kernels": "fallthrough_kernel",
     "pullback.library.overload": "OpOverload OpOverloadPacket",
-    "pullback.library.tags": "Tag",
+    "pullback.library.schema.tags": "Tag",
     "pullback.library.functions": """
         impl_abstract register_autocast register_autograd register_fake register_kernel
         register_torch_dispatch register_vmap

@@ -10,7 +10,7 @@ from typing import Any
 
 from pullback.library.registry import Operator
 from pullback.library.schema import Argument
-from pullback.library.schema_types import ListType, OptionalType
+from pullback.library.schema.types import ListType, OptionalType
 from pullback.operators.declare import REQUIRED, Op, Param
 
 

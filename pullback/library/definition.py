@@ -7,12 +7,12 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from pullback.library import registering, registry, tags
-from pullback.library.infer import infer_schema
-from pullback.library.keys import EXPLICIT, device_keys, key_of_device
+from pullback.library import registering, registry
+from pullback.library.call.keys import EXPLICIT, device_keys, key_of_device
 from pullback.library.registry import Kernel, Operator
-from pullback.library.schema import AliasInfo, Argument, Schema, parse_schema
-from pullback.library.tags import Tag
+from pullback.library.schema import AliasInfo, Argument, Schema, parse_schema, tags
+from pullback.library.schema.infer import infer_schema
+from pullback.library.schema.tags import Tag
 
 __all__ = ["CustomOpDef", "custom_op"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from pullback.core import origin
 from pullback.library import low_level, registering, registry
+from pullback.library.call.keys import IMPLICIT, device_keys
 from pullback.library.definition import CustomOpDef
-from pullback.library.keys import IMPLICIT, device_keys
 from pullback.library.overload import OpOverload
 from pullback.library.registry import Operator
 

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pullback.core.device import KINDS
-from pullback.library import kernels, registry, tags
-from pullback.library.keys import checked_key, key_of_device
-from pullback.library.node import set_backward
+from pullback.library import registry
+from pullback.library.call import kernels
+from pullback.library.call.keys import checked_key, key_of_device
+from pullback.library.call.node import set_backward
 from pullback.library.overload import OpOverload
 from pullback.library.registry import Kernel, Operator
-from pullback.library.schema import parse_schema
+from pullback.library.schema import parse_schema, tags
 
 __all__ = ["Library", "define", "get_kernel", "impl"]
 

@@ -18,10 +18,10 @@ from pullback.core.device import META
 from pullback.core.pytree import tree_flatten, tree_map, tree_unflatten
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine.backward import grad
-from pullback.library.alias_check import shares_memory
-from pullback.library.fallback import WarnNotImplemented
+from pullback.library.call.alias_check import shares_memory
+from pullback.library.call.fallback import WarnNotImplemented
 from pullback.library.overload import OpOverload, OpOverloadPacket
-from pullback.operators.generator import get_rng_state, set_rng_state
+from pullback.operators.random.generator import get_rng_state, set_rng_state
 
 __all__ = ["OpCheckError", "opcheck"]
 

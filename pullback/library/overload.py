@@ -168,7 +168,7 @@ class OpOverloadPacket:
         return self._chosen(args, kwargs)(*args, **kwargs)
 
     def _chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OpOverload:
-        from pullback.library.binding import BindingError, bind
+        from pullback.library.call.binding import BindingError, bind
 
         reasons = []
         for overload in self._overloads.values():

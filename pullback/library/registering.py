@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.dtype import dtype
-from pullback.library import node, registry
-from pullback.library.calling import write_call
-from pullback.library.keys import IMPLICIT
+from pullback.library import registry
+from pullback.library.call import node
+from pullback.library.call.calling import write_call
+from pullback.library.call.keys import IMPLICIT
 from pullback.library.registry import Formula, Kernel, Operator
-from pullback.operators import dispatch
+from pullback.operators.watching import dispatch
 
 
 def kernel(operator: Operator, key: str, function: Callable[..., Any]) -> None:

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from pullback.core import origin
 from pullback.core.origin import Origin
-from pullback.library.keys import EXPLICIT, IMPLICIT
+from pullback.library.call.keys import EXPLICIT, IMPLICIT
 from pullback.library.overload import OpNamespace, OpOverload, OpOverloadPacket
 from pullback.library.schema import Schema
-from pullback.operators.written import WRITTEN
+from pullback.operators.writing.written import WRITTEN
 
 
 class Kernel(NamedTuple):
@@ -160,7 +160,7 @@ def namespace(name: str) -> OpNamespace:
     known = NAMESPACES.get(name)
     if known is None:
         if name in ("aten", "pullback"):
-            from pullback.library import builtin
+            from pullback.library.builtin import overloads as builtin
 
             known = builtin.namespace(name)
         else:
@@ -181,7 +181,7 @@ def packet(qualname: str) -> OpOverloadPacket:
 
 def add(operator: Operator, tags: list[Any]) -> Operator:
     """Make an operator known, and reachable through `pullback.ops`."""
-    from pullback.library.calling import overload_of
+    from pullback.library.call.calling import overload_of
 
     group = packet(operator.schema.name)
     operator.overload = overload_of(operator, group, tags)

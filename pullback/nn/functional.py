@@ -5,7 +5,22 @@ They are written in the operator families; nothing lives here but their names.
 
 from __future__ import annotations
 
-from pullback.operators.activation import (
+from pullback.operators.linalg.affine import bilinear, linear
+from pullback.operators.linalg.distance import (
+    cosine_similarity,
+    normalize,
+    pairwise_distance,
+    pdist,
+)
+from pullback.operators.nn.activation.dropout import (
+    alpha_dropout,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    feature_alpha_dropout,
+)
+from pullback.operators.nn.activation.functions import (
     celu,
     celu_,
     elu,
@@ -43,9 +58,10 @@ from pullback.operators.activation import (
     threshold,
     threshold_,
 )
-from pullback.operators.affine import bilinear, linear
-from pullback.operators.attention import scaled_dot_product_attention
-from pullback.operators.conv import (
+from pullback.operators.nn.attention.dot_product import scaled_dot_product_attention
+from pullback.operators.nn.attention.multihead import multi_head_attention_forward
+from pullback.operators.nn.conv.fold import fold, unfold
+from pullback.operators.nn.conv.functions import (
     conv1d,
     conv2d,
     conv3d,
@@ -53,21 +69,25 @@ from pullback.operators.conv import (
     conv_transpose2d,
     conv_transpose3d,
 )
-from pullback.operators.cross_entropy import cross_entropy, linear_cross_entropy, nll_loss
-from pullback.operators.ctc import ctc_loss
-from pullback.operators.distance import cosine_similarity, normalize, pairwise_distance, pdist
-from pullback.operators.dropout import (
-    alpha_dropout,
-    dropout,
-    dropout1d,
-    dropout2d,
-    dropout3d,
-    feature_alpha_dropout,
+from pullback.operators.nn.embedding.bags import embedding_bag
+from pullback.operators.nn.embedding.rows import embedding, one_hot
+from pullback.operators.nn.image.pad import pad
+from pullback.operators.nn.image.resample import (
+    interpolate,
+    upsample,
+    upsample_bilinear,
+    upsample_nearest,
 )
-from pullback.operators.embedding import embedding, one_hot
-from pullback.operators.embedding_bag import embedding_bag
-from pullback.operators.fold import fold, unfold
-from pullback.operators.loss import (
+from pullback.operators.nn.image.sampling import affine_grid, grid_sample
+from pullback.operators.nn.image.shuffle import (
+    channel_shuffle,
+    native_channel_shuffle,
+    pixel_shuffle,
+    pixel_unshuffle,
+)
+from pullback.operators.nn.loss.cross_entropy import cross_entropy, linear_cross_entropy, nll_loss
+from pullback.operators.nn.loss.ctc import ctc_loss
+from pullback.operators.nn.loss.elementwise import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
     gaussian_nll_loss,
@@ -78,7 +98,7 @@ from pullback.operators.loss import (
     poisson_nll_loss,
     smooth_l1_loss,
 )
-from pullback.operators.margins import (
+from pullback.operators.nn.loss.margins import (
     cosine_embedding_loss,
     hinge_embedding_loss,
     margin_ranking_loss,
@@ -89,8 +109,7 @@ from pullback.operators.margins import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from pullback.operators.multihead import multi_head_attention_forward
-from pullback.operators.normalise import (
+from pullback.operators.nn.norm.layers import (
     batch_norm,
     group_norm,
     instance_norm,
@@ -98,8 +117,7 @@ from pullback.operators.normalise import (
     local_response_norm,
     rms_norm,
 )
-from pullback.operators.pad import pad
-from pullback.operators.pool_average import (
+from pullback.operators.nn.pool.average import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
@@ -110,7 +128,7 @@ from pullback.operators.pool_average import (
     lp_pool2d,
     lp_pool3d,
 )
-from pullback.operators.pool_fractional import (
+from pullback.operators.nn.pool.fractional import (
     fractional_max_pool2d,
     fractional_max_pool2d_with_indices,
     fractional_max_pool3d,
@@ -119,7 +137,7 @@ from pullback.operators.pool_fractional import (
     max_unpool2d,
     max_unpool3d,
 )
-from pullback.operators.pool_max import (
+from pullback.operators.nn.pool.maximum import (
     adaptive_max_pool1d,
     adaptive_max_pool1d_with_indices,
     adaptive_max_pool2d,
@@ -132,14 +150,6 @@ from pullback.operators.pool_max import (
     max_pool2d_with_indices,
     max_pool3d,
     max_pool3d_with_indices,
-)
-from pullback.operators.resample import interpolate, upsample, upsample_bilinear, upsample_nearest
-from pullback.operators.sampling import affine_grid, grid_sample
-from pullback.operators.shuffle import (
-    channel_shuffle,
-    native_channel_shuffle,
-    pixel_shuffle,
-    pixel_unshuffle,
 )
 
 __all__ = [

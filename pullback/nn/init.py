@@ -219,7 +219,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     """Normally, with a share of zeros in each column."""
     if tensor.ndim != 2:
         raise ValueError(f"sparse_: a matrix is needed, got shape {tuple(tensor.shape)}.")
-    from pullback.operators.random import randperm
+    from pullback.operators.random.tensors import randperm
 
     rows, columns = tensor.shape
     zeros = math.ceil(sparsity * rows)

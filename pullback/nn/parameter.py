@@ -9,7 +9,7 @@ import numpy
 from pullback.core.dtype import get_default_dtype
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import own_cell
-from pullback.operators.printing import describe
+from pullback.operators.tensor.printing import describe
 
 __all__ = ["Buffer", "Parameter"]
 

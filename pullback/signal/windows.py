@@ -12,9 +12,9 @@ import numpy
 
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor
-from pullback.operators.factory import Options
-from pullback.operators.windows_signal import cosines, triangle, window
-from pullback.operators.windows_signal import kaiser as _kaiser
+from pullback.operators.create.factory import Options
+from pullback.operators.fourier.windows import cosines, triangle, window
+from pullback.operators.fourier.windows import kaiser as _kaiser
 
 __all__ = [
     "bartlett",

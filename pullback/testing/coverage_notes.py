@@ -52,27 +52,27 @@ OWN_TESTS = {
         "vectors are unique only up to a factor",
         "svd linalg.svd linalg.eig linalg.eigh",
     ),
-    "tests/operators/test_linalg.py": (
+    "tests/operators/linalg/test_linalg.py": (
         "the subspace is found by random trials",
         "pca_lowrank svd_lowrank",
     ),
-    "tests/operators/test_random.py": (
+    "tests/operators/random/test_tensors.py": (
         "the values are random",
         """
         bernoulli multinomial normal rand_like randn randn_like randint randint_like
         """,
     ),
-    "tests/operators/test_creation.py": (
+    "tests/operators/create/test_sizes.py": (
         "the values are not determined",
         """
         empty empty_permuted empty_strided empty_like Tensor.new_empty Tensor.new_empty_strided
         """,
     ),
-    "tests/operators/test_resample.py": (
+    "tests/operators/nn/image/test_resample.py": (
         "warns that it is an old name",
         "nn.functional.upsample_bilinear nn.functional.upsample_nearest",
     ),
-    "tests/operators/test_convert.py": ("gives a Python number", "Tensor.item"),
+    "tests/operators/tensor/test_convert.py": ("gives a Python number", "Tensor.item"),
     "tests/core/test_inplace.py": (
         "changes the memory of its input",
         "Tensor.resize_ Tensor.resize_as_",

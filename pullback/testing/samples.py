@@ -78,7 +78,7 @@ class SampleInput:
         """The function of the differentiable tensors alone, as gradcheck wants it.
 
         >>> from pullback.autograd import gradcheck
-        >>> from pullback.operators.arithmetic import mul
+        >>> from pullback.operators.pointwise.arithmetic import mul
         >>> sample = next(samples_for("mul"))
         >>> gradcheck(sample.bound(mul), sample.differentiable)
         True

@@ -1,4 +1,3 @@
-# ruff: noqa: N999 (torch's name)
 """What programs ask of autograd through torch's private module `_C`, under the same names."""
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from pullback.core.node import AccumulateGrad, Node, next_sequence_number
 from pullback.core.tensor import Tensor
 from pullback.core.view import CreationMeta, View
 from pullback.engine import task
-from pullback.operators import later
+from pullback.operators.attach import later
 from pullback.operators.declare import OPERATORS
-from pullback.operators.inplace import CopySlices
-from pullback.operators.nodes import node_class
+from pullback.operators.running.inplace import CopySlices
+from pullback.operators.writing.nodes import node_class
 
 _current_autograd_node = task.current_node
 _current_graph_task_execution_order = task.execution_order
@@ -85,13 +84,13 @@ _autograd = SimpleNamespace(
 
 
 _LATER = {
-    "_AutoDispatchBelowAutograd": ("pullback.library.calling", "below_autograd"),
-    "_AutoDispatchBelowADInplaceOrView": ("pullback.library.calling", "below_autograd"),
-    "_get_autograd_fallback_mode": ("pullback.library.fallback", "get_autograd_fallback_mode"),
-    "_set_autograd_fallback_mode": ("pullback.library.fallback", "set_autograd_fallback_mode"),
-    "_after_ADInplaceOrView_keyset": ("pullback.library.kernels", "KEYSET"),
-    "_after_autograd_keyset": ("pullback.library.kernels", "KEYSET"),
-    "DispatchKeySet": ("pullback.library.kernels", "DispatchKeySet"),
+    "_AutoDispatchBelowAutograd": ("pullback.library.call.calling", "below_autograd"),
+    "_AutoDispatchBelowADInplaceOrView": ("pullback.library.call.calling", "below_autograd"),
+    "_get_autograd_fallback_mode": ("pullback.library.call.fallback", "get_autograd_fallback_mode"),
+    "_set_autograd_fallback_mode": ("pullback.library.call.fallback", "set_autograd_fallback_mode"),
+    "_after_ADInplaceOrView_keyset": ("pullback.library.call.kernels", "KEYSET"),
+    "_after_autograd_keyset": ("pullback.library.call.kernels", "KEYSET"),
+    "DispatchKeySet": ("pullback.library.call.kernels", "DispatchKeySet"),
 }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pullback.library import legacy_op
-from pullback.library.fake import get_ctx
+from pullback.library.call.fake import get_ctx
+from pullback.library.legacy import operator as legacy_op
 from pullback.library.schema import parse_schema
 
 __all__ = [

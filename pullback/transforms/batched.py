@@ -16,7 +16,7 @@ from pullback.core.mode import changed, current, get_mode
 from pullback.core.nesting import running
 from pullback.core.tensor import Tensor, new
 from pullback.core.view import edge_of
-from pullback.operators import dual
+from pullback.operators.writing import dual
 
 
 class Batched(Tensor):

@@ -12,7 +12,7 @@ from typing import Any
 from pullback.core.mode import Mode, changed, current, get_mode
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import Op
-from pullback.operators.shape import clone
+from pullback.operators.shape.reshaping import clone
 from pullback.transforms.vmap_level import next_number
 
 __all__ = ["FunctionalLevel"]

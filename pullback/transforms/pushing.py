@@ -14,8 +14,8 @@ from pullback.core.forward import close_level, open_inside
 from pullback.core.mode import current, settle
 from pullback.core.nesting import Derivative, running
 from pullback.core.tensor import Tensor
-from pullback.operators.creation import zeros_like
-from pullback.operators.shape import view_as
+from pullback.operators.create.sizes import zeros_like
+from pullback.operators.shape.reshaping import view_as
 from pullback.transforms.batched import (
     base_of,
     exposed,

@@ -17,9 +17,9 @@ from pullback.core.mode import Mode, changed, current, get_mode
 from pullback.core.tensor import Tensor
 from pullback.operators.batching import aligned, filled, one_tensor
 from pullback.operators.declare import Op
-from pullback.operators.generator import drawn
-from pullback.operators.joining import stack
-from pullback.operators.shape import select
+from pullback.operators.random.generator import drawn
+from pullback.operators.shape.joining import stack
+from pullback.operators.shape.reshaping import select
 from pullback.transforms.batched import Batched, batched, is_batched_at
 
 _warned: set[str] = set()
@@ -261,7 +261,7 @@ _random: dict[Op, bool] = {}
 
 
 def _written(op: Op, called: str, bound: dict[str, Any]) -> Tensor:
-    from pullback.operators.inplace import call_inplace
+    from pullback.operators.running.inplace import call_inplace
 
     return call_inplace(op, called, (), bound)
 

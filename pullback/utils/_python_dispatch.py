@@ -1,7 +1,7 @@
 """`TorchDispatchMode`: sees every operator call, below autograd.
 
-Torch's place for it. The mechanism is in operators/dispatch.py, the names that a handler is given
-in library/builtin.py.
+The mechanism is in operators/watching/dispatch.py, the names that a handler is given
+in library/builtin/overloads.py.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from pullback.core.mode import changed, current, get_mode, settle
-from pullback.library.builtin_makers import MAKERS
-from pullback.operators import dispatch
+from pullback.library.builtin.makers import MAKERS
+from pullback.operators.watching import dispatch
 
 __all__ = ["TorchDispatchMode", "is_in_torch_dispatch_mode"]
 

@@ -11,7 +11,7 @@ from pullback.core.hooks import RemovableHandle
 from pullback.core.mode import get_mode
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
-from pullback.operators.copying import warn_of_hooks
+from pullback.operators.tensor.pickling import warn_of_hooks
 
 __all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.library.builtin import namespace
+from pullback.library.builtin.overloads import namespace
 from pullback.library.overload import OpOverload, OpOverloadPacket
 from pullback.utils._python_dispatch import TorchDispatchMode
 from pullback.utils._pytree import tree_map

@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 from pullback.core import meta
-from pullback.operators.strides import root
+from pullback.operators.arrays.strides import root
 
 F32 = numpy.dtype("float32")
 

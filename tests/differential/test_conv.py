@@ -10,17 +10,12 @@ import numpy
 import pytest
 
 import pullback
-from pullback.operators import (
-    conv,
-    fold,
-    pad,
-    pool_average,
-    pool_fractional,
-    pool_max,
-    resample,
-    sampling,
-    shuffle,
-)
+from pullback.operators.nn.conv import fold
+from pullback.operators.nn.conv import functions as conv
+from pullback.operators.nn.image import pad, resample, sampling, shuffle
+from pullback.operators.nn.pool import average as pool_average
+from pullback.operators.nn.pool import fractional as pool_fractional
+from pullback.operators.nn.pool import maximum as pool_max
 
 torch = pytest.importorskip("torch")
 

@@ -15,7 +15,7 @@ import pytest
 import pullback as torch
 from pullback.autograd import Function, get_backward_threads, set_backward_threads
 from pullback.engine import parallel
-from tests.autograd.test_plan import logging_hooks, random_graph, watched
+from tests.autograd.graph.test_order import logging_hooks, random_graph, watched
 from tests.engine.everything import Everything
 from tests.engine.test_failures import (
     Steps,

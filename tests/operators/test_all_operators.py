@@ -15,7 +15,7 @@ from pullback.autograd.gradcheck import gradcheck, gradgradcheck
 from pullback.core.promotion import can_cast
 from pullback.core.tensor import Tensor
 from pullback.engine import backward as engine
-from pullback.operators import interpret
+from pullback.operators.running import interpret
 from pullback.testing import SAMPLES, resolve, samples_for, tensors_in
 from pullback.testing.coverage import supports
 

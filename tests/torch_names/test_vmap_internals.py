@@ -1,9 +1,9 @@
 """The older vmap (T-110)."""
 
 import pytest
+from pullback._vmap_internals import _vmap, vmap
 
 import pullback as torch
-from pullback._vmap_internals import _vmap, vmap
 
 batch = torch.arange(6.0).reshape(3, 2)
 

@@ -12,7 +12,7 @@ from pullback.utils.selective_checkpoint import (
     SelectiveCheckpointContext,
     create_selective_checkpoint_contexts,
 )
-from tests.operators.test_dispatch import Log
+from tests.operators.watching.test_dispatch import Log
 
 aten = torch.ops.aten
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from pullback.autograd import jacobians
+from pullback.autograd.check import jacobians
+from pullback.autograd.check.jacobians import Part, parts_of
 from pullback.autograd.gradcheck import GradcheckError
-from pullback.autograd.jacobians import Part, parts_of
 from pullback.core import origin
 from pullback.core.arrays import Array
 from pullback.core.node import OperatorNode, next_seq

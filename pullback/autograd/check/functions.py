@@ -10,15 +10,15 @@ from typing import Any
 import numpy
 
 from pullback.autograd.forward_ad import dual_level, make_dual, unpack_dual
-from pullback.autograd.function_jvp import missing_jvp
-from pullback.autograd.function_node import BackwardCFunction
-from pullback.autograd.function_once import Error
-from pullback.autograd.function_vmap import VmapInfo, checked_rule, missing_vmap
+from pullback.autograd.function.jvp import missing_jvp
+from pullback.autograd.function.node import BackwardCFunction
+from pullback.autograd.function.once import Error
+from pullback.autograd.function.vmap import VmapInfo, checked_rule, missing_vmap
 from pullback.autograd.grad_mode import no_grad
 from pullback.autograd.gradcheck import gradcheck, gradgradcheck
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine.backward import grad
-from pullback.operators.shape import clone
+from pullback.operators.shape.reshaping import clone
 from pullback.transforms.vmap_level import run_on_examples
 
 OK, WRONG, NOTE, SKIPPED = "ok", "wrong", "note", "skipped"

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy
 
-from pullback.autograd.nan_suspects import (
+from pullback.autograd.check.nan_suspects import (
     Suspect,
     arrays_of,
     leaves_no_flag,
@@ -26,8 +26,8 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import settle
 from pullback.core.origin import getframe
 from pullback.core.tensor import Tensor
-from pullback.operators import observe
 from pullback.operators.declare import Op
+from pullback.operators.watching import observe
 
 __all__ = ["NanError", "detect_nan"]
 
@@ -58,7 +58,7 @@ class detect_nan:
     >>> with torch.autograd.detect_nan():
     ...     y = x.log()
     Traceback (most recent call last):
-    pullback.autograd.nan_search.NanError: log made 1 NaN at ...
+    pullback.autograd.check.nan_search.NanError: log made 1 NaN at ...
     """
 
     def __init__(self, inf: bool = False) -> None:

@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy
 
-from pullback.autograd.function_node import BackwardCFunction
-from pullback.autograd.memory_map import saved_values
+from pullback.autograd.function.node import BackwardCFunction
+from pullback.autograd.graph.memory import saved_values
 from pullback.core.node import Node
 from pullback.core.origin import GENERATED, Origin, internal, user_frame
 from pullback.core.tensor import Tensor
-from pullback.operators import interpret, nodes, written
 from pullback.operators.declare import Op
-from pullback.operators.specialise import array_call
-from pullback.operators.written import Written
+from pullback.operators.running import interpret
+from pullback.operators.writing import nodes, written
+from pullback.operators.writing.specialise import array_call
+from pullback.operators.writing.written import Written
 
 
 @dataclass(slots=True)

@@ -9,27 +9,27 @@ from __future__ import annotations
 import warnings
 from typing import Any, ClassVar
 
-from pullback.autograd import function_errors
-from pullback.autograd.function_apply import apply_whole, fills, finish, missing_setup_context
-from pullback.autograd.function_check import Finding, Report, check
-from pullback.autograd.function_ctx import FunctionCtx
-from pullback.autograd.function_jvp import missing_jvp
-from pullback.autograd.function_legacy import Legacy, NestedIO
-from pullback.autograd.function_legacy import _iter_None_tensors as _iter_None_tensors
-from pullback.autograd.function_legacy import _iter_tensors as _iter_tensors
-from pullback.autograd.function_legacy import _iter_tensors_permissive as _iter_tensors_permissive
-from pullback.autograd.function_legacy import _map_tensor_data as _map_tensor_data
-from pullback.autograd.function_legacy import _nested_map as _nested_map
-from pullback.autograd.function_legacy import _unflatten as _unflatten
-from pullback.autograd.function_node import (
+from pullback.autograd.check.functions import Finding, Report, check
+from pullback.autograd.function import errors as function_errors
+from pullback.autograd.function.apply import apply_whole, fills, finish, missing_setup_context
+from pullback.autograd.function.ctx import FunctionCtx
+from pullback.autograd.function.jvp import missing_jvp
+from pullback.autograd.function.legacy import Legacy, NestedIO
+from pullback.autograd.function.legacy import _iter_None_tensors as _iter_None_tensors
+from pullback.autograd.function.legacy import _iter_tensors as _iter_tensors
+from pullback.autograd.function.legacy import _iter_tensors_permissive as _iter_tensors_permissive
+from pullback.autograd.function.legacy import _map_tensor_data as _map_tensor_data
+from pullback.autograd.function.legacy import _nested_map as _nested_map
+from pullback.autograd.function.legacy import _unflatten as _unflatten
+from pullback.autograd.function.node import (
     BackwardCFunction,
     missing_backward,
     next_function_id,
 )
-from pullback.autograd.function_once import once_differentiable
-from pullback.autograd.function_results import settled, settled_write
-from pullback.autograd.function_saved import save
-from pullback.autograd.function_vmap import VmapInfo, missing_vmap
+from pullback.autograd.function.once import once_differentiable
+from pullback.autograd.function.results import settled, settled_write
+from pullback.autograd.function.saved import save
+from pullback.autograd.function.vmap import VmapInfo, missing_vmap
 from pullback.core.mode import NO_GRAD, current, fast, get_mode
 from pullback.core.nesting import running
 from pullback.core.node import QUIET, next_seq

@@ -8,11 +8,11 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from pullback.autograd import function_errors
-from pullback.autograd.function_jvp import propagate
-from pullback.autograd.function_results import Results
-from pullback.autograd.function_saved import save
-from pullback.autograd.function_vmap import apply_at, has_generated_rule, level_of
+from pullback.autograd.function import errors as function_errors
+from pullback.autograd.function.jvp import propagate
+from pullback.autograd.function.results import Results
+from pullback.autograd.function.saved import save
+from pullback.autograd.function.vmap import apply_at, has_generated_rule, level_of
 from pullback.core import anomaly
 from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.mode import Mode, changed, current, settle, with_grad

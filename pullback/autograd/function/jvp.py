@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.autograd import function_errors
 from pullback.autograd.forward_ad import laid_out_as
+from pullback.autograd.function import errors as function_errors
 from pullback.core.forward import Level, visible_levels
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.tensor import Tensor

@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 import numpy
 
-from pullback.autograd import function_errors, function_saved
-from pullback.autograd.function_ctx import FunctionCtx
+from pullback.autograd.function import errors as function_errors
+from pullback.autograd.function import saved as function_saved
+from pullback.autograd.function.ctx import FunctionCtx
 from pullback.core import origin, passes
 from pullback.core.dtype import get_default_dtype
 from pullback.core.mode import current, get_mode

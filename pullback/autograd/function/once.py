@@ -10,7 +10,7 @@ from pullback.autograd.grad_mode import no_grad
 from pullback.core.mode import get_mode
 from pullback.core.node import LARGEST_SEQUENCE_NUMBER, AccumulateGrad, Output, next_seq
 from pullback.core.tensor import Tensor, new
-from pullback.operators.nodes import SeveralOutputs
+from pullback.operators.writing.nodes import SeveralOutputs
 
 
 class Error(SeveralOutputs):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from pullback.autograd import function_errors
+from pullback.autograd.function import errors as function_errors
 from pullback.core import origin
 from pullback.core.arrays import F32, F64
 from pullback.core.mode import changed, current, get_mode
@@ -16,7 +16,7 @@ from pullback.core.node import Edge, Leaf, Output, node_and_number
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import INFERENCE_CELL, bump
 from pullback.core.view import CreationMeta, View, attach, forbidden
-from pullback.operators.inplace import rebase_view
+from pullback.operators.running.inplace import rebase_view
 
 DIFFERENTIABLE = "fcV"  # NumPy's kinds of dtypes that have gradients; V: bfloat16
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.autograd import function_errors
+from pullback.autograd.function import errors as function_errors
 from pullback.core import errors, saved
 from pullback.core.arrays import Array
 from pullback.core.forward import LEVELS

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from pullback.autograd import function_errors
+from pullback.autograd.function import errors as function_errors
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.tensor import Tensor
 from pullback.engine.accumulate import broadcast_dims

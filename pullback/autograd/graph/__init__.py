@@ -7,11 +7,11 @@ from importlib import import_module
 from numbers import Real
 from typing import Any
 
-from pullback.autograd.graph_node import Node
-from pullback.autograd.memory_map import MemoryMap, memory_map
-from pullback.autograd.multi_hook import register_multi_grad_hook
-from pullback.autograd.mutation import allow_mutation_on_saved_tensors
-from pullback.autograd.saved_hooks import (
+from pullback.autograd.graph.memory import MemoryMap, memory_map
+from pullback.autograd.graph.multi_hook import register_multi_grad_hook
+from pullback.autograd.graph.mutation import allow_mutation_on_saved_tensors
+from pullback.autograd.graph.node import Node
+from pullback.autograd.graph.saved_hooks import (
     disable_saved_tensors_hooks,
     save_on_cpu,
     saved_tensors_hooks,
@@ -144,13 +144,13 @@ def _register_logging_hooks_on_whole_graph(
     outputs: Sequence[Tensor | GradientEdge],
 ) -> Callable[[], None]:
     """Log each node of these graphs before it runs; the result takes the hooks off."""
-    from pullback.autograd.graph_logging import register_logging_hooks_on_whole_graph
+    from pullback.autograd.graph.logging import register_logging_hooks_on_whole_graph
 
     return register_logging_hooks_on_whole_graph(outputs)
 
 
 # Loaded when first asked for.
-_LAZY = {"hooks": "hook_list", "plan": "plan", "show": "show"}
+_LAZY = {"hooks": "graph.hook_list", "plan": "graph.order", "show": "show"}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pullback.autograd.function_saved import FromHook
-from pullback.autograd.plan import Step, plan
-from pullback.autograd.table import as_html, as_text
+from pullback.autograd.function.saved import FromHook
+from pullback.autograd.graph.order import Step, plan
+from pullback.autograd.graph.table import as_html, as_text
 from pullback.core.hooks import HookTable
 from pullback.core.node import AccumulateGrad
 from pullback.core.origin import Origin

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from pullback.autograd.saved_hooks import saved_tensors_hooks
+from pullback.autograd.graph.saved_hooks import saved_tensors_hooks
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators import inplace
-from pullback.operators.strides import address, root
+from pullback.operators.arrays.strides import address, root
+from pullback.operators.running import inplace
 
 __all__ = ["allow_mutation_on_saved_tensors"]
 

@@ -23,8 +23,8 @@ from pullback.core.sequence import shown, thread_of
 from pullback.core.tensor import Tensor
 from pullback.core.view import View
 from pullback.engine import watch
-from pullback.operators import observe
 from pullback.operators.declare import Op
+from pullback.operators.watching import observe
 
 thread = threading.get_ident
 

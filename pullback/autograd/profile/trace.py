@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any
 
-from pullback.autograd.profiler_recorder import BACKWARD
+from pullback.autograd.profile.recorder import BACKWARD
 from pullback.autograd.profiler_util import linked
 
 

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pullback.autograd.memory_map import saved_values
+from pullback.autograd.graph.memory import saved_values
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.node import AccumulateGrad, Node, node_and_number, walk
 from pullback.core.origin import Origin
 from pullback.core.saved import Freed
 from pullback.core.sequence import shown
-from pullback.operators.inplace import CopySlices
+from pullback.operators.running.inplace import CopySlices
 
 # In the order of the legend.
 KINDS = ("operator", "view", "in-place", "function", "leaf", "parameter")

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.layout import preserve_format
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators import shape
-from pullback.operators.activation import _elu_
-from pullback.operators.advanced import index
-from pullback.operators.convert import numpy_dtype
-from pullback.operators.convolution import convolution as convolution_kernel
-from pullback.operators.convolution import transposed_convolution
-from pullback.operators.smooth import elu_kernel
-from pullback.operators.softmax import log_softmax, softmax
-from pullback.operators.views import slice_along
+from pullback.operators.indexing.advanced import index
+from pullback.operators.nn.activation.functions import _elu_
+from pullback.operators.nn.activation.smooth import elu_kernel
+from pullback.operators.nn.activation.softmax import log_softmax, softmax
+from pullback.operators.nn.conv.operators import convolution as convolution_kernel
+from pullback.operators.nn.conv.operators import transposed_convolution
+from pullback.operators.shape import reshaping as shape
+from pullback.operators.shape.views import slice_along
+from pullback.operators.tensor.convert import numpy_dtype
 
 __all__ = ["CALLS", "RUNS", "Call"]
 

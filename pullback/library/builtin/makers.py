@@ -10,9 +10,9 @@ from typing import Any
 
 import pullback
 from pullback.core.tensor import Tensor
-from pullback.library.builtin import namespace
-from pullback.operators import dispatch
-from pullback.operators.intercept import Watched, makers, replaceable
+from pullback.library.builtin.overloads import namespace
+from pullback.operators.watching import dispatch
+from pullback.operators.watching.intercept import Watched, makers, replaceable
 
 __all__ = ["MAKERS"]
 

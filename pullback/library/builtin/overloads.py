@@ -16,13 +16,13 @@ import numpy
 import pullback
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
-from pullback.library.builtin_calls import CALLS, RUNS, Call
-from pullback.library.builtin_names import DEFAULTS, OVERLOADS, OWN, SPELLINGS
-from pullback.library.builtin_schema import schema_of
+from pullback.library.builtin.calls import CALLS, RUNS, Call
+from pullback.library.builtin.names import DEFAULTS, OVERLOADS, OWN, SPELLINGS
+from pullback.library.builtin.schema import schema_of
 from pullback.library.overload import OpNamespace, OpOverload, OpOverloadPacket
 from pullback.library.registry import _packets
-from pullback.operators import dispatch
 from pullback.operators.declare import OPERATORS, Op
+from pullback.operators.watching import dispatch
 
 __all__ = ["namespace", "overload_of"]
 
@@ -122,7 +122,7 @@ _NAMESPACES = {"aten": _found("aten", _aten), "pullback": _found("pullback", _ow
 def namespace(name: str = "aten") -> OpNamespace:
     """Built-in operators under torch's names ("aten"), or those that are ours alone ("pullback").
 
-    >>> from pullback.library.builtin import namespace
+    >>> from pullback.library.builtin.overloads import namespace
     >>> namespace().add.Tensor
     <OpOverload(op='aten.add', overload='Tensor')>
     """

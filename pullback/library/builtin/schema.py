@@ -8,7 +8,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.library.schema import NO_DEFAULT, AliasInfo, Argument, Schema
-from pullback.library.schema_types import (
+from pullback.library.schema.types import (
     BoolType,
     FloatType,
     IntType,

@@ -10,9 +10,9 @@ from typing import Any
 import numpy
 
 from pullback.core.tensor import Tensor
+from pullback.library.call.returns import flat
 from pullback.library.registry import Operator
-from pullback.library.returns import flat
-from pullback.operators.strides import root
+from pullback.operators.arrays.strides import root
 
 
 def shares_memory(one: Any, other: Any) -> bool:

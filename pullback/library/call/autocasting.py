@@ -13,7 +13,7 @@ from typing import Any
 from pullback.core.device import KINDS
 from pullback.core.dtype import dtype as Dtype  # noqa: N812 (`dtype` is torch's argument name)
 from pullback.core.tensor import Tensor
-from pullback.library.keys import DEVICE_KEYS
+from pullback.library.call.keys import DEVICE_KEYS
 from pullback.library.registry import Operator
 
 # Types of device whose autocast is on.

@@ -16,8 +16,8 @@ from pullback.core.dtype import dtype
 from pullback.core.layout import layout, memory_format
 from pullback.core.tensor import Tensor
 from pullback.library.schema import NO_DEFAULT, Argument, Schema
-from pullback.library.schema_types import ListType, OptionalType, TupleType, Type, same
-from pullback.operators.generator import Generator
+from pullback.library.schema.types import ListType, OptionalType, TupleType, Type, same
+from pullback.operators.random.generator import Generator
 
 Convert = Callable[[Any], Any]
 

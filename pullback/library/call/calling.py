@@ -12,19 +12,19 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-from pullback.autograd.function_apply import alive
+from pullback.autograd.function.apply import alive
 from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.mode import current, settle, with_grad
 from pullback.core.tensor import Tensor
-from pullback.library import autocasting, kernels, returns, vmap_rule
-from pullback.library.binding import bind
-from pullback.library.executing import called, tensors_of, unrecorded
-from pullback.library.keys import DEVICE_KEYS, IMPLICIT
+from pullback.library.call import autocasting, kernels, returns, vmap_rule
+from pullback.library.call.binding import bind
+from pullback.library.call.executing import called, tensors_of, unrecorded
+from pullback.library.call.keys import DEVICE_KEYS, IMPLICIT
+from pullback.library.call.recording import recorded
 from pullback.library.overload import OpOverload, OpOverloadPacket
-from pullback.library.recording import recorded
 from pullback.library.registry import Kernel, Operator
-from pullback.operators import dispatch
-from pullback.operators.written import WRITTEN
+from pullback.operators.watching import dispatch
+from pullback.operators.writing.written import WRITTEN
 from pullback.transforms.batched import is_batched_at
 from pullback.transforms.vmap_level import VmapLevel
 
@@ -205,7 +205,7 @@ def _runner(operator: Operator) -> Callable[..., Any]:
 
 def write_call(operator: Operator, cls: Any) -> None:
     """Give a class the `__call__` that is written for the operator's schema."""
-    from pullback.library.straight_line import written
+    from pullback.library.call.straight_line import written
 
     before = cls.__dict__.get("__call__")
     WRITTEN[:] = [one for one in WRITTEN if one.function is not before]

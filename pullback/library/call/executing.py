@@ -8,10 +8,10 @@ from pullback.core.forward import LEVELS
 from pullback.core.mode import Mode, changed, current, get_mode, with_grad
 from pullback.core.tensor import Tensor
 from pullback.core.version import bump
-from pullback.library import alias_check, fallback, kernels, returns
-from pullback.library.binding import split
+from pullback.library.call import alias_check, fallback, kernels, returns
+from pullback.library.call.binding import split
 from pullback.library.registry import Kernel, Operator
-from pullback.operators import dispatch
+from pullback.operators.watching import dispatch
 
 
 def tensors_of(values: Any) -> list[Tensor]:

@@ -15,7 +15,7 @@ from pullback.core.node import OperatorNode, Output, next_seq
 from pullback.core.origin import getframe, user_frame
 from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
-from pullback.library.node import no_formula
+from pullback.library.call.node import no_formula
 from pullback.library.registry import Operator
 
 _MODES = ("error", "warn", "nothing")

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from pullback.core.device import device
 from pullback.core.tensor import Tensor
-from pullback.library import fake
-from pullback.library.keys import DEVICE_KEYS, EXPLICIT, IMPLICIT, winner
+from pullback.library.call import fake
+from pullback.library.call.keys import DEVICE_KEYS, EXPLICIT, IMPLICIT, winner
 from pullback.library.registry import FALLBACKS, Kernel, Operator
 
 

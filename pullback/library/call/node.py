@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from numpy import ndarray
 
-from pullback.autograd import function_errors
 from pullback.autograd.function import Function, FunctionMeta
-from pullback.autograd.function_node import BackwardCFunction, next_function_id
+from pullback.autograd.function import errors as function_errors
+from pullback.autograd.function.node import BackwardCFunction, next_function_id
 from pullback.core.mode import NO_GRAD, current, get_mode
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import UNWRITTEN

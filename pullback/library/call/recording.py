@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.autograd.function_apply import finish, start
+from pullback.autograd.function.apply import finish, start
 from pullback.core.mode import Mode, current
 from pullback.core.tensor import Tensor
 from pullback.core.version import UNWRITTEN
-from pullback.library import fallback, kernels, returns, tags
-from pullback.library.binding import split
-from pullback.library.executing import computed, kernel_mode, least
-from pullback.library.node import node_class
+from pullback.library.call import fallback, kernels, returns
+from pullback.library.call.binding import split
+from pullback.library.call.executing import computed, kernel_mode, least
+from pullback.library.call.node import node_class
 from pullback.library.registry import Operator
-from pullback.library.schema import Argument
+from pullback.library.schema import Argument, tags
 
 
 def recorded(

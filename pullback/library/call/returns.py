@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.library.binding import REFUSED, converter
+from pullback.library.call.binding import REFUSED, converter
 from pullback.library.registry import Operator
-from pullback.library.schema_types import TensorType, TupleType
+from pullback.library.schema.types import TensorType, TupleType
 
 
 def checked(operator: Operator, raw: Any) -> Any:

@@ -12,8 +12,8 @@ from typing import Any
 
 from numpy import ndarray
 
-from pullback.autograd.function_apply import finish
-from pullback.autograd.function_saved import save
+from pullback.autograd.function.apply import finish
+from pullback.autograd.function.saved import save
 from pullback.core.arrays import F32, F64
 from pullback.core.mode import NO_GRAD, current, fast, get_mode
 from pullback.core.node import QUIET, next_seq
@@ -21,15 +21,15 @@ from pullback.core.origin import GENERATED, getframe, internal, user_frame
 from pullback.core.tensor import Tensor
 from pullback.core.version import UNWRITTEN
 from pullback.core.view import edge_of
-from pullback.library import alias_check, fallback, returns
-from pullback.library.binding import accepts_as_is, bind, split
-from pullback.library.calling import PLAIN_CLASSES, call, may_override
-from pullback.library.executing import least
-from pullback.library.node import node_class
+from pullback.library.call import alias_check, fallback, returns
+from pullback.library.call.binding import accepts_as_is, bind, split
+from pullback.library.call.calling import PLAIN_CLASSES, call, may_override
+from pullback.library.call.executing import least
+from pullback.library.call.node import node_class
 from pullback.library.registry import Operator
 from pullback.library.schema import Argument
-from pullback.library.schema_types import OptionalType
-from pullback.operators.written import finished
+from pullback.library.schema.types import OptionalType
+from pullback.operators.writing.written import finished
 
 
 class _Missing:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from pullback.autograd.function_vmap import VmapInfo
+from pullback.autograd.function.vmap import VmapInfo
 from pullback.core import origin
 from pullback.core.mode import current, get_mode
 from pullback.core.tensor import Tensor
-from pullback.library import returns
-from pullback.library.binding import split
-from pullback.library.executing import least
+from pullback.library.call import returns
+from pullback.library.call.binding import split
+from pullback.library.call.executing import least
 from pullback.library.registry import Operator
-from pullback.operators.joining import stack
-from pullback.operators.shape import select
+from pullback.operators.shape.joining import stack
+from pullback.operators.shape.reshaping import select
 from pullback.transforms.batched import batched, is_batched_at
 
 

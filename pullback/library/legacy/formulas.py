@@ -10,14 +10,14 @@ from collections import namedtuple
 from typing import Any, NamedTuple
 
 from pullback.autograd.function import Function, FunctionMeta
-from pullback.autograd.function_node import next_function_id
+from pullback.autograd.function.node import next_function_id
 from pullback.core.mode import Mode, current
 from pullback.core.pytree import tree_flatten, tree_unflatten
 from pullback.core.tensor import Tensor
-from pullback.library import executing, kernels, recording
-from pullback.library.binding import split
-from pullback.library.legacy_gradients import by_position, described
-from pullback.library.node import OperatorCallNode
+from pullback.library.call import executing, kernels, recording
+from pullback.library.call.binding import split
+from pullback.library.call.node import OperatorCallNode
+from pullback.library.legacy.gradients import by_position, described
 from pullback.library.registry import Kernel, Operator, place
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from pullback.core import origin
 from pullback.library import registry
-from pullback.library.infer import infer_schema
-from pullback.library.keys import key_of_device
-from pullback.library.legacy import LegacyFormula
+from pullback.library.call.keys import key_of_device
+from pullback.library.legacy.formulas import LegacyFormula
 from pullback.library.registry import Kernel, Operator, place
 from pullback.library.schema import Schema, parse_schema
+from pullback.library.schema.infer import infer_schema
 
 RESERVED = frozenset({"prim", "prims", "aten", "at", "torch", "pytorch", "pullback"})
 _DEVICES = ("cpu", "cuda")

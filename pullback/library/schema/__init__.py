@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from pullback.library.schema_types import ListType, TupleType, Type
+from pullback.library.schema.types import ListType, TupleType, Type
 
 __all__ = ["AliasInfo", "Argument", "Schema", "parse_schema"]
 
@@ -213,6 +213,6 @@ def parse_schema(text: str) -> Schema:
     >>> print(schema)
     mine::scale(Tensor x, float by=1.5) -> Tensor
     """
-    from pullback.library.schema_parser import Parser
+    from pullback.library.schema.parser import Parser
 
     return Parser(text).schema()

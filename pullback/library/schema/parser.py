@@ -8,7 +8,7 @@ import re
 from typing import Any, NamedTuple, NoReturn
 
 from pullback.library.schema import NO_DEFAULT, AliasInfo, Argument, Schema
-from pullback.library.schema_types import (
+from pullback.library.schema.types import (
     BASIC,
     BoolType,
     DeviceObjType,

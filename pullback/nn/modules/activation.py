@@ -9,7 +9,7 @@ from pullback.nn import functional as F
 from pullback.nn.modules.fields import Layer
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
-from pullback.operators.creation import full
+from pullback.operators.create.sizes import full
 
 __all__ = [
     *("CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh"),

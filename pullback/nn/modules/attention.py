@@ -10,7 +10,7 @@ from pullback.nn import init
 from pullback.nn.modules.linear import Linear
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
-from pullback.operators.creation import empty
+from pullback.operators.create.sizes import empty
 
 __all__ = ["MultiheadAttention"]
 

@@ -10,8 +10,8 @@ from pullback.nn import functional as F
 from pullback.nn import init
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
-from pullback.operators.creation import empty, ones, zeros
-from pullback.operators.data import tensor
+from pullback.operators.create.data import tensor
+from pullback.operators.create.sizes import empty, ones, zeros
 
 __all__ = [
     *("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d"),

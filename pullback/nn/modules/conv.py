@@ -12,7 +12,7 @@ from pullback.nn import init
 from pullback.nn.modules.fields import sized
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
-from pullback.operators.creation import empty
+from pullback.operators.create.sizes import empty
 
 __all__ = [*("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")]
 

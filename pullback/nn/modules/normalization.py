@@ -11,7 +11,7 @@ from pullback.nn import init
 from pullback.nn.modules.fields import Layer
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
-from pullback.operators.creation import empty
+from pullback.operators.create.sizes import empty
 
 __all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 

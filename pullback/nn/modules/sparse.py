@@ -9,7 +9,7 @@ from pullback.nn import functional as F
 from pullback.nn import init
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
-from pullback.operators.creation import empty
+from pullback.operators.create.sizes import empty
 
 __all__ = ["Embedding", "EmbeddingBag"]
 

@@ -15,8 +15,8 @@ from pullback.nn.modules.dropout import Dropout
 from pullback.nn.modules.linear import Linear
 from pullback.nn.modules.module import Module
 from pullback.nn.modules.normalization import LayerNorm
-from pullback.operators.creation import full
-from pullback.operators.selection import triu
+from pullback.operators.create.sizes import full
+from pullback.operators.indexing.selection import triu
 
 __all__ = [
     *("Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder"),

@@ -8,8 +8,8 @@ from typing import Any
 from pullback.autograd.grad_mode import no_grad
 from pullback.core.tensor import Tensor
 from pullback.linalg import vector_norm
-from pullback.operators.data import tensor
-from pullback.operators.joining import stack
+from pullback.operators.create.data import tensor
+from pullback.operators.shape.joining import stack
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pullback.core.tensor import Tensor
-from pullback.operators.joining import cat
+from pullback.operators.shape.joining import cat
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 

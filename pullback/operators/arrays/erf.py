@@ -7,8 +7,8 @@ only. The coefficients are minimax fits made for this file.
 from __future__ import annotations
 
 from pullback.core.arrays import F64, Array, Namespace
-from pullback.operators.blocks import elementwise
-from pullback.operators.scipy_special import in_single, scipy_special
+from pullback.operators.arrays.blocks import elementwise
+from pullback.operators.arrays.scipy_special import in_single, scipy_special
 
 __all__ = ["FEW", "erf", "erf_double", "erfc", "odd_ratio"]
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from pullback.core.arrays import Array, Namespace
-from pullback.operators.blocks import BLOCK, slices
+from pullback.operators.arrays.blocks import BLOCK, slices
 
 __all__ = ["digamma", "in_double", "lgamma", "polygamma", "series", "zeta"]
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import Array, Namespace
-from pullback.operators.blocks import BLOCK, slices
+from pullback.operators.arrays.blocks import BLOCK, slices
 
 # Up to so many elements in rows of up to so many, a product with a square matrix costs what a
 # product with a vector costs: the call.

@@ -17,7 +17,7 @@ import numpy
 
 from pullback.core.arrays import Array, Namespace
 from pullback.core.dtype import from_numpy_dtype
-from pullback.operators.strides import contiguous_strides
+from pullback.operators.arrays.strides import contiguous_strides
 
 __all__ = [
     "INT64",

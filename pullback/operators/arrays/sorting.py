@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.arrays import Array, Namespace
-from pullback.operators.scatter_kernels import read_along
+from pullback.operators.arrays.scatter import read_along
 
 __all__ = [
     "FEW",

@@ -19,7 +19,7 @@ import numpy
 from pullback.core import errors
 from pullback.core.arrays import Array, Namespace
 from pullback.core.tensor import Tensor
-from pullback.operators.strides import restrided
+from pullback.operators.arrays.strides import restrided
 
 Sizes: TypeAlias = tuple[int, ...]
 Pads: TypeAlias = tuple[tuple[int, int], ...]  # before and after, for each of the last dimensions

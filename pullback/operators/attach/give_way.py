@@ -14,10 +14,11 @@ from typing import Any
 import numpy
 
 from pullback.core.tensor import Tensor
-from pullback.operators import declare, inplace, interpret
+from pullback.operators import declare
 from pullback.operators.declare import Op
-from pullback.operators.inplace import stub
-from pullback.operators.written import finished
+from pullback.operators.running import inplace, interpret
+from pullback.operators.running.inplace import stub
+from pullback.operators.writing.written import finished
 
 __all__ = ["caught", "gives_way", "written_in_place"]
 

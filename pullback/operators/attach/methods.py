@@ -12,26 +12,20 @@ from types import ModuleType
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators import (
-    convert,
-    copying,
-    exchange,
-    indexing,
-    later,
-    legacy,
-    metadata,
-    printing,
-    signs,
-)
-from pullback.operators.complex import imag, real
+from pullback.operators.attach import later, signs
+from pullback.operators.create import exchange, legacy
 from pullback.operators.declare import METHODS, OPERATORS
-from pullback.operators.inplace import inplace_of
-from pullback.operators.transposes import (
+from pullback.operators.indexing import assignment as indexing
+from pullback.operators.pointwise.complex import imag, real
+from pullback.operators.running.inplace import inplace_of
+from pullback.operators.shape.transposes import (
     conj_transpose,
     hermitian,
     matrix_transpose,
     reverse_dims,
 )
+from pullback.operators.tensor import convert, metadata, printing
+from pullback.operators.tensor import pickling as copying
 
 # Other name -> the method it is; the in-place form comes along.
 ALIASES: dict[str, str] = {

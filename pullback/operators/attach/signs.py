@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.operators.arithmetic import (
+from pullback.operators.attach.give_way import caught, gives_way, written_in_place
+from pullback.operators.pointwise.arithmetic import (
     add,
     divide_number,
     mul,
@@ -18,7 +19,7 @@ from pullback.operators.arithmetic import (
     sub,
     true_divide,
 )
-from pullback.operators.comparison import (
+from pullback.operators.pointwise.comparison import (
     bitwise_and,
     bitwise_left_shift,
     bitwise_not,
@@ -32,10 +33,9 @@ from pullback.operators.comparison import (
     lt,
     ne,
 )
-from pullback.operators.direction import abs
-from pullback.operators.give_way import caught, gives_way, written_in_place
-from pullback.operators.powers import pow, pow_
-from pullback.operators.rounding import floor_divide, remainder
+from pullback.operators.pointwise.direction import abs
+from pullback.operators.pointwise.powers import pow, pow_
+from pullback.operators.pointwise.rounding import floor_divide, remainder
 
 __all__ = ["SIGNS"]
 

@@ -18,11 +18,16 @@ from pullback.core.mode import settle
 from pullback.core.promotion import promote_dtypes
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import remember_birth
-from pullback.operators.convert import cast_array
+from pullback.operators.arrays.values import numbers_as_array
+from pullback.operators.create.exchange import (
+    check_from_numpy,
+    from_dlpack,
+    plain,
+    warn_if_read_only,
+)
+from pullback.operators.create.factory import Options, checked, made
 from pullback.operators.declare import method
-from pullback.operators.exchange import check_from_numpy, from_dlpack, plain, warn_if_read_only
-from pullback.operators.factory import Options, checked, made
-from pullback.operators.values import numbers_as_array
+from pullback.operators.tensor.convert import cast_array
 
 __all__ = ["as_tensor", "asarray", "frombuffer", "tensor"]
 

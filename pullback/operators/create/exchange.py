@@ -16,7 +16,7 @@ from pullback.core.mode import get_mode, settle
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import remember_birth
 from pullback.operators.declare import METHODS
-from pullback.operators.inplace import write_out
+from pullback.operators.running.inplace import write_out
 
 __all__ = ["from_dlpack", "from_numpy"]
 

@@ -16,7 +16,7 @@ from pullback.core.dtype import NumpyDtype, as_dtype, dtype, from_numpy_dtype
 from pullback.core.layout import layout, strided
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.inplace import write_out
+from pullback.operators.running.inplace import write_out
 
 __all__ = [
     "Options",

@@ -14,10 +14,10 @@ from pullback.core.device import DeviceLike, as_device, require_available
 from pullback.core.dtype import NumpyDtype, default, named_dtype
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor, new, wrap
-from pullback.operators.convert import TYPE_NAMES
-from pullback.operators.data import copied, is_sequence
+from pullback.operators.create.data import copied, is_sequence
+from pullback.operators.create.factory import allocated, shape_argument
 from pullback.operators.declare import METHODS
-from pullback.operators.factory import allocated, shape_argument
+from pullback.operators.tensor.convert import TYPE_NAMES
 
 __all__ = ["typename", *(f"{name}Tensor" for name in TYPE_NAMES.values())]
 

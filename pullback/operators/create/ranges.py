@@ -14,9 +14,9 @@ from pullback.core.arrays import Array
 from pullback.core.dtype import NumpyDtype, default, from_numpy_dtype, int64
 from pullback.core.mode import settle
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.factory import Options, Unpack, allocated, checked, made
+from pullback.operators.arrays.values import number_argument
+from pullback.operators.create.factory import Options, Unpack, allocated, checked, made
 from pullback.operators.options import as_int
-from pullback.operators.values import number_argument
 
 __all__ = ["arange", "linspace", "logspace", "range"]
 

@@ -31,8 +31,8 @@ from pullback.core.layout import (
 from pullback.core.layout import empty_like as empty_array_like
 from pullback.core.mode import settle
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.declare import Namespace, Shape, elementwise, method, primitive
-from pullback.operators.factory import (
+from pullback.operators.arrays.values import fill_number, number_argument
+from pullback.operators.create.factory import (
     Options,
     Unpack,
     allocated,
@@ -41,8 +41,8 @@ from pullback.operators.factory import (
     one_shape,
     shape_argument,
 )
+from pullback.operators.declare import Namespace, Shape, elementwise, method, primitive
 from pullback.operators.options import as_int
-from pullback.operators.values import fill_number, number_argument
 
 __all__ = [
     *("empty", "empty_like", "empty_permuted", "empty_strided", "eye", "full", "full_like", "ones"),

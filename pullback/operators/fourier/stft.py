@@ -9,14 +9,14 @@ import numpy
 
 from pullback.core import origin
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arithmetic import is_complex
-from pullback.operators.complex import view_as_real
-from pullback.operators.convert import astype
 from pullback.operators.declare import Array, Namespace, method, primitive
-from pullback.operators.fft import fft, ifft, irfft, rfft
-from pullback.operators.pad import pad
-from pullback.operators.shape import expand, reshape, transpose
-from pullback.operators.views import _unfold_adjoint, unfold
+from pullback.operators.fourier.transforms import fft, ifft, irfft, rfft
+from pullback.operators.nn.image.pad import pad
+from pullback.operators.pointwise.arithmetic import is_complex
+from pullback.operators.pointwise.complex import view_as_real
+from pullback.operators.shape.reshaping import expand, reshape, transpose
+from pullback.operators.shape.views import _unfold_adjoint, unfold
+from pullback.operators.tensor.convert import astype
 
 __all__ = ["istft", "stft"]
 

@@ -13,14 +13,14 @@ import numpy
 
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import promote_to_float
-from pullback.operators.arithmetic import conj, is_complex
-from pullback.operators.convert import astype
+from pullback.operators.arrays.fourier import complex_to_complex, half_to_real, real_to_half
 from pullback.operators.declare import Array, Dims, Namespace, linear
-from pullback.operators.fft_kernels import complex_to_complex, half_to_real, real_to_half
-from pullback.operators.gather import enlarged
+from pullback.operators.indexing.gather import enlarged
+from pullback.operators.linalg.products import delivered
 from pullback.operators.options import as_dim, as_dims, numpy_spelled
-from pullback.operators.products import delivered
-from pullback.operators.tiling import roll
+from pullback.operators.pointwise.arithmetic import conj, is_complex
+from pullback.operators.shape.tiling import roll
+from pullback.operators.tensor.convert import astype
 
 __all__ = [
     "fft",

@@ -13,7 +13,7 @@ import numpy
 from pullback.core.arrays import Array
 from pullback.core.dtype import NumpyDtype, from_numpy_dtype, get_default_dtype
 from pullback.core.tensor import Tensor
-from pullback.operators.factory import Options, Unpack, checked, made
+from pullback.operators.create.factory import Options, Unpack, checked, made
 
 __all__ = [
     "bartlett_window",

@@ -14,13 +14,13 @@ from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor
 from pullback.core.version import bump
-from pullback.operators import batch_indexing
-from pullback.operators.arithmetic import zeros_of
+from pullback.operators.arrays.scatter import add_at, index_key
 from pullback.operators.declare import METHODS, Arrays, Namespace, Shape, linear, primitive
-from pullback.operators.keys import as_index, check_count, check_masks, spans
-from pullback.operators.overlap import check_no_partial_overlap
-from pullback.operators.scatter_kernels import add_at, index_key
-from pullback.operators.writes import is_plain_write, writing
+from pullback.operators.indexing import batch as batch_indexing
+from pullback.operators.indexing.keys import as_index, check_count, check_masks, spans
+from pullback.operators.pointwise.arithmetic import zeros_of
+from pullback.operators.running.overlap import check_no_partial_overlap
+from pullback.operators.running.writes import is_plain_write, writing
 
 __all__ = ["check_dtype", "index", "index_put", "index_put_", "put_at"]
 

@@ -21,19 +21,19 @@ from pullback.core.node import Leaf, next_seq
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import INFERENCE_CELL, bump
 from pullback.core.view import DEFAULT, View, edge_of, move_retention
-from pullback.operators import inplace
-from pullback.operators.advanced import check_dtype, index_put, index_put_, put_at
-from pullback.operators.convert import astype
-from pullback.operators.copy import copy_, fill_, store, zero_
-from pullback.operators.inplace import check_history_can_change, geometry_on
-from pullback.operators.keys import as_index, check_count, check_masks, items_of, numpy_key
-from pullback.operators.overlap import check_no_partial_overlap, has_overlap
-from pullback.operators.restriding import as_strided
-from pullback.operators.shape import clone, contiguous, expand, reshape
-from pullback.operators.strides import Geometry, address, on_storage, relaid
-from pullback.operators.subscript import basic_part, getitem
-from pullback.operators.views import unsqueeze
-from pullback.operators.writes import is_plain_write, number_array
+from pullback.operators.arrays.strides import Geometry, address, on_storage, relaid
+from pullback.operators.indexing.advanced import check_dtype, index_put, index_put_, put_at
+from pullback.operators.indexing.keys import as_index, check_count, check_masks, items_of, numpy_key
+from pullback.operators.indexing.subscript import basic_part, getitem
+from pullback.operators.running import inplace
+from pullback.operators.running.inplace import check_history_can_change, geometry_on
+from pullback.operators.running.overlap import check_no_partial_overlap, has_overlap
+from pullback.operators.running.writes import is_plain_write, number_array
+from pullback.operators.shape.reshaping import clone, contiguous, expand, reshape
+from pullback.operators.shape.restriding import as_strided
+from pullback.operators.shape.views import unsqueeze
+from pullback.operators.tensor.convert import astype
+from pullback.operators.tensor.filling import copy_, fill_, store, zero_
 
 __all__ = ["getitem", "index_put", "index_put_", "setitem"]
 

@@ -14,7 +14,14 @@ from numpy import ndarray
 from pullback.core import errors
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
-from pullback.operators.arithmetic import zeros_of
+from pullback.operators.arrays.scatter import (
+    INT64,
+    check_bounds,
+    check_index_dtype,
+    read_along,
+    reduce_along,
+    write_along,
+)
 from pullback.operators.batching import shifted, together
 from pullback.operators.declare import (
     Array,
@@ -25,18 +32,11 @@ from pullback.operators.declare import (
     method,
     primitive,
 )
+from pullback.operators.indexing.picking import clear, pick
 from pullback.operators.options import as_dim, numpy_spelled
-from pullback.operators.picking import clear, pick
-from pullback.operators.scatter_kernels import (
-    INT64,
-    check_bounds,
-    check_index_dtype,
-    read_along,
-    reduce_along,
-    write_along,
-)
-from pullback.operators.shape import expand, reshape
-from pullback.operators.writes import number_array, writing
+from pullback.operators.pointwise.arithmetic import zeros_of
+from pullback.operators.running.writes import number_array, writing
+from pullback.operators.shape.reshaping import expand, reshape
 
 __all__ = ["gather", "scatter_add", "take_along_dim"]
 

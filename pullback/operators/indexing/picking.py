@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.operators.arrays.scatter import read_along, reduce_along, write_along
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Dim, Namespace, linear, primitive
-from pullback.operators.scatter_kernels import read_along, reduce_along, write_along
-from pullback.operators.shape import reshape
+from pullback.operators.shape.reshaping import reshape
 
 __all__ = ["add_back", "clear", "kept", "pick", "put_back"]
 

@@ -9,14 +9,14 @@ from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
-from pullback.operators import batch_indexing
-from pullback.operators.arithmetic import zeros_of
+from pullback.operators.arrays.scatter import add_at, check_bounds, check_index_dtype
 from pullback.operators.batching import filled, refused
 from pullback.operators.declare import Namespace, Op, Shape, linear, method, primitive
+from pullback.operators.indexing import batch as batch_indexing
+from pullback.operators.indexing.selection import masked_fill
 from pullback.operators.options import as_shape
-from pullback.operators.scatter_kernels import add_at, check_bounds, check_index_dtype
-from pullback.operators.selection import masked_fill
-from pullback.operators.writes import writing
+from pullback.operators.pointwise.arithmetic import zeros_of
+from pullback.operators.running.writes import writing
 
 __all__ = [
     "argwhere",

@@ -12,19 +12,19 @@ from typing import Any
 from pullback.core.arrays import Array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
-from pullback.operators import batch_indexing
-from pullback.operators.advanced import _index
-from pullback.operators.arithmetic import conj, zeros_of
-from pullback.operators.declare import Dim, Namespace, Shape, linear, method, primitive
-from pullback.operators.options import numpy_spelled
-from pullback.operators.scatter_kernels import (
+from pullback.operators.arrays.scatter import (
     INT64,
     add_at,
     check_bounds,
     check_index_dtype,
 )
-from pullback.operators.shape import expand, reshape
-from pullback.operators.writes import number_array, writing
+from pullback.operators.declare import Dim, Namespace, Shape, linear, method, primitive
+from pullback.operators.indexing import batch as batch_indexing
+from pullback.operators.indexing.advanced import _index
+from pullback.operators.options import numpy_spelled
+from pullback.operators.pointwise.arithmetic import conj, zeros_of
+from pullback.operators.running.writes import number_array, writing
+from pullback.operators.shape.reshaping import expand, reshape
 
 __all__ = [
     "index_add",

@@ -6,10 +6,10 @@ from typing import Any
 
 from pullback.core import errors
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arithmetic import zeros_of
+from pullback.operators.arrays.scatter import write_along
 from pullback.operators.batching import together
 from pullback.operators.declare import REQUIRED, Array, Dim, Namespace, method, primitive
-from pullback.operators.gather import (
+from pullback.operators.indexing.gather import (
     check_along,
     cleared,
     corner,
@@ -20,10 +20,10 @@ from pullback.operators.gather import (
     scatter_add,
     scatter_add_,
 )
-from pullback.operators.scatter_kernels import write_along
-from pullback.operators.scatter_reduce import scatter_reduce, scatter_reduce_
-from pullback.operators.shape import expand
-from pullback.operators.writes import number_array, writing
+from pullback.operators.indexing.scatter_reduce import scatter_reduce, scatter_reduce_
+from pullback.operators.pointwise.arithmetic import zeros_of
+from pullback.operators.running.writes import number_array, writing
+from pullback.operators.shape.reshaping import expand
 
 __all__ = ["scatter", "scatter_"]
 

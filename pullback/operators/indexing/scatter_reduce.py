@@ -10,12 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.arrays import Array
-from pullback.operators import batch_indexing
-from pullback.operators.arithmetic import zeros_of
+from pullback.operators.arrays.scatter import reduce_along, write_along
 from pullback.operators.batching import together
-from pullback.operators.convert import astype
 from pullback.operators.declare import METHODS, Dim, Namespace, primitive
-from pullback.operators.gather import (
+from pullback.operators.indexing import batch as batch_indexing
+from pullback.operators.indexing.gather import (
     check_along,
     corner,
     enlarged,
@@ -24,10 +23,11 @@ from pullback.operators.gather import (
     lined_up,
     scatter_add,
 )
-from pullback.operators.inplace import inplace_of
-from pullback.operators.rows import check_rows, spread, upright
-from pullback.operators.scatter_kernels import reduce_along, write_along
-from pullback.operators.selection import where
+from pullback.operators.indexing.rows import check_rows, spread, upright
+from pullback.operators.indexing.selection import where
+from pullback.operators.pointwise.arithmetic import zeros_of
+from pullback.operators.running.inplace import inplace_of
+from pullback.operators.tensor.convert import astype
 
 __all__ = ["index_reduce", "index_reduce_", "scatter_reduce", "scatter_reduce_"]
 

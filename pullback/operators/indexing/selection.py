@@ -13,12 +13,12 @@ from pullback.core.arrays import F32, F64, number_array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import result_dtype
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arithmetic import FEW, choose, kept
 from pullback.operators.batching import aligned
-from pullback.operators.convert import astype
 from pullback.operators.declare import Array, Namespace, Op, linear, method, primitive
 from pullback.operators.options import as_int
-from pullback.operators.writes import number_array as checked_number
+from pullback.operators.pointwise.arithmetic import FEW, choose, kept
+from pullback.operators.running.writes import number_array as checked_number
+from pullback.operators.tensor.convert import astype
 
 __all__ = ["masked_fill", "tril", "triu", "where"]
 

@@ -15,8 +15,9 @@ import numpy
 from pullback.core.mode import fast, get_mode
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.view import attach
-from pullback.operators.advanced import _index, index
-from pullback.operators.keys import (
+from pullback.operators.arrays.scatter import INT64
+from pullback.operators.indexing.advanced import _index, index
+from pullback.operators.indexing.keys import (
     BASIC,
     as_index,
     check_count,
@@ -26,8 +27,7 @@ from pullback.operators.keys import (
     plain_slice,
     spans,
 )
-from pullback.operators.scatter_kernels import INT64
-from pullback.operators.views import alias, select, slice_along, unsqueeze
+from pullback.operators.shape.views import alias, select, slice_along, unsqueeze
 
 __all__ = ["basic_part", "getitem"]
 

@@ -6,12 +6,21 @@ import math
 from typing import Any
 
 from pullback.core.dtype import from_numpy_dtype
-from pullback.operators import batch_products
-from pullback.operators.arithmetic import conj
-from pullback.operators.contraction import einsum
 from pullback.operators.declare import Array, Namespace, primitive
-from pullback.operators.products import BLAS, check_inner, expands, matmul, mm, mv, product, total
-from pullback.operators.shape import reshape
+from pullback.operators.linalg import batch as batch_products
+from pullback.operators.linalg.contraction import einsum
+from pullback.operators.linalg.products import (
+    BLAS,
+    check_inner,
+    expands,
+    matmul,
+    mm,
+    mv,
+    product,
+    total,
+)
+from pullback.operators.pointwise.arithmetic import conj
+from pullback.operators.shape.reshaping import reshape
 
 __all__ = ["bilinear", "linear"]
 

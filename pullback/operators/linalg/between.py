@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.operators.arithmetic import unsupported
 from pullback.operators.batching import aligned
 from pullback.operators.declare import Array, Namespace, primitive
-from pullback.operators.norms import divide_or_zero
-from pullback.operators.products import matmul
-from pullback.operators.reduction import mean, sum
-from pullback.operators.shape import transpose, unsqueeze
+from pullback.operators.linalg.products import matmul
+from pullback.operators.pointwise.arithmetic import unsupported
+from pullback.operators.reduce.norms import divide_or_zero
+from pullback.operators.reduce.sums import mean, sum
+from pullback.operators.shape.reshaping import transpose, unsqueeze
 
 __all__ = ["euclidean_between"]
 

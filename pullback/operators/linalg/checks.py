@@ -10,8 +10,8 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.core.forward import LEVELS
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
-from pullback.operators.arithmetic import conj
-from pullback.operators.inplace import write_out
+from pullback.operators.pointwise.arithmetic import conj
+from pullback.operators.running.inplace import write_out
 
 __all__ = ["LinAlgError", "adjoint", "check_floating", "check_matrices", "check_square"]
 

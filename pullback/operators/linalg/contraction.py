@@ -15,16 +15,23 @@ from itertools import combinations
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators.arithmetic import conj
-from pullback.operators.batch_products import contracted
-from pullback.operators.convert import astype
 from pullback.operators.declare import Array, Namespace, method, multilinear
-from pullback.operators.equations import Labels, Shapes, Spelling, from_sublists, parsed, spelt
-from pullback.operators.naming import shown_as
+from pullback.operators.linalg.batch import contracted
+from pullback.operators.linalg.equations import (
+    Labels,
+    Shapes,
+    Spelling,
+    from_sublists,
+    parsed,
+    spelt,
+)
+from pullback.operators.linalg.products import delivered, in_one_dtype, product
 from pullback.operators.options import as_dims
-from pullback.operators.products import delivered, in_one_dtype, product
-from pullback.operators.reduction import sum
-from pullback.operators.shape import diagonal, permute
+from pullback.operators.pointwise.arithmetic import conj
+from pullback.operators.reduce.sums import sum
+from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.reshaping import diagonal, permute
+from pullback.operators.tensor.convert import astype
 
 __all__ = ["einsum", "inner", "tensordot"]
 

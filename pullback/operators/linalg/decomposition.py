@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy
 
-from pullback.operators.creation import eye
+from pullback.operators.arrays.lapack import lapack
+from pullback.operators.arrays.lapack import qr as qr_of
+from pullback.operators.create.sizes import eye
 from pullback.operators.declare import Array, Namespace, linear, method, primitive
-from pullback.operators.diagonals import diag_embed
-from pullback.operators.joining import cat
-from pullback.operators.lapack import lapack
-from pullback.operators.lapack import qr as qr_of
-from pullback.operators.matrix_checks import (
+from pullback.operators.indexing.selection import tril, triu
+from pullback.operators.linalg.checks import (
     LinAlgError,
     adjoint,
     check_matrices,
@@ -22,11 +21,12 @@ from pullback.operators.matrix_checks import (
     delivered_all,
     place,
 )
-from pullback.operators.naming import shown_as
-from pullback.operators.products import delivered, matmul
+from pullback.operators.linalg.products import delivered, matmul
+from pullback.operators.linalg.triangular import triangular
 from pullback.operators.results import result_class
-from pullback.operators.selection import tril, triu
-from pullback.operators.triangular import triangular
+from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.diagonals import diag_embed
+from pullback.operators.shape.joining import cat
 
 __all__ = [
     "cholesky",

@@ -14,18 +14,18 @@ from typing import Any
 
 import numpy
 
-from pullback.operators.arithmetic import conj, is_complex
+from pullback.operators.arrays.lapack import lapack
 from pullback.operators.batching import aligned
-from pullback.operators.complex import imag, real
 from pullback.operators.declare import Array, Namespace, method, primitive
-from pullback.operators.lapack import lapack
-from pullback.operators.matrix_checks import adjoint, check_square, delivered_all
-from pullback.operators.pointwise import log
-from pullback.operators.products import delivered, matmul, total
-from pullback.operators.reduction import sum
+from pullback.operators.indexing.selection import where
+from pullback.operators.linalg.checks import adjoint, check_square, delivered_all
+from pullback.operators.linalg.products import delivered, matmul, total
+from pullback.operators.linalg.solve import inverse_of
+from pullback.operators.pointwise.arithmetic import conj, is_complex
+from pullback.operators.pointwise.complex import imag, real
+from pullback.operators.pointwise.exponentials import log
+from pullback.operators.reduce.sums import sum
 from pullback.operators.results import result_class
-from pullback.operators.selection import where
-from pullback.operators.solve import inverse_of
 
 __all__ = ["det", "linalg_det", "linalg_slogdet", "logdet", "slogdet"]
 

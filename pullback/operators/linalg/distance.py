@@ -9,16 +9,16 @@ import numpy
 
 from pullback.core import errors
 from pullback.core.tensor import wrap
-from pullback.operators.arithmetic import shortfall
-from pullback.operators.arrange import broadcast_tensors
-from pullback.operators.between import euclidean_between
-from pullback.operators.extrema import clamp_min
-from pullback.operators.naming import shown_as
-from pullback.operators.norms import vector_norm
+from pullback.operators.linalg.between import euclidean_between
+from pullback.operators.linalg.products import delivered
 from pullback.operators.options import numpy_spelled
-from pullback.operators.products import delivered
-from pullback.operators.reduction import sum
-from pullback.operators.shape import expand_as
+from pullback.operators.pointwise.arithmetic import shortfall
+from pullback.operators.pointwise.extrema import clamp_min
+from pullback.operators.reduce.norms import vector_norm
+from pullback.operators.reduce.sums import sum
+from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.arrange import broadcast_tensors
+from pullback.operators.shape.reshaping import expand_as
 
 __all__ = ["cdist", "cosine_similarity", "normalize", "pairwise_distance", "pdist"]
 

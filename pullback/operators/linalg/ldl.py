@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from pullback.operators.arrays.lapack import magnitude
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
-from pullback.operators.lapack import magnitude
-from pullback.operators.matrix_checks import check_square, delivered_all, place
-from pullback.operators.products import delivered
+from pullback.operators.linalg.checks import check_square, delivered_all, place
+from pullback.operators.linalg.products import delivered
+from pullback.operators.linalg.triangular import check_system
 from pullback.operators.results import result_class
-from pullback.operators.triangular import check_system
 
 __all__ = ["ldl_factor", "ldl_factor_ex", "ldl_solve"]
 

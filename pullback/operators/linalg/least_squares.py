@@ -7,23 +7,23 @@ from typing import Any
 import numpy
 
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arithmetic import conj
 from pullback.operators.batching import aligned
-from pullback.operators.complex import real
 from pullback.operators.declare import Array, Namespace, method, primitive
-from pullback.operators.matrix_checks import (
+from pullback.operators.linalg.checks import (
     adjoint,
     check_matrices,
     check_same_dtype,
     check_square,
     delivered_all,
 )
-from pullback.operators.matrix_functions import tolerances
-from pullback.operators.naming import shown_as
-from pullback.operators.products import delivered, matmul
-from pullback.operators.reduction import sum
+from pullback.operators.linalg.matrix_functions import tolerances
+from pullback.operators.linalg.products import delivered, matmul
+from pullback.operators.linalg.spectral import svdvals
+from pullback.operators.pointwise.arithmetic import conj
+from pullback.operators.pointwise.complex import real
+from pullback.operators.reduce.sums import sum
 from pullback.operators.results import result_class
-from pullback.operators.spectral import svdvals
+from pullback.operators.running.naming import shown_as
 
 __all__ = ["lstsq", "pinv", "pinverse"]
 

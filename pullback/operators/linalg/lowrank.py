@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.operators.decomposition import linalg_qr
-from pullback.operators.matrix_checks import adjoint
-from pullback.operators.products import matmul
-from pullback.operators.random import randn
-from pullback.operators.reduction import mean
-from pullback.operators.spectral import linalg_svd
+from pullback.operators.linalg.checks import adjoint
+from pullback.operators.linalg.decomposition import linalg_qr
+from pullback.operators.linalg.products import matmul
+from pullback.operators.linalg.spectral import linalg_svd
+from pullback.operators.random.tensors import randn
+from pullback.operators.reduce.sums import mean
 
 __all__ = ["pca_lowrank", "svd_lowrank"]
 

@@ -11,23 +11,23 @@ from typing import Any
 
 import numpy
 
+from pullback.operators.arrays.blocks import BLOCK, slices
+from pullback.operators.arrays.lapack import lu_by_scipy, magnitude
 from pullback.operators.batching import together
-from pullback.operators.blocks import BLOCK, slices
 from pullback.operators.declare import Array, Namespace, method, primitive
-from pullback.operators.gather import enlarged
-from pullback.operators.joining import cat
-from pullback.operators.lapack import lu_by_scipy, magnitude
-from pullback.operators.matrix_checks import (
+from pullback.operators.indexing.gather import enlarged
+from pullback.operators.indexing.selection import tril, triu
+from pullback.operators.linalg.checks import (
     adjoint,
     check_matrices,
     delivered_all,
     place,
 )
-from pullback.operators.naming import shown_as
-from pullback.operators.products import delivered, matmul
+from pullback.operators.linalg.products import delivered, matmul
+from pullback.operators.linalg.triangular import check_system, solved, triangular
 from pullback.operators.results import result_class
-from pullback.operators.selection import tril, triu
-from pullback.operators.triangular import check_system, solved, triangular
+from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.joining import cat
 
 __all__ = [
     "linalg_lu",

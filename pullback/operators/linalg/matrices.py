@@ -12,15 +12,16 @@ from typing import Any
 
 from pullback.core import origin
 from pullback.core.dtype import from_numpy_dtype
-from pullback.operators import batch_products, batch_shapes
-from pullback.operators.arithmetic import conj, unsupported
 from pullback.operators.declare import Array, Dim, Namespace, linear, method, multilinear
-from pullback.operators.naming import shown_as
+from pullback.operators.linalg import batch as batch_products
+from pullback.operators.linalg.products import delivered, in_one_dtype, mm, times_conjugate
 from pullback.operators.options import as_dim, numpy_spelled
-from pullback.operators.products import delivered, in_one_dtype, mm, times_conjugate
-from pullback.operators.reduction import sum
-from pullback.operators.shape import permute, reshape
-from pullback.operators.views import _diagonal_adjoint
+from pullback.operators.pointwise.arithmetic import conj, unsupported
+from pullback.operators.reduce.sums import sum
+from pullback.operators.running.naming import shown_as
+from pullback.operators.shape import batch as batch_shapes
+from pullback.operators.shape.reshaping import permute, reshape
+from pullback.operators.shape.views import _diagonal_adjoint
 
 __all__ = ["chain_matmul", "cross", "kron", "linalg_cross", "multi_dot", "trace", "vecdot"]
 

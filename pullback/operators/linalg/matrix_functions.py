@@ -9,23 +9,23 @@ import numpy
 
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.batching import filled, ndim_of, padded
-from pullback.operators.convert import astype
-from pullback.operators.copy import copied_into
-from pullback.operators.creation import eye
+from pullback.operators.create.sizes import eye
 from pullback.operators.declare import Array, Namespace, Op, method, primitive
-from pullback.operators.direction import abs
-from pullback.operators.joining import cat
-from pullback.operators.matrix_checks import adjoint, check_matrices, check_square
-from pullback.operators.norms import vector_norm
+from pullback.operators.linalg.checks import adjoint, check_matrices, check_square
+from pullback.operators.linalg.products import delivered, matmul
+from pullback.operators.linalg.solve import inv, inv_ex
+from pullback.operators.linalg.spectral import eigvalsh, svdvals
 from pullback.operators.options import as_dim, numpy_spelled
-from pullback.operators.pointwise import nan_to_num
-from pullback.operators.products import delivered, matmul
-from pullback.operators.reduction import sum
-from pullback.operators.reduction_extremes import amax, amin
-from pullback.operators.scan import cumprod
-from pullback.operators.shape import clone, expand, movedim, reshape
-from pullback.operators.solve import inv, inv_ex
-from pullback.operators.spectral import eigvalsh, svdvals
+from pullback.operators.pointwise.direction import abs
+from pullback.operators.pointwise.exponentials import nan_to_num
+from pullback.operators.reduce.extremes import amax, amin
+from pullback.operators.reduce.norms import vector_norm
+from pullback.operators.reduce.scan import cumprod
+from pullback.operators.reduce.sums import sum
+from pullback.operators.shape.joining import cat
+from pullback.operators.shape.reshaping import clone, expand, movedim, reshape
+from pullback.operators.tensor.convert import astype
+from pullback.operators.tensor.filling import copied_into
 
 __all__ = [
     "cond",

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.dtype import from_numpy_dtype
-from pullback.operators import batch_products
-from pullback.operators.arithmetic import conj
 from pullback.operators.declare import Array, Namespace, primitive
-from pullback.operators.matrix_checks import adjoint
-from pullback.operators.products import (
+from pullback.operators.linalg import batch as batch_products
+from pullback.operators.linalg.checks import adjoint
+from pullback.operators.linalg.products import (
     BLAS,
     batch_product,
     bmm,
@@ -23,7 +22,8 @@ from pullback.operators.products import (
     times_conjugate,
     total,
 )
-from pullback.operators.reduction import sum
+from pullback.operators.pointwise.arithmetic import conj
+from pullback.operators.reduce.sums import sum
 
 __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]
 

@@ -15,15 +15,15 @@ from pullback.core import errors
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import get_mode
 from pullback.core.promotion import promote_dtypes
-from pullback.operators import batch_products
-from pullback.operators.arithmetic import conj
-from pullback.operators.convert import astype
+from pullback.operators.attach.give_way import caught
 from pullback.operators.declare import METHODS, Array, Namespace, method, multilinear, primitive
-from pullback.operators.give_way import caught
-from pullback.operators.inplace import write_out
-from pullback.operators.matrix_checks import adjoint
-from pullback.operators.shape import reshape
-from pullback.operators.views import t
+from pullback.operators.linalg import batch as batch_products
+from pullback.operators.linalg.checks import adjoint
+from pullback.operators.pointwise.arithmetic import conj
+from pullback.operators.running.inplace import write_out
+from pullback.operators.shape.reshaping import reshape
+from pullback.operators.shape.views import t
+from pullback.operators.tensor.convert import astype
 
 __all__ = ["bmm", "dot", "ger", "matmul", "mm", "mv", "outer", "vdot"]
 

@@ -8,11 +8,10 @@ from typing import Any, cast
 import numpy
 
 from pullback.core import errors
+from pullback.operators.arrays.lapack import lapack
 from pullback.operators.batching import aligned
 from pullback.operators.declare import Array, Namespace, Op, method, primitive
-from pullback.operators.lapack import lapack
-from pullback.operators.lu import factored
-from pullback.operators.matrix_checks import (
+from pullback.operators.linalg.checks import (
     LinAlgError,
     adjoint,
     check_same_dtype,
@@ -20,10 +19,11 @@ from pullback.operators.matrix_checks import (
     delivered_all,
     place,
 )
-from pullback.operators.naming import shown_as
-from pullback.operators.products import delivered, matmul, total
+from pullback.operators.linalg.lu import factored
+from pullback.operators.linalg.products import delivered, matmul, total
 from pullback.operators.results import result_class
-from pullback.operators.shape import movedim, reshape
+from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.reshaping import movedim, reshape
 
 __all__ = [
     "inv",

@@ -14,14 +14,10 @@ from typing import Any
 import numpy
 
 from pullback.core.mode import fast, get_mode
-from pullback.operators.arithmetic import conj, is_complex
-from pullback.operators.complex import imag, real
-from pullback.operators.convert import astype
+from pullback.operators.arrays.lapack import lapack
 from pullback.operators.declare import Array, Namespace, elementwise, method, primitive
-from pullback.operators.diagonals import diag_embed
-from pullback.operators.gather import enlarged
-from pullback.operators.lapack import lapack
-from pullback.operators.matrix_checks import (
+from pullback.operators.indexing.gather import enlarged
+from pullback.operators.linalg.checks import (
     LinAlgError,
     absent,
     adjoint,
@@ -29,10 +25,14 @@ from pullback.operators.matrix_checks import (
     check_square,
     delivered_all,
 )
-from pullback.operators.products import delivered, matmul
+from pullback.operators.linalg.products import delivered, matmul
+from pullback.operators.linalg.solve import solved_exactly
+from pullback.operators.pointwise.arithmetic import conj, is_complex
+from pullback.operators.pointwise.complex import imag, real
 from pullback.operators.results import result_class
-from pullback.operators.solve import solved_exactly
-from pullback.operators.views import diagonal
+from pullback.operators.shape.diagonals import diag_embed
+from pullback.operators.shape.views import diagonal
+from pullback.operators.tensor.convert import astype
 
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh", "linalg_svd", "svd", "svdvals"]
 

@@ -8,23 +8,23 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
+from pullback.operators.arrays.blocks import BLOCK, slices
+from pullback.operators.arrays.lapack import lapack, triangles_by_scipy
+from pullback.operators.arrays.lapack import upper as upper_part
 from pullback.operators.batching import aligned
-from pullback.operators.blocks import BLOCK, slices
-from pullback.operators.creation import eye
+from pullback.operators.create.sizes import eye
 from pullback.operators.declare import Array, Namespace, method, primitive
-from pullback.operators.lapack import lapack, triangles_by_scipy
-from pullback.operators.lapack import upper as upper_part
-from pullback.operators.matrix_checks import (
+from pullback.operators.indexing.selection import tril, triu
+from pullback.operators.linalg.checks import (
     adjoint,
     check_same_dtype,
     check_square,
     delivered_all,
 )
-from pullback.operators.naming import shown_as
-from pullback.operators.products import delivered, matmul, total
+from pullback.operators.linalg.products import delivered, matmul, total
 from pullback.operators.results import result_class
-from pullback.operators.selection import tril, triu
-from pullback.operators.shape import clone, expand
+from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.reshaping import clone, expand
 
 __all__ = ["cholesky_inverse", "cholesky_solve", "solve_triangular", "triangular_solve"]
 

@@ -8,9 +8,9 @@ from numpy import ndarray
 
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
-from pullback.operators.blocks import slices
+from pullback.operators.arrays.blocks import slices
 from pullback.operators.declare import Array, Namespace, elementwise, linear, method
-from pullback.operators.inplace import inplace_of
+from pullback.operators.running.inplace import inplace_of
 
 __all__ = [
     "add",

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from pullback.core.dtype import from_numpy_dtype
-from pullback.operators.arithmetic import unsupported, zeros_of
 from pullback.operators.declare import METHODS, Array, Namespace, elementwise
-from pullback.operators.inplace import inplace_of
+from pullback.operators.pointwise.arithmetic import unsupported, zeros_of
+from pullback.operators.running.inplace import inplace_of
 
 __all__ = [
     "bitwise_and",

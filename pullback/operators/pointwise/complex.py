@@ -6,8 +6,8 @@ from typing import Any
 
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
-from pullback.operators.arithmetic import is_complex
 from pullback.operators.declare import Array, Namespace, elementwise, method, view
+from pullback.operators.pointwise.arithmetic import is_complex
 
 __all__ = [
     "complex",

@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators.arithmetic import conj, is_complex, keep_where, zeros_of
-from pullback.operators.blocks import ZEROS
-from pullback.operators.complex import empty_complex, imag, real
+from pullback.operators.arrays.blocks import ZEROS
 from pullback.operators.declare import Array, Namespace, elementwise, method
-from pullback.operators.inplace import inplace_of
+from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, zeros_of
+from pullback.operators.pointwise.complex import empty_complex, imag, real
+from pullback.operators.running.inplace import inplace_of
 
 __all__ = ["abs", "absolute", "angle", "polar", "sgn", "sign"]
 

@@ -7,14 +7,20 @@ from functools import cache
 from typing import Any
 
 from pullback.core.dtype import NumpyDtype, finfo, from_numpy_dtype
-from pullback.operators.arithmetic import conj, is_complex, keep_where, unsupported, zeros_of
-from pullback.operators.blocks import ONES
-from pullback.operators.blocks import elementwise as in_blocks
-from pullback.operators.comparison import isfinite
-from pullback.operators.convert import astype
+from pullback.operators.arrays.blocks import ONES
+from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise, method, primitive
+from pullback.operators.pointwise.arithmetic import (
+    conj,
+    is_complex,
+    keep_where,
+    unsupported,
+    zeros_of,
+)
+from pullback.operators.pointwise.comparison import isfinite
+from pullback.operators.pointwise.rounding import no_derivative
 from pullback.operators.results import result_class
-from pullback.operators.rounding import no_derivative
+from pullback.operators.tensor.convert import astype
 
 __all__ = [
     "copysign",

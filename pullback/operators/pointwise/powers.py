@@ -16,11 +16,17 @@ from pullback.core import errors
 from pullback.core.dtype import complex128, float64
 from pullback.core.promotion import dtype_with_number
 from pullback.core.tensor import Tensor
-from pullback.operators.arithmetic import conj, is_complex, keep_where, unsupported, zeros_of
-from pullback.operators.complex import real
-from pullback.operators.convert import astype
 from pullback.operators.declare import Array, Namespace, elementwise, method
-from pullback.operators.inplace import inplace_of
+from pullback.operators.pointwise.arithmetic import (
+    conj,
+    is_complex,
+    keep_where,
+    unsupported,
+    zeros_of,
+)
+from pullback.operators.pointwise.complex import real
+from pullback.operators.running.inplace import inplace_of
+from pullback.operators.tensor.convert import astype
 
 __all__ = ["float_power", "pow", "rsqrt", "sqrt", "square"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators.arithmetic import true_divide, unsupported, zeros_of
 from pullback.operators.declare import Array, Namespace, elementwise, method
-from pullback.operators.inplace import inplace_of
+from pullback.operators.pointwise.arithmetic import true_divide, unsupported, zeros_of
+from pullback.operators.running.inplace import inplace_of
 
 __all__ = [
     "ceil",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pullback.operators.arithmetic import conj, is_complex, keep_where, unsupported
-from pullback.operators.blocks import elementwise as in_blocks
+from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise
-from pullback.operators.powers import sqrt
+from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, unsupported
+from pullback.operators.pointwise.powers import sqrt
 
 __all__ = [
     "acos",

@@ -16,13 +16,13 @@ from pullback.core.dtype import NumpyDtype, default, from_numpy_dtype
 from pullback.core.layout import empty_like as empty_array_like
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
-from pullback.operators import distributions as draw
-from pullback.operators.creation import zeros_like
+from pullback.operators.create.factory import Options, Unpack, checked, one_shape
+from pullback.operators.create.sizes import zeros_like
 from pullback.operators.declare import Namespace, method, primitive
-from pullback.operators.factory import Options, Unpack, checked, one_shape
-from pullback.operators.generator import Generator
 from pullback.operators.options import as_int
-from pullback.operators.random import needs, sized, source_of
+from pullback.operators.random import samplers as draw
+from pullback.operators.random.generator import Generator
+from pullback.operators.random.tensors import needs, sized, source_of
 
 __all__ = ["bernoulli", "binomial", "multinomial", "normal", "poisson"]
 

@@ -15,13 +15,13 @@ from pullback.core.layout import empty_like
 from pullback.core.mode import settle
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
-from pullback.operators import distributions as draw
-from pullback.operators.creation import zeros_like
+from pullback.operators.create.sizes import zeros_like
 from pullback.operators.declare import Namespace, method, primitive
-from pullback.operators.draws import check_p, check_probabilities, check_std, no_gradient
-from pullback.operators.generator import Generator, drawn
-from pullback.operators.inplace import call_inplace, starts_write
-from pullback.operators.random import Fill, exact_integers, integer_bounds, needs, source_of
+from pullback.operators.random import samplers as draw
+from pullback.operators.random.draws import check_p, check_probabilities, check_std, no_gradient
+from pullback.operators.random.generator import Generator, drawn
+from pullback.operators.random.tensors import Fill, exact_integers, integer_bounds, needs, source_of
+from pullback.operators.running.inplace import call_inplace, starts_write
 
 __all__: list[str] = []
 

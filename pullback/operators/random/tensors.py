@@ -19,9 +19,7 @@ from pullback.core.dtype import NumpyDtype, default, from_numpy_dtype, int64
 from pullback.core.layout import memory_format, preserve_format
 from pullback.core.mode import get_mode, settle
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators import distributions as draw
-from pullback.operators.creation import empty_like
-from pullback.operators.factory import (
+from pullback.operators.create.factory import (
     Options,
     Unpack,
     allocated,
@@ -30,8 +28,10 @@ from pullback.operators.factory import (
     one_shape,
     shape_argument,
 )
-from pullback.operators.generator import Generator, default_generator, drawn
+from pullback.operators.create.sizes import empty_like
 from pullback.operators.options import as_int
+from pullback.operators.random import samplers as draw
+from pullback.operators.random.generator import Generator, default_generator, drawn
 
 __all__ = ["rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm"]
 

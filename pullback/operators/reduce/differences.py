@@ -7,16 +7,16 @@ from typing import Any
 
 from pullback.core import errors
 from pullback.core.tensor import Tensor
-from pullback.operators.arithmetic import sub
-from pullback.operators.comparison import ne
 from pullback.operators.declare import method
-from pullback.operators.joining import cat, narrow
-from pullback.operators.naming import shown_as
+from pullback.operators.linalg.products import delivered
 from pullback.operators.options import as_dim, as_dims, as_int, numpy_spelled
-from pullback.operators.products import delivered
-from pullback.operators.reduction import sum
-from pullback.operators.scan import cumsum
-from pullback.operators.shape import clone, reshape, squeeze
+from pullback.operators.pointwise.arithmetic import sub
+from pullback.operators.pointwise.comparison import ne
+from pullback.operators.reduce.scan import cumsum
+from pullback.operators.reduce.sums import sum
+from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.joining import cat, narrow
+from pullback.operators.shape.reshaping import clone, reshape, squeeze
 
 __all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
 

@@ -10,15 +10,15 @@ from typing import Any
 
 from pullback.core import errors
 from pullback.core.tensor import Tensor
-from pullback.operators import reduction_kernels as kernels
+from pullback.operators.arrays import reductions as kernels
+from pullback.operators.arrays.reductions import NOT_GIVEN
+from pullback.operators.arrays.sorting import has_nan
 from pullback.operators.batching import filled, ndim_of, together
 from pullback.operators.declare import Array, Dim, Dims, Namespace, Op, method, primitive
-from pullback.operators.extrema import maximum, minimum
-from pullback.operators.picking import kept, pick, put_back
-from pullback.operators.reduction import restored
-from pullback.operators.reduction_kernels import NOT_GIVEN
+from pullback.operators.indexing.picking import kept, pick, put_back
+from pullback.operators.pointwise.extrema import maximum, minimum
+from pullback.operators.reduce.sums import restored
 from pullback.operators.results import result_class
-from pullback.operators.sorting_kernels import has_nan
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 

@@ -13,15 +13,15 @@ from pullback.core.device import META
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import edge_of
-from pullback.operators.arithmetic import unsupported
+from pullback.operators.arrays.reductions import axis_of, check_not_empty
 from pullback.operators.batching import filled, refused
 from pullback.operators.declare import Array, Dims, Namespace, Op, method, primitive
-from pullback.operators.inplace import write_out
 from pullback.operators.options import as_int, numpy_spelled
-from pullback.operators.reduction_kernels import axis_of, check_not_empty
-from pullback.operators.reshape_inplace import unsupported_node
+from pullback.operators.pointwise.arithmetic import unsupported
+from pullback.operators.pointwise.rounding import no_derivative
 from pullback.operators.results import result_class
-from pullback.operators.rounding import no_derivative
+from pullback.operators.running.inplace import write_out
+from pullback.operators.shape.reshape_inplace import unsupported_node
 
 __all__ = ["bincount", "hash_tensor", "histc", "histogram", "histogramdd"]
 

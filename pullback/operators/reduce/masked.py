@@ -13,30 +13,30 @@ from typing import Any
 
 import numpy
 
-from pullback.operators.arithmetic import conj, true_divide
-from pullback.operators.comparison import isnan
-from pullback.operators.complex import real
-from pullback.operators.convert import astype
-from pullback.operators.extrema import clamp_min
-from pullback.operators.norms import vector_norm
+from pullback.operators.indexing.selection import where
+from pullback.operators.nn.activation.softmax import log_softmax as _log_softmax
+from pullback.operators.nn.activation.softmax import softmax as _softmax
 from pullback.operators.options import as_dims
-from pullback.operators.order_statistics import nanmedian as _nanmedian
-from pullback.operators.pointwise import logaddexp as _logaddexp
-from pullback.operators.powers import sqrt
-from pullback.operators.reduction import logsumexp as _logsumexp
-from pullback.operators.reduction import prod as _prod
-from pullback.operators.reduction import sum as _sum
-from pullback.operators.reduction_extremes import amax as _amax
-from pullback.operators.reduction_extremes import amin as _amin
-from pullback.operators.reduction_extremes import argmax as _argmax
-from pullback.operators.reduction_extremes import argmin as _argmin
-from pullback.operators.scan import cumprod as _cumprod
-from pullback.operators.scan import cumsum as _cumsum
-from pullback.operators.selection import where
-from pullback.operators.shape import broadcast_to
-from pullback.operators.softmax import log_softmax as _log_softmax
-from pullback.operators.softmax import softmax as _softmax
-from pullback.operators.truth import any
+from pullback.operators.pointwise.arithmetic import conj, true_divide
+from pullback.operators.pointwise.comparison import isnan
+from pullback.operators.pointwise.complex import real
+from pullback.operators.pointwise.exponentials import logaddexp as _logaddexp
+from pullback.operators.pointwise.extrema import clamp_min
+from pullback.operators.pointwise.powers import sqrt
+from pullback.operators.reduce.extremes import amax as _amax
+from pullback.operators.reduce.extremes import amin as _amin
+from pullback.operators.reduce.extremes import argmax as _argmax
+from pullback.operators.reduce.extremes import argmin as _argmin
+from pullback.operators.reduce.norms import vector_norm
+from pullback.operators.reduce.order_statistics import nanmedian as _nanmedian
+from pullback.operators.reduce.scan import cumprod as _cumprod
+from pullback.operators.reduce.scan import cumsum as _cumsum
+from pullback.operators.reduce.sums import logsumexp as _logsumexp
+from pullback.operators.reduce.sums import prod as _prod
+from pullback.operators.reduce.sums import sum as _sum
+from pullback.operators.reduce.truth import any
+from pullback.operators.shape.reshaping import broadcast_to
+from pullback.operators.tensor.convert import astype
 
 __all__ = [
     "amax",

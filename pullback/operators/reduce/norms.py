@@ -13,10 +13,16 @@ import numpy
 from pullback.core import errors
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
-from pullback.operators.arithmetic import conj, keep_where
+from pullback.operators.arrays.reductions import (
+    MANY,
+    axis_of,
+    check_keepdim,
+    converted,
+    few_sums,
+    total,
+    total_of_squares,
+)
 from pullback.operators.batching import front
-from pullback.operators.complex import real
-from pullback.operators.convert import numpy_dtype
 from pullback.operators.declare import (
     Array,
     Dim,
@@ -27,20 +33,14 @@ from pullback.operators.declare import (
     method,
     primitive,
 )
-from pullback.operators.direction import abs, sgn
-from pullback.operators.naming import shown_as
+from pullback.operators.indexing.selection import where
 from pullback.operators.options import as_dim
-from pullback.operators.reduction import restored, sum
-from pullback.operators.reduction_kernels import (
-    MANY,
-    axis_of,
-    check_keepdim,
-    converted,
-    few_sums,
-    total,
-    total_of_squares,
-)
-from pullback.operators.selection import where
+from pullback.operators.pointwise.arithmetic import conj, keep_where
+from pullback.operators.pointwise.complex import real
+from pullback.operators.pointwise.direction import abs, sgn
+from pullback.operators.reduce.sums import restored, sum
+from pullback.operators.running.naming import shown_as
+from pullback.operators.tensor.convert import numpy_dtype
 
 __all__ = ["dist", "divide_or_zero", "norm", "renorm", "vector_norm"]
 
@@ -208,7 +208,9 @@ def norm(
     """
     check_keepdim("norm", keepdim)
     if p == "nuc":
-        from pullback.operators.matrix_functions import matrix_norm  # which is built on this file
+        from pullback.operators.linalg.matrix_functions import (
+            matrix_norm,  # which is built on this file
+        )
 
         dims = (-2, -1) if dim is None else (dim,) if isinstance(dim, int) else dim
         return matrix_norm(input, p, dims, keepdim, dtype=dtype, out=out)

@@ -6,35 +6,35 @@ from typing import Any
 
 from pullback.core.dtype import int64
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arithmetic import lerp, unsupported
-from pullback.operators.comparison import isnan
-from pullback.operators.convert import astype
-from pullback.operators.declare import Array, Dim, Dims, Namespace, method, primitive
-from pullback.operators.extrema import clamp_min
-from pullback.operators.naming import shown_as
-from pullback.operators.options import as_dim, numpy_spelled
-from pullback.operators.picking import pick
-from pullback.operators.products import delivered
-from pullback.operators.reduction import sum
-from pullback.operators.reduction_extremes import (
-    full_tangent,
-    pick_chosen,
-    put_back_chosen,
-    share_full,
-)
-from pullback.operators.reduction_kernels import (
+from pullback.operators.arrays.reductions import (
     NOT_GIVEN,
     check_keepdim,
     check_not_empty,
     numpy_names,
 )
+from pullback.operators.arrays.scatter import read_along
+from pullback.operators.arrays.sorting import has_nan, order_along, ranked, within
+from pullback.operators.declare import Array, Dim, Dims, Namespace, method, primitive
+from pullback.operators.indexing.picking import pick
+from pullback.operators.indexing.selection import where
+from pullback.operators.linalg.products import delivered
+from pullback.operators.options import as_dim, numpy_spelled
+from pullback.operators.pointwise.arithmetic import lerp, unsupported
+from pullback.operators.pointwise.comparison import isnan
+from pullback.operators.pointwise.extrema import clamp_min
+from pullback.operators.pointwise.rounding import ceil, floor, round
+from pullback.operators.reduce.extremes import (
+    full_tangent,
+    pick_chosen,
+    put_back_chosen,
+    share_full,
+)
+from pullback.operators.reduce.sorting import sort
+from pullback.operators.reduce.sums import sum
 from pullback.operators.results import result_class
-from pullback.operators.rounding import ceil, floor, round
-from pullback.operators.scatter_kernels import read_along
-from pullback.operators.selection import where
-from pullback.operators.shape import expand, movedim, reshape, squeeze
-from pullback.operators.sorting import sort
-from pullback.operators.sorting_kernels import has_nan, order_along, ranked, within
+from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.reshaping import expand, movedim, reshape, squeeze
+from pullback.operators.tensor.convert import astype
 
 __all__ = ["median", "mode", "nanmedian", "nanquantile", "quantile"]
 

@@ -11,12 +11,12 @@ from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.device import META
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arithmetic import unsupported
-from pullback.operators.naming import shown_as
-from pullback.operators.rows import index_add, index_select
-from pullback.operators.scatter_reduce import index_reduce
-from pullback.operators.selection import where
-from pullback.operators.shape import reshape
+from pullback.operators.indexing.rows import index_add, index_select
+from pullback.operators.indexing.scatter_reduce import index_reduce
+from pullback.operators.indexing.selection import where
+from pullback.operators.pointwise.arithmetic import unsupported
+from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.reshaping import reshape
 
 __all__ = ["segment_reduce"]
 

@@ -8,16 +8,16 @@ import numpy
 
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators import batch_indexing
-from pullback.operators.arithmetic import unsupported
+from pullback.operators.arrays.reductions import check_keepdim, check_not_empty
+from pullback.operators.arrays.scatter import read_along
+from pullback.operators.arrays.sorting import FEW, chosen, few_in_order, order_along, ranked, ranks
 from pullback.operators.declare import Array, Dim, Namespace, method, primitive
+from pullback.operators.indexing import batch as batch_indexing
+from pullback.operators.indexing.picking import pick, put_back
 from pullback.operators.options import as_int
-from pullback.operators.picking import pick, put_back
-from pullback.operators.reduction_extremes import pick_chosen, put_back_chosen
-from pullback.operators.reduction_kernels import check_keepdim, check_not_empty
+from pullback.operators.pointwise.arithmetic import unsupported
+from pullback.operators.reduce.extremes import pick_chosen, put_back_chosen
 from pullback.operators.results import result_class
-from pullback.operators.scatter_kernels import read_along
-from pullback.operators.sorting_kernels import FEW, chosen, few_in_order, order_along, ranked, ranks
 
 __all__ = [
     "argsort",

@@ -7,18 +7,8 @@ from typing import Any
 
 from pullback.core.arrays import F64
 from pullback.core.dtype import from_numpy_dtype
-from pullback.operators.arithmetic import conj, is_complex, true_divide
-from pullback.operators.blocks import BLOCK, slices
-from pullback.operators.complex import complex as complex_of
-from pullback.operators.complex import imag, real
-from pullback.operators.convert import astype
-from pullback.operators.declare import Array, Dims, Namespace, method, primitive
-from pullback.operators.extrema import clamp, clamp_min
-from pullback.operators.norms import divide_or_zero
-from pullback.operators.powers import sqrt
-from pullback.operators.products import matmul
-from pullback.operators.reduction import mean, restored, sum, unreduce
-from pullback.operators.reduction_kernels import (
+from pullback.operators.arrays.blocks import BLOCK, slices
+from pullback.operators.arrays.reductions import (
     MANY,
     axis_of,
     check_keepdim,
@@ -31,7 +21,17 @@ from pullback.operators.reduction_kernels import (
     total_of_squares,
     without,
 )
-from pullback.operators.shape import diagonal, reshape, squeeze, transpose, unsqueeze
+from pullback.operators.declare import Array, Dims, Namespace, method, primitive
+from pullback.operators.linalg.products import matmul
+from pullback.operators.pointwise.arithmetic import conj, is_complex, true_divide
+from pullback.operators.pointwise.complex import complex as complex_of
+from pullback.operators.pointwise.complex import imag, real
+from pullback.operators.pointwise.extrema import clamp, clamp_min
+from pullback.operators.pointwise.powers import sqrt
+from pullback.operators.reduce.norms import divide_or_zero
+from pullback.operators.reduce.sums import mean, restored, sum, unreduce
+from pullback.operators.shape.reshaping import diagonal, reshape, squeeze, transpose, unsqueeze
+from pullback.operators.tensor.convert import astype
 
 __all__ = ["corrcoef", "cov", "std", "std_mean", "var", "var_mean"]
 

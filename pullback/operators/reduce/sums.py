@@ -13,18 +13,18 @@ from pullback.core import errors
 from pullback.core.arrays import namespace
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
-from pullback.operators import reduction_kernels as kernels
-from pullback.operators.arithmetic import conj, is_complex, keep_where, true_divide
-from pullback.operators.comparison import isnan
-from pullback.operators.convert import astype, numpy_dtype
+from pullback.operators.arrays import reductions as kernels
+from pullback.operators.arrays.reductions import NOT_GIVEN, kept_shape, reduced_count
+from pullback.operators.arrays.sorting import has_nan
 from pullback.operators.declare import Array, Dim, Dims, Namespace, linear, method, primitive
 from pullback.operators.options import as_shape, numpy_spelled
-from pullback.operators.pointwise import exp
-from pullback.operators.reduction_kernels import NOT_GIVEN, kept_shape, reduced_count
-from pullback.operators.scan import exclusive_cumprod
-from pullback.operators.shape import expand, reshape
-from pullback.operators.sorting_kernels import has_nan
-from pullback.operators.tiling import flip
+from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, true_divide
+from pullback.operators.pointwise.comparison import isnan
+from pullback.operators.pointwise.exponentials import exp
+from pullback.operators.reduce.scan import exclusive_cumprod
+from pullback.operators.shape.reshaping import expand, reshape
+from pullback.operators.shape.tiling import flip
+from pullback.operators.tensor.convert import astype, numpy_dtype
 
 __all__ = [
     "logsumexp",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators.comparison import isclose
+from pullback.operators.arrays.reductions import check_keepdim
 from pullback.operators.declare import Array, Dims, Namespace, method, primitive
-from pullback.operators.reduction_kernels import check_keepdim
+from pullback.operators.pointwise.comparison import isclose
 
 __all__ = ["all", "allclose", "any", "count_nonzero", "equal"]
 

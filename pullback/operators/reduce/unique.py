@@ -12,12 +12,12 @@ from pullback.core.device import META
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import edge_of
-from pullback.operators.arithmetic import unsupported
+from pullback.operators.arrays.sorting import order_along, sortable
 from pullback.operators.declare import method
-from pullback.operators.naming import shown_as
 from pullback.operators.options import as_dim
-from pullback.operators.reshape_inplace import unsupported_node
-from pullback.operators.sorting_kernels import order_along, sortable
+from pullback.operators.pointwise.arithmetic import unsupported
+from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.reshape_inplace import unsupported_node
 
 __all__ = ["unique", "unique_consecutive"]
 

@@ -26,14 +26,15 @@ from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import UNWRITTEN, bump
 from pullback.core.view import DEFAULT, View, edge_of, forbidden, move_retention, retains
-from pullback.operators import dispatch, interpret, recording
+from pullback.operators.arrays.strides import Geometry, address, element_strides, on_storage, relaid
 from pullback.operators.declare import Op
-from pullback.operators.declared_node import DeclaredNode
 from pullback.operators.derive import tangents_of_write, write_tangents
-from pullback.operators.nodes import node_class
-from pullback.operators.overlap import check_writable, has_overlap
-from pullback.operators.strides import Geometry, address, element_strides, on_storage, relaid
-from pullback.operators.written import finished
+from pullback.operators.running import interpret, recording
+from pullback.operators.running.declared_node import DeclaredNode
+from pullback.operators.running.overlap import check_writable, has_overlap
+from pullback.operators.watching import dispatch
+from pullback.operators.writing.nodes import node_class
+from pullback.operators.writing.written import finished
 
 # Writes an operator's in-place form; set by build.py.
 builder: Callable[[Op, str], Any]

@@ -19,11 +19,12 @@ from pullback.core.mode import Mode, changed, current, fast, settle
 from pullback.core.promotion import promote_to_float, result_dtype
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN
-from pullback.operators import dispatch, dual
 from pullback.operators.declare import REQUIRED, Op
 from pullback.operators.derive import any_dual, propagate
 from pullback.operators.options import NORMALISE
-from pullback.operators.recording import KeptInputs, input_edges, pack_inputs, record
+from pullback.operators.running.recording import KeptInputs, input_edges, pack_inputs, record
+from pullback.operators.watching import dispatch
+from pullback.operators.writing import dual
 
 _WITH_DATA = frozenset({numpy.ndarray, type(None)})
 NUMBERS = (bool, int, float, complex, numpy.generic)
@@ -265,7 +266,7 @@ def normalise(op: Op, options: dict[str, Any], arrays: dict[str, Any]) -> None:
 def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     """The forward's results; its refusals explained."""
     if len(NAMESPACES) > 1 and any(type(one) not in _WITH_DATA for one in arrays.values()):
-        from pullback.operators import meta
+        from pullback.operators.running import meta
 
         if meta.among(arrays):
             try:
@@ -321,7 +322,7 @@ def _result(array: Array, mode: Mode) -> Tensor:
 
 
 def _into(op: Op, out: Any, values: dict[str, Any], result: Any, mode: Mode) -> Any:
-    from pullback.operators.inplace import write_out
+    from pullback.operators.running.inplace import write_out
 
     targets = check_out(op, out, values, mode)
     for target, array in zip(targets, outputs_of(op, result), strict=True):

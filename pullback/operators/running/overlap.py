@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pullback.core import errors
 from pullback.core.arrays import Array
-from pullback.operators.strides import address, contiguous_strides, root
+from pullback.operators.arrays.strides import address, contiguous_strides, root
 
 __all__ = ["check_no_partial_overlap", "check_writable", "has_overlap"]
 

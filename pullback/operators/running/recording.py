@@ -15,9 +15,9 @@ from pullback.core.origin import getframe, user_frame
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import own_cell
 from pullback.core.view import NOWHERE, CreationMeta, attach, edge_of
+from pullback.operators.arrays.strides import root
 from pullback.operators.declare import Op
-from pullback.operators.nodes import SeveralOutputs, node_class
-from pullback.operators.strides import root
+from pullback.operators.writing.nodes import SeveralOutputs, node_class
 
 
 def input_edges(op: Op, values: dict[str, Any]) -> tuple[Edge | None, ...]:

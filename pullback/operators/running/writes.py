@@ -21,11 +21,11 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import fast, get_mode
 from pullback.core.tensor import Tensor
 from pullback.core.version import INFERENCE_CELL
-from pullback.operators.blocks import ZEROS
+from pullback.operators.arrays.blocks import ZEROS
 from pullback.operators.declare import METHODS, Op
-from pullback.operators.inplace import inplace_of
-from pullback.operators.nodes import Plan
-from pullback.operators.overlap import check_writable
+from pullback.operators.running.inplace import inplace_of
+from pullback.operators.running.overlap import check_writable
+from pullback.operators.writing.nodes import Plan
 
 _PLAIN = frozenset((int, float))
 # Those that would read what they have written, were their source to overlap with the target.

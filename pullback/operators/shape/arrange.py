@@ -18,12 +18,12 @@ from pullback.core.size import Size
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.batching import per_dim
 from pullback.operators.declare import REQUIRED, Namespace, linear, method
-from pullback.operators.indexing import getitem
-from pullback.operators.joining import cat, stack, tensor_split
+from pullback.operators.indexing.assignment import getitem
+from pullback.operators.indexing.rows import index_select
 from pullback.operators.options import also_called, as_dim, as_int, numpy_spelled
-from pullback.operators.rows import index_select
-from pullback.operators.shape import clone, expand, flatten, reshape, unsqueeze
-from pullback.operators.tiling import flip
+from pullback.operators.shape.joining import cat, stack, tensor_split
+from pullback.operators.shape.reshaping import clone, expand, flatten, reshape, unsqueeze
+from pullback.operators.shape.tiling import flip
 
 __all__ = [
     "atleast_2d",

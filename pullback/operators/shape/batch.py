@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from pullback.operators.arrays.strides import extent, geometry_of
 from pullback.operators.batching import filled, front, ndim_of, padded
 from pullback.operators.declare import Op
 from pullback.operators.options import as_dim
-from pullback.operators.strides import extent, geometry_of
 
 Split = dict[str, Any]
 Options = dict[str, Any]

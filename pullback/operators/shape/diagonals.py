@@ -8,15 +8,15 @@ import numpy
 
 from pullback.core import errors
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arrange import atleast_2d
 from pullback.operators.batching import shifted
 from pullback.operators.declare import Array, Dim, Namespace, linear, method
-from pullback.operators.inplace import write_out
-from pullback.operators.joining import cat
-from pullback.operators.naming import shown_as
 from pullback.operators.options import as_dim
-from pullback.operators.shape import flatten
-from pullback.operators.views import _diagonal_adjoint, diagonal
+from pullback.operators.running.inplace import write_out
+from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.arrange import atleast_2d
+from pullback.operators.shape.joining import cat
+from pullback.operators.shape.reshaping import flatten
+from pullback.operators.shape.views import _diagonal_adjoint, diagonal
 
 __all__ = ["block_diag", "diag", "diag_embed", "diagflat"]
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from pullback.core.promotion import common_dtype
 from pullback.core.tensor import Tensor
-from pullback.operators import batch_shapes
 from pullback.operators.declare import (
     Array,
     Arrays,
@@ -20,8 +19,9 @@ from pullback.operators.declare import (
     view,
 )
 from pullback.operators.options import also_called, as_dim, as_int, as_shape, numpy_spelled
-from pullback.operators.shape import reshape
-from pullback.operators.views import slice_along
+from pullback.operators.shape import batch as batch_shapes
+from pullback.operators.shape.reshaping import reshape
+from pullback.operators.shape.views import slice_along
 
 __all__ = [
     "cat",

@@ -28,12 +28,19 @@ from pullback.core.origin import here
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import UNWRITTEN, bump
 from pullback.core.view import View, edge_of, move_retention
+from pullback.operators.arrays.strides import element_strides, on_storage, root, storage_offset
+from pullback.operators.create.factory import shape_argument
 from pullback.operators.declare import METHODS
-from pullback.operators.factory import shape_argument
-from pullback.operators.inplace import check_history_can_change
-from pullback.operators.naming import renamed
-from pullback.operators.shape import as_strided, squeeze, swapaxes, t, transpose, unsqueeze
-from pullback.operators.strides import element_strides, on_storage, root, storage_offset
+from pullback.operators.running.inplace import check_history_can_change
+from pullback.operators.running.naming import renamed
+from pullback.operators.shape.reshaping import (
+    as_strided,
+    squeeze,
+    swapaxes,
+    t,
+    transpose,
+    unsqueeze,
+)
 
 
 def _reshaping(name: str, function: Callable[..., Any]) -> None:

@@ -27,8 +27,8 @@ from pullback.operators.declare import (
     view,
 )
 from pullback.operators.options import as_dim, as_required_dims, as_shape, numpy_spelled
-from pullback.operators.restriding import as_strided
-from pullback.operators.views import (
+from pullback.operators.shape.restriding import as_strided
+from pullback.operators.shape.views import (
     _expand,
     _permute,
     _reshape_alias,

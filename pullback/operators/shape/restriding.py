@@ -14,9 +14,7 @@ from pullback.core.mode import PLAIN, current, settle
 from pullback.core.node import Edge
 from pullback.core.tensor import Tensor
 from pullback.core.view import View, edge_of
-from pullback.operators import batch_shapes, recording
-from pullback.operators.declare import METHODS, Array, Namespace, linear, view
-from pullback.operators.strides import (
+from pullback.operators.arrays.strides import (
     Geometry,
     extent,
     geometry_of,
@@ -25,6 +23,9 @@ from pullback.operators.strides import (
     relaid,
     root,
 )
+from pullback.operators.declare import METHODS, Array, Namespace, linear, view
+from pullback.operators.running import recording
+from pullback.operators.shape import batch as batch_shapes
 
 __all__ = ["as_strided"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core import errors
-from pullback.operators import batch_shapes
 from pullback.operators.batching import per_dim
 from pullback.operators.declare import Array, Dims, Namespace, Shape, linear
 from pullback.operators.options import as_dim, as_shape
-from pullback.operators.shape import spread
+from pullback.operators.shape import batch as batch_shapes
+from pullback.operators.shape.reshaping import spread
 
 __all__ = ["flip", "repeat", "roll", "tile"]
 

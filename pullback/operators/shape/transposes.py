@@ -6,9 +6,9 @@ import warnings
 from typing import Any
 
 from pullback.core.origin import stacklevel
-from pullback.operators.arithmetic import conj
 from pullback.operators.declare import method
-from pullback.operators.views import _permute, transpose
+from pullback.operators.pointwise.arithmetic import conj
+from pullback.operators.shape.views import _permute, transpose
 
 __all__ = ["adjoint", "conj_transpose", "hermitian", "matrix_transpose", "reverse_dims"]
 

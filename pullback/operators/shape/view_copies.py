@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.operators.complex import view_as_complex, view_as_real
-from pullback.operators.inplace import write_out
-from pullback.operators.joining import split, split_with_sizes, unbind
-from pullback.operators.naming import shown_as
-from pullback.operators.shape import (
+from pullback.operators.pointwise.complex import view_as_complex, view_as_real
+from pullback.operators.running.inplace import write_out
+from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.joining import split, split_with_sizes, unbind
+from pullback.operators.shape.reshaping import (
     alias,
     as_strided,
     clone,
@@ -24,7 +24,7 @@ from pullback.operators.shape import (
     unfold,
     unsqueeze,
 )
-from pullback.operators.views import _view
+from pullback.operators.shape.views import _view
 
 
 def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,22 +11,22 @@ from typing import Any
 from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor
-from pullback.operators import batch_shapes
-from pullback.operators.arithmetic import zeros_of
+from pullback.operators.arrays.strides import contiguous_strides, extent, restrided
+from pullback.operators.arrays.strides import storage_offset as offset_of
 from pullback.operators.batching import together
-from pullback.operators.convert import astype
 from pullback.operators.declare import Dim, Namespace, method, primitive
-from pullback.operators.joining import narrow
 from pullback.operators.options import numpy_spelled
-from pullback.operators.restriding import _restride
-from pullback.operators.strides import contiguous_strides, extent, restrided
-from pullback.operators.strides import storage_offset as offset_of
-from pullback.operators.views import (
+from pullback.operators.pointwise.arithmetic import zeros_of
+from pullback.operators.shape import batch as batch_shapes
+from pullback.operators.shape.joining import narrow
+from pullback.operators.shape.restriding import _restride
+from pullback.operators.shape.views import (
     _slice_adjoint,
     diagonal,
     select,
     slice_along,
 )
+from pullback.operators.tensor.convert import astype
 
 __all__ = [
     "as_strided_scatter",

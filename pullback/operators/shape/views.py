@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core import errors
-from pullback.operators import batch_shapes, recording
-from pullback.operators.batching import per_dim, shifted
-from pullback.operators.declare import Array, Dim, Dims, Namespace, Shape, linear, view
-from pullback.operators.options import as_int, as_required_dims, as_shape
-from pullback.operators.strides import (
+from pullback.operators.arrays.strides import (
     geometry_of,
     restrided,
 )
+from pullback.operators.batching import per_dim, shifted
+from pullback.operators.declare import Array, Dim, Dims, Namespace, Shape, linear, view
+from pullback.operators.options import as_int, as_required_dims, as_shape
+from pullback.operators.running import recording
+from pullback.operators.shape import batch as batch_shapes
 
 # Whole tensor -----------------------------------------------------------------------------------
 

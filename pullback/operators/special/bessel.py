@@ -12,10 +12,10 @@ from typing import Any
 
 from pullback.core.arrays import Array, Namespace
 from pullback.core.tensor import Tensor
-from pullback.operators.arithmetic import keep_where, unsupported
+from pullback.operators.arrays.scipy_special import from_scipy, scipy_or
 from pullback.operators.declare import elementwise
-from pullback.operators.direction import sgn
-from pullback.operators.scipy_special import from_scipy, scipy_or
+from pullback.operators.pointwise.arithmetic import keep_where, unsupported
+from pullback.operators.pointwise.direction import sgn
 
 __all__ = [
     "airy_ai",

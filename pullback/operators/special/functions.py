@@ -10,9 +10,25 @@ import math
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators import gamma
-from pullback.operators.arithmetic import keep_where, unsupported, zeros_of
-from pullback.operators.bessel import (
+from pullback.operators.arrays import gamma
+from pullback.operators.arrays.gamma import in_double
+from pullback.operators.arrays.scipy_special import from_scipy, scipy_or
+from pullback.operators.declare import METHODS, Array, Namespace, elementwise, method
+from pullback.operators.pointwise.arithmetic import keep_where, unsupported, zeros_of
+from pullback.operators.pointwise.exponentials import (
+    exp,
+    exp2,
+    expm1,
+    log,
+    log1p,
+    logit,
+    sigmoid,
+    xlogy,
+)
+from pullback.operators.pointwise.rounding import round
+from pullback.operators.pointwise.trigonometry import sinc
+from pullback.operators.running.inplace import inplace_of
+from pullback.operators.special.bessel import (
     airy_ai,
     bessel_j0,
     bessel_j1,
@@ -30,9 +46,7 @@ from pullback.operators.bessel import (
     scaled_modified_bessel_k1,
     spherical_bessel_j0,
 )
-from pullback.operators.convert import astype
-from pullback.operators.declare import METHODS, Array, Namespace, elementwise, method
-from pullback.operators.error_functions import (
+from pullback.operators.special.error_functions import (
     erf,
     erfc,
     erfcx,
@@ -41,10 +55,7 @@ from pullback.operators.error_functions import (
     ndtr,
     ndtri,
 )
-from pullback.operators.gamma import in_double
-from pullback.operators.inplace import inplace_of
-from pullback.operators.pointwise import exp, exp2, expm1, log, log1p, logit, sigmoid, xlogy
-from pullback.operators.polynomials import (
+from pullback.operators.special.polynomials import (
     chebyshev_polynomial_t,
     chebyshev_polynomial_u,
     chebyshev_polynomial_v,
@@ -58,9 +69,7 @@ from pullback.operators.polynomials import (
     shifted_chebyshev_polynomial_v,
     shifted_chebyshev_polynomial_w,
 )
-from pullback.operators.rounding import round
-from pullback.operators.scipy_special import from_scipy, scipy_or
-from pullback.operators.trigonometry import sinc
+from pullback.operators.tensor.convert import astype
 
 __all__ = [
     "airy_ai",

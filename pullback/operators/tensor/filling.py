@@ -16,14 +16,14 @@ from pullback.core import errors, origin
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
-from pullback.operators import batch_shapes
-from pullback.operators.arithmetic import is_complex, zeros_of
+from pullback.operators.arrays.strides import element_strides
 from pullback.operators.declare import Namespace, method, primitive
-from pullback.operators.overlap import check_no_partial_overlap, has_overlap
-from pullback.operators.restriding import as_strided
-from pullback.operators.strides import element_strides
-from pullback.operators.views import diagonal, slice_along
-from pullback.operators.writes import is_plain_write, number_array, writing
+from pullback.operators.pointwise.arithmetic import is_complex, zeros_of
+from pullback.operators.running.overlap import check_no_partial_overlap, has_overlap
+from pullback.operators.running.writes import is_plain_write, number_array, writing
+from pullback.operators.shape import batch as batch_shapes
+from pullback.operators.shape.restriding import as_strided
+from pullback.operators.shape.views import diagonal, slice_along
 
 __all__ = ["copied_into", "copy_", "fill", "fill_", "fill_diagonal_", "store", "zero_"]
 

@@ -16,7 +16,7 @@ from pullback.core import errors, origin
 from pullback.core.arrays import Array
 from pullback.core.layout import order_kept
 from pullback.core.tensor import Tensor, new, wrap
-from pullback.operators.strides import address, extent, restrided, root
+from pullback.operators.arrays.strides import address, extent, restrided, root
 
 __all__: list[str] = []
 

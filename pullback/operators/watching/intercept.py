@@ -14,7 +14,7 @@ from typing import Any
 
 from pullback.core import origin
 from pullback.core.mode import get_mode
-from pullback.operators import dispatch
+from pullback.operators.watching import dispatch
 
 __all__ = ["Watched", "makers", "replaceable"]
 

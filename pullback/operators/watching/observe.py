@@ -13,11 +13,11 @@ from types import CodeType, FunctionType
 from typing import Any, Protocol
 
 from pullback.core import origin
-from pullback.operators import written
-from pullback.operators.build_call import call_text, signature_of
 from pullback.operators.declare import Op
-from pullback.operators.nodes import execute
-from pullback.operators.written import WRITTEN, Written
+from pullback.operators.writing import written
+from pullback.operators.writing.call import call_text, signature_of
+from pullback.operators.writing.nodes import execute
+from pullback.operators.writing.written import WRITTEN, Written
 
 __all__ = ["Observer", "observe", "stop"]
 

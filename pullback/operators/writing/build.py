@@ -19,18 +19,28 @@ from pullback.core.node import Leaf, Output, next_seq
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, shorten
 from pullback.core.view import NOWHERE, CreationMeta, View, attach, edge_of
-from pullback.operators import declare, inplace, interpret, overlap
-from pullback.operators.build_call import everything, respelled_lines, signature_of
-from pullback.operators.build_inplace import inplace_source_of
-from pullback.operators.build_node import frame_lines, recorded_lines, several_lines, viewed_lines
-from pullback.operators.build_sequence import (
+from pullback.operators import declare
+from pullback.operators.declare import REQUIRED, Op
+from pullback.operators.options import NORMALISE, respelled
+from pullback.operators.running import inplace, interpret, overlap
+from pullback.operators.writing.call import everything, respelled_lines, signature_of
+from pullback.operators.writing.inplace import inplace_source_of
+from pullback.operators.writing.nodes import execute, node_class
+from pullback.operators.writing.record import (
+    frame_lines,
+    recorded_lines,
+    several_lines,
+    viewed_lines,
+)
+from pullback.operators.writing.sequence import (
     gives_sequence,
     parts_line,
     sequence_line,
     sequence_node,
     takes_sequence,
 )
-from pullback.operators.build_steps import (
+from pullback.operators.writing.specialise import array_call
+from pullback.operators.writing.steps import (
     MODE_LINES,
     array_lines,
     computed_lines,
@@ -41,11 +51,7 @@ from pullback.operators.build_steps import (
     not_plain,
     takes_mixed,
 )
-from pullback.operators.declare import REQUIRED, Op
-from pullback.operators.nodes import execute, node_class
-from pullback.operators.options import NORMALISE, respelled
-from pullback.operators.specialise import array_call
-from pullback.operators.written import finished
+from pullback.operators.writing.written import finished
 
 
 def build(op: Op) -> Any:

@@ -19,8 +19,8 @@ from pullback.core.origin import GENERATED
 from pullback.core.tensor import Tensor
 from pullback.operators import derive
 from pullback.operators.declare import REQUIRED, Op, parameters_of
-from pullback.operators.nodes import execute
 from pullback.operators.options import NORMALISE
+from pullback.operators.writing.nodes import execute
 
 __all__ = ["form_of", "takes"]
 

@@ -15,7 +15,7 @@ import numpy
 
 from pullback.core.arrays import F32, F64, number_array
 from pullback.operators.declare import Op, Param, parameters_of
-from pullback.operators.specialise import kernel, with_operators
+from pullback.operators.writing.specialise import kernel, with_operators
 
 
 class Inlined:
@@ -159,7 +159,7 @@ for _name, _text in {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "
 
 
 def _arithmetic(name: str) -> Any:
-    from pullback.operators import arithmetic  # the families are built on this file
+    from pullback.operators.pointwise import arithmetic  # the families are built on this file
 
     return getattr(arithmetic, name)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pullback.core.version import MOST_WRITES
-from pullback.operators.build_call import everything, signature_of
-from pullback.operators.build_node import edge_lines, frame_lines, node_lines, version_of
-from pullback.operators.build_steps import (
+from pullback.operators.declare import Op
+from pullback.operators.writing.call import everything, signature_of
+from pullback.operators.writing.nodes import Plan
+from pullback.operators.writing.record import edge_lines, frame_lines, node_lines, version_of
+from pullback.operators.writing.specialise import array_call
+from pullback.operators.writing.steps import (
     MODE_LINES,
     array_lines,
     forward_call,
@@ -13,9 +16,6 @@ from pullback.operators.build_steps import (
     normalised_lines,
     not_plain,
 )
-from pullback.operators.declare import Op
-from pullback.operators.nodes import Plan
-from pullback.operators.specialise import array_call
 
 
 def inplace_source_of(op: Op) -> str:

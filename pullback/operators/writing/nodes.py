@@ -18,9 +18,9 @@ from pullback.core.node import OperatorNode, Output
 from pullback.core.origin import GENERATED
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.operators.declare import Op, Param, parameters_of
-from pullback.operators.declared_node import DeclaredNode
-from pullback.operators.inline import Inlined, inlined
-from pullback.operators.specialise import on_arrays
+from pullback.operators.running.declared_node import DeclaredNode
+from pullback.operators.writing.inline import Inlined, inlined
+from pullback.operators.writing.specialise import on_arrays
 
 _classes: dict[Op, type[OperatorNode]] = {}
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pullback.operators.build_call import everything
-from pullback.operators.build_steps import maybe_number
-from pullback.operators.build_view import VIEW_OF_MODE, attach_lines
 from pullback.operators.declare import Op, Param
-from pullback.operators.nodes import Plan, several_outputs
+from pullback.operators.writing.call import everything
+from pullback.operators.writing.nodes import Plan, several_outputs
+from pullback.operators.writing.steps import maybe_number
+from pullback.operators.writing.view import VIEW_OF_MODE, attach_lines
 
 # The version counter of a result without history.
 UNRECORDED = "fast.unrecorded if mode is not fast.inference else INFERENCE_CELL"

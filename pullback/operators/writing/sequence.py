@@ -5,11 +5,11 @@ As build.py, whose lines these are, but with loops over the sequence where that 
 
 from __future__ import annotations
 
-from pullback.operators.build_node import UNRECORDED
-from pullback.operators.build_steps import MODE_LINES, UNUSUAL_MODE
-from pullback.operators.build_view import VIEW_OF_MODE
 from pullback.operators.declare import Op
-from pullback.operators.nodes import Plan
+from pullback.operators.writing.nodes import Plan
+from pullback.operators.writing.record import UNRECORDED
+from pullback.operators.writing.steps import MODE_LINES, UNUSUAL_MODE
+from pullback.operators.writing.view import VIEW_OF_MODE
 
 
 def takes_sequence(op: Op) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy
 
-_PACKAGE = __name__.rpartition(".")[0] + "."
+_PACKAGE = "pullback.operators."  # what is written in operators lives there
 _made: dict[tuple[Any, Any], Any] = {}
 
 

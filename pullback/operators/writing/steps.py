@@ -8,7 +8,7 @@ from __future__ import annotations
 from pullback.core.arrays import LARGEST, SMALLEST
 from pullback.operators.declare import Op, Param
 from pullback.operators.options import NORMALISE
-from pullback.operators.specialise import array_call
+from pullback.operators.writing.specialise import array_call
 
 # Under transforms and hooks `mode` is none of the three; most calls ask no more than the first.
 UNUSUAL_MODE = "(mode is not plain and mode is not fast.no_grad and mode is not fast.inference)"

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pullback._custom_op import autograd, impl
+from . import autograd, impl
 
 __all__ = ["autograd", "impl"]

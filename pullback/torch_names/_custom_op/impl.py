@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.library import legacy_op
-from pullback.library.fake import get_ctx
-from pullback.library.legacy_op import RESERVED as RESERVED_NS
-from pullback.library.legacy_op import CustomOp, warn_deprecated
+from pullback.library.call.fake import get_ctx
+from pullback.library.legacy import operator as legacy_op
+from pullback.library.legacy.operator import RESERVED as RESERVED_NS
+from pullback.library.legacy.operator import CustomOp, warn_deprecated
 
 __all__ = ["RESERVED_NS", "CustomOp", "custom_op", "get_ctx", "warn_deprecated"]
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pullback._library import custom_ops, infer_schema
+from . import custom_ops, infer_schema
 
 __all__ = ["custom_ops", "infer_schema"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pullback.library.infer import infer_schema
+from pullback.library.schema.infer import infer_schema
 
 __all__ = ["infer_schema"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback._subclasses.fake_tensor import (
+from .fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensor,

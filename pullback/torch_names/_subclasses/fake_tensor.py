@@ -15,7 +15,7 @@ from pullback.core import overriding
 from pullback.core.device import CPU, META, as_device, device
 from pullback.core.pytree import tree_map
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.printing import describe
+from pullback.operators.tensor.printing import describe
 from pullback.utils._python_dispatch import TorchDispatchMode
 
 __all__ = [

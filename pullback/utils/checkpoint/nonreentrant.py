@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from pullback.autograd.saved_hooks import saved_tensors_hooks
+from pullback.autograd.graph.saved_hooks import saved_tensors_hooks
 from pullback.core import errors
 from pullback.core.mode import get_mode
 from pullback.core.origin import here

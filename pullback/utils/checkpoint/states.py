@@ -16,7 +16,7 @@ from pullback.core.device import KINDS, get_default_device
 from pullback.core.origin import stacklevel
 from pullback.core.pytree import tree_leaves
 from pullback.core.tensor import Tensor
-from pullback.operators.generator import default_generator
+from pullback.operators.random.generator import default_generator
 
 __all__ = ["Ambient", "DefaultDeviceType", "get_device_states", "set_device_states"]
 
@@ -147,14 +147,14 @@ class Ambient:
 
 def _autocast() -> frozenset[str]:
     """Types of device whose autocast is on; none as long as nobody loaded it."""
-    module = sys.modules.get("pullback.library.autocasting")
+    module = sys.modules.get("pullback.library.call.autocasting")
     if module is None:
         return frozenset()
     return frozenset(kind for kind in KINDS if module.is_autocast_enabled(kind))
 
 
 def _enter_autocast(around: ExitStack, wanted: frozenset[str]) -> None:
-    from pullback.library.autocasting import autocast
+    from pullback.library.call.autocasting import autocast
 
     for kind in wanted ^ _autocast():
         around.enter_context(autocast(kind, enabled=kind in wanted))

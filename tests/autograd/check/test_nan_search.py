@@ -9,7 +9,7 @@ import pytest
 
 import pullback as torch
 from pullback.autograd import Function, detect_nan
-from pullback.autograd.nan_search import NanError
+from pullback.autograd.check.nan_search import NanError
 from pullback.engine import backward as entry
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 import pullback as torch
-from pullback.autograd import function_capture as capture
-from pullback.autograd.function import Function
+from pullback.autograd.function import Function, capture
 from pullback.autograd.graph import saved_tensors_hooks
 
 

@@ -4,7 +4,7 @@ import doctest
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "custom-functions.md"
+PAGE = Path(__file__).parents[3] / "docs" / "custom-functions.md"
 
 
 def test_programs_of_the_page_print_what_is_shown():

@@ -307,7 +307,7 @@ def test_exceptions_reach_the_caller_as_they_are(run):
     frames = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert "backward" in frames
     assert any("MineBackward" in note for note in caught.value.__notes__)
-    assert any("test_function_gradients.py" in note for note in caught.value.__notes__)
+    assert any("test_gradients.py" in note for note in caught.value.__notes__)
 
 
 # Higher derivatives -------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ def test_attributes_never_disturb_the_engine():
     a, b = Names.apply(x)
     with pytest.raises(ValueError, match="user") as caught:
         a.sum().backward()
-    assert "NamesBackward, recorded at test_function_node.py" in caught.value.__notes__[0]
+    assert "NamesBackward, recorded at test_node.py" in caught.value.__notes__[0]
 
 
 def test_nodes_are_not_copied():
@@ -257,7 +257,7 @@ def test_anomaly_mode_leads_to_the_line_of_the_forward():
         with torch.autograd.detect_anomaly():
             out = Fails.apply(leaf(1.0))
             assert any(
-                "test_function_node.py" in line for line in out.grad_fn.metadata["traceback_"]
+                "test_node.py" in line for line in out.grad_fn.metadata["traceback_"]
             )
             said = "FailsBackward" if nan else "no_such_method"
             with (

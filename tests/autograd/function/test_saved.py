@@ -135,7 +135,7 @@ def test_changes_since_are_noticed(which):
     out = mine.apply(y)
     with torch.no_grad():
         kept[0][pick].add_(1)
-    with pytest.raises(RuntimeError, match=r"saved_tensors\[0\].*add_ at test_function_saved"):
+    with pytest.raises(RuntimeError, match=r"saved_tensors\[0\].*add_ at test_saved"):
         out.sum().backward()
 
 

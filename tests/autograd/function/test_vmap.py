@@ -7,7 +7,7 @@ import pytest
 import pullback as torch
 from pullback.autograd import forward_ad as fw
 from pullback.autograd.function import Function, VmapInfo
-from pullback.autograd.function_vmap import (
+from pullback.autograd.function.vmap import (
     batched,
     checked_rule,
     has_generated_rule,

@@ -121,7 +121,7 @@ def test_a_click_shows_the_details(opened):
     shown = text_of(browser, "details")
     for fact in ("MmBackward0", "float32 [2, 4]", "72 B", "hidden = (x @ weight + bias).tanh()"):
         assert fact in shown
-    assert "test_show_browser.py" in shown
+    assert "test_browser.py" in shown
     assert browser.find_element(By.CSS_SELECTOR, "#details mark").text == "x @ weight"
     browser.find_element(By.CSS_SELECTOR, "#details .go").click()
     assert browser.find_element(By.CSS_SELECTOR, "#details h2").text in ("x", "weight")

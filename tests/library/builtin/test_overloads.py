@@ -9,9 +9,9 @@ import pytest
 
 import pullback as torch
 from pullback import operators
-from pullback.library.builtin import namespace
-from pullback.library.builtin_calls import CALLS
-from pullback.library.builtin_names import OVERLOADS, SPELLINGS
+from pullback.library.builtin.calls import CALLS
+from pullback.library.builtin.names import OVERLOADS, SPELLINGS
+from pullback.library.builtin.overloads import namespace
 from pullback.library.overload import OpOverload, OpOverloadPacket
 from pullback.operators.declare import OPERATORS
 

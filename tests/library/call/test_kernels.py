@@ -7,7 +7,7 @@ import pytest
 import pullback as torch
 from pullback import Tensor
 from pullback.library import autocast, custom_op, register_autocast, register_kernel
-from pullback.library.keys import winner
+from pullback.library.call.keys import winner
 
 
 def kernel(number):

@@ -5,10 +5,10 @@ import weakref
 
 import numpy as np
 import pytest
+from pullback._custom_op.impl import CustomOp, custom_op
 
 import pullback as torch
 from pullback import Tensor, _custom_ops
-from pullback._custom_op.impl import CustomOp, custom_op
 
 pytestmark = pytest.mark.filterwarnings("ignore:This is the older interface:DeprecationWarning")
 
@@ -188,7 +188,7 @@ def test_second_registration_gives_the_place_of_the_first(short):
         (lambda: _custom_ops.impl_save_for_backward(name, func=print), "save_for_backward"),
         (lambda: _custom_ops.impl_backward(name, func=print), "backward"),
     ):
-        with pytest.raises(RuntimeError, match=rf"{name}.*{kind}.*test_legacy.py:\d+"):
+        with pytest.raises(RuntimeError, match=rf"{name}.*{kind}.*test_formulas.py:\d+"):
             again()
 
 
@@ -266,7 +266,7 @@ def test_half_a_formula_is_told_with_its_place(short, half):
     """C-77."""
     op = defined(short[1])
     getattr(_custom_ops, f"impl_{half}")(short[1], func=lambda *args: None)
-    with pytest.raises(RuntimeError, match=rf"{half} function.*test_legacy.py:\d+.*other half"):
+    with pytest.raises(RuntimeError, match=rf"{half} function.*test_formulas.py:\d+.*other half"):
         op(leaf())
 
 
@@ -344,7 +344,7 @@ def test_gradients_are_a_dict_of_the_tensor_arguments(short, what):
     with pytest.raises(RuntimeError, match=says) as caught:
         op(leaf(), [leaf(), leaf()], None, 3).sum().backward()
     assert short[1] in str(caught.value)
-    assert "test_legacy.py:" in str(caught.value)
+    assert "test_formulas.py:" in str(caught.value)
 
 
 @pytest.mark.parametrize("given", [(True, False), [True], [True, 1], [True, "a"], True])

@@ -5,14 +5,14 @@ import math
 import numpy
 import pytest
 
-from pullback.operators.blocks import BLOCK
-from pullback.operators.erf import erf, erfc
+from pullback.operators.arrays.blocks import BLOCK
+from pullback.operators.arrays.erf import erf, erfc
 
 
 @pytest.fixture(autouse=True, params=["with SciPy", "without"])
 def scipy_or_not(request, monkeypatch):
     if request.param == "without":
-        monkeypatch.setattr("pullback.operators.scipy_special._imported", lambda name: None)
+        monkeypatch.setattr("pullback.operators.arrays.scipy_special._imported", lambda name: None)
 
 
 exact_erf = numpy.vectorize(math.erf, otypes=[numpy.float64])

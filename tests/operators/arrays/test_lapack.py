@@ -4,7 +4,8 @@ import numpy
 import pytest
 
 import pullback as torch
-from pullback.operators import lapack, lu, triangular
+from pullback.operators.arrays import lapack
+from pullback.operators.linalg import lu, triangular
 
 CODES = "fdFD"
 SHAPES = [(3, 3), (4, 3, 3), (2, 2, 5, 5), (1, 1), (40, 12, 12)]

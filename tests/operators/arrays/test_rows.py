@@ -3,7 +3,7 @@
 import numpy
 import pytest
 
-from pullback.operators import row_kernels as rows
+from pullback.operators.arrays import rows
 
 
 def randn(*shape, dtype="f"):

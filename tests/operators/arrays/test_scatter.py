@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pullback.operators import scatter_kernels
-from pullback.operators.scatter_kernels import add_at, read_along, reduce_along, write_along
+from pullback.operators.arrays import scatter as scatter_kernels
+from pullback.operators.arrays.scatter import add_at, read_along, reduce_along, write_along
 
 SHAPES = [((40, 7), 0), ((5, 40), 1), ((3, 30, 4), 1), ((3, 4, 30), 2), ((30, 2, 3), 0)]
 

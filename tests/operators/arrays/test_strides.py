@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pullback.operators import strides
+from pullback.operators.arrays import strides
 
 
 @given(st.permutations(range(3)), st.integers(0, 1), st.integers(0, 2))

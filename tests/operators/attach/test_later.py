@@ -7,9 +7,9 @@ from importlib import import_module
 import pytest
 
 import pullback as torch
-from pullback.operators import later, methods
+from pullback.operators.attach import later, methods
+from pullback.operators.attach.methods import ALIASES
 from pullback.operators.declare import METHODS, OPERATORS
-from pullback.operators.methods import ALIASES
 
 FAMILIES = sorted({*later.FUNCTIONS, *later.METHODS})
 
@@ -43,7 +43,7 @@ def test_methods_of_a_family_are_listed_and_no_others(family):
 def test_a_method_loads_its_family_on_first_use():
     program = """
 import sys, pullback as torch
-assert 'pullback.operators.sorting' not in sys.modules
+assert 'pullback.operators.reduce.sorting' not in sys.modules
 print(torch.tensor([2., 1.]).sort().values.tolist())
 assert type(torch.Tensor.__dict__['topk']).__name__ == 'function'
 """
@@ -53,7 +53,7 @@ assert type(torch.Tensor.__dict__['topk']).__name__ == 'function'
 def test_the_matrix_sign_works_before_its_family_is_loaded():
     program = """
 import sys, pullback as torch
-assert 'pullback.operators.products' not in sys.modules
+assert 'pullback.operators.linalg.products' not in sys.modules
 print((torch.ones(2, 2) @ torch.ones(2, 2)).tolist(), torch.ones(2, 2).__rmatmul__)
 """
     assert run(program).startswith(b"[[2.0, 2.0], [2.0, 2.0]]")

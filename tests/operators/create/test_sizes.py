@@ -4,8 +4,8 @@ import numpy
 import pytest
 
 import pullback as torch
-from pullback.operators.creation import full_like, new_zeros, zeros_like
-from pullback.operators.specialise import on_arrays
+from pullback.operators.create.sizes import full_like, new_zeros, zeros_like
+from pullback.operators.writing.specialise import on_arrays
 
 
 @pytest.mark.parametrize("make", [torch.zeros, torch.ones, torch.empty, torch.rand, torch.randn])

@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import pullback as torch
-from pullback.operators import fft_kernels
+from pullback.operators.arrays import fourier as fft_kernels
 
 SINGLE = ["fft", "ifft", "irfft", "hfft", "rfft", "ihfft"]
 SEVERAL = ["fftn", "ifftn", "irfftn", "rfftn"]

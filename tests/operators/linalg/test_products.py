@@ -8,7 +8,7 @@ import pytest
 
 import pullback as torch
 from pullback.autograd.gradcheck import gradcheck, gradgradcheck
-from pullback.operators import products
+from pullback.operators.linalg import products
 
 
 def randn(*shape, seed=0, dtype=torch.float64, requires_grad=True):

@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import pullback as torch
-from pullback.operators.arithmetic import choose, keep_where, kept
+from pullback.operators.pointwise.arithmetic import choose, keep_where, kept
 
 inf, nan = math.inf, math.nan
 

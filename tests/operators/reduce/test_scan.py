@@ -6,8 +6,8 @@ import numpy
 import pytest
 
 import pullback as torch
-from pullback.operators import scan
-from pullback.operators.scan import recurrence, shifted
+from pullback.operators.reduce import scan
+from pullback.operators.reduce.scan import recurrence, shifted
 
 inf, nan = math.inf, math.nan
 

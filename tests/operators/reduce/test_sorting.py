@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import pullback as torch
-from pullback.operators.sorting_kernels import order_along, ranks
+from pullback.operators.arrays.sorting import order_along, ranks
 
 nan = math.nan
 

@@ -8,8 +8,8 @@ import pytest
 
 import pullback as torch
 from pullback.core.pytree import tree_flatten, tree_unflatten
-from pullback.operators.reduction import unreduce
-from pullback.operators.reduction_kernels import total
+from pullback.operators.arrays.reductions import total
+from pullback.operators.reduce.sums import unreduce
 
 inf, nan = math.inf, math.nan
 

@@ -5,8 +5,9 @@ import copy
 import pytest
 
 import pullback as torch
-from pullback.operators import meta, methods
+from pullback.operators.attach import methods
 from pullback.operators.declare import OPERATORS
+from pullback.operators.running import meta
 from pullback.testing.samples import SAMPLES, resolve, samples_for
 
 

@@ -1,7 +1,7 @@
 """The node at the end of a composite goes by the name that torch has for the whole."""
 
 import pullback as torch
-from pullback.operators.naming import shown_as
+from pullback.operators.running.naming import shown_as
 
 
 def test_the_last_node_is_shown_by_the_name_of_the_whole():

@@ -4,8 +4,8 @@ import numpy
 import pytest
 
 import pullback as torch
-from pullback.operators import interpret
 from pullback.operators.declare import OPERATORS
+from pullback.operators.running import interpret
 
 
 def test_cat_of_mixed_dtypes_gives_each_its_own_gradient():

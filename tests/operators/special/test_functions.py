@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 import pullback as torch
-from pullback.operators import scipy_special
+from pullback.operators.arrays import scipy_special
 
 by_scipy = pytest.importorskip("scipy.special")
 

@@ -4,7 +4,7 @@ import doctest
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "dispatch.md"
+PAGE = Path(__file__).parents[3] / "docs" / "dispatch.md"
 
 
 def test_programs_of_the_page_print_what_they_show():

@@ -3,8 +3,8 @@
 import pytest
 
 import pullback as torch
-from pullback.operators.arithmetic import mul
-from pullback.operators.observe import observe, stop
+from pullback.operators.pointwise.arithmetic import mul
+from pullback.operators.watching.observe import observe, stop
 
 
 class Log:

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import pullback as torch
-from pullback.operators import build, interpret
 from pullback.operators.declare import OPERATORS, RESERVED, Op, primitive
-from pullback.operators.specialise import array_call, kernel, on_arrays
+from pullback.operators.running import interpret
+from pullback.operators.writing import build
+from pullback.operators.writing.specialise import array_call, kernel, on_arrays
 
 
 def test_a_forward_that_is_one_array_call_is_bound_directly():

@@ -7,8 +7,8 @@ import pullback as torch
 from pullback.core.pytree import tree_flatten, tree_unflatten
 from pullback.core.tensor import Tensor
 from pullback.func import jacfwd, jvp
-from pullback.operators import dual
-from pullback.operators.arithmetic import mul
+from pullback.operators.pointwise.arithmetic import mul
+from pullback.operators.writing import dual
 from pullback.testing.samples import SAMPLES, resolve, samples_for, tensors_in
 
 

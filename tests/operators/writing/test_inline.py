@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 import pullback as torch
-from pullback.operators import arithmetic, extrema, pointwise, products, reduction, trigonometry
 from pullback.operators.declare import elementwise
-from pullback.operators.inline import inlined
+from pullback.operators.linalg import products
+from pullback.operators.pointwise import arithmetic, extrema, trigonometry
+from pullback.operators.pointwise import exponentials as pointwise
+from pullback.operators.reduce import sums as reduction
+from pullback.operators.writing.inline import inlined
 
 
 def lines_of(function, name, *, tensors=False):

@@ -1,14 +1,14 @@
 """Fake tensors: shapes without data that stay on their device."""
 
 import pytest
-
-import pullback as torch
 from pullback._subclasses import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensor,
     FakeTensorMode,
 )
+
+import pullback as torch
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import numpy
 
 from pullback.core import origin
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arithmetic import add, mul
-from pullback.operators.generator import default_generator, drawn
-from pullback.operators.inplace import inplace_of
+from pullback.operators.pointwise.arithmetic import add, mul
+from pullback.operators.random.generator import default_generator, drawn
+from pullback.operators.running.inplace import inplace_of
 
 __all__ = [
     "alpha_dropout",

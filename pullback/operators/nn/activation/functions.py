@@ -12,18 +12,12 @@ import numpy
 
 from pullback.core import origin
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators import softmax as exponentials
-from pullback.operators.arithmetic import mul, sub
-from pullback.operators.blocks import ONES
+from pullback.operators.arrays.blocks import ONES
 from pullback.operators.declare import Array, Dim, Namespace, method, primitive
-from pullback.operators.direction import abs
-from pullback.operators.extrema import relu as relu_kernel
-from pullback.operators.gelu import gelu
-from pullback.operators.generator import default_generator, drawn
-from pullback.operators.inplace import inplace_of
-from pullback.operators.joining import cat
-from pullback.operators.naming import shown_as
-from pullback.operators.piecewise import (
+from pullback.operators.indexing.selection import masked_fill
+from pullback.operators.nn.activation import softmax as exponentials
+from pullback.operators.nn.activation.gelu import gelu
+from pullback.operators.nn.activation.piecewise import (
     hardshrink,
     hardsigmoid_kernel,
     hardswish_kernel,
@@ -33,10 +27,7 @@ from pullback.operators.piecewise import (
     softshrink,
     threshold_kernel,
 )
-from pullback.operators.pointwise import sigmoid
-from pullback.operators.selection import masked_fill
-from pullback.operators.shape import reshape
-from pullback.operators.smooth import (
+from pullback.operators.nn.activation.smooth import (
     celu_kernel,
     check_floating,
     elu_kernel,
@@ -45,7 +36,16 @@ from pullback.operators.smooth import (
     silu_kernel,
     softplus,
 )
-from pullback.operators.trigonometry import tanh
+from pullback.operators.pointwise.arithmetic import mul, sub
+from pullback.operators.pointwise.direction import abs
+from pullback.operators.pointwise.exponentials import sigmoid
+from pullback.operators.pointwise.extrema import relu as relu_kernel
+from pullback.operators.pointwise.trigonometry import tanh
+from pullback.operators.random.generator import default_generator, drawn
+from pullback.operators.running.inplace import inplace_of
+from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.joining import cat
+from pullback.operators.shape.reshaping import reshape
 
 __all__ = [
     "celu",

@@ -6,15 +6,15 @@ import math
 from typing import Any
 
 from pullback.core.arrays import F64
-from pullback.operators.arithmetic import unsupported
+from pullback.operators.arrays.blocks import ONES
+from pullback.operators.arrays.blocks import elementwise as in_blocks
+from pullback.operators.arrays.erf import FEW, erf_double, odd_ratio
+from pullback.operators.arrays.scipy_special import scipy_special
 from pullback.operators.batching import together
-from pullback.operators.blocks import ONES
-from pullback.operators.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise
-from pullback.operators.erf import FEW, erf_double, odd_ratio
-from pullback.operators.pointwise import exp
-from pullback.operators.scipy_special import scipy_special
-from pullback.operators.trigonometry import tanh
+from pullback.operators.pointwise.arithmetic import unsupported
+from pullback.operators.pointwise.exponentials import exp
+from pullback.operators.pointwise.trigonometry import tanh
 
 __all__ = ["gelu"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.tensor import wrap
-from pullback.operators import dropout as functional
 from pullback.operators.declare import Array, Namespace, elementwise
-from pullback.operators.generator import drawn
+from pullback.operators.nn.activation import dropout as functional
+from pullback.operators.random.generator import drawn
 
 __all__ = [
     "alpha_dropout",

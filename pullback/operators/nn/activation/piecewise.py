@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.operators.arithmetic import choose, keep_where, kept, unsupported
-from pullback.operators.blocks import elementwise as in_blocks
+from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise
-from pullback.operators.smooth import check_floating, in_float32
+from pullback.operators.nn.activation.smooth import check_floating, in_float32
+from pullback.operators.pointwise.arithmetic import choose, keep_where, kept, unsupported
 
 __all__ = [
     "hardshrink",

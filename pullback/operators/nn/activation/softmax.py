@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.dtype import as_dtype, from_numpy_dtype
-from pullback.operators.arithmetic import neg
+from pullback.operators.arrays.rows import SUMS, along_rows, are_few, row_sums, spread
 from pullback.operators.batching import shifted
-from pullback.operators.convert import astype
 from pullback.operators.declare import Array, Dim, Namespace, primitive
-from pullback.operators.pointwise import exp
-from pullback.operators.products import total
-from pullback.operators.reduction import sum
-from pullback.operators.row_kernels import SUMS, along_rows, are_few, row_sums, spread
+from pullback.operators.linalg.products import total
+from pullback.operators.pointwise.arithmetic import neg
+from pullback.operators.pointwise.exponentials import exp
+from pullback.operators.reduce.sums import sum
+from pullback.operators.tensor.convert import astype
 
 __all__ = ["log_softmax", "softmax", "softmin"]
 

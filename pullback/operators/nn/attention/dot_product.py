@@ -12,12 +12,12 @@ from pullback.core.mode import get_mode
 from pullback.core.tensor import wrap
 from pullback.operators.batching import filled
 from pullback.operators.declare import Array, Namespace, Op, primitive
-from pullback.operators.dropout import dropout
-from pullback.operators.products import matmul, product, total
-from pullback.operators.selection import masked_fill
-from pullback.operators.shape import reshape, transpose
-from pullback.operators.softmax import _softmax_adjoint, softmax, softmax_of
-from pullback.operators.views import _expand
+from pullback.operators.indexing.selection import masked_fill
+from pullback.operators.linalg.products import matmul, product, total
+from pullback.operators.nn.activation.dropout import dropout
+from pullback.operators.nn.activation.softmax import _softmax_adjoint, softmax, softmax_of
+from pullback.operators.shape.reshaping import reshape, transpose
+from pullback.operators.shape.views import _expand
 
 __all__ = ["scaled_dot_product_attention"]
 

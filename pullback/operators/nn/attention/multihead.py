@@ -8,14 +8,14 @@ from typing import Any
 import numpy
 
 from pullback.core.tensor import wrap
-from pullback.operators.affine import linear
-from pullback.operators.attention import scaled_dot_product_attention
-from pullback.operators.dropout import dropout
-from pullback.operators.joining import cat, chunk
-from pullback.operators.products import bmm
-from pullback.operators.reduction import mean
-from pullback.operators.shape import expand, reshape, transpose
-from pullback.operators.softmax import softmax
+from pullback.operators.linalg.affine import linear
+from pullback.operators.linalg.products import bmm
+from pullback.operators.nn.activation.dropout import dropout
+from pullback.operators.nn.activation.softmax import softmax
+from pullback.operators.nn.attention.dot_product import scaled_dot_product_attention
+from pullback.operators.reduce.sums import mean
+from pullback.operators.shape.joining import cat, chunk
+from pullback.operators.shape.reshaping import expand, reshape, transpose
 
 __all__ = ["multi_head_attention_forward"]
 

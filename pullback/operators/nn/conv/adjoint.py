@@ -12,9 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from pullback.core.arrays import Array, Namespace
-from pullback.operators import conv_kernels
-from pullback.operators.conv_kernels import correlated
-from pullback.operators.windows import (
+from pullback.operators.arrays.windows import (
     Pads,
     Sizes,
     add_windows,
@@ -24,6 +22,8 @@ from pullback.operators.windows import (
     volume,
     whole_size,
 )
+from pullback.operators.nn.conv import kernels as conv_kernels
+from pullback.operators.nn.conv.kernels import correlated
 
 __all__ = ["spread"]
 

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy
 
-from pullback.operators.arithmetic import unsupported
-from pullback.operators.declare import Array, Namespace, linear
-from pullback.operators.windows import (
+from pullback.operators.arrays.windows import (
     Pads,
     Sizes,
     add_windows,
@@ -25,6 +23,8 @@ from pullback.operators.windows import (
     whole_size,
     windows,
 )
+from pullback.operators.declare import Array, Namespace, linear
+from pullback.operators.pointwise.arithmetic import unsupported
 
 __all__ = ["fold", "unfold"]
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from pullback.operators.arithmetic import unsupported
-from pullback.operators.convolution import convolution, transposed_convolution
-from pullback.operators.shape import squeeze, unsqueeze
-from pullback.operators.windows import (
+from pullback.operators.arrays.windows import (
     Pads,
     Sizes,
     check_tensor,
@@ -17,6 +14,9 @@ from pullback.operators.windows import (
     remembering,
     sizes,
 )
+from pullback.operators.nn.conv.operators import convolution, transposed_convolution
+from pullback.operators.pointwise.arithmetic import unsupported
+from pullback.operators.shape.reshaping import squeeze, unsqueeze
 
 __all__ = [
     "conv1d",

@@ -12,8 +12,8 @@ from functools import lru_cache
 from numpy import ndarray
 
 from pullback.core.arrays import Array, Namespace
-from pullback.operators import windows
-from pullback.operators.windows import (
+from pullback.operators.arrays import windows
+from pullback.operators.arrays.windows import (
     Pads,
     Sizes,
     counts,

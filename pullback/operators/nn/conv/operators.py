@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.operators.arithmetic import conj
-from pullback.operators.conv_adjoint import spread
-from pullback.operators.conv_batch import batch_of_channels, batch_of_weights
-from pullback.operators.conv_kernels import correlated, weight_gradient
+from pullback.operators.arrays.windows import Pads, Sizes
 from pullback.operators.declare import Array, Namespace, multilinear, primitive
-from pullback.operators.products import total
-from pullback.operators.reduction import sum
-from pullback.operators.windows import Pads, Sizes
+from pullback.operators.linalg.products import total
+from pullback.operators.nn.conv.adjoint import spread
+from pullback.operators.nn.conv.batch import batch_of_channels, batch_of_weights
+from pullback.operators.nn.conv.kernels import correlated, weight_gradient
+from pullback.operators.pointwise.arithmetic import conj
+from pullback.operators.reduce.sums import sum
 
 __all__ = ["convolution", "convolution_weight", "transposed_convolution"]
 

@@ -11,16 +11,16 @@ from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.device import META
 from pullback.core.tensor import wrap
-from pullback.operators.convert import astype
-from pullback.operators.embedding import embedding
-from pullback.operators.extrema import clamp_min
-from pullback.operators.naming import shown_as
-from pullback.operators.rows import index_add
-from pullback.operators.scatter_kernels import check_index_dtype
-from pullback.operators.scatter_reduce import scatter_reduce
-from pullback.operators.selection import masked_fill
-from pullback.operators.shape import reshape
-from pullback.operators.views import _expand
+from pullback.operators.arrays.scatter import check_index_dtype
+from pullback.operators.indexing.rows import index_add
+from pullback.operators.indexing.scatter_reduce import scatter_reduce
+from pullback.operators.indexing.selection import masked_fill
+from pullback.operators.nn.embedding.rows import embedding
+from pullback.operators.pointwise.extrema import clamp_min
+from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.reshaping import reshape
+from pullback.operators.shape.views import _expand
+from pullback.operators.tensor.convert import astype
 
 __all__ = ["embedding_bag"]
 

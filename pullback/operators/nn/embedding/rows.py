@@ -10,9 +10,9 @@ from pullback.core.device import META
 from pullback.core.mode import get_mode
 from pullback.core.tensor import wrap
 from pullback.core.version import bump
-from pullback.operators import batch_layers
+from pullback.operators.arrays.scatter import add_at, check_bounds, check_index_dtype
 from pullback.operators.declare import Array, Namespace, primitive
-from pullback.operators.scatter_kernels import add_at, check_bounds, check_index_dtype
+from pullback.operators.nn.loss import batch as batch_layers
 
 __all__ = ["embedding", "embedding_rows", "one_hot"]
 

@@ -14,9 +14,7 @@ from typing import Any
 import numpy
 
 from pullback.core.tensor import Tensor
-from pullback.operators.declare import Array, Namespace, primitive
-from pullback.operators.taps import Taps, declare_resample
-from pullback.operators.windows import (
+from pullback.operators.arrays.windows import (
     Pads,
     Sizes,
     check_not_empty,
@@ -25,6 +23,8 @@ from pullback.operators.windows import (
     remembering,
     whole_size,
 )
+from pullback.operators.declare import Array, Namespace, primitive
+from pullback.operators.nn.image.taps import Taps, declare_resample
 
 __all__ = ["constant_pad_nd", "pad"]
 

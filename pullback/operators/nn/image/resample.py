@@ -14,14 +14,14 @@ import numpy
 
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
-from pullback.operators.arithmetic import unsupported
-from pullback.operators.pool_average import (
+from pullback.operators.arrays.windows import Sizes, check_tensor, remembering
+from pullback.operators.nn.image.taps import Taps, declare_resample
+from pullback.operators.nn.pool.average import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
 )
-from pullback.operators.taps import Taps, declare_resample
-from pullback.operators.windows import Sizes, check_tensor, remembering
+from pullback.operators.pointwise.arithmetic import unsupported
 
 __all__ = ["interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
 

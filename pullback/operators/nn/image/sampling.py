@@ -13,13 +13,13 @@ from typing import Any
 import numpy
 
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arithmetic import unsupported
+from pullback.operators.arrays.windows import Sizes, check_tensor, volume
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
-from pullback.operators.naming import shown_as
-from pullback.operators.products import matmul, total
-from pullback.operators.sampling_kernels import How, added_up, looked_up, slopes
-from pullback.operators.windows import Sizes, check_tensor, volume
+from pullback.operators.linalg.products import matmul, total
+from pullback.operators.nn.image.kernels import How, added_up, looked_up, slopes
+from pullback.operators.pointwise.arithmetic import unsupported
+from pullback.operators.running.naming import shown_as
 
 __all__ = [
     "affine_grid",

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy
 
 from pullback.core.arrays import Array
+from pullback.operators.arrays.windows import Sizes, is_finite, volume
 from pullback.operators.declare import Namespace, linear
-from pullback.operators.windows import Sizes, is_finite, volume
 
 __all__ = ["Taps", "declare_resample", "resample"]
 

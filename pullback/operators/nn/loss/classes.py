@@ -11,13 +11,18 @@ from typing import Any, NamedTuple
 import numpy
 
 from pullback.core.dtype import from_numpy_dtype
-from pullback.operators import batch_layers
-from pullback.operators.blocks import BLOCK, slices
+from pullback.operators.arrays.blocks import BLOCK, slices
+from pullback.operators.arrays.rows import EYES, FEW, are_few, row_sums, totals
 from pullback.operators.declare import Array, Namespace, primitive
-from pullback.operators.products import total
-from pullback.operators.reduction import sum
-from pullback.operators.row_kernels import EYES, FEW, are_few, row_sums, totals
-from pullback.operators.softmax import _softmax_adjoint, exponentials_of, softmax, softmax_of
+from pullback.operators.linalg.products import total
+from pullback.operators.nn.activation.softmax import (
+    _softmax_adjoint,
+    exponentials_of,
+    softmax,
+    softmax_of,
+)
+from pullback.operators.nn.loss import batch as batch_layers
+from pullback.operators.reduce.sums import sum
 
 __all__ = ["cross_entropy_of_indices", "nll_of_indices"]
 

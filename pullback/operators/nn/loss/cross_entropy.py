@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators.affine import linear
-from pullback.operators.classes import (
+from pullback.operators.indexing.selection import masked_fill
+from pullback.operators.linalg.affine import linear
+from pullback.operators.nn.activation.softmax import log_softmax
+from pullback.operators.nn.loss.classes import (
     are_classes,
     check_target,
     class_dim,
     cross_entropy_of_indices,
     nll_of_indices,
 )
-from pullback.operators.convert import astype
-from pullback.operators.loss import REDUCTIONS, reduced, reduction_of
-from pullback.operators.naming import shown_as
-from pullback.operators.reduction import sum
-from pullback.operators.selection import masked_fill
-from pullback.operators.shape import reshape
-from pullback.operators.softmax import log_softmax
+from pullback.operators.nn.loss.elementwise import REDUCTIONS, reduced, reduction_of
+from pullback.operators.reduce.sums import sum
+from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.reshaping import reshape
+from pullback.operators.tensor.convert import astype
 
 __all__ = ["cross_entropy", "linear_cross_entropy", "nll_loss"]
 

@@ -18,11 +18,11 @@ from pullback.core.device import META
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.batching import filled
-from pullback.operators.convert import astype
 from pullback.operators.declare import Array, Namespace, Op, primitive
-from pullback.operators.loss import reduced, reduction_of
-from pullback.operators.reduction import mean
-from pullback.operators.selection import masked_fill
+from pullback.operators.indexing.selection import masked_fill
+from pullback.operators.nn.loss.elementwise import reduced, reduction_of
+from pullback.operators.reduce.sums import mean
+from pullback.operators.tensor.convert import astype
 
 __all__ = ["ctc_loss"]
 

@@ -11,19 +11,19 @@ import numpy
 from pullback.core import origin
 from pullback.core.mode import get_mode
 from pullback.core.tensor import wrap
-from pullback.operators.arithmetic import keep_where, shortfall, unsupported
-from pullback.operators.batch_layers import squared_error
-from pullback.operators.blocks import ONES
-from pullback.operators.blocks import elementwise as in_blocks
+from pullback.operators.arrays.blocks import ONES
+from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise, primitive
-from pullback.operators.direction import abs
-from pullback.operators.extrema import maximum
-from pullback.operators.naming import shown_as
-from pullback.operators.pointwise import exp, log, log1p, sigmoid, xlogy
-from pullback.operators.reduction import mean, sum
-from pullback.operators.selection import where
-from pullback.operators.shape import reshape
-from pullback.operators.smooth import in_float32, log_one_plus_exp, logsigmoid
+from pullback.operators.indexing.selection import where
+from pullback.operators.nn.activation.smooth import in_float32, log_one_plus_exp, logsigmoid
+from pullback.operators.nn.loss.batch import squared_error
+from pullback.operators.pointwise.arithmetic import keep_where, shortfall, unsupported
+from pullback.operators.pointwise.direction import abs
+from pullback.operators.pointwise.exponentials import exp, log, log1p, sigmoid, xlogy
+from pullback.operators.pointwise.extrema import maximum
+from pullback.operators.reduce.sums import mean, sum
+from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.reshaping import reshape
 
 __all__ = [
     "binary_cross_entropy",

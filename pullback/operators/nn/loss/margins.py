@@ -8,16 +8,16 @@ from typing import Any
 import numpy
 
 from pullback.core.tensor import wrap
-from pullback.operators.distance import pairwise_distance
-from pullback.operators.extrema import clamp_min, minimum
-from pullback.operators.gather import gather
-from pullback.operators.loss import reduced, reduction_of
-from pullback.operators.naming import shown_as
-from pullback.operators.powers import sqrt
-from pullback.operators.reduction import mean, sum
-from pullback.operators.selection import masked_fill, where
-from pullback.operators.shape import reshape
-from pullback.operators.smooth import logsigmoid, softplus
+from pullback.operators.indexing.gather import gather
+from pullback.operators.indexing.selection import masked_fill, where
+from pullback.operators.linalg.distance import pairwise_distance
+from pullback.operators.nn.activation.smooth import logsigmoid, softplus
+from pullback.operators.nn.loss.elementwise import reduced, reduction_of
+from pullback.operators.pointwise.extrema import clamp_min, minimum
+from pullback.operators.pointwise.powers import sqrt
+from pullback.operators.reduce.sums import mean, sum
+from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.reshaping import reshape
 
 __all__ = [
     "cosine_embedding_loss",

@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback.operators.batching import filled, front, padded
 from pullback.operators.declare import Op
-from pullback.operators.standard_layout import layout
+from pullback.operators.nn.norm.layout import layout
 
 Split = dict[str, Any]
 Options = dict[str, Any]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pullback.core.arrays import Array, Namespace
-from pullback.operators.blocks import slices
-from pullback.operators.row_kernels import MEANS, ones, totals
-from pullback.operators.standard_kernels import (
+from pullback.operators.arrays.blocks import slices
+from pullback.operators.arrays.rows import MEANS, ones, totals
+from pullback.operators.nn.norm.kernels import (
     few_rows,
     is_few,
     is_row,
@@ -22,7 +22,7 @@ from pullback.operators.standard_kernels import (
     shared,
     statistics,
 )
-from pullback.operators.standard_layout import Layout, Over
+from pullback.operators.nn.norm.layout import Layout, Over
 
 
 class Wanted(NamedTuple):

@@ -17,9 +17,9 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import F32, Array, Namespace, number_array, numbers32, numbers64
-from pullback.operators.blocks import slices
-from pullback.operators.row_kernels import FEW, MEANS, SHORT, totals
-from pullback.operators.standard_layout import Layout, Over
+from pullback.operators.arrays.blocks import slices
+from pullback.operators.arrays.rows import FEW, MEANS, SHORT, totals
+from pullback.operators.nn.norm.layout import Layout, Over
 
 
 def is_few(xp: Namespace, x: Array, seen: Layout) -> bool:

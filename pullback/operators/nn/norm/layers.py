@@ -16,26 +16,26 @@ import numpy
 from pullback.core.arrays import F32
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arithmetic import unsupported
-from pullback.operators.convert import astype
-from pullback.operators.joining import cat
-from pullback.operators.options import as_shape
-from pullback.operators.powers import pow, rsqrt
-from pullback.operators.reduction import mean
-from pullback.operators.running_norm import (
+from pullback.operators.nn.norm.layout import Over
+from pullback.operators.nn.norm.running import (
     batch_statistics,
     given_standardise,
     move,
     move_variance,
 )
-from pullback.operators.shape import reshape, unfold
-from pullback.operators.standard_layout import Over
-from pullback.operators.standardise import (
+from pullback.operators.nn.norm.standardise import (
     batch_standardise,
     group_standardise,
     inverse_deviation,
     layer_standardise,
 )
+from pullback.operators.options import as_shape
+from pullback.operators.pointwise.arithmetic import unsupported
+from pullback.operators.pointwise.powers import pow, rsqrt
+from pullback.operators.reduce.sums import mean
+from pullback.operators.shape.joining import cat
+from pullback.operators.shape.reshaping import reshape, unfold
+from pullback.operators.tensor.convert import astype
 
 __all__ = [
     "batch_norm",

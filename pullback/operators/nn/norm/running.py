@@ -10,14 +10,14 @@ from pullback.core.arrays import Array, Namespace
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.tensor import wrap
 from pullback.core.version import bump
-from pullback.operators import standard_kernels as kernels
-from pullback.operators.arithmetic import unsupported
 from pullback.operators.declare import Op, primitive
-from pullback.operators.products import total
-from pullback.operators.reduction import mean
-from pullback.operators.standard_batch import beside
-from pullback.operators.standard_layout import Over, layout
-from pullback.operators.standardise import inverse_deviation, scaled, shaped, summed
+from pullback.operators.linalg.products import total
+from pullback.operators.nn.norm import kernels
+from pullback.operators.nn.norm.batch import beside
+from pullback.operators.nn.norm.layout import Over, layout
+from pullback.operators.nn.norm.standardise import inverse_deviation, scaled, shaped, summed
+from pullback.operators.pointwise.arithmetic import unsupported
+from pullback.operators.reduce.sums import mean
 
 __all__ = ["batch_statistics", "given_standardise", "move", "move_variance"]
 

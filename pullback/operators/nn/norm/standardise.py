@@ -18,16 +18,15 @@ import math
 from typing import Any
 
 from pullback.core.arrays import namespace
-from pullback.operators import standard_batch as batched
-from pullback.operators import standard_gradients as gradients
-from pullback.operators import standard_kernels as kernels
-from pullback.operators.arithmetic import unsupported
+from pullback.operators.arrays.reductions import MANY
 from pullback.operators.declare import Array, Namespace, primitive
-from pullback.operators.products import total
-from pullback.operators.reduction import sum, sum_to_size
-from pullback.operators.reduction_kernels import MANY
-from pullback.operators.shape import reshape
-from pullback.operators.standard_layout import Over, layout
+from pullback.operators.linalg.products import total
+from pullback.operators.nn.norm import batch as batched
+from pullback.operators.nn.norm import gradients, kernels
+from pullback.operators.nn.norm.layout import Over, layout
+from pullback.operators.pointwise.arithmetic import unsupported
+from pullback.operators.reduce.sums import sum, sum_to_size
+from pullback.operators.shape.reshaping import reshape
 
 __all__ = ["batch_standardise", "group_standardise", "inverse_deviation", "layer_standardise"]
 

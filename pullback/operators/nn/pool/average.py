@@ -8,11 +8,19 @@ from typing import Any, NamedTuple
 import numpy
 
 from pullback.core.tensor import Tensor
-from pullback.operators.arithmetic import unsupported
+from pullback.operators.arrays.windows import (
+    Sizes,
+    inner,
+    is_finite,
+    padded,
+    sizes,
+    volume,
+    whole_size,
+)
 from pullback.operators.declare import Array, Namespace, linear
-from pullback.operators.direction import abs, sign
-from pullback.operators.extrema import relu
-from pullback.operators.pool_shapes import (
+from pullback.operators.linalg.products import delivered
+from pullback.operators.nn.image.taps import Taps, declare_resample
+from pullback.operators.nn.pool.shapes import (
     Geometry,
     adaptive_bounds,
     adaptive_sizes,
@@ -21,11 +29,11 @@ from pullback.operators.pool_shapes import (
     lines_of,
     pool_geometry,
 )
-from pullback.operators.powers import pow
-from pullback.operators.products import delivered
-from pullback.operators.reduction import mean
-from pullback.operators.taps import Taps, declare_resample
-from pullback.operators.windows import Sizes, inner, is_finite, padded, sizes, volume, whole_size
+from pullback.operators.pointwise.arithmetic import unsupported
+from pullback.operators.pointwise.direction import abs, sign
+from pullback.operators.pointwise.extrema import relu
+from pullback.operators.pointwise.powers import pow
+from pullback.operators.reduce.sums import mean
 
 __all__ = [
     "adaptive_avg_pool1d",

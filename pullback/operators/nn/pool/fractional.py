@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators.arithmetic import unsupported
-from pullback.operators.batching import together
-from pullback.operators.declare import Array, Namespace, primitive
-from pullback.operators.pool_places import largest, put_places, spot, table_of, take_places
-from pullback.operators.random import rand
-from pullback.operators.windows import (
+from pullback.operators.arrays.windows import (
     Sizes,
     check_not_empty,
     check_tensor,
@@ -18,6 +13,11 @@ from pullback.operators.windows import (
     sizes,
     volume,
 )
+from pullback.operators.batching import together
+from pullback.operators.declare import Array, Namespace, primitive
+from pullback.operators.nn.pool.places import largest, put_places, spot, table_of, take_places
+from pullback.operators.pointwise.arithmetic import unsupported
+from pullback.operators.random.tensors import rand
 
 __all__ = [
     "fractional_max_pool2d",

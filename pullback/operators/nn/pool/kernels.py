@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy
 
 from pullback.core.arrays import Array, Namespace
-from pullback.operators.pool_places import has_nan, largest, table_of
-from pullback.operators.pool_shapes import Geometry, lines_of
-from pullback.operators.windows import Sizes, padded, volume
+from pullback.operators.arrays.windows import Sizes, padded, volume
+from pullback.operators.nn.pool.places import has_nan, largest, table_of
+from pullback.operators.nn.pool.shapes import Geometry, lines_of
 
 __all__ = ["maxima", "maxima_and_places"]
 

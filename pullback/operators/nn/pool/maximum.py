@@ -9,18 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.mode import fast, get_mode
-from pullback.operators.arithmetic import unsupported
+from pullback.operators.arrays.windows import Sizes
 from pullback.operators.declare import Array, Namespace, primitive
-from pullback.operators.pool_max_kernels import maxima, maxima_and_places
-from pullback.operators.pool_places import largest, put_places, table_of, take_places
-from pullback.operators.pool_shapes import (
+from pullback.operators.nn.pool.kernels import maxima, maxima_and_places
+from pullback.operators.nn.pool.places import largest, put_places, table_of, take_places
+from pullback.operators.nn.pool.shapes import (
     Geometry,
     adaptive_bounds,
     adaptive_sizes,
     even_geometry,
     pool_geometry,
 )
-from pullback.operators.windows import Sizes
+from pullback.operators.pointwise.arithmetic import unsupported
 
 __all__ = [
     "adaptive_max_pool1d",

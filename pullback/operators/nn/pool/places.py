@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.operators.arrays.windows import Sizes, blocks, starts_of, volume
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
-from pullback.operators.windows import Sizes, blocks, starts_of, volume
 
 __all__ = ["has_nan", "largest", "put_places", "spot", "table_of", "take_places"]
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from pullback.core.tensor import Tensor
-from pullback.operators.windows import (
+from pullback.operators.arrays.windows import (
     Pads,
     Sizes,
     along,

@@ -7,8 +7,8 @@ import pytest
 
 import pullback as torch
 from pullback.autograd.gradcheck import gradcheck, gradgradcheck
-from pullback.operators import scipy_special
-from pullback.operators.blocks import BLOCK
+from pullback.operators.arrays import scipy_special
+from pullback.operators.arrays.blocks import BLOCK
 
 functional = torch.nn.functional
 inf, nan = math.inf, math.nan

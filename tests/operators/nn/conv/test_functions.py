@@ -8,11 +8,18 @@ import pytest
 
 import pullback as torch
 from pullback.func import vmap
-from pullback.operators import conv_adjoint, windows
-from pullback.operators import conv_kernels as kernels
-from pullback.operators import fold as folding
-from pullback.operators.conv import conv1d, conv2d, conv3d, conv_transpose2d, conv_transpose3d
-from pullback.operators.fold import fold, unfold
+from pullback.operators.arrays import windows
+from pullback.operators.nn.conv import adjoint as conv_adjoint
+from pullback.operators.nn.conv import fold as folding
+from pullback.operators.nn.conv import kernels
+from pullback.operators.nn.conv.fold import fold, unfold
+from pullback.operators.nn.conv.functions import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 
 GEOMETRIES = [
     {},

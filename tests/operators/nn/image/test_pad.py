@@ -5,7 +5,7 @@ import pytest
 
 import pullback as torch
 from pullback.autograd import forward_ad
-from pullback.operators.pad import constant_pad_nd, pad
+from pullback.operators.nn.image.pad import constant_pad_nd, pad
 
 MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 

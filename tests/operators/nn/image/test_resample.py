@@ -6,11 +6,17 @@ import numpy
 import pytest
 
 import pullback as torch
-from pullback.operators import sampling_kernels, taps
-from pullback.operators.resample import interpolate, upsample, upsample_bilinear, upsample_nearest
-from pullback.operators.sampling import affine_grid, grid_sample, grid_sampler
-from pullback.operators.shuffle import channel_shuffle, pixel_shuffle, pixel_unshuffle
-from pullback.operators.taps import Taps, resample
+from pullback.operators.nn.image import kernels as sampling_kernels
+from pullback.operators.nn.image import taps
+from pullback.operators.nn.image.resample import (
+    interpolate,
+    upsample,
+    upsample_bilinear,
+    upsample_nearest,
+)
+from pullback.operators.nn.image.sampling import affine_grid, grid_sample, grid_sampler
+from pullback.operators.nn.image.shuffle import channel_shuffle, pixel_shuffle, pixel_unshuffle
+from pullback.operators.nn.image.taps import Taps, resample
 
 SMOOTH = ["bilinear", "bicubic"]
 

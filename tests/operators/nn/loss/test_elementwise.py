@@ -8,7 +8,7 @@ import pytest
 
 import pullback as torch
 from pullback.autograd.gradcheck import gradcheck, gradgradcheck
-from pullback.operators.blocks import BLOCK
+from pullback.operators.arrays.blocks import BLOCK
 
 functional = torch.nn.functional
 inf = math.inf

@@ -6,8 +6,9 @@ import numpy
 import pytest
 
 import pullback as torch
-from pullback.operators import pool_average, pool_max_kernels
-from pullback.operators.pool_average import (
+from pullback.operators.nn.pool import average as pool_average
+from pullback.operators.nn.pool import kernels as pool_max_kernels
+from pullback.operators.nn.pool.average import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     avg_pool1d,
@@ -15,8 +16,8 @@ from pullback.operators.pool_average import (
     avg_pool3d,
     lp_pool2d,
 )
-from pullback.operators.pool_fractional import fractional_max_pool2d, max_unpool1d, max_unpool2d
-from pullback.operators.pool_max import (
+from pullback.operators.nn.pool.fractional import fractional_max_pool2d, max_unpool1d, max_unpool2d
+from pullback.operators.nn.pool.maximum import (
     adaptive_max_pool1d,
     adaptive_max_pool2d,
     max_pool1d,

@@ -272,11 +272,11 @@ def test_the_list_prints_as_a_table():
     title, _, row = repr(hooks(y)).splitlines()
     assert title == "1 hooks will be called"
     assert row.split()[:4] == ["1", "MulBackward0", "tensor", "hook"]
-    assert "test_plan.py" in row
+    assert "test_order.py" in row
     assert "<td>tensor hook</td>" in hooks(y)._repr_html_()
 
 
 def test_the_program_in_the_docs_runs():
-    page = Path(__file__).parents[2] / "docs" / "engine-order.md"
+    page = Path(__file__).parents[3] / "docs" / "engine-order.md"
     program = page.read_text().partition("```python\n")[2].partition("```")[0]
     exec(compile(program, str(page), "exec"), {})

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pullback.autograd.table import as_html, as_text
+from pullback.autograd.graph.table import as_html, as_text
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.node import AccumulateGrad, Node
 from pullback.core.origin import Origin

@@ -14,7 +14,7 @@ def test_each_block_is_counted_once():
     assert kept.total == 4000 * 3  # x, y and the exponential
     assert kept.entries[0].bytes == 4000
     assert "MulBackward0" in repr(kept)
-    assert "test_memory_map.py:" in repr(kept)
+    assert "test_memory.py:" in repr(kept)
     assert kept._repr_html_().startswith("<table>")
 
 

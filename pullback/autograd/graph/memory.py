@@ -12,7 +12,7 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.core.node import AccumulateGrad, Node, node_and_number, walk
 from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
-from pullback.operators.strides import root
+from pullback.operators.arrays.strides import root
 
 __all__ = ["MemoryMap", "memory_map"]
 

@@ -1,0 +1,1 @@
+"""The built-in operators under torch's names: overloads, schemas, other spellings."""

@@ -1,0 +1,1 @@
+"""A call of a user's operator, from its arguments to its kernel and its place in the graph."""

@@ -1,0 +1,1 @@
+"""The older interface for operators of users."""

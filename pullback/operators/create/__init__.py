@@ -1,0 +1,1 @@
+"""Tensors from nothing or from what is already there: sizes, ranges, data, other libraries."""

@@ -1,0 +1,1 @@
+"""Fourier transforms, short-time ones, and the windows for them."""

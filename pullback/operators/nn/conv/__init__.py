@@ -1,0 +1,1 @@
+"""Convolutions: arguments in `functions`, declarations in `operators`, arithmetic in `kernels`."""

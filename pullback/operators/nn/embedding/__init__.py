@@ -1,0 +1,1 @@
+"""Rows of a table, one by one or in bags."""

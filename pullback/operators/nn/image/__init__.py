@@ -1,0 +1,1 @@
+"""Images: resampled, looked up at any positions, padded, shuffled."""

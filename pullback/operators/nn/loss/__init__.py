@@ -1,0 +1,1 @@
+"""Losses: by element, by class, by margin, of sequences."""

@@ -1,0 +1,1 @@
+"""Norm layers: public functions in `layers`, the declarations under them in `standardise`."""

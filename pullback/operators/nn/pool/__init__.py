@@ -1,0 +1,1 @@
+"""Pooling: averages, maxima and fractional windows."""

@@ -1,0 +1,1 @@
+"""Random numbers: generators, samplers over arrays, and the tensors filled by them."""

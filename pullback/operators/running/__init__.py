@@ -1,0 +1,6 @@
+"""The step-by-step path: every case of a declared operator, no hurry.
+
+`interpret` is the oracle of the written code and its way out; `recording` gives results their
+history, `inplace` and `writes` change tensors, `meta` computes shapes alone. Start with
+`interpret`. Imports core and `declare`; never a family.
+"""

@@ -1,0 +1,1 @@
+"""Special functions: gamma, error function and Bessel with their kin, and polynomials."""
