@@ -256,9 +256,7 @@ def test_anomaly_mode_leads_to_the_line_of_the_forward():
     for nan, error in ((True, RuntimeError), (False, AttributeError)):
         with torch.autograd.detect_anomaly():
             out = Fails.apply(leaf(1.0))
-            assert any(
-                "test_node.py" in line for line in out.grad_fn.metadata["traceback_"]
-            )
+            assert any("test_node.py" in line for line in out.grad_fn.metadata["traceback_"])
             said = "FailsBackward" if nan else "no_such_method"
             with (
                 pytest.warns(UserWarning, match="leads_to_the_line"),
