@@ -74,18 +74,17 @@ class Origin(NamedTuple):
         return f"{os.path.basename(self.file)}:{self.line}"
 
 
-# The frame of the user's call of backward() or grad(), while a recorded pass runs; and the code of
-# the
-# loop that runs it. What its rules compute comes from there: no need to climb all the way again.
+# The frame of the user's call of backward() or grad(), while a recorded pass runs; and the file
+# name of the loop that runs it. What its rules compute comes from there: no need to climb on.
 passing: ContextVar[FrameType | None] = ContextVar("pullback_passing", default=None)
-engine_loop: CodeType | None = None
+ENGINE_LOOP = f"{GENERATED}loop over tensors>"
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
     """The first frame at or above `frame` that is not the package's own."""
     while frame is not None:
         code = frame.f_code
-        if code is engine_loop:
+        if code.co_filename == ENGINE_LOOP:
             return passing.get()
         if not internal[code.co_filename]:
             break

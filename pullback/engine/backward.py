@@ -32,6 +32,7 @@ from pullback.engine.arguments import (
 )
 from pullback.engine.early import EarlyLeaves
 from pullback.engine.filter import Filter
+from pullback.engine.inbox import Inbox
 from pullback.engine.threads import fork, nested, side_by_side
 from pullback.operators.watching.dispatch import overloaded
 
@@ -352,7 +353,7 @@ class Request:
     in_mode: mode.Mode = mode.PLAIN  # in which its nodes run
     outer: Request | None = None  # the pass in which this one was called
     depth = 0  # how many passes are around it
-    inbox: plain.Inbox | None = None  # while it runs; the ordered pass has none
+    inbox: Inbox | None = None  # while it runs; the ordered pass has none
     chosen: Filter | None = None
     early: EarlyLeaves | None = None  # made when somebody looks at a leaf
 
@@ -422,7 +423,7 @@ class Request:
         if self.wanted is not None:
             edges = [edge for edge, _ in self.roots]
             self.chosen = Filter(edges, self.wanted, accumulates=self.accumulates)
-        inbox = self.inbox = plain.Inbox()
+        inbox = self.inbox = Inbox()
         if self.tensors:
             return recorded.run(
                 self.roots,

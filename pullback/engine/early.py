@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pullback.engine.filter import Filter
-    from pullback.engine.plain import Inbox
+    from pullback.engine.inbox import Inbox
 
 
 class EarlyLeaves:

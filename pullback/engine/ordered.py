@@ -32,8 +32,8 @@ from pullback.engine.hooks import (
     run_tensor_hooks,
     tensors_of,
 )
-from pullback.engine.plain import annotate
 from pullback.engine.task import log_node
+from pullback.engine.turns import annotate
 
 
 @dataclass
@@ -64,12 +64,11 @@ def run(task: Task) -> None:
     for node in dict.fromkeys(node_and_number(edge)[0] for edge, _ in task.roots):
         if node is not None and node in plan.reached and plan.missing.get(node, 0) == 0:
             ready.put(node)
-    turn = visit if watch.watcher is None else _watched().visit
     node = None
     try:
         while ready:
             node = ready.take()
-            turn(task, plan, inbox, ready, node)
+            _visit(task, plan, inbox, ready, node)
     except BaseException as error:
         if node is not None:
             annotate(error, node)
@@ -78,12 +77,6 @@ def run(task: Task) -> None:
         raise
     finally:
         inbox.clear()
-
-
-def _watched() -> Any:
-    from pullback.engine import watched  # which imports this module
-
-    return watched
 
 
 class _Ready:
@@ -185,46 +178,55 @@ def _add(task: Task, inbox: dict[Node, list[Any]], node: Node, number: int, g: A
         slots[number] = before + g if task.tensors else numpy.add(before, g)
 
 
-def visit(
-    task: Task,
-    plan: _Plan,
-    inbox: dict[Node, list[Any]],
-    ready: _Ready,
-    node: Node,
-    run: Any = None,
+def _visit(
+    task: Task, plan: _Plan, inbox: dict[Node, list[Any]], ready: _Ready, node: Node
 ) -> None:
-    """Run a node whose gradient is complete (by `run`, if given), and pass on what it returns."""
+    """Run a node whose gradient is complete, and pass on what it returns."""
     evaluating.set(node)  # put back where the pass was entered
     gradients: tuple[Any, ...] = tuple(inbox.pop(node, [None]))
     numbers = plan.wanted.get(node, ()) if not task.accumulates else ()
-    executes = node in plan.runs
-    if executes:
-        for number in numbers:
-            task.captured[node, number] = gradients[number]
-    gradients = _tensor_hooks(node, gradients)
-    if not executes:
+    if node not in plan.runs:
+        gradients = _tensor_hooks(node, gradients)
         for number in numbers:
             task.captured[node, number] = gradients[number]
         return
-    if task.logged:
-        log_node(node, gradients)
-    if isinstance(node, AccumulateGrad):
-        _accumulate(task, node, gradients)
-        return
+    for number in numbers:
+        task.captured[node, number] = gradients[number]
+    turn = watch.Turn(node) if watch.watcher is not None else None
+    try:
+        gradients = _tensor_hooks(node, gradients)
+        if task.logged:
+            log_node(node, gradients)
+        if isinstance(node, AccumulateGrad):
+            _accumulate(task, node, gradients)
+            return
+        edges = plan.edges(task, node)
+        results = _run(task, node, gradients, edges, turn)
+        if not task.keep_graph:
+            node._release(task.freed)  # type: ignore[attr-defined]  # all nodes but leaves have it
+        _deliver(task, plan, inbox, ready, edges, results)
+    finally:
+        if turn is not None:
+            turn.finish()
+
+
+def _run(
+    task: Task, node: Node, gradients: tuple[Any, ...], edges: tuple[Any, ...], turn: Any
+) -> Any:
+    """The node between its pre-hooks and its post-hooks."""
     cold = node._cold
     if cold is not None and cold.pre_hooks:
         gradients = run_pre_hooks(cold, tuple(tensors_of(gradients)))
-    edges = plan.edges(task, node)
     # A hook that is added while its own node runs is called, but nobody kept the gradients for it.
     shown = tuple(tensors_of(gradients)) if cold is not None and cold.post_hooks else ()
-    results = (run or apply)(task, node, gradients, edges)
+    results = apply(task, node, gradients, edges)
+    if turn is not None:
+        turn.ran(list(gradients), results)
     if node._cold is not None and node._cold.post_hooks:
         results = run_post_hooks(node, tuple(tensors_of(results)), shown)
     if anomaly.state.enabled and anomaly.state.check_nan:
         check_nan(node, results)
-    if not task.keep_graph:
-        node._release(task.freed)  # type: ignore[attr-defined]  # all nodes but leaves have it
-    _deliver(task, plan, inbox, ready, edges, results)
+    return results
 
 
 def _tensor_hooks(node: Node, gradients: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -24,8 +24,9 @@ from pullback.core.saved import Freed, Packed
 from pullback.engine.accumulate import fitted
 from pullback.engine.filter import Filter
 from pullback.engine.hooks import run_new_post_hooks, run_with_hooks
-from pullback.engine.plain import Inbox, annotate, capture, set_evaluating
+from pullback.engine.inbox import Inbox
 from pullback.engine.threads import side_by_side
+from pullback.engine.turns import annotate, capture, undefined
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -261,14 +262,13 @@ class Pass:
         cold = node._cold
         if cold is None:
             return (node._run(g, edges) if g is not None else (None,) * len(edges)), True, edges
-        set_evaluating(node)
+        evaluating.set(node)
         if cold is QUIET and g is not None:
             results = node._run(g, edges)
             if node._cold is not QUIET:
                 results = run_new_post_hooks(node, results, edges)
         else:
-            undefined = None if node._g_sizes is None else [None] * len(node._g_sizes)
-            results = run_with_hooks(node, undefined if g is None else g, edges)
+            results = run_with_hooks(node, undefined(node) if g is None else g, edges)
         return results, False, edges
 
     def _fitted(

@@ -37,3 +37,22 @@ class _Nobody:
 NOBODY = _Nobody()
 
 watcher: Watcher | None = None
+
+
+class Turn:
+    """One turn that somebody is shown, outside of the loops that call the watcher themselves."""
+
+    __slots__ = ("node", "token", "watcher")
+
+    def __init__(self, node: Any) -> None:
+        self.watcher: Any = watcher or NOBODY
+        self.node = node
+        self.token = self.watcher.start(node)
+
+    def ran(self, gradients: Any, results: Any) -> None:
+        """The node returned `results`."""
+        self.token = self.watcher.ran(self.token, gradients, results)
+
+    def finish(self) -> None:
+        """Its results are where they go, or it failed."""
+        self.watcher.finish(self.node, self.token)

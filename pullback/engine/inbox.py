@@ -1,0 +1,128 @@
+"""Gradients on their way: what waits for which node or leaf, and who may add into it."""
+
+from __future__ import annotations
+
+from heapq import heappush
+from typing import Any
+
+import numpy
+
+from pullback.core.arrays import Array
+from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, AccumulateGrad, OperatorNode, Output
+from pullback.engine.accumulate import accumulate
+from pullback.engine.filter import Filter
+
+add = numpy.add
+
+
+class Inbox:
+    """Gradients that wait: for nodes (by number), for leaves, and which of them are ours alone."""
+
+    __slots__ = ("failed", "gradients", "heap", "leaves", "nodes", "owned", "owned_leaves")
+
+    def __init__(self) -> None:
+        self.failed: OperatorNode | None = None
+        self.heap: list[int] = []
+        self.nodes: dict[int, OperatorNode] = {}
+        self.gradients: dict[int, Any] = {}
+        self.owned: set[int] = set()
+        self.leaves: dict[AccumulateGrad, Array] = {}
+        self.owned_leaves: set[AccumulateGrad] = set()
+
+    def put(self, node: OperatorNode, g: Array, *, owned: bool) -> None:
+        """A gradient for a node of one output."""
+        seq = node._seq
+        before = self.gradients.get(seq)
+        if before is None:
+            self.gradients[seq] = g
+            if seq not in self.nodes:
+                self.nodes[seq] = node
+                heappush(self.heap, seq)
+            if owned:
+                self.owned.add(seq)
+        elif seq in self.owned and type(before) is numpy.ndarray:
+            add(before, g, before)
+        else:
+            self.gradients[seq] = before + g
+            self.owned.add(seq)
+
+    def put_leaf(self, leaf: AccumulateGrad, g: Array, *, owned: bool) -> None:
+        """A gradient for a leaf."""
+        before = self.leaves.get(leaf)
+        if before is None:
+            self.leaves[leaf] = g
+            if owned:
+                self.owned_leaves.add(leaf)
+        elif leaf in self.owned_leaves and type(before) is numpy.ndarray:
+            add(before, g, before)
+        else:
+            self.leaves[leaf] = before + g
+            self.owned_leaves.add(leaf)
+
+    def put_output(self, output: Output, g: Array) -> None:
+        """A gradient for one output of a node of several."""
+        node: Any = output.node
+        seq = node._seq
+        slots = self.gradients.get(seq)
+        if slots is None:
+            slots = self.gradients[seq] = [None] * len(node._g_sizes)
+            if seq not in self.nodes:
+                self.nodes[seq] = node
+                heappush(self.heap, seq)
+        before = slots[output.nr]
+        slots[output.nr] = g if before is None else before + g
+
+    def put_root(self, edge: Any, g: Array, chosen: Filter | None) -> None:
+        """The gradient that a pass starts from."""
+        seq = edge._seq
+        node = edge.node if seq == OUTPUT_SEQ else edge
+        if chosen is not None and node not in chosen.reached:
+            return
+        if seq == LEAF_SEQ:
+            self.put_leaf(edge, g, owned=False)
+        elif seq == OUTPUT_SEQ:
+            self.put_output(edge, g)
+        elif seq < 0:
+            self.put(edge, g, owned=False)
+
+    def put_undefined(self, target: Any) -> None:
+        """No gradient for a node or output, which runs all the same; leaves stay as they are."""
+        seq = target._seq
+        if seq == OUTPUT_SEQ:
+            target = target.node
+            seq = target._seq
+        if seq < 0 and seq not in self.nodes:
+            self.gradients[seq] = None
+            self.nodes[seq] = target
+            heappush(self.heap, seq)
+
+    def keep_complete_leaves(self, chosen: Filter | None) -> None:
+        """After a failure, what has arrived for leaves that nothing more could have arrived for.
+
+        Those are the leaves that the ordered pass would have served by then.
+        """
+        awaited = self.awaited_leaves(chosen)
+        for leaf, total in self.leaves.items():
+            if leaf not in awaited and (chosen is None or leaf not in chosen.captures):
+                accumulate(leaf, total, owned=leaf in self.owned_leaves)
+
+    def awaited_leaves(self, chosen: Filter | None) -> set[Any]:
+        """Leaves to which the node that failed, or one that has not run, still leads."""
+        seen: set[Any] = set()
+        stack: list[Any] = [*self.nodes.values(), self.failed]
+        while stack:
+            edge = stack.pop()
+            target = edge.node if isinstance(edge, Output) else edge
+            if target is None or target in seen:
+                continue
+            seen.add(target)
+            stack.extend(target._edges if chosen is None else chosen.edges.get(target, ()))
+        return seen
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self.failed = None
+        for part in (self.heap, self.nodes, self.gradients, self.owned):
+            part.clear()
+        self.leaves.clear()
+        self.owned_leaves.clear()
