@@ -15,10 +15,10 @@ from pullback.autograd.grad_mode import (
 )
 from pullback.autograd.gradcheck import gradcheck, gradgradcheck
 from pullback.autograd.variable import Variable, variable
-from pullback.core.node import Node, next_sequence_number
+from pullback.core.node import next_sequence_number
+from pullback.core.ports import ports
 from pullback.core.saved import SavedTensor
 from pullback.core.tensor import Tensor
-from pullback.engine import backward as _engine
 from pullback.engine.backward import backward, grad
 from pullback.engine.task import is_checkpoint_valid
 
@@ -86,15 +86,12 @@ def _over_batch(*arguments: Any) -> Any:
     return import_module("pullback.transforms.mapping").over_batch(*arguments)
 
 
-_engine.over_batch = _over_batch
-
-
 def _drawn(node: Any) -> str:
     shown: str = import_module("pullback.autograd.show").show(node)._repr_html_()
     return shown
 
 
-Node._drawn = _drawn
+ports.fill(over_batch=_over_batch, drawn=_drawn)
 
 _backward.__name__ = _backward.__qualname__ = "backward"
 Tensor.backward = _backward  # type: ignore[attr-defined]  # methods attach themselves

@@ -16,6 +16,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from pullback.core.mode import Mode, changed, detour, get_mode
+from pullback.core.ports import ports
 from pullback.core.view import View
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Level:
         above = self.get(info.base)
         if above is None:
             return None
-        tangent = view_of(tensor, above)
+        tangent = ports.view_of(tensor, above)
         self.put(tensor, tangent)
         return tangent
 
@@ -67,11 +68,6 @@ class Level:
 LEVELS: list[Level] = []
 _everywhere: list[Level] = []
 _changing = threading.Lock()
-
-
-def view_of(tensor: Tensor, other: Any) -> Any:
-    """`other`, viewed as `tensor` views its base; the operators' layer fills it in."""
-    raise NotImplementedError
 
 
 def open_level() -> Level:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 from pullback.core import errors, sequence
 from pullback.core.hooks import HookTable, RemovableHandle, leaf_hooks_in_use
 from pullback.core.origin import Origin
+from pullback.core.ports import ports
 
 if TYPE_CHECKING:
     import numpy
@@ -105,8 +106,6 @@ class Node:
     _enters: ClassVar[bool] = False
     # Shown by `name()` in front of the class name of the nodes that torch wrote by hand.
     _prefix: ClassVar[str] = ""
-    describe_metadata: ClassVar[Callable[[Any, Any], tuple[Any, Any]]]
-    _drawn: ClassVar[Callable[[Any], str]]  # the layer that draws fills it in
 
     _seq: int
     _edges: tuple[Edge | None, ...]
@@ -124,7 +123,7 @@ class Node:
 
     def _repr_html_(self) -> str:
         """In Jupyter: the graph from here on, drawn."""
-        return Node._drawn(self)
+        return ports.drawn(self)
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
@@ -148,7 +147,7 @@ class Node:
     def _input_metadata(self) -> tuple[InputMetadata, ...]:
         sizes = self._g_sizes or ((self._g_shape, self._g_dtype),)
         return tuple(
-            InputMetadata(shape, *Node.describe_metadata(dtype, self)) for shape, dtype in sizes
+            InputMetadata(shape, *ports.describe_metadata(dtype, self)) for shape, dtype in sizes
         )
 
     def _output(self, number: int) -> Edge:
@@ -314,6 +313,10 @@ class AccumulateGrad(Node, metaclass=BuiltIn):
     _prefix: ClassVar[str] = "torch::autograd::"
 
     variable: Tensor
+
+    def __call__(self, *gradients: Any, **unsupported: Any) -> tuple[()]:
+        """The node as a function: adds to the leaf's `.grad`, without hooks."""
+        return ports.accumulate_by_call(self, *gradients, **unsupported)
 
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """Call `fn((), grad_outputs)` after each accumulation."""

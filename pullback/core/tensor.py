@@ -25,8 +25,9 @@ from pullback.core.dtype import dtype, from_numpy_dtype
 from pullback.core.forward import LEVELS
 from pullback.core.hooks import HookTable, RemovableHandle, leaf_hooks_in_use
 from pullback.core.mode import get_mode
-from pullback.core.nesting import Derivative, of_this_derivative, refuse_inside, running
+from pullback.core.nesting import of_this_derivative, refuse_inside, running
 from pullback.core.node import Edge, Leaf, Node, new_leaf_mark, node_and_number
+from pullback.core.ports import ports
 from pullback.core.size import Size, size_of
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, Cell, DetachedCell, own_cell
 from pullback.core.view import DEFAULT, View, refresh, retains
@@ -405,7 +406,7 @@ class Tensor:
         """
         derivatives = running.get()
         if derivatives:
-            return detached_inside(self, derivatives[-1])  # noqa: F821 (filled in by the operators)
+            return ports.detached_inside(self, derivatives[-1])
         alias = self._alias()
         if self._node is not None:
             remember_cut(alias, "detach()")
@@ -482,10 +483,6 @@ class Tensor:
         return len(self._array)
 
 
-# What detach() does inside a function transform; the transforms' layer fills it in.
-detached_inside: Callable[[Tensor, Derivative], Tensor]
-
-
 def wrap(array: Array) -> Tensor:
     """A tensor without history on `array`."""
     tensor = new(Tensor)
@@ -495,4 +492,4 @@ def wrap(array: Array) -> Tensor:
     return tensor
 
 
-Node.describe_metadata = lambda np_dtype, _node: (from_numpy_dtype(np_dtype), CPU)
+ports.fill(describe_metadata=lambda np_dtype, _node: (from_numpy_dtype(np_dtype), CPU))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pullback.core import errors
 from pullback.core.node import AccumulateGrad, Edge, Leaf, Output, node_and_number
+from pullback.core.ports import ports
 from pullback.core.version import INFERENCE_CELL, Cell, own_cell
 
 if TYPE_CHECKING:
@@ -72,10 +73,6 @@ class View:
         return node if self.version == self.cell[0] and node.__class__ is not Leaf else None  # type: ignore[return-value]  # no Leaf among them
 
 
-# Makes a view's node from its base's present history; the operators' layer fills it in.
-regenerate: Callable[[Tensor, View], Edge | None]
-
-
 def attach(
     result: Tensor,
     source: Tensor,
@@ -112,11 +109,7 @@ def _steps(source: Tensor, above: View) -> tuple[Callable[[Tensor], Tensor], ...
 
 
 def _steps_of(view: Tensor, replay: Callable[[Tensor], Tensor] | None) -> tuple[Any, ...]:
-    return (replay,) if replay is not None else (restride(view),)  # noqa: F821 (filled in by the operators)
-
-
-# Gives a function that takes the base to a view of the same geometry; filled in by the operators.
-restride: Callable[[Tensor], Callable[[Tensor], Tensor]]
+    return (replay,) if replay is not None else (ports.restride(view),)
 
 
 def edge_of(tensor: Tensor) -> Edge | None:
@@ -144,7 +137,7 @@ def refresh(tensor: Tensor, info: View) -> None:
         return
     if info.creation is not DEFAULT:
         raise forbidden(tensor, info, written="its base or another view of it was")
-    renewed = regenerate(tensor, info)  # noqa: F821 (filled in by the operators)
+    renewed = ports.regenerate(tensor, info)
     if renewed is not None:
         move_retention(tensor, info.node, renewed)
     info.node = renewed

@@ -13,6 +13,7 @@ from pullback.core.device import CPU
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import get_mode
 from pullback.core.node import AccumulateGrad, Leaf, Node
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import INFERENCE_CELL, own_cell
 
@@ -87,7 +88,7 @@ def _call(node: AccumulateGrad, *gradients: Any, **unsupported: Any) -> tuple[()
     return ()
 
 
-AccumulateGrad.__call__ = _call  # type: ignore[method-assign]  # core knows no accumulation
+ports.fill(accumulate_by_call=_call)
 
 
 def _on_its_device(leaf: Tensor, g: Any) -> Any:

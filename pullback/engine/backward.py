@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from weakref import ref
 
@@ -14,6 +14,7 @@ from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.hooks import leaf_hooks_in_use
 from pullback.core.nesting import refuse_inside
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, node_and_number, numbering
+from pullback.core.ports import ports
 from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine import ordered, plain, recorded, task, threads
@@ -227,11 +228,7 @@ def _batched(
             wanted=edges,
         )
 
-    return over_batch(one_pass, gradients, size)  # noqa: F821 (filled in by the transforms)
-
-
-# Calls a function once with the examples of a batch, and stacks its results (None stays).
-over_batch: Callable[[Callable[..., list[Any]], list[Any], int], list[Any]]
+    return ports.over_batch(one_pass, gradients, size)
 
 
 def run_pass(

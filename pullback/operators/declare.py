@@ -19,6 +19,7 @@ from types import FunctionType
 from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
 
 from pullback.core.arrays import Array, Namespace
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 
 Arrays: TypeAlias = Sequence[Any]
@@ -201,7 +202,7 @@ def _declare(kind: str, forward: Any, rules: dict[str, Rule], about: dict[str, A
     # The function keeps its identity when its code is written on the first call, so every reference
     # taken before (methods, from-imports) becomes fast too.
     namespace = {
-        "__build__": lambda: builder(op),  # noqa: F821 (filled in by build.py)
+        "__build__": lambda: ports.build(op),
         "__name__": forward.__module__,
     }
     function = FunctionType(_stub.__code__, namespace, op.name)
@@ -234,10 +235,6 @@ def method(function: Callable[P, T]) -> Callable[P, T]:
     """Make a plain function of operators a method of Tensor as well."""
     METHODS[function.__name__] = function
     return function
-
-
-# Writes the function of an operator; set by build.py, which knows how.
-builder: Callable[[Op], Any]
 
 
 def elementwise(**declared: Any) -> Callable[[Callable[..., Array]], Callable[..., Tensor]]:

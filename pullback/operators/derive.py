@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy
 
-from pullback.core import forward
 from pullback.core.arrays import Array
 from pullback.core.captured import refuse_captured
 from pullback.core.forward import Level, seeing, visible_levels
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.nesting import running
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import Op, parameters_of
 
@@ -152,7 +152,7 @@ def jvp(
         return [_elementwise(op, values, options, results[0], tangents)]
     if op.kind in ("linear", "view", "multilinear"):
         return _multilinear(op, values, options, tangents)
-    return transposed(op, known_names(op, values, options, results), results, tangents)
+    return ports.transposed(op, known_names(op, values, options, results), results, tangents)
 
 
 def felt_inputs(op: Op) -> set[str]:
@@ -160,16 +160,6 @@ def felt_inputs(op: Op) -> set[str]:
     if op.jvp is None:
         return set(op.rules)
     return {name[2:] for name in parameters_of(op.jvp) if name.startswith("d_")}
-
-
-def transposed(
-    op: Op, known: dict[str, Any], results: list[Tensor], tangents: dict[str, Any]
-) -> list[Any]:
-    """Tangents of a primitive without `jvp=`: the transpose of its reverse rules, which are linear.
-
-    Filled in by the transforms, since it takes a backward pass.
-    """
-    raise NotImplementedError(f"{op.name} has no forward-mode rule.")
 
 
 def known_names(
@@ -303,7 +293,7 @@ def _write_tangent(level: Level, target: Any, tangent: Any) -> None:
         zeros = tangent.new_zeros(base.shape)
         whole = zeros if whole is None else zeros + whole
         level.put(base, whole)
-    part = forward.view_of(target, whole)
+    part = ports.view_of(target, whole)
     part.copy_(tangent)
     level.put(target, part)
 

@@ -14,9 +14,9 @@ import numpy
 from pullback.core.arrays import Array
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.nesting import running
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, new
 from pullback.core.view import edge_of
-from pullback.operators.writing import dual
 
 
 class Batched(Tensor):
@@ -209,7 +209,7 @@ def _examples_in_front(tangent: Any, level: Any) -> Any:
     return batched(tangent, 0, level)
 
 
-dual.wrapped = _examples_in_front
+ports.fill(examples_in_front=_examples_in_front)
 
 
 def _is_differentiated(tensor: Any) -> bool:

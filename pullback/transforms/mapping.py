@@ -11,7 +11,6 @@ from typing import Any
 
 from pullback.core.mode import changed, current, settle
 from pullback.core.tensor import Tensor
-from pullback.engine import backward
 from pullback.transforms.batched import Batched, batched, is_batched_at
 from pullback.transforms.vmap_level import VmapLevel
 
@@ -54,7 +53,5 @@ def over_batch(function: Callable[..., list[Any]], values: Sequence[Any], size: 
         results = function(*(batched(value, 0, level) for value in values))
     return [None if r is None else taken_out(r, level) for r in results]
 
-
-backward.over_batch = over_batch
 
 __all__ = ["entered", "is_batched_at", "mapped", "over_batch", "taken_out"]

@@ -12,17 +12,16 @@ from typing import Any
 
 import numpy
 
-from pullback.core import tensor as tensors
 from pullback.core.captured import Scope
 from pullback.core.forward import LEVELS
 from pullback.core.mode import changed, current, settle, with_grad
 from pullback.core.nesting import Derivative, pass_depth, running
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, OperatorNode, new_leaf_mark, next_seq
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import own_cell
 from pullback.core.view import CreationMeta, attach, edge_of
 from pullback.engine.backward import run_pass
-from pullback.operators import derive
 from pullback.operators.declare import Op, parameters_of
 from pullback.transforms.batched import (
     Batched,
@@ -114,7 +113,7 @@ def detached_inside(tensor: Tensor, derivative: Derivative) -> Tensor:
     return alias
 
 
-tensors.detached_inside = detached_inside
+ports.fill(detached_inside=detached_inside)
 
 
 class Recording:
@@ -284,4 +283,4 @@ def _roots_of(made: Any, tangent: Any) -> list[tuple[Any, Any]]:
     return [(edge, tangent)]
 
 
-derive.transposed = transposed
+ports.fill(transposed=transposed)

@@ -14,6 +14,7 @@ from typing import Any
 
 from pullback.core import origin
 from pullback.core.mode import Mode, changed, current, get_mode
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.batching import aligned, filled, one_tensor
 from pullback.operators.declare import Op
@@ -176,7 +177,7 @@ class VmapLevel:
             if not any(bdim is not None for _, bdim in split):
                 return cls.apply(*args)
             values, dims = tuple(v for v, _ in split), tuple(d for _, d in split)
-            output, out_dims = function_rule(
+            output, out_dims = ports.function_rule(
                 cls, self.size, self.randomness, dims, values, run_on_examples
             )
         finally:
@@ -242,11 +243,6 @@ def run_on_examples(
         tuple(r.value if m else r for r, m in zip(results, mapped, strict=True)),
         tuple(r.bdim if m else None for r, m in zip(results, mapped, strict=True)),
     )
-
-
-def function_rule(*arguments: Any) -> tuple[Any, Any]:
-    """Output and out_dims of a custom Function on a batch; the layer of Functions fills it in."""
-    raise NotImplementedError
 
 
 def is_random(op: Op) -> bool:

@@ -18,7 +18,8 @@ from pullback.autograd.function.ctx import FunctionCtx
 from pullback.core import origin, passes
 from pullback.core.dtype import get_default_dtype
 from pullback.core.mode import current, get_mode
-from pullback.core.node import InputMetadata, Node, OperatorNode
+from pullback.core.node import InputMetadata, OperatorNode
+from pullback.core.ports import ports
 from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import UNWRITTEN
@@ -305,7 +306,7 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
             return super()._input_metadata if known else ()
         nothing = ((), get_default_dtype().numpy)
         return tuple(
-            InputMetadata(shape, *Node.describe_metadata(dtype, self))
+            InputMetadata(shape, *ports.describe_metadata(dtype, self))
             for shape, dtype in (size or nothing for size in self._g_sizes)
         )
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pullback.autograd.function import errors as function_errors
 from pullback.core.mode import changed, current, get_mode
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.engine.accumulate import broadcast_dims
-from pullback.transforms import vmap_level
 from pullback.transforms.batched import batched as hide
 from pullback.transforms.batched import is_batched_at
 from pullback.transforms.vmap_level import VmapLevel
@@ -327,4 +327,4 @@ def _on_batch(
 
 
 # The layer of transforms knows nothing of custom Functions.
-vmap_level.function_rule = _on_batch
+ports.fill(function_rule=_on_batch)

@@ -15,6 +15,7 @@ import numpy
 
 import pullback
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.library.builtin.calls import CALLS, RUNS, Call
 from pullback.library.builtin.names import DEFAULTS, OVERLOADS, OWN, SPELLINGS
@@ -256,4 +257,4 @@ RUNS.update(
     detach=lambda input: input.detach(),
     _local_scalar_dense=lambda input: input.item(),
 )
-dispatch.overload_of = overload_of
+ports.fill(overload_of=overload_of)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy
 
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
-from pullback.operators import declare
 from pullback.operators.declare import Op
 from pullback.operators.running import inplace, interpret
 from pullback.operators.running.inplace import stub
@@ -37,7 +37,7 @@ def gives_way(function: Any) -> Any:
 
     def build() -> Any:
         if "written" not in function.__globals__:
-            declare.builder(op)
+            ports.build(op)
         written = function.__globals__["written"]
         scope.update(function.__globals__)
         scope["call"] = _call_or_give_way

@@ -21,6 +21,7 @@ from pullback.core.forward import LEVELS
 from pullback.core.mode import Mode, get_mode, settle
 from pullback.core.nesting import running
 from pullback.core.node import QUIET, BuiltIn, Edge, Leaf, OperatorNode, next_seq
+from pullback.core.ports import ports
 from pullback.core.promotion import can_cast
 from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, new, wrap
@@ -35,9 +36,6 @@ from pullback.operators.running.overlap import check_writable, has_overlap
 from pullback.operators.watching import dispatch
 from pullback.operators.writing.nodes import node_class
 from pullback.operators.writing.written import finished
-
-# Writes an operator's in-place form; set by build.py.
-builder: Callable[[Op, str], Any]
 
 
 def stub(*args: Any, **kwargs: Any) -> Any:
@@ -58,7 +56,7 @@ def inplace_of(
     write = FunctionType(stub.__code__, scope, called)
 
     def build() -> Any:
-        written = builder(op, called)  # noqa: F821 (filled in by build.py)
+        written = ports.build_inplace(op, called)
         scope.update(written.__globals__)
         scope["call_inplace"] = leave or call_inplace
         write.__defaults__, write.__kwdefaults__ = written.__defaults__, written.__kwdefaults__

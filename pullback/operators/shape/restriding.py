@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core import forward
-from pullback.core import view as history
 from pullback.core.mode import PLAIN, current, settle
 from pullback.core.node import Edge
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.core.view import View, edge_of
 from pullback.operators.arrays.strides import (
@@ -141,6 +140,4 @@ def _view_func_unsafe(self: Tensor, new_base: Tensor) -> Tensor | None:
 METHODS["_view_func"] = _view_func
 METHODS["_view_func_unsafe"] = _view_func_unsafe
 
-history.regenerate = regenerate
-history.restride = restride
-forward.view_of = view_of
+ports.fill(regenerate=regenerate, restride=restride, view_of=view_of)

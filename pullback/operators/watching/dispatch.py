@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from pullback.core import overriding
 from pullback.core.forward import LEVELS
 from pullback.core.mode import Mode, changed, current, get_mode
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.core.version import bump
 from pullback.core.view import View
@@ -22,10 +23,6 @@ from pullback.operators.declare import REQUIRED, Op
 
 # An overload object, its arguments, and what turns its result into that of the operator (or None).
 Spelled: TypeAlias = tuple[Any, tuple[Any, ...], dict[str, Any], Callable[[Any], Any] | None]
-
-# The overload that stands for an operator's call, with the arguments by name. The library, which
-# knows the names, fills it in; the text is `add_` for the in-place form of add.
-overload_of: Callable[[Op, str, dict[str, Any]], Spelled]
 
 # (overload, class of mode) -> what to call instead of the class's own __torch_dispatch__.
 RULES: dict[tuple[Any, type], Callable[..., Any]] = {}
@@ -72,7 +69,7 @@ def _below(mode: Mode) -> Mode:
 
 def results(op: Op, bound: dict[str, Any]) -> list[Tensor]:
     """An operator's results as a dispatch mode gives them, ready to be recorded."""
-    func, args, kwargs, finish = overload_of(op, op.name, bound)  # noqa: F821 (filled in)
+    func, args, kwargs, finish = ports.overload_of(op, op.name, bound)
     made = hand_over(func, args, kwargs)
     if finish is not None:
         made = finish(made)
@@ -106,7 +103,7 @@ def _is_view(op: Op, result: Tensor) -> bool:
 
 def write(op: Op, called: str, target: Tensor, bound: dict[str, Any]) -> None:
     """An in-place form, done by a dispatch mode; counted as one write whatever the mode did."""
-    func, args, kwargs, _ = overload_of(op, called, bound)  # noqa: F821 (filled in)
+    func, args, kwargs, _ = ports.overload_of(op, called, bound)
     version = target._cell[0]
     hand_over(func, args, kwargs)
     if target._cell[0] == version:

@@ -16,10 +16,10 @@ import numpy
 from pullback.core import arrays, errors, origin
 from pullback.core.mode import fast, get_mode
 from pullback.core.node import Leaf, Output, next_seq
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, shorten
 from pullback.core.view import NOWHERE, CreationMeta, View, attach, edge_of
-from pullback.operators import declare
 from pullback.operators.declare import REQUIRED, Op
 from pullback.operators.options import NORMALISE, respelled
 from pullback.operators.running import inplace, interpret, overlap
@@ -171,5 +171,4 @@ def _sequence_line(op: Op) -> list[str]:
     return parts_line(op, leave, normalised_lines(op), forward_call(op)[0], node)
 
 
-declare.builder = build
-inplace.builder = build_inplace
+ports.fill(build=build, build_inplace=build_inplace)

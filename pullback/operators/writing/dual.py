@@ -16,6 +16,7 @@ from pullback.core import forward
 from pullback.core.forward import LEVELS, seeing
 from pullback.core.mode import Mode, changed, current
 from pullback.core.origin import GENERATED
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators import derive
 from pullback.operators.declare import REQUIRED, Op, parameters_of
@@ -103,11 +104,6 @@ def batched_at(tangent: Any, ndim: int) -> Any:
     return level if tangent.value._array.ndim == ndim + 1 and level.open else None
 
 
-def wrapped(tangent: Any, level: Any) -> Any:
-    """A tensor with the examples of a level in front, as a batch; the transforms fill it in."""
-    raise NotImplementedError
-
-
 def _general(op: Op, bound: dict[str, Any], result: Any, mode: Mode) -> Any:
     """The tangent by `derive`, which knows every case."""
     current.set(mode)
@@ -146,7 +142,7 @@ def _finished_batch(
         tangents = tangents.clone()
     if wanted.flags.c_contiguous:
         tangents = tangents.contiguous()
-    made = wrapped(tangents, batch)
+    made = ports.examples_in_front(tangents, batch)
     level.put(result, made)
     if result._node is not None:
         derive.keep_saved(level, op, op.outputs[0], result, made)

@@ -1,0 +1,65 @@
+"""What a layer asks of those above it: the one place where calls go upwards, each filled once.
+
+A layer never imports what lies above. Where it must call there all the same (a view's history is
+made anew by operators, a batched gradient needs vmap), the call goes through a port: a typed
+attribute here, which the layer above fills when it is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pullback.core.nesting import Derivative
+    from pullback.core.node import Edge
+    from pullback.core.tensor import Tensor
+    from pullback.core.view import View
+
+__all__ = ["Ports", "ports"]
+
+
+class Ports:
+    """The calls that go upwards; the comment names who fills each."""
+
+    # core -> operators/shape: a view's node from its base's present history, a function that takes
+    # the base to a view of the same geometry, and another tensor viewed as a view sees its base.
+    regenerate: Callable[[Tensor, View], Edge | None]
+    restride: Callable[[Tensor], Callable[[Tensor], Tensor]]
+    view_of: Callable[[Tensor, Any], Any]
+    # core -> core/tensor: dtype and device of a gradient, from what its node noted.
+    describe_metadata: Callable[[Any, Any], tuple[Any, Any]]
+    # core -> transforms: detach() inside a function transform.
+    detached_inside: Callable[[Tensor, Derivative], Tensor]
+    # core -> autograd: the graph of a node as HTML, for notebooks.
+    drawn: Callable[[Any], str]
+    # core -> engine: an AccumulateGrad node called as a function.
+    accumulate_by_call: Callable[..., tuple[()]]
+    # operators/declare and running -> writing: an operator's function, and its in-place form.
+    build: Callable[[Any], Any]
+    build_inplace: Callable[[Any, str], Any]
+    # operators -> transforms: tangents of an operator without `jvp=`, by its reverse rules.
+    transposed: Callable[[Any, dict[str, Any], list[Any], dict[str, Any]], list[Any]]
+    # operators -> transforms: a tangent with the examples of a level in front, as a batch.
+    examples_in_front: Callable[[Any, Any], Any]
+    # operators -> library: the overload that stands for an operator's call, with its arguments.
+    overload_of: Callable[[Any, str, dict[str, Any]], Any]
+    # engine -> transforms: a function called once with the examples of a batch, results stacked.
+    over_batch: Callable[[Callable[..., list[Any]], Any, int], list[Any]]
+    # transforms -> autograd: output and out_dims of a custom Function on a batch.
+    function_rule: Callable[..., tuple[Any, Any]]
+
+    def fill(self, **calls: Callable[..., Any]) -> None:
+        """Fill ports; a name that is no port, or is filled already, is a mistake of ours."""
+        for name, call in calls.items():
+            if name not in Ports.__annotations__:
+                raise TypeError(f"There is no port {name!r}.")
+            if name in vars(self):
+                raise TypeError(f"The port {name!r} is filled already, by {vars(self)[name]!r}.")
+            setattr(self, name, call)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"The port {name!r} is not filled: the layer above is not imported.")
+
+
+ports = Ports()
