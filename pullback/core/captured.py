@@ -15,7 +15,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pullback.core.nesting import Derivative, running
-from pullback.core.node import next_seq
+from pullback.core.sequence import numbering
 from pullback.core.version import writes
 from pullback.core.view import View, edge_of
 
@@ -42,7 +42,7 @@ class Scope:
         self.function = function
         self.arguments = arguments
         self.number = next(_numbers)  # of scopes inside it they are larger
-        self.start = next_seq()
+        self.start = numbering.next()
         self._found: set[int] | None = None
 
     def is_captured(self, tensor: Tensor, inputs: Iterable[Any]) -> bool:

@@ -33,20 +33,7 @@ LEAF_SEQ = 0
 OUTPUT_SEQ = 1
 LARGEST_SEQUENCE_NUMBER = 2**64 - 1
 
-next_seq = sequence.alone  # until a second thread makes nodes
 next_sequence_number = sequence.next_sequence_number
-
-
-class _Numbering:
-    """Whether a user ever renumbered a node: then numbers no longer give a topological order."""
-
-    __slots__ = ("changed",)
-
-    def __init__(self) -> None:
-        self.changed = False
-
-
-numbering = _Numbering()
 
 
 class Cold:
@@ -242,7 +229,7 @@ class OperatorNode(Node):
 
     def _set_sequence_nr(self, number: int) -> None:
         self._seq = sequence.numbered(number)
-        numbering.changed = True
+        sequence.numbering.changed = True
 
     def _run(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
         """Gradients for `edges` (None: not wanted) from the output's gradient; arrays."""

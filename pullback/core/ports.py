@@ -35,9 +35,8 @@ class Ports:
     drawn: Callable[[Any], str]
     # core -> engine: an AccumulateGrad node called as a function.
     accumulate_by_call: Callable[..., tuple[()]]
-    # operators/declare and running -> writing: an operator's function, and its in-place form.
-    build: Callable[[Any], Any]
-    build_inplace: Callable[[Any, str], Any]
+    # operators/declare -> writing: the code of an operator's function, or of its in-place form.
+    build: Callable[..., Any]
     # operators -> transforms: tangents of an operator without `jvp=`, by its reverse rules.
     transposed: Callable[[Any, dict[str, Any], list[Any], dict[str, Any]], list[Any]]
     # operators -> transforms: a tangent with the examples of a level in front, as a batch.

@@ -3,8 +3,8 @@
 A node's `_seq` counts down over all threads, so that edges always lead to larger numbers and
 `heapq` pops the newest node first. torch shows another number: how many nodes the same thread made
 before. While one thread makes nodes the two are the same count. When a second thread arrives,
-`next_seq` is replaced wherever it is used by a function whose numbers also carry the thread and its
-own count, in low digits that never decide the order. So programs of one thread pay nothing.
+`numbering.next` becomes a function whose numbers also carry the thread and its own count, in low
+digits that never decide the order. So programs of one thread pay nothing.
 
 A thread arrives with its first operator call in a context of its own. One that was started with a
 copy of another thread's context (asyncio.to_thread) counts on with that thread until then.
@@ -13,8 +13,8 @@ copy of another thread's context (asyncio.to_thread) counts on with that thread 
 from __future__ import annotations
 
 import itertools
-import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 _COUNT = 48  # bits of a thread's own count
@@ -22,11 +22,21 @@ _THREAD = 24  # bits of a thread's place in `_idents`
 _OWN = _COUNT + _THREAD
 
 _first = itertools.count(-1, -1)  # while there is one thread
-alone = _first.__next__
-_later = alone  # from the second thread on, starting where the first counter ended
+_later = _first.__next__  # from the second thread on, starting where the first counter ended
 
-# Globals of written functions that use `next_seq`; modules are found by themselves.
-_users: list[dict[str, Any]] = []
+
+class _Numbering:
+    """How nodes get their numbers."""
+
+    __slots__ = ("changed", "next")
+
+    def __init__(self) -> None:
+        self.next: Callable[[], int] = _first.__next__
+        # Whether a user ever renumbered a node: then numbers no longer give a topological order.
+        self.changed = False
+
+
+numbering = _Numbering()
 
 _idents: list[int] = []  # threads, in the order of their arrival
 _arriving = threading.RLock()
@@ -66,20 +76,7 @@ def _count_from(start: int) -> None:
 def _tell_threads_apart() -> None:
     global _later
     _later = itertools.count(-1 - _taken(_first), -1).__next__
-    modules = [
-        vars(module) for name, module in list(sys.modules.items()) if name.startswith("pullback.")
-    ]
-    for scope in (*modules, *_users):
-        if scope.get("next_seq") is alone:
-            scope["next_seq"] = among_threads
-
-
-def follow(scope: dict[str, Any]) -> None:
-    """Keep the `next_seq` of a written function's globals the right one."""
-    with _arriving:
-        _users.append(scope)
-        if len(_idents) > 1 and scope.get("next_seq") is alone:
-            scope["next_seq"] = among_threads
+    numbering.next = among_threads
 
 
 def among_threads() -> int:

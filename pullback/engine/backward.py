@@ -13,9 +13,10 @@ from pullback.core import anomaly, errors, mode, origin, passes
 from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.hooks import leaf_hooks_in_use
 from pullback.core.nesting import refuse_inside
-from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, node_and_number, numbering
+from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, node_and_number
 from pullback.core.ports import ports
 from pullback.core.saved import Freed
+from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine import ordered, plain, recorded, task, threads
 from pullback.engine.accumulate import accumulate

@@ -20,8 +20,6 @@ class UserOp(Op):
     def __init__(self, operator: Operator) -> None:  # not Op's: there is no forward over arrays
         schema = operator.schema
         self.operator = operator
-        # The parameters of its written call, how they are passed on, and the tensors among them.
-        self.form = ("self, /, *args, **kwargs", "self, *args, **kwargs", "args")
         self.kind = "primitive"
         self.name = operator.qualname
         self.space = schema.namespace
@@ -41,23 +39,6 @@ class UserOp(Op):
         self.keywords = frozenset(param.name for param in self.params if param.keyword_only)
         self.gradient_names = ()
         self.spellings = {}
-
-    def observed_source(self, called: str) -> str:
-        """What `observe` puts around the written call, which has a signature of its own."""
-        signature, passed, operands = self.form
-        return "\n".join(
-            [
-                f"def observed({signature}):",
-                f"    _token = _enter(op, {called!r})",
-                "    try:",
-                f"        _result = _plain({passed})",
-                "    except BaseException:",
-                f"        _leave(_token, None, {operands})",
-                "        raise",
-                f"    _leave(_token, _result, {operands})",
-                "    return _result",
-            ]
-        )
 
     @property
     def function(self) -> Any:

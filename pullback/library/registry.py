@@ -15,7 +15,6 @@ from pullback.core.origin import Origin
 from pullback.library.call.keys import EXPLICIT, IMPLICIT
 from pullback.library.overload import OpNamespace, OpOverload, OpOverloadPacket
 from pullback.library.schema import Schema
-from pullback.operators.writing.written import WRITTEN
 
 
 class Kernel(NamedTuple):
@@ -198,7 +197,6 @@ def remove(operator: Operator) -> None:
         del OPERATORS[operator.qualname]
     operator.alive = False
     operator.settle()
-    WRITTEN[:] = [one for one in WRITTEN if one.op is not operator.declaration]
     qualname = operator.schema.name
     group = _packets.get(qualname)
     if group is None:

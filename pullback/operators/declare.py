@@ -44,10 +44,10 @@ _RESERVED = """
     as_dims as_optional_dim as_required_dims as_shape asarray attach below brought call
     call_inplace called cell check_fit check_history_can_change check_writable code creation
     edge edge_of edges error errors explained fast fill_missing fits forward frame get_mode
-    getframe info input_array input_tensor internal is_number kind made mode ndarray new
-    next_seq node number_array numbers numbers32 numbers64 numpy old old_value one op operands
-    out output_array output_tensor plain rebase respelled result self shorten tracked ufunc
-    user_frame version whole_number written xp
+    getframe info input_array input_tensor internal is_number kind look made mode ndarray new
+    node number_array numbering numbers numbers32 numbers64 numpy old old_value one op operands
+    out output_array output_tensor plain rebase respelled result self shorten shown tracked ufunc
+    unwatched user_frame version whole_number written xp
 """
 RESERVED = frozenset(_RESERVED.split())
 
@@ -192,24 +192,29 @@ def _camel(name: str) -> str:
 OPERATORS: dict[str, Op] = {}
 
 
-def _stub(*args: Any, **kwargs: Any) -> Any:
-    # Runs in a globals dict of the operator's own, see `_declare`: the first call builds.
-    return __build__()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821 (in the scope it runs in)
+def stub(*args: Any, **kwargs: Any) -> Any:
+    """The code of a function until its first call, which writes it; see `unwritten`."""
+    return build_now()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821 (in the scope it runs in)
+
+
+def unwritten(op: Op, called: str, **about: Any) -> Any:
+    """A function of an operator whose code is written on its first call.
+
+    It keeps its identity, so every reference taken before (methods, from-imports) becomes fast too.
+    """
+    scope: dict[str, Any] = {"__name__": op.forward.__module__}
+    function = FunctionType(stub.__code__, scope, called)
+    scope["build_now"] = lambda: ports.build(function, op, called, **about)
+    function.__module__ = op.forward.__module__
+    return function
 
 
 def _declare(kind: str, forward: Any, rules: dict[str, Rule], about: dict[str, Any]) -> Any:
     op = Op(kind, forward, rules, about)
-    # The function keeps its identity when its code is written on the first call, so every reference
-    # taken before (methods, from-imports) becomes fast too.
-    namespace = {
-        "__build__": lambda: ports.build(op),
-        "__name__": forward.__module__,
-    }
-    function = FunctionType(_stub.__code__, namespace, op.name)
-    function.__module__ = forward.__module__
+    function = unwritten(op, op.name)
     function.__qualname__ = op.name
     function.__doc__ = forward.__doc__
-    function.op = op  # type: ignore[attr-defined]  # how everything else finds the declaration
+    function.op = op  # how everything else finds the declaration
     op.function = function
     _enter(op)
     return function

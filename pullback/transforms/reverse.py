@@ -16,8 +16,9 @@ from pullback.core.captured import Scope
 from pullback.core.forward import LEVELS
 from pullback.core.mode import changed, current, settle, with_grad
 from pullback.core.nesting import Derivative, pass_depth, running
-from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, OperatorNode, new_leaf_mark, next_seq
+from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, OperatorNode, new_leaf_mark
 from pullback.core.ports import ports
+from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import own_cell
 from pullback.core.view import CreationMeta, attach, edge_of
@@ -74,7 +75,7 @@ def _node_like(cls: type[Any], tensor: Tensor, edge: Any) -> Any:
     node._cold = None
     node._g_shape, node._g_dtype = tensor._array.shape, tensor._array.dtype
     node._code, node._lasti = None, 0
-    node._seq = next_seq()
+    node._seq = numbering.next()
     return node
 
 

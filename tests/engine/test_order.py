@@ -69,7 +69,7 @@ def test_several_roots_are_ordered_by_age_not_by_position():
 
 def test_equal_numbers_run_in_a_fixed_order(monkeypatch):
     """E-65"""
-    from pullback.core.node import numbering
+    from pullback.core.sequence import numbering
 
     monkeypatch.setattr(numbering, "changed", False)
     orders = set()

@@ -17,7 +17,8 @@ from pullback.autograd.check.jacobians import Part, parts_of
 from pullback.autograd.gradcheck import GradcheckError
 from pullback.core import origin
 from pullback.core.arrays import Array
-from pullback.core.node import OperatorNode, next_seq
+from pullback.core.node import OperatorNode
+from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import edge_of
 from pullback.engine.backward import grad
@@ -397,7 +398,7 @@ def _without_gradient(output: Tensor) -> Tensor:
     node = UndefinedGrad()
     node._edges = (edge_of(output),)
     node._g_shape, node._g_dtype = output._array.shape, output._array.dtype
-    node._cold, node._code, node._lasti, node._seq = None, None, 0, next_seq()
+    node._cold, node._code, node._lasti, node._seq = None, None, 0, numbering.next()
     stopped = wrap(output._array)
     stopped._node = node
     return stopped

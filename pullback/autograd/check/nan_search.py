@@ -9,6 +9,7 @@ NaN or infinite if any element is. Only what looks suspicious is examined in ful
 from __future__ import annotations
 
 from math import isfinite
+from threading import get_ident
 from types import TracebackType
 from typing import Any
 
@@ -18,14 +19,14 @@ from pullback.autograd.check.nan_suspects import (
     Suspect,
     arrays_of,
     leaves_no_flag,
-    node_checks,
-    suspect,
+    node_leaves_no_flag,
 )
 from pullback.core.arrays import F32, F64
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import settle
 from pullback.core.origin import getframe
 from pullback.core.tensor import Tensor
+from pullback.engine import watch
 from pullback.operators.declare import Op
 from pullback.operators.watching import observe
 
@@ -74,7 +75,7 @@ class detect_nan:
         flags: Any = numpy.errstate(call=search, **told)  # type: ignore[arg-type]  # keywords of its own
         flags.__enter__()
         self._open.append((flags, search))
-        node_checks.add(search.after_node)
+        watch.add(search)
         observe.observe(search)
 
     def __exit__(
@@ -86,51 +87,69 @@ class detect_nan:
         flags, search = self._open.pop()
         try:
             observe.stop(search)
-            node_checks.remove(search.after_node)
+            watch.remove(search)
         finally:
             flags.__exit__(kind, error, traceback)
 
 
 class _Search:
-    """Who NumPy calls when a flag is raised, and who sees results that come without flags."""
+    """Who NumPy calls when a flag is raised, and who sees what operators and nodes return."""
 
-    __slots__ = ("inf",)
+    __slots__ = ("flagged", "inf")
 
     def __init__(self, *, inf: bool) -> None:
         self.inf = inf
+        self.flagged = 0  # the thread in which a flag was raised since somebody was judged
 
     def __call__(self, error: str, flag: int) -> None:
-        """NumPy's call from inside a ufunc that made a NaN, of which the operator may make none.
+        """NumPy's call from inside a ufunc that made a NaN, of which its operator may make none.
 
-        Its result is not there yet, so the operator is run again, once, here.
+        Its result is not there yet: it is judged when the operator, or the node, is over.
         """
-        with numpy.errstate(all="ignore"):
-            found = suspect(getframe(1))
-            if found is not None:
-                self.judge(found)
+        self.flagged = get_ident()
 
-    wants = staticmethod(leaves_no_flag)
+    def _takes_flag(self) -> bool:
+        if self.flagged and self.flagged == get_ident():
+            self.flagged = 0
+            return True
+        return False
 
     def enter(self, op: Op, called: str) -> tuple[Op, str]:
-        """Before an operator whose result must be looked at."""
+        """Before an operator."""
         return op, called
 
     def leave(self, token: tuple[Op, str], result: Any, operands: tuple[Any, ...]) -> None:
-        """After it."""
+        """After it: its result is looked at if a flag was raised, or it is of those without any."""
+        flagged = self.flagged and self._takes_flag()
+        op, called = token
+        if result is None or not (flagged or leaves_no_flag(op)):
+            return
         if result.__class__ is Tensor and not self.is_bad(result._array):
             return  # the usual case, before anything is made for the other
-        op, called = token
-        if result is None or called != op.name:
-            return  # of values written over nobody knows whether they were NaN before
         given = dict(zip((param.name for param in op.inputs), operands, strict=False))
+        if called != op.name:
+            # Of values written over nobody knows whether they were NaN before; a flag says so.
+            if not flagged:
+                return
+            del given[op.inputs[0].name]
         self.judge(Suspect(called, None, given, result, getframe(1)))
 
-    def after_node(self, node: Any, gradients: Any, results: Any) -> None:
-        """After a node whose results must be looked at."""
-        for one in results:
-            if one is not None and (one.__class__ is not numpy.ndarray or self.is_bad(one)):
-                self.judge(Suspect.of_node(node, gradients, results))
-                return
+    def start(self, node: Any) -> Any:
+        """Before a node."""
+        return node
+
+    def ran(self, node: Any, gradients: Any, results: Any) -> Any:
+        """After it."""
+        flagged = self.flagged and self._takes_flag()
+        if flagged or node_leaves_no_flag(node):
+            for one in results:
+                if one is not None and (one.__class__ is not numpy.ndarray or self.is_bad(one)):
+                    self.judge(Suspect.of_node(node, gradients, results))
+                    break
+        return node
+
+    def finish(self, node: Any, token: Any) -> None:
+        """Its results are where they go."""
 
     def judge(self, found: Suspect) -> None:
         """Raise if the results have a NaN and the operands have none."""

@@ -32,10 +32,12 @@ from pullback.autograd.function.saved import save
 from pullback.autograd.function.vmap import VmapInfo, missing_vmap
 from pullback.core.mode import NO_GRAD, current, fast, get_mode
 from pullback.core.nesting import running
-from pullback.core.node import QUIET, next_seq
+from pullback.core.node import QUIET
 from pullback.core.origin import getframe, internal, user_frame
+from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
+from pullback.operators.watching.observe import look, shown_function
 from pullback.transforms.batched import Batched
 
 __all__ = [
@@ -123,6 +125,8 @@ class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:  # one straight line, long on purpose
         """Call forward and record its backward."""
+        if look.by is not None:
+            return shown_function(cls, apply_whole, args, kwargs)
         mode = get_mode()
         recording = mode is fast.plain
         split = cls.setup_context is not missing_setup_context
@@ -160,7 +164,7 @@ class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
         if internal[frame.f_code.co_filename]:
             frame = user_frame(frame)
         ctx._code, ctx._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
-        ctx._seq = next_seq()
+        ctx._seq = numbering.next()
         token = current.set(NO_GRAD)
         try:
             if split:

@@ -17,8 +17,9 @@ from pullback.core import anomaly
 from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.mode import Mode, changed, current, settle, with_grad
 from pullback.core.nesting import inside_transform
-from pullback.core.node import QUIET, next_seq
+from pullback.core.node import QUIET
 from pullback.core.origin import getframe, user_frame
+from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
 from pullback.transforms.batched import Batched
@@ -90,7 +91,7 @@ def start(cls: Any, args: tuple[Any, ...], mode: Mode) -> Any:
     ctx._cold = QUIET
     frame = user_frame(getframe(2))
     ctx._code, ctx._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
-    ctx._seq = next_seq()
+    ctx._seq = numbering.next()
     return ctx
 
 

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pullback.core import origin
-from pullback.core.node import next_seq
-from pullback.core.sequence import shown
+from pullback.core.sequence import numbering, shown
 from pullback.core.tensor import Tensor
 
 
@@ -57,7 +56,7 @@ class Legacy:
         """There is nothing to clear."""
 
     def _sequence_nr(self) -> int:
-        return self.__dict__.setdefault("_seq", shown(next_seq()))
+        return self.__dict__.setdefault("_seq", shown(numbering.next()))
 
     def _set_sequence_nr(self, number: int) -> None:
         self.__dict__["_seq"] = number

@@ -8,7 +8,8 @@ from typing import Any
 
 from pullback.autograd.grad_mode import no_grad
 from pullback.core.mode import get_mode
-from pullback.core.node import LARGEST_SEQUENCE_NUMBER, AccumulateGrad, Output, next_seq
+from pullback.core.node import LARGEST_SEQUENCE_NUMBER, AccumulateGrad, Output
+from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new
 from pullback.operators.writing.nodes import SeveralOutputs
 
@@ -84,7 +85,7 @@ def _guarded(values: tuple[Any, ...], name: str) -> tuple[Any, ...]:
     node._g_sizes = tuple((leaf._array.shape, leaf._array.dtype) for leaf in leaves)
     node._cold = node._code = None
     node._lasti = 0
-    node._seq = next_seq()
+    node._seq = numbering.next()
     results = []
     number = 0
     for value in values:

@@ -11,12 +11,10 @@ import sys
 import threading
 import weakref
 from time import perf_counter_ns as now
-from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 import numpy
 
-from pullback.autograd import function
 from pullback.core import origin
 from pullback.core.node import AccumulateGrad, Node, OperatorNode, Output
 from pullback.core.sequence import shown, thread_of
@@ -296,44 +294,22 @@ def switch_on(recorder: Recorder) -> None:
                 "record_function() to name a part of what it sees."
             )
         _recorders.append(recorder)
-        observe.observe(recorder)
-        _observe_functions(recorder)
-        watch.watcher = recorder
+        try:
+            observe.observe(recorder)
+            watch.add(recorder)
+        except BaseException:
+            _forget(recorder)
+            raise
 
 
 def switch_off(recorder: Recorder) -> None:
     """Record no more; costs what it did before."""
     with _change:
-        watch.watcher = None
-        _leave_functions()
-        observe.stop(recorder)
+        _forget(recorder)
+
+
+def _forget(recorder: Recorder) -> None:
+    watch.remove(recorder)
+    observe.stop(recorder)
+    if recorder in _recorders:
         _recorders.remove(recorder)
-
-
-def _observed(cls: Any, *args: Any, **kwargs: Any) -> Any:
-    # Its code runs in the globals of function.py in place of `Function.apply`, so that the bound
-    # methods that programs keep (`cube = Cube.apply`) are seen too.
-    token = _recorder.enter_function(cls)  # type: ignore[name-defined]  # noqa: F821 (in the scope it runs in)
-    result = None
-    try:
-        result = _plain_apply(cls, *args, **kwargs)  # type: ignore[name-defined]  # noqa: F821 (in the scope it runs in)
-    finally:
-        _recorder.leave_function(token, result, args)  # type: ignore[name-defined]  # noqa: F821 (in the scope it runs in)
-    return result
-
-
-_apply: FunctionType = function.Function.apply.__func__  # type: ignore[attr-defined]  # a class method has it
-_apply_code: CodeType = _apply.__code__
-
-
-def _observe_functions(recorder: Recorder) -> None:
-    scope = vars(function)
-    scope["_recorder"] = recorder
-    scope["_plain_apply"] = FunctionType(_apply_code, scope, "apply")
-    _apply.__code__ = _observed.__code__
-
-
-def _leave_functions() -> None:
-    _apply.__code__ = _apply_code
-    # Another thread may be inside: it finds somebody to tell, who forgets.
-    vars(function)["_recorder"] = Recorder(shapes=False, memory=False, stack=False)

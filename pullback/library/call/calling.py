@@ -24,7 +24,6 @@ from pullback.library.call.recording import recorded
 from pullback.library.overload import OpOverload, OpOverloadPacket
 from pullback.library.registry import Kernel, Operator
 from pullback.operators.watching import dispatch
-from pullback.operators.writing.written import WRITTEN
 from pullback.transforms.batched import is_batched_at
 from pullback.transforms.vmap_level import VmapLevel
 
@@ -207,6 +206,4 @@ def write_call(operator: Operator, cls: Any) -> None:
     """Give a class the `__call__` that is written for the operator's schema."""
     from pullback.library.call.straight_line import written
 
-    before = cls.__dict__.get("__call__")
-    WRITTEN[:] = [one for one in WRITTEN if one.function is not before]
     cls.__call__ = written(operator)

@@ -11,8 +11,9 @@ import warnings
 from typing import Any
 
 from pullback.core import origin
-from pullback.core.node import OperatorNode, Output, next_seq
+from pullback.core.node import OperatorNode, Output
 from pullback.core.origin import getframe, user_frame
+from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
 from pullback.library.call.node import no_formula
@@ -89,7 +90,7 @@ def attach(operator: Operator, tensors: list[Tensor], results: list[Any]) -> Non
     node._g_shape, node._g_dtype = sizes[0]
     frame = user_frame(getframe(2))
     node._code, node._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
-    node._seq = next_seq()
+    node._seq = numbering.next()
     node._g_sizes = None if len(lost) == 1 else tuple(sizes)
     if len(lost) == 1:
         lost[0]._node = node

@@ -6,8 +6,6 @@ no_grad. Everything else leaves for calling.py, which does every case step by st
 
 from __future__ import annotations
 
-import linecache
-from types import FunctionType
 from typing import Any
 
 from numpy import ndarray
@@ -16,8 +14,9 @@ from pullback.autograd.function.apply import finish
 from pullback.autograd.function.saved import save
 from pullback.core.arrays import F32, F64
 from pullback.core.mode import NO_GRAD, current, fast, get_mode
-from pullback.core.node import QUIET, next_seq
+from pullback.core.node import QUIET
 from pullback.core.origin import GENERATED, getframe, internal, user_frame
+from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor
 from pullback.core.version import UNWRITTEN
 from pullback.core.view import edge_of
@@ -29,7 +28,8 @@ from pullback.library.call.node import node_class
 from pullback.library.registry import Operator
 from pullback.library.schema import Argument
 from pullback.library.schema.types import OptionalType
-from pullback.operators.writing.written import finished
+from pullback.operators.watching.observe import Unwatched, look, shown
+from pullback.operators.writing.nodes import execute
 
 
 class _Missing:
@@ -41,21 +41,20 @@ MISSING: Any = _Missing()
 
 def written(operator: Operator) -> Any:
     """The function that stands as `__call__` in the class of the operator's objects."""
-    source = source_of(operator)
-    filename = f"{GENERATED}{operator.qualname}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     scope = _scope(operator)
-    exec(compile(source, filename, "exec"), scope)
-    call = scope["__call__"]
+    # For ourselves, and for whoever looks on: the same lines without the question who does.
+    operator.straight_line = _executed(operator, scope, watched=False)
+    scope["unwatched"] = Unwatched(lambda: operator.straight_line)
+    call = _executed(operator, scope, watched=True)
     call.__qualname__ = operator.qualname
-    # For ourselves, unseen by observers: the same code, and they change that of `call`.
-    own = FunctionType(call.__code__, scope, "straight_line", call.__defaults__)
-    own.__kwdefaults__ = call.__kwdefaults__
-    operator.straight_line = own
-    # From here on observers (the profiler) see its calls, as those of built-in operators.
-    operator.declaration.form = _form(operator)
-    finished(call, operator.declaration, operator.qualname)
     return call
+
+
+def _executed(operator: Operator, scope: dict[str, Any], *, watched: bool) -> Any:
+    source = source_of(operator, watched=watched)
+    title = operator.qualname if watched else f"{operator.qualname}, watched"
+    execute(source, scope, f"{GENERATED}{title}>")
+    return scope.pop("__call__")
 
 
 def _scope(operator: Operator) -> dict[str, Any]:
@@ -63,7 +62,8 @@ def _scope(operator: Operator) -> dict[str, Any]:
     scope: dict[str, Any] = {
         "operator": operator, "op": operator.declaration, "MISSING": MISSING, "Tensor": Tensor,
         "ndarray": ndarray, "fast": fast, "get_mode": get_mode, "set_mode": current.set,
-        "NO_GRAD": NO_GRAD, "edge_of": edge_of, "QUIET": QUIET, "next_seq": next_seq,
+        "NO_GRAD": NO_GRAD, "edge_of": edge_of, "QUIET": QUIET, "numbering": numbering,
+        "look": look, "shown": shown,
         "getframe": getframe,
         "internal": internal, "user_frame": user_frame, "finish": finish, "save": save,
         "leave": _leave, "checked": returns.checked, "check_aliases": _check_aliases,
@@ -140,9 +140,9 @@ _TAKEN = frozenset(
         *("attach", "b", "call"),
         *("check_aliases", "checked", "code", "dtype", "edge_of", "fast", "finish", "frame"),
         *("get_mode", "getframe", "internal", "is_tensor", "kernel", "leave", "least", "mode"),
-        *("named", "ndarray", "next_seq", "node", "node_class", "op", "operator", "plain", "r"),
-        *("save", "self", "set_mode", "setup", "surplus", "tensor", "to_save", "user_frame"),
-        "versions",
+        *("look", "named", "ndarray", "numbering", "node", "node_class", "op", "operator"),
+        *("plain", "r", "save", "self", "set_mode", "setup", "shown", "surplus", "tensor"),
+        *("to_save", "unwatched", "user_frame", "versions"),
     }
 )
 
@@ -166,17 +166,14 @@ def _test(kind: Any, name: str) -> str | None:
     return f"{name}.__class__ is not {usual}"
 
 
-def source_of(operator: Operator) -> str:
-    """The Python source of the call."""
+def source_of(operator: Operator, *, watched: bool = True) -> str:
+    """The Python source of the call; its first line asks who looks on."""
+    lines = [f"def __call__({signature_of(operator)}):"]
+    lines += _watched(operator) if watched else []
     if not _is_usual(operator):
-        return "\n".join(
-            [
-                f"def __call__({signature_of(operator)}):",
-                "    return call(operator, args, kwargs)",
-                "",
-            ]
-        )
-    return "\n".join([*_head(operator), *_recorded(operator), *_unrecorded(operator), ""])
+        return "\n".join([*lines, "    return call(operator, args, kwargs)", ""])
+    body = [*_head(operator), *_recorded(operator), *_unrecorded(operator)]
+    return "\n".join([*lines, *body, ""])
 
 
 def signature_of(operator: Operator) -> str:
@@ -189,16 +186,20 @@ def signature_of(operator: Operator) -> str:
     return ", ".join(["self", *positional, "/", "*surplus", *keywords, "**named"])
 
 
-def _form(operator: Operator) -> tuple[str, str, str]:
-    """The parameters, how they are passed on, and the tensors among them."""
-    signature = signature_of(operator)
-    if not _is_usual(operator):
-        return signature, "self, *args, **kwargs", "(*args, *kwargs.values())"
-    arguments = operator.schema.arguments
-    positional = [f"v{i}" for i, a in enumerate(arguments) if not a.kwarg_only]
-    keywords = [f"{a.name}={a.name}" for a in arguments if a.kwarg_only]
-    passed = ", ".join(["self", *positional, "*surplus", *keywords, "**named"])
-    return signature, passed, f"({''.join(f'v{i}, ' for i, _ in _tensors(operator))})"
+def _watched(operator: Operator) -> list[str]:
+    """Ask who looks on (the profiler): they see its calls, as those of built-in operators."""
+    args, kwargs, operands = "self, *args", "**kwargs", "*args, *kwargs.values()"
+    if _is_usual(operator):
+        arguments = operator.schema.arguments
+        positional = "".join(f"v{i}, " for i, a in enumerate(arguments) if not a.kwarg_only)
+        keywords = "".join(f"{a.name!r}: {a.name}, " for a in arguments if a.kwarg_only)
+        args, kwargs = f"self, {positional}*surplus", f"{keywords}**named"
+        operands = "".join(f"v{i}, " for i, _ in _tensors(operator))
+    title = repr(operator.qualname)
+    return [
+        "    if look.by is not None:",
+        f"        return shown(op, {title}, unwatched, ({args}), {{{kwargs}}}, ({operands}))",
+    ]
 
 
 def _names(operator: Operator) -> list[str]:
@@ -235,7 +236,6 @@ def _head(operator: Operator) -> list[str]:
     ]
     arrays = [f"a{i}.__class__ is not ndarray" for i, _ in _tensors(operator)]
     return [
-        f"def __call__({signature_of(operator)}):",
         *(f"    v{i} = {a.name}" for i, a in enumerate(schema.arguments) if a.kwarg_only),
         f"    if surplus or named or {' or '.join(map(str, conditions))}:",
         f"        {leave}",
@@ -341,7 +341,7 @@ def _node(operator: Operator) -> list[str]:
         "    code = None if frame is None else frame.f_code",
         "node._code = code",
         "node._lasti = 0 if frame is None else frame.f_lasti",
-        "node._seq = next_seq()",
+        "node._seq = numbering.next()",
     ]
 
 

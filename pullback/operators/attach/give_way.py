@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import functools
 import numbers
-from types import FunctionType
 from typing import Any
 
 import numpy
 
-from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
-from pullback.operators.declare import Op
+from pullback.operators.declare import Op, unwritten
 from pullback.operators.running import inplace, interpret
-from pullback.operators.running.inplace import stub
-from pullback.operators.writing.written import finished
 
 __all__ = ["caught", "gives_way", "written_in_place"]
 
@@ -32,23 +28,9 @@ def gives_way(function: Any) -> Any:
     op = getattr(function, "op", None)
     if op is None:
         return caught(function)
-    scope: dict[str, Any] = {"__name__": function.__module__}
-    sign = FunctionType(stub.__code__, scope, function.__name__)
-
-    def build() -> Any:
-        if "written" not in function.__globals__:
-            ports.build(op)
-        written = function.__globals__["written"]
-        scope.update(function.__globals__)
-        scope["call"] = _call_or_give_way
-        sign.__defaults__, sign.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
-        sign.__code__ = written.__code__
-        finished(sign, op, op.name)
-        return sign
-
-    scope["__build__"] = build
-    sign.__module__, sign.__doc__ = function.__module__, function.__doc__
-    sign.op = op  # type: ignore[attr-defined]  # as the operator's own function has it
+    sign = unwritten(op, op.name, call=_call_or_give_way)
+    sign.__doc__ = function.__doc__
+    sign.op = op  # as the operator's own function has it
     return sign
 
 

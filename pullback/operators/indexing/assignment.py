@@ -17,7 +17,8 @@ from pullback.core.arrays import F32, F64, Array
 from pullback.core.captured import refuse_captured
 from pullback.core.mode import fast, get_mode
 from pullback.core.nesting import running
-from pullback.core.node import Leaf, next_seq
+from pullback.core.node import Leaf
+from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import INFERENCE_CELL, bump
 from pullback.core.view import DEFAULT, View, edge_of, move_retention
@@ -192,7 +193,7 @@ def _record(base: Any, place: Any, edge: Any, *, real: bool) -> None:
     node._g_shape, node._g_dtype = array.shape, array.dtype
     last = base._cell[-1]  # the write just counted: operator, code, instruction
     node._code, node._lasti = last[1:] if last.__class__ is tuple else (None, 0)
-    node._seq = next_seq()
+    node._seq = numbering.next()
     if own is not None:
         move_retention(base, base._node, node)
     base._node = node

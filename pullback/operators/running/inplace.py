@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any
 
 import numpy
@@ -20,27 +19,21 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.core.forward import LEVELS
 from pullback.core.mode import Mode, get_mode, settle
 from pullback.core.nesting import running
-from pullback.core.node import QUIET, BuiltIn, Edge, Leaf, OperatorNode, next_seq
-from pullback.core.ports import ports
+from pullback.core.node import QUIET, BuiltIn, Edge, Leaf, OperatorNode
 from pullback.core.promotion import can_cast
 from pullback.core.saved import Freed
+from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import UNWRITTEN, bump
 from pullback.core.view import DEFAULT, View, edge_of, forbidden, move_retention, retains
 from pullback.operators.arrays.strides import Geometry, address, element_strides, on_storage, relaid
-from pullback.operators.declare import Op
+from pullback.operators.declare import Op, unwritten
 from pullback.operators.derive import tangents_of_write, write_tangents
 from pullback.operators.running import interpret, recording
 from pullback.operators.running.declared_node import DeclaredNode
 from pullback.operators.running.overlap import check_writable, has_overlap
 from pullback.operators.watching import dispatch
 from pullback.operators.writing.nodes import node_class
-from pullback.operators.writing.written import finished
-
-
-def stub(*args: Any, **kwargs: Any) -> Any:
-    """Stands for a function until its first call; runs in a globals dict of its own."""
-    return __build__()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821 (in the scope it runs in)
 
 
 def inplace_of(
@@ -52,20 +45,7 @@ def inplace_of(
     """
     op: Op = function.op
     called = name or f"{op.name}_"
-    scope: dict[str, Any] = {"__name__": function.__module__}
-    write = FunctionType(stub.__code__, scope, called)
-
-    def build() -> Any:
-        written = ports.build_inplace(op, called)
-        scope.update(written.__globals__)
-        scope["call_inplace"] = leave or call_inplace
-        write.__defaults__, write.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
-        write.__code__ = written.__code__
-        finished(write, op, called)
-        return write
-
-    scope["__build__"] = build
-    write.__module__ = function.__module__
+    write = unwritten(op, called, inplace=True, call_inplace=leave or call_inplace)
     write.__doc__ = f"In-place form of `{op.name}`: the result replaces the tensor's values."
     return write
 
@@ -323,7 +303,7 @@ def rebase_view(target: Tensor, info: View, inner: OperatorNode, position: int =
     node._edges = (edge_of(base), *others)
     node._g_shape, node._g_dtype = base._array.shape, base._array.dtype
     node._code, node._lasti = inner._code, inner._lasti
-    node._seq = next_seq()
+    node._seq = numbering.next()
     kept = retains(target, info.node)
     move_retention(base, base._node, node)
     base._node = node

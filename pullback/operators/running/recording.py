@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from pullback.core import anomaly, saved
 from pullback.core.arrays import Array, as_array
 from pullback.core.mode import Mode
-from pullback.core.node import Edge, OperatorNode, next_seq
+from pullback.core.node import Edge, OperatorNode
 from pullback.core.origin import getframe, user_frame
+from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import own_cell
 from pullback.core.view import NOWHERE, CreationMeta, attach, edge_of
@@ -132,7 +133,7 @@ def make_node(
     if not mode.saved_hooks:
         for name in plan.outputs:
             keep_output(node, name, results[op.outputs.index(name)], mode)
-    node._seq = next_seq()
+    node._seq = numbering.next()
     if anomaly.state.enabled:
         anomaly.remember(node)
     return node

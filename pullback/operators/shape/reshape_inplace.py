@@ -23,8 +23,9 @@ from pullback.core.layout import (
     suggested_format,
 )
 from pullback.core.mode import settle
-from pullback.core.node import Edge, Leaf, NotImplementedNode, next_seq
+from pullback.core.node import Edge, Leaf, NotImplementedNode
 from pullback.core.origin import here
+from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import UNWRITTEN, bump
 from pullback.core.view import View, edge_of, move_retention
@@ -185,7 +186,7 @@ def unsupported_node(op: str, edges: tuple[Edge | None, ...], result: Tensor) ->
     node._op, node._edges, node._cold = op, edges, None
     node._g_shape, node._g_dtype = result._array.shape, result._array.dtype
     node._code, node._lasti = here(2) or (None, 0)
-    node._seq = next_seq()
+    node._seq = numbering.next()
     return node
 
 

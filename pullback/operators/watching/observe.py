@@ -1,31 +1,28 @@
 """Lets somebody look at every operator call: a profiler, a search for NaN.
 
-Nothing is paid while nobody looks: an observer's arrival puts a few lines around the code of every
-written operator, and its leaving takes them away again. It sees calls as users make them, above
-autograd and transforms, in all threads; rules that the plain backward pass runs on bare arrays are
-no operator calls.
+One switch for the whole process: `look.by`. The first line of every written operator asks it (half
+a percent of a small product); while somebody looks, the call goes through `shown`, which runs the
+same lines without the question. Observers see calls as users make them, above autograd and
+transforms, in all threads; rules that the plain backward pass runs on bare arrays are no operator
+calls (`engine/watch.py` shows nodes).
 """
 
 from __future__ import annotations
 
 import threading
-from types import CodeType, FunctionType
+from collections.abc import Callable
 from typing import Any, Protocol
 
-from pullback.core import origin
 from pullback.operators.declare import Op
-from pullback.operators.writing import written
-from pullback.operators.writing.call import call_text, signature_of
-from pullback.operators.writing.nodes import execute
-from pullback.operators.writing.written import WRITTEN, Written
 
-__all__ = ["Observer", "observe", "stop"]
+__all__ = ["Observer", "Unwatched", "look", "observe", "shown", "shown_function", "stop"]
 
 
 class Observer(Protocol):
     """Who looks on. `enter` comes before the operator and its result is handed to `leave`.
 
-    One that also has a method `wants(op)` sees only the operators for which that is true.
+    One that also has `enter_function(cls)` and `leave_function(token, result, args)` sees custom
+    Functions too.
     """
 
     def enter(self, op: Op, called: str) -> Any:
@@ -35,8 +32,17 @@ class Observer(Protocol):
         """It is over; `result` is None if it failed, `operands` are its tensor arguments."""
 
 
+class _Look:
+    """The switch: who looks on, None for nobody."""
+
+    __slots__ = ("by",)
+
+    def __init__(self) -> None:
+        self.by: Observer | None = None
+
+
+look = _Look()
 _observers: list[Observer] = []
-_plain: dict[FunctionType, CodeType] = {}  # the code that was there before
 _change = threading.Lock()
 
 
@@ -48,75 +54,29 @@ def observe(observer: Observer) -> None:
     ...     def enter(self, op, called):
     ...         print(called)
     ...     def leave(self, token, result, operands):
-    ...         print(tuple(result.shape))
+    ...         pass
     >>> names = Names()
     >>> observe(names)
-    >>> y = torch.tensor([1.0, 2.0]).exp()
-    exp
-    (2,)
+    >>> x = torch.ones(2) * 3
+    mul
     >>> stop(names)
     """
     with _change:
         _observers.append(observer)
-        if len(_observers) == 1:
-            written.followers.append(_wrap)
-        for one in WRITTEN:
-            _wrap(one)
+        _switch()
 
 
 def stop(observer: Observer) -> None:
     """Show `observer` nothing any more."""
     with _change:
-        _observers.remove(observer)
-        if not _observers:
-            written.followers.remove(_wrap)
-        for one in WRITTEN:
-            _wrap(one)
+        if observer in _observers:
+            _observers.remove(observer)
+        _switch()
 
 
-def _wrap(one: Written) -> None:
-    function, op, called = one
-    scope = function.__globals__
-    those = [each for each in _observers if not hasattr(each, "wants") or each.wants(op)]
-    if not those:
-        function.__code__ = _plain.pop(function, function.__code__)
-        return
-    observer = those[0] if len(those) == 1 else _Together(tuple(those))
-    scope["_enter"], scope["_leave"] = observer.enter, observer.leave
-    if function in _plain:
-        return
-    plain = _plain[function] = function.__code__
-    if "observed" not in scope:  # else there was an observer before
-        scope["_plain"] = _copy(function, plain)
-        source = _source(op, called, inplace=called != op.name)
-        execute(source, scope, f"{origin.GENERATED}{called}, observed>")
-    function.__code__ = scope["observed"].__code__
-
-
-def _copy(function: FunctionType, code: CodeType) -> FunctionType:
-    copied = FunctionType(code, function.__globals__, function.__name__, function.__defaults__)
-    copied.__kwdefaults__ = function.__kwdefaults__
-    return copied
-
-
-def _source(op: Op, called: str, *, inplace: bool) -> str:
-    # Users' operators have a call of another form, and say themselves what goes around it.
-    if (own := getattr(op, "observed_source", None)) is not None:
-        return str(own(called))
-    operands = "".join(f"{param.name}, " for param in op.inputs)
-    return "\n".join(
-        [
-            f"def observed({signature_of(op, out=not inplace)}):",
-            f"    _token = _enter(op, {called!r})",
-            "    try:",
-            f"        _result = _plain({call_text(op, out=not inplace)})",
-            "    except BaseException:",
-            f"        _leave(_token, None, ({operands}))",
-            "        raise",
-            f"    _leave(_token, _result, ({operands}))",
-            "    return _result",
-        ]
-    )
+def _switch() -> None:
+    several = len(_observers) > 1
+    look.by = _Together(tuple(_observers)) if several else next(iter(_observers), None)
 
 
 class _Together:
@@ -131,3 +91,58 @@ class _Together:
     def leave(self, token: Any, result: Any, operands: tuple[Any, ...]) -> None:
         for observer, its_token in zip(self.observers, token, strict=True):
             observer.leave(its_token, result, operands)
+
+
+def shown_function(
+    cls: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Run `run(cls, args, kwargs)`, which applies a custom Function, with somebody looking on."""
+    observers: list[Any] = [one for one in tuple(_observers) if hasattr(one, "enter_function")]
+    tokens = [one.enter_function(cls) for one in observers]
+    result = None
+    try:
+        result = run(cls, args, kwargs)
+    finally:
+        for one, token in zip(observers, tokens, strict=True):
+            one.leave_function(token, result, args)
+    return result
+
+
+class Unwatched:
+    """A written function without the question who looks on; `write` makes it when first needed."""
+
+    __slots__ = ("_write", "function")
+
+    def __init__(self, write: Callable[[], Any]) -> None:
+        self._write = write
+        self.function: Any = None
+
+    def written(self) -> Any:
+        """The function."""
+        if self.function is None:
+            self.function = self._write()  # two threads may both write it: the same lines
+        return self.function
+
+
+def shown(
+    op: Op,
+    called: str,
+    unwatched: Unwatched,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    operands: tuple[Any, ...],
+) -> Any:
+    """Run an operator with somebody looking on."""
+    run = unwatched.function or unwatched.written()
+    observer = look.by
+    if observer is None:  # gone in the meantime
+        return run(*args, **kwargs)
+    token = observer.enter(op, called)
+    try:
+        result = run(*args, **kwargs)
+    except BaseException:
+        observer.leave(token, None, operands)
+        raise
+    # A sign that gives way to the other operand computed nothing.
+    observer.leave(token, None if result is NotImplemented else result, operands)
+    return result

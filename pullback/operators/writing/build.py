@@ -9,21 +9,30 @@ The code object is put into the function that users already hold, so nothing nee
 
 from __future__ import annotations
 
+import threading
+from types import FunctionType
 from typing import Any
 
 import numpy
 
 from pullback.core import arrays, errors, origin
 from pullback.core.mode import fast, get_mode
-from pullback.core.node import Leaf, Output, next_seq
+from pullback.core.node import Leaf, Output
 from pullback.core.ports import ports
+from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, shorten
 from pullback.core.view import NOWHERE, CreationMeta, View, attach, edge_of
-from pullback.operators.declare import REQUIRED, Op
+from pullback.operators.declare import REQUIRED, Op, stub
 from pullback.operators.options import NORMALISE, respelled
 from pullback.operators.running import inplace, interpret, overlap
-from pullback.operators.writing.call import everything, respelled_lines, signature_of
+from pullback.operators.watching.observe import Unwatched, look, shown
+from pullback.operators.writing.call import (
+    everything,
+    respelled_lines,
+    signature_of,
+    watched_lines,
+)
 from pullback.operators.writing.inplace import inplace_source_of
 from pullback.operators.writing.nodes import execute, node_class
 from pullback.operators.writing.record import (
@@ -51,27 +60,53 @@ from pullback.operators.writing.steps import (
     not_plain,
     takes_mixed,
 )
-from pullback.operators.writing.written import finished
 
 
-def build(op: Op) -> Any:
-    """Write the operator's function and put its code into `op.function`."""
-    function = op.function
-    scope = function.__globals__
-    scope.update(_scope(op))
-    execute(source_of(op), scope, f"{origin.GENERATED}{op.name}>")
-    written = scope["written"]
-    function.__defaults__ = written.__defaults__
-    function.__kwdefaults__ = written.__kwdefaults__
-    function.__code__ = written.__code__
-    finished(function, op, op.name)
-    return function
+def build(function: Any, op: Op, called: str, *, inplace: bool = False, **other: Any) -> Any:
+    """Write an operator's function, or its in-place form, and put the code into `function`.
+
+    `other` are names that mean something else in this function, such as its way out of the straight
+    line. This is the one place where code is swapped, once for each function: whoever holds it
+    (a method, a from-import) holds what was written.
+    """
+    with _building:
+        if function.__code__ is not stub.__code__:
+            return function  # another thread was faster
+        write = inplace_source_of if inplace else source_of
+        scope = {**_scope(op), "called": called, **other}
+        scope["unwatched"] = Unwatched(lambda: _unwatched(function, write(op, watched=False)))
+        made = _executed(write(op, watched=True), {**function.__globals__, **scope}, called)
+        # What can fail is over; an interrupt between these lines leaves a stub that builds again.
+        function.__globals__.update(scope)
+        function.__defaults__, function.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
+        function.__code__ = made.__code__
+        return function
+
+
+# Re-entrant: a rule that is tried out while a function is written may call other operators.
+_building = threading.RLock()
+
+
+def _executed(source: str, scope: dict[str, Any], called: str) -> Any:
+    execute(source, scope, f"{origin.GENERATED}{called}>")
+    return scope["written"]
+
+
+def _unwatched(function: Any, source: str) -> Any:
+    """The same function without the question who looks on."""
+    scope = dict(function.__globals__)
+    made = _executed(source, scope, f"{function.__name__}, watched")
+    own = FunctionType(made.__code__, function.__globals__, function.__name__, made.__defaults__)
+    own.__kwdefaults__ = made.__kwdefaults__
+    return own
 
 
 def _scope(op: Op) -> dict[str, Any]:
     direct = array_call(op)
     return {
         "op": op,
+        "look": look,
+        "shown": shown,
         "call": interpret.call,
         "call_inplace": inplace.call_inplace,
         "check_fit": inplace.check_fit,
@@ -100,7 +135,7 @@ def _scope(op: Op) -> dict[str, Any]:
         "edge_of": edge_of,
         "fast": fast,
         "get_mode": get_mode,
-        "next_seq": next_seq,
+        "numbering": numbering,
         "getframe": origin.getframe,
         "internal": origin.internal,
         "user_frame": origin.user_frame,
@@ -127,16 +162,10 @@ def _scope(op: Op) -> dict[str, Any]:
     }
 
 
-def build_inplace(op: Op, name: str) -> Any:
-    """Write the operator's in-place form."""
-    scope = {"__name__": op.forward.__module__, "called": name, **_scope(op)}
-    execute(inplace_source_of(op), scope, f"{origin.GENERATED}{name}>")
-    return scope["written"]
-
-
-def source_of(op: Op) -> str:
-    """The Python source of the operator's function."""
-    lines = [f"def written({signature_of(op)}):", *respelled_lines(op)]
+def source_of(op: Op, *, watched: bool = True) -> str:
+    """The Python source of the operator's function; its first line asks who looks on."""
+    lines = [f"def written({signature_of(op)}):", *(watched_lines(op) if watched else [])]
+    lines += respelled_lines(op)
     if takes_sequence(op) or gives_sequence(op):
         return "\n".join([*lines, *_sequence_line(op)])
     if not has_straight_line(op):
@@ -171,4 +200,4 @@ def _sequence_line(op: Op) -> list[str]:
     return parts_line(op, leave, normalised_lines(op), forward_call(op)[0], node)
 
 
-ports.fill(build=build, build_inplace=build_inplace)
+ports.fill(build=build)

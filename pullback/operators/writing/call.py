@@ -32,6 +32,22 @@ def _optional_by_spelling(op: Op) -> list[str]:
     return [p.name for p in following if p.default is REQUIRED and not p.keyword_only]
 
 
+def watched_lines(op: Op, *, out: bool = True) -> list[str]:
+    """Ask who looks on: then the call goes through `shown`."""
+    args = "".join(f"{param.name}, " for param in op.params if not param.keyword_only)
+    keywords = [param.name for param in op.params if param.keyword_only]
+    if op.has_out and out:
+        keywords.append("out")
+    if out:
+        keywords += op.spellings
+    kwargs = "".join(f"'{name}': {name}, " for name in keywords)
+    operands = "".join(f"{param.name}, " for param in op.inputs)
+    return [
+        "    if look.by is not None:",
+        f"        return shown(op, called, unwatched, ({args}), {{{kwargs}}}, ({operands}))",
+    ]
+
+
 def respelled_lines(op: Op) -> list[str]:
     """Leave for `respelled` where NumPy's names are used, or an argument is missing."""
     conditions = [f"{name} is not None" for name in op.spellings]
@@ -45,17 +61,6 @@ def respelled_lines(op: Op) -> list[str]:
         f"    if {' or '.join(conditions)}:",
         f"        return respelled(op, {args}), {{{renamed}{kwargs})",
     ]
-
-
-def call_text(op: Op, *, out: bool = True) -> str:
-    """The arguments of a call that hands all parameters on."""
-    parts = [param.name for param in op.params if not param.keyword_only]
-    keywords = [param.name for param in op.params if param.keyword_only]
-    if op.has_out and out:
-        keywords.append("out")
-    if out:
-        keywords += op.spellings
-    return ", ".join([*parts, *(f"{name}={name}" for name in keywords)])
 
 
 def everything(op: Op, *, out: bool = True) -> str:

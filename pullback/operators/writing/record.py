@@ -155,7 +155,7 @@ def node_lines(op: Op, *, framed: bool = False) -> list[str]:
         *([] if framed else frame_lines()),
         "    node._code = code",
         "    node._lasti = 0 if frame is None else frame.f_lasti",
-        "    node._seq = next_seq()",
+        "    node._seq = numbering.next()",
     ]
 
 

@@ -138,7 +138,7 @@ def sequence_node(op: Op, edges: str, shape: str, dtype: str, frame: list[str]) 
         *frame,
         "    node._code = code",
         "    node._lasti = 0 if frame is None else frame.f_lasti",
-        "    node._seq = next_seq()",
+        "    node._seq = numbering.next()",
     ]
 
 

@@ -124,8 +124,8 @@ def test_parts_that_torch_does_not_have_are_in_our_own_namespace():
 
 
 def test_every_spelling_names_a_declared_operator():
-    for module in pkgutil.iter_modules(operators.__path__):
-        importlib.import_module(f"pullback.operators.{module.name}")
+    for module in pkgutil.walk_packages(operators.__path__, "pullback.operators."):
+        importlib.import_module(module.name)
     assert [key for key in (*SPELLINGS, *CALLS) if key not in {*OPERATORS, "fill"}] == []
 
 

@@ -1,10 +1,13 @@
 """Observers see every operator call while they look, and cost nothing afterwards."""
 
+import subprocess
+import sys
+
 import pytest
 
 import pullback as torch
 from pullback.operators.pointwise.arithmetic import mul
-from pullback.operators.watching.observe import observe, stop
+from pullback.operators.watching.observe import look, observe, stop
 
 
 class Log:
@@ -58,14 +61,74 @@ def test_two_observers_see_the_same_calls_and_leave_independently(log):
     assert log.entered[-2:] == ["exp", "log"]
 
 
-def test_the_code_is_the_old_one_when_nobody_looks():
+def test_looking_swaps_no_code():
     torch.ones(2) * torch.ones(2)
     before = mul.__code__
     log = Log()
     observe(log)
-    assert mul.__code__ is not before
+    torch.ones(2) * torch.ones(2)
+    assert mul.__code__ is before
     stop(log)
     assert mul.__code__ is before
+    assert look.by is None
+
+
+def test_a_sign_gives_way_to_the_other_operand_while_somebody_looks(log):
+    class Reflected:
+        def __radd__(self, other):
+            return "mine"
+
+    x = torch.ones(2)
+    torch.add(x, x)
+    assert x + Reflected() == "mine"
+
+
+FIRST_CALLS = """
+import contextlib, sys, threading
+import pullback as torch
+from pullback.operators.attach.methods import load_all
+from pullback.operators.declare import OPERATORS
+from pullback.operators.watching.observe import look, observe
+
+load_all()
+unary = [op for op in OPERATORS.values() if op.kind == "elementwise" and len(op.params) == 1]
+seen = []
+
+class Log:
+    def enter(self, op, called):
+        seen.append(called)
+
+    def leave(self, token, result, operands):
+        pass
+
+observe(Log())
+sys.setswitchinterval(1e-5)
+barrier = threading.Barrier(4)
+
+def work():
+    x = torch.full((2,), 0.5)
+    barrier.wait()
+    for op in unary:
+        with contextlib.suppress(RuntimeError):  # bits of floating-point numbers
+            op.function(x)
+
+threads = [threading.Thread(target=work) for _ in range(4)]
+for one in threads:
+    one.start()
+for one in threads:
+    one.join()
+names = {op.name for op in unary}
+print(len(unary), sum(name in names for name in seen))
+"""
+
+
+def test_first_calls_from_several_threads_are_all_seen():
+    ran = subprocess.run(
+        [sys.executable, "-c", FIRST_CALLS], capture_output=True, text=True, check=True, timeout=120
+    )
+    operators, calls = map(int, ran.stdout.split())
+    assert operators > 40
+    assert calls >= 4 * operators
 
 
 def test_the_users_line_is_still_found(log):
