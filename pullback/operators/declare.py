@@ -112,6 +112,17 @@ class Op:
         self.method: bool = about.pop("method", not self.space and not self.name.startswith("_"))
         self.inplace: bool = about.pop("inplace", kind == "elementwise" and self.method)
         self.node_name: str = about.pop("node", None) or _camel(self.name) + "Backward0"
+        # Torch's overload for its calls, in the spelling of library/builtin/names.py. None: its own
+        # name and `default`; "": torch has none. And defaults that torch has there and we have not.
+        self.aten: str | None = about.pop("aten", None)
+        self.aten_defaults: dict[str, Any] = about.pop("aten_defaults", {})
+        # How shapes follow without data: "lengths kept" (each length of the result is one of an
+        # input's), "like first" (the first input's), "by values" (they do not); "": by trying.
+        self.meta: str = about.pop("meta", "")
+        if self.meta not in ("", "lengths kept", "like first", "by values"):
+            raise TypeError(f"{self.name}: there is no meta={self.meta!r}.")
+        # Whether vmap draws example by example, since the operator takes no batch of parameters.
+        self.draws_singly: bool = about.pop("draws_singly", False)
         if about:
             raise TypeError(f"{self.name}: a declaration has no {sorted(about)}.")
         # The parameters that take tensors, and those of them that have a rule, in the order of
@@ -270,6 +281,7 @@ def primitive(**declared: Any) -> Callable[[Callable[..., Array]], Callable[...,
 _ABOUT = (
     *("name", "outputs", "fixed", "promote", "has_out", "jvp", "batch", "strided", "node"),
     *("space", "method", "inplace", "numbers", "shifts", "check_inputs", "jointly"),
+    *("aten", "aten_defaults", "meta", "draws_singly"),
 )
 
 

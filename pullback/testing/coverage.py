@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pullback.operators.declare import OPERATORS
+
 # Letter -> mode.
 FLAGS = {
     "g": "grad",  # reverse mode
@@ -400,4 +402,19 @@ def supports(name: str, mode: str) -> bool:
     """
     bare = name.removeprefix("Tensor.")
     names = (name, bare, f"Tensor.{bare}", f"nn.functional.{bare}", ALIASES.get(bare, ""))
-    return any(mode in COVERAGE[one].modes for one in names if one in COVERAGE)
+    known = [COVERAGE[one] for one in names if one in COVERAGE]
+    if known:
+        return any(mode in one.modes for one in known)
+    return mode in _declared_modes(bare)
+
+
+def _declared_modes(name: str) -> frozenset[str]:
+    """What an operator that torch has not can do, by its declaration; all that it says is tested."""
+    op = OPERATORS.get(name)
+    if op is None:
+        return frozenset()
+    modes = {"vmap"}
+    if op.rules:
+        modes |= {"grad", "gradgrad", "jvp"}
+    modes |= {mode for mode in ("inplace", "method") if getattr(op, mode)}
+    return frozenset(modes | ({"view"} if op.kind == "view" else set()))

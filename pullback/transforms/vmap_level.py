@@ -135,9 +135,7 @@ class VmapLevel:
                     "differ, so their draws must. Use randomness='different'."
                 )
             return None
-        if (
-            op.name == "_multinomial"
-        ):  # takes a matrix at most: rows of all examples, one after another
+        if op.draws_singly:
             return self._each(op, split, options)
         whole = {name: (filled(pair, self.size), 0) for name, pair in split.items()}
         return aligned(op, self.size, whole, options)

@@ -18,7 +18,7 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.library.builtin.calls import CALLS, RUNS, Call
-from pullback.library.builtin.names import DEFAULTS, OVERLOADS, OWN, SPELLINGS
+from pullback.library.builtin.names import OVERLOADS
 from pullback.library.builtin.schema import schema_of
 from pullback.library.overload import OpNamespace, OpOverload, OpOverloadPacket
 from pullback.library.registry import _packets
@@ -53,9 +53,10 @@ def _function(name: str) -> Callable[..., Any] | None:
 
 def _declared(name: str) -> Callable[..., Any] | None:
     """A declared operator that is spelled so and has no public function."""
-    for key, spelling in SPELLINGS.items():
-        if spelling.partition(".")[0] == name and key in OPERATORS:
-            return OPERATORS[key].function
+    for op in OPERATORS.values():
+        if op.aten and op.aten.partition(".")[0] == name:
+            function: Callable[..., Any] = op.function
+            return function
     declared = OPERATORS.get(name)
     return None if declared is None else declared.function
 
@@ -152,7 +153,7 @@ def overload_of(op: Op, called: str, bound: dict[str, Any]) -> dispatch.Spelled:
     call = _spelled(key, op, bound)
     if call is None:
         packet = _own(_own_name(key))
-        args, kwargs = _arguments(key, op, list(op.positional), None, bound)
+        args, kwargs = _arguments(op, list(op.positional), None, bound)
         overload = "default"
     else:
         name = called if called != op.name and hasattr(Tensor, called) else call.name
@@ -178,7 +179,7 @@ def _spelled(key: str, op: Op, bound: dict[str, Any]) -> Call | None:
     if spelling.deciding and not isinstance(bound[spelling.deciding], Tensor):
         overload = spelling.otherwise
     names = list(op.positional) if spelling.names is None else spelling.names
-    args, kwargs = _arguments(key, op, names, spelling.keywords, bound)
+    args, kwargs = _arguments(op, names, spelling.keywords, bound)
     if key == "sort.stable":
         kwargs["stable"] = True
     return Call(spelling.name, overload, args, kwargs)
@@ -197,11 +198,11 @@ class _Spelling(NamedTuple):
 
 @cache
 def _spelling(key: str) -> _Spelling | None:
-    spelling = SPELLINGS.get(key)
-    if spelling is None:
-        if key.startswith("_") or key in OWN:
-            return None
-        spelling = f"{_torch_name(key)}.default"
+    op = OPERATORS.get(key)
+    spelling = None if op is None else op.aten
+    if spelling == "" or (spelling is None and key.startswith("_")):
+        return None
+    spelling = spelling or f"{_torch_name(key)}.default"
     head, _, listed = spelling.partition("(")
     name, _, overload = head.partition(".")
     overload, _, deciding = overload.partition(":")
@@ -219,11 +220,11 @@ def _torch_name(key: str) -> str:
 
 
 def _arguments(
-    key: str, op: Op, names: list[str], keywords: list[str] | None, bound: dict[str, Any]
+    op: Op, names: list[str], keywords: list[str] | None, bound: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional arguments without trailing defaults, and keywords that differ from theirs."""
     kinds = {param.name: param.kind for param in op.params}
-    defaults = {param.name: param.default for param in op.params} | DEFAULTS.get(key, {})
+    defaults = {param.name: param.default for param in op.params} | op.aten_defaults
     if keywords is None:
         keywords = [param.name for param in op.params if param.keyword_only]
     count = len(names)

@@ -126,6 +126,7 @@ def _put_tangent(
     jvp=_put_tangent,
     node="IndexPutBackward0",
     has_out=False,
+    meta="like first",
 )
 def _index_put_many(
     xp: Namespace, input: Array, values: Array, dims: Any, accumulate: Any, indices: Arrays
@@ -146,6 +147,7 @@ def _index_put_many(
     ),
     node="IndexPutBackward0",
     has_out=False,
+    meta="like first",
 )
 def _index_put(
     xp: Namespace,

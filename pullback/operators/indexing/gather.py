@@ -132,6 +132,7 @@ def cleared(g: Any, dim: int, index: Any) -> Any:
     input=lambda g, input_shape, dim, index: (
         _gather_adjoint(g, input_shape, dim, index) if input_shape else g.sum()
     ),
+    meta="lengths kept",
 )
 def gather(
     xp: Namespace, input: Array, dim: Dim, index: Array, *, sparse_grad: bool = False
@@ -243,6 +244,7 @@ def _scatter_add_tangent(
     input=lambda g: g,
     src=lambda g, dim, index, src_shape: gathered(g, dim, index, src_shape),
     jvp=_scatter_add_tangent,
+    meta="lengths kept",
 )
 def scatter_add(xp: Namespace, input: Array, dim: Dim, index: Array, src: Array) -> Array:
     """`input` with the elements of `src` added where `index` says along `dim`.
@@ -277,6 +279,7 @@ def _write_fill(xp: Namespace, input: Array, dim: int, index: Array, value: Any)
     jvp=lambda d_input, dim, index: fill_along(d_input, dim, index, 0),
     node="ScatterBackward1",
     method=False,
+    aten="scatter.value",
 )
 def fill_along(xp: Namespace, input: Array, dim: Dim, index: Array, value: Any) -> Array:
     """`input` with a number where the index points: scatter with a number."""

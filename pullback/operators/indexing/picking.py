@@ -34,6 +34,7 @@ def _size(shape: Any, dim: int) -> int:
     jvp=lambda d_input, indices, dim: pick(d_input, indices, dim),
     method=False,
     has_out=False,
+    aten="",
 )
 def pick(xp: Namespace, input: Array, indices: Array, dim: Dim) -> Array:
     """`input` at `indices` along `dim`, at their own places in all others."""
@@ -45,6 +46,7 @@ def pick(xp: Namespace, input: Array, indices: Array, dim: Dim) -> Array:
     input=lambda g, indices, dim: clear(g, indices, dim),
     method=False,
     has_out=False,
+    aten="",
 )
 def clear(xp: Namespace, input: Array, indices: Array, dim: Dim) -> Array:
     """`input` with zeros at `indices` along `dim`."""
@@ -61,6 +63,7 @@ def clear(xp: Namespace, input: Array, indices: Array, dim: Dim) -> Array:
     jvp=lambda d_g, indices, size, dim: put_back(d_g, indices, size, dim),
     method=False,
     has_out=False,
+    aten="",
 )
 def put_back(xp: Namespace, g: Array, indices: Array, size: int, dim: Dim) -> Array:
     """`g` at `indices` along `dim` of zeros of that size; no index comes twice in a line."""
@@ -80,6 +83,7 @@ def put_back(xp: Namespace, g: Array, indices: Array, size: int, dim: Dim) -> Ar
     jvp=lambda d_g, indices, size, dim: add_back(d_g, indices, size, dim),
     method=False,
     has_out=False,
+    aten="",
 )
 def add_back(xp: Namespace, g: Array, indices: Array, size: int, dim: Dim) -> Array:
     """As `put_back`, adding up what meets at one index."""

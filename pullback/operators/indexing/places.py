@@ -52,6 +52,7 @@ def _check_mask(op: str, mask: Array) -> None:
 @linear(
     batch=batch_indexing.masked,
     input=lambda g, input_shape, mask: _masked_select_adjoint(g, input_shape, mask),
+    meta="by values",
 )
 def masked_select(xp: Namespace, input: Array, mask: Array) -> Array:
     """The elements where `mask` holds, in one dimension; the two broadcast.
@@ -244,14 +245,14 @@ def _cleared(xp: Namespace, input: Array, index: Array) -> Array:
 # Finding positions -------------------------------------------------------------------------------
 
 
-@primitive(batch=refused, method=False)
+@primitive(batch=refused, method=False, aten="nonzero.default", meta="by values")
 def _nonzero(xp: Namespace, input: Array) -> Array:
     if not input.ndim:
         return xp.zeros((int(bool(input)), 0), "i8")
     return xp.stack(input.nonzero(), 1)
 
 
-@primitive(batch=refused, outputs="*", method=False, has_out=False)
+@primitive(batch=refused, outputs="*", method=False, has_out=False, meta="by values")
 def _nonzero_columns(xp: Namespace, input: Array) -> Any:
     return list(input.reshape(input.shape or (1,)).nonzero())
 

@@ -176,6 +176,7 @@ def _selected(g: Any, dim: int, index: Any, alpha: Any) -> Any:
     input=lambda g: g,
     source=lambda g, dim, index, alpha: _selected(g, dim, index, alpha),
     jvp=_add_tangent,
+    meta="lengths kept",
 )
 def index_add(
     xp: Namespace, input: Array, dim: Dim, index: Array, source: Array, *, alpha: Any = 1
@@ -215,6 +216,7 @@ def _copy_tangent(
     input=lambda g, dim, index: _fill_rows(g, dim, index, 0),
     source=lambda g, dim, index, source_shape: reshape(index_select(g, dim, index), source_shape),
     jvp=_copy_tangent,
+    meta="lengths kept",
 )
 def index_copy(xp: Namespace, input: Array, dim: Dim, index: Array, source: Array) -> Array:
     """`input` with the slices of `source` where `index` says along `dim`."""
@@ -255,6 +257,7 @@ def _write_fill(xp: Namespace, input: Array, dim: int, index: Array, value: Any)
     jvp=lambda d_input, dim, index: _fill_rows(d_input, dim, index, 0),
     node="IndexFillBackward0",
     has_out=False,
+    aten="index_fill.int_Scalar",
 )
 def _fill_rows(xp: Namespace, input: Array, dim: Dim, index: Array, value: Any) -> Array:
     out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars
@@ -279,6 +282,7 @@ def _fill_tangent(d_input: Any, d_value: Any, input: Any, dim: int, index: Any, 
     jvp=_fill_tangent,
     node="IndexFillBackward1",
     has_out=False,
+    aten="index_fill.int_Tensor",
 )
 def _fill_rows_with(xp: Namespace, input: Array, dim: Dim, index: Array, value: Array) -> Array:
     out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars

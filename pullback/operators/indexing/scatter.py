@@ -47,6 +47,7 @@ def _scatter_tangent(d_input: Any, d_src: Any, input: Any, dim: int, index: Any,
     src=lambda g, dim, index, src_shape: gathered(g, dim, index, src_shape),
     jvp=_scatter_tangent,
     node="ScatterBackward0",
+    aten="scatter.src",
 )
 def _scatter(xp: Namespace, input: Array, dim: Dim, index: Array, src: Array) -> Array:
     out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars

@@ -162,7 +162,7 @@ def _write_scatter_reduce(
         _reduce_into(xp, input, dim, index, src, reduce, include_self)
 
 
-@primitive(batch=together, input=_to_input, src=_to_src, jvp=_tangent)
+@primitive(batch=together, input=_to_input, src=_to_src, jvp=_tangent, aten="scatter_reduce.two")
 def scatter_reduce(
     xp: Namespace,
     input: Array,

@@ -37,6 +37,8 @@ def _where_tangent(d_input: Any, d_other: Any, condition: Any) -> Any:
     jvp=_where_tangent,
     node="WhereBackward0",
     numbers=True,
+    aten="where.self",
+    meta="lengths kept",
 )
 def _where(xp: Namespace, condition: Array, input: Array, other: Array) -> Array:
     if condition.size < FEW or condition.dtype is not _BOOL:
@@ -142,6 +144,8 @@ def _fill_tangent(d_input: Any, d_value: Any, input: Any, mask: Any) -> Any:
     inplace=True,
     has_out=False,
     numbers=True,
+    aten="masked_fill.Tensor|Scalar:value",
+    meta="lengths kept",
 )
 def masked_fill(xp: Namespace, input: Array, mask: Array, value: Array) -> Array:
     """`input` with `value`, a number or 0-d tensor, where `mask` holds."""
@@ -169,13 +173,13 @@ def masked_fill(xp: Namespace, input: Array, mask: Array, value: Array) -> Array
 # Triangles ---------------------------------------------------------------------------------------
 
 
-@linear(input=lambda g, diagonal: tril(g, diagonal), inplace=True)
+@linear(input=lambda g, diagonal: tril(g, diagonal), inplace=True, meta="lengths kept")
 def tril(xp: Namespace, input: Array, diagonal: int = 0) -> Array:
     """The lower triangle of the last two dimensions; zeros above."""
     return _triangle(xp, "tril", input, diagonal, upper=False)
 
 
-@linear(input=lambda g, diagonal: triu(g, diagonal), inplace=True)
+@linear(input=lambda g, diagonal: triu(g, diagonal), inplace=True, meta="lengths kept")
 def triu(xp: Namespace, input: Array, diagonal: int = 0) -> Array:
     """The upper triangle of the last two dimensions; zeros below."""
     return _triangle(xp, "triu", input, diagonal, upper=True)

@@ -55,6 +55,7 @@ def _tangent(d_input: Any, d_weight: Any, d_bias: Any, input: Any, weight: Any) 
     jvp=_tangent,
     space="nn.functional",
     node="AddmmBackward0",
+    meta="lengths kept",
 )
 def linear(xp: Namespace, input: Array, weight: Array, bias: Array | None = None) -> Array:
     """`input @ weight.T + bias`, over the last dimension of `input`.

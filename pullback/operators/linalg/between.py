@@ -88,6 +88,7 @@ def _tangent(d_first: Any, d_second: Any, first: Any, second: Any, out: Any) -> 
     node="CdistBackward0",
     has_out=False,
     method=False,
+    aten="_cdist_forward.default",
 )
 def euclidean_between(
     xp: Namespace, x1: Array, x2: Array, p: float, compute_mode: int | None

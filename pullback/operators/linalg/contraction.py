@@ -96,6 +96,7 @@ def _of_two(a: Any, b: Any, plan: Plan) -> Any:
     input=lambda g, other, plan: _of_two(g, conj(other), plan.of_input()),
     other=lambda g, input, plan: _of_two(conj(input), g, plan.of_other()),
     node="ViewBackward0",
+    meta="lengths kept",
 )
 def _contract(xp: Namespace, input: Array, other: Array, plan: Plan) -> Array:
     """Multiply, and sum over labels that both have; what else they have is kept."""

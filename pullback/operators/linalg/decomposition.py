@@ -207,7 +207,13 @@ def _check_differentiable(form: str, q_shape: Any, r_shape: Any) -> None:
 
 
 @primitive(
-    A=_qr_adjoint, jvp=_qr_tangents, outputs="Q R", node="LinalgQrBackward0", name="_linalg_qr"
+    A=_qr_adjoint,
+    jvp=_qr_tangents,
+    outputs="Q R",
+    node="LinalgQrBackward0",
+    name="_linalg_qr",
+    aten="linalg_qr.default(A form)",
+    aten_defaults={"form": "reduced"},
 )
 def _qr(xp: Namespace, A: Array, form: str) -> Any:
     if form == "r":
@@ -247,7 +253,7 @@ def _no_derivative(g_a: Any, g_tau: Any) -> Any:
     raise NotImplementedError("geqrf: has no derivative; use linalg.qr.")
 
 
-@primitive(input=_no_derivative, outputs="a tau", node="GeqrfBackward0")
+@primitive(input=_no_derivative, outputs="a tau", node="GeqrfBackward0", aten="geqrf.default")
 def _geqrf(xp: Namespace, input: Array) -> Any:
     packed, tau = xp.linalg.qr(input, "raw")
     return xp.ascontiguousarray(packed.mT), tau

@@ -128,6 +128,7 @@ def kron(input: Any, other: Any, *, out: Any = None) -> Any:
     input=lambda g, other, dim: _linalg_cross(conj(other), g, dim),
     other=lambda g, input, dim: _linalg_cross(g, conj(input), dim),
     node="LinalgCrossBackward0",
+    aten="linalg_cross.default(input other * dim)",
 )
 def _linalg_cross(xp: Namespace, input: Array, other: Array, dim: Dim) -> Array:
     if input.dtype != other.dtype:

@@ -87,6 +87,7 @@ def _exp_slope(matrix: Any, along: Any) -> Any:
     input=_exp_adjoint,
     jvp=lambda d_input, input: _exp_slope(input, d_input),
     node="LinalgMatrixExpBackward0",
+    aten="linalg_matrix_exp.default",
 )
 def _matrix_exp(xp: Namespace, input: Array) -> Array:
     if input.dtype.itemsize == 2:

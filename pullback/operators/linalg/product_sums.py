@@ -94,6 +94,7 @@ def _factor(op: str, name: str, value: Any, like: Array) -> Any:
         mm, d_input, d_mat1, d_mat2, mat1, mat2, beta, alpha
     ),
     inplace=True,
+    meta="lengths kept",
 )
 def addmm(
     xp: Namespace, input: Array, mat1: Array, mat2: Array, *, beta: Any = 1, alpha: Any = 1
@@ -120,6 +121,7 @@ def addmm(
         mv, d_input, d_mat, d_vec, mat, vec, beta, alpha
     ),
     inplace=True,
+    meta="lengths kept",
 )
 def addmv(
     xp: Namespace, input: Array, mat: Array, vec: Array, *, beta: Any = 1, alpha: Any = 1
@@ -140,6 +142,7 @@ def addmv(
     inplace=True,
     promote="same",
     numbers=False,
+    meta="lengths kept",
 )
 def addr(
     xp: Namespace, input: Array, vec1: Array, vec2: Array, *, beta: Any = 1, alpha: Any = 1
@@ -167,6 +170,7 @@ def _addbmm_tangent(
     batch2=lambda g, batch1, alpha: _scaled(matmul(adjoint(batch1), g), alpha),
     jvp=_addbmm_tangent,
     inplace=True,
+    meta="lengths kept",
 )
 def addbmm(
     xp: Namespace, input: Array, batch1: Array, batch2: Array, *, beta: Any = 1, alpha: Any = 1
@@ -185,6 +189,7 @@ def addbmm(
         bmm, d_input, d_batch1, d_batch2, batch1, batch2, beta, alpha
     ),
     inplace=True,
+    meta="lengths kept",
 )
 def baddbmm(
     xp: Namespace, input: Array, batch1: Array, batch2: Array, *, beta: Any = 1, alpha: Any = 1

@@ -153,6 +153,7 @@ def total(*terms: Any) -> Any:
     batch=batch_products.product,
     input=lambda g, mat2: mm(g, t(conj(mat2))),
     mat2=lambda g, input: mm(t(conj(input)), g),
+    meta="lengths kept",
 )
 def mm(xp: Namespace, input: Array, mat2: Array) -> Array:
     """The product of two matrices."""
@@ -170,6 +171,7 @@ def mm(xp: Namespace, input: Array, mat2: Array) -> Array:
     batch=batch_products.product,
     input=lambda g, mat2: bmm(g, adjoint(mat2)),
     mat2=lambda g, input: bmm(adjoint(input), g),
+    meta="lengths kept",
 )
 def bmm(xp: Namespace, input: Array, mat2: Array) -> Array:
     """The products of two batches of matrices; batch sizes must be equal."""
@@ -198,6 +200,7 @@ def batch_product(xp: Namespace, op: str, batch1: Array, batch2: Array) -> Array
     batch=batch_products.product,
     input=lambda g, vec: outer(g, conj(vec)),
     vec=lambda g, input: mv(adjoint(input), g),
+    meta="lengths kept",
 )
 def mv(xp: Namespace, input: Array, vec: Array) -> Array:
     """A matrix times a vector."""
@@ -216,6 +219,7 @@ def mv(xp: Namespace, input: Array, vec: Array) -> Array:
     batch=batch_products.product,
     input=lambda g, tensor: g * conj(tensor),
     tensor=lambda g, input: g * conj(input),
+    meta="lengths kept",
 )
 def dot(xp: Namespace, input: Array, tensor: Array) -> Array:
     """The sum of the products of two vectors' elements; nothing is conjugated."""
@@ -236,6 +240,7 @@ def dot(xp: Namespace, input: Array, tensor: Array) -> Array:
     jvp=lambda d_input, d_other, input, other: total(
         d_input is not None and vdot(d_input, other), d_other is not None and vdot(input, d_other)
     ),
+    meta="lengths kept",
 )
 def vdot(xp: Namespace, input: Array, other: Array) -> Array:
     """As `dot`, with the elements of `input` conjugated."""
@@ -293,6 +298,7 @@ def _matmul_other(g: Any, input: Any, other_shape: Any) -> Any:
     input=_matmul_input,
     other=_matmul_other,
     node="UnsafeViewBackward0",
+    meta="lengths kept",
 )
 def _matmul(xp: Namespace, input: Array, other: Array) -> Array:
     if (

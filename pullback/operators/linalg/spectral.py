@@ -46,6 +46,7 @@ __all__ = ["eig", "eigh", "eigvals", "eigvalsh", "linalg_svd", "svd", "svdvals"]
     promote=None,
     method=False,
     has_out=False,
+    aten="",
 )
 def over_gap(xp: Namespace, input: Array, gap: Array) -> Array:
     """`input / gap` off the diagonal, 0 on it. Where values coincide 0 / 0 is NaN: no derivative.
@@ -207,6 +208,7 @@ def _eig_tangents(d_A: Any, eigenvalues: Any, eigenvectors: Any) -> tuple[Any, A
     jvp=_eig_tangents,
     outputs="eigenvalues eigenvectors",
     node="LinalgEigBackward0",
+    aten="linalg_eig.default(A)",
 )
 def _eig(xp: Namespace, A: Array) -> Any:
     if not xp.isfinite(A).all():

@@ -137,6 +137,8 @@ def _tangent(
     batch=aligned,
     name="_solve_triangular",
     node="LinalgSolveTriangularBackward0",
+    aten="linalg_solve_triangular.default(A B * upper left unitriangular)",
+    aten_defaults={"left": True, "unitriangular": False},
 )
 def triangular(
     xp: Namespace, A: Array, B: Array, upper: bool, left: bool, unitriangular: bool

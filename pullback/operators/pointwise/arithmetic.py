@@ -51,7 +51,7 @@ def is_complex(input: Any) -> bool:
     return isinstance(input, complex) if dtype is None else bool(dtype.kind == "c")
 
 
-@elementwise(input=lambda g: conj(g), method=False, node="ConjBackward0")
+@elementwise(input=lambda g: conj(g), method=False, node="ConjBackward0", aten="_conj.default")
 def _conj(xp: Namespace, input: Array) -> Array:
     return xp.conjugate(input)
 
@@ -68,7 +68,12 @@ def conj(input: Any) -> Any:
 method(conj)
 
 
-@elementwise(input=lambda g: conj(g), method=False, node="ConjPhysicalBackward0")
+@elementwise(
+    input=lambda g: conj(g),
+    method=False,
+    node="ConjPhysicalBackward0",
+    aten="conj_physical.default",
+)
 def _conj_physical(xp: Namespace, input: Array) -> Array:
     return xp.conjugate(input)
 
@@ -100,7 +105,9 @@ FEW = 1000
 _BITS = {1: "i1", 2: "i2", 4: "i4", 8: "i8"}
 
 
-@elementwise(input=lambda g, mask: keep_where(g, mask), promote=None, method=False, has_out=False)
+@elementwise(
+    input=lambda g, mask: keep_where(g, mask), promote=None, method=False, has_out=False, aten=""
+)
 def keep_where(xp: Namespace, input: Array, mask: Array) -> Array:
     """`input` where `mask` holds, 0 elsewhere. Not a product: infinities and NaN vanish, too."""
     return kept(xp, mask, input)
@@ -137,13 +144,13 @@ def _of_a_kind(mask: Array, input: Array, other: Array) -> bool:
     return input.dtype == other.dtype and input.shape in shapes and other.shape in shapes
 
 
-@linear(method=False, has_out=False)
+@linear(method=False, has_out=False, aten="")
 def zeros_of(xp: Namespace, input: Array) -> Array:
     """Zeros like `input`: the gradient of what is constant almost everywhere."""
     return xp.zeros(input.shape, input.dtype)
 
 
-@elementwise(promote=None, method=False, has_out=False)
+@elementwise(promote=None, method=False, has_out=False, aten="")
 def shortfall(xp: Namespace, input: Array, bound: float) -> Array:
     """What elements lack to a lower bound, 0 for the others; a constant for all derivatives."""
     return xp.maximum(bound - input, 0).astype(input.dtype, copy=False)
@@ -163,7 +170,11 @@ def _scaled(op: str, other: Array, alpha: Any) -> Array:
     return other * other.dtype.type(alpha)
 
 
-@elementwise(input=lambda g: g, other=lambda g, alpha: g if alpha == 1 else g * conj(alpha))
+@elementwise(
+    input=lambda g: g,
+    other=lambda g, alpha: g if alpha == 1 else g * conj(alpha),
+    aten="add.Tensor",
+)
 def add(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """Add element by element, with broadcasting: `input + alpha * other`."""
     return xp.add(input, other) if alpha == 1 else xp.add(input, _scaled("add", other, alpha))
@@ -183,6 +194,7 @@ def _refuse_bools(op: str, arrays: dict[str, Any]) -> None:
     input=lambda g: g,
     other=lambda g, alpha: -g if alpha == 1 else g * conj(-alpha),
     check_inputs=_refuse_bools,
+    aten="sub.Tensor",
 )
 def sub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """Subtract element by element, with broadcasting: `input - alpha * other`."""
@@ -197,6 +209,7 @@ def sub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     method=False,
     node="RsubBackward1",
     check_inputs=_refuse_bools,
+    aten="rsub.Tensor|Scalar:other",
 )
 def rsub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """Subtract the other way round: `other - alpha * input`."""
@@ -220,7 +233,11 @@ def positive(input: Tensor) -> Tensor:
 # Products ---------------------------------------------------------------------------------------
 
 
-@elementwise(input=lambda g, other: g * conj(other), other=lambda g, input: g * conj(input))
+@elementwise(
+    input=lambda g, other: g * conj(other),
+    other=lambda g, input: g * conj(input),
+    aten="mul.Tensor",
+)
 def mul(xp: Namespace, input: Array, other: Array) -> Array:
     """Multiply element by element, with broadcasting."""
     return xp.multiply(input, other)
@@ -231,6 +248,7 @@ def mul(xp: Namespace, input: Array, other: Array) -> Array:
     other=lambda g, input, other: g * conj(input / other) / conj(-other),
     promote="float",
     node="DivBackward0",
+    aten="div.Tensor",
 )
 def true_divide(xp: Namespace, input: Array, other: Array) -> Array:
     """Divide element by element; integers give floating-point results."""
@@ -308,6 +326,7 @@ def _check_lerp(input: Array, *others: Array) -> None:
     promote=None,
     method=False,
     node="LerpBackward0",
+    aten="lerp.Scalar",
 )
 def _lerp_number(xp: Namespace, input: Array, end: Array, weight: Any) -> Array:
     _check_lerp(input, end)
@@ -329,6 +348,7 @@ def _lerp_number(xp: Namespace, input: Array, end: Array, weight: Any) -> Array:
     promote=None,
     method=False,
     node="LerpBackward1",
+    aten="lerp.Tensor",
 )
 def _lerp_tensor(xp: Namespace, input: Array, end: Array, weight: Array) -> Array:
     _check_lerp(input, end, weight)

@@ -47,13 +47,13 @@ __all__ = [
 # Comparisons ------------------------------------------------------------------------------------
 
 
-@elementwise(inplace=False)
+@elementwise(inplace=False, aten="eq.Tensor|Scalar:other")
 def eq(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether elements are equal."""
     return xp.equal(input, other)
 
 
-@elementwise(inplace=False)
+@elementwise(inplace=False, aten="ne.Tensor|Scalar:other")
 def ne(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether elements differ."""
     return xp.not_equal(input, other)
@@ -62,7 +62,7 @@ def ne(xp: Namespace, input: Array, other: Array) -> Array:
 # NumPy orders complex numbers by their real parts first; nobody who compares them means that.
 
 
-@elementwise(inplace=False)
+@elementwise(inplace=False, aten="lt.Tensor|Scalar:other")
 def lt(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether elements of `input` are less than those of `other`."""
     if input.dtype.kind == "c":
@@ -70,7 +70,7 @@ def lt(xp: Namespace, input: Array, other: Array) -> Array:
     return xp.less(input, other)
 
 
-@elementwise(inplace=False)
+@elementwise(inplace=False, aten="le.Tensor|Scalar:other")
 def le(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether elements of `input` are less than those of `other`, or equal."""
     if input.dtype.kind == "c":
@@ -78,7 +78,7 @@ def le(xp: Namespace, input: Array, other: Array) -> Array:
     return xp.less_equal(input, other)
 
 
-@elementwise(inplace=False)
+@elementwise(inplace=False, aten="gt.Tensor|Scalar:other")
 def gt(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether elements of `input` are greater than those of `other`."""
     if input.dtype.kind == "c":
@@ -86,7 +86,7 @@ def gt(xp: Namespace, input: Array, other: Array) -> Array:
     return xp.greater(input, other)
 
 
-@elementwise(inplace=False)
+@elementwise(inplace=False, aten="ge.Tensor|Scalar:other")
 def ge(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether elements of `input` are greater than those of `other`, or equal."""
     if input.dtype.kind == "c":
@@ -212,21 +212,21 @@ def _check_whole(op: str, input: Array, kinds: str = "biu") -> None:
         )
 
 
-@elementwise()
+@elementwise(aten="bitwise_and.Tensor|Scalar:other")
 def bitwise_and(xp: Namespace, input: Array, other: Array) -> Array:
     """The bits that both elements have; for bools, both."""
     _check_whole("bitwise_and", input)
     return xp.bitwise_and(input, other)
 
 
-@elementwise()
+@elementwise(aten="bitwise_or.Tensor|Scalar:other")
 def bitwise_or(xp: Namespace, input: Array, other: Array) -> Array:
     """The bits that either element has; for bools, either."""
     _check_whole("bitwise_or", input)
     return xp.bitwise_or(input, other)
 
 
-@elementwise()
+@elementwise(aten="bitwise_xor.Tensor|Scalar:other")
 def bitwise_xor(xp: Namespace, input: Array, other: Array) -> Array:
     """The bits that exactly one of two elements has; for bools, exactly one."""
     _check_whole("bitwise_xor", input)
@@ -240,14 +240,14 @@ def bitwise_not(xp: Namespace, input: Array) -> Array:
     return xp.invert(input)
 
 
-@elementwise()
+@elementwise(aten="bitwise_left_shift.Tensor|Tensor_Scalar:other")
 def bitwise_left_shift(xp: Namespace, input: Array, other: Array) -> Array:
     """Move bits up: `input * 2 ** other`."""
     _check_whole("bitwise_left_shift", input, "iu")
     return xp.left_shift(input, other)
 
 
-@elementwise()
+@elementwise(aten="bitwise_right_shift.Tensor|Tensor_Scalar:other")
 def bitwise_right_shift(xp: Namespace, input: Array, other: Array) -> Array:
     """Move bits down: `input / 2 ** other`, rounded down."""
     _check_whole("bitwise_right_shift", input, "iu")
@@ -291,6 +291,7 @@ def _written(function: Any) -> None:
         name=f"{op.name}_",
         promote=op.promote,
         method=False,
+        aten=op.aten,
     )
     def written(xp: Namespace, input: Array, other: Array) -> Array:
         return forward(xp, input, other)
@@ -302,7 +303,13 @@ for _question in (eq, ne, lt, le, gt, ge, logical_and, logical_or, logical_xor):
     _written(_question)
 
 
-@elementwise(input=lambda g: zeros_of(g), name="logical_not_", promote=None, method=False)
+@elementwise(
+    input=lambda g: zeros_of(g),
+    name="logical_not_",
+    promote=None,
+    method=False,
+    aten="logical_not.default",
+)
 def _logical_not_written(xp: Namespace, input: Array) -> Array:
     return xp.logical_not(input)
 

@@ -202,7 +202,12 @@ def _times_log(g: Any, input: Any, other: Any) -> Any:
     return keep_where(g * (-math.inf if other == 0 else math.nan), input != 0)
 
 
-@elementwise(input=_times_log, other=lambda g, input, other: g * (input / other), promote="float")
+@elementwise(
+    input=_times_log,
+    other=lambda g, input, other: g * (input / other),
+    promote="float",
+    aten="xlogy.Tensor|Scalar_Other:other",
+)
 def xlogy(xp: Namespace, input: Array, other: Array) -> Array:
     """`input * log(other)`, and 0 where `input` is 0, whatever number `other` is."""
     if input.dtype.kind == "c":
@@ -241,6 +246,7 @@ def logit(xp: Namespace, input: Array, eps: float | None = None) -> Array:
     input=lambda g, input, out: g * keep_where(out / input, input != 0),
     other=lambda g: zeros_of(g),
     promote="float",
+    aten="copysign.Tensor|Scalar:other",
 )
 def copysign(xp: Namespace, input: Array, other: Array) -> Array:
     """The size of `input` with the sign of `other`."""
@@ -252,6 +258,7 @@ def copysign(xp: Namespace, input: Array, other: Array) -> Array:
     other=lambda g, out: g * conj(out * _LN2),
     promote="float",
     numbers=False,
+    aten="ldexp.Tensor",
 )
 def ldexp(xp: Namespace, input: Array, other: Array) -> Array:
     """`input * 2 ** other`."""
@@ -266,6 +273,7 @@ def ldexp(xp: Namespace, input: Array, other: Array) -> Array:
     outputs="mantissa exponent",
     fixed="exponent",
     node="FrexpBackward0",
+    aten="frexp.Tensor",
 )
 def _frexp(xp: Namespace, input: Array) -> Any:
     if input.dtype.kind not in "fV":

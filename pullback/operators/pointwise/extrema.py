@@ -150,7 +150,14 @@ def _within(g: Any, input: Any, min: Any, max: Any) -> Any:
     return keep_where(g, (input >= min) & (input <= max))
 
 
-@elementwise(input=_within, name="clamp.Scalar", promote=None, method=False, node="ClampBackward1")
+@elementwise(
+    input=_within,
+    name="clamp.Scalar",
+    promote=None,
+    method=False,
+    node="ClampBackward1",
+    aten="clamp.default",
+)
 def _clamp_numbers(xp: Namespace, input: Array, min: Any = None, max: Any = None) -> Array:
     return _limited(xp, "clamp", input, min, max)
 
@@ -161,6 +168,7 @@ def _clamp_numbers(xp: Namespace, input: Array, min: Any = None, max: Any = None
     promote=None,
     method=False,
     node="ClampMinBackward0",
+    aten="clamp_min.default",
 )
 def _clamp_min_number(xp: Namespace, input: Array, min: Any) -> Array:
     return _limited(xp, "clamp_min", input, min, None)
@@ -172,6 +180,7 @@ def _clamp_min_number(xp: Namespace, input: Array, min: Any) -> Array:
     promote=None,
     method=False,
     node="ClampMaxBackward0",
+    aten="clamp_max.default",
 )
 def _clamp_max_number(xp: Namespace, input: Array, max: Any) -> Array:
     return _limited(xp, "clamp_max", input, None, max)
@@ -197,6 +206,7 @@ def _above(g: Any, input: Any, min: Any, max: Any) -> Any:
     name="clamp.Tensor",
     method=False,
     node="ClampBackward0",
+    aten="clamp.Tensor",
 )
 def _clamp_tensors(
     xp: Namespace, input: Array, min: Array | None = None, max: Array | None = None
@@ -214,6 +224,7 @@ def _clamp_tensors(
     name="clamp_min.Tensor",
     method=False,
     node="ClampMinBackward1",
+    aten="clamp_min.Tensor",
 )
 def _clamp_min_tensor(xp: Namespace, input: Array, min: Array) -> Array:
     if input.dtype.kind == "c":
@@ -227,6 +238,7 @@ def _clamp_min_tensor(xp: Namespace, input: Array, min: Array) -> Array:
     name="clamp_max.Tensor",
     method=False,
     node="ClampMaxBackward1",
+    aten="clamp_max.Tensor",
 )
 def _clamp_max_tensor(xp: Namespace, input: Array, max: Array) -> Array:
     if input.dtype.kind == "c":

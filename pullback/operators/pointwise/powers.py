@@ -98,7 +98,12 @@ def _slope(g: Any, input: Any, exponent: Any) -> Any:
 
 
 @elementwise(
-    input=_slope, name="pow.Tensor_Scalar", promote=None, method=False, node="PowBackward0"
+    input=_slope,
+    name="pow.Tensor_Scalar",
+    promote=None,
+    method=False,
+    node="PowBackward0",
+    aten="pow.Tensor_Scalar",
 )
 def _pow_number(xp: Namespace, input: Array, exponent: Any) -> Array:
     if input.dtype.kind in "biu" or isinstance(exponent, complex):
@@ -127,7 +132,12 @@ def _slope_of_exponent(g: Any, input: Any, base: Any, out: Any) -> Any:
 
 
 @elementwise(
-    input=_slope_of_exponent, name="pow.Scalar", promote=None, method=False, node="PowBackward2"
+    input=_slope_of_exponent,
+    name="pow.Scalar",
+    promote=None,
+    method=False,
+    node="PowBackward2",
+    aten="pow.Scalar(base input)",
 )
 def _pow_base(xp: Namespace, input: Array, base: Any) -> Array:
     dtype = dtype_with_number(input.dtype, base)
@@ -160,6 +170,7 @@ def _integer_power(xp: Namespace, base: Array, exponent: Array) -> Array:
     name="pow.Tensor_Tensor",
     method=False,
     node="PowBackward1",
+    aten="pow.Tensor_Tensor",
 )
 def _pow_tensors(xp: Namespace, input: Array, exponent: Array) -> Array:
     kind = input.dtype.kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators.declare import Array, Namespace, elementwise, method
+from pullback.operators.declare import REQUIRED, Array, Namespace, elementwise, method
 from pullback.operators.pointwise.arithmetic import true_divide, unsupported, zeros_of
 from pullback.operators.running.inplace import inplace_of
 
@@ -106,6 +106,8 @@ def _divided(xp: Namespace, op: str, input: Array, other: Array, rounding_mode: 
     name="div.Tensor_mode",
     method=False,
     node="DivBackward2",
+    aten="div.Tensor_mode",
+    aten_defaults={"rounding_mode": REQUIRED},
 )
 def _div_rounded(
     xp: Namespace, input: Array, other: Array, *, rounding_mode: str = "floor"
@@ -183,6 +185,7 @@ def remainder(xp: Namespace, input: Array, other: Array) -> Array:
 @elementwise(
     input=lambda g: g,
     other=lambda g, input, other: -g * trunc(true_divide(input, other)),
+    aten="fmod.Tensor|Scalar:other",
 )
 def fmod(xp: Namespace, input: Array, other: Array) -> Array:
     """The rest of a division that cuts off; it has the sign of the dividend, as in C."""

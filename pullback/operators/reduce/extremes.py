@@ -97,7 +97,7 @@ def extreme_tangent(d_input: Any, input: Any, out: Any, dim: Any, keepdim: Any) 
 # Values alone -------------------------------------------------------------------------------------
 
 
-@primitive(input=share_extreme, jvp=extreme_tangent)
+@primitive(input=share_extreme, jvp=extreme_tangent, meta="lengths kept")
 def amax(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
     """The largest elements over `dim`; equal ones share the gradient.
 
@@ -108,7 +108,7 @@ def amax(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -
     return kernels.extreme(xp, "amax", input, dim, keepdim, xp.maximum)
 
 
-@primitive(input=share_extreme, jvp=extreme_tangent)
+@primitive(input=share_extreme, jvp=extreme_tangent, meta="lengths kept")
 def amin(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
     """The smallest elements over `dim`; equal ones share the gradient."""
     return kernels.extreme(xp, "amin", input, dim, keepdim, xp.minimum)
@@ -180,12 +180,28 @@ def full_tangent(d_input: Any, input: Any, out: Any, dim: Any) -> Any:
     return mean_of_ties(d_input, input, reached, dim, True).reshape(out.shape)
 
 
-@primitive(input=share_full, jvp=full_tangent, name="max.full", node="MaxBackward1", method=False)
+@primitive(
+    input=share_full,
+    jvp=full_tangent,
+    name="max.full",
+    node="MaxBackward1",
+    method=False,
+    aten="max.default(input)",
+    meta="lengths kept",
+)
 def _max_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     return kernels.extreme(xp, "max", input, dim, False, xp.maximum)
 
 
-@primitive(input=share_full, jvp=full_tangent, name="min.full", node="MinBackward1", method=False)
+@primitive(
+    input=share_full,
+    jvp=full_tangent,
+    name="min.full",
+    node="MinBackward1",
+    method=False,
+    aten="min.default(input)",
+    meta="lengths kept",
+)
 def _min_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     return kernels.extreme(xp, "min", input, dim, False, xp.minimum)
 
@@ -215,6 +231,8 @@ def pick_chosen(d_input: Any, indices: Any, input_shape: Any, dim: int, keepdim:
     fixed="indices",
     name="max",
     method=False,
+    aten="max.dim",
+    meta="lengths kept",
 )
 def _max_along(xp: Namespace, input: Array, dim: Dim, keepdim: bool = False) -> Any:
     return kernels.extreme_along(xp, "max", input, dim, keepdim)
@@ -227,6 +245,8 @@ def _max_along(xp: Namespace, input: Array, dim: Dim, keepdim: bool = False) -> 
     fixed="indices",
     name="min",
     method=False,
+    aten="min.dim",
+    meta="lengths kept",
 )
 def _min_along(xp: Namespace, input: Array, dim: Dim, keepdim: bool = False) -> Any:
     return kernels.extreme_along(xp, "min", input, dim, keepdim)
@@ -303,7 +323,7 @@ def _chosen(forms: Any, input: Any, dim: Any, keepdim: Any, other: Any, out: Any
 # Indices alone ------------------------------------------------------------------------------------
 
 
-@primitive()
+@primitive(meta="lengths kept")
 def argmax(
     xp: Namespace,
     input: Array,
@@ -314,7 +334,7 @@ def argmax(
     return kernels.index_of_extreme(xp, "argmax", input, dim, keepdim)
 
 
-@primitive()
+@primitive(meta="lengths kept")
 def argmin(
     xp: Namespace,
     input: Array,

@@ -290,6 +290,7 @@ def _edges(op: str, points: Array, bins: Any, low: float, high: float) -> Array:
     weights=lambda g: no_derivative("bincount"),
     node="NotImplemented",
     has_out=False,
+    meta="by values",
 )
 def bincount(
     xp: Namespace, input: Array, weights: Array | None = None, minlength: int = 0
@@ -331,7 +332,7 @@ def hash_tensor(
     return _hash_tensor(input, dim, keepdim, out=out)
 
 
-@primitive(name="hash_tensor", method=False)
+@primitive(name="hash_tensor", method=False, aten="")
 def _hash_tensor(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
     if input.dtype.kind == "c":
         raise unsupported("hash_tensor", input)

@@ -51,6 +51,7 @@ __all__ = ["dist", "divide_or_zero", "norm", "renorm", "vector_norm"]
     promote="float",
     method=False,
     has_out=False,
+    aten="",
 )
 def divide_or_zero(xp: Namespace, input: Array, other: Array) -> Array:
     """The quotient, and 0 where the divisor is 0; so for its derivatives."""
@@ -101,6 +102,8 @@ def _tangent(d_input: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: 
     jvp=_tangent,
     space="linalg",
     node="LinalgVectorNormBackward0",
+    aten="linalg_vector_norm.default",
+    meta="lengths kept",
 )
 def vector_norm(
     xp: Namespace,

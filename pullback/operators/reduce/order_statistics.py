@@ -58,6 +58,8 @@ def _median_of_all(xp: Namespace, op: str, input: Array, dim: Any) -> Array:
     name="median.full",
     node="MedianBackward0",
     method=False,
+    aten="median.default(input)",
+    meta="lengths kept",
 )
 def _median_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     return _median_of_all(xp, "median", input, dim)
@@ -69,6 +71,8 @@ def _median_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     name="nanmedian.full",
     node="NanmedianBackward0",
     method=False,
+    aten="nanmedian.default(input)",
+    meta="lengths kept",
 )
 def _nanmedian_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     return _median_of_all(xp, "nanmedian", input, dim)
@@ -105,12 +109,18 @@ _chosen: dict[str, Any] = {
 }
 
 
-@primitive(**_chosen, name="median", node="MedianBackward1")
+@primitive(**_chosen, name="median", node="MedianBackward1", aten="median.dim", meta="lengths kept")
 def _median_dim(xp: Namespace, input: Array, dim: Dim, keepdim: bool = False) -> Any:
     return _median_along(xp, "median", input, dim, keepdim)
 
 
-@primitive(**_chosen, name="nanmedian", node="NanmedianBackward1")
+@primitive(
+    **_chosen,
+    name="nanmedian",
+    node="NanmedianBackward1",
+    aten="nanmedian.dim",
+    meta="lengths kept",
+)
 def _nanmedian_dim(xp: Namespace, input: Array, dim: Dim, keepdim: bool = False) -> Any:
     return _median_along(xp, "nanmedian", input, dim, keepdim)
 
@@ -167,7 +177,7 @@ def nanmedian(
 # The most frequent element ------------------------------------------------------------------------
 
 
-@primitive(**_chosen, name="mode")
+@primitive(**_chosen, name="mode", meta="lengths kept")
 def _mode(xp: Namespace, input: Array, dim: Dim = -1, keepdim: bool = False) -> Any:
     if input.dtype.kind == "c":
         raise unsupported("mode", input)

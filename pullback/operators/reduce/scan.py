@@ -124,7 +124,7 @@ def _blocked_sums(xp: Namespace, input: Array, *, backwards: bool = False) -> Ar
 # Sums ---------------------------------------------------------------------------------------------
 
 
-@linear(input=lambda g, dim: reverse_cumsum(g, dim), inplace=True)
+@linear(input=lambda g, dim: reverse_cumsum(g, dim), inplace=True, meta="lengths kept")
 def cumsum(xp: Namespace, input: Array, dim: Dim, *, dtype: Any = None) -> Array:
     """Running sums along `dim`.
 
@@ -135,7 +135,7 @@ def cumsum(xp: Namespace, input: Array, dim: Dim, *, dtype: Any = None) -> Array
     return _accumulated(xp, xp.add, input, dim, dtype)
 
 
-@linear(input=lambda g, dim: cumsum(g, dim), method=False, has_out=False)
+@linear(input=lambda g, dim: cumsum(g, dim), method=False, has_out=False, aten="")
 def reverse_cumsum(xp: Namespace, input: Array, dim: Dim) -> Array:
     """Running sums from the end of `dim`."""
     if not input.ndim:
@@ -156,6 +156,7 @@ def reverse_cumsum(xp: Namespace, input: Array, dim: Dim) -> Array:
     jvp=lambda d_input, dim, by: shifted(d_input, dim, by),
     method=False,
     has_out=False,
+    aten="",
 )
 def shifted(xp: Namespace, input: Array, dim: Dim, by: int, fill: float = 0) -> Array:
     """`input` moved by a place along `dim`, to its end (`by` 1) or start (-1); `fill` moves in."""
@@ -191,6 +192,7 @@ def _recurrence_tangent(d_a: Any, d_b: Any, a: Any, out: Any, dim: int) -> Any:
     jvp=_recurrence_tangent,
     method=False,
     has_out=False,
+    aten="",
 )
 def recurrence(xp: Namespace, a: Array, b: Array, dim: Dim) -> Array:
     """`s[i] = b[i] + a[i] * s[i - 1]` along `dim`, `s[-1]` being 0."""
@@ -258,7 +260,7 @@ def _cumprod_tangent(d_input: Any, input: Any, out: Any, dim: int) -> Any:
     return recurrence(input, d_input * shifted(out, dim, 1, 1), dim)
 
 
-@primitive(input=_cumprod_adjoint, jvp=_cumprod_tangent, inplace=True)
+@primitive(input=_cumprod_adjoint, jvp=_cumprod_tangent, inplace=True, meta="lengths kept")
 def cumprod(xp: Namespace, input: Array, dim: Dim, *, dtype: Any = None) -> Array:
     """Running products along `dim`.
 
@@ -302,6 +304,7 @@ def _extreme_adjoint(g_values: Any, indices: Any, input_shape: Any, dim: int) ->
     fixed="indices",
     name="cummax",
     method=False,
+    meta="lengths kept",
 )
 def _cummax(xp: Namespace, input: Array, dim: Dim) -> Any:
     return _running_extreme(xp, "cummax", xp.maximum, input, dim)
@@ -314,6 +317,7 @@ def _cummax(xp: Namespace, input: Array, dim: Dim) -> Any:
     fixed="indices",
     name="cummin",
     method=False,
+    meta="lengths kept",
 )
 def _cummin(xp: Namespace, input: Array, dim: Dim) -> Any:
     return _running_extreme(xp, "cummin", xp.minimum, input, dim)
@@ -352,7 +356,7 @@ def _logcumsumexp_tangent(d_input: Any, input: Any, out: Any, dim: int) -> Any:
     return recurrence(decay, d_input * exp(input - out), dim)
 
 
-@primitive(input=_logcumsumexp_adjoint, jvp=_logcumsumexp_tangent)
+@primitive(input=_logcumsumexp_adjoint, jvp=_logcumsumexp_tangent, meta="lengths kept")
 def logcumsumexp(xp: Namespace, input: Array, dim: Dim) -> Array:
     """Logarithms of running sums of exponentials along `dim`, without overflow."""
     if input.dtype.kind in "biu":

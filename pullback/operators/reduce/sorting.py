@@ -65,9 +65,15 @@ _declared: dict[str, Any] = {
     "outputs": "values indices",
     "fixed": "indices",
     "method": False,
+    "meta": "lengths kept",
 }
 _sort_default = primitive(**_declared, name="sort", node="SortBackward0")(_sort)
-_sort_stable = primitive(**_declared, name="sort.stable", node="SortBackward1")(_sort)
+_sort_stable = primitive(
+    **_declared,
+    name="sort.stable",
+    aten="sort.stable(input * dim descending)",
+    node="SortBackward1",
+)(_sort)
 _SortResult = result_class("sort", "values indices")
 
 
@@ -98,7 +104,7 @@ def _check_descending(op: str, descending: Any) -> None:
         raise TypeError(f"{op}(): argument `descending` must be bool, got {descending!r}.")
 
 
-@primitive()
+@primitive(meta="lengths kept")
 def argsort(
     xp: Namespace, input: Array, dim: Dim = -1, descending: bool = False, *, stable: bool = False
 ) -> Array:
@@ -221,7 +227,7 @@ def kthvalue(
 # Searching ----------------------------------------------------------------------------------------
 
 
-@primitive(batch=batch_indexing.searched, method=False, numbers=True)
+@primitive(batch=batch_indexing.searched, method=False, numbers=True, aten="searchsorted.Tensor")
 def searchsorted(
     xp: Namespace,
     sorted_sequence: Array,

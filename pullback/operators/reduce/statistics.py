@@ -182,14 +182,30 @@ def _mean_adjoint(g: Any, shape: Any, dim: Any, keepdim: Any) -> Any:
 # Operators ----------------------------------------------------------------------------------------
 
 
-@primitive(input=_var_adjoint, jvp=_var_tangent, name="var", method=False)
+@primitive(
+    input=_var_adjoint,
+    jvp=_var_tangent,
+    name="var",
+    method=False,
+    aten="var.correction(input dim * correction keepdim)",
+    aten_defaults={"dim": None},
+    meta="lengths kept",
+)
 def _var(
     xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False
 ) -> Array:
     return _spread(xp, "var", input, dim, correction, keepdim)
 
 
-@primitive(input=_std_adjoint, jvp=_std_tangent, name="std", method=False)
+@primitive(
+    input=_std_adjoint,
+    jvp=_std_tangent,
+    name="std",
+    method=False,
+    aten="std.correction(input dim * correction keepdim)",
+    aten_defaults={"dim": None},
+    meta="lengths kept",
+)
 def _std(
     xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False
 ) -> Array:
@@ -208,6 +224,9 @@ def _std(
     outputs="spread average",
     name="var_mean",
     method=False,
+    aten="var_mean.correction(input dim * correction keepdim)",
+    aten_defaults={"dim": None},
+    meta="lengths kept",
 )
 def _var_mean(
     xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False
@@ -227,6 +246,9 @@ def _var_mean(
     outputs="spread average",
     name="std_mean",
     method=False,
+    aten="std_mean.correction(input dim * correction keepdim)",
+    aten_defaults={"dim": None},
+    meta="lengths kept",
 )
 def _std_mean(
     xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False

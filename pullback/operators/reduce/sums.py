@@ -108,11 +108,20 @@ def _sum(
 _sum_full = linear(
     input=unreduce,
     name="sum.full",
+    aten="sum.default(input * dtype)",
+    meta="lengths kept",
     node="SumBackward0",
     method=False,
     has_out=False,
 )(_sum)
-_sum_dims = linear(input=unreduce, name="sum", node="SumBackward1", method=False)(_sum)
+_sum_dims = linear(
+    input=unreduce,
+    name="sum",
+    aten="sum.dim_IntList",
+    meta="lengths kept",
+    node="SumBackward1",
+    method=False,
+)(_sum)
 
 
 @method
@@ -151,6 +160,7 @@ def _put_back_numbers(g: Any, input: Any, dim: Any, keepdim: Any) -> Any:
     jvp=lambda d_input, input, dim, keepdim, dtype: sum(
         keep_where(d_input, ~isnan(input)), dim, keepdim, dtype=dtype
     ),
+    meta="lengths kept",
 )
 def nansum(
     xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
@@ -196,11 +206,20 @@ def _spread_mean(g: Any, input_shape: Any, dim: Any, keepdim: Any) -> Any:
 _mean_full = linear(
     input=_spread_mean,
     name="mean.full",
+    aten="mean.default(input * dtype)",
+    meta="lengths kept",
     node="MeanBackward0",
     method=False,
     has_out=False,
 )(_mean)
-_mean_dims = linear(input=_spread_mean, name="mean", node="MeanBackward1", method=False)(_mean)
+_mean_dims = linear(
+    input=_spread_mean,
+    name="mean",
+    aten="mean.dim",
+    meta="lengths kept",
+    node="MeanBackward1",
+    method=False,
+)(_mean)
 
 
 @method
@@ -299,6 +318,8 @@ _prod_full = primitive(
     input=_prod_adjoint,
     jvp=_prod_tangent,
     name="prod.full",
+    aten="prod.default(input * dtype)",
+    meta="lengths kept",
     node="ProdBackward0",
     method=False,
 )(_prod)
@@ -306,6 +327,8 @@ _prod_dim = primitive(
     input=_prod_adjoint,
     jvp=_prod_tangent,
     name="prod",
+    aten="prod.dim_int",
+    meta="lengths kept",
     node="ProdBackward1",
     method=False,
 )(_prod)
@@ -357,6 +380,7 @@ def _shares(input: Any, out: Any, dim: Any, keepdim: Any) -> Any:
     ),
     promote="float",
     numbers=False,
+    meta="lengths kept",
 )
 def logsumexp(xp: Namespace, input: Array, dim: Dims, keepdim: bool = False) -> Array:
     """The logarithm of the sum of exponentials over `dim`, without overflow.

@@ -23,19 +23,19 @@ def _truth(xp: Namespace, op: str, ufunc: Any, input: Array, dim: Any, keepdim: 
     return result.astype(xp.uint8) if input.dtype.char == "B" else xp.asarray(result, xp.bool_)
 
 
-@primitive()
+@primitive(meta="lengths kept")
 def all(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
     """Whether all elements are true (not 0), or all over the dimensions `dim`."""
     return _truth(xp, "all", xp.logical_and, input, dim, keepdim)
 
 
-@primitive()
+@primitive(meta="lengths kept")
 def any(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
     """Whether any element is true (not 0), or any over the dimensions `dim`."""
     return _truth(xp, "any", xp.logical_or, input, dim, keepdim)
 
 
-@primitive()
+@primitive(meta="lengths kept")
 def count_nonzero(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     """How many elements are not 0."""
     if not dim or not input.ndim:

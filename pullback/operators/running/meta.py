@@ -17,20 +17,6 @@ from pullback.operators.declare import Op
 
 __all__ = ["among", "compute"]
 
-# Each length of the result is one of an input, or 1.
-_KEEPERS = """
-    _contract _log_softmax_adjoint _matmul _softmax_adjoint _where
-    addbmm addmm addmv addr all amax amin any argmax argmin argsort baddbmm bmm
-    count_nonzero cummax cummin cumprod cumsum dot gather index_add index_copy
-    layer_standardise linalg.vector_norm log_softmax logcumsumexp logsumexp masked_fill max
-    max.full mean mean.full median median.full min min.full mm mode mv nanmedian
-    nanmedian.full nansum nn.functional.linear prod prod.full scatter_add softmax sort
-    sort.stable std std_mean sum sum.full tril triu var var_mean vdot
-"""
-_LENGTHS_KEPT = frozenset(_KEEPERS.split())
-_BY_VALUES = frozenset({"_nonzero", "_nonzero_columns", "bincount", "masked_select"})
-# The result is the first input, changed in places that values may tell.
-_LIKE_FIRST = frozenset({"_index_put", "_index_put_many"})
 _LABELS = (2, 3, 5, 7, 11, 13, 17, 19)
 
 
@@ -49,9 +35,9 @@ def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     first = next(iter(arrays.values()))
     if op.function is not None and op.function.op is not op:
         return first  # it would write to its target
-    if op.name in _LIKE_FIRST:
+    if op.meta == "like first":
         return first.copy(order="K")
-    if op.name in _BY_VALUES or _has_mask(op, arrays):
+    if op.meta == "by values" or _has_mask(op, arrays):
         raise NotImplementedError(
             f"{op.name.strip('_')}: the shape of its result depends on the values of its input, "
             "and a tensor on device 'meta' has none. Run it on real data."
@@ -63,7 +49,7 @@ def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
         return [one.view(MetaArray) for one in made]
     if op.kind == "elementwise" and op.outputs == ("out",):
         return _elementwise(op, arrays, options)
-    if _key(op) in _LENGTHS_KEPT:
+    if op.meta == "lengths kept":
         return _labelled(op, arrays, options)
     return _real(op, arrays, options)
 
@@ -90,10 +76,6 @@ def _unit(array: MetaArray) -> Any:
     if array.ndim < 2 or array.dtype.kind not in "fc":
         return plain(array)
     return numpy.broadcast_to(numpy.eye(*array.shape[-2:], dtype=array.dtype), array.shape)
-
-
-def _key(op: Op) -> str:
-    return f"{op.space}.{op.name}" if op.space else op.name
 
 
 def _is_single(op: Op) -> bool:

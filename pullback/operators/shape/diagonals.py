@@ -26,6 +26,7 @@ __all__ = ["block_diag", "diag", "diag_embed", "diagflat"]
     input=lambda g, offset, dim1, dim2: diagonal(g, offset, dim1, dim2),
     node="DiagEmbedBackward0",
     has_out=False,
+    aten="diag_embed.default",
 )
 def _diag_embed(xp: Namespace, input: Array, offset: int, dim1: int, dim2: int) -> Array:
     size = input.shape[-1] + abs(offset)

@@ -65,7 +65,14 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
 # The parts are of one node, whose rule joins their gradients again.
 
 
-@view(input=lambda g, dim: cat(g, dim), outputs="*", node="SplitWithSizesBackward0", method=False)
+@view(
+    input=lambda g, dim: cat(g, dim),
+    outputs="*",
+    node="SplitWithSizesBackward0",
+    method=False,
+    aten="split_with_sizes.default",
+    aten_defaults={"dim": 0},
+)
 def _split_with_sizes(xp: Namespace, input: Array, sizes: Any, dim: Dim) -> Any:
     before = (slice(None),) * dim
     parts, start = [], 0
@@ -197,7 +204,7 @@ def _even_cuts(length: int, sections: int) -> list[int]:
     return [part * small + min(part, larger) for part in range(1, sections)]
 
 
-@view(input=lambda g, dim: stack(g, dim), outputs="*")
+@view(input=lambda g, dim: stack(g, dim), outputs="*", aten="unbind.int")
 def unbind(xp: Namespace, input: Array, dim: Dim = 0) -> Any:
     """The slices along `dim`, as a tuple of views."""
     if input.ndim == 0:
@@ -259,6 +266,7 @@ def _cat_adjoint(g: Any, tensors_shape: Any, dim: int) -> Any:
     name="cat",
     node="CatBackward0",
     method=False,
+    aten_defaults={"dim": 0},
 )
 def _cat(xp: Namespace, tensors: Arrays, dim: int) -> Array:
     try:
@@ -316,6 +324,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None)
     name="stack",
     node="StackBackward0",
     method=False,
+    aten_defaults={"dim": 0},
 )
 def _stack(xp: Namespace, tensors: Arrays, dim: int) -> Array:
     shape = tensors[0].shape

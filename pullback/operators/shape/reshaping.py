@@ -132,7 +132,7 @@ def _named_size(*, size: Any = None, dtype: Any = None) -> tuple[Any, ...]:
     return (dtype if size is None else size,)
 
 
-@view(method=False, strided=False)
+@view(method=False, strided=False, aten="view.dtype")
 def view_as_dtype(xp: Namespace, input: Array, dtype: Any) -> Array:
     """The memory of `input` read as another dtype; not differentiable, as in torch."""
     try:

@@ -34,6 +34,7 @@ __all__ = ["as_strided"]
     input=lambda g, geometry, source: _restride(g, geometry, source),
     node="AsStridedBackward0",
     method=False,
+    aten="as_strided.default",
 )
 def _as_strided(xp: Namespace, input: Array, geometry: Any, source: Any) -> Array:
     return on_storage(input, geometry)

@@ -17,7 +17,11 @@ _WHOLE, _BACKWARDS = slice(None), slice(None, None, -1)
 
 
 @linear(
-    batch=per_dim("dims"), input=lambda g, dims: _flip(g, dims), node="FlipBackward0", has_out=False
+    batch=per_dim("dims"),
+    input=lambda g, dims: _flip(g, dims),
+    node="FlipBackward0",
+    has_out=False,
+    aten="flip.default",
 )
 def _flip(xp: Namespace, input: Array, dims: Dims) -> Array:
     turned = [_WHOLE] * input.ndim
@@ -97,6 +101,7 @@ def _repeat_adjoint(g: Any, input_shape: Any, sizes: Any) -> Any:
     input=lambda g, input_shape, sizes: _repeat_adjoint(g, input_shape, sizes),
     node="RepeatBackward0",
     has_out=False,
+    aten="repeat.default",
 )
 def _repeat(xp: Namespace, input: Array, sizes: Shape) -> Array:
     return xp.tile(input, sizes)

@@ -73,6 +73,7 @@ def _tangent(function: Any, d_input: Any, d_src: Any, input: Any, src: Any, *pla
         _select_scatter, d_input, d_src, input, src, dim, index
     ),
     node="SelectScatterBackward0",
+    aten="select_scatter.default",
 )
 def _select_scatter(xp: Namespace, input: Array, src: Array, dim: Dim, index: int) -> Array:
     size = input.shape[dim] if input.ndim else 0
@@ -107,6 +108,8 @@ def _write_slice(g: Any, dim: int, start: Any, end: Any, step: int) -> Any:
         _slice_scatter, d_input, d_src, input, src, dim, start, end, step
     ),
     node="SliceScatterBackward0",
+    aten="slice_scatter.default",
+    aten_defaults={"end": None, "step": 1},
 )
 def _slice_scatter(
     xp: Namespace, input: Array, src: Array, dim: Dim, start: Any, end: Any, step: int
@@ -151,6 +154,8 @@ def slice_scatter(
         _diagonal_scatter, d_input, d_src, input, src, offset, dim1, dim2
     ),
     node="DiagonalScatterBackward0",
+    aten="diagonal_scatter.default",
+    aten_defaults={"offset": 0, "dim1": 0, "dim2": 1},
 )
 def _diagonal_scatter(
     xp: Namespace, input: Array, src: Array, offset: int, dim1: Dim, dim2: Dim

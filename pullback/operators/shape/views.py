@@ -54,7 +54,12 @@ def completed_shape(op: str, size: int, shape: tuple[int, ...]) -> tuple[int, ..
     return tuple(size // known if n == -1 else n for n in shape)
 
 
-@view(input=lambda g, input_shape: g.reshape(input_shape), node="ViewBackward0", method=False)
+@view(
+    input=lambda g, input_shape: g.reshape(input_shape),
+    node="ViewBackward0",
+    method=False,
+    aten="view.default",
+)
 def _view(xp: Namespace, input: Array, size: Shape) -> Array:
     """The same elements in another shape, on the same memory."""
     try:
@@ -80,14 +85,23 @@ def _reshape_alias(xp: Namespace, input: Array, size: Shape) -> Array:
 
 
 @linear(
-    input=lambda g, input_shape: g.reshape(input_shape), node="UnsafeViewBackward0", has_out=False
+    input=lambda g, input_shape: g.reshape(input_shape),
+    node="UnsafeViewBackward0",
+    has_out=False,
+    aten="_unsafe_view.default",
 )
 def _unsafe_view(xp: Namespace, input: Array, size: Shape) -> Array:
     return input.reshape(size)
 
 
 # The engine sums what comes back to the input's shape.
-@view(batch=batch_shapes.expanded, input=lambda g: g, node="ExpandBackward0", method=False)
+@view(
+    batch=batch_shapes.expanded,
+    input=lambda g: g,
+    node="ExpandBackward0",
+    method=False,
+    aten="expand.default",
+)
 def _expand(xp: Namespace, input: Array, size: Shape) -> Array:
     own = input.shape
     dim = extra = len(size) - len(own)
@@ -131,7 +145,11 @@ def _not_expandable(shape: tuple[int, ...], size: tuple[int, ...]) -> RuntimeErr
 # Dimensions ---------------------------------------------------------------------------------------
 
 
-@view(batch=batch_shapes.swapped, input=lambda g, dim0, dim1: transpose(g, dim0, dim1))
+@view(
+    batch=batch_shapes.swapped,
+    input=lambda g, dim0, dim1: transpose(g, dim0, dim1),
+    aten="transpose.int",
+)
 def transpose(xp: Namespace, input: Array, dim0: Dim, dim1: Dim) -> Array:
     """Swap two dimensions; the result shares the memory of `input`."""
     return input.swapaxes(dim0, dim1) if input.ndim else input[...]
@@ -159,6 +177,7 @@ def _inverse(dims: tuple[int, ...]) -> list[int]:
     input=lambda g, dims: _permute(g, _inverse(dims)),
     node="PermuteBackward0",
     method=False,
+    aten="permute.default",
 )
 def _permute(xp: Namespace, input: Array, dims: Any) -> Array:
     if len(dims) == input.ndim:
@@ -193,6 +212,7 @@ def unsqueeze(xp: Namespace, input: Array, dim: int) -> Array:
     input=lambda g, input_shape: g.reshape(input_shape),
     node="SqueezeBackward0",
     method=False,
+    aten="squeeze.default",
 )
 def _squeeze_all(xp: Namespace, input: Array) -> Array:
     return input.squeeze() if input.ndim else input[...]
@@ -222,7 +242,10 @@ def _squeeze_dims(xp: Namespace, input: Array, dim: Dims) -> Array:
 # Parts --------------------------------------------------------------------------------------------
 
 
-@view(input=lambda g, input_shape, dim, index: _select_adjoint(g, input_shape, dim, index))
+@view(
+    input=lambda g, input_shape, dim, index: _select_adjoint(g, input_shape, dim, index),
+    aten="select.int",
+)
 def select(xp: Namespace, input: Array, dim: Dim, index: int) -> Array:
     """The slice at position `index` of dimension `dim`."""
     if input.ndim == 0:
@@ -254,6 +277,7 @@ def _select_adjoint(xp: Namespace, g: Array, shape: Any, dim: int, index: int) -
     ),
     node="SliceBackward0",
     method=False,
+    aten="slice.Tensor",
 )
 def slice_along(
     xp: Namespace, input: Array, dim: Dim, start: Any = None, stop: Any = None, step: int = 1

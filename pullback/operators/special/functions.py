@@ -157,6 +157,7 @@ def digamma(xp: Namespace, input: Array) -> Array:
     name="polygamma",
     promote="float",
     method=False,
+    aten="polygamma.default(n input)",
 )
 def _polygamma(xp: Namespace, input: Array, n: int) -> Array:
     _check_real("polygamma", input)

@@ -75,6 +75,7 @@ def _copy_tangent(d_src: Any, input: Any) -> Any:
     node="CopyBackwards",
     method=False,
     has_out=False,
+    aten="copy.default(input src)",
 )
 def _copy(xp: Namespace, input: Array, src: Array) -> Array:
     out = xp.empty(input.shape, input.dtype)
@@ -131,6 +132,7 @@ def _fill_operators(name: str, numbered: tuple[str, str]) -> tuple[Any, Any]:
         name=f"_{name}",
         node=f"FillBackward{numbered[0]}",
         has_out=False,
+        aten="fill.Scalar",
     )
     def by_number(xp: Namespace, input: Array, value: Any) -> Array:
         out = xp.empty(input.shape, input.dtype)
@@ -145,6 +147,7 @@ def _fill_operators(name: str, numbered: tuple[str, str]) -> tuple[Any, Any]:
         name=f"_{name}_with",
         node=f"FillBackward{numbered[1]}",
         has_out=False,
+        aten="fill.Tensor",
     )
     def by_tensor(xp: Namespace, input: Array, value: Array) -> Array:
         out = xp.empty(input.shape, input.dtype)
@@ -199,6 +202,7 @@ def _write_zeros(xp: Namespace, input: Array) -> None:
     jvp=lambda input: zeros_of(input),
     node="ZeroBackward0",
     has_out=False,
+    aten="zero.default",
 )
 def _zero(xp: Namespace, input: Array) -> Array:
     return xp.zeros(input.shape, input.dtype)

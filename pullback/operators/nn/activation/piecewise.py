@@ -146,6 +146,7 @@ def threshold_kernel(xp: Namespace, input: Array, threshold: float, value: float
     node="LeakyReluBackward0",
     space="nn.functional",
     has_out=False,
+    aten_defaults={"negative_slope": 0.01},
 )
 def leaky_relu_kernel(xp: Namespace, input: Array, negative_slope: float) -> Array:
     """`x`, or `negative_slope * x` where it is negative."""
@@ -179,6 +180,7 @@ def _prelu_input(g: Any, input: Any, weight: Any) -> Any:
     node="PreluKernelBackward0",
     space="nn.functional",
     has_out=False,
+    aten="_prelu_kernel.default",
 )
 def prelu_kernel(xp: Namespace, input: Array, weight: Array) -> Array:
     """`x`, or `weight * x` where it is negative; `weight` broadcasts."""

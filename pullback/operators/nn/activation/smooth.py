@@ -67,6 +67,7 @@ def _silu_curvature(input: Any) -> Any:
     node="SiluBackward0",
     method=False,
     has_out=False,
+    aten="silu.default",
 )
 def silu_kernel(xp: Namespace, input: Array) -> Array:
     """`x * sigmoid(x)`."""
@@ -126,6 +127,7 @@ def _mish_curvature(input: Any) -> Any:
     node="MishBackward0",
     method=False,
     has_out=False,
+    aten="mish.default",
 )
 def mish_kernel(xp: Namespace, input: Array) -> Array:
     """`x * tanh(softplus(x))`."""
@@ -239,6 +241,7 @@ def log_one_plus_exp(xp: Namespace, out: Array, x: Array) -> None:
     input=lambda g, input: g * sigmoid(-input),
     space="nn.functional",
     node="LogSigmoidBackward0",
+    aten="log_sigmoid.default",
 )
 def logsigmoid(xp: Namespace, input: Array) -> Array:
     """`log(sigmoid(x))`, without its rounding to minus infinity."""
@@ -261,6 +264,8 @@ def logsigmoid(xp: Namespace, input: Array) -> Array:
     name="elu",
     space="nn.functional",
     has_out=False,
+    aten="elu.default",
+    aten_defaults={"alpha": 1, "scale": 1.0, "input_scale": 1.0},
 )
 def elu_kernel(
     xp: Namespace, input: Array, alpha: float, scale: float, input_scale: float
@@ -274,6 +279,7 @@ def elu_kernel(
     name="celu",
     space="nn.functional",
     has_out=False,
+    aten_defaults={"alpha": 1.0},
 )
 def celu_kernel(xp: Namespace, input: Array, alpha: float) -> Array:
     """`x`, or `alpha * (exp(x / alpha) - 1)` where x is negative."""

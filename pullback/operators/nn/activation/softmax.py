@@ -52,6 +52,7 @@ def exponentials_of(xp: Namespace, x: Array, out: Array) -> None:
 @primitive(
     input=lambda g, out, dim: _softmax_adjoint(g, out, dim),
     jvp=lambda d_input, out, dim: _softmax_adjoint(astype(d_input, out.dtype), out, dim),
+    meta="lengths kept",
 )
 def softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Array:
     """Exponentials of the elements, scaled so that their sums along `dim` are 1.
@@ -106,6 +107,7 @@ def _adjoint_tangent(d_gradient: Any, d_output: Any, gradient: Any, output: Any,
     jvp=_adjoint_tangent,
     node="SoftmaxBackwardDataBackward0",
     has_out=False,
+    meta="lengths kept",
 )
 def _softmax_adjoint(xp: Namespace, gradient: Array, output: Array, dim: int) -> Array:
     """`output * (gradient - sum(gradient * output))`."""
@@ -137,7 +139,11 @@ def _log_softmax_tangent(d_input: Any, out: Any, dim: int) -> Any:
     return d_input - sum(d_input * exp(out), dim, keepdim=True)
 
 
-@primitive(input=lambda g, out, dim: _log_softmax_adjoint(g, out, dim), jvp=_log_softmax_tangent)
+@primitive(
+    input=lambda g, out, dim: _log_softmax_adjoint(g, out, dim),
+    jvp=_log_softmax_tangent,
+    meta="lengths kept",
+)
 def log_softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Array:
     """The logarithm of `softmax`, without its rounding to 0."""
     if dtype is None and are_few(xp, input, dim):
@@ -172,6 +178,7 @@ def _log_adjoint_tangent(
     jvp=_log_adjoint_tangent,
     node="LogSoftmaxBackwardDataBackward0",
     has_out=False,
+    meta="lengths kept",
 )
 def _log_softmax_adjoint(xp: Namespace, gradient: Array, output: Array, dim: int) -> Array:
     """`gradient - exp(output) * sum(gradient)`."""

@@ -164,6 +164,7 @@ def transposed_convolution(
     has_out=False,
     method=False,
     node="ConvolutionBackwardBackward0",
+    aten="",
 )
 def convolution_weight(
     xp: Namespace,

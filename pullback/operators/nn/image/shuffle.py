@@ -72,6 +72,7 @@ def pixel_unshuffle(xp: Namespace, input: Array, downscale_factor: int) -> Array
     input=lambda g, groups, dim: _channel_shuffle(g, g.shape[dim] // groups, dim),
     node="ChannelShuffleBackward0",
     has_out=False,
+    aten="channel_shuffle.default(input groups)",
 )
 def _channel_shuffle(xp: Namespace, input: Array, groups: int, dim: int) -> Array:
     # `dim` is counted from the end, so that a batch in front does not move it.

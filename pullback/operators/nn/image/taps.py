@@ -273,6 +273,7 @@ def declare_resample(name: str, node: str) -> Any:
     return linear(
         input=lambda g, tables: resample(g, _transposed(tables)),
         name=name,
+        aten="",
         node=node,
         has_out=False,
         method=False,

@@ -141,6 +141,7 @@ def _coefficients(xp: Namespace, g: Array, chosen: Chosen, reduction: str) -> Ar
     name="nll_loss",
     space="nn.functional",
     has_out=False,
+    aten="",
 )
 def nll_of_indices(
     xp: Namespace,
@@ -206,6 +207,7 @@ def _tangent(
     space="nn.functional",
     node="NllLossBackward0",
     has_out=False,
+    aten="",
 )
 def cross_entropy_of_indices(
     xp: Namespace,

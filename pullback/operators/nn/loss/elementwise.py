@@ -109,6 +109,7 @@ def _mse_tangent(d_input: Any, d_target: Any, input: Any, target: Any, reduction
     promote="same",
     numbers=False,
     has_out=False,
+    aten="",
 )
 def _mse_loss(xp: Namespace, input: Array, target: Array, reduction: str) -> Array:
     if input.dtype.kind not in "fV":

@@ -124,7 +124,11 @@ def _standardise(
 def _named(name: str) -> Any:
     """The operator of one norm: they differ in the names that the graph shows."""
     declared = primitive(
-        **_RULES, name=f"{name.lower()}_standardise", node=f"Native{name}NormBackward0"
+        **_RULES,
+        name=f"{name.lower()}_standardise",
+        aten="",
+        meta="lengths kept" if name == "Layer" else "",
+        node=f"Native{name}NormBackward0",
     )
     return declared(_standardise)
 
@@ -234,6 +238,7 @@ def _weight_adjoint(xp: Namespace, gradient: Array, input: Array, shape: Any, ov
     ),
     has_out=False,
     method=False,
+    aten="",
 )
 def inverse_deviation(xp: Namespace, input: Array, over: Over) -> Array:
     """1 over the root of the mean square (about the mean, if centred) plus `eps`."""

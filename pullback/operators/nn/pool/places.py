@@ -95,6 +95,7 @@ def spot(places: Array, rows: int, length: int) -> Array:
     batch=together,
     has_out=False,
     method=False,
+    aten="",
 )
 def put_places(xp: Namespace, gradient: Array, places: Array, size: Sizes) -> Array:
     """Add `gradient` up at `places` of zeros: the adjoint of `take_places`."""
@@ -111,6 +112,7 @@ def put_places(xp: Namespace, gradient: Array, places: Array, size: Sizes) -> Ar
     batch=together,
     has_out=False,
     method=False,
+    aten="",
 )
 def take_places(xp: Namespace, input: Array, places: Array, dims: int) -> Array:
     """`input` at `places`, image by image."""
