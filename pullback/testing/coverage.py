@@ -409,7 +409,7 @@ def supports(name: str, mode: str) -> bool:
 
 
 def _declared_modes(name: str) -> frozenset[str]:
-    """What an operator that torch has not can do, by its declaration; all that it says is tested."""
+    """What an operator that torch has not can do, by its declaration; all of it is tested."""
     op = OPERATORS.get(name)
     if op is None:
         return frozenset()
