@@ -15,6 +15,7 @@ option, `out`, `<input>_shape`, `<input>_dtype`; with several outputs `g_<output
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import Parameter, Signature
 from types import FunctionType
 from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -217,7 +218,23 @@ def unwritten(op: Op, called: str, **about: Any) -> Any:
     function = FunctionType(stub.__code__, scope, called)
     scope["build_now"] = lambda: ports.build(function, op, called, **about)
     function.__module__ = op.forward.__module__
+    function.__signature__ = _signature(op, out=not about.get("inplace"))  # type: ignore[attr-defined]  # inspect's name
     return function
+
+
+def _signature(op: Op, *, out: bool) -> Signature:
+    """What `help` shows, also before the code with these parameters is written."""
+    parameters = [
+        Parameter(
+            param.name,
+            Parameter.KEYWORD_ONLY if param.keyword_only else Parameter.POSITIONAL_OR_KEYWORD,
+            default=Parameter.empty if param.default is REQUIRED else param.default,
+        )
+        for param in op.params  # keyword-only ones come last, as in a `def`
+    ]
+    if op.has_out and out:
+        parameters.append(Parameter("out", Parameter.KEYWORD_ONLY, default=None))
+    return Signature(parameters, __validate_parameters__=False)
 
 
 def _declare(kind: str, forward: Any, rules: dict[str, Rule], about: dict[str, Any]) -> Any:

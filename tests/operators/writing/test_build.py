@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -206,3 +208,21 @@ def test_whole_numbers_made_of_others_have_no_history(name):
     assert made.grad_fn is None
     assert not made.requires_grad
     assert getattr(torch, name)(x, 0, dtype=torch.float64).requires_grad
+
+
+def test_an_operator_shows_its_signature_before_its_first_call():
+    program = """
+import pullback as torch
+from inspect import signature
+print(signature(torch.mul), signature(torch.amax), signature(torch.Tensor.mul_))
+torch.mul(torch.ones(1), 2), torch.ones(1).mul_(2)
+print(signature(torch.mul), signature(torch.Tensor.mul_))
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    before, after = ran.stdout.splitlines()
+    assert before == (
+        "(input, other, *, out=None) (input, dim=None, keepdim=False, *, out=None) (input, other)"
+    )
+    assert after == "(input, other, *, out=None) (input, other)"
