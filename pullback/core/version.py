@@ -70,6 +70,21 @@ def bump(tensor: Any, op: str) -> None:
             shorten(cell)
 
 
+def bump_all(tensors: list[Any], op: str) -> None:
+    """Count a write by `op` to each of many tensors, all from one place in the user's code."""
+    frame = user_frame(getframe(1))
+    write = None if frame is None else (op, frame.f_code, frame.f_lasti)
+    for tensor in tensors:
+        cell = tensor._cell
+        if cell.__class__ is tuple:
+            cell = tensor._cell = [*cell]
+        cell[0] += 1
+        if write is not None:
+            cell.append(write)
+            if len(cell) > MOST_WRITES:
+                shorten(cell)
+
+
 def shorten(cell: Cell) -> None:
     """Fold all but the last few writes into one entry.
 

@@ -1,0 +1,111 @@
+"""Adadelta: steps in the scale of the steps before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.operators.creation import zeros_like
+from pullback.optim.checks import learning_rate, not_negative
+from pullback.optim.elementwise import (
+    ElementwiseOptimizer,
+    average_in,
+    counter,
+    decayed,
+    step_each,
+)
+from pullback.optim.optimizer import ParamsT
+
+__all__ = ["Adadelta", "adadelta"]
+
+
+def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> None:
+    rho, eps = options["rho"], options["eps"]
+    state["step"] += 1
+    g = decayed(x, g, options)
+    average_in(state["square_avg"], g * g, rho)
+    delta = (state["acc_delta"] + eps).sqrt() / (state["square_avg"] + eps).sqrt() * g
+    average_in(state["acc_delta"], delta * delta, rho)
+    x.sub_(delta * options["lr"])
+
+
+class Adadelta(ElementwiseOptimizer):
+    """Steps as large as those before were, measured against the gradients before.
+
+    >>> import pullback as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = torch.optim.Adadelta([x])
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> x
+    tensor([0.9968, 1.9968], requires_grad=True)
+    """
+
+    _rule = staticmethod(_rule)
+    _late_options = {  # noqa: RUF012 (read only)
+        "maximize": False,
+        "foreach": None,
+        "capturable": False,
+        "differentiable": False,
+    }
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        learning_rate(lr)
+        if not 0 <= rho <= 1:
+            raise ValueError(f"rho must be between 0 and 1; it is {rho}.")
+        not_negative(eps=eps, weight_decay=weight_decay)
+        defaults = {
+            "lr": lr,
+            "rho": rho,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "capturable": capturable,
+            "foreach": foreach,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {"step": counter(), "square_avg": zeros_like(p), "acc_delta": zeros_like(p)}
+
+
+def adadelta(
+    params: list[Tensor],
+    grads: list[Tensor],
+    square_avgs: list[Tensor],
+    acc_deltas: list[Tensor],
+    state_steps: list[Tensor],
+    capturable: bool = False,
+    foreach: bool | None = None,
+    differentiable: bool = False,
+    has_complex: bool = False,
+    *,
+    lr: float,
+    rho: float,
+    eps: float,
+    weight_decay: float,
+    maximize: bool,
+) -> None:
+    """One step of Adadelta on tensors and their averages given as lists."""
+    options = {
+        "lr": lr,
+        "rho": rho,
+        "eps": eps,
+        "weight_decay": weight_decay,
+        "maximize": maximize,
+    }
+    states = {"step": state_steps, "square_avg": square_avgs, "acc_delta": acc_deltas}
+    step_each(_rule, params, grads, states, options)

@@ -1,0 +1,140 @@
+"""Adagrad: steps that shrink with the sum of all squared gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.operators.creation import full_like
+from pullback.optim.checks import learning_rate, not_negative
+from pullback.optim.elementwise import ElementwiseOptimizer, counter, decayed, step_each
+from pullback.optim.optimizer import ParamsT
+
+__all__ = ["Adagrad", "adagrad"]
+
+
+def _rate(state: dict[str, Any], options: dict[str, Any]) -> Any:
+    """The learning rate of this step, which is counted."""
+    step = state["step"] = state["step"] + 1
+    return options["lr"] / (1 + (step - 1) * options["lr_decay"])
+
+
+def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> None:
+    rate = _rate(state, options)
+    g = decayed(x, g, options)
+    state["sum"].add_(g * g)
+    x.sub_((g / (state["sum"].sqrt() + options["eps"])).mul_(rate))
+
+
+class Adagrad(ElementwiseOptimizer):
+    """Steps divided by the root of the sum of squared gradients; takes sparse gradients too.
+
+    >>> import pullback as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = torch.optim.Adagrad([x], lr=0.1)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> x
+    tensor([0.9000, 1.9000], requires_grad=True)
+    """
+
+    _rule = staticmethod(_rule)
+    _late_options = {  # noqa: RUF012 (read only)
+        "maximize": False,
+        "foreach": None,
+        "differentiable": False,
+        "fused": None,
+    }
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        learning_rate(lr)
+        not_negative(
+            lr_decay=lr_decay,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            eps=eps,
+        )
+        defaults = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+        for group in self.param_groups:
+            self._make_states(group["params"], group)
+
+    def _new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        start = group["initial_accumulator_value"]
+        start = complex(start, start) if p.is_complex() else start
+        return {"step": counter(), "sum": full_like(p.detach(), start)}
+
+    def share_memory(self) -> None:
+        """Move the state to memory that processes share."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["sum"].share_memory_()
+
+    def _step_sparse(self, p: Any, g: Any, options: dict[str, Any]) -> None:
+        if options["weight_decay"] != 0:
+            raise RuntimeError(
+                "Adagrad takes sparse gradients only without weight decay, which would make every "
+                "element change."
+            )
+        state = self.state[p]
+        counted = {"step": state["step"].item()}
+        rate = _rate(counted, options)
+        state["step"].fill_(counted["step"])
+        g = g.coalesce()
+        rows, values = tuple(g._indices()), g._values()
+        values = -values if options["maximize"] else values
+        state["sum"][rows] += values * values
+        p[rows] -= values / (state["sum"][rows].sqrt() + options["eps"]) * rate
+
+
+def adagrad(
+    params: list[Tensor],
+    grads: list[Tensor],
+    state_sums: list[Tensor],
+    state_steps: list[Tensor],
+    fused: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    has_sparse_grad: bool = False,
+    foreach: bool | None = None,
+    differentiable: bool = False,
+    has_complex: bool = False,
+    *,
+    lr: float,
+    weight_decay: float,
+    lr_decay: float,
+    eps: float,
+    maximize: bool,
+) -> None:
+    """One step of Adagrad on tensors and their sums of squares given as lists."""
+    options = {
+        "lr": lr,
+        "lr_decay": lr_decay,
+        "eps": eps,
+        "weight_decay": weight_decay,
+        "maximize": maximize,
+    }
+    step_each(_rule, params, grads, {"step": state_steps, "sum": state_sums}, options)

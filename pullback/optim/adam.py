@@ -1,0 +1,163 @@
+"""Adam: steps scaled by running averages of the gradient and of its square."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.operators.creation import zeros_like
+from pullback.operators.extrema import maximum
+from pullback.optim.checks import betas_below_one, learning_rate, not_negative
+from pullback.optim.elementwise import (
+    ElementwiseOptimizer,
+    average_in,
+    counter,
+    decayed,
+    step_each,
+)
+from pullback.optim.optimizer import ParamsT
+
+__all__ = ["Adam", "adam"]
+
+
+def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> None:
+    lr, (beta1, beta2) = options["lr"], options["betas"]
+    step = state["step"] = state["step"] + 1
+    g = decoupled_or_decayed(x, g, options)
+    mean, square = state["exp_avg"], state["exp_avg_sq"]
+    average_in(mean, g, beta1)
+    average_in(square, g * g, beta2)
+    if options["amsgrad"]:
+        largest = state["max_exp_avg_sq"]
+        largest.copy_(maximum(largest, square))
+        square = largest
+    # Both averages began at zero and are too small at first. The correction of the square is moved
+    # out of the root, to where it is a number: a pass over the elements less.
+    root = (1 - beta2**step) ** 0.5
+    rate = lr * root / (1 - beta1**step)
+    x.sub_((mean / (square.sqrt() + options["eps"] * root)).mul_(rate))
+
+
+def decoupled_or_decayed(x: Any, g: Any, options: dict[str, Any]) -> Any:
+    """The gradient, with weight decay in it; or without, and the parameter shrunk by itself."""
+    if not options.get("decoupled_weight_decay"):
+        return decayed(x, g, options)
+    if options["weight_decay"] != 0:
+        x.mul_(1 - options["lr"] * options["weight_decay"])
+    return -g if options["maximize"] else g
+
+
+class Adam(ElementwiseOptimizer):
+    """Adam, with weight decay in the gradient or (`decoupled_weight_decay`) beside it.
+
+    `amsgrad` divides by the largest average of squares so far.
+
+    >>> import pullback as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = torch.optim.Adam([x], lr=0.1)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> x
+    tensor([0.9000, 1.9000], requires_grad=True)
+    """
+
+    _rule = staticmethod(_rule)
+    _late_options = {  # noqa: RUF012 (read only)
+        "amsgrad": False,
+        "maximize": False,
+        "foreach": None,
+        "capturable": False,
+        "differentiable": False,
+        "decoupled_weight_decay": False,
+        "fused": None,
+    }
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
+        learning_rate(lr, foreach=foreach, capturable=capturable)
+        not_negative(eps=eps, weight_decay=weight_decay)
+        betas_below_one(betas)
+        _check_tensor_betas(betas, foreach=foreach, capturable=capturable)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+            "fused": fused,
+            "decoupled_weight_decay": decoupled_weight_decay,
+        }
+        super().__init__(params, defaults)
+
+    def _new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        names = ["exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else [])]
+        return {"step": counter(), **{name: zeros_like(p) for name in names}}
+
+
+def _check_tensor_betas(betas: Any, *, foreach: bool | None, capturable: bool) -> None:
+    tensors = [isinstance(beta, Tensor) for beta in betas]
+    if any(tensors) and not all(tensors):
+        raise ValueError("Both betas are numbers, or both are tensors.")
+    if any(tensors) and foreach and not capturable:
+        raise ValueError("With foreach=True and capturable=False betas have to be numbers.")
+
+
+def adam(
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    capturable: bool = False,
+    differentiable: bool = False,
+    fused: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    has_complex: bool = False,
+    decoupled_weight_decay: bool = False,
+    *,
+    amsgrad: bool,
+    beta1: float | Tensor,
+    beta2: float | Tensor,
+    lr: float | Tensor,
+    weight_decay: float,
+    eps: float,
+    maximize: bool,
+) -> None:
+    """One step of Adam on tensors and their averages given as lists."""
+    options = {
+        "lr": lr,
+        "betas": (beta1, beta2),
+        "eps": eps,
+        "weight_decay": weight_decay,
+        "amsgrad": amsgrad,
+        "maximize": maximize,
+        "decoupled_weight_decay": decoupled_weight_decay,
+    }
+    states = {
+        "step": state_steps,
+        "exp_avg": exp_avgs,
+        "exp_avg_sq": exp_avg_sqs,
+        "max_exp_avg_sq": max_exp_avg_sqs,
+    }
+    step_each(_rule, params, grads, states, options)

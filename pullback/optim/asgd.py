@@ -1,0 +1,116 @@
+"""ASGD: gradient descent that keeps the average of where it has been."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.operators.creation import zeros_like
+from pullback.optim.checks import learning_rate, not_negative
+from pullback.optim.elementwise import ElementwiseOptimizer, counter, decayed, step_each
+from pullback.optim.optimizer import ParamsT
+
+__all__ = ["ASGD", "asgd"]
+
+
+def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> None:
+    lr, lambd = options["lr"], options["lambd"]
+    step = state["step"] = state["step"] + 1
+    g = decayed(x, g, options)
+    rate, weight, average = state["eta"], state["mu"], state["ax"]
+    x.mul_(1 - lambd * rate).sub_(g * rate)
+    if isinstance(weight, float) and weight == 1:
+        average.copy_(x)
+    else:
+        average.add_((x - average) * weight)
+    state["eta"] = lr / (1 + lambd * lr * step) ** options["alpha"]
+    state["mu"] = 1 / max(1.0, step - options["t0"])
+
+
+class ASGD(ElementwiseOptimizer):
+    """Averaged gradient descent; the average, from step `t0` on, is in `state[p]["ax"]`.
+
+    >>> import pullback as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = torch.optim.ASGD([x], lr=0.1, lambd=0)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> optimizer.state[x]["ax"]
+    tensor([0.8000, 1.6000])
+    """
+
+    _rule = staticmethod(_rule)
+    _late_options = {  # noqa: RUF012 (read only)
+        "maximize": False,
+        "foreach": None,
+        "capturable": False,
+        "differentiable": False,
+    }
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        learning_rate(lr)
+        not_negative(weight_decay=weight_decay)
+        defaults = {
+            "lr": lr,
+            "lambd": lambd,
+            "alpha": alpha,
+            "t0": t0,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def _new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "step": counter(),
+            "eta": counter(float(group["lr"])),
+            "mu": counter(1.0),
+            "ax": zeros_like(p),
+        }
+
+
+def asgd(
+    params: list[Tensor],
+    grads: list[Tensor],
+    axs: list[Tensor],
+    mus: list[Tensor],
+    etas: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    maximize: bool = False,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    *,
+    lambd: float,
+    lr: float,
+    t0: float,
+    alpha: float,
+    weight_decay: float,
+) -> None:
+    """One step of ASGD on tensors and their state given as lists."""
+    options = {
+        "lr": lr,
+        "lambd": lambd,
+        "alpha": alpha,
+        "t0": t0,
+        "weight_decay": weight_decay,
+        "maximize": maximize,
+    }
+    states = {"step": state_steps, "eta": etas, "mu": mus, "ax": axs}
+    step_each(_rule, params, grads, states, options)

@@ -1,0 +1,36 @@
+"""Checks of options, as all algorithms make them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+
+__all__ = ["betas_below_one", "learning_rate", "not_negative"]
+
+
+def learning_rate(lr: Any, *, foreach: bool | None = False, capturable: bool = True) -> None:
+    """A number, or a tensor of one element, that is not negative."""
+    if isinstance(lr, Tensor):
+        if foreach and not capturable:
+            raise ValueError(
+                "With foreach=True and capturable=False lr has to be a number, not a tensor."
+            )
+        if lr.numel() != 1:
+            raise ValueError(f"lr as a tensor has one element; this one has {lr.numel()}.")
+    if not lr >= 0:
+        raise ValueError(f"lr (the learning rate) cannot be negative; it is {lr}.")
+
+
+def not_negative(**options: Any) -> None:
+    """Options that count from zero up."""
+    for name, value in options.items():
+        if not value >= 0:
+            raise ValueError(f"{name} cannot be negative; it is {value}.")
+
+
+def betas_below_one(betas: Any) -> None:
+    """Decay rates of averages: from 0 up to, but not including, 1."""
+    for place, beta in enumerate(betas):
+        if not 0 <= beta < 1:
+            raise ValueError(f"betas[{place}] must be at least 0 and below 1; it is {beta}.")

@@ -1,0 +1,240 @@
+"""The step shared by optimizers whose update treats each element by itself.
+
+An algorithm is a rule `rule(x, g, state, options)`, written once in tensor operators. It changes
+`x` and the tensors of `state` in place, and never `g`. Counters in `state` ("step") are Python
+numbers; the rule puts the new ones there. The same rule runs on flat buffers of many parameters
+(`packing.py`), and on single tensors where autograd or somebody else wants to see the operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pullback.autograd.grad_mode import enable_grad, no_grad
+from pullback.core.tensor import Tensor
+from pullback.operators.complex import view_as_real
+from pullback.operators.data import tensor
+from pullback.optim.optimizer import (
+    Optimizer,
+    _device_dtype_check_for_fused,
+    _get_scalar_dtype,
+    _use_grad_for_differentiable,
+)
+from pullback.optim.packing import Plan, can_pack
+
+__all__ = ["ElementwiseOptimizer", "average_in", "decayed", "step_each"]
+
+Rule = Callable[[Any, Any, dict[str, Any], dict[str, Any]], None]
+COUNTERS = ("step", "mu_product", "eta", "mu")  # of all algorithms: one number per parameter
+
+
+class ElementwiseOptimizer(Optimizer):
+    """An optimizer with a rule; subclasses say which, and what a parameter's first state is."""
+
+    _rule: Rule
+    # Whether the rule sees complex numbers as pairs of real ones.
+    _as_real = True
+    # Whether foreach=True has no meaning, rather than one that excludes differentiable=True.
+    _ignores_foreach = False
+    # Options that state dicts and pickles of earlier versions lack.
+    _late_options: dict[str, Any] = {"maximize": False, "foreach": None, "differentiable": False}  # noqa: RUF012 (read only)
+    _plans: dict[int, Plan] | None = None
+
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        super().__init__(params, defaults)
+        if defaults.get("fused"):
+            if defaults.get("differentiable"):
+                raise RuntimeError("A fused step cannot be differentiable; choose one of the two.")
+            if defaults.get("foreach"):
+                raise RuntimeError("fused and foreach exclude each other; choose one of the two.")
+            for group in self.param_groups:
+                for p in group["params"]:
+                    _device_dtype_check_for_fused(p)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._plans = None
+        for group in self.param_groups:
+            for name, value in self._late_options.items():
+                group.setdefault(name, value)
+        for held in self.state.values():
+            if isinstance(held, dict):
+                for name in COUNTERS:
+                    if name in held and not isinstance(held[name], Tensor):
+                        held[name] = counter(held[name])
+
+    def _new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """What is remembered of a parameter before its first step."""
+        raise NotImplementedError
+
+    @_use_grad_for_differentiable
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Take one step; `closure`, if given, computes the loss anew first, which is returned."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        for number, group in enumerate(self.param_groups):
+            params = [p for p in group["params"] if p.grad is not None]
+            if params:
+                self._step_group(number, group, params)
+        return loss
+
+    def _step_group(self, number: int, group: dict[str, Any], params: list[Any]) -> None:
+        grads = [p.grad for p in params]
+        self._check_group(group, params)
+        chosen: Iterable[int] = range(len(params))
+        differentiable = bool(group.get("differentiable"))
+        if can_pack() and not differentiable:
+            options = in_numbers(group)
+            plan = self._plan(number, params)
+            chosen = plan.run(self._rule, grads, options, type(self).__name__, as_real=self._as_real)
+        else:
+            options = group
+        for i in chosen:
+            self._step_one(params[i], grads[i], options, differentiable)
+
+    def _plan(self, number: int, params: list[Any]) -> Plan:
+        plans = self._plans
+        if plans is None:
+            plans = self._plans = {}
+        plan = plans.get(number)
+        group = self.param_groups[number]
+        needs = self._needs_state(group)
+        if plan is None or not plan.serves(params, self.state, needs_state=needs):
+            self._make_states(params, group)
+            plan = plans[number] = Plan(params, self.state, COUNTERS, needs_state=needs)
+        return plan
+
+    def _needs_state(self, group: dict[str, Any]) -> bool:
+        return True
+
+    def _make_states(self, params: list[Any], group: dict[str, Any]) -> None:
+        for p in params:
+            if not self.state.get(p) and (made := self._new_state(p, group)):
+                self.state[p].update(made)
+
+    def _step_one(self, p: Any, g: Any, options: Any, differentiable: bool) -> None:
+        self._make_states([p], options)
+        if g.is_sparse:
+            self._step_sparse(p, g, options)
+            return
+        state = self.state.get(p) or {}
+        step_one(self._rule, p, g, state, options, self._as_real, differentiable)
+        if state and p not in self.state:
+            self.state[p].update(state)
+
+    def _step_sparse(self, p: Any, g: Any, options: dict[str, Any]) -> None:
+        raise RuntimeError(
+            f"{type(self).__name__} cannot take sparse gradients; use SGD, Adagrad or SparseAdam."
+        )
+
+    def _check_group(self, group: dict[str, Any], params: list[Any]) -> None:
+        if group.get("differentiable") and group.get("foreach") and not self._ignores_foreach:
+            raise AssertionError("foreach=True cannot be recorded by autograd; leave it out.")
+        if group.get("capturable") and any(p.device.type == "cpu" for p in params):
+            raise AssertionError(
+                "capturable=True is for parameters on an accelerator, and these are on the CPU."
+            )
+
+
+def step_one(
+    rule: Rule,
+    p: Any,
+    g: Any,
+    state: dict[str, Any],
+    options: dict[str, Any],
+    as_real: bool,
+    differentiable: bool,
+) -> None:
+    """Run a rule on one parameter and its own state."""
+    as_real = as_real and p.is_complex()
+    values: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
+    for name, value in state.items():
+        if name in COUNTERS:
+            values[name] = value.item() if isinstance(value, Tensor) else value
+        elif isinstance(value, Tensor):
+            # The graph of the step before keeps the old values.
+            kept[name] = value.clone() if differentiable else value
+            values[name] = view_as_real(kept[name]) if as_real else kept[name]
+    if as_real:
+        p, g = view_as_real(p), view_as_real(g)
+    rule(p, g, values, options)
+    for name, value in values.items():
+        if name in kept:
+            state[name] = kept[name]
+        elif name in COUNTERS and not isinstance(value, Tensor) and name in state:
+            _set_counter(state, name, value)
+        else:
+            state[name] = value
+
+
+def _set_counter(state: dict[str, Any], name: str, value: float) -> None:
+    if isinstance(state[name], Tensor):
+        with no_grad():
+            state[name].fill_(value)
+    else:
+        state[name] = value
+
+
+def step_each(
+    rule: Rule,
+    params: list[Tensor],
+    grads: list[Tensor],
+    states: dict[str, list[Any]],
+    options: dict[str, Any],
+    *,
+    as_real: bool = True,
+) -> None:
+    """What the functional forms do: the rule on each parameter, its state given as lists.
+
+    A list shorter than the parameters (state that the options make no use of) is left out.
+    """
+    used = {name: tensors for name, tensors in states.items() if len(tensors) == len(params)}
+    for number, (p, g) in enumerate(zip(params, grads, strict=True)):
+        state = {name: tensors[number] for name, tensors in used.items()}
+        step_one(rule, p, g, state, options, as_real, False)
+        for name, tensors in used.items():
+            if tensors[number] is None:
+                tensors[number] = state.get(name)
+
+
+def counter(value: float = 0.0) -> Tensor:
+    """A count as a tensor of its own, as states hold it."""
+    return tensor(float(value), dtype=_get_scalar_dtype())
+
+
+def in_numbers(group: dict[str, Any]) -> dict[str, Any]:
+    """Options with numbers where tensors were."""
+    changed = {
+        name: value.item() if isinstance(value, Tensor) else tuple(map(_number, value))
+        for name, value in group.items()
+        if isinstance(value, Tensor) or (type(value) is tuple and value)
+    }
+    return {**group, **changed} if changed else group
+
+
+def _number(value: Any) -> Any:
+    return value.item() if isinstance(value, Tensor) else value
+
+
+# What rules are made of ---------------------------------------------------------------------------
+
+
+def decayed(x: Any, g: Any, options: dict[str, Any]) -> Any:
+    """The gradient to go down along: turned round to maximize, weight decay pulling it to zero."""
+    if options["maximize"]:
+        g = -g
+    decay = options["weight_decay"]
+    return g + x * decay if _is_set(decay) else g
+
+
+def _is_set(value: Any) -> bool:
+    return isinstance(value, Tensor) or value != 0
+
+
+def average_in(average: Any, value: Any, keep: Any) -> None:
+    """Let a running average forget a little and take a new value in."""
+    average.mul_(keep).add_(value * (1 - keep))

@@ -1,0 +1,122 @@
+"""RAdam: Adam that does without the average of squares until enough of them were seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.operators.creation import zeros_like
+from pullback.optim.adam import decoupled_or_decayed
+from pullback.optim.checks import betas_below_one, learning_rate, not_negative
+from pullback.optim.elementwise import ElementwiseOptimizer, average_in, counter, step_each
+from pullback.optim.optimizer import ParamsT
+
+__all__ = ["RAdam", "radam"]
+
+_ENOUGH = 5  # the length of the average from which its variance is trusted
+
+
+def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> None:
+    lr, (beta1, beta2) = options["lr"], options["betas"]
+    step = state["step"] = state["step"] + 1
+    g = decoupled_or_decayed(x, g, options)
+    mean, square = state["exp_avg"], state["exp_avg_sq"]
+    average_in(mean, g, beta1)
+    average_in(square, g * g, beta2)
+    rate = lr / (1 - beta1**step)
+    correction = 1 - beta2**step
+    longest = 2 / (1 - beta2) - 1
+    length = longest - 2 * step * beta2**step / correction
+    if length <= _ENOUGH:
+        x.sub_(mean * rate)
+        return
+    rectified = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+    rate = rate * (rectified * correction) ** 0.5
+    x.sub_((mean / (square.sqrt() + options["eps"])).mul_(rate))
+
+
+class RAdam(ElementwiseOptimizer):
+    """Rectified Adam: its first steps are momentum alone.
+
+    >>> import pullback as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = torch.optim.RAdam([x], lr=0.1)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> x
+    tensor([0.8000, 1.6000], requires_grad=True)
+    """
+
+    _rule = staticmethod(_rule)
+    _late_options = {  # noqa: RUF012 (read only)
+        "maximize": False,
+        "foreach": None,
+        "capturable": False,
+        "differentiable": False,
+        "decoupled_weight_decay": False,
+    }
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        learning_rate(lr)
+        not_negative(eps=eps, weight_decay=weight_decay)
+        betas_below_one(betas)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {"step": counter(), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
+
+
+def radam(
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    state_steps: list[Tensor],
+    decoupled_weight_decay: bool = False,
+    foreach: bool | None = None,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    maximize: bool = False,
+    *,
+    beta1: float,
+    beta2: float,
+    lr: float,
+    weight_decay: float,
+    eps: float,
+) -> None:
+    """One step of RAdam on tensors and their averages given as lists."""
+    options = {
+        "lr": lr,
+        "betas": (beta1, beta2),
+        "eps": eps,
+        "weight_decay": weight_decay,
+        "decoupled_weight_decay": decoupled_weight_decay,
+        "maximize": maximize,
+    }
+    states = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}
+    step_each(_rule, params, grads, states, options)

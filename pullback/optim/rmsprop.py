@@ -1,0 +1,133 @@
+"""RMSprop: steps divided by the root of the average of squared gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.operators.creation import zeros_like
+from pullback.optim.checks import learning_rate, not_negative
+from pullback.optim.elementwise import (
+    ElementwiseOptimizer,
+    average_in,
+    counter,
+    decayed,
+    step_each,
+)
+from pullback.optim.optimizer import ParamsT
+
+__all__ = ["RMSprop", "rmsprop"]
+
+
+def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> None:
+    alpha = options["alpha"]
+    state["step"] += 1
+    g = decayed(x, g, options)
+    square = state["square_avg"]
+    average_in(square, g * g, alpha)
+    if options["centered"]:
+        mean = state["grad_avg"]
+        average_in(mean, g, alpha)
+        square = square - mean * mean
+    direction = g / (square.sqrt() + options["eps"])
+    if options["momentum"] > 0:
+        direction = state["momentum_buffer"].mul_(options["momentum"]).add_(direction)
+    x.sub_(direction * options["lr"])
+
+
+class RMSprop(ElementwiseOptimizer):
+    """Steps divided by the root of averaged squares; `centered`, by the standard deviation.
+
+    >>> import pullback as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = torch.optim.RMSprop([x], lr=0.01)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> x
+    tensor([0.9000, 1.9000], requires_grad=True)
+    """
+
+    _rule = staticmethod(_rule)
+    _late_options = {  # noqa: RUF012 (read only)
+        "momentum": 0,
+        "centered": False,
+        "maximize": False,
+        "foreach": None,
+        "capturable": False,
+        "differentiable": False,
+    }
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        learning_rate(lr)
+        not_negative(eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "alpha": alpha,
+            "eps": eps,
+            "centered": centered,
+            "weight_decay": weight_decay,
+            "capturable": capturable,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        names = ["square_avg"]
+        names += ["momentum_buffer"] if group["momentum"] > 0 else []
+        names += ["grad_avg"] if group["centered"] else []
+        return {"step": counter(), **{name: zeros_like(p) for name in names}}
+
+
+def rmsprop(
+    params: list[Tensor],
+    grads: list[Tensor],
+    square_avgs: list[Tensor],
+    grad_avgs: list[Tensor],
+    momentum_buffer_list: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    maximize: bool = False,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    *,
+    lr: float,
+    alpha: float,
+    eps: float,
+    weight_decay: float,
+    momentum: float,
+    centered: bool,
+) -> None:
+    """One step of RMSprop on tensors and their averages given as lists."""
+    options = {
+        "lr": lr,
+        "alpha": alpha,
+        "eps": eps,
+        "weight_decay": weight_decay,
+        "momentum": momentum,
+        "centered": centered,
+        "maximize": maximize,
+    }
+    states = {
+        "step": state_steps,
+        "square_avg": square_avgs,
+        "grad_avg": grad_avgs,
+        "momentum_buffer": momentum_buffer_list,
+    }
+    step_each(_rule, params, grads, states, options)

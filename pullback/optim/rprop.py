@@ -1,0 +1,111 @@
+"""Rprop: steps by the sign of the gradient, longer as long as it stays the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.operators.creation import full_like, zeros_like
+from pullback.operators.selection import where
+from pullback.optim.checks import learning_rate
+from pullback.optim.elementwise import ElementwiseOptimizer, counter, step_each
+from pullback.optim.optimizer import ParamsT
+
+__all__ = ["Rprop", "rprop"]
+
+
+def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> None:
+    shorter, longer = options["etas"]
+    state["step"] += 1
+    g = -g if options["maximize"] else g
+    before, size = state["prev"], state["step_size"]
+    agreement = g * before
+    factor = where(agreement > 0, longer, where(agreement < 0, shorter, 1.0)).to(x.dtype)
+    size.copy_((size * factor).clamp(*options["step_sizes"]))
+    # Where the sign has just changed the step went too far: wait there.
+    g = where(agreement < 0, zeros_like(g), g)
+    x.sub_(g.sign() * size)
+    before.copy_(g)
+
+
+class Rprop(ElementwiseOptimizer):
+    """Resilient propagation, for gradients over all of the data.
+
+    >>> import pullback as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = torch.optim.Rprop([x], lr=0.1)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> x
+    tensor([0.9000, 1.9000], requires_grad=True)
+    """
+
+    _rule = staticmethod(_rule)
+    _late_options = {  # noqa: RUF012 (read only)
+        "maximize": False,
+        "foreach": None,
+        "capturable": False,
+        "differentiable": False,
+    }
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        learning_rate(lr)
+        if not 0 < etas[0] < 1 < etas[1]:
+            raise ValueError(f"etas must be a number below 1 and one above; they are {etas}.")
+        defaults = {
+            "lr": lr,
+            "etas": etas,
+            "step_sizes": step_sizes,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def _new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        lr = float(group["lr"])
+        start = complex(lr, lr) if p.is_complex() else lr
+        return {
+            "step": counter(),
+            "prev": zeros_like(p),
+            "step_size": full_like(p.detach(), start),
+        }
+
+
+def rprop(
+    params: list[Tensor],
+    grads: list[Tensor],
+    prevs: list[Tensor],
+    step_sizes: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    capturable: bool = False,
+    maximize: bool = False,
+    differentiable: bool = False,
+    has_complex: bool = False,
+    *,
+    step_size_min: float,
+    step_size_max: float,
+    etaminus: float,
+    etaplus: float,
+) -> None:
+    """One step of Rprop on tensors and their state given as lists."""
+    options = {
+        "etas": (etaminus, etaplus),
+        "step_sizes": (step_size_min, step_size_max),
+        "maximize": maximize,
+    }
+    states = {"step": state_steps, "prev": prevs, "step_size": step_sizes}
+    step_each(_rule, params, grads, states, options)

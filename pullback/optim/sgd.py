@@ -1,0 +1,126 @@
+"""SGD: steps along the gradient, with or without momentum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.optim.checks import learning_rate, not_negative
+from pullback.optim.elementwise import ElementwiseOptimizer, decayed, step_each
+from pullback.optim.optimizer import ParamsT
+
+__all__ = ["SGD", "sgd"]
+
+
+def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> None:
+    g = decayed(x, g, options)
+    momentum = options["momentum"]
+    if momentum != 0:
+        buffer = state.get("momentum_buffer")
+        if buffer is None:
+            buffer = state["momentum_buffer"] = g.detach().clone() if not g.requires_grad else +g
+        elif options["dampening"] == 0:
+            buffer.mul_(momentum).add_(g)
+        else:
+            buffer.mul_(momentum).add_(g * (1 - options["dampening"]))
+        g = g + buffer * momentum if options["nesterov"] else buffer
+    x.sub_(g * options["lr"])
+
+
+class SGD(ElementwiseOptimizer):
+    """Stochastic gradient descent, with momentum, Nesterov's or the plain one.
+
+    >>> import pullback as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = torch.optim.SGD([x], lr=0.25)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> x
+    tensor([0.5000, 1.0000], requires_grad=True)
+    """
+
+    _rule = staticmethod(_rule)
+    _as_real = False  # linear in the gradient: complex numbers are as good
+    _ignores_foreach = True
+    _late_options = {  # noqa: RUF012 (read only)
+        "nesterov": False,
+        "maximize": False,
+        "foreach": None,
+        "differentiable": False,
+        "fused": None,
+    }
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float | Tensor = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        learning_rate(lr)
+        not_negative(momentum=momentum, weight_decay=weight_decay)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("nesterov=True needs a momentum above 0, and dampening 0.")
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+
+    def _needs_state(self, group: dict[str, Any]) -> bool:
+        return bool(group["momentum"] != 0)
+
+    def _new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {}  # the first gradient becomes the momentum, so the rule makes it
+
+    def _step_sparse(self, p: Any, g: Any, options: dict[str, Any]) -> None:
+        if options["momentum"] != 0 or options["weight_decay"] != 0:
+            raise RuntimeError(
+                "SGD takes sparse gradients only without momentum and weight decay, which would "
+                "make every element change."
+            )
+        p.add_(g, alpha=options["lr"] if options["maximize"] else -options["lr"])
+
+
+def sgd(
+    params: list[Tensor],
+    d_p_list: list[Tensor],
+    momentum_buffer_list: list[Tensor | None],
+    has_sparse_grad: bool = False,
+    foreach: bool | None = None,
+    fused: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    *,
+    weight_decay: float,
+    momentum: float,
+    lr: float,
+    dampening: float,
+    nesterov: bool,
+    maximize: bool,
+) -> None:
+    """One step of SGD on tensors and momenta (None before the first step) given as lists."""
+    options = {
+        "lr": lr,
+        "momentum": momentum,
+        "dampening": dampening,
+        "weight_decay": weight_decay,
+        "nesterov": nesterov,
+        "maximize": maximize,
+    }
+    states = {"momentum_buffer": momentum_buffer_list}
+    step_each(_rule, params, d_p_list, states, options, as_real=False)
