@@ -210,6 +210,7 @@ _MODULES = frozenset(
         "masked",
         "nn",
         "ops",
+        "optim",
         "overrides",
         "profiler",
         "random",

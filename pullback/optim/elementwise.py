@@ -89,7 +89,9 @@ class ElementwiseOptimizer(Optimizer):
         if can_pack() and not differentiable:
             options = in_numbers(group)
             plan = self._plan(number, params)
-            chosen = plan.run(self._rule, grads, options, type(self).__name__, as_real=self._as_real)
+            chosen = plan.run(
+                self._rule, grads, options, type(self).__name__, as_real=self._as_real
+            )
         else:
             options = group
         for i in chosen:

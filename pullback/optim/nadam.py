@@ -40,7 +40,7 @@ class NAdam(ElementwiseOptimizer):
     >>> (x * x).sum().backward()
     >>> optimizer.step()
     >>> x
-    tensor([0.8939, 1.8939], requires_grad=True)
+    tensor([0.8944, 1.8944], requires_grad=True)
     """
 
     _rule = staticmethod(_rule)

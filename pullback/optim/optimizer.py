@@ -351,5 +351,3 @@ def _device_dtype_check_for_fused(p: Tensor, cuda_unsupported: bool = False) -> 
             f"fused=True is for floating point parameters, and one has dtype {p.dtype}; leave "
             "fused out."
         )
-
-

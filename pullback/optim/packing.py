@@ -40,7 +40,9 @@ def can_pack() -> bool:
 class Pack:
     """Some parameters of one dtype and equal history, and where their elements are."""
 
-    def __init__(self, params: list[Any], states: list[dict[str, Any]], scalars: tuple[str, ...]):
+    def __init__(
+        self, params: list[Any], states: list[dict[str, Any]], scalars: tuple[str, ...]
+    ) -> None:
         self.params = params
         self.arrays = [p._array for p in params]
         self.scalar_names = [name for name in scalars if name in states[0]]
@@ -152,7 +154,9 @@ class Plan:
         self, params: list[Any], states: Any, scalars: tuple[str, ...], *, needs_state: bool
     ) -> None:
         self.params = params
-        self.needs_state = needs_state  # what has none yet is stepped apart, where the rule makes it
+        self.needs_state = (
+            needs_state  # what has none yet is stepped apart, where the rule makes it
+        )
         self.states = [states.get(p) for p in params]
         numbers = _fit_together(params, self.states, scalars, needs_state)
         self.packs: list[tuple[Pack, list[int]]] = []

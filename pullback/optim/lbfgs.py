@@ -1,0 +1,226 @@
+"""LBFGS: Newton-like steps from the last few changes of the gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pullback.autograd.grad_mode import enable_grad, no_grad
+from pullback.core.tensor import Tensor
+from pullback.operators.complex import view_as_real
+from pullback.operators.joining import cat
+from pullback.optim.checks import learning_rate
+from pullback.optim.line_search import Point, strong_wolfe
+from pullback.optim.optimizer import Optimizer, ParamsT, _to_scalar
+
+__all__ = ["LBFGS"]
+
+_LEAST_CURVATURE = 1e-10  # along a step whose change of gradient is remembered
+
+
+class LBFGS(Optimizer):
+    """Limited-memory BFGS; `step` needs a closure, which it calls as often as it wants.
+
+    All parameters are in one group: the method sees them as one vector. With
+    `line_search_fn="strong_wolfe"` the length of each step is searched for, else it is `lr`.
+
+    >>> import pullback as torch
+    >>> x = torch.tensor([-1.0, 2.0], requires_grad=True)
+    >>> optimizer = torch.optim.LBFGS([x], line_search_fn="strong_wolfe", max_iter=50)
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+    ...     loss.backward()
+    ...     return loss
+    >>> first = optimizer.step(closure)
+    >>> x.detach().round(decimals=3)
+    tensor([1., 1.])
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
+        learning_rate(lr)
+        defaults = {
+            "lr": lr,
+            "max_iter": max_iter,
+            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad,
+            "tolerance_change": tolerance_change,
+            "history_size": history_size,
+            "line_search_fn": line_search_fn,
+        }
+        super().__init__(params, defaults)
+        if len(self.param_groups) != 1:
+            raise ValueError("LBFGS sees all parameters as one vector: one group, without options.")
+        self._params: list[Any] = self.param_groups[0]["params"]
+        self._numel_cache: int | None = None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._params = self.param_groups[0]["params"]
+
+    # ------------------------------------------------------------------ one vector
+
+    def _numel(self) -> int:
+        return sum(2 * p.numel() if p.is_complex() else p.numel() for p in self._params)
+
+    def _gather_flat_grad(self) -> Any:
+        return cat([_flat(p, p.grad) for p in self._params])
+
+    def _add_grad(self, step_size: float, direction: Any) -> None:
+        """Move all parameters along the direction."""
+        offset = 0
+        for p in self._params:
+            real = view_as_real(p) if p.is_complex() else p
+            count = real.numel()
+            real.add_(direction[offset : offset + count].view_as(real), alpha=step_size)
+            offset += count
+
+    def _clone_param(self) -> list[Any]:
+        return [p.clone() for p in self._params]
+
+    def _set_param(self, params_data: list[Any]) -> None:
+        for p, value in zip(self._params, params_data, strict=True):
+            p.copy_(value)
+
+    def _point(self, closure: Callable[[], float], x: list[Any], t: float, d: Any) -> Point:
+        """Loss and gradient a step away; the parameters return to `x`."""
+        self._add_grad(t, d)
+        loss = closure()
+        g = self._gather_flat_grad()
+        self._set_param(x)
+        return Point(t, loss, g, g.dot(d).item())
+
+    # ------------------------------------------------------------------ stepping
+
+    @no_grad()
+    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]  # needs one
+        """Take up to `max_iter` steps; `closure` computes loss and gradients. Returns the first."""
+
+        def evaluate() -> Any:
+            with enable_grad():
+                return closure()
+
+        group = self.param_groups[0]
+        state = self.state[self._params[0]]
+        state.setdefault("func_evals", 0)
+        state.setdefault("n_iter", 0)
+        first = evaluate()
+        state["func_evals"] += 1
+        g = self._gather_flat_grad()
+        if _largest(g) > group["tolerance_grad"]:
+            self._iterate(state, group, lambda: float(evaluate()), float(first), g)
+        return first
+
+    def _iterate(
+        self,
+        state: dict[str, Any],
+        group: dict[str, Any],
+        closure: Callable[[], float],
+        loss: float,
+        g: Any,
+    ) -> None:
+        """Steps until one of the limits or tolerances is reached."""
+        evaluations = 1
+        for number in range(1, group["max_iter"] + 1):
+            state["n_iter"] += 1
+            d = state["d"] = _direction(state, g, group["history_size"])
+            # The next direction's memory is made from these.
+            state["prev_flat_grad"], state["prev_loss"] = g.clone(), loss
+            t = _to_scalar(group["lr"])
+            if state["n_iter"] == 1:
+                t *= min(1.0, 1 / g.abs().sum().item())
+            state["t"] = t
+            slope = g.dot(d).item()
+            if slope > -group["tolerance_change"]:
+                return
+            last = number == group["max_iter"]
+            if group["line_search_fn"] is not None:
+                point, tried = self._search(closure, Point(0.0, loss, g, slope), t, d, group)
+                t, loss, g = state["t"], *_ = point.t, point.loss, point.g
+                self._add_grad(t, d)
+            else:
+                self._add_grad(t, d)
+                tried = 0 if last else 1
+                if not last:
+                    loss, g = closure(), self._gather_flat_grad()
+            evaluations += tried
+            state["func_evals"] += tried
+            if last or evaluations >= group["max_eval"] or _largest(g) <= group["tolerance_grad"]:
+                return
+            if _largest(d * t) <= group["tolerance_change"]:
+                return
+            if abs(loss - state["prev_loss"]) < group["tolerance_change"]:
+                return
+
+    def _search(
+        self, closure: Callable[[], float], start: Point, t: float, d: Any, group: dict[str, Any]
+    ) -> tuple[Point, int]:
+        if group["line_search_fn"] != "strong_wolfe":
+            raise RuntimeError(
+                f'line_search_fn is "strong_wolfe" or None; it is {group["line_search_fn"]!r}.'
+            )
+        x = self._clone_param()
+        return strong_wolfe(
+            lambda length: self._point(closure, x, length, d),
+            start,
+            t,
+            _largest(d),
+            group["tolerance_change"],
+        )
+
+
+def _flat(p: Any, g: Any) -> Any:
+    """A parameter's gradient as real numbers in a row; zeros, if it has none."""
+    if g is None:
+        g = p.new_zeros(p.shape)
+    elif g.is_sparse:
+        g = g.to_dense()
+    return (view_as_real(g) if g.is_complex() else g).reshape(-1)
+
+
+def _largest(x: Any) -> float:
+    return float(x.abs().max().item())
+
+
+def _direction(state: dict[str, Any], g: Any, history_size: int) -> Any:
+    """Where to go: the gradient through the approximate inverse Hessian that `state` remembers."""
+    if state["n_iter"] == 1:
+        state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
+        return -g
+    _remember(state, g, history_size)
+    changes, steps, ro = state["old_dirs"], state["old_stps"], state["ro"]
+    weights = state.setdefault("al", [None] * history_size)
+    q = -g
+    for i in reversed(range(len(changes))):
+        weights[i] = steps[i].dot(q) * ro[i]
+        q.sub_(changes[i] * weights[i])
+    d = q * state["H_diag"]
+    for i in range(len(changes)):
+        d.add_(steps[i] * (weights[i] - changes[i].dot(d) * ro[i]))
+    return d
+
+
+def _remember(state: dict[str, Any], g: Any, history_size: int) -> None:
+    """Keep the last step and the change of gradient along it, if the loss curves upwards there."""
+    change = g - state["prev_flat_grad"]
+    step = state["d"] * state["t"]
+    curvature = change.dot(step)
+    if curvature.item() <= _LEAST_CURVATURE:
+        return
+    if len(state["old_dirs"]) == history_size:
+        for name in ("old_dirs", "old_stps", "ro"):
+            state[name].pop(0)
+    state["old_dirs"].append(change)
+    state["old_stps"].append(step)
+    state["ro"].append(1.0 / curvature)
+    state["H_diag"] = curvature / change.dot(change)
