@@ -20,10 +20,11 @@ def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> Non
     g = -g if options["maximize"] else g
     before, size = state["prev"], state["step_size"]
     agreement = g * before
-    factor = where(agreement > 0, longer, where(agreement < 0, shorter, 1.0)).to(x.dtype)
-    size.copy_((size * factor).clamp(*options["step_sizes"]))
+    turned = agreement < 0
+    changed = where(agreement > 0, size * longer, where(turned, size * shorter, size))
+    size.copy_(changed.clamp(*options["step_sizes"]))
     # Where the sign has just changed the step went too far: wait there.
-    g = where(agreement < 0, zeros_like(g), g)
+    g = where(turned, zeros_like(g), g)
     x.sub_(g.sign() * size)
     before.copy_(g)
 

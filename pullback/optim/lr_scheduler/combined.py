@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.optim.lr_scheduler.base import LRScheduler, checked, listed
+from pullback.optim.lr_scheduler.base import LRScheduler, assign, checked, listed
 from pullback.optim.lr_scheduler.plateau import ReduceLROnPlateau
 from pullback.optim.optimizer import Optimizer
 
@@ -86,7 +86,7 @@ class SequentialLR(_Combined):
         # Each set its first rates when it was made; undo that, and let the first do so again.
         for group in optimizer.param_groups:
             if "initial_lr" in group:
-                group["lr"] = group["initial_lr"]
+                assign(group, "lr", group["initial_lr"])
         for scheduler in schedulers:
             self.recursive_undo(scheduler)
         schedulers[0]._initial_step()
