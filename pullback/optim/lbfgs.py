@@ -145,7 +145,9 @@ class LBFGS(Optimizer):
                 return
             last = number == group["max_iter"]
             if group["line_search_fn"] is not None:
-                point, tried = self._search(closure, Point(0.0, loss, g, slope), t, d, group)
+                left = group["max_eval"] - evaluations
+                start = Point(0.0, loss, g, slope)
+                point, tried = self._search(closure, start, t, d, group, left)
                 t, loss, g = state["t"], *_ = point.t, point.loss, point.g
                 self._add_grad(t, d)
             else:
@@ -163,7 +165,13 @@ class LBFGS(Optimizer):
                 return
 
     def _search(
-        self, closure: Callable[[], float], start: Point, t: float, d: Any, group: dict[str, Any]
+        self,
+        closure: Callable[[], float],
+        start: Point,
+        t: float,
+        d: Any,
+        group: dict[str, Any],
+        most: int,
     ) -> tuple[Point, int]:
         if group["line_search_fn"] != "strong_wolfe":
             raise RuntimeError(
@@ -174,8 +182,8 @@ class LBFGS(Optimizer):
             lambda length: self._point(closure, x, length, d),
             start,
             t,
-            _largest(d),
-            group["tolerance_change"],
+            group["tolerance_change"] / _largest(d),  # no element moves by more than that
+            most,
         )
 
 

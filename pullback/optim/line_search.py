@@ -45,21 +45,26 @@ def cubic_minimum(a: Point, b: Point, bounds: tuple[float, float] | None = None)
 
 
 def strong_wolfe(
-    at: Callable[[float], Point], start: Point, first: float, d_max: float, tolerance: float
+    at: Callable[[float], Point],
+    start: Point,
+    first: float,
+    width: float,
+    most: int = MOST_TRIALS,
 ) -> tuple[Point, int]:
     """The best step found, and how many were tried; `at(t)` tries the step of length `t`.
 
-    `start` is the point of length 0, `first` the length to begin with, `d_max` the direction's
-    largest element: an interval that moves no element by more than `tolerance` is narrow enough.
+    `start` is the point of length 0, `first` the length to begin with. An interval below `width` is
+    narrow enough, and after the first at most `most` further steps are tried.
     """
+    most = min(most, MOST_TRIALS)
     point, previous, trials = at(first), start, 1
-    while trials <= MOST_TRIALS:
+    while trials <= most:
         if _too_high(point, start) or (trials > 2 and point.loss >= previous.loss):
-            return _narrowed(at, start, [previous, point], trials, d_max, tolerance)
+            return _narrowed(at, start, [previous, point], trials, width, most)
         if _flat_enough(point, start):
             return point, trials
         if point.slope >= 0:
-            return _narrowed(at, start, [previous, point], trials, d_max, tolerance)
+            return _narrowed(at, start, [previous, point], trials, width, most)
         bounds = point.t + 0.01 * (point.t - previous.t), point.t * 10
         further = cubic_minimum(previous, point, bounds)
         previous, point = point, at(further)
@@ -80,13 +85,13 @@ def _narrowed(
     start: Point,
     ends: list[Point],
     trials: int,
-    d_max: float,
-    tolerance: float,
+    width: float,
+    most: int,
 ) -> tuple[Point, int]:
     """Take a step inside the interval between `ends` until it is good or the interval is narrow."""
     crept = False
     low = 0 if ends[0].loss <= ends[1].loss else 1
-    while trials <= MOST_TRIALS and abs(ends[1].t - ends[0].t) * d_max >= tolerance:
+    while trials <= most and abs(ends[1].t - ends[0].t) >= width:
         t, crept = _inside(ends, crept)
         point = at(t)
         trials += 1

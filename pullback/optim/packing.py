@@ -183,12 +183,16 @@ class Plan:
         apart = self.apart
         for pack, numbers in self.packs:
             chosen = [grads[i] for i in numbers]
-            if any(type(g._array) is not numpy.ndarray for g in chosen):
-                apart = [*apart, *numbers]  # sparse
+            if any(g.__class__ is not Tensor for g in chosen) and any(map(_is_sparse, chosen)):
+                apart = [*apart, *numbers]
                 continue
             pack.run(rule, chosen, options, as_real=as_real)
             bump_all(pack.params, name)
         return apart
+
+
+def _is_sparse(g: Any) -> bool:
+    return bool(g.is_sparse) or type(g._array) is not numpy.ndarray
 
 
 def _fit_together(

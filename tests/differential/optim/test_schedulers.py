@@ -225,7 +225,7 @@ def test_an_epoch_that_is_named_uses_the_closed_form_and_warns(name, epoch):
         optimizer = optimizer_of(library)
         schedule = made(library, name, optimizer)
         optimizer.step()
-        with pytest.warns(UserWarning):
+        with pytest.warns(UserWarning, match="epoch"):
             schedule.step(epoch)
         ends.append((schedule.get_last_lr(), schedule.last_epoch))
     assert_same(ends[0], ends[1], 1e-12)
