@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.autograd.grad_mode import enable_grad, no_grad
 from pullback.core.dtype import finfo
 from pullback.core.tensor import Tensor
 from pullback.operators.creation import zeros, zeros_like
 from pullback.optim.checks import learning_rate, not_negative
 from pullback.optim.elementwise import counter
-from pullback.optim.optimizer import Optimizer, ParamsT, _to_scalar
+from pullback.optim.optimizer import (
+    Optimizer,
+    ParamsT,
+    _to_scalar,
+    _use_grad_for_differentiable,
+    evaluated,
+)
 
 __all__ = ["Adafactor", "adafactor"]
 
@@ -105,13 +110,10 @@ class Adafactor(Optimizer):
             if "step" in held and not isinstance(held["step"], Tensor):
                 held["step"] = counter(held["step"])
 
-    @no_grad()
+    @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take one step; `closure`, if given, computes the loss anew first, which is returned."""
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
+        loss = evaluated(closure)
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:

@@ -8,12 +8,17 @@ from typing import Any
 
 import numpy
 
-from pullback.autograd.grad_mode import enable_grad, no_grad
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.creation import zeros_like
 from pullback.optim.checks import learning_rate, not_negative
-from pullback.optim.optimizer import Optimizer, ParamsT, _to_scalar
+from pullback.optim.optimizer import (
+    Optimizer,
+    ParamsT,
+    _to_scalar,
+    _use_grad_for_differentiable,
+    evaluated,
+)
 
 __all__ = ["Muon"]
 
@@ -133,13 +138,10 @@ class Muon(Optimizer):
                         "it to another optimizer."
                     )
 
-    @no_grad()
+    @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take one step; `closure`, if given, computes the loss anew first, which is returned."""
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
+        loss = evaluated(closure)
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:

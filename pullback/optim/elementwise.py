@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pullback.autograd.grad_mode import enable_grad, no_grad
+from pullback.autograd.grad_mode import no_grad
 from pullback.core.tensor import Tensor
 from pullback.operators.complex import view_as_real
 from pullback.operators.data import tensor
@@ -20,6 +20,7 @@ from pullback.optim.optimizer import (
     _device_dtype_check_for_fused,
     _get_scalar_dtype,
     _use_grad_for_differentiable,
+    evaluated,
 )
 from pullback.optim.packing import Plan, can_pack
 
@@ -71,18 +72,21 @@ class ElementwiseOptimizer(Optimizer):
     @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take one step; `closure`, if given, computes the loss anew first, which is returned."""
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
+        loss = evaluated(closure)
         for number, group in enumerate(self.param_groups):
-            params = [p for p in group["params"] if p.grad is not None]
+            params, grads = [], []
+            for p in group["params"]:
+                g = p.grad
+                if g is not None:
+                    params.append(p)
+                    grads.append(g)
             if params:
-                self._step_group(number, group, params)
+                self._step_group(number, group, params, grads)
         return loss
 
-    def _step_group(self, number: int, group: dict[str, Any], params: list[Any]) -> None:
-        grads = [p.grad for p in params]
+    def _step_group(
+        self, number: int, group: dict[str, Any], params: list[Any], grads: list[Any]
+    ) -> None:
         self._check_group(group, params)
         chosen: Iterable[int] = range(len(params))
         differentiable = bool(group.get("differentiable"))

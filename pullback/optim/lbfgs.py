@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.autograd.grad_mode import enable_grad, no_grad
 from pullback.core.tensor import Tensor
 from pullback.operators.complex import view_as_real
 from pullback.operators.joining import cat
 from pullback.optim.checks import learning_rate
 from pullback.optim.line_search import Point, strong_wolfe
-from pullback.optim.optimizer import Optimizer, ParamsT, _to_scalar
+from pullback.optim.optimizer import (
+    Optimizer,
+    ParamsT,
+    _to_scalar,
+    _use_grad_for_differentiable,
+    evaluated,
+)
 
 __all__ = ["LBFGS"]
 
@@ -102,23 +107,18 @@ class LBFGS(Optimizer):
 
     # ------------------------------------------------------------------ stepping
 
-    @no_grad()
-    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]  # needs one
+    @_use_grad_for_differentiable
+    def step(self, closure: Callable[[], Any]) -> Any:
         """Take up to `max_iter` steps; `closure` computes loss and gradients. Returns the first."""
-
-        def evaluate() -> Any:
-            with enable_grad():
-                return closure()
-
         group = self.param_groups[0]
         state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
-        first = evaluate()
+        first = evaluated(closure)
         state["func_evals"] += 1
         g = self._gather_flat_grad()
         if _largest(g) > group["tolerance_grad"]:
-            self._iterate(state, group, lambda: float(evaluate()), float(first), g)
+            self._iterate(state, group, lambda: float(evaluated(closure)), float(first), g)
         return first
 
     def _iterate(

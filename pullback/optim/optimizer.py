@@ -11,6 +11,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
+from pullback.autograd.grad_mode import enable_grad
 from pullback.autograd.profiler import record_function
 from pullback.core.dtype import DTYPES, get_default_dtype
 from pullback.core.hooks import RemovableHandle
@@ -292,13 +293,21 @@ def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]
 
     @functools.wraps(func)
     def step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        before = change(grad=bool(self.defaults["differentiable"]))
+        before = change(grad=bool(self.defaults.get("differentiable")))
         try:
             return func(self, *args, **kwargs)
         finally:
             current.set(changed(get_mode(), grad=before.grad))
 
     return step
+
+
+def evaluated(closure: Callable[[], Any] | None) -> Any:
+    """The loss that a closure computes, with grad mode on; None without one."""
+    if closure is None:
+        return None
+    with enable_grad():
+        return closure()
 
 
 def _get_value(x: Any) -> Any:

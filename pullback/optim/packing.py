@@ -30,6 +30,7 @@ Rule = Callable[[Tensor, Tensor, dict[str, Any], dict[str, Any]], None]
 # calls it would save.
 _SMALL = 16384
 _REAL = {"F": "f", "D": "d"}
+_PLAIN_ONLY = {Tensor}
 
 
 def can_pack() -> bool:
@@ -59,6 +60,8 @@ class Pack:
             self.x = numpy.empty(self.size, first.dtype)
             self.g = numpy.empty(self.size, first.dtype)
             self.places = list(self._places(self.x))
+            in_order = all(a.flags.c_contiguous for a in self.arrays)
+            self.rows = [a.reshape(-1) for a in self.arrays] if in_order else None
 
     def _places(self, flat: Array) -> Iterator[Array]:
         """Where in a flat buffer each parameter's elements are, in its shape."""
@@ -124,7 +127,9 @@ class Pack:
                 self.arrays[0].shape
             )
         numpy.concatenate([g._array.reshape(-1) for g in grads], out=self.g, casting="unsafe")
-        numpy.concatenate([a.reshape(-1) for a in self.arrays], out=self.x)
+        # Flat views are kept; flat copies would be of old values.
+        rows = self.rows or [a.reshape(-1) for a in self.arrays]
+        numpy.concatenate(rows, out=self.x)
         return self.x, self.g
 
 
@@ -182,8 +187,8 @@ class Plan:
         """Step what is packed; the numbers of the others are returned."""
         apart = self.apart
         for pack, numbers in self.packs:
-            chosen = [grads[i] for i in numbers]
-            if any(g.__class__ is not Tensor for g in chosen) and any(map(_is_sparse, chosen)):
+            chosen = grads if len(numbers) == len(grads) else [grads[i] for i in numbers]
+            if set(map(type, chosen)) != _PLAIN_ONLY and any(map(_is_sparse, chosen)):
                 apart = [*apart, *numbers]
                 continue
             pack.run(rule, chosen, options, as_real=as_real)

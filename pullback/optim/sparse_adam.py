@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.autograd.grad_mode import enable_grad, no_grad
 from pullback.core.tensor import Tensor
 from pullback.operators.creation import zeros_like
 from pullback.optim.checks import betas_below_one
-from pullback.optim.optimizer import Optimizer, ParamsT, _to_scalar
+from pullback.optim.optimizer import (
+    Optimizer,
+    ParamsT,
+    _to_scalar,
+    _use_grad_for_differentiable,
+    evaluated,
+)
 
 __all__ = ["SparseAdam", "sparse_adam"]
 
@@ -49,13 +54,10 @@ class SparseAdam(Optimizer):
             if any(p.is_sparse for p in group["params"]):
                 raise ValueError("SparseAdam is for dense parameters with sparse gradients.")
 
-    @no_grad()
+    @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take one step; `closure`, if given, computes the loss anew first, which is returned."""
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
+        loss = evaluated(closure)
         for group in self.param_groups:
             stepped = [(p, p.grad) for p in group["params"] if p.grad is not None]
             if not all(g.is_sparse for _, g in stepped):

@@ -43,9 +43,9 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
     """
     _check_decay(decay)
 
-    @no_grad()
     def ema_update(ema_param: Any, current_param: Any, num_averaged: Any) -> Any:
-        return decay * ema_param + (1 - decay) * current_param
+        with no_grad():
+            return decay * ema_param + (1 - decay) * current_param
 
     return ema_update
 
@@ -53,9 +53,9 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
 def get_swa_avg_fn() -> Callable[..., Any]:
     """Averages one tensor: all values so far count the same."""
 
-    @no_grad()
     def swa_update(averaged_param: Any, current_param: Any, num_averaged: Any) -> Any:
-        return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
+        with no_grad():
+            return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
 
     return swa_update
 
@@ -63,10 +63,10 @@ def get_swa_avg_fn() -> Callable[..., Any]:
 def _averaging_in_place(average: Callable[..., Any]) -> Callable[..., None]:
     """The same for lists of tensors, which become the averages."""
 
-    @no_grad()
     def update(averaged: PARAM_LIST, current: PARAM_LIST, num_averaged: Any) -> None:
-        for mine, other in zip(averaged, current, strict=True):
-            mine.copy_(average(mine, other, num_averaged))
+        with no_grad():
+            for mine, other in zip(averaged, current, strict=True):
+                mine.copy_(average(mine, other, num_averaged))
 
     return update
 
@@ -128,7 +128,7 @@ class AveragedModel(Module):
         mine, other = self._averaged_of(self.module), self._averaged_of(model)
         averaged = [one.detach() for one in mine]
         current = [p.detach().to(one.device) for one, p in zip(averaged, other, strict=True)]
-        if self.n_averaged == 0:
+        if self.n_averaged.item() == 0:
             for one, p in zip(averaged, current, strict=True):
                 one.copy_(p)
         elif self.avg_fn is not None:
@@ -148,7 +148,6 @@ class AveragedModel(Module):
         return list(model.parameters())
 
 
-@no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     """Compute the running statistics of a model's batch norms anew, from all of the data.
 
@@ -172,9 +171,10 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     for norm in norms:
         norm.reset_running_stats()
         norm.momentum = None  # all batches count the same
-    for batch in loader:
-        given = batch[0] if isinstance(batch, list | tuple) else batch
-        model(given if device is None else given.to(device))
+    with no_grad():
+        for batch in loader:
+            given = batch[0] if isinstance(batch, list | tuple) else batch
+            model(given if device is None else given.to(device))
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
     model.train(was_training)
