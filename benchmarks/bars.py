@@ -47,6 +47,8 @@ BARS = {
     "full-hessian": Bar(1.0),
     "jacobian": Bar(1.0),
     "jvp-mlp": Bar(1.0),
+    "adam-step": Bar(1.5, goal=3),
+    "sgd-momentum-step": Bar(1.2),
     "import-time": Bar(10, goal=15, enforced=True),
     "import-beyond-numpy": Bar(at_most=0.1, enforced=True),
     "installed-size": Bar(10, goal=10),

@@ -19,7 +19,7 @@ def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> Non
     g = decayed(x, g, options)
     rate, weight, average = state["eta"], state["mu"], state["ax"]
     x.mul_(1 - lambd * rate).sub_(g * rate)
-    if isinstance(weight, float) and weight == 1:
+    if weight == 1:
         average.copy_(x)
     else:
         average.add_((x - average) * weight)

@@ -11,6 +11,7 @@ from typing import Any
 from pullback.autograd.grad_mode import no_grad
 from pullback.core.tensor import Tensor
 from pullback.nn import Module
+from pullback.nn.modules.batchnorm import _BatchNorm
 from pullback.operators.data import tensor
 from pullback.optim.lr_scheduler.base import LRScheduler, Rates, checked, one_per_group
 from pullback.optim.optimizer import Optimizer
@@ -160,8 +161,6 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     >>> model.running_mean
     tensor([2.])
     """
-    from pullback.nn.modules.batchnorm import _BatchNorm
-
     norms: list[Any] = [one for one in model.modules() if isinstance(one, _BatchNorm)]
     if not norms:
         return
@@ -171,13 +170,15 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     for norm in norms:
         norm.reset_running_stats()
         norm.momentum = None  # all batches count the same
-    with no_grad():
-        for batch in loader:
-            given = batch[0] if isinstance(batch, list | tuple) else batch
-            model(given if device is None else given.to(device))
-    for norm, momentum in zip(norms, momenta, strict=True):
-        norm.momentum = momentum
-    model.train(was_training)
+    try:
+        with no_grad():
+            for batch in loader:
+                given = batch[0] if isinstance(batch, list | tuple) else batch
+                model(given if device is None else given.to(device))
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+        model.train(was_training)
 
 
 def _cosine(t: float) -> float:

@@ -1,0 +1,46 @@
+"""Works where an optimizer's step is the cost: many small parameters, one large one."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from benchmarks.program import Program, work
+
+COUNT, SIZE = 50, 1000
+NEEDS = ("optim.Adam", "optim.SGD")
+
+
+def stepping(torch: ModuleType, name: str, shapes: list[int], **options: Any) -> Program:
+    """Steps with gradients that stay the same; `foreach=True`, torch's multi-tensor way."""
+    rng = np.random.default_rng(20)
+    leaves = []
+    for size in shapes:
+        leaf = torch.tensor(rng.standard_normal(size, dtype=np.float32), requires_grad=True)
+        leaf.grad = torch.tensor(rng.standard_normal(size, dtype=np.float32))
+        leaves.append(leaf)
+    # So small a rate that thousands of steps change nothing that is compared.
+    optimizer = getattr(torch.optim, name)(leaves, lr=1e-9, foreach=True, **options)
+    return Program(
+        run=lambda _: optimizer.step(), answer=lambda _: [leaf.detach() for leaf in leaves]
+    )
+
+
+@work("Adam over 50 tensors of 1,000", needs=NEEDS)
+def adam_step(torch: ModuleType) -> Program:
+    """Calls cost more than arithmetic here, unless the parameters are stepped together."""
+    return stepping(torch, "Adam", [SIZE] * COUNT)
+
+
+@work("SGD with momentum over 50 tensors of 1,000", needs=NEEDS)
+def sgd_momentum_step(torch: ModuleType) -> Program:
+    """The cheapest update that has a state."""
+    return stepping(torch, "SGD", [SIZE] * COUNT, momentum=0.9)
+
+
+@work("Adam over one tensor of a million", needs=NEEDS)
+def adam_large_step(torch: ModuleType) -> Program:
+    """Memory and arithmetic alone."""
+    return stepping(torch, "Adam", [1_000_000])
