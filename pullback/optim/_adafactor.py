@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.core.dtype import finfo
 from pullback.core.tensor import Tensor
-from pullback.operators.creation import zeros, zeros_like
+from pullback.operators.create.sizes import zeros, zeros_like
 from pullback.optim.checks import learning_rate, not_negative
 from pullback.optim.elementwise import counter
 from pullback.optim.optimizer import (

@@ -10,7 +10,7 @@ import numpy
 
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.creation import zeros_like
+from pullback.operators.create.sizes import zeros_like
 from pullback.optim.checks import learning_rate, not_negative
 from pullback.optim.optimizer import (
     Optimizer,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators.creation import zeros_like
-from pullback.operators.extrema import maximum
+from pullback.operators.create.sizes import zeros_like
+from pullback.operators.pointwise.extrema import maximum
 from pullback.optim.checks import betas_below_one, learning_rate, not_negative
 from pullback.optim.elementwise import (
     ElementwiseOptimizer,

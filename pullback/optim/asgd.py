@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators.creation import zeros_like
+from pullback.operators.create.sizes import zeros_like
 from pullback.optim.checks import learning_rate, not_negative
 from pullback.optim.elementwise import ElementwiseOptimizer, counter, decayed, step_each
 from pullback.optim.optimizer import ParamsT

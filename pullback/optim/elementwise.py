@@ -13,8 +13,8 @@ from typing import Any
 
 from pullback.autograd.grad_mode import no_grad
 from pullback.core.tensor import Tensor
-from pullback.operators.complex import view_as_real
-from pullback.operators.data import tensor
+from pullback.operators.create.data import tensor
+from pullback.operators.pointwise.complex import view_as_real
 from pullback.optim.optimizer import (
     Optimizer,
     _device_dtype_check_for_fused,

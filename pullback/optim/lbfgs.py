@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators.complex import view_as_real
-from pullback.operators.joining import cat
+from pullback.operators.pointwise.complex import view_as_real
+from pullback.operators.shape.joining import cat
 from pullback.optim.checks import learning_rate
 from pullback.optim.line_search import Point, strong_wolfe
 from pullback.optim.optimizer import (

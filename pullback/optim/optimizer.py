@@ -17,7 +17,7 @@ from pullback.core.dtype import DTYPES, get_default_dtype
 from pullback.core.hooks import RemovableHandle
 from pullback.core.mode import change, changed, current, get_mode
 from pullback.core.tensor import Tensor
-from pullback.operators.complex import view_as_real
+from pullback.operators.pointwise.complex import view_as_real
 from pullback.optim import param_groups, state_dicts
 from pullback.optim.param_groups import required
 

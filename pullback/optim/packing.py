@@ -19,8 +19,8 @@ from pullback.core.mode import fast, get_mode
 from pullback.core.node import Leaf
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import INFERENCE_CELL, bump_all
-from pullback.operators.blocks import BLOCK, slices
-from pullback.operators.strides import address
+from pullback.operators.arrays.blocks import BLOCK, slices
+from pullback.operators.arrays.strides import address
 
 __all__ = ["Plan", "can_pack"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators.creation import zeros_like
+from pullback.operators.create.sizes import zeros_like
 from pullback.optim.adam import decoupled_or_decayed
 from pullback.optim.checks import betas_below_one, learning_rate, not_negative
 from pullback.optim.elementwise import ElementwiseOptimizer, average_in, counter, step_each

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators.creation import full_like, zeros_like
-from pullback.operators.selection import where
+from pullback.operators.create.sizes import full_like, zeros_like
+from pullback.operators.indexing.selection import where
 from pullback.optim.checks import learning_rate
 from pullback.optim.elementwise import ElementwiseOptimizer, counter, step_each
 from pullback.optim.optimizer import ParamsT

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators.creation import zeros_like
+from pullback.operators.create.sizes import zeros_like
 from pullback.optim.checks import betas_below_one
 from pullback.optim.optimizer import (
     Optimizer,

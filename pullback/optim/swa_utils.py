@@ -12,7 +12,7 @@ from pullback.autograd.grad_mode import no_grad
 from pullback.core.tensor import Tensor
 from pullback.nn import Module
 from pullback.nn.modules.batchnorm import _BatchNorm
-from pullback.operators.data import tensor
+from pullback.operators.create.data import tensor
 from pullback.optim.lr_scheduler.base import LRScheduler, Rates, checked, one_per_group
 from pullback.optim.optimizer import Optimizer
 
