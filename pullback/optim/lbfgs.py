@@ -67,7 +67,6 @@ class LBFGS(Optimizer):
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS sees all parameters as one vector: one group, without options.")
         self._params: list[Any] = self.param_groups[0]["params"]
-        self._numel_cache: int | None = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

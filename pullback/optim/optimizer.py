@@ -78,7 +78,8 @@ class Optimizer:
     defaults: dict[str, Any]
     state: defaultdict[Any, Any]
     param_groups: list[dict[str, Any]]
-    _zero_grad_profile_name: str
+    # For wrappers that are optimizers by class, but never call this class's __init__.
+    _zero_grad_profile_name = "Optimizer.zero_grad"
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults

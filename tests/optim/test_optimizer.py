@@ -74,6 +74,26 @@ def test_hooks_work_on_optimizers_of_users_and_their_steps():
     assert seen == [1]
 
 
+def test_wrappers_that_skip_init_can_clear_gradients_and_be_scheduled():
+    class Wrapper(torch.optim.Optimizer):
+        def __init__(self, inner):
+            self.inner = inner
+            self.param_groups = inner.param_groups
+
+        def step(self, closure=None):
+            return self.inner.step(closure)
+
+    p = with_gradient(leaf())
+    wrapper = Wrapper(torch.optim.SGD([p], lr=1.0))
+    schedule = torch.optim.lr_scheduler.StepLR(wrapper, 1)
+    wrapper.step()
+    schedule.step()
+    wrapper.zero_grad()
+    assert p.tolist() == [0.0, 0.0]
+    assert p.grad is None
+    assert wrapper.inner.param_groups[0]["lr"] == 0.1
+
+
 def test_state_dict_hooks_see_and_replace_what_is_written_and_read():
     optimizer = torch.optim.SGD([leaf()], lr=0.1)
     seen = []

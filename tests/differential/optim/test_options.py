@@ -159,27 +159,54 @@ def test_gradients_flow_to_the_learning_rate(name):
     assert ends[0] == pytest.approx(ends[1], rel=1e-5)
 
 
+# What each list of state holds at the start, in the order of the arguments.
+STARTS = {
+    "none": lambda lib, p: None,
+    "zeros": lambda lib, p: lib.zeros_like(p),
+    "tenths": lambda lib, p: lib.full_like(p, 0.1),
+    "zero": lambda lib, p: lib.tensor(0.0),
+    "one": lambda lib, p: lib.tensor(1.0),
+    "tenth": lambda lib, p: lib.tensor(0.1),
+}
+RATES = {"lr": 0.1, "weight_decay": 0.01}
+BETAS = {"beta1": 0.8, "beta2": 0.9, "eps": 1e-3, **RATES}
+ADAM_LISTS = ("zeros", "zeros", "", "zero")
 FUNCTIONAL = {
-    "sgd": ("SGD", [[None, None]], {"momentum": 0.9, "dampening": 0.1, "nesterov": False}),
-    "adam": ("Adam", None, {"amsgrad": False, "beta1": 0.8, "beta2": 0.9, "eps": 1e-3}),
-    "adamw": ("AdamW", None, {"amsgrad": False, "beta1": 0.8, "beta2": 0.9, "eps": 1e-3}),
+    "sgd": (("none",), {"momentum": 0.9, "dampening": 0.1, "nesterov": False, **RATES}),
+    "adam": (ADAM_LISTS, {"amsgrad": False, **BETAS}),
+    "adamw": (ADAM_LISTS, {"amsgrad": False, **BETAS}),
+    "nadam": (("zeros", "zeros", "one", "zero"), {"momentum_decay": 0.004, **BETAS}),
+    "radam": (("zeros", "zeros", "zero"), BETAS),
+    "adamax": (("zeros", "zeros", "zero"), BETAS),
+    "adadelta": (("zeros", "zeros", "zero"), {"rho": 0.9, "eps": 1e-3, **RATES}),
+    "adagrad": (("tenths", "zero"), {"lr_decay": 0.1, "eps": 1e-3, **RATES}),
+    "rmsprop": (
+        ("zeros", "zeros", "zeros", "zero"),
+        {"alpha": 0.9, "momentum": 0.5, "centered": True, "eps": 1e-1, **RATES},
+    ),
+    "rprop": (
+        ("zeros", "tenths", "zero"),
+        {"step_size_min": 1e-3, "step_size_max": 1.0, "etaminus": 0.5, "etaplus": 1.5},
+    ),
+    "asgd": (
+        ("zeros", "one", "tenth", "zero"),
+        {"lambd": 0.1, "t0": 1.0, "alpha": 0.7, **RATES},
+    ),
 }
 
 
+@pytest.mark.parametrize("maximize", [False, True])
 @pytest.mark.parametrize("name", FUNCTIONAL)
-def test_functional_forms_step_lists_in_place(name):
-    _, lists, options = FUNCTIONAL[name]
+def test_functional_forms_step_lists_in_place(name, maximize):
+    lists, options = FUNCTIONAL[name]
     ends = []
     for library in LIBRARIES:
         step = getattr(library.optim._functional, name)
         params = [library.ones(3, dtype=library.float64), library.full((2, 2), 2.0)]
         grads = [p * 0.5 for p in params]
-        states = lists and [list(one) for one in lists]
-        if states is None:
-            averages = [[library.zeros_like(p) for p in params] for _ in range(2)]
-            states = [*averages, [], [library.tensor(0.0) for _ in params]]
+        states = [[STARTS[how](library, p) for p in params if how] for how in lists]
         for _ in range(3):
-            step(params, grads, *states, lr=0.1, weight_decay=0.01, maximize=False, **options)
+            step(params, grads, *states, maximize=maximize, **options)
         ends.append((params, states))
     assert_same(ends[0], ends[1], 1e-6)
 
