@@ -9,7 +9,7 @@ from pullback.operators.create.sizes import zeros_like
 from pullback.optim.checks import learning_rate, not_negative
 from pullback.optim.elementwise import (
     ElementwiseOptimizer,
-    average_in,
+    average_square_in,
     counter,
     decayed,
     step_each,
@@ -23,9 +23,9 @@ def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> Non
     rho, eps = options["rho"], options["eps"]
     state["step"] += 1
     g = decayed(x, g, options)
-    average_in(state["square_avg"], g * g, rho)
+    average_square_in(state["square_avg"], g, rho)
     delta = (state["acc_delta"] + eps).sqrt() / (state["square_avg"] + eps).sqrt() * g
-    average_in(state["acc_delta"], delta * delta, rho)
+    average_square_in(state["acc_delta"], delta, rho)
     x.sub_(delta * options["lr"])
 
 

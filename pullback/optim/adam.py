@@ -11,6 +11,7 @@ from pullback.optim.checks import betas_below_one, learning_rate, not_negative
 from pullback.optim.elementwise import (
     ElementwiseOptimizer,
     average_in,
+    average_square_in,
     counter,
     decayed,
     step_each,
@@ -26,7 +27,7 @@ def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> Non
     g = decoupled_or_decayed(x, g, options)
     mean, square = state["exp_avg"], state["exp_avg_sq"]
     average_in(mean, g, beta1)
-    average_in(square, g * g, beta2)
+    average_square_in(square, g, beta2)
     if options["amsgrad"]:
         largest = state["max_exp_avg_sq"]
         largest.copy_(maximum(largest, square))

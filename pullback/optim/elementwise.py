@@ -24,7 +24,7 @@ from pullback.optim.optimizer import (
 )
 from pullback.optim.packing import Plan, can_pack
 
-__all__ = ["ElementwiseOptimizer", "average_in", "decayed", "step_each"]
+__all__ = ["ElementwiseOptimizer", "average_in", "average_square_in", "decayed", "step_each"]
 
 Rule = Callable[[Any, Any, dict[str, Any], dict[str, Any]], None]
 COUNTERS = ("step", "mu_product", "eta", "mu")  # of all algorithms: one number per parameter
@@ -244,3 +244,8 @@ def _is_set(value: Any) -> bool:
 def average_in(average: Any, value: Any, keep: Any) -> None:
     """Let a running average forget a little and take a new value in."""
     average.mul_(keep).add_(value * (1 - keep))
+
+
+def average_square_in(average: Any, value: Any, keep: Any) -> None:
+    """The same with the value's square, which is scaled where it is: a buffer less in the cache."""
+    average.mul_(keep).add_((value * value).mul_(1 - keep))

@@ -8,7 +8,13 @@ from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import zeros_like
 from pullback.optim.adam import decoupled_or_decayed
 from pullback.optim.checks import betas_below_one, learning_rate, not_negative
-from pullback.optim.elementwise import ElementwiseOptimizer, average_in, counter, step_each
+from pullback.optim.elementwise import (
+    ElementwiseOptimizer,
+    average_in,
+    average_square_in,
+    counter,
+    step_each,
+)
 from pullback.optim.optimizer import ParamsT
 
 __all__ = ["NAdam", "nadam"]
@@ -24,7 +30,7 @@ def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> Non
     product = state["mu_product"] = state["mu_product"] * now
     mean, square = state["exp_avg"], state["exp_avg_sq"]
     average_in(mean, g, beta1)
-    average_in(square, g * g, beta2)
+    average_square_in(square, g, beta2)
     root = (1 - beta2**step) ** 0.5
     denominator = square.sqrt() / root + options["eps"]
     ahead = g * ((1 - now) / (1 - product)) + mean * (then / (1 - product * then))

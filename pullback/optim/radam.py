@@ -8,7 +8,13 @@ from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import zeros_like
 from pullback.optim.adam import decoupled_or_decayed
 from pullback.optim.checks import betas_below_one, learning_rate, not_negative
-from pullback.optim.elementwise import ElementwiseOptimizer, average_in, counter, step_each
+from pullback.optim.elementwise import (
+    ElementwiseOptimizer,
+    average_in,
+    average_square_in,
+    counter,
+    step_each,
+)
 from pullback.optim.optimizer import ParamsT
 
 __all__ = ["RAdam", "radam"]
@@ -22,7 +28,7 @@ def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> Non
     g = decoupled_or_decayed(x, g, options)
     mean, square = state["exp_avg"], state["exp_avg_sq"]
     average_in(mean, g, beta1)
-    average_in(square, g * g, beta2)
+    average_square_in(square, g, beta2)
     rate = lr / (1 - beta1**step)
     correction = 1 - beta2**step
     longest = 2 / (1 - beta2) - 1

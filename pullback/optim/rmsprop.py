@@ -10,6 +10,7 @@ from pullback.optim.checks import learning_rate, not_negative
 from pullback.optim.elementwise import (
     ElementwiseOptimizer,
     average_in,
+    average_square_in,
     counter,
     decayed,
     step_each,
@@ -24,7 +25,7 @@ def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> Non
     state["step"] += 1
     g = decayed(x, g, options)
     square = state["square_avg"]
-    average_in(square, g * g, alpha)
+    average_square_in(square, g, alpha)
     if options["centered"]:
         mean = state["grad_avg"]
         average_in(mean, g, alpha)
