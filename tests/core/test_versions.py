@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import pullback as torch
+from pullback.core import version
 
 
 def leaf(*values, **options):
@@ -401,3 +402,14 @@ def test_a_tensor_written_often_remembers_a_bounded_number_of_writes():
         y.add_(1)
     assert len(y._cell) < 80
     assert y._version == 1000
+
+
+def test_a_write_to_many_tensors_is_counted_once_in_each_with_the_users_line():
+    fresh, viewed = torch.ones(2), torch.ones(3)
+    view = viewed[1:]
+    for _ in range(100):  # more than a counter keeps one by one
+        version.bump_all([fresh, viewed], "step")
+    assert (fresh._version, viewed._version, view._version) == (100, 100, 100)
+    last = version.writes(fresh._cell)[-1]
+    assert "step" in last
+    assert "test_versions.py" in last
