@@ -39,12 +39,6 @@ class Adagrad(ElementwiseOptimizer):
     """
 
     _rule = staticmethod(_rule)
-    _late_options = {  # noqa: RUF012 (read only)
-        "maximize": False,
-        "foreach": None,
-        "differentiable": False,
-        "fused": None,
-    }
 
     def __init__(
         self,

@@ -63,15 +63,6 @@ class Adam(ElementwiseOptimizer):
     """
 
     _rule = staticmethod(_rule)
-    _late_options = {  # noqa: RUF012 (read only)
-        "amsgrad": False,
-        "maximize": False,
-        "foreach": None,
-        "capturable": False,
-        "differentiable": False,
-        "decoupled_weight_decay": False,
-        "fused": None,
-    }
 
     def __init__(
         self,

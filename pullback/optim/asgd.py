@@ -40,12 +40,6 @@ class ASGD(ElementwiseOptimizer):
     """
 
     _rule = staticmethod(_rule)
-    _late_options = {  # noqa: RUF012 (read only)
-        "maximize": False,
-        "foreach": None,
-        "capturable": False,
-        "differentiable": False,
-    }
 
     def __init__(
         self,

@@ -27,6 +27,19 @@ from pullback.optim.packing import Plan, can_pack
 __all__ = ["ElementwiseOptimizer", "average_in", "average_square_in", "decayed", "step_each"]
 
 Rule = Callable[[Any, Any, dict[str, Any], dict[str, Any]], None]
+# Options that state dicts of earlier versions lack, with what was so before they existed.
+LATE_OPTIONS = {
+    "amsgrad": False,
+    "capturable": False,
+    "centered": False,
+    "decoupled_weight_decay": False,
+    "differentiable": False,
+    "foreach": None,
+    "fused": None,
+    "maximize": False,
+    "momentum": 0,
+    "nesterov": False,
+}
 COUNTERS = ("step", "mu_product", "eta", "mu")  # of all algorithms: one number per parameter
 
 
@@ -38,8 +51,6 @@ class ElementwiseOptimizer(Optimizer):
     _as_real = True
     # Whether foreach=True has no meaning, rather than one that excludes differentiable=True.
     _ignores_foreach = False
-    # Options that state dicts and pickles of earlier versions lack.
-    _late_options: dict[str, Any] = {"maximize": False, "foreach": None, "differentiable": False}  # noqa: RUF012 (read only)
     _plans: dict[int, Plan] | None = None
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
@@ -57,8 +68,9 @@ class ElementwiseOptimizer(Optimizer):
         super().__setstate__(state)
         self._plans = None
         for group in self.param_groups:
-            for name, value in self._late_options.items():
-                group.setdefault(name, value)
+            for name, value in LATE_OPTIONS.items():
+                if name in self.defaults:
+                    group.setdefault(name, value)
         for held in self.state.values():
             if isinstance(held, dict):
                 for name in COUNTERS:

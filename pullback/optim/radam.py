@@ -54,13 +54,6 @@ class RAdam(ElementwiseOptimizer):
     """
 
     _rule = staticmethod(_rule)
-    _late_options = {  # noqa: RUF012 (read only)
-        "maximize": False,
-        "foreach": None,
-        "capturable": False,
-        "differentiable": False,
-        "decoupled_weight_decay": False,
-    }
 
     def __init__(
         self,

@@ -49,14 +49,6 @@ class RMSprop(ElementwiseOptimizer):
     """
 
     _rule = staticmethod(_rule)
-    _late_options = {  # noqa: RUF012 (read only)
-        "momentum": 0,
-        "centered": False,
-        "maximize": False,
-        "foreach": None,
-        "capturable": False,
-        "differentiable": False,
-    }
 
     def __init__(
         self,

@@ -42,13 +42,6 @@ class SGD(ElementwiseOptimizer):
     _rule = staticmethod(_rule)
     _as_real = False  # linear in the gradient: complex numbers are as good
     _ignores_foreach = True
-    _late_options = {  # noqa: RUF012 (read only)
-        "nesterov": False,
-        "maximize": False,
-        "foreach": None,
-        "differentiable": False,
-        "fused": None,
-    }
 
     def __init__(
         self,
