@@ -488,3 +488,8 @@ class iinfo(_Info):  # noqa: N801  torch's name
 
     def __repr__(self) -> str:
         return self._show("min", "max")
+
+
+def numpy_dtype(value: Any) -> NumpyDtype:
+    """The NumPy dtype that one of ours, Python's or NumPy's stands for."""
+    return value if isinstance(value, numpy.dtype) else as_dtype(value).numpy

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pullback.core import anomaly, rejoin
+from pullback.core.dtype import from_numpy_dtype
 
 if TYPE_CHECKING:
     from pullback.core.node import Node
@@ -510,3 +511,9 @@ def hook_replaced_none(hook: object) -> RuntimeError:
     """A hook made a gradient out of none."""
     name = getattr(hook, "__name__", repr(hook))
     return RuntimeError(f"hook '{name}' cannot replace an undefined gradient (None) by a tensor.")
+
+
+def unsupported(op: str, array: Any) -> NotImplementedError:
+    """The error for a dtype that an operator has no meaning for."""
+    dtype = from_numpy_dtype(array.dtype)
+    return NotImplementedError(f"{op}: not defined for {dtype}; convert first, e.g. with .float().")

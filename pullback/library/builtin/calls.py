@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from pullback.core.dtype import from_numpy_dtype
+from pullback.core.dtype import from_numpy_dtype, numpy_dtype
 from pullback.core.layout import preserve_format
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.indexing.advanced import index
@@ -20,7 +20,6 @@ from pullback.operators.nn.conv.operators import convolution as convolution_kern
 from pullback.operators.nn.conv.operators import transposed_convolution
 from pullback.operators.shape import reshaping as shape
 from pullback.operators.shape.views import slice_along
-from pullback.operators.tensor.convert import numpy_dtype
 
 __all__ = ["CALLS", "RUNS", "Call"]
 

@@ -8,10 +8,9 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import F32, F64, Array, Namespace, number_array, numbers32, numbers64
-from pullback.core.dtype import from_numpy_dtype
+from pullback.core.dtype import from_numpy_dtype, numpy_dtype
+from pullback.core.errors import unsupported
 from pullback.operators.arrays.blocks import BLOCK, slices
-from pullback.operators.pointwise.arithmetic import unsupported
-from pullback.operators.tensor.convert import numpy_dtype
 
 __all__ = [
     "NOT_GIVEN",

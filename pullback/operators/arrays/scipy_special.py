@@ -13,8 +13,8 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import Array, Namespace
+from pullback.core.errors import unsupported
 from pullback.operators.arrays.gamma import in_double
-from pullback.operators.pointwise.arithmetic import unsupported
 
 __all__ = ["from_scipy", "in_single", "scipy_or", "scipy_special"]
 

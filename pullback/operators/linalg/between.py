@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.errors import unsupported
 from pullback.operators.batching import aligned
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.linalg.products import matmul
-from pullback.operators.pointwise.arithmetic import unsupported
 from pullback.operators.reduce.norms import divide_or_zero
 from pullback.operators.reduce.sums import mean, sum
 from pullback.operators.shape.reshaping import transpose, unsqueeze

@@ -12,11 +12,12 @@ from typing import Any
 
 from pullback.core import origin
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.errors import unsupported
 from pullback.operators.declare import Array, Dim, Namespace, linear, method, multilinear
 from pullback.operators.linalg import batch as batch_products
 from pullback.operators.linalg.products import delivered, in_one_dtype, mm, times_conjugate
 from pullback.operators.options import as_dim, numpy_spelled
-from pullback.operators.pointwise.arithmetic import conj, unsupported
+from pullback.operators.pointwise.arithmetic import conj
 from pullback.operators.reduce.sums import sum
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape import batch as batch_shapes

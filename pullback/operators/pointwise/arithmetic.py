@@ -7,6 +7,7 @@ from typing import Any
 from numpy import ndarray
 
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import slices
 from pullback.operators.declare import Array, Namespace, elementwise, linear, method
@@ -35,7 +36,6 @@ __all__ = [
     "sub",
     "subtract",
     "true_divide",
-    "unsupported",
     "zeros_of",
 ]
 
@@ -91,12 +91,6 @@ _conj_physical_ = inplace_of(_conj_physical, "conj_physical_")
 def conj_physical_(input: Tensor) -> Tensor:
     """In-place form of `conj_physical`."""
     return _conj_physical_(input)
-
-
-def unsupported(op: str, array: Array) -> NotImplementedError:
-    """The error for a dtype that an operator has no meaning for."""
-    dtype = from_numpy_dtype(array.dtype)
-    return NotImplementedError(f"{op}: not defined for {dtype}; convert first, e.g. with .float().")
 
 
 # A random mask makes xp.where guess wrong at every other element: 17 ms for 4 million float32, and

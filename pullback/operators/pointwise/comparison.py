@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.errors import unsupported
 from pullback.operators.declare import METHODS, Array, Namespace, elementwise
-from pullback.operators.pointwise.arithmetic import unsupported, zeros_of
+from pullback.operators.pointwise.arithmetic import zeros_of
 from pullback.operators.running.inplace import inplace_of
 
 __all__ = [

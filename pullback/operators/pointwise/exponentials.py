@@ -7,16 +7,11 @@ from functools import cache
 from typing import Any
 
 from pullback.core.dtype import NumpyDtype, finfo, from_numpy_dtype
+from pullback.core.errors import unsupported
 from pullback.operators.arrays.blocks import ONES
 from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise, method, primitive
-from pullback.operators.pointwise.arithmetic import (
-    conj,
-    is_complex,
-    keep_where,
-    unsupported,
-    zeros_of,
-)
+from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, zeros_of
 from pullback.operators.pointwise.comparison import isfinite
 from pullback.operators.pointwise.rounding import no_derivative
 from pullback.operators.results import result_class

@@ -10,11 +10,12 @@ import numpy
 
 from pullback.core.arrays import F32, F64
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.errors import unsupported
 from pullback.core.promotion import dtype_with_number
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.reductions import number
 from pullback.operators.declare import Array, Namespace, elementwise, method
-from pullback.operators.pointwise.arithmetic import keep_where, unsupported
+from pullback.operators.pointwise.arithmetic import keep_where
 from pullback.operators.running.inplace import inplace_of
 
 __all__ = [

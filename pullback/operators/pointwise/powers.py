@@ -14,16 +14,11 @@ import numpy
 
 from pullback.core import errors
 from pullback.core.dtype import complex128, float64
+from pullback.core.errors import unsupported
 from pullback.core.promotion import dtype_with_number
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import Array, Namespace, elementwise, method
-from pullback.operators.pointwise.arithmetic import (
-    conj,
-    is_complex,
-    keep_where,
-    unsupported,
-    zeros_of,
-)
+from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, zeros_of
 from pullback.operators.pointwise.complex import real
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.tensor.convert import astype

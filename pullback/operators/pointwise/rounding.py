@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import REQUIRED, Array, Namespace, elementwise, method
-from pullback.operators.pointwise.arithmetic import true_divide, unsupported, zeros_of
+from pullback.operators.pointwise.arithmetic import true_divide, zeros_of
 from pullback.operators.running.inplace import inplace_of
 
 __all__ = [

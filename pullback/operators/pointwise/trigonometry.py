@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from pullback.core.errors import unsupported
 from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise
-from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, unsupported
+from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where
 from pullback.operators.pointwise.powers import sqrt
 
 __all__ = [

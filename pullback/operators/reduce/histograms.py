@@ -10,6 +10,7 @@ import numpy
 
 from pullback.core import errors
 from pullback.core.device import META
+from pullback.core.errors import unsupported
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import edge_of
@@ -17,7 +18,6 @@ from pullback.operators.arrays.reductions import axis_of, check_not_empty
 from pullback.operators.batching import filled, refused
 from pullback.operators.declare import Array, Dims, Namespace, Op, method, primitive
 from pullback.operators.options import as_int, numpy_spelled
-from pullback.operators.pointwise.arithmetic import unsupported
 from pullback.operators.pointwise.rounding import no_derivative
 from pullback.operators.results import result_class
 from pullback.operators.running.inplace import write_out

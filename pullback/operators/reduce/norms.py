@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.dtype import from_numpy_dtype
+from pullback.core.dtype import from_numpy_dtype, numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.reductions import (
     MANY,
@@ -40,7 +40,6 @@ from pullback.operators.pointwise.complex import real
 from pullback.operators.pointwise.direction import abs, sgn
 from pullback.operators.reduce.sums import restored, sum
 from pullback.operators.running.naming import shown_as
-from pullback.operators.tensor.convert import numpy_dtype
 
 __all__ = ["dist", "divide_or_zero", "norm", "renorm", "vector_norm"]
 

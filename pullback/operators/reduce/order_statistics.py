@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.dtype import int64
+from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.reductions import (
     NOT_GIVEN,
@@ -19,7 +20,7 @@ from pullback.operators.indexing.picking import pick
 from pullback.operators.indexing.selection import where
 from pullback.operators.linalg.products import delivered
 from pullback.operators.options import as_dim, numpy_spelled
-from pullback.operators.pointwise.arithmetic import lerp, unsupported
+from pullback.operators.pointwise.arithmetic import lerp
 from pullback.operators.pointwise.comparison import isnan
 from pullback.operators.pointwise.extrema import clamp_min
 from pullback.operators.pointwise.rounding import ceil, floor, round

@@ -14,16 +14,18 @@ from math import inf
 from typing import Any
 
 from pullback.core.arrays import F32, F64
+from pullback.core.dtype import numpy_dtype
+from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.reductions import is_moderate
 from pullback.operators.batching import together
 from pullback.operators.declare import REQUIRED, Array, Dim, Namespace, linear, method, primitive
 from pullback.operators.indexing.picking import add_back, pick
-from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, unsupported
+from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where
 from pullback.operators.pointwise.exponentials import exp
 from pullback.operators.results import result_class
 from pullback.operators.shape.tiling import flip
-from pullback.operators.tensor.convert import astype, numpy_dtype
+from pullback.operators.tensor.convert import astype
 
 __all__ = [
     "cummax",

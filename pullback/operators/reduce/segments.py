@@ -10,11 +10,11 @@ import numpy
 from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.device import META
+from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.indexing.rows import index_add, index_select
 from pullback.operators.indexing.scatter_reduce import index_reduce
 from pullback.operators.indexing.selection import where
-from pullback.operators.pointwise.arithmetic import unsupported
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import reshape
 

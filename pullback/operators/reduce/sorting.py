@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.reductions import check_keepdim, check_not_empty
 from pullback.operators.arrays.scatter import read_along
@@ -15,7 +16,6 @@ from pullback.operators.declare import Array, Dim, Namespace, method, primitive
 from pullback.operators.indexing import batch as batch_indexing
 from pullback.operators.indexing.picking import pick, put_back
 from pullback.operators.options import as_int
-from pullback.operators.pointwise.arithmetic import unsupported
 from pullback.operators.reduce.extremes import pick_chosen, put_back_chosen
 from pullback.operators.results import result_class
 

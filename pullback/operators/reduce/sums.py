@@ -11,7 +11,7 @@ from typing import Any
 
 from pullback.core import errors
 from pullback.core.arrays import namespace
-from pullback.core.dtype import from_numpy_dtype
+from pullback.core.dtype import from_numpy_dtype, numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import reductions as kernels
 from pullback.operators.arrays.reductions import NOT_GIVEN, kept_shape, reduced_count
@@ -24,7 +24,7 @@ from pullback.operators.pointwise.exponentials import exp
 from pullback.operators.reduce.scan import exclusive_cumprod
 from pullback.operators.shape.reshaping import expand, reshape
 from pullback.operators.shape.tiling import flip
-from pullback.operators.tensor.convert import astype, numpy_dtype
+from pullback.operators.tensor.convert import astype
 
 __all__ = [
     "logsumexp",

@@ -9,13 +9,13 @@ import numpy
 from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.device import META
+from pullback.core.errors import unsupported
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import edge_of
 from pullback.operators.arrays.sorting import order_along, sortable
 from pullback.operators.declare import method
 from pullback.operators.options import as_dim
-from pullback.operators.pointwise.arithmetic import unsupported
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshape_inplace import unsupported_node
 

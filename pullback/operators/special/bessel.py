@@ -11,10 +11,11 @@ from functools import partial
 from typing import Any
 
 from pullback.core.arrays import Array, Namespace
+from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.scipy_special import from_scipy, scipy_or
 from pullback.operators.declare import elementwise
-from pullback.operators.pointwise.arithmetic import keep_where, unsupported
+from pullback.operators.pointwise.arithmetic import keep_where
 from pullback.operators.pointwise.direction import sgn
 
 __all__ = [

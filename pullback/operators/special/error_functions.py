@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import gamma
 from pullback.operators.arrays.erf import erf as erf_of
 from pullback.operators.arrays.erf import erfc as erfc_of
 from pullback.operators.arrays.scipy_special import scipy_or
 from pullback.operators.declare import Array, Namespace, elementwise
-from pullback.operators.pointwise.arithmetic import mul, unsupported
+from pullback.operators.pointwise.arithmetic import mul
 from pullback.operators.pointwise.exponentials import exp
 
 __all__ = ["erf", "erfc", "erfcx", "erfinv", "log_ndtr", "ndtr", "ndtri"]

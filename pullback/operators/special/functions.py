@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import gamma
 from pullback.operators.arrays.gamma import in_double
 from pullback.operators.arrays.scipy_special import from_scipy, scipy_or
 from pullback.operators.declare import METHODS, Array, Namespace, elementwise, method
-from pullback.operators.pointwise.arithmetic import keep_where, unsupported, zeros_of
+from pullback.operators.pointwise.arithmetic import keep_where, zeros_of
 from pullback.operators.pointwise.exponentials import (
     exp,
     exp2,

@@ -13,7 +13,14 @@ import numpy
 
 from pullback.core import errors, origin
 from pullback.core.device import META, as_device, device, require_available
-from pullback.core.dtype import NumpyDtype, as_dtype, dtype, from_numpy_dtype, named_dtype
+from pullback.core.dtype import (
+    NumpyDtype,
+    as_dtype,
+    dtype,
+    from_numpy_dtype,
+    named_dtype,
+    numpy_dtype,
+)
 from pullback.core.layout import (
     empty_like,
     is_in_format,
@@ -58,11 +65,6 @@ def _to_fixed(
 ) -> Array:
     """Copy to integers or bool, where gradients end."""
     return cast_array(xp, input, dtype, memory_format)
-
-
-def numpy_dtype(value: Any) -> NumpyDtype:
-    """The NumPy dtype that one of ours, Python's or NumPy's stands for."""
-    return value if isinstance(value, numpy.dtype) else as_dtype(value).numpy
 
 
 def astype(input: Any, dtype: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import F32, F64, number_array
-from pullback.operators.declare import Op, Param, parameters_of
+from pullback.operators.declare import OPERATORS, Op, Param, parameters_of
 from pullback.operators.writing.specialise import kernel, with_operators
 
 
@@ -130,7 +130,7 @@ def _sign(sign: str, name: str) -> Callable[[_StandIn, Any], _StandIn]:
         a, b = self._name, notes.text(other)
         if name in ("mul", "add") and type(other) is _StandIn:
             # The operator itself, past the test of what stands on either side of a sign.
-            function = notes.constant(None, _arithmetic(name))
+            function = notes.constant(None, OPERATORS[name].function)
             return notes.line(f"{a} {sign} {b}", f"{function}({a}, {b})")
         kept = notes.number(other) if sign in _ARITHMETIC else b
         return notes.line(f"{a} {sign} {kept}", f"{a} {sign} {b}")
@@ -156,12 +156,6 @@ for _name, _text in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "pow": 
     setattr(_StandIn, f"__r{_name}__", _reversed_sign(_text))
 for _name, _text in {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}.items():
     setattr(_StandIn, f"__{_name}__", _sign(_text, _name))
-
-
-def _arithmetic(name: str) -> Any:
-    from pullback.operators.pointwise import arithmetic  # the families are built on this file
-
-    return getattr(arithmetic, name)
 
 
 def _noting(op: Op, _: Any) -> Callable[..., Any]:

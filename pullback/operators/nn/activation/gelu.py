@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 from pullback.core.arrays import F64
+from pullback.core.errors import unsupported
 from pullback.operators.arrays.blocks import ONES
 from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.arrays.erf import FEW, erf_double, odd_ratio
 from pullback.operators.arrays.scipy_special import scipy_special
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, elementwise
-from pullback.operators.pointwise.arithmetic import unsupported
 from pullback.operators.pointwise.exponentials import exp
 from pullback.operators.pointwise.trigonometry import tanh
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.errors import unsupported
 from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise
 from pullback.operators.nn.activation.smooth import check_floating, in_float32
-from pullback.operators.pointwise.arithmetic import choose, keep_where, kept, unsupported
+from pullback.operators.pointwise.arithmetic import choose, keep_where, kept
 
 __all__ = [
     "hardshrink",

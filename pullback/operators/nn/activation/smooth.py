@@ -12,11 +12,12 @@ import numpy
 from numpy import float32, ndarray
 
 from pullback.core.arrays import F32
+from pullback.core.errors import unsupported
 from pullback.operators.arrays.blocks import ONES, ZEROS
 from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, elementwise
-from pullback.operators.pointwise.arithmetic import keep_where, unsupported
+from pullback.operators.pointwise.arithmetic import keep_where
 from pullback.operators.pointwise.exponentials import exp, sigmoid, sigmoid_kernel
 from pullback.operators.pointwise.trigonometry import tanh
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.errors import unsupported
 from pullback.operators.arrays.windows import (
     Pads,
     Sizes,
@@ -24,7 +25,6 @@ from pullback.operators.arrays.windows import (
     windows,
 )
 from pullback.operators.declare import Array, Namespace, linear
-from pullback.operators.pointwise.arithmetic import unsupported
 
 __all__ = ["fold", "unfold"]
 

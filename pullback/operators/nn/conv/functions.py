@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from pullback.core.errors import unsupported
 from pullback.operators.arrays.windows import (
     Pads,
     Sizes,
@@ -15,7 +16,6 @@ from pullback.operators.arrays.windows import (
     sizes,
 )
 from pullback.operators.nn.conv.operators import convolution, transposed_convolution
-from pullback.operators.pointwise.arithmetic import unsupported
 from pullback.operators.shape.reshaping import squeeze, unsqueeze
 
 __all__ = [

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.errors import unsupported
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.windows import Sizes, check_tensor, remembering
@@ -21,7 +22,6 @@ from pullback.operators.nn.pool.average import (
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
 )
-from pullback.operators.pointwise.arithmetic import unsupported
 
 __all__ = ["interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
 

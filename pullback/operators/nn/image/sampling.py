@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy
 
+from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.windows import Sizes, check_tensor, volume
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.linalg.products import matmul, total
 from pullback.operators.nn.image.kernels import How, added_up, looked_up, slopes
-from pullback.operators.pointwise.arithmetic import unsupported
 from pullback.operators.running.naming import shown_as
 
 __all__ = [

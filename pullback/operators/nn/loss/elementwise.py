@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from pullback.core import origin
+from pullback.core.errors import unsupported
 from pullback.core.mode import get_mode
 from pullback.core.tensor import wrap
 from pullback.operators.arrays.blocks import ONES
@@ -17,7 +18,7 @@ from pullback.operators.declare import Array, Namespace, elementwise, primitive
 from pullback.operators.indexing.selection import where
 from pullback.operators.nn.activation.smooth import in_float32, log_one_plus_exp, logsigmoid
 from pullback.operators.nn.loss.batch import squared_error
-from pullback.operators.pointwise.arithmetic import keep_where, shortfall, unsupported
+from pullback.operators.pointwise.arithmetic import keep_where, shortfall
 from pullback.operators.pointwise.direction import abs
 from pullback.operators.pointwise.exponentials import exp, log, log1p, sigmoid, xlogy
 from pullback.operators.pointwise.extrema import maximum

@@ -15,6 +15,7 @@ import numpy
 
 from pullback.core.arrays import F32
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.nn.norm.layout import Over
 from pullback.operators.nn.norm.running import (
@@ -30,7 +31,6 @@ from pullback.operators.nn.norm.standardise import (
     layer_standardise,
 )
 from pullback.operators.options import as_shape
-from pullback.operators.pointwise.arithmetic import unsupported
 from pullback.operators.pointwise.powers import pow, rsqrt
 from pullback.operators.reduce.sums import mean
 from pullback.operators.shape.joining import cat

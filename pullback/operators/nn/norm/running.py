@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import Array, Namespace
+from pullback.core.errors import unsupported
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.tensor import wrap
 from pullback.core.version import bump
@@ -16,7 +17,6 @@ from pullback.operators.nn.norm import kernels
 from pullback.operators.nn.norm.batch import beside
 from pullback.operators.nn.norm.layout import Over, layout
 from pullback.operators.nn.norm.standardise import inverse_deviation, scaled, shaped, summed
-from pullback.operators.pointwise.arithmetic import unsupported
 from pullback.operators.reduce.sums import mean
 
 __all__ = ["batch_statistics", "given_standardise", "move", "move_variance"]

@@ -18,13 +18,13 @@ import math
 from typing import Any
 
 from pullback.core.arrays import namespace
+from pullback.core.errors import unsupported
 from pullback.operators.arrays.reductions import MANY
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.linalg.products import total
 from pullback.operators.nn.norm import batch as batched
 from pullback.operators.nn.norm import gradients, kernels
 from pullback.operators.nn.norm.layout import Over, layout
-from pullback.operators.pointwise.arithmetic import unsupported
 from pullback.operators.reduce.sums import sum, sum_to_size
 from pullback.operators.shape.reshaping import reshape
 

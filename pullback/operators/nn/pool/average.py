@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.windows import (
     Sizes,
@@ -29,7 +30,6 @@ from pullback.operators.nn.pool.shapes import (
     lines_of,
     pool_geometry,
 )
-from pullback.operators.pointwise.arithmetic import unsupported
 from pullback.operators.pointwise.direction import abs, sign
 from pullback.operators.pointwise.extrema import relu
 from pullback.operators.pointwise.powers import pow

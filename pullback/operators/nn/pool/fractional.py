@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.windows import (
     Sizes,
@@ -16,7 +17,6 @@ from pullback.operators.arrays.windows import (
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.nn.pool.places import largest, put_places, spot, table_of, take_places
-from pullback.operators.pointwise.arithmetic import unsupported
 from pullback.operators.random.tensors import rand
 
 __all__ = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.errors import unsupported
 from pullback.core.mode import fast, get_mode
 from pullback.operators.arrays.windows import Sizes
 from pullback.operators.declare import Array, Namespace, primitive
@@ -20,7 +21,6 @@ from pullback.operators.nn.pool.shapes import (
     even_geometry,
     pool_geometry,
 )
-from pullback.operators.pointwise.arithmetic import unsupported
 
 __all__ = [
     "adaptive_max_pool1d",
