@@ -208,6 +208,7 @@ _MODULES = frozenset(
         "library",
         "linalg",
         "masked",
+        "multiprocessing",
         "nn",
         "ops",
         "optim",

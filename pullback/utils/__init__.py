@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_MODULES = ("_python_dispatch", "_pytree", "checkpoint", "hooks")
+_MODULES = ("_python_dispatch", "_pytree", "checkpoint", "data", "hooks")
 
 
 def __getattr__(name: str) -> Any:

@@ -307,8 +307,8 @@ class Module(Called, Stateful, Walking):
                 g.zero_()
 
     def share_memory(self: M) -> M:
-        """Refused: memory is not shared between processes here."""
-        raise RuntimeError("share_memory() is not supported: arrays belong to one process.")
+        """Move parameters and buffers to memory that other processes see too."""
+        return self._apply(lambda tensor: tensor.share_memory_())
 
     # ------------------------------------------------------------------ as text, and copied
 

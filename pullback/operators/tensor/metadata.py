@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from pullback.core import errors, origin
+from pullback.core import errors, origin, shared
 from pullback.core.arrays import Array
 from pullback.core.device import META, device
 from pullback.core.dtype import dtype
@@ -205,8 +205,32 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 
 @method
 def is_shared(self: Tensor) -> bool:
-    """Whether the memory is shared between processes; here it never is."""
-    return False
+    """Whether the memory is shared between processes."""
+    return shared.block_of(self._array) is not None
+
+
+@method
+def share_memory_(self: Tensor) -> Tensor:
+    """Move the memory to where other processes see it too, and return this tensor.
+
+    A NumPy array cannot move under its views: tensors that shared memory with this one before keep
+    the old memory, and a warning says so.
+
+    Example:
+        >>> import pullback as torch
+        >>> torch.zeros(2).share_memory_().is_shared()
+        True
+    """
+    if shared.block_of(self._array) is None:
+        if not shared.is_alone(self):
+            warnings.warn(
+                "share_memory_(): other tensors or arrays see the memory of this one; they keep "
+                "the old memory and will not see what is written to the shared one.",
+                UserWarning,
+                stacklevel=origin.stacklevel(),
+            )
+        shared.move(self)
+    return self
 
 
 @method
