@@ -11,7 +11,7 @@ import numpy
 
 from pullback.core.shared import Block, block_of, is_alone, move, shared_copy
 from pullback.core.tensor import Tensor
-from pullback.operators.copying import _leaf, attributes_of, warn_of_hooks
+from pullback.operators.tensor.pickling import _leaf, attributes_of, warn_of_hooks
 
 __all__ = ["init_reductions", "rebuild_tensor", "reduce_tensor"]
 
@@ -66,7 +66,7 @@ def rebuild_tensor(
 
 
 def _rebuild_meta(shape: tuple[int, ...], dtype: Any, requires_grad: bool) -> Tensor:
-    from pullback.operators.creation import empty
+    from pullback.operators.create.sizes import empty
 
     return empty(shape, dtype=dtype, device="meta", requires_grad=requires_grad)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
-from pullback.operators.generator import Generator
+from pullback.operators.random.generator import Generator
 from pullback.utils.data._utils.collate import default_collate, default_convert
 from pullback.utils.data._utils.worker import get_worker_info
 from pullback.utils.data.dataset import IterableDataset

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from pullback.core.tensor import Tensor
-from pullback.operators.generator import Generator, default_generator
+from pullback.operators.random.generator import Generator, default_generator
 
 __all__ = [
     *("ChainDataset", "ConcatDataset", "Dataset", "IterableDataset", "StackDataset", "Subset"),
@@ -249,7 +249,7 @@ def random_split(
         >>> [len(part) for part in random_split(range(10), [0.33, 0.33, 0.34])]
         [4, 3, 3]
     """
-    from pullback.operators.random import randperm
+    from pullback.operators.random.tensors import randperm
 
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _lengths_of_fractions(len(dataset), lengths)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from pullback.operators.generator import Generator
+from pullback.operators.random.generator import Generator
 from pullback.utils.data.sampler import Sampler
 
 __all__ = ["DistributedSampler"]
@@ -49,7 +49,7 @@ class DistributedSampler(Sampler[int]):
         self.seed = seed
 
     def __iter__(self) -> Iterator[int]:
-        from pullback.operators.random import randperm
+        from pullback.operators.random.tensors import randperm
 
         count = len(self.dataset)
         places = list(range(count))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from pullback.core.tensor import Tensor
-from pullback.operators.generator import Generator
+from pullback.operators.random.generator import Generator
 
 __all__ = [
     *("BatchSampler", "RandomSampler", "Sampler", "SequentialSampler", "SubsetRandomSampler"),
@@ -40,7 +40,7 @@ class SequentialSampler(Sampler[int]):
 
 def fresh_seed(generator: Generator | None = None) -> int:
     """A number of 63 bits from a stream, for another stream to start from."""
-    from pullback.operators.creation import empty
+    from pullback.operators.create.sizes import empty
 
     drawn: Any = empty((), dtype=_int64())
     return int(drawn.random_(generator=generator).item())
@@ -94,7 +94,7 @@ class RandomSampler(Sampler[int]):
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
-        from pullback.operators.random import randint, randperm
+        from pullback.operators.random.tensors import randint, randperm
 
         count = len(self.data_source)
         generator = self.generator
@@ -125,7 +125,7 @@ class SubsetRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        from pullback.operators.random import randperm
+        from pullback.operators.random.tensors import randperm
 
         for place in randperm(len(self.indices), generator=self.generator).tolist():
             yield self.indices[place]
@@ -145,7 +145,7 @@ class WeightedRandomSampler(Sampler[int]):
         generator: Generator | None = None,
     ) -> None:
         from pullback.core.dtype import float64
-        from pullback.operators.data import as_tensor
+        from pullback.operators.create.data import as_tensor
 
         if not _is_count(num_samples):
             raise ValueError(
@@ -166,7 +166,7 @@ class WeightedRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        from pullback.operators.draws import multinomial
+        from pullback.operators.random.draws import multinomial
 
         drawn = multinomial(
             self.weights, self.num_samples, self.replacement, generator=self.generator

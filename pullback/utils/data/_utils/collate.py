@@ -11,8 +11,8 @@ import numpy
 
 from pullback.core.dtype import float64
 from pullback.core.tensor import Tensor
-from pullback.operators.data import as_tensor, tensor
-from pullback.operators.joining import stack
+from pullback.operators.create.data import as_tensor, tensor
+from pullback.operators.shape.joining import stack
 
 __all__ = ["collate", "default_collate", "default_collate_fn_map", "default_convert"]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy
 
-from pullback.operators.generator import manual_seed
+from pullback.operators.random.generator import manual_seed
 from pullback.utils.data._utils import channel
 from pullback.utils.data._utils.fetch import fetcher_of
 
