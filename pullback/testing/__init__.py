@@ -4,16 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pullback.testing.comparison import assert_close
+from pullback.testing.comparison import assert_allclose, assert_close
 
 if TYPE_CHECKING:
+    from pullback.testing.making import make_tensor
     from pullback.testing.samples import SAMPLES, SampleInput, resolve, samples_for, tensors_in
 
-__all__ = ["SAMPLES", "SampleInput", "assert_close", "resolve", "samples_for", "tensors_in"]
+__all__ = [
+    "SAMPLES",
+    "SampleInput",
+    "assert_allclose",
+    "assert_close",
+    "make_tensor",
+    "resolve",
+    "samples_for",
+    "tensors_in",
+]
 
 
 def __getattr__(name: str) -> Any:
     """The samples load every family of operators: not before somebody asks for them."""
+    if name == "make_tensor":
+        from pullback.testing import making
+
+        return making.make_tensor
+    if name == "FileCheck":
+        raise AttributeError(
+            f"{__name__} has no FileCheck: there is no compiler whose text it could check. Use "
+            "re.search."
+        )
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from pullback.testing import samples

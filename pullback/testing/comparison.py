@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import numpy
 
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
+from pullback.operators.create.data import as_tensor
 
 # dtype -> relative and absolute tolerance; everything else must be equal.
 _TOLERANCES = {
@@ -67,6 +69,39 @@ def assert_close(
     for place, problem in _problems(actual, expected, "", rules, allow_subclasses):
         text = f"{problem} (in {place})" if place else problem
         raise AssertionError(msg(text) if callable(msg) else msg or text)
+
+
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
+    """An older `assert_close`: takes what can become tensors, of any dtype; NaN equals NaN.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", FutureWarning)
+    ...     assert_allclose([1.0, 2.0], numpy.array([1.0, 2.0]))
+    """
+    warnings.warn(
+        "assert_allclose is deprecated in favour of assert_close.", FutureWarning, stacklevel=2
+    )
+    given = [one if isinstance(one, Tensor) else as_tensor(one) for one in (actual, expected)]
+    if (rtol is None) != (atol is None):
+        raise ValueError("assert_allclose: give rtol and atol, or neither of them.")
+    assert_close(
+        *given,
+        rtol=rtol,
+        atol=atol,
+        equal_nan=equal_nan,
+        check_device=True,
+        check_dtype=False,
+        check_stride=False,
+        msg=msg or None,
+    )
 
 
 def _problems(

@@ -5,14 +5,48 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_MODULES = ("_python_dispatch", "_pytree", "checkpoint", "data", "hooks")
+# One a line, in order.
+_MODULES = (
+    "_contextlib",
+    "_cxx_pytree",
+    "_device",
+    "_foreach_utils",
+    "_mode_utils",
+    "_python_dispatch",
+    "_pytree",
+    "benchmark",
+    "bottleneck",
+    "checkpoint",
+    "collect_env",
+    "cpp_extension",
+    "data",
+    "deterministic",
+    "dlpack",
+    "flop_counter",
+    "hooks",
+    "model_zoo",
+    "module_tracker",
+    "tensorboard",
+    "throughput_benchmark",
+    "weak",
+)
+# Names of torch.utils itself -> the module that has them.
+_NAMES = {
+    "generate_methods_for_privateuse1_backend": "backend_registration",
+    "rename_privateuse1_backend": "backend_registration",
+    "set_module": "backend_registration",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"pullback.utils.{name}")
+    if name in _NAMES:
+        return getattr(import_module(f"pullback.utils.{_NAMES[name]}"), name)
+    if name == "ThroughputBenchmark":
+        return import_module("pullback.utils.throughput_benchmark").ThroughputBenchmark
     raise AttributeError(f"module 'pullback.utils' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return sorted({*globals(), *_MODULES, *_NAMES})

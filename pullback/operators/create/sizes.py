@@ -13,6 +13,7 @@ import numpy
 
 from pullback.core import errors
 from pullback.core.arrays import Array
+from pullback.core.determinism import fill_unwritten, wish
 from pullback.core.device import META, as_device, require_available
 from pullback.core.dtype import (
     NumpyDtype,
@@ -101,9 +102,12 @@ def empty(
     shape = shape_argument("empty", sizes, size)
     dtype = checked("empty", options, default.numpy, out)
     if memory_format is None or memory_format is contiguous_format:
-        return made("empty", allocated("empty", numpy.empty, shape, dtype), options, out)
-    order = order_of("empty", memory_format, len(shape))
-    return made("empty", empty_in_order(numpy, shape, dtype, order), options, out)
+        array = allocated("empty", numpy.empty, shape, dtype)
+    else:
+        order = order_of("empty", memory_format, len(shape))
+        array = empty_in_order(numpy, shape, dtype, order)
+    result = made("empty", array, options, out)
+    return fill_unwritten(result) if wish.fills else result
 
 
 def full(size: Any, fill_value: Any, *, out: Any = None, **options: Unpack[Options]) -> Tensor:
@@ -154,7 +158,8 @@ def empty_strided(size: Any, stride: Any, **options: Unpack[Options]) -> Tensor:
         (1, 2)
     """
     dtype = checked("empty_strided", options, default.numpy)
-    return made("empty_strided", _strided("empty_strided", size, stride, dtype), options)
+    result = made("empty_strided", _strided("empty_strided", size, stride, dtype), options)
+    return fill_unwritten(result) if wish.fills else result
 
 
 def _strided(op: str, size: Any, stride: Any, dtype: NumpyDtype) -> Array:
@@ -192,7 +197,8 @@ def empty_permuted(size: Any, physical_layout: Any, **options: Unpack[Options]) 
             f"{op}(): physical_layout {order} must name each of the {len(shape)} dimensions of "
             f"size {shape} once, counted from 0."
         )
-    return made(op, empty_in_order(numpy, shape, dtype, order), options)
+    result = made(op, empty_in_order(numpy, shape, dtype, order), options)
+    return fill_unwritten(result) if wish.fills else result
 
 
 # Matrices ---------------------------------------------------------------------------------------
@@ -329,7 +335,8 @@ def empty_like(
     **options: Unpack[Options],
 ) -> Any:
     """A tensor of the input's size, dtype and order of strides, its elements not set."""
-    return _made_like("empty_like", input, None, options, memory_format)
+    result = _made_like("empty_like", input, None, options, memory_format)
+    return fill_unwritten(result) if wish.fills else result
 
 
 def zeros_like(
@@ -385,7 +392,8 @@ def _made_new(op: str, input: Any, shape: tuple[int, ...], number: Any, options:
 @method
 def new_empty(self: Any, *sizes: Any, size: Any = None, **options: Unpack[Options]) -> Any:
     """As `torch.empty`, in this tensor's dtype unless another is given."""
-    return _made_new("new_empty", self, shape_argument("new_empty", sizes, size), None, options)
+    result = _made_new("new_empty", self, shape_argument("new_empty", sizes, size), None, options)
+    return fill_unwritten(result) if wish.fills else result
 
 
 @method
@@ -413,4 +421,5 @@ def new_full(self: Any, size: Any, fill_value: Any, **options: Unpack[Options]) 
 def new_empty_strided(self: Any, size: Any, stride: Any, **options: Unpack[Options]) -> Tensor:
     """As `torch.empty_strided`, in this tensor's dtype unless another is given."""
     dtype = _dtype_like("new_empty_strided", self, options)
-    return made("new_empty_strided", _strided("new_empty_strided", size, stride, dtype), options)
+    result = made("new_empty_strided", _strided("new_empty_strided", size, stride, dtype), options)
+    return fill_unwritten(result) if wish.fills else result

@@ -1,0 +1,11 @@
+"""`torch.quantization`, the old name of `torch.ao.quantization`; neither is here."""
+
+from __future__ import annotations
+
+from pullback.core.refused import refused
+
+__getattr__ = refused(
+    __name__,
+    "quantised tensors need kernels for 8-bit integers, which NumPy does not have",
+    "Use float16 or bfloat16 to save memory.",
+)

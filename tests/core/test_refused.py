@@ -1,0 +1,42 @@
+"""Modules and functions that are not here say why, in a sentence."""
+
+import importlib
+
+import pytest
+
+import pullback as torch
+
+MODULES = [
+    *("ao", "ao.quantization", "ao.nn", "quantization", "package", "export"),
+    *("utils.bottleneck", "utils.throughput_benchmark"),
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_that_is_not_here_can_be_imported_and_says_why(name):
+    module = importlib.import_module(f"pullback.{name}")
+    with pytest.raises(AttributeError, match=rf"pullback\.{name} has no 'something': .+\. .+\."):
+        module.something
+    assert not hasattr(module, "something")
+
+
+def test_extensions_are_refused_when_they_are_built():
+    from pullback.utils import cpp_extension
+
+    assert cpp_extension.CUDA_HOME is None
+    assert not cpp_extension.is_ninja_available()
+    assert cpp_extension.BuildExtension.with_options(use_ninja=False)
+    for name in ("load", "load_inline", "CppExtension", "CUDAExtension", "BuildExtension"):
+        with pytest.raises(RuntimeError, match=rf"{name} is not possible.*custom operator"):
+            getattr(cpp_extension, name)("name", ["file.cpp"])
+
+
+def test_backends_of_users_are_refused():
+    with pytest.raises(RuntimeError, match="custom operators"):
+        torch.utils.rename_privateuse1_backend("mine")
+    with pytest.raises(RuntimeError, match="custom operators"):
+        torch.utils.generate_methods_for_privateuse1_backend()
+    with pytest.raises(AttributeError, match=r"benchmark\.Timer"):
+        torch.utils.ThroughputBenchmark
+    with pytest.raises(AttributeError, match="no_such_name"):
+        torch.utils.no_such_name
