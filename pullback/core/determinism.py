@@ -84,7 +84,7 @@ def set_deterministic_debug_mode(debug_mode: Any) -> None:
             "set_deterministic_debug_mode: expected an int or a str, got "
             f"{type(debug_mode).__name__}."
         )
-    level = _LEVELS.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
+    level = _LEVELS.get(debug_mode, -1) if isinstance(debug_mode, str) else int(debug_mode)
     if level not in _LEVELS.values():
         raise RuntimeError(
             f"set_deterministic_debug_mode: {debug_mode!r} is none of 0, 1, 2, 'default', 'warn' "

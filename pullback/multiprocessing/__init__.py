@@ -27,7 +27,7 @@ from pullback.multiprocessing.spawn import (
 )
 
 __all__ = [
-    *_standard.__all__,  # type: ignore[attr-defined]  # typeshed lists the names one by one
+    *_standard.__all__,
     "ProcessContext",
     "ProcessException",
     "ProcessExitedException",

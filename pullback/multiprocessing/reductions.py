@@ -72,7 +72,7 @@ def _rebuild_meta(shape: tuple[int, ...], dtype: Any, requires_grad: bool) -> Te
 
 
 def _reduce_block(block: Block) -> tuple[Any, ...]:
-    return _rebuild_block, (reduction.DupFd(block.fd), len(block))  # type: ignore[attr-defined]
+    return _rebuild_block, (reduction.DupFd(block.fd), len(block))
 
 
 def _rebuild_block(duplicate: Any, size: int) -> Block:

@@ -95,7 +95,7 @@ class ProcessContext:
         ready = multiprocessing.connection.wait(list(self.sentinels), timeout=timeout)
         failed = None
         for sentinel in ready:
-            rank = self.sentinels.pop(sentinel)  # type: ignore[arg-type]  # what we asked for
+            rank = self.sentinels.pop(sentinel)
             self.processes[rank].join()
             if self.processes[rank].exitcode != 0 and failed is None:
                 failed = rank

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from pullback.autograd.grad_mode import decorated
 
@@ -49,11 +49,7 @@ class _DecoratorContextManager:
 class _NoParamDecoratorContextManager(_DecoratorContextManager):
     """The same for classes without arguments, which may decorate without parentheses."""
 
-    @overload
-    def __new__(cls, orig_func: F) -> F: ...
-    @overload
-    def __new__(cls, orig_func: None = None) -> _NoParamDecoratorContextManager: ...
-    def __new__(cls, orig_func: Any = None) -> Any:  # type: ignore[misc]  # a function, decorated
+    def __new__(cls, orig_func: Any = None) -> Any:
         """Decorate what is given, or be a context."""
         made = super().__new__(cls)
         return made if orig_func is None else made(orig_func)

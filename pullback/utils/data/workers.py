@@ -238,7 +238,7 @@ class WorkersIterator(BaseIterator):
                     return worker, *channel.receive(worker.connection)
                 except (EOFError, ConnectionResetError, BrokenPipeError):
                     raise self._death(worker) from None
-        raise self._death(next(deaths[place] for place in ready if place in deaths))  # type: ignore[index]  # sentinels are ints
+        raise self._death(next(deaths[place] for place in ready if place in deaths))
 
     def _death(self, worker: _Worker) -> RuntimeError:
         process = worker.process

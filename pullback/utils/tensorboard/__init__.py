@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-try:
-    import tensorboard as _tensorboard  # noqa: F401 (asked for here, so that the error is ours)
-except ImportError as error:
+from importlib.util import find_spec
+
+if find_spec("tensorboard") is None:
     raise ImportError(
         "torch.utils.tensorboard needs the package tensorboard: pip install tensorboard."
-    ) from error
+    )
 
 from pullback.utils.tensorboard.writer import FileWriter, SummaryWriter
 

@@ -96,9 +96,9 @@ def test_texts_tensors_and_curves(log):
 
 
 def test_hyperparameters(log):
-    log.add_hparams(
-        {"lr": 0.1, "name": "a", "flag": True}, {"accuracy": 0.9}, {"name": ["a", "other"]}, "first"
-    )
+    domain = {"name": ["a", "other"]}
+    values = {"lr": 0.1, "name": "a", "flag": True}
+    log.add_hparams(values, {"accuracy": 0.9}, domain, "first")
     found = read(log, "first")
     assert found.Scalars("accuracy")[0].value == pytest.approx(0.9)
     metadata = found.SummaryMetadata("_hparams_/experiment")

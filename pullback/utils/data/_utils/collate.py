@@ -59,9 +59,9 @@ def _like(container: Any, content: Any) -> Any:
         return content
     with contextlib.suppress(TypeError):
         if isinstance(container, MutableMapping):
-            other = copy.copy(container)
-            other.update(content)
-            return other
+            mapping = copy.copy(container)
+            mapping.update(content)
+            return mapping
         if isinstance(container, MutableSequence):
             other = copy.copy(container)
             for place, value in enumerate(content):
