@@ -124,12 +124,19 @@ def spent(side, program):
     return None
 
 
+def epochs_of_staying_workers(side):
+    loader = side.data.DataLoader(range(3), num_workers=1, persistent_workers=True)
+    for _ in range(3):
+        list(loader)
+
+
 @pytest.mark.parametrize(
     "program",
     [
         lambda side: list(side.data.DataLoader(range(3))),
         lambda side: list(side.data.DataLoader(range(3), shuffle=True)),
         lambda side: list(side.data.DataLoader(range(3), shuffle=True, num_workers=1)),
+        lambda side: epochs_of_staying_workers(side),
         lambda side: iter(side.data.DataLoader(range(3), shuffle=True)),
         lambda side: list(side.data.RandomSampler(range(3))),
         lambda side: list(side.data.RandomSampler(range(3), num_samples=7)),

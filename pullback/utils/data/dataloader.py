@@ -210,7 +210,7 @@ class DataLoader(Generic[T_co]):
         if self._iterator is None or not self._iterator.is_alive():
             self._iterator = self._get_iterator()
         else:
-            self._iterator._reset(self)
+            self._iterator._again(self)
         return self._iterator
 
 
@@ -231,7 +231,7 @@ def _check_workers(
         raise ValueError(
             "DataLoader: prefetch_factor is for workers; set num_workers, or leave it."
         )
-    if prefetch_factor is not None and prefetch_factor < 0:
+    if prefetch_factor is not None and prefetch_factor < 1:
         raise ValueError(f"DataLoader: prefetch_factor must be positive, got {prefetch_factor}.")
     if persistent_workers and num_workers == 0:
         raise ValueError("DataLoader: persistent_workers needs num_workers > 0.")

@@ -15,18 +15,17 @@ class BaseIterator:
     def __init__(self, loader: Any) -> None:
         self._dataset = loader.dataset
         self._persistent = loader.persistent_workers
-        self._start_epoch(loader)
-
-    def _start_epoch(self, loader: Any) -> None:
-        self._index_sampler = loader._index_sampler
-        self._sampler_iter = iter(self._index_sampler)
-        # Drawn in every epoch, used or not, so that workers do not change what comes after.
+        self._reset(loader)
+        # Drawn whether there are workers or not, so that they do not change what comes after.
+        # Workers that stay draw on from their streams: the next epoch needs no seed.
         self._base_seed = fresh_seed(loader.generator)
-        self._num_yielded = 0
-        self._expected = loader._expected_length()
 
     def _reset(self, loader: Any) -> None:
-        self._start_epoch(loader)
+        """Begin an epoch."""
+        self._index_sampler = loader._index_sampler
+        self._sampler_iter = iter(self._index_sampler)
+        self._num_yielded = 0
+        self._expected = loader._expected_length()
 
     def __iter__(self) -> BaseIterator:
         return self

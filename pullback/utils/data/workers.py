@@ -130,24 +130,21 @@ class WorkersIterator(BaseIterator):
         for _ in range(self._prefetch * len(self._workers)):
             self._give()
 
-    def _reset(self, loader: Any) -> None:
+    def _again(self, loader: Any) -> None:
         """Start the next epoch with the same workers."""
-        self._drain()
-        super()._reset(loader)
+        # What an epoch that was left early has still to come is dropped; `Started` marks its end.
+        self._answers.clear()
+        self._tasks.clear()
+        self._reset(loader)
         for worker in self._workers:
             worker.ended, worker.waiting_for = False, 0
-            worker.send(Start(self._base_seed))
+            worker.send(Start())
         started = 0
         while started < len(self._workers):
             _, _, answer = self._receive()
             if isinstance(answer, Started):
                 started += 1
         self._begin()
-
-    def _drain(self) -> None:
-        """Forget what an epoch that was left early has still to come; `Start` marks its end."""
-        self._answers.clear()
-        self._tasks.clear()
 
     # Giving tasks -------------------------------------------------------------------------------
 

@@ -117,6 +117,7 @@ def test_a_loader_can_be_gone_through_twice_at_once():
         ({"timeout": -1}, ValueError),
         ({"prefetch_factor": 2}, ValueError),
         ({"num_workers": 1, "prefetch_factor": -1}, ValueError),
+        ({"num_workers": 1, "prefetch_factor": 0}, ValueError),
         ({"persistent_workers": True}, ValueError),
         ({"shuffle": True, "sampler": [0]}, ValueError),
         ({"batch_sampler": [[0]], "batch_size": 2}, ValueError),

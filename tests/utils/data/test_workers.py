@@ -179,14 +179,18 @@ def test_persistent_workers_are_the_same_processes_in_each_epoch():
     del loader
 
 
-def test_persistent_workers_draw_new_seeds_and_start_iterables_anew():
-    torch.manual_seed(0)
+def test_persistent_workers_draw_on_and_start_iterables_anew():
     loader = DataLoader(Stream(4), batch_size=2, num_workers=2, persistent_workers=True)
     assert lists(loader) == lists(loader) == [[0, 2], [1, 3]]
-    seeds = DataLoader(
-        Numbers(1, lambda _: get_worker_info().seed), num_workers=1, persistent_workers=True
+    drawn = DataLoader(
+        Numbers(1, lambda _: (get_worker_info().seed, torch.rand(1).item())),
+        batch_size=None,
+        num_workers=1,
+        persistent_workers=True,
     )
-    assert lists(seeds) != lists(seeds)
+    (first,), (second,) = list(drawn), list(drawn)
+    assert first[0] == second[0]
+    assert first[1] != second[1]
 
 
 # What goes wrong --------------------------------------------------------------------------------
@@ -284,7 +288,7 @@ def test_leaving_early_ends_the_workers_at_once():
     pids = [worker.process.pid for worker in loader._workers]
     began = time.monotonic()
     del loader
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 4  # not the time after which workers are ended
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

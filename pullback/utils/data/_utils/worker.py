@@ -51,11 +51,8 @@ def get_worker_info() -> WorkerInfo | None:
 # What goes through the channel, besides places: (number, place) to a worker, (number, answer) back.
 
 
-@dataclass
 class Start:
-    """Begin an epoch with this seed; only persistent workers are told."""
-
-    base_seed: int
+    """Begin another epoch; only workers that stay are told."""
 
 
 class Started:
@@ -131,12 +128,12 @@ def numpy_seed(base_seed: int, number: int) -> Any:
     return numpy.random.SeedSequence(words).generate_state(4)
 
 
-def _seed_all(job: Job, base_seed: int) -> None:
+def _seed_all(job: Job) -> None:
     global _info
-    seed = base_seed + job.number
+    seed = job.base_seed + job.number
     random.seed(seed)
     manual_seed(seed)
-    numpy.random.seed(numpy_seed(base_seed, job.number))  # noqa: NPY002 (the user's global stream)
+    numpy.random.seed(numpy_seed(job.base_seed, job.number))  # noqa: NPY002 (the user's global stream)
     _info = WorkerInfo(job.number, job.count, seed, job.dataset)
 
 
@@ -175,12 +172,11 @@ def _read(connection: Any, tasks: queue.SimpleQueue[Any]) -> None:
 
 
 def _answer_all(job: Job, connection: Any, tasks: queue.SimpleQueue[Any]) -> None:
-    failed = _begin(job, job.base_seed)
+    failed = _begin(job)
     fetch = None
     ended = False
     while (task := tasks.get()) is not None:
         if isinstance(task, Start):
-            _seed_all(job, task.base_seed)
             fetch, ended = None, False
             channel.send(connection, (-1, Started()))
             continue
@@ -204,8 +200,8 @@ def _answer_all(job: Job, connection: Any, tasks: queue.SimpleQueue[Any]) -> Non
         del answer  # a batch may be large; it need not wait for the next one to replace it
 
 
-def _begin(job: Job, base_seed: int) -> Failure | None:
-    _seed_all(job, base_seed)
+def _begin(job: Job) -> Failure | None:
+    _seed_all(job)
     try:
         if job.init_fn is not None:
             job.init_fn(job.number)
