@@ -1,5 +1,6 @@
 """utils.data on torch and on pullback: batches, collation, refusals, draws from the streams."""
 
+import random
 from collections import OrderedDict, deque, namedtuple
 from types import SimpleNamespace
 
@@ -167,5 +168,56 @@ def test_distributed_sampler_without_shuffling(length, drop_last):
         make = side.data.DistributedSampler
         parts = [make(range(length), 3, rank, False, drop_last=drop_last) for rank in range(3)]
         return [list(part) for part in parts]
+
+    same(program)
+
+
+def drawn(side):
+    """Whatever data draws, in the order in which torch draws it."""
+    lib, data = side.torch, side.data
+    found = []
+    for workers in (0, 1):
+        lib.manual_seed(0)
+        loader = data.DataLoader(range(20), 4, shuffle=True, num_workers=workers)
+        found.append([batch.tolist() for batch in loader])
+    generator = lib.Generator().manual_seed(3)
+    found.append(list(data.RandomSampler(range(9), num_samples=20, generator=generator)))
+    lib.manual_seed(1)
+    found.append([list(part.indices) for part in data.random_split(range(10), [0.5, 0.5])])
+    found.append(list(data.RandomSampler(range(7), replacement=True, num_samples=40)))
+    found.append(list(data.SubsetRandomSampler([5, 6, 7, 8])))
+    found.append(list(data.WeightedRandomSampler([0.1, 0.5, 0.4], 10)))
+    found.append(list(data.DistributedSampler(range(11), 3, 1)))
+    engine = lib.quasirandom.SobolEngine(3, scramble=True, seed=4)
+    found.append(engine.draw(3).tolist())
+    dtypes = lib.float32, lib.int64, lib.complex64, lib.bool
+    made = [lib.testing.make_tensor(5, dtype=dtype, device="cpu") for dtype in dtypes]
+    return [*found, *[tensor.tolist() for tensor in made]]
+
+
+def streams_agree():
+    first = [side.torch.manual_seed(0) and side.torch.rand(1).item() for side in SIDES]
+    return first[0] == first[1]
+
+
+@pytest.mark.skipif(not streams_agree(), reason="the random numbers of a seed are not torch's")
+def test_the_same_seed_gives_the_same_order():
+    theirs, ours = (drawn(side) for side in SIDES)
+    assert ours == theirs
+
+
+@pytest.mark.skipif(not streams_agree(), reason="the random numbers of a seed are not torch's")
+def test_workers_draw_the_same_numbers():
+    def program(side):
+        class Draws(side.data.Dataset):
+            def __len__(self):
+                return 4
+
+            def __getitem__(self, place):
+                numpys = numpy.random.rand()  # noqa: NPY002 (the global stream is seeded)
+                return side.torch.rand(1).item(), random.random(), numpys
+
+        side.torch.manual_seed(2)
+        return list(side.data.DataLoader(Draws(), batch_size=None, num_workers=1))
 
     same(program)
