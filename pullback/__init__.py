@@ -193,6 +193,10 @@ _LATER = {
         ),
         "pullback.core.determinism",
     ),
+    **dict.fromkeys(
+        ("_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad"),
+        "pullback.operators.random.gamma",
+    ),
     "vmap": "pullback.func",
     "Tag": "pullback.library",
 }
@@ -215,6 +219,7 @@ _MODULES = frozenset(
         "_vmap_internals",
         "ao",
         "export",
+        "distributions",
         "fft",
         "func",
         "futures",
