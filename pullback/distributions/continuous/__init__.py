@@ -1,0 +1,1 @@
+"""Families of single numbers on an interval, a half-line or the line."""

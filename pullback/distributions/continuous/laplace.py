@@ -1,0 +1,69 @@
+"""The Laplace distribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pullback as torch
+from pullback.core.size import Size
+from pullback.distributions import constraints
+from pullback.distributions.distribution import Distribution
+from pullback.distributions.utils import broadcast_all, finfo_of
+
+__all__ = ["Laplace"]
+
+
+class Laplace(Distribution):
+    """An exponential distribution to both sides of `loc`.
+
+    >>> import pullback as torch
+    >>> torch.distributions.Laplace(0.0, 1.0).log_prob(torch.tensor(0.0))
+    tensor(-0.6931)
+    """
+
+    arg_constraints: Any = {"loc": constraints.real, "scale": constraints.positive}
+    support: Any = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.size(), validate_args=validate_args)
+
+    @property
+    def mean(self) -> Any:
+        return self.loc
+
+    @property
+    def mode(self) -> Any:
+        return self.loc
+
+    @property
+    def variance(self) -> Any:
+        return 2 * self.scale.pow(2)
+
+    @property
+    def stddev(self) -> Any:
+        return 2**0.5 * self.scale
+
+    def rsample(self, sample_shape: Any = Size()) -> Any:
+        shape = self._extended_shape(sample_shape)
+        u = self.loc.new_empty(shape).uniform_(finfo_of(self.loc).eps - 1, 1)
+        return self.loc - self.scale * u.sign() * torch.log1p(-u.abs())
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return -torch.log(2 * self.scale) - torch.abs(value - self.loc) / self.scale
+
+    def cdf(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        distance = value - self.loc
+        return 0.5 - 0.5 * distance.sign() * torch.expm1(-distance.abs() / self.scale)
+
+    def icdf(self, value: Any) -> Any:
+        centred = value - 0.5
+        return self.loc - self.scale * centred.sign() * torch.log1p(-2 * centred.abs())
+
+    def entropy(self) -> Any:
+        return 1 + torch.log(2 * self.scale)

@@ -1,0 +1,98 @@
+"""Relaxed Bernoulli distributions: coin tosses made continuous, so that gradients flow through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pullback as torch
+from pullback.core.size import Size
+from pullback.distributions import constraints
+from pullback.distributions.distribution import Distribution
+from pullback.distributions.odds import OneProbability, check_one_given
+from pullback.distributions.transformed_distribution import TransformedDistribution
+from pullback.distributions.transforms import SigmoidTransform
+from pullback.distributions.utils import broadcast_all, clamp_probs
+
+__all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
+
+
+class LogitRelaxedBernoulli(OneProbability, Distribution):
+    """The log-odds of a relaxed Bernoulli draw.
+
+    >>> import pullback as torch
+    >>> from pullback.distributions.relaxed_bernoulli import LogitRelaxedBernoulli
+    >>> LogitRelaxedBernoulli(torch.tensor(1.0), 0.5).log_prob(torch.tensor(0.0))
+    tensor(-1.3863)
+    """
+
+    support: Any = constraints.real
+    _kept = ("_given_probs", "temperature")
+
+    def __init__(
+        self,
+        temperature: Any,
+        probs: Any = None,
+        logits: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        self.temperature = temperature
+        check_one_given(self, probs, logits)
+        self._given_probs = probs is not None
+        if probs is not None:
+            (self.probs,) = broadcast_all(probs)
+        else:
+            (self.logits,) = broadcast_all(logits)
+        super().__init__(self._param.size(), validate_args=validate_args)
+
+    def rsample(self, sample_shape: Any = Size()) -> Any:
+        shape = self._extended_shape(sample_shape)
+        probs = clamp_probs(self.probs.expand(shape))
+        u = clamp_probs(torch.rand(shape, dtype=probs.dtype, device=probs.device))
+        noise = u.log() - (-u).log1p()
+        return (noise + probs.log() - (-probs).log1p()) / self.temperature
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        distance = logits - value * self.temperature
+        return self.temperature.log() + distance - 2 * distance.exp().log1p()
+
+
+class RelaxedBernoulli(TransformedDistribution):
+    """Numbers between 0 and 1 that tend to both ends as `temperature` falls.
+
+    >>> import pullback as torch
+    >>> d = torch.distributions.RelaxedBernoulli(torch.tensor(0.5), torch.tensor([0.1, 0.9]))
+    >>> d.rsample().shape
+    torch.Size([2])
+    """
+
+    arg_constraints: Any = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support: Any = constraints.unit_interval
+    has_rsample: Any = True
+
+    def __init__(
+        self,
+        temperature: Any,
+        probs: Any = None,
+        logits: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        base = LogitRelaxedBernoulli(temperature, probs, logits)
+        super().__init__(base, SigmoidTransform(), validate_args=validate_args)
+
+    @property
+    def temperature(self) -> Any:
+        """How far from the ends draws stay."""
+        return self.base_dist.temperature
+
+    @property
+    def logits(self) -> Any:
+        """The log-odds."""
+        return self.base_dist.logits
+
+    @property
+    def probs(self) -> Any:
+        """The probability of draws above 1/2."""
+        return self.base_dist.probs

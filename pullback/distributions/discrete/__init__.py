@@ -1,0 +1,1 @@
+"""Families of whole numbers and of choices."""

@@ -1,0 +1,22 @@
+"""Kullback-Leibler divergences, by the classes of the two distributions.
+
+>>> import pullback as torch
+>>> d = torch.distributions
+>>> d.kl_divergence(d.Normal(0.0, 1.0), d.Normal(1.0, 1.0))
+tensor(0.5000)
+"""
+
+from __future__ import annotations
+
+from pullback.distributions.kl import across, composed, same
+from pullback.distributions.kl.registry import (
+    _KL_MEMOIZE,
+    _KL_REGISTRY,
+    _dispatch_kl,
+    kl_divergence,
+    register_kl,
+)
+
+__all__ = ["kl_divergence", "register_kl"]
+
+_FILLED = (across, composed, same)  # the registry, by being imported

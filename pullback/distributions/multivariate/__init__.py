@@ -1,0 +1,1 @@
+"""Families of vectors and matrices."""
