@@ -12,44 +12,9 @@ tensor(-0.9189)
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
-from pullback.distributions import (
-    constraint_registry,
-    constraints,
-    distribution,
-    exp_family,
-    independent,
-    kl,
-    mixture_same_family,
-    transformed_distribution,
-    transforms,
-    utils,
-)
 from pullback.distributions.constraint_registry import biject_to, transform_to
-from pullback.distributions.continuous import (
-    beta,
-    cauchy,
-    chi2,
-    continuous_bernoulli,
-    exponential,
-    fishersnedecor,
-    gamma,
-    generalized_pareto,
-    gumbel,
-    half_cauchy,
-    half_normal,
-    inverse_gamma,
-    kumaraswamy,
-    laplace,
-    log_normal,
-    normal,
-    pareto,
-    relaxed_bernoulli,
-    studentT,
-    uniform,
-    von_mises,
-    weibull,
-)
 from pullback.distributions.continuous.beta import Beta
 from pullback.distributions.continuous.cauchy import Cauchy
 from pullback.distributions.continuous.chi2 import Chi2
@@ -72,16 +37,6 @@ from pullback.distributions.continuous.studentT import StudentT
 from pullback.distributions.continuous.uniform import Uniform
 from pullback.distributions.continuous.von_mises import VonMises
 from pullback.distributions.continuous.weibull import Weibull
-from pullback.distributions.discrete import (
-    bernoulli,
-    binomial,
-    categorical,
-    geometric,
-    multinomial,
-    negative_binomial,
-    one_hot_categorical,
-    poisson,
-)
 from pullback.distributions.discrete.bernoulli import Bernoulli
 from pullback.distributions.discrete.binomial import Binomial
 from pullback.distributions.discrete.categorical import Categorical
@@ -98,15 +53,6 @@ from pullback.distributions.exp_family import ExponentialFamily
 from pullback.distributions.independent import Independent
 from pullback.distributions.kl import kl_divergence, register_kl
 from pullback.distributions.mixture_same_family import MixtureSameFamily
-from pullback.distributions.multivariate import (
-    dirichlet,
-    lkj_cholesky,
-    logistic_normal,
-    lowrank_multivariate_normal,
-    multivariate_normal,
-    relaxed_categorical,
-    wishart,
-)
 from pullback.distributions.multivariate.dirichlet import Dirichlet
 from pullback.distributions.multivariate.lkj_cholesky import LKJCholesky
 from pullback.distributions.multivariate.logistic_normal import LogisticNormal
@@ -141,25 +87,92 @@ from pullback.distributions.transforms import (
 )
 
 __all__ = [
-    *("Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "ContinuousBernoulli"),
-    *("Dirichlet", "Distribution", "Exponential", "ExponentialFamily", "FisherSnedecor", "Gamma"),
-    *("GeneralizedPareto", "Geometric", "Gumbel", "HalfCauchy", "HalfNormal", "Independent"),
-    *("InverseGamma", "Kumaraswamy", "LKJCholesky", "Laplace", "LogNormal", "LogisticNormal"),
-    *("LowRankMultivariateNormal", "MixtureSameFamily", "Multinomial", "MultivariateNormal"),
-    *("NegativeBinomial", "Normal", "OneHotCategorical", "OneHotCategoricalStraightThrough"),
-    *("Pareto", "Poisson", "RelaxedBernoulli", "RelaxedOneHotCategorical", "StudentT"),
-    *("TransformedDistribution", "Uniform", "VonMises", "Weibull", "Wishart", "biject_to"),
-    *("kl_divergence", "register_kl", "transform_to", "AbsTransform", "AffineTransform"),
-    *("CatTransform", "ComposeTransform", "CorrCholeskyTransform"),
-    *("CumulativeDistributionTransform", "ExpTransform", "IndependentTransform"),
-    *("LowerCholeskyTransform", "PositiveDefiniteTransform", "PowerTransform"),
-    *("ReshapeTransform", "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform"),
-    *("StackTransform", "StickBreakingTransform", "TanhTransform", "Transform"),
+    "AbsTransform",
+    "AffineTransform",
+    "Bernoulli",
+    "Beta",
+    "Binomial",
+    "CatTransform",
+    "Categorical",
+    "Cauchy",
+    "Chi2",
+    "ComposeTransform",
+    "ContinuousBernoulli",
+    "CorrCholeskyTransform",
+    "CumulativeDistributionTransform",
+    "Dirichlet",
+    "Distribution",
+    "ExpTransform",
+    "Exponential",
+    "ExponentialFamily",
+    "FisherSnedecor",
+    "Gamma",
+    "GeneralizedPareto",
+    "Geometric",
+    "Gumbel",
+    "HalfCauchy",
+    "HalfNormal",
+    "Independent",
+    "IndependentTransform",
+    "InverseGamma",
+    "Kumaraswamy",
+    "LKJCholesky",
+    "Laplace",
+    "LogNormal",
+    "LogisticNormal",
+    "LowRankMultivariateNormal",
+    "LowerCholeskyTransform",
+    "MixtureSameFamily",
+    "Multinomial",
+    "MultivariateNormal",
+    "NegativeBinomial",
+    "Normal",
+    "OneHotCategorical",
+    "OneHotCategoricalStraightThrough",
+    "Pareto",
+    "Poisson",
+    "PositiveDefiniteTransform",
+    "PowerTransform",
+    "RelaxedBernoulli",
+    "RelaxedOneHotCategorical",
+    "ReshapeTransform",
+    "SigmoidTransform",
+    "SoftmaxTransform",
+    "SoftplusTransform",
+    "StackTransform",
+    "StickBreakingTransform",
+    "StudentT",
+    "TanhTransform",
+    "Transform",
+    "TransformedDistribution",
+    "Uniform",
+    "VonMises",
+    "Weibull",
+    "Wishart",
+    "biject_to",
     "identity_transform",
+    "kl_divergence",
+    "register_kl",
+    "transform_to",
 ]
 
-# torch has all files in one folder: `import pullback.distributions.normal` finds ours.
-for _module in list(vars().values()):
-    _folder, _, _file = getattr(_module, "__name__", "").rpartition(".")
-    if _folder.startswith(f"{__name__}.") and sys.modules.get(f"{_folder}.{_file}") is _module:
-        sys.modules[f"{__name__}.{_file}"] = _module
+# torch has all files in one folder; its paths lead to ours: `import pullback.distributions.normal`.
+_FILES = {
+    "continuous": """
+        beta cauchy chi2 continuous_bernoulli exponential fishersnedecor gamma generalized_pareto
+        gumbel half_cauchy half_normal inverse_gamma kumaraswamy laplace log_normal normal pareto
+        relaxed_bernoulli studentT uniform von_mises weibull
+    """,
+    "discrete": """
+        bernoulli binomial categorical geometric multinomial negative_binomial one_hot_categorical
+        poisson
+    """,
+    "multivariate": """
+        dirichlet lkj_cholesky logistic_normal lowrank_multivariate_normal multivariate_normal
+        relaxed_categorical wishart
+    """,
+}
+for _folder, _names in _FILES.items():
+    for _name in _names.split():
+        _module = import_module(f"{__name__}.{_folder}.{_name}")
+        sys.modules[f"{__name__}.{_name}"] = globals()[_name] = _module

@@ -24,7 +24,7 @@ def _missing(name: str) -> Any:
 
 
 class Distribution:
-    """A batch of distributions over events: draws have shape sample_shape + batch_shape + event_shape.
+    """A batch of distributions; draws have shape sample_shape + batch_shape + event_shape.
 
     A family names its parameters and their constraints in `arg_constraints`; from that follow
     validation, the printed form and `expand`.
@@ -47,15 +47,15 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether distributions check their arguments unless told otherwise (off in `python -O`)."""
+        """Whether arguments are checked unless `validate_args` says; not so in `python -O`."""
         if value not in (True, False):
             raise ValueError(f"set_default_validate_args() takes True or False, got {value!r}.")
         Distribution._validate_args = value
 
     def __init__(
         self,
-        batch_shape: Any = Size(),  # noqa: B008 (immutable)
-        event_shape: Any = Size(),  # noqa: B008 (immutable)
+        batch_shape: Any = Size(),
+        event_shape: Any = Size(),
         validate_args: bool | None = None,
     ) -> None:
         self._batch_shape = batch_shape
@@ -78,7 +78,7 @@ class Distribution:
         """The shape of one event."""
         return self._event_shape
 
-    def _extended_shape(self, sample_shape: Any = Size()) -> Any:  # noqa: B008 (immutable)
+    def _extended_shape(self, sample_shape: Any = Size()) -> Any:
         """The shape of draws."""
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
@@ -199,12 +199,12 @@ class Distribution:
         """The standard deviation."""
         return self.variance.sqrt()
 
-    def sample(self, sample_shape: Any = Size()) -> Any:  # noqa: B008 (immutable)
+    def sample(self, sample_shape: Any = Size()) -> Any:
         """Draws without gradient."""
         with torch.no_grad():
             return self.rsample(sample_shape)
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:  # noqa: B008 (immutable)
+    def rsample(self, sample_shape: Any = Size()) -> Any:
         """Draws that move with the parameters, so that gradients flow through them."""
         raise NotImplementedError(f"{type(self).__name__} has no rsample.")
 

@@ -29,7 +29,7 @@ class ExponentialFamily(Distribution):
         raise NotImplementedError(f"{type(self).__name__} has no mean carrier measure.")
 
     def _expected_statistics(self) -> tuple[Any, Any, Any]:
-        """Natural parameters, log-normalizer, and its gradient: what the statistics are on average."""
+        """Natural parameters, log-normalizer, and its gradient, the expected statistics."""
         with torch.enable_grad():
             params = [param.detach().requires_grad_() for param in self._natural_params]
             normalizer = self._log_normalizer(*params)

@@ -11,7 +11,6 @@ from pullback.distributions import constraints
 from pullback.distributions.exp_family import ExponentialFamily
 from pullback.distributions.odds import OneProbability, check_one_given
 from pullback.distributions.utils import broadcast_all, clamp_probs
-from pullback.nn import functional as F  # noqa: N812 (what everybody calls it)
 
 __all__ = ["ContinuousBernoulli"]
 
@@ -103,7 +102,9 @@ class ContinuousBernoulli(OneProbability, ExponentialFamily):
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
-        cross_entropy = F.binary_cross_entropy_with_logits(logits, value, reduction="none")
+        cross_entropy = torch.nn.functional.binary_cross_entropy_with_logits(
+            logits, value, reduction="none"
+        )
         return self._cont_bern_log_norm() - cross_entropy
 
     def cdf(self, value: Any) -> Any:

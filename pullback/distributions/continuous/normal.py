@@ -9,7 +9,7 @@ import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.exp_family import ExponentialFamily
-from pullback.distributions.utils import broadcast_all, _standard_normal
+from pullback.distributions.utils import _standard_normal, broadcast_all
 
 __all__ = ["Normal"]
 

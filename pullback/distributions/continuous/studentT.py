@@ -10,7 +10,7 @@ from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.continuous.chi2 import Chi2
 from pullback.distributions.distribution import Distribution
-from pullback.distributions.utils import broadcast_all, _standard_normal
+from pullback.distributions.utils import _standard_normal, broadcast_all
 
 __all__ = ["StudentT"]
 

@@ -15,7 +15,7 @@ __all__ = ["VonMises"]
 
 
 class VonMises(Distribution):
-    """Angles between -pi and pi about `loc`; `concentration` is nearly the inverse of their variance.
+    """Angles between -pi and pi about `loc`, with a variance of nearly 1 / `concentration`.
 
     >>> import pullback as torch
     >>> torch.distributions.VonMises(torch.tensor(0.0), torch.tensor(2.0)).mean
@@ -39,7 +39,7 @@ class VonMises(Distribution):
 
     @lazy_property
     def _proposal_r(self) -> Any:
-        """Which wrapped Cauchy distribution lies closest around this one (Best and Fisher, 1979)."""
+        """The wrapped Cauchy distribution closest around this one (Best and Fisher, 1979)."""
         k = self.concentration.double()
         tau = 1 + (1 + 4 * k**2).sqrt()
         rho = (tau - (2 * tau).sqrt()) / (2 * k)

@@ -11,7 +11,6 @@ from pullback.distributions import constraints
 from pullback.distributions.exp_family import ExponentialFamily
 from pullback.distributions.odds import OneProbability, check_one_given
 from pullback.distributions.utils import broadcast_all
-from pullback.nn import functional as F  # noqa: N812 (what everybody calls it)
 
 __all__ = ["Bernoulli"]
 
@@ -62,10 +61,14 @@ class Bernoulli(OneProbability, ExponentialFamily):
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
-        return -F.binary_cross_entropy_with_logits(logits, value, reduction="none")
+        return -torch.nn.functional.binary_cross_entropy_with_logits(
+            logits, value, reduction="none"
+        )
 
     def entropy(self) -> Any:
-        return F.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+        return torch.nn.functional.binary_cross_entropy_with_logits(
+            self.logits, self.probs, reduction="none"
+        )
 
     def enumerate_support(self, expand: bool = True) -> Any:
         values = torch.arange(2, dtype=self._param.dtype, device=self._param.device)

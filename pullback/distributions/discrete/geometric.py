@@ -10,7 +10,6 @@ from pullback.distributions import constraints
 from pullback.distributions.distribution import Distribution
 from pullback.distributions.odds import OneProbability, check_one_given
 from pullback.distributions.utils import all_true, broadcast_all, finfo_of
-from pullback.nn import functional as F  # noqa: N812 (what everybody calls it)
 
 __all__ = ["Geometric"]
 
@@ -66,5 +65,7 @@ class Geometric(OneProbability, Distribution):
         return value * (-failing).log1p() + self.probs.log()
 
     def entropy(self) -> Any:
-        entropy = F.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+        entropy = torch.nn.functional.binary_cross_entropy_with_logits(
+            self.logits, self.probs, reduction="none"
+        )
         return entropy / self.probs

@@ -11,7 +11,6 @@ from pullback.distributions.continuous.gamma import Gamma
 from pullback.distributions.distribution import Distribution
 from pullback.distributions.odds import OneProbability, check_one_given
 from pullback.distributions.utils import broadcast_all, lazy_property
-from pullback.nn import functional as F  # noqa: N812 (what everybody calls it)
 
 __all__ = ["NegativeBinomial"]
 
@@ -74,7 +73,9 @@ class NegativeBinomial(OneProbability, Distribution):
         if self._validate_args:
             self._validate_sample(value)
         n = self.total_count
-        chances = n * F.logsigmoid(-self.logits) + value * F.logsigmoid(self.logits)
+        chances = n * torch.nn.functional.logsigmoid(
+            -self.logits
+        ) + value * torch.nn.functional.logsigmoid(self.logits)
         arrangements = torch.lgamma(n + value) - torch.lgamma(1.0 + value) - torch.lgamma(n)
         # With no failures to wait for, lgamma(0) of both is infinite, and there is one way.
         arrangements = arrangements.masked_fill(n + value == 0.0, 0.0)

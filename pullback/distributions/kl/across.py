@@ -1,8 +1,8 @@
 """Divergences between different families of numbers.
 
 The divergence of p from q is E[-log q(x)] less p's entropy, with x drawn from p. A family q says
-here what that expectation is, given moments of p; a family p, what its moments are. Where draws of p
-can be impossible under q, it is infinite.
+here what that expectation is, given moments of p; a family p, what its moments are. Where draws
+of p can be impossible under q, it is infinite.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _mean_log(p: Any) -> Any:
     return _moment(MEAN_LOG, p)(p)
 
 
-# What q makes of them: E[-log q(x)] ----------------------------------------------------------------
+# What q makes of them: E[-log q(x)] -------------------------------------------------------------
 
 
 def _to_exponential(p: Any, q: Any) -> Any:

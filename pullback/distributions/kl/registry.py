@@ -65,7 +65,7 @@ def _dispatch_kl(type_p: type, type_q: type) -> Any:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Any:
-    """How much less likely draws of `p` are under `q`: E[log p(x) - log q(x)], for each of the batch.
+    """How much less likely draws of `p` are under `q`: E[log p(x) - log q(x)].
 
     >>> import pullback as torch
     >>> d = torch.distributions

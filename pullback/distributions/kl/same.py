@@ -25,7 +25,6 @@ from pullback.distributions.discrete.poisson import Poisson
 from pullback.distributions.kl.registry import kl_divergence, register_kl
 from pullback.distributions.multivariate.dirichlet import Dirichlet
 from pullback.distributions.utils import all_true, euler_constant
-from pullback.nn import functional as F  # noqa: N812 (what everybody calls it)
 
 INF = float("inf")
 
@@ -34,15 +33,23 @@ INF = float("inf")
 
 
 def _weighted(weight: Any, difference: Any, impossible: Any) -> Any:
-    """weight * difference, infinite where q cannot be; 0 where p cannot be, whatever q is."""
+    """Weight * difference, infinite where q cannot be; 0 where p cannot be, whatever q is."""
     product = torch.where(impossible, INF, weight * difference)
     return torch.where(weight == 0, torch.zeros_like(product), product)
 
 
 @register_kl(Bernoulli, Bernoulli)
 def _bernoulli(p: Any, q: Any) -> Any:
-    ones = _weighted(p.probs, F.softplus(-q.logits) - F.softplus(-p.logits), q.probs == 0)
-    zeros = _weighted(1 - p.probs, F.softplus(q.logits) - F.softplus(p.logits), q.probs == 1)
+    ones = _weighted(
+        p.probs,
+        torch.nn.functional.softplus(-q.logits) - torch.nn.functional.softplus(-p.logits),
+        q.probs == 0,
+    )
+    zeros = _weighted(
+        1 - p.probs,
+        torch.nn.functional.softplus(q.logits) - torch.nn.functional.softplus(p.logits),
+        q.probs == 1,
+    )
     return ones + zeros
 
 

@@ -16,7 +16,7 @@ __all__ = ["LKJCholesky"]
 
 
 class LKJCholesky(Distribution):
-    """Lower Cholesky factors of correlation matrices M, with density proportional to det(M)**(c - 1).
+    """Cholesky factors of correlation matrices M, with density proportional to det(M)**(c - 1).
 
     With concentration c = 1 all correlation matrices are alike; above, those near the identity are
     likelier.

@@ -15,7 +15,7 @@ from pullback.distributions.utils import _standard_normal, lazy_property
 __all__ = ["LowRankMultivariateNormal"]
 
 
-def _batch_capacitance_tril(W: Any, D: Any) -> Any:  # noqa: N803 (torch's names)
+def _batch_capacitance_tril(W: Any, D: Any) -> Any:
     """The Cholesky factor of I + W^T D^-1 W, as small as the rank."""
     rank = W.size(-1)
     scaled = W.mT / D.unsqueeze(-2)
@@ -23,13 +23,13 @@ def _batch_capacitance_tril(W: Any, D: Any) -> Any:  # noqa: N803 (torch's names
     return torch.linalg.cholesky(torch.matmul(scaled, W) + identity)
 
 
-def _batch_lowrank_logdet(W: Any, D: Any, capacitance_tril: Any) -> Any:  # noqa: N803 (torch's names)
-    """log det(W W^T + D), by the matrix determinant lemma."""
+def _batch_lowrank_logdet(W: Any, D: Any, capacitance_tril: Any) -> Any:
+    """Log det(W W^T + D), by the matrix determinant lemma."""
     diagonal = capacitance_tril.diagonal(dim1=-2, dim2=-1)
     return 2 * diagonal.log().sum(-1) + D.log().sum(-1)
 
 
-def _batch_lowrank_mahalanobis(W: Any, D: Any, x: Any, capacitance_tril: Any) -> Any:  # noqa: N803 (torch's names)
+def _batch_lowrank_mahalanobis(W: Any, D: Any, x: Any, capacitance_tril: Any) -> Any:
     """x^T (W W^T + D)^-1 x, by the Woodbury identity."""
     scaled = W.mT / D.unsqueeze(-2)
     whole = (x.pow(2) / D).sum(-1)

@@ -19,7 +19,7 @@ def _batch_mv(bmat: Any, bvec: Any) -> Any:
     return torch.matmul(bmat, bvec.unsqueeze(-1)).squeeze(-1)
 
 
-def _batch_mahalanobis(bL: Any, bx: Any) -> Any:  # noqa: N803 (torch's name)
+def _batch_mahalanobis(bL: Any, bx: Any) -> Any:
     """x^T (L L^T)^-1 x, where both have any batch; that of `bL` is the shorter."""
     n = bx.shape[-1]
     batch = bL.shape[:-2]
@@ -45,7 +45,7 @@ def _batch_mahalanobis(bL: Any, bx: Any) -> Any:  # noqa: N803 (torch's name)
     return result.permute(order).reshape(bx.shape[:-1])
 
 
-def _precision_to_scale_tril(P: Any) -> Any:  # noqa: N803 (torch's name)
+def _precision_to_scale_tril(P: Any) -> Any:
     """The Cholesky factor of the inverse of P, without that inverse."""
     # Reversed in both directions a Cholesky factor is upper: P = U U^T. The wanted one is U^-T.
     flipped = torch.linalg.cholesky(torch.flip(P, (-2, -1)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pullback.distributions.transforms.base import Transform, _InverseTransform
+from pullback.distributions.transforms.base import Transform
+from pullback.distributions.transforms.base import _InverseTransform as _InverseTransform
 from pullback.distributions.transforms.combined import (
     CatTransform,
     ComposeTransform,
@@ -30,10 +31,24 @@ from pullback.distributions.transforms.structured import (
 )
 
 __all__ = [
-    *("AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform"),
-    *("CorrCholeskyTransform", "CumulativeDistributionTransform", "ExpTransform"),
-    *("IndependentTransform", "LowerCholeskyTransform", "PositiveDefiniteTransform"),
-    *("PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform"),
-    *("SoftplusTransform", "StackTransform", "StickBreakingTransform", "TanhTransform"),
-    *("Transform", "identity_transform"),
+    "AbsTransform",
+    "AffineTransform",
+    "CatTransform",
+    "ComposeTransform",
+    "CorrCholeskyTransform",
+    "CumulativeDistributionTransform",
+    "ExpTransform",
+    "IndependentTransform",
+    "LowerCholeskyTransform",
+    "PositiveDefiniteTransform",
+    "PowerTransform",
+    "ReshapeTransform",
+    "SigmoidTransform",
+    "SoftmaxTransform",
+    "SoftplusTransform",
+    "StackTransform",
+    "StickBreakingTransform",
+    "TanhTransform",
+    "Transform",
+    "identity_transform",
 ]

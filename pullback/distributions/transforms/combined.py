@@ -11,7 +11,7 @@ import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.transforms.base import Transform, raised
-from pullback.distributions.utils import lazy_property, _sum_rightmost
+from pullback.distributions.utils import _sum_rightmost, lazy_property
 
 __all__ = [
     *("CatTransform", "ComposeTransform", "IndependentTransform", "ReshapeTransform"),

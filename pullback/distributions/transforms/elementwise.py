@@ -10,7 +10,6 @@ import pullback as torch
 from pullback.distributions import constraints
 from pullback.distributions.transforms.base import Transform
 from pullback.distributions.utils import all_true, broadcast_all, finfo_of, lazy_property
-from pullback.nn import functional as F  # noqa: N812 (what everybody calls it)
 
 __all__ = [
     *("AbsTransform", "AffineTransform", "CumulativeDistributionTransform", "ExpTransform"),
@@ -61,7 +60,7 @@ class SigmoidTransform(_Plain):
         return y.log() - (-y).log1p()
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        return -F.softplus(-x) - F.softplus(x)
+        return -torch.nn.functional.softplus(-x) - torch.nn.functional.softplus(x)
 
 
 class SoftplusTransform(_Plain):
@@ -70,13 +69,13 @@ class SoftplusTransform(_Plain):
     codomain = constraints.positive
 
     def _call(self, x: Any) -> Any:
-        return F.softplus(x)
+        return torch.nn.functional.softplus(x)
 
     def _inverse(self, y: Any) -> Any:
         return (-y).expm1().neg().log() + y
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        return -F.softplus(-x)
+        return -torch.nn.functional.softplus(-x)
 
 
 class TanhTransform(_Plain):
@@ -92,7 +91,7 @@ class TanhTransform(_Plain):
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         # log(1 - tanh(x)**2), without the cancellation of that
-        return 2.0 * (math.log(2.0) - x - F.softplus(-2.0 * x))
+        return 2.0 * (math.log(2.0) - x - torch.nn.functional.softplus(-2.0 * x))
 
 
 class AbsTransform(Transform):

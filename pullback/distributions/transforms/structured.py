@@ -8,7 +8,6 @@ import pullback as torch
 from pullback.distributions import constraints
 from pullback.distributions.transforms.base import Transform
 from pullback.distributions.utils import finfo_of, tril_matrix_to_vec, vec_to_tril_matrix
-from pullback.nn import functional as F  # noqa: N812 (what everybody calls it)
 
 __all__ = [
     *("CorrCholeskyTransform", "LowerCholeskyTransform", "PositiveDefiniteTransform"),
@@ -83,7 +82,9 @@ class StickBreakingTransform(_OfVectors):
     def _call(self, x: Any) -> Any:
         broken = torch.sigmoid(x - self._log_left(x))
         left = (1 - broken).cumprod(-1)
-        return F.pad(broken, [0, 1], value=1) * F.pad(left, [1, 0], value=1)
+        return torch.nn.functional.pad(broken, [0, 1], value=1) * torch.nn.functional.pad(
+            left, [1, 0], value=1
+        )
 
     def _inverse(self, y: Any) -> Any:
         shares = y[..., :-1]
@@ -93,7 +94,7 @@ class StickBreakingTransform(_OfVectors):
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         shifted = x - self._log_left(x)
-        return (F.logsigmoid(shifted) - shifted + y[..., :-1].log()).sum(-1)
+        return (torch.nn.functional.logsigmoid(shifted) - shifted + y[..., :-1].log()).sum(-1)
 
 
 class CorrCholeskyTransform(_Parameterless):
@@ -117,10 +118,10 @@ class CorrCholeskyTransform(_Parameterless):
         partial = vec_to_tril_matrix(torch.tanh(x).clamp(min=-1 + eps, max=1 - eps), diag=-1)
         left = (1 - partial**2).sqrt().cumprod(-1)
         identity = torch.eye(partial.shape[-1], dtype=x.dtype, device=x.device)
-        return (partial + identity) * F.pad(left[..., :-1], [1, 0], value=1)
+        return (partial + identity) * torch.nn.functional.pad(left[..., :-1], [1, 0], value=1)
 
     def _inverse(self, y: Any) -> Any:
-        left = F.pad((1 - (y * y).cumsum(-1))[..., :-1], [1, 0], value=1)
+        left = torch.nn.functional.pad((1 - (y * y).cumsum(-1))[..., :-1], [1, 0], value=1)
         partial = tril_matrix_to_vec(y, diag=-1) / tril_matrix_to_vec(left, diag=-1).sqrt()
         return torch.atanh(partial)
 
@@ -128,7 +129,7 @@ class CorrCholeskyTransform(_Parameterless):
         # d y_ij / d x_ij = (1 - tanh(x_ij)**2) * sqrt(what the row has left before j)
         left = 1 - (y * y).cumsum(-1)
         from_left = 0.5 * tril_matrix_to_vec(left, diag=-2).log().sum(-1)
-        from_tanh = -2 * (x + F.softplus(-2 * x) - _LOG_2).sum(-1)
+        from_tanh = -2 * (x + torch.nn.functional.softplus(-2 * x) - _LOG_2).sum(-1)
         return from_left + from_tanh
 
     def forward_shape(self, shape: Any) -> Any:

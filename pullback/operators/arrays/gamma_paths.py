@@ -1,4 +1,4 @@
-"""How draws of gamma and beta variables move with their parameters: implicit derivatives, on arrays.
+"""How draws of gamma and beta variables move with their parameters, on arrays.
 
 A draw x of a distribution with cdf F(x; a) moves with `a` as its quantile does, by
 dx/da = -(dF/da) / (dF/dx). Both forms of that quotient used here have terms of one sign only, so
