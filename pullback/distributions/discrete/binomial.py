@@ -71,9 +71,7 @@ class Binomial(OneProbability, Distribution):
             self._validate_sample(value)
         n, logits = self.total_count, self.logits
         arrangements = torch.lgamma(n + 1) - torch.lgamma(value + 1) - torch.lgamma(n - value + 1)
-        # log(1 + exp(logits)), which must not overflow
-        softplus = logits.clamp(min=0) + torch.log1p(torch.exp(-torch.abs(logits)))
-        return arrangements + value * logits - n * softplus
+        return arrangements + value * logits + n * torch.nn.functional.logsigmoid(-logits)
 
     def entropy(self) -> Any:
         log_prob = self.log_prob(self.enumerate_support(expand=False))

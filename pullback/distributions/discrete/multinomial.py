@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pullback as torch
@@ -82,13 +83,13 @@ class Multinomial(Distribution):
         return counts.type_as(self.probs)
 
     def entropy(self) -> Any:
-        n = torch.tensor(self.total_count)
+        n = self.total_count
         by_category = self._categorical.entropy()
         # The expected logarithm of the number of arrangements, category by category.
         support = self._binomial.enumerate_support(expand=False)[1:]
         probabilities = torch.exp(self._binomial.log_prob(support))
         weight = (probabilities * torch.lgamma(support + 1)).sum((0, -1))
-        return n * by_category + weight - torch.lgamma(n + 1)
+        return n * by_category + weight - math.lgamma(n + 1)
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
