@@ -97,7 +97,7 @@ class StickBreakingTransform(_OfVectors):
         return (torch.nn.functional.logsigmoid(shifted) - shifted + y[..., :-1].log()).sum(-1)
 
 
-class CorrCholeskyTransform(_Parameterless):
+class CorrCholeskyTransform(Transform):
     """Vectors of n(n-1)/2 numbers to Cholesky factors of n x n correlation matrices.
 
     Row by row, tanh(x) are partial correlations: each takes its part of what the row's unit length
