@@ -1,7 +1,7 @@
 """Draws of gamma and Dirichlet variables, which move with their parameters.
 
-The derivative of a draw is that of its quantile (see arrays/gamma_paths.py). Second derivatives are not
-known to torch, nor here.
+The derivative of a draw is that of its quantile (see arrays/gamma_paths.py). Second derivatives are
+not known to torch, nor here.
 """
 
 from __future__ import annotations
