@@ -10,6 +10,7 @@ from pullback.core.size import Size
 from pullback.core.tensor import Tensor
 from pullback.distributions import constraints
 from pullback.distributions.utils import all_true, lazy_property
+from pullback.transforms.batched import base_of
 
 __all__ = ["Distribution"]
 
@@ -142,7 +143,7 @@ class Distribution:
             if not all_true(constraint.check(value)):
                 raise ValueError(
                     f"{self!r}: parameter {name} (shape {tuple(value.shape)}) must satisfy "
-                    f"{constraint!r}, but has the value\n{value}"
+                    f"{constraint!r}, but has the value\n{base_of(value)}"
                 )
 
     def _validate_sample(self, value: Any) -> None:
@@ -174,7 +175,7 @@ class Distribution:
         if not all_true(support.check(value)):
             raise ValueError(
                 f"{self!r}: a value (shape {tuple(value.shape)}) must satisfy {support!r}, but is\n"
-                f"{value}"
+                f"{base_of(value)}"
             )
 
     # What families define ------------------------------------------------------------------------
@@ -242,7 +243,8 @@ class Distribution:
         for name in self.arg_constraints:
             if name in vars(self):
                 value = vars(self)[name]
-                shown.append(f"{name}: {value if value.numel() == 1 else value.size()}")
+                one = value.numel() == 1 and base_of(value) is value  # not one for each example
+                shown.append(f"{name}: {value if one else value.size()}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
 

@@ -48,9 +48,8 @@ def _standard_gamma(xp: Namespace, input: Array, generator: Any = None) -> Array
 
 
 def _smallest(dtype: Any) -> Any:
-    if dtype.kind == "V":  # bfloat16, with the range of float32
-        return numpy.finfo(numpy.float32).tiny
-    return numpy.finfo(dtype).tiny
+    known = numpy.float32 if dtype.kind == "V" else dtype  # bfloat16 has the range of float32
+    return dtype.type(numpy.finfo(known).tiny)
 
 
 @elementwise(

@@ -1,0 +1,92 @@
+"""Divergences: what they mean, and how one is chosen."""
+
+import pytest
+
+import pullback as torch
+
+d = torch.distributions
+F64 = torch.float64
+
+
+def t(*values):
+    return torch.tensor(values, dtype=F64)
+
+
+PAIRS = [
+    (d.Normal(t(0.0), t(1.0)), d.Normal(t(0.5), t(2.0))),
+    (d.Normal(t(0.0), t(1.0)), d.Laplace(t(0.5), t(2.0))),
+    (d.Normal(t(0.0), t(1.0)), d.Gumbel(t(0.5), t(2.0))),
+    (d.Gamma(t(2.0), t(1.0)), d.Gamma(t(1.5), t(0.5))),
+    (d.Gamma(t(2.0), t(1.0)), d.Gumbel(t(0.5), t(2.0))),
+    (d.Beta(t(2.0), t(1.5)), d.Normal(t(0.5), t(1.0))),
+    (d.Beta(t(2.0), t(1.5)), d.Gamma(t(1.5), t(2.0))),
+    (d.Uniform(t(0.1), t(0.8)), d.Beta(t(2.0), t(1.5))),
+    (d.Uniform(t(0.1), t(0.8)), d.Gumbel(t(0.5), t(2.0))),
+    (d.Exponential(t(2.0)), d.Normal(t(0.5), t(1.0))),
+    (d.ContinuousBernoulli(t(0.3)), d.Exponential(t(2.0))),
+    (d.Dirichlet(t(1.0, 2.0)), d.Dirichlet(t(2.0, 1.5))),
+    (d.Poisson(t(2.0)), d.Poisson(t(3.0))),
+    (d.Geometric(t(0.3)), d.Geometric(t(0.5))),
+    (d.Cauchy(t(0.0), t(1.0)), d.Cauchy(t(0.5), t(2.0))),
+]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: "-".join(type(v).__name__ for v in pair))
+def test_a_divergence_is_the_mean_difference_of_log_densities(pair):
+    p, q = pair
+    torch.manual_seed(1)
+    drawn = p.sample((40000,))
+    difference = p.log_prob(drawn) - q.log_prob(drawn)
+    error = 5 * difference.std(0) / 200
+    assert float((difference.mean(0) - d.kl_divergence(p, q)).abs()) < float(error)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: type(pair[0]).__name__)
+def test_a_distribution_does_not_diverge_from_itself(pair):
+    assert abs(float(d.kl_divergence(pair[0], pair[0]))) < 1e-12
+
+
+@pytest.fixture
+def registry():
+    """As it was before, when the test is over."""
+    known = dict(d.kl._KL_REGISTRY)
+    yield
+    d.kl._KL_REGISTRY.clear()
+    d.kl._KL_REGISTRY.update(known)
+    d.kl._KL_MEMOIZE.clear()
+
+
+def test_the_nearest_classes_decide(registry):
+    class Near(d.Normal):
+        pass
+
+    class Nearer(Near):
+        pass
+
+    p, q = Nearer(0.0, 1.0), Nearer(1.0, 1.0)
+    assert float(d.kl_divergence(p, q)) == 0.5
+    d.register_kl(Near, Near)(lambda p, q: "near")
+    assert d.kl_divergence(p, q) == "near"
+    d.register_kl(Nearer, Nearer)(lambda p, q: "nearer")
+    assert d.kl_divergence(p, q) == "nearer"
+
+
+def test_two_equally_near_choices_are_told(registry):
+    class Left(d.Normal):
+        pass
+
+    d.register_kl(Left, d.Normal)(lambda p, q: "left")
+    d.register_kl(d.Normal, Left)(lambda p, q: "right")
+    with pytest.warns(RuntimeWarning, match="could be"):
+        assert d.kl_divergence(Left(0.0, 1.0), Left(0.0, 1.0)) == "left"
+
+
+def test_only_classes_of_distributions_are_registered():
+    for given in ((int, d.Normal), (d.Normal, 5)):
+        with pytest.raises(TypeError, match="classes of distributions"):
+            d.register_kl(*given)
+
+
+def test_what_is_not_known_is_said_with_names():
+    with pytest.raises(NotImplementedError, match="Normal from Cauchy"):
+        d.kl_divergence(d.Normal(0.0, 1.0), d.Cauchy(0.0, 1.0))
