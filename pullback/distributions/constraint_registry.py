@@ -86,7 +86,7 @@ def _to_below(constraint: Any) -> Any:
 @_in_both(constraints.interval, constraints.half_open_interval)
 def _to_between(constraint: Any) -> Any:
     low, high = constraint.lower_bound, constraint.upper_bound
-    if isinstance(low, Number) and isinstance(high, Number) and (low, high) == (0, 1):
+    if isinstance(low, Number) and isinstance(high, Number) and [low, high] == [0, 1]:
         return transforms.SigmoidTransform()
     stretch = transforms.AffineTransform(low, high - low)
     return transforms.ComposeTransform([transforms.SigmoidTransform(), stretch])
@@ -109,19 +109,20 @@ for _kind in (constraints.positive_definite, constraints.positive_semidefinite):
 def _register_parts(registry: ConstraintRegistry) -> None:
     """Constraints made of others: their transforms are made of the others' in the same way."""
 
-    @registry.register(constraints.independent)
-    def _to_independent(constraint: Any) -> Any:
+    def to_independent(constraint: Any) -> Any:
         base = registry(constraint.base_constraint)
         return transforms.IndependentTransform(base, constraint.reinterpreted_batch_ndims)
 
-    @registry.register(constraints.cat)
-    def _to_sections(constraint: Any) -> Any:
+    def to_sections(constraint: Any) -> Any:
         parts = [registry(part) for part in constraint.cseq]
         return transforms.CatTransform(parts, constraint.dim, constraint.lengths)
 
-    @registry.register(constraints.stack)
-    def _to_slices(constraint: Any) -> Any:
+    def to_slices(constraint: Any) -> Any:
         return transforms.StackTransform([registry(c) for c in constraint.cseq], constraint.dim)
+
+    registry.register(constraints.independent, to_independent)
+    registry.register(constraints.cat, to_sections)
+    registry.register(constraints.stack, to_slices)
 
 
 _register_parts(biject_to)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pullback as torch
+from pullback.distributions.package import torch
 from pullback.distributions.utils import all_true
 
 __all__ = [
@@ -53,11 +53,11 @@ class _Dependent(Constraint):
         self._event_dim = event_dim
 
     @property
-    def is_discrete(self) -> Any:  # type: ignore[override]  # not known here, unlike in Constraint
+    def is_discrete(self) -> Any:
         return self._known("is_discrete", self._is_discrete)
 
     @property
-    def event_dim(self) -> Any:  # type: ignore[override]  # not known here, unlike in Constraint
+    def event_dim(self) -> Any:
         return self._known("event_dim", self._event_dim)
 
     @staticmethod
@@ -301,11 +301,11 @@ class _IndependentConstraint(Constraint):
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
     @property
-    def is_discrete(self) -> Any:  # type: ignore[override]  # the base's
+    def is_discrete(self) -> Any:
         return self.base_constraint.is_discrete
 
     @property
-    def event_dim(self) -> Any:  # type: ignore[override]  # the base's and more
+    def event_dim(self) -> Any:
         return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
 
     def check(self, value: Any) -> Any:
@@ -333,11 +333,11 @@ class MixtureSameFamilyConstraint(Constraint):
         self.base_constraint = base_constraint
 
     @property
-    def is_discrete(self) -> Any:  # type: ignore[override]  # the components'
+    def is_discrete(self) -> Any:
         return self.base_constraint.is_discrete
 
     @property
-    def event_dim(self) -> Any:  # type: ignore[override]  # the components'
+    def event_dim(self) -> Any:
         return self.base_constraint.event_dim
 
     def check(self, value: Any) -> Any:
@@ -364,7 +364,7 @@ class _Joined(Constraint):
         self.dim = dim
 
     @property
-    def is_discrete(self) -> Any:  # type: ignore[override]  # that of the parts
+    def is_discrete(self) -> Any:
         return any(part.is_discrete for part in self.cseq)
 
     def _check_dim(self, value: Any) -> None:
@@ -384,7 +384,7 @@ class _Cat(_Joined):
             raise AssertionError(f"{len(self.lengths)} lengths for {len(self.cseq)} constraints.")
 
     @property
-    def event_dim(self) -> Any:  # type: ignore[override]  # that of the parts
+    def event_dim(self) -> Any:
         return max(part.event_dim for part in self.cseq)
 
     def check(self, value: Any) -> Any:
@@ -401,7 +401,7 @@ class _Stack(_Joined):
         super().__init__(cseq, dim)
 
     @property
-    def event_dim(self) -> Any:  # type: ignore[override]  # that of the parts, and the new one
+    def event_dim(self) -> Any:
         dim = max(part.event_dim for part in self.cseq)
         return dim + 1 if self.dim + dim < 0 else dim
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any, ClassVar
 
-import pullback as torch
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor
 from pullback.distributions import constraints
+from pullback.distributions.package import torch
 from pullback.distributions.utils import all_true, lazy_property
 from pullback.transforms.batched import base_of
 

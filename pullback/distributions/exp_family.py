@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pullback as torch
 from pullback.distributions.distribution import Distribution
+from pullback.distributions.package import torch
 
 __all__ = ["ExponentialFamily"]
 

@@ -51,15 +51,15 @@ class Independent(Distribution, Generic[D]):
         new.base_dist = self.base_dist.expand(batch_shape + more)
 
     @property
-    def has_rsample(self) -> Any:  # type: ignore[override]  # as the base has
+    def has_rsample(self) -> Any:
         return self.base_dist.has_rsample
 
     @property
-    def has_enumerate_support(self) -> Any:  # type: ignore[override]  # as the base has
+    def has_enumerate_support(self) -> Any:
         return self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support
 
     @constraints.dependent_property
-    def support(self) -> Any:  # type: ignore[override]  # the base's, for larger events
+    def support(self) -> Any:
         support = self.base_dist.support
         more = self.reinterpreted_batch_ndims
         return constraints.independent(support, more) if more else support

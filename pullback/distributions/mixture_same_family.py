@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.discrete.categorical import Categorical
 from pullback.distributions.distribution import Distribution
+from pullback.distributions.package import torch
 
 __all__ = ["MixtureSameFamily"]
 
@@ -49,7 +49,7 @@ class MixtureSameFamily(Distribution):
         new._mixture_distribution = self._mixture_distribution.expand(batch_shape)
 
     @constraints.dependent_property
-    def support(self) -> Any:  # type: ignore[override]  # the components'
+    def support(self) -> Any:
         return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
 
     @property
@@ -75,11 +75,11 @@ class MixtureSameFamily(Distribution):
         distance = self.component_distribution.mean - self._pad(self.mean)
         return within + torch.sum(probs * distance.pow(2.0), dim)
 
-    def cdf(self, x: Any) -> Any:  # type: ignore[override]  # torch's name for it here
+    def cdf(self, x: Any) -> Any:
         cdfs = self.component_distribution.cdf(self._pad(x))
         return torch.sum(cdfs * self.mixture_distribution.probs, -1)
 
-    def log_prob(self, x: Any) -> Any:  # type: ignore[override]  # torch's name for it here
+    def log_prob(self, x: Any) -> Any:
         if self._validate_args:
             self._validate_sample(x)
         components = self.component_distribution.log_prob(self._pad(x))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.distribution import Distribution
 from pullback.distributions.independent import Independent
+from pullback.distributions.package import torch
 from pullback.distributions.transforms import ComposeTransform, Transform
 from pullback.distributions.utils import _sum_rightmost
 
@@ -63,7 +63,7 @@ class TransformedDistribution(Distribution):
         new.base_dist = self.base_dist.expand(Size(shape[:start]))
 
     @constraints.dependent_property(is_discrete=False)
-    def support(self) -> Any:  # type: ignore[override]  # depends on the transforms
+    def support(self) -> Any:
         if not self.transforms:
             return self.base_dist.support
         support = self.transforms[-1].codomain
@@ -71,7 +71,7 @@ class TransformedDistribution(Distribution):
         return constraints.independent(support, missing) if missing > 0 else support
 
     @property
-    def has_rsample(self) -> Any:  # type: ignore[override]  # as the base has
+    def has_rsample(self) -> Any:
         return self.base_dist.has_rsample
 
     def sample(self, sample_shape: Any = Size()) -> Any:

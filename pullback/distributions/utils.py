@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy
 
-import pullback as torch
 from pullback.core.tensor import Tensor
+from pullback.distributions.package import torch
 from pullback.transforms.batched import base_of
 
 __all__ = [

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.exp_family import ExponentialFamily
 from pullback.distributions.multivariate.dirichlet import Dirichlet
+from pullback.distributions.package import torch
 from pullback.distributions.utils import broadcast_all
 
 __all__ = ["Beta"]
@@ -77,5 +77,5 @@ class Beta(ExponentialFamily):
     def _natural_params(self) -> Any:
         return self.concentration1, self.concentration0
 
-    def _log_normalizer(self, x: Any, y: Any) -> Any:  # type: ignore[override]  # so many of them
+    def _log_normalizer(self, x: Any, y: Any) -> Any:
         return torch.lgamma(x) + torch.lgamma(y) - torch.lgamma(x + y)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.exp_family import ExponentialFamily
+from pullback.distributions.package import torch
 from pullback.distributions.utils import broadcast_all
 
 __all__ = ["Exponential"]
@@ -69,5 +69,5 @@ class Exponential(ExponentialFamily):
     def _natural_params(self) -> Any:
         return (-self.rate,)
 
-    def _log_normalizer(self, x: Any) -> Any:  # type: ignore[override]  # so many of them
+    def _log_normalizer(self, x: Any) -> Any:
         return -torch.log(-x)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.continuous.gamma import Gamma
 from pullback.distributions.distribution import Distribution
+from pullback.distributions.package import torch
 from pullback.distributions.utils import broadcast_all, finfo_of, kept_above
 
 __all__ = ["FisherSnedecor"]

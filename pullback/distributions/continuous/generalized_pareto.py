@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.distribution import Distribution
+from pullback.distributions.package import torch
 from pullback.distributions.utils import broadcast_all
 
 __all__ = ["GeneralizedPareto"]
@@ -36,7 +36,7 @@ class GeneralizedPareto(Distribution):
         super().__init__(self.loc.size(), validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self) -> Any:  # type: ignore[override]  # depends on the parameters
+    def support(self) -> Any:
         top = self.loc - self.scale / self.concentration
         return constraints.interval(self.loc, torch.where(self.concentration < 0, top, math.inf))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pullback as torch
 from pullback.distributions import constraints
 from pullback.distributions.continuous.normal import Normal
+from pullback.distributions.package import torch
 from pullback.distributions.transformed_distribution import TransformedDistribution
 from pullback.distributions.transforms import AbsTransform
 
@@ -58,7 +58,7 @@ class HalfNormal(TransformedDistribution):
             self._validate_sample(value)
         return 2 * self.base_dist.cdf(value) - 1
 
-    def icdf(self, prob: Any) -> Any:  # type: ignore[override]  # torch's name for it here
+    def icdf(self, prob: Any) -> Any:
         return self.base_dist.icdf((prob + 1) / 2)
 
     def entropy(self) -> Any:

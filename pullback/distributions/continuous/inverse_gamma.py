@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pullback as torch
 from pullback.distributions import constraints
 from pullback.distributions.continuous.gamma import Gamma
+from pullback.distributions.package import torch
 from pullback.distributions.transformed_distribution import TransformedDistribution
 from pullback.distributions.transforms import PowerTransform
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.distribution import Distribution
 from pullback.distributions.odds import OneProbability, check_one_given
+from pullback.distributions.package import torch
 from pullback.distributions.transformed_distribution import TransformedDistribution
 from pullback.distributions.transforms import SigmoidTransform
 from pullback.distributions.utils import broadcast_all, clamp_probs

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.distribution import Distribution
+from pullback.distributions.package import torch
 from pullback.distributions.utils import broadcast_all
 
 __all__ = ["Uniform"]
@@ -25,7 +25,7 @@ class Uniform(Distribution):
     has_rsample = True
 
     @property
-    def arg_constraints(self) -> Any:  # type: ignore[override]  # each bound limits the other
+    def arg_constraints(self) -> Any:
         return {
             "low": constraints.less_than(self.high),
             "high": constraints.greater_than(self.low),
@@ -36,7 +36,7 @@ class Uniform(Distribution):
         super().__init__(self.low.size(), validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self) -> Any:  # type: ignore[override]  # depends on the parameters
+    def support(self) -> Any:
         return constraints.interval(self.low, self.high)
 
     @property

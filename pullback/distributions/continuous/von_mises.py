@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.distribution import Distribution
+from pullback.distributions.package import torch
 from pullback.distributions.utils import all_true, broadcast_all, lazy_property
 
 __all__ = ["VonMises"]
@@ -74,7 +74,7 @@ class VonMises(Distribution):
         return self.loc
 
     @lazy_property
-    def variance(self) -> Any:  # type: ignore[override]  # kept, unlike in other families
+    def variance(self) -> Any:
         """The circular variance: one less the length of the mean direction."""
         i1e, i0e = torch.special.i1e, torch.special.i0e
         return 1 - i1e(self.concentration) / i0e(self.concentration)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pullback as torch
 from pullback.distributions import constraints
 from pullback.distributions.continuous.exponential import Exponential
+from pullback.distributions.package import torch
 from pullback.distributions.transformed_distribution import TransformedDistribution
 from pullback.distributions.transforms import AffineTransform, PowerTransform
 from pullback.distributions.utils import broadcast_all, euler_constant

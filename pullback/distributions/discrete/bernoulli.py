@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.exp_family import ExponentialFamily
 from pullback.distributions.odds import OneProbability, check_one_given
+from pullback.distributions.package import torch
 from pullback.distributions.utils import broadcast_all
 
 __all__ = ["Bernoulli"]
@@ -79,5 +79,5 @@ class Bernoulli(OneProbability, ExponentialFamily):
     def _natural_params(self) -> Any:
         return (torch.logit(self.probs),)
 
-    def _log_normalizer(self, x: Any) -> Any:  # type: ignore[override]  # so many of them
+    def _log_normalizer(self, x: Any) -> Any:
         return torch.log1p(torch.exp(x))

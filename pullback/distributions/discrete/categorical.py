@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.distribution import Distribution
 from pullback.distributions.odds import check_one_given
+from pullback.distributions.package import torch
 from pullback.distributions.utils import finfo_of, lazy_property, logits_to_probs, probs_to_logits
 
 __all__ = ["Categorical"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.distribution import Distribution
 from pullback.distributions.odds import OneProbability, check_one_given
+from pullback.distributions.package import torch
 from pullback.distributions.utils import all_true, broadcast_all, finfo_of
 
 __all__ = ["Geometric"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.discrete.binomial import Binomial
 from pullback.distributions.discrete.categorical import Categorical
 from pullback.distributions.distribution import Distribution
+from pullback.distributions.package import torch
 from pullback.distributions.utils import broadcast_all
 
 __all__ = ["Multinomial"]

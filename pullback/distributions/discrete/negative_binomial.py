@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.continuous.gamma import Gamma
 from pullback.distributions.distribution import Distribution
 from pullback.distributions.odds import OneProbability, check_one_given
+from pullback.distributions.package import torch
 from pullback.distributions.utils import broadcast_all, lazy_property
 
 __all__ = ["NegativeBinomial"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.discrete.categorical import Categorical
 from pullback.distributions.distribution import Distribution
+from pullback.distributions.package import torch
 
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 

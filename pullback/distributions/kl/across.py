@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import pullback as torch
 from pullback.distributions.continuous.beta import Beta
 from pullback.distributions.continuous.continuous_bernoulli import ContinuousBernoulli
 from pullback.distributions.continuous.exponential import Exponential
@@ -25,6 +24,7 @@ from pullback.distributions.discrete.bernoulli import Bernoulli
 from pullback.distributions.discrete.binomial import Binomial
 from pullback.distributions.discrete.poisson import Poisson
 from pullback.distributions.kl.registry import register_kl
+from pullback.distributions.package import torch
 from pullback.distributions.utils import euler_constant
 
 INF = float("inf")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pullback as torch
 from pullback.distributions.exp_family import ExponentialFamily
 from pullback.distributions.independent import Independent
 from pullback.distributions.kl.registry import kl_divergence, register_kl
@@ -16,6 +15,7 @@ from pullback.distributions.multivariate.multivariate_normal import (
     MultivariateNormal,
     _batch_mahalanobis,
 )
+from pullback.distributions.package import torch
 from pullback.distributions.transformed_distribution import TransformedDistribution
 from pullback.distributions.utils import _sum_rightmost
 

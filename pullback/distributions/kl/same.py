@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pullback as torch
 from pullback.distributions.continuous.beta import Beta
 from pullback.distributions.continuous.cauchy import Cauchy
 from pullback.distributions.continuous.continuous_bernoulli import ContinuousBernoulli
@@ -24,6 +23,7 @@ from pullback.distributions.discrete.one_hot_categorical import OneHotCategorica
 from pullback.distributions.discrete.poisson import Poisson
 from pullback.distributions.kl.registry import kl_divergence, register_kl
 from pullback.distributions.multivariate.dirichlet import Dirichlet
+from pullback.distributions.package import torch
 from pullback.distributions.utils import all_true, euler_constant
 
 INF = float("inf")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.distribution import Distribution
 from pullback.distributions.multivariate.multivariate_normal import _batch_mahalanobis, _batch_mv
+from pullback.distributions.package import torch
 from pullback.distributions.utils import _standard_normal, lazy_property
 
 __all__ = ["LowRankMultivariateNormal"]
@@ -82,7 +82,7 @@ class LowRankMultivariateNormal(Distribution):
         return self.loc
 
     @lazy_property
-    def variance(self) -> Any:  # type: ignore[override]  # kept, unlike in other families
+    def variance(self) -> Any:
         squares = self._unbroadcasted_cov_factor.pow(2).sum(-1) + self._unbroadcasted_cov_diag
         return squares.expand(self._batch_shape + self._event_shape)
 

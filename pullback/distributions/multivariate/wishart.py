@@ -6,7 +6,6 @@ import math
 import warnings
 from typing import Any
 
-import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.continuous.chi2 import Chi2
@@ -15,6 +14,7 @@ from pullback.distributions.multivariate.multivariate_normal import (
     _precision_to_scale_tril,
     one_matrix,
 )
+from pullback.distributions.package import torch
 from pullback.distributions.utils import all_true, lazy_property
 
 __all__ = ["Wishart"]
@@ -35,7 +35,7 @@ class Wishart(ExponentialFamily):
     _kept = ("_unbroadcasted_scale_tril", "_batch_dims")
 
     @property
-    def arg_constraints(self) -> Any:  # type: ignore[override]  # depends on the size of a matrix
+    def arg_constraints(self) -> Any:
         return {
             "covariance_matrix": constraints.positive_definite,
             "precision_matrix": constraints.positive_definite,
@@ -195,7 +195,7 @@ class Wishart(ExponentialFamily):
     def _natural_params(self) -> Any:
         return -self.precision_matrix / 2, (self.df - self._event_shape[-1] - 1) / 2
 
-    def _log_normalizer(self, x: Any, y: Any) -> Any:  # type: ignore[override]  # so many of them
+    def _log_normalizer(self, x: Any, y: Any) -> Any:
         n = self._event_shape[-1]
         half = y + (n + 1) / 2
         return half * -torch.linalg.slogdet(-2 * x).logabsdet + (

@@ -135,15 +135,15 @@ class _InverseTransform(Transform):
         return vars(self)
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]  # the other's codomain
+    def domain(self) -> Any:
         return self._inv.codomain
 
     @property
-    def codomain(self) -> Any:  # type: ignore[override]  # the other's domain
+    def codomain(self) -> Any:
         return self._inv.domain
 
     @property
-    def bijective(self) -> Any:  # type: ignore[override]  # as the other is
+    def bijective(self) -> Any:
         return self._inv.bijective
 
     @property
@@ -157,7 +157,7 @@ class _InverseTransform(Transform):
     def with_cache(self, cache_size: int = 1) -> Any:
         return self.inv.with_cache(cache_size).inv
 
-    __hash__ = None  # type: ignore[assignment]  # see Transform
+    __hash__ = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _InverseTransform) and self._inv == other._inv

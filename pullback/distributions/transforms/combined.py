@@ -7,9 +7,9 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-import pullback as torch
 from pullback.core.size import Size
 from pullback.distributions import constraints
+from pullback.distributions.package import torch
 from pullback.distributions.transforms.base import Transform, raised
 from pullback.distributions.utils import _sum_rightmost, lazy_property
 
@@ -35,13 +35,13 @@ class ComposeTransform(Transform):
         super().__init__(cache_size=cache_size)
         self.parts = list(parts)
 
-    __hash__ = None  # type: ignore[assignment]  # see Transform
+    __hash__ = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ComposeTransform) and self.parts == other.parts
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]  # the first part's
+    def domain(self) -> Any:
         if not self.parts:
             return constraints.real
         # An event must be large enough for every part that it comes to.
@@ -52,7 +52,7 @@ class ComposeTransform(Transform):
         return raised(self.parts[0].domain, event_dim)
 
     @property
-    def codomain(self) -> Any:  # type: ignore[override]  # the last part's
+    def codomain(self) -> Any:
         if not self.parts:
             return constraints.real
         event_dim = self.parts[0].domain.event_dim
@@ -62,7 +62,7 @@ class ComposeTransform(Transform):
         return raised(self.parts[-1].codomain, event_dim)
 
     @lazy_property
-    def bijective(self) -> Any:  # type: ignore[override]  # if all parts are
+    def bijective(self) -> Any:
         return all(part.bijective for part in self.parts)
 
     @lazy_property
@@ -145,15 +145,15 @@ class IndependentTransform(Transform):
         )
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]  # the base's, for larger events
+    def domain(self) -> Any:
         return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
 
     @property
-    def codomain(self) -> Any:  # type: ignore[override]  # the base's, for larger events
+    def codomain(self) -> Any:
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     @property
-    def bijective(self) -> Any:  # type: ignore[override]  # as the base is
+    def bijective(self) -> Any:
         return self.base_transform.bijective
 
     @property
@@ -211,11 +211,11 @@ class ReshapeTransform(Transform):
         super().__init__(cache_size=cache_size)
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]  # depends on the shape
+    def domain(self) -> Any:
         return constraints.independent(constraints.real, len(self.in_shape))
 
     @property
-    def codomain(self) -> Any:  # type: ignore[override]  # depends on the shape
+    def codomain(self) -> Any:
         return constraints.independent(constraints.real, len(self.out_shape))
 
     def with_cache(self, cache_size: int = 1) -> Any:
@@ -254,7 +254,7 @@ class _SideBySide(Transform):
     dim: int
 
     @property
-    def bijective(self) -> Any:  # type: ignore[override]  # if all parts are
+    def bijective(self) -> Any:
         return all(part.bijective for part in self.transforms)
 
     def _check_dim(self, value: Any) -> None:
@@ -301,11 +301,11 @@ class CatTransform(_SideBySide):
         return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]  # those of the parts
+    def domain(self) -> Any:
         return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
 
     @property
-    def codomain(self) -> Any:  # type: ignore[override]  # those of the parts
+    def codomain(self) -> Any:
         return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
 
     def _sections(self, value: Any) -> Any:
@@ -360,11 +360,11 @@ class StackTransform(_SideBySide):
         return StackTransform(self.transforms, self.dim, cache_size)
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]  # those of the parts
+    def domain(self) -> Any:
         return constraints.stack([t.domain for t in self.transforms], self.dim)
 
     @property
-    def codomain(self) -> Any:  # type: ignore[override]  # those of the parts
+    def codomain(self) -> Any:
         return constraints.stack([t.codomain for t in self.transforms], self.dim)
 
     def _slices(self, value: Any) -> Any:

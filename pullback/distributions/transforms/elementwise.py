@@ -6,8 +6,8 @@ import math
 from numbers import Number
 from typing import Any
 
-import pullback as torch
 from pullback.distributions import constraints
+from pullback.distributions.package import torch
 from pullback.distributions.transforms.base import Transform
 from pullback.distributions.utils import all_true, broadcast_all, finfo_of, lazy_property
 
@@ -24,7 +24,7 @@ class _Plain(Transform):
     bijective = True
     sign: Any = 1
 
-    __hash__ = None  # type: ignore[assignment]  # see Transform
+    __hash__ = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self))
@@ -100,7 +100,7 @@ class AbsTransform(Transform):
     domain = constraints.real
     codomain = constraints.positive
 
-    __hash__ = None  # type: ignore[assignment]  # see Transform
+    __hash__ = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AbsTransform)
@@ -132,7 +132,7 @@ class PowerTransform(Transform):
     def sign(self) -> Any:
         return self.exponent.sign()
 
-    __hash__ = None  # type: ignore[assignment]  # see Transform
+    __hash__ = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PowerTransform) and all_true(self.exponent.eq(other.exponent))
@@ -174,13 +174,13 @@ class AffineTransform(Transform):
         return self._event_dim
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]  # depends on event_dim
+    def domain(self) -> Any:
         if self.event_dim == 0:
             return constraints.real
         return constraints.independent(constraints.real, self.event_dim)
 
     @property
-    def codomain(self) -> Any:  # type: ignore[override]  # depends on event_dim
+    def codomain(self) -> Any:
         return self.domain
 
     def with_cache(self, cache_size: int = 1) -> Any:
@@ -188,7 +188,7 @@ class AffineTransform(Transform):
             return self
         return AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
 
-    __hash__ = None  # type: ignore[assignment]  # see Transform
+    __hash__ = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AffineTransform):
@@ -249,7 +249,7 @@ class CumulativeDistributionTransform(Transform):
         self.distribution = distribution
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]  # the distribution's
+    def domain(self) -> Any:
         return self.distribution.support
 
     def _call(self, x: Any) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pullback as torch
 from pullback.distributions import constraints
+from pullback.distributions.package import torch
 from pullback.distributions.transforms.base import Transform
 from pullback.distributions.utils import finfo_of, tril_matrix_to_vec, vec_to_tril_matrix
 
@@ -18,7 +18,7 @@ __all__ = [
 class _Parameterless(Transform):
     """Any two of a class are equal."""
 
-    __hash__ = None  # type: ignore[assignment]  # see Transform
+    __hash__ = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self))
