@@ -86,7 +86,8 @@ def _to_below(constraint: Any) -> Any:
 @_in_both(constraints.interval, constraints.half_open_interval)
 def _to_between(constraint: Any) -> Any:
     low, high = constraint.lower_bound, constraint.upper_bound
-    if isinstance(low, Number) and isinstance(high, Number) and [low, high] == [0, 1]:
+    numbers = isinstance(low, Number) and isinstance(high, Number)
+    if numbers and (low, high) == (0, 1):
         return transforms.SigmoidTransform()
     stretch = transforms.AffineTransform(low, high - low)
     return transforms.ComposeTransform([transforms.SigmoidTransform(), stretch])

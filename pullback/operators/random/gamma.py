@@ -14,6 +14,7 @@ from pullback.core.arrays import F64, Array
 from pullback.operators.arrays.gamma import in_double
 from pullback.operators.arrays.gamma_paths import beta_path, gamma_path
 from pullback.operators.declare import Namespace, elementwise, primitive
+from pullback.operators.random import samplers as draw
 from pullback.operators.random.tensors import needs, source_of
 from pullback.operators.reduce.sums import sum
 
@@ -26,13 +27,34 @@ def _no_second_derivative(op: str) -> Any:
     )
 
 
-def _gammas(op: str, concentration: Array, generator: Any) -> Array:
-    """Float64 draws; none is 0, whose logarithm nobody wants."""
+def _log_gammas(op: str, concentration: Array, generator: Any) -> Array:
+    """Logarithms of draws, in float64: those of small concentrations are too small themselves.
+
+    Marsaglia and Tsang (2000): cubes of normal numbers, of which few are refused and drawn again.
+    """
     needs(op, concentration.dtype, "fV")
+    source = source_of(op, generator)
     # What is no concentration gives the smallest number, as in torch; validation is not done here.
-    usable = numpy.where(concentration > 0, concentration, 0).astype(F64)
-    drawn = numpy.asarray(source_of(op, generator).standard_gamma(usable))
-    return numpy.maximum(drawn, numpy.finfo(F64).tiny)
+    a = numpy.where(concentration > 0, concentration, 0).astype(F64).reshape(-1)
+    small = a < 1
+    d = numpy.where(small, a + 1, a) - 1 / 3
+    result = numpy.empty_like(d)
+    waiting = numpy.arange(d.size)
+    while waiting.size:
+        x, u = numpy.empty((2, waiting.size))
+        draw.normal(source, x)
+        draw.uniform(source, u)
+        here = d[waiting]
+        v = (1 + x / numpy.sqrt(9 * here)) ** 3
+        log_v = numpy.log(numpy.where(v > 0, v, 1.0))
+        taken = (v > 0) & (numpy.log(u) < 0.5 * x * x + here * (1 - v + log_v))
+        result[waiting[taken]] = numpy.log(here[taken]) + log_v[taken]
+        waiting = waiting[~taken]
+    if small.any():
+        u = numpy.empty(int(small.sum()))
+        draw.uniform(source, u)
+        result[small] += numpy.log(u) / a[small]
+    return result.reshape(concentration.shape)
 
 
 @elementwise(
@@ -43,7 +65,7 @@ def _gammas(op: str, concentration: Array, generator: Any) -> Array:
 )
 def _standard_gamma(xp: Namespace, input: Array, generator: Any = None) -> Array:
     """Draws of the gamma distribution with these concentrations and rate 1."""
-    drawn = _gammas("_standard_gamma", input, generator).astype(input.dtype)
+    drawn = numpy.exp(_log_gammas("_standard_gamma", input, generator)).astype(input.dtype)
     return numpy.maximum(drawn, _smallest(input.dtype))
 
 
@@ -77,8 +99,10 @@ def _dirichlet_tangent(d_input: Any, input: Any, out: Any) -> Any:
 @primitive(input=_dirichlet_adjoint, jvp=_dirichlet_tangent, method=False, has_out=False)
 def _sample_dirichlet(xp: Namespace, input: Array, generator: Any = None) -> Array:
     """Draws of the Dirichlet distribution, whose concentrations are the last dimension."""
-    drawn = _gammas("_sample_dirichlet", input, generator)
-    shares = (drawn / drawn.sum(-1, keepdims=True)).astype(input.dtype)
+    drawn = _log_gammas("_sample_dirichlet", input, generator)
+    largest = numpy.max(drawn, -1, keepdims=True, initial=-numpy.inf)
+    weights = numpy.exp(drawn - numpy.where(numpy.isfinite(largest), largest, 0.0))
+    shares = (weights / weights.sum(-1, keepdims=True)).astype(input.dtype)
     return numpy.maximum(shares, _smallest(input.dtype))
 
 

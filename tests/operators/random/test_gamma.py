@@ -65,6 +65,24 @@ def test_draws_have_the_moments_of_the_distribution():
     torch.testing.assert_close(shares.sum(-1), torch.ones(40000, dtype=F64))
 
 
+@pytest.mark.parametrize("concentration", [0.05, 0.7, 1.0, 3.0, 400.0])
+def test_draws_follow_the_distribution(concentration):
+    """The largest distance of their cdf from the true one (Kolmogorov and Smirnov)."""
+    torch.manual_seed(6)
+    drawn = torch._standard_gamma(torch.full((20000,), concentration, dtype=F64)).sort().values
+    levels = special.gammainc(concentration, drawn.numpy())
+    assert numpy.abs(levels - (numpy.arange(20000) + 0.5) / 20000).max() < 0.012
+
+
+def test_shares_of_tiny_concentrations_are_all_or_nothing():
+    """Their gamma numbers are below what float64 holds, so only logarithms tell which is larger."""
+    torch.manual_seed(6)
+    shares = torch._sample_dirichlet(torch.full((1000, 2), 1e-4, dtype=F64))
+    torch.testing.assert_close(shares.sum(-1), torch.ones(1000, dtype=F64))
+    assert float(((shares > 0.01) & (shares < 0.99)).double().mean()) < 0.01
+    assert 0.45 < float(shares[:, 0].mean()) < 0.55
+
+
 def test_the_gradient_of_a_dirichlet_draw_keeps_its_sum():
     concentration = torch.tensor([0.5, 2.0, 30.0], dtype=F64, requires_grad=True)
     drawn = torch._sample_dirichlet(concentration)
