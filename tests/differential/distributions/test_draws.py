@@ -67,6 +67,17 @@ SEEDED = {
     "OneHotCategorical": lambda d, t: d.OneHotCategorical(t([[0.2, 0.8, 1.0], [1.0, 0.5, 0.5]])),
     "HalfNormal": lambda d, t: d.HalfNormal(t([0.5, 1.0])),
     "Cauchy": lambda d, t: d.Cauchy(t([0.5, 1.0]), t(2.0)),
+    "HalfCauchy": lambda d, t: d.HalfCauchy(t([2.0, 0.5])),
+    "VonMises": lambda d, t: d.VonMises(t([0.0, 1.0]), t([2.0, 0.5])),
+    "Poisson": lambda d, t: d.Poisson(t([0.5, 20.0])),
+    "Binomial": lambda d, t: d.Binomial(9, t([0.5, 0.2])),
+    "Multinomial": lambda d, t: d.Multinomial(9, t([0.5, 0.2, 0.3])),
+    "RelaxedOneHotCategorical": lambda d, t: d.RelaxedOneHotCategorical(t(0.5), t([0.5, 0.5])),
+    "LogisticNormal": lambda d, t: d.LogisticNormal(t([0.0, 1.0]), t([2.0, 0.5])),
+    "GeneralizedPareto": lambda d, t: d.GeneralizedPareto(t([0.0, 1.0]), t(2.0), t([0.1, 0.2])),
+    "MixtureSameFamily": lambda d, t: d.MixtureSameFamily(
+        d.Categorical(t([0.3, 0.7])), d.Normal(t([0.0, 3.0]), t([1.0, 2.0]))
+    ),
 }
 
 
