@@ -27,7 +27,12 @@ from pullback.operators.watching import dispatch
 
 __all__ = ["namespace", "overload_of"]
 
-_UNDERSCORED = frozenset({"_cdist_forward", "_conj", "_prelu_kernel", "_unsafe_view"})
+_UNDERSCORED = frozenset(
+    {
+        *("_cdist_forward", "_conj", "_dirichlet_grad", "_prelu_kernel", "_sample_dirichlet"),
+        *("_standard_gamma", "_standard_gamma_grad", "_unsafe_view"),
+    }
+)
 _MODULES = (("special_", "special"), ("linalg_", "linalg"), ("fft_", "fft"))
 
 

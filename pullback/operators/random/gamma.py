@@ -62,6 +62,7 @@ def _log_gammas(op: str, concentration: Array, generator: Any) -> Array:
     promote=None,
     method=False,
     has_out=False,
+    aten="_standard_gamma.default",
 )
 def _standard_gamma(xp: Namespace, input: Array, generator: Any = None) -> Array:
     """Draws of the gamma distribution with these concentrations and rate 1."""
@@ -80,6 +81,7 @@ def _smallest(dtype: Any) -> Any:
     promote=None,
     method=False,
     has_out=False,
+    aten="_standard_gamma_grad.default",
 )
 def _standard_gamma_grad(xp: Namespace, input: Array, output: Array) -> Array:
     """How draws `output` of `_standard_gamma(input)` move with `input`."""
@@ -96,7 +98,13 @@ def _dirichlet_tangent(d_input: Any, input: Any, out: Any) -> Any:
     return moved - out * sum(moved, -1, True)
 
 
-@primitive(input=_dirichlet_adjoint, jvp=_dirichlet_tangent, method=False, has_out=False)
+@primitive(
+    input=_dirichlet_adjoint,
+    jvp=_dirichlet_tangent,
+    method=False,
+    has_out=False,
+    aten="_sample_dirichlet.default",
+)
 def _sample_dirichlet(xp: Namespace, input: Array, generator: Any = None) -> Array:
     """Draws of the Dirichlet distribution, whose concentrations are the last dimension."""
     drawn = _log_gammas("_sample_dirichlet", input, generator)
@@ -113,6 +121,7 @@ def _sample_dirichlet(xp: Namespace, input: Array, generator: Any = None) -> Arr
     promote=None,
     method=False,
     has_out=False,
+    aten="_dirichlet_grad.default",
 )
 def _dirichlet_grad(xp: Namespace, x: Array, alpha: Array, total: Array) -> Array:
     """How each share `x` moves with its own concentration `alpha`, over 1 - x."""

@@ -162,3 +162,19 @@ def test_derivatives_at_the_ends_are_finite():
         x = torch.tensor([0.0, 1e-300, 1e-3, a, 10 * a + 50], dtype=F64)
         paths = torch._standard_gamma_grad(torch.full((5,), a, dtype=F64), x)
         assert bool(paths.isfinite().all()), (a, paths)
+
+
+def test_dispatch_modes_see_torchs_names():
+    from pullback.utils._python_dispatch import TorchDispatchMode
+
+    class Seen(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            names.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    names = []
+    a = torch.ones(2, requires_grad=True)
+    with Seen():
+        (torch._standard_gamma(a) * torch._sample_dirichlet(a)).sum().backward()
+    wanted = ("_standard_gamma", "_standard_gamma_grad", "_sample_dirichlet", "_dirichlet_grad")
+    assert {f"aten.{name}.default" for name in wanted} <= set(names)
