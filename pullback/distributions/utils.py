@@ -155,8 +155,7 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Any:
 
 def _standard_normal(shape: Any, dtype: Any, device: Any) -> Any:
     """Normal draws of mean 0 and variance 1."""
-    zeros = torch.zeros(shape, dtype=dtype, device=device)
-    return torch.normal(zeros, torch.ones(shape, dtype=dtype, device=device))
+    return torch.randn(shape, dtype=dtype, device=device)
 
 
 def kept_above(value: Any, least: float) -> Any:
