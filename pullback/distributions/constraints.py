@@ -316,7 +316,7 @@ class _IndependentConstraint(Constraint):
                 f"An event has {self.event_dim} dimensions, but the value {value.dim()} (shape "
                 f"{tuple(value.shape)})."
             )
-        return result.reshape((*result.shape[: result.dim() - more], -1)).all(-1)
+        return result.flatten(-more).all(-1) if more else result
 
     def __repr__(self) -> str:
         return (
@@ -347,8 +347,7 @@ class MixtureSameFamilyConstraint(Constraint):
                 f"{tuple(value.shape)})."
             )
         result = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
-        kept = value.dim() - self.event_dim
-        return result.reshape((*result.shape[:kept], -1)).all(-1)
+        return result.flatten(value.dim() - self.event_dim).all(-1)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_constraint!r})"

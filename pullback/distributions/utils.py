@@ -66,7 +66,7 @@ def finfo_of(values: Any) -> Any:
 
 def _sum_rightmost(value: Any, count: int) -> Any:
     """The sum over the last `count` dimensions."""
-    return value if count == 0 else value.reshape((*value.shape[:-count], -1)).sum(-1)
+    return value if count == 0 else value.sum(tuple(range(-count, 0)))
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Any:

@@ -49,6 +49,16 @@ def test_expanding_keeps_class_events_and_validation(case):
     assert again.sample((5,)).shape == (5, 2, 3, *made.batch_shape, *made.event_shape)
 
 
+@pytest.mark.parametrize("case", ALL, ids=named(ALL))
+def test_batches_without_elements_are_drawn_and_have_densities(case):
+    made, _ = instance(torch, case)
+    batch = (0, *(made.batch_shape or (1,)))
+    empty = made.expand(batch)
+    drawn = empty.sample([3])
+    assert drawn.shape == (3, *batch, *made.event_shape)
+    assert empty.log_prob(drawn).shape == (3, *batch)
+
+
 def test_expanding_copies_no_parameters():
     made = d.Normal(torch.zeros(2), torch.ones(2))
     assert made.expand((4, 2)).loc.data_ptr() == made.loc.data_ptr()

@@ -36,7 +36,7 @@ def _batch_mahalanobis(bL: Any, bx: Any) -> Any:
     own = list(range(outer + 1, len(split), 2))
     moved = bx.reshape((*split, n)).permute((*own, len(split), *repeats))
     kept = moved.shape[len(own) + 1 :]
-    columns = moved.reshape((*batch, n, -1))
+    columns = moved.reshape((*batch, n, math.prod(kept)))
     lengths = torch.linalg.solve_triangular(bL, columns, upper=False).pow(2).sum(-2)
     result = lengths.reshape((*batch, *kept))
     order = [0] * len(split)

@@ -213,8 +213,7 @@ class AffineTransform(Transform):
         else:
             result = torch.abs(self.scale).log()
         if self.event_dim:
-            shape = (*result.shape[: -self.event_dim], -1)
-            result = result.reshape(shape).sum(-1)
+            result = result.sum(tuple(range(-self.event_dim, 0)))
         return result.expand(x.shape[: x.dim() - self.event_dim])
 
     def forward_shape(self, shape: Any) -> Any:
