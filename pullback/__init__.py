@@ -39,6 +39,7 @@ from pullback.core.tensor import Tensor
 
 # fmt: off
 from pullback.operators.attach import later as _later, methods as _methods
+from pullback.operators.watching import asking as _asking
 from pullback.operators.writing import build as _build
 from pullback.operators.indexing.advanced import index_put, index_put_
 from pullback.operators.pointwise.arithmetic import (
@@ -155,6 +156,7 @@ if _TYPE_CHECKING:  # what type checkers should know of the families that load l
 # fmt: on
 
 _methods.attach_methods()
+_asking.public(globals())
 _memory.keep_freed_memory()
 
 # After the methods: these layers use tensors as users do.
@@ -199,6 +201,7 @@ _LATER = {
     ),
     "vmap": "pullback.func",
     "Tag": "pullback.library",
+    "_assert": "pullback.fx._asserting",
 }
 # Methods that are functions too.
 _NAMES = """

@@ -11,6 +11,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.create.factory import Options, checked, made
 from pullback.operators.fourier import transforms as _transforms
 from pullback.operators.fourier.transforms import *  # noqa: F403 (its __all__ is the list)
+from pullback.operators.watching import asking as _asking
 
 __all__ = [*_transforms.__all__, "fftfreq", "rfftfreq"]
 
@@ -32,3 +33,6 @@ def rfftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Unpack[Optio
 def _check_count(op: str, n: int) -> None:
     if n < 1:
         raise RuntimeError(f"{op}: needs at least 1 point, got {n}.")
+
+
+_asking.public(globals(), __all__)

@@ -36,6 +36,7 @@ from pullback.operators.linalg.spectral import linalg_svd as svd
 from pullback.operators.linalg.triangular import solve_triangular
 from pullback.operators.reduce.norms import vector_norm
 from pullback.operators.shape.views import diagonal as _diagonal
+from pullback.operators.watching import asking as _asking
 
 
 def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
@@ -87,3 +88,5 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+_asking.public(globals(), __all__)

@@ -13,7 +13,7 @@ import pullback
 from pullback.core.mode import changed, current, get_mode, settle
 from pullback.core.tensor import Tensor
 from pullback.operators.watching import dispatch
-from pullback.operators.watching.intercept import Watched, replaceable
+from pullback.operators.watching.asking import WATCH
 
 __all__ = [
     *("TorchFunctionMode", "handle_torch_function", "has_torch_function", "is_tensor_like"),
@@ -21,34 +21,6 @@ __all__ = [
 ]
 
 M = TypeVar("M", bound="TorchFunctionMode")
-
-# Not functions of tensors: random state, printing, metadata, copies.
-_APART = tuple(
-    f"pullback.operators.{name}"
-    for name in (
-        "tensor.pickling",
-        "random.generator",
-        "create.legacy",
-        "tensor.metadata",
-        "tensor.printing",
-    )
-)
-
-
-def _find() -> list[FunctionType]:
-    """Public functions and methods that are compositions of operators."""
-    places: list[Any] = [pullback, Tensor, pullback.nn.functional, pullback.linalg, pullback.fft]
-    found: dict[int, FunctionType] = {}
-    for place in places:
-        for name, value in vars(place).items():
-            own = getattr(value, "__module__", None) or ""
-            public = not name.startswith("_") and own.startswith("pullback.operators.")
-            if public and own not in _APART and replaceable(value):
-                found[id(value)] = value
-    return list(found.values())
-
-
-_COMPOSED = Watched(_find)
 
 
 class TorchFunctionMode:
@@ -88,13 +60,13 @@ class TorchFunctionMode:
     def __enter__(self: M) -> M:
         mode = settle()
         current.set(changed(mode, functions=(*mode.functions, self)))
-        _COMPOSED.begin()
+        WATCH.begin()
         return self
 
     def __exit__(self, *error: object) -> None:
         mode = get_mode()
         current.set(changed(mode, functions=mode.functions[:-1]))
-        _COMPOSED.end()
+        WATCH.end()
 
 
 # Helpers for functions of one's own --------------------------------------------------------------

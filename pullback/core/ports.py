@@ -43,6 +43,10 @@ class Ports:
     examples_in_front: Callable[[Any, Any], Any]
     # operators -> library: the overload that stands for an operator's call, with its arguments.
     overload_of: Callable[[Any, str, dict[str, Any]], Any]
+    # operators/running -> watching/asking: an argument that takes calls itself, met by an operator.
+    met: Callable[..., tuple[bool, Any]]
+    # operators/watching/intercept -> asking: function and arguments as torch would report them.
+    spelled: Callable[[Any, tuple[Any, ...], dict[str, Any]], tuple[Any, Any, Any]]
     # engine -> transforms: a function called once with the examples of a batch, results stacked.
     over_batch: Callable[[Callable[..., list[Any]], Any, int], list[Any]]
     # transforms -> autograd: output and out_dims of a custom Function on a batch.

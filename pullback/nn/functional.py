@@ -151,6 +151,7 @@ from pullback.operators.nn.pool.maximum import (
     max_pool3d,
     max_pool3d_with_indices,
 )
+from pullback.operators.watching import asking as _asking
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -282,3 +283,5 @@ __all__ = [
     "upsample_bilinear",
     "upsample_nearest",
 ]
+
+_asking.public(globals(), __all__)

@@ -26,6 +26,7 @@ from pullback.operators.shape.transposes import (
 )
 from pullback.operators.tensor import convert, metadata, printing
 from pullback.operators.tensor import pickling as copying
+from pullback.operators.watching import asking
 
 # Other name -> the method it is; the in-place form comes along.
 ALIASES: dict[str, str] = {
@@ -94,6 +95,7 @@ def load(family: str) -> ModuleType:
     if family not in _loaded:
         _loaded.add(family)
         _attach(module.__name__)
+        asking.family(module, family)
     return module
 
 
@@ -118,6 +120,7 @@ def attach_methods() -> None:
     for name, getter in PROPERTIES.items():
         attribute = getter if isinstance(getter, property) else property(getter)
         setattr(Tensor, name, attribute)
+    asking.methods_attached()
 
 
 def _attach(module: str | None) -> None:

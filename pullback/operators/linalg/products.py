@@ -24,6 +24,7 @@ from pullback.operators.running.inplace import write_out
 from pullback.operators.shape.reshaping import reshape
 from pullback.operators.shape.views import t
 from pullback.operators.tensor.convert import astype
+from pullback.operators.watching.dispatch import types_of
 
 __all__ = ["bmm", "dot", "ger", "matmul", "mm", "mv", "outer", "vdot"]
 
@@ -334,6 +335,8 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     try:
         left, right = input.ndim, other.ndim
     except AttributeError:
+        if types_of((input, other), {}):
+            return _matmul(input, other)  # which asks them
         name = "other" if hasattr(input, "ndim") else "input"
         raise errors.not_a_tensor("matmul", name, other if name == "other" else input) from None
     if left == 2 == right:

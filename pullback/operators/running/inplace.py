@@ -61,7 +61,7 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
     if mode.functions:
         return dispatch.public_call(op, args, kwargs, called=called)
     if overriding.classes:
-        taken, answer = dispatch.overridden(op, args, kwargs, called=called)
+        taken, answer = ports.met(op, args, kwargs, called=called)
         if taken:
             return answer
     if mode.levels:
@@ -72,7 +72,13 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
     recording = starts_write(called, target, values, mode) and bool(op.rules)
     if op.kind == "elementwise":
         check_operands(called, target, values)
-    arrays = interpret.input_arrays(op, values)
+    try:
+        arrays = interpret.input_arrays(op, values)
+    except TypeError:
+        taken, answer = ports.met(op, args, kwargs, called=called)
+        if taken:
+            return answer  # type: ignore[no-any-return]  # as its class likes
+        raise
     interpret.normalise(op, options, arrays)
     if mode.dispatch:
         history = _history(op, target, values, options, mode) if recording else None

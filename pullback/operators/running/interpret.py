@@ -16,6 +16,7 @@ from pullback.core.arrays import NAMESPACES, Array, as_array, namespace
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.forward import LEVELS, seeing
 from pullback.core.mode import Mode, changed, current, fast, settle
+from pullback.core.ports import ports
 from pullback.core.promotion import promote_to_float, result_dtype
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN
@@ -38,7 +39,7 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if mode.functions:
         return dispatch.public_call(op, args, kwargs, out)
     if overriding.classes:
-        taken, answer = dispatch.overridden(op, args, kwargs, out)
+        taken, answer = ports.met(op, args, kwargs, out)
         if taken:
             return answer
     if mode.dual_depth == 1 and out is None and mode.forward_ad and not mode.dispatch:
@@ -56,7 +57,7 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     values = {p.name: bound[p.name] for p in op.inputs}
     if not any_tensor(values):
         if not any_array(values):
-            taken, answer = dispatch.overloaded(dispatch.public_function(op), args, kwargs)
+            taken, answer = ports.met(op, args, kwargs)
             if taken:
                 return answer
             raise errors.not_a_tensor(op.name, op.inputs[0].name, bound[op.inputs[0].name])
@@ -67,7 +68,7 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     try:
         arrays = input_arrays(op, values)
     except TypeError:
-        taken, answer = dispatch.overloaded(dispatch.public_function(op), args, kwargs)
+        taken, answer = ports.met(op, args, kwargs)
         if taken:
             return answer
         raise

@@ -47,6 +47,7 @@ from pullback.operators.shape.views import (
     unfold,
     unsqueeze,
 )
+from pullback.operators.watching.dispatch import types_of
 
 __all__ = [
     "alias",
@@ -147,7 +148,8 @@ def view_as_dtype(xp: Namespace, input: Array, dtype: Any) -> Array:
 def reshape(input: Any, shape: Any) -> Any:
     """The same elements in another shape: a view where strides allow it, else a copy."""
     if not isinstance(input, Tensor):
-        return input.reshape(shape)
+        asks = bool(types_of((input,), {}))
+        return _view(input, shape) if asks else input.reshape(shape)
     if type(shape) is int:
         raise errors.not_a_sequence("reshape", "shape", shape)
     array = input._array

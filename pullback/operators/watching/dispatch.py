@@ -154,10 +154,7 @@ def public_function(op: Op) -> Any:
 
 def types_of(args: Any, kwargs: Any) -> tuple[type, ...]:
     """Types of the arguments that have a `__torch_function__` of their own, each once."""
-    found: dict[type, None] = {}
-    for one in _overriding((args, kwargs)):
-        found[type(one)] = None
-    return tuple(found)
+    return tuple(map(type, _candidates((args, kwargs))))
 
 
 def overloaded(
@@ -167,14 +164,34 @@ def overloaded(
     asked: tuple[Any, ...] | None = None,
 ) -> tuple[bool, Any]:
     """Whether an argument's `__torch_function__` took the call, and its answer."""
-    candidates = list(_overriding((args, kwargs) if asked is None else asked))
-    candidates.sort(key=lambda one: -len(type(one).__mro__))  # subclasses before their bases
-    types = types_of(args, kwargs)
+    candidates = _candidates((args, kwargs) if asked is None else asked)
+    types = tuple(map(type, candidates))
     for one in candidates:
-        answer = type(one).__torch_function__(function, types, args, kwargs)
+        answer = one.__torch_function__(function, types, args, kwargs)
         if answer is not NotImplemented:
             return True, answer
     return False, None
+
+
+def refuse(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Say that nobody took a call, if one was asked who is no tensor."""
+    types = [one for one in types_of(args, kwargs) if not issubclass(one, Tensor)]
+    if types:
+        names = ", ".join(one.__name__ for one in types)
+        raise TypeError(
+            f"{function.__name__}: __torch_function__ of {names} returned NotImplemented; it does "
+            "not take this function."
+        )
+
+
+def _candidates(value: Any) -> list[Any]:
+    """Who is asked: one of each type, in order, but subclasses before their bases."""
+    found: list[Any] = []
+    for one in _overriding(value):
+        if all(type(one) is not type(other) for other in found):
+            bases = (at for at, other in enumerate(found) if isinstance(one, type(other)))
+            found.insert(next(bases, len(found)), one)
+    return found
 
 
 def _overriding(value: Any) -> Iterator[Any]:
@@ -187,13 +204,24 @@ def _overriding(value: Any) -> Iterator[Any]:
         yield value
 
 
+# Classes whose instances need not be looked at.
+QUIET: set[type] = {Tensor, int, float, bool, complex, str, type(None)}
+
+
+def any_handler(value: Any) -> bool:
+    """Whether a value, or one in a list of values, takes calls itself."""
+    if isinstance(value, tuple | list):
+        return any(one.__class__ not in QUIET and any_handler(one) for one in value)
+    return _has_own_handler(value)
+
+
 def _has_own_handler(value: Any) -> bool:
     """Whether a value's class takes calls itself; plain tensors and those of subclasses do not."""
     handler = getattr(type(value), "__torch_function__", None)
     if handler is None or isinstance(value, type):
         return False
     if not isinstance(value, Tensor):
-        return True
+        return not getattr(handler, "disables_torch_function", False)
     usual = Tensor.__torch_function__.__func__  # type: ignore[attr-defined]  # a class method
     return getattr(handler, "__func__", None) is not usual and not overriding.disabled.get()
 

@@ -34,6 +34,7 @@ from pullback.operators.writing.call import (
     watched_lines,
 )
 from pullback.operators.writing.inplace import inplace_source_of
+from pullback.operators.writing.layers import code_of, put
 from pullback.operators.writing.nodes import execute, node_class
 from pullback.operators.writing.record import (
     frame_lines,
@@ -70,7 +71,7 @@ def build(function: Any, op: Op, called: str, *, inplace: bool = False, **other:
     (a method, a from-import) holds what was written.
     """
     with _building:
-        if function.__code__ is not stub.__code__:
+        if code_of(function) is not stub.__code__:
             return function  # another thread was faster
         write = inplace_source_of if inplace else source_of
         scope = {**_scope(op), "called": called, **other}
@@ -79,7 +80,7 @@ def build(function: Any, op: Op, called: str, *, inplace: bool = False, **other:
         # What can fail is over; an interrupt between these lines leaves a stub that builds again.
         function.__globals__.update(scope)
         function.__defaults__, function.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
-        function.__code__ = made.__code__
+        put(function, made.__code__)
         return function
 
 

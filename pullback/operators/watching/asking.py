@@ -1,0 +1,286 @@
+"""Which functions ask their arguments' `__torch_function__`, and how torch spells what it is told.
+
+Functions and arguments are reported as torch does: the sign `/` as `div`, functions that are
+Python in torch with every option by name (`relu(x, inplace=False)`), all others with exactly what
+the user passed.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import weakref
+from collections.abc import Iterable, Mapping
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+from pullback.core.origin import getframe, internal
+from pullback.core.ports import ports
+from pullback.core.tensor import Tensor
+from pullback.operators.attach import later
+from pullback.operators.declare import Op
+from pullback.operators.watching import dispatch, intercept
+from pullback.operators.watching.intercept import replaceable
+
+__all__ = ["WATCH", "met", "public", "public_functions"]
+
+# Not functions of tensors: random state, printing, metadata, copies.
+_APART = frozenset(
+    f"pullback.operators.{name}"
+    for name in (
+        "tensor.pickling",
+        "random.generator",
+        "create.legacy",
+        "tensor.metadata",
+        "tensor.printing",
+    )
+)
+# ... but these are, and ask always.
+_NAMES = """
+    detach get_device is_complex is_conj is_floating_point is_neg is_same_size is_signed numel
+"""
+_METADATA = frozenset(_NAMES.split())
+
+# Compositions that take about as long as asking does. An operator below them meets what they do not
+# know, see `met`.
+_NAMES = """
+    cat clamp clamp_max clamp_min contiguous div empty full item log_softmax matmul max mean min
+    numpy ones permute pow prod relu reshape reshape_as scalar_tensor softmax split square squeeze
+    stack sum tensor to tolist type_as view_as view_method where zero_ zeros
+"""
+QUICK = frozenset(_NAMES.split())
+
+# Python functions in torch: options are handed over by name, defaults filled in.
+_BY_NAME = {
+    "pullback": """
+        cdist lobpcg lu norm pca_lowrank split stft svd_lowrank tensordot unique unique_consecutive
+    """,
+    "pullback.nn.functional": """
+        adaptive_max_pool1d adaptive_max_pool1d_with_indices adaptive_max_pool2d
+        adaptive_max_pool2d_with_indices adaptive_max_pool3d adaptive_max_pool3d_with_indices
+        affine_grid alpha_dropout batch_norm binary_cross_entropy binary_cross_entropy_with_logits
+        celu cosine_embedding_loss cross_entropy ctc_loss dropout dropout1d dropout2d dropout3d elu
+        embedding embedding_bag feature_alpha_dropout fold fractional_max_pool2d
+        fractional_max_pool2d_with_indices fractional_max_pool3d fractional_max_pool3d_with_indices
+        gaussian_nll_loss glu grid_sample group_norm gumbel_softmax hardsigmoid hardswish hardtanh
+        hinge_embedding_loss huber_loss instance_norm interpolate kl_div l1_loss layer_norm
+        leaky_relu linear_cross_entropy local_response_norm log_softmax lp_pool1d lp_pool2d
+        lp_pool3d margin_ranking_loss max_pool1d max_pool1d_with_indices max_pool2d
+        max_pool2d_with_indices max_pool3d max_pool3d_with_indices max_unpool1d max_unpool2d
+        max_unpool3d mish mse_loss multi_head_attention_forward multi_margin_loss
+        multilabel_margin_loss multilabel_soft_margin_loss nll_loss normalize pad poisson_nll_loss
+        relu relu6 rms_norm rrelu selu silu smooth_l1_loss soft_margin_loss softmax softmin
+        threshold triplet_margin_loss triplet_margin_with_distance_loss unfold
+    """,
+}
+# Options that F's functions do not have in torch; the C functions below them do.
+_NOT_NAMED = frozenset({"cudnn_enable", "cudnn_enabled"})
+
+# What a sign is reported as; the others (`__rsub__`, `__floordiv__` ...) as themselves.
+_SIGNS = {
+    **{f"__{name}__": name for name in ("add", "sub", "mul", "pow", "matmul")},
+    **{f"__{name}__": name for name in ("eq", "ne", "lt", "le", "gt", "ge", "abs", "neg")},
+    **{f"__i{name}__": f"{name}_" for name in ("add", "sub", "mul", "pow")},
+    "__truediv__": "div",
+    "__itruediv__": "div_",
+    "__div__": "div",
+    "__idiv__": "div_",
+    "__radd__": "add",
+    "__rmul__": "mul",
+    "__mod__": "remainder",
+    "__imod__": "remainder_",
+    "__rand__": "bitwise_and",
+    "__ror__": "bitwise_or",
+    "__rxor__": "bitwise_xor",
+    "__invert__": "bitwise_not",
+    "__pos__": "positive",
+}
+_DUNDERS = (
+    *_SIGNS,
+    *("__rsub__", "__rtruediv__", "__rdiv__", "__floordiv__", "__rfloordiv__", "__rmod__"),
+    *("__rpow__", "__rmatmul__", "__and__", "__or__", "__xor__", "__lshift__", "__rshift__"),
+    *("__rlshift__", "__rrshift__", "__iand__", "__ior__", "__ixor__", "__ilshift__"),
+    *("__irshift__", "__ifloordiv__", "__getitem__", "__setitem__"),
+)
+
+_NAMESPACES: list[tuple[Mapping[str, Any], tuple[str, ...] | None]] = []
+_reported: dict[FunctionType, str] = {}  # sign -> the method that it is
+_by_name: dict[FunctionType, inspect.Signature | None] = {}
+
+
+def public(namespace: Mapping[str, Any], names: Iterable[str] | None = None) -> None:
+    """Let the public functions of a module ask; `names` where not all of its globals are."""
+    _NAMESPACES.append((namespace, None if names is None else tuple(names)))
+    functions = list(_functions(*_NAMESPACES[-1]))
+    for name in _BY_NAME.get(namespace.get("__name__", ""), "").split():
+        if isinstance(function := namespace.get(name), FunctionType):
+            _by_name[function] = None
+    _always(functions)
+
+
+def _always(functions: Iterable[FunctionType]) -> None:
+    composed = [f for f in functions if replaceable(f) and f.__name__ not in QUICK]
+    intercept.always(f for f in composed if f.__code__.co_name not in ("stub", "written"))
+    intercept.loaded()
+
+
+def family(module: Any, name: str) -> None:
+    """The same for a family of operators that has just been loaded."""
+    named = later.FUNCTIONS.get(name, "").split()
+    public(vars(module), named)
+    methods_attached()
+    for each in _BY_NAME["pullback"].split():
+        if each in named and isinstance(function := vars(module)[each], FunctionType):
+            _by_name[function] = None
+
+
+def _functions(namespace: Mapping[str, Any], names: tuple[str, ...] | None) -> Iterable[Any]:
+    for name in namespace if names is None else names:
+        value = namespace.get(name)
+        if isinstance(value, FunctionType) and (name[0] != "_" or name in _DUNDERS):
+            own = value.__module__ or ""
+            ours = own.startswith("pullback.operators.") or own == namespace.get("__name__")
+            if (ours and own not in _APART) or name in _METADATA:
+                yield value
+
+
+def public_functions() -> list[FunctionType]:
+    """Every public function and method that is loaded, once."""
+    methods = (vars(Tensor), None)
+    found = {f: None for places in (*_NAMESPACES, methods) for f in _functions(*places)}
+    return list(found)
+
+
+WATCH = intercept.Watched(public_functions)
+
+
+def methods_attached() -> None:
+    """Tensor has more methods now: note what signs are reported as."""
+    methods = vars(Tensor)
+    for sign, name in _SIGNS.items():
+        function = methods.get(sign)
+        if isinstance(function, FunctionType) and function is not methods.get(name):
+            _reported[function] = name
+    _always(f for f in _functions(methods, None))
+
+
+# Spelling ---------------------------------------------------------------------------------------
+
+
+def _spelled(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    if function in _reported:
+        return getattr(Tensor, _reported[function]), args, kwargs
+    if function in _by_name:
+        return function, *_named(function, args, kwargs)
+    return function, args, kwargs
+
+
+def _named(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What has a default by name, the rest by position."""
+    signature = _by_name[function]
+    if signature is None:
+        signature = _by_name[function] = inspect.signature(function)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError:  # which the function itself explains
+        return args, kwargs
+    bound.apply_defaults()
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        param = signature.parameters[name]
+        if param.kind is param.VAR_POSITIONAL:
+            positional += value
+        elif param.kind is param.VAR_KEYWORD:
+            named |= value
+        elif param.default is param.empty and param.kind is not param.KEYWORD_ONLY:
+            positional.append(value)
+        elif name not in _NOT_NAMED or value != param.default:
+            named[name] = value
+    return tuple(positional), named
+
+
+ports.fill(spelled=_spelled)
+
+
+# The first time -----------------------------------------------------------------------------------
+
+
+def met(
+    op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any = None, *, called: str = ""
+) -> tuple[bool, Any]:
+    """An operator met an argument that takes calls: let it take the call that the user made.
+
+    While its class lives every public function asks. This once the user's call is read off the
+    stack: from the frame of the function that the user called.
+    """
+    types = dispatch.types_of(args, kwargs)
+    if not types:
+        return False, None
+    for one in types:
+        if one not in _met:
+            _met.add(one)
+            WATCH.begin()
+            weakref.finalize(one, WATCH.end).atexit = False
+    frame: FrameType | None = getframe(1)
+    outermost: tuple[FunctionType, FrameType] | None = None
+    while frame is not None and internal[frame.f_code.co_filename]:
+        function = intercept.function_of(frame)
+        if function is not None:
+            outermost = function, frame
+        frame = frame.f_back
+    if outermost is None or not dispatch.types_of(*(call := _call_of(*outermost))):
+        return dispatch.overridden(op, args, kwargs, out, called=called)
+    return dispatch.overloaded(*_spelled(outermost[0], *call))
+
+
+_met: weakref.WeakSet[type] = weakref.WeakSet()
+ports.fill(met=met)
+
+
+def _call_of(function: FunctionType, frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with which a frame was entered, less those that stand at their defaults."""
+    code, values = frame.f_code, frame.f_locals
+    count, named = code.co_argcount, code.co_kwonlyargcount
+    names = code.co_varnames
+    by_keyword = _keywords(frame.f_back)
+    last = (function.__defaults__ or ()) if count else ()
+    defaults = dict(zip(names[count - len(last) : count], last, strict=True))
+    defaults |= function.__kwdefaults__ or {}
+    kwargs = {name: values[name] for name in names[: count + named] if name in by_keyword}
+    positional = [name for name in names[:count] if name not in by_keyword]
+    while positional and values[positional[-1]] is defaults.get(positional[-1], values):
+        positional.pop()
+    args = tuple(values[name] for name in positional)
+    if code.co_flags & inspect.CO_VARARGS:
+        args += tuple(values[names[count + named]])
+    if code.co_flags & inspect.CO_VARKEYWORDS:  # a function that is not written yet
+        kwargs |= values[names[count + named + bool(code.co_flags & inspect.CO_VARARGS)]]
+    for name in names[count : count + named]:
+        if name not in kwargs and values[name] is not defaults.get(name):
+            kwargs[name] = values[name]
+    return args, kwargs
+
+
+def _keywords(frame: FrameType | None) -> tuple[str, ...]:
+    """The names of the keyword arguments of the call that a frame is in."""
+    if frame is None:
+        return ()
+    return _names_at(frame.f_code, frame.f_lasti)
+
+
+def _names_at(code: CodeType, at: int) -> tuple[str, ...]:
+    names: tuple[str, ...] = ()
+    for instruction in dis.get_instructions(code):
+        if instruction.offset > at:
+            break
+        if instruction.opname in ("KW_NAMES", "LOAD_CONST"):  # the call that follows has these
+            named = code.co_consts[instruction.arg or 0]
+            names = named if isinstance(named, tuple) else ()
+        elif instruction.opname not in ("PRECALL", "CALL", "CALL_KW", "CACHE"):
+            names = ()
+    return tuple(name for name in names if isinstance(name, str))

@@ -1,0 +1,39 @@
+"""Functions that ask somebody before their own code runs: where that code is meanwhile.
+
+Its own file because both who writes code (`build`) and who lets functions ask
+(`watching/intercept`) need it.
+"""
+
+from __future__ import annotations
+
+from types import CodeType, FunctionType
+
+__all__ = ["LAYERS", "Layer", "code_of", "put"]
+
+
+class Layer:
+    """What stands before a function's own code: who asks first and then calls `plain`."""
+
+    __slots__ = ("plain",)
+    plain: FunctionType
+
+
+# Functions whose own code is in the layer's `plain` for now.
+LAYERS: dict[FunctionType, Layer] = {}
+
+
+def put(function: FunctionType, code: CodeType) -> None:
+    """Give a function its own code, beneath whatever layer is before it."""
+    layer = LAYERS.get(function)
+    if layer is None:
+        function.__code__ = code
+        return
+    plain = layer.plain
+    plain.__defaults__, plain.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    plain.__code__ = code
+
+
+def code_of(function: FunctionType) -> CodeType:
+    """A function's own code, whatever layer is before it."""
+    layer = LAYERS.get(function)
+    return (function if layer is None else layer.plain).__code__

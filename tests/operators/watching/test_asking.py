@@ -1,0 +1,173 @@
+"""Every public function asks a `__torch_function__` that is no tensor's, as the user called it."""
+
+import gc
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import pullback as torch
+
+
+def duck(seen):
+    class Duck:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append((func, args, kwargs))
+            return "taken"
+
+    return Duck()
+
+
+@pytest.fixture
+def seen():
+    seen = []
+    yield seen
+    seen.clear()
+    gc.collect()
+
+
+@pytest.fixture
+def t():
+    return torch.ones(2, 2)
+
+
+CALLS = {
+    "clamp": lambda d, t: torch.clamp(d, 0),
+    "clamp_max": lambda d, t: torch.clamp_max(d, 1),
+    "clamp_min": lambda d, t: torch.clamp_min(d, 1),
+    "div": lambda d, t: torch.div(d, t),
+    "cat": lambda d, t: torch.cat([t, d]),
+    "stack": lambda d, t: torch.stack([t, d]),
+    "matmul": lambda d, t: torch.matmul(t, d),
+    "where": lambda d, t: torch.where(d, t, t),
+    "permute": lambda d, t: torch.permute(d, (0, 1)),
+    "reshape": lambda d, t: torch.reshape(d, (4,)),
+    "split": lambda d, t: torch.split(d, 1),
+    "pow": lambda d, t: torch.pow(t, d),
+    "softmax": lambda d, t: torch.softmax(d, 0),
+    "log_softmax": lambda d, t: torch.log_softmax(d, 0),
+}
+ONE = "flatten max mean min ones_like prod ravel relu square squeeze sum"
+CALLS |= {name: (lambda d, t, name=name: getattr(torch, name)(d)) for name in ONE.split()}
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_quick_function_asks_a_class_that_was_never_met(name, seen, t):
+    assert CALLS[name](duck(seen), t) == "taken"
+    assert seen[0][0] is getattr(torch, name)
+    assert seen[0][2] == ({"dim": 0} if name == "split" else {})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda d, t: t @ d,
+        lambda d, t: torch.linalg.cholesky(d),
+        lambda d, t: torch.linalg.solve(t, d),
+        lambda d, t: torch.equal(t, d),
+        lambda d, t: t.matmul(d),
+        lambda d, t: t.add_(d),
+        lambda d, t: torch.nn.functional.linear(d, t),
+        lambda d, t: torch.fft.fft(d),
+        lambda d, t: torch.special.erf(d),
+        lambda d, t: torch.nn.functional.conv2d(d, t),
+    ],
+)
+def test_first_call_with_a_new_class_asks_with_nothing_filled_in(call, seen, t):
+    assert call(duck(seen), t) == "taken"
+    assert seen[0][2] == {}
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_keywords_stay_keywords(known, seen, t):
+    d = duck(seen)
+    if known:
+        torch.add(t, d)
+        seen.clear()
+    torch.add(t, other=d)
+    torch.add(t, d, alpha=2)
+    torch.sum(d, dim=0)
+    assert seen[0][1:] == ((t,), {"other": d})
+    assert seen[1][1:] == ((t, d), {"alpha": 2})
+    assert seen[2] == (torch.sum, (d,), {"dim": 0})
+
+
+SIGNS = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "remainder": lambda a, b: a % b,
+    "pow": lambda a, b: a**b,
+    "matmul": lambda a, b: a @ b,
+    "eq": lambda a, b: a == b,
+    "lt": lambda a, b: a < b,
+}
+
+
+@pytest.mark.parametrize("name", SIGNS)
+def test_sign_is_reported_as_its_method(name, seen, t):
+    d = duck(seen)
+    assert SIGNS[name](t, d) == "taken"
+    assert SIGNS[name](t, d) == "taken"
+    assert [one[0] for one in seen] == [getattr(torch.Tensor, name)] * 2
+    assert seen[1][1:] == ((t, d), {})
+
+
+def test_python_functions_hand_their_options_over_by_name(seen, t):
+    F = torch.nn.functional
+    d = duck(seen)
+    F.relu(d)
+    F.dropout(d, 0.25)
+    F.layer_norm(d, (2,))
+    assert seen[0] == (F.relu, (d,), {"inplace": False})
+    assert seen[1] == (F.dropout, (d,), {"p": 0.25, "training": True, "inplace": False})
+    assert seen[2] == (F.layer_norm, (d, (2,)), {"weight": None, "bias": None, "eps": 1e-5})
+
+
+def test_subclass_is_asked_before_its_base_and_others_in_order(t):
+    asked = []
+
+    class Base:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            asked.append(cls.__name__)
+            return NotImplemented
+
+    class Derived(Base):
+        pass
+
+    class Other(Base.__bases__[0]):
+        __torch_function__ = Base.__dict__["__torch_function__"]
+
+    with pytest.raises(TypeError, match="vstack"):
+        torch.vstack([Other(), Base(), Derived(), t])
+    assert asked == ["Other", "Derived", "Base"]
+
+
+ALONE = """
+import gc
+import pullback as torch
+
+class Duck:
+    __torch_function__ = classmethod(lambda cls, func, types, args=(), kwargs=None: "taken")
+
+t = torch.ones(2)
+t * t
+before = torch.mul.__code__
+assert torch.mul(t, Duck()) == "taken"
+assert torch.mul.__code__ is not before
+del Duck
+gc.collect()
+assert torch.mul.__code__ is before
+"""
+
+
+def test_functions_do_not_ask_any_more_when_the_class_is_gone():
+    subprocess.run([sys.executable, "-c", ALONE], check=True)
+
+
+def test_signature_of_a_function_that_asks_is_its_own():
+    assert list(inspect.signature(torch.linalg.cholesky).parameters) == ["input", "upper", "out"]
