@@ -10,6 +10,7 @@ from typing import Any
 
 import pullback
 from pullback.core.tensor import Tensor
+from pullback.operators.watching import asking
 
 __all__ = ["Namespace", "global_name", "node_name", "qualified_name"]
 
@@ -110,6 +111,8 @@ def _public_path(target: Any) -> str | None:
     if not isinstance(target, FunctionType) or not own.startswith(("pullback.", "torch.")):
         return None
     places = _places()
+    if asking.by_name(target):  # F's own, where torch has another of that name
+        places = [*places[1:], places[0]]
     for path, place in places:
         if vars(place).get(target.__name__) is target:
             return f"{path}.{target.__name__}"

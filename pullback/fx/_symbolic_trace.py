@@ -21,7 +21,7 @@ from pullback.fx.proxy import ParameterProxy, Scope, ScopeContextManager, Tracer
 from pullback.nn.modules.container import Sequential
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
-from pullback.operators.asking import WATCH
+from pullback.operators.watching.asking import WATCH
 
 __all__ = [
     "PH",

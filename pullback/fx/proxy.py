@@ -16,7 +16,7 @@ from pullback.core.tensor import Tensor
 from pullback.fx._names import qualified_name
 from pullback.fx.graph import Graph
 from pullback.fx.node import Node, Target, map_aggregate
-from pullback.operators.asking import WATCH
+from pullback.operators.watching.asking import WATCH
 
 __all__ = [
     *("Attribute", "GraphAppendingTracer", "ParameterProxy", "Proxy", "Scope"),

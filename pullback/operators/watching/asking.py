@@ -22,7 +22,7 @@ from pullback.operators.declare import Op
 from pullback.operators.watching import dispatch, intercept
 from pullback.operators.watching.intercept import replaceable
 
-__all__ = ["WATCH", "met", "public", "public_functions"]
+__all__ = ["QUICK", "WATCH", "by_name", "family", "met", "public", "public_functions"]
 
 # Not functions of tensors: random state, printing, metadata, copies.
 _APART = frozenset(
@@ -142,6 +142,11 @@ def _functions(namespace: Mapping[str, Any], names: tuple[str, ...] | None) -> I
             ours = own.startswith("pullback.operators.") or own == namespace.get("__name__")
             if (ours and own not in _APART) or name in _METADATA:
                 yield value
+
+
+def by_name(function: Any) -> bool:
+    """Whether it is Python in torch, so that options are reported by name."""
+    return function in _by_name
 
 
 def public_functions() -> list[FunctionType]:
