@@ -17,7 +17,7 @@ from pullback.fx._root_args import PH, PHBase, PHWithMeta, RootArguments, annota
 from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule
 from pullback.fx.node import Node
-from pullback.fx.proxy import ParameterProxy, Scope, ScopeContextManager, TracerBase
+from pullback.fx.proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
 from pullback.nn.modules.container import Sequential
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
@@ -205,6 +205,8 @@ class Tracer(TracerBase):
 
     def create_arg(self, a: Any) -> Any:
         """A value as a node's argument; tensors are found or put in the root module."""
+        if isinstance(a, Proxy):  # first: one may say that it is a tensor
+            return a.node
         if isinstance(a, Parameter):
             for name, one in self.root.named_parameters():
                 if one is a:

@@ -283,7 +283,7 @@ def is_method(function: Any, args: tuple[Any, ...]) -> bool:
 
     Many functions and methods are one object here, so it goes by the first argument.
     """
-    if not args or not isinstance(args[0], Tensor):
+    if not args or isinstance(args[0], Proxy) or not isinstance(args[0], Tensor):
         return qualified_name(function).startswith("torch.Tensor.")
     return _method_name(function) != ""
 

@@ -211,7 +211,7 @@ QUIET: set[type] = {Tensor, int, float, bool, complex, str, type(None)}
 def any_handler(value: Any) -> bool:
     """Whether a value, or one in a list of values, takes calls itself."""
     if isinstance(value, tuple | list):
-        return any(one.__class__ not in QUIET and any_handler(one) for one in value)
+        return any(type(one) not in QUIET and any_handler(one) for one in value)
     return _has_own_handler(value)
 
 

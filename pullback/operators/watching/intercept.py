@@ -81,10 +81,10 @@ class _Asking(Layer):
         if mode.functions:
             return dispatch.above(*ports.spelled(self.function, args, kwargs))
         for one in args:
-            if one.__class__ not in dispatch.QUIET and dispatch.any_handler(one):
+            if type(one) not in dispatch.QUIET and dispatch.any_handler(one):
                 return self._ask(args, kwargs)
         for one in kwargs.values():
-            if one.__class__ not in dispatch.QUIET and dispatch.any_handler(one):
+            if type(one) not in dispatch.QUIET and dispatch.any_handler(one):
                 return self._ask(args, kwargs)
         if mode.dispatch and not mode.levels and self.function in makers:
             return makers[self.function](self.plain, args, kwargs)

@@ -1,0 +1,393 @@
+"""`trace`: a program as it ran on example inputs, with its control flow fixed."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import pullback
+from pullback.core import pytree
+from pullback.core.origin import stacklevel
+from pullback.core.tensor import Tensor
+from pullback.fx._symbolic_trace import Tracer
+from pullback.fx.graph import Graph
+from pullback.fx.graph_module import GraphModule, _frozen, _thawed
+from pullback.fx.node import Node
+from pullback.fx.proxy import Attribute, Proxy
+from pullback.jit._script import RecursiveScriptModule, ScriptFunction, converted, of_kind
+from pullback.nn.modules.module import Module
+
+__all__ = [
+    "TopLevelTracedModule",
+    "TracedModule",
+    "TracerWarning",
+    "TracingCheckError",
+    "is_tracing",
+    "script_if_tracing",
+    "trace",
+    "trace_module",
+]
+
+
+class TracerWarning(Warning):
+    """Something of a traced program is fixed that may depend on its inputs."""
+
+    @staticmethod
+    def ignore_lib_warnings() -> None:
+        """Warnings of the library's own code are not shown."""
+
+
+class TracingCheckError(Exception):
+    """A traced program does not give what the original does."""
+
+
+_tracing: ContextVar[bool] = ContextVar("pullback_jit_tracing", default=False)
+
+
+def is_tracing() -> bool:
+    """Whether a program is being traced by `jit.trace`."""
+    return _tracing.get()
+
+
+def _fixed(what: str) -> None:
+    warnings.warn(
+        f"{what}, so its value is fixed in the traced program: for other inputs that may be wrong.",
+        TracerWarning,
+        stacklevel=stacklevel(),
+    )
+
+
+class _Known(Proxy):
+    """A proxy that has a value too: what Python asks of it is answered, with a warning."""
+
+    def __init__(self, node: Node, tracer: Any, value: Any) -> None:
+        super().__init__(node, tracer)
+        self.__dict__["value"] = value
+
+    @property  # type: ignore[misc]  # so that isinstance(x, Tensor) holds
+    def __class__(self) -> Any:
+        return Tensor if isinstance(self.value, Tensor) else _Known
+
+    def __getattr__(self, k: str) -> Any:
+        found = getattr(self.value, k)
+        if callable(found) and not isinstance(found, Tensor):
+            return Attribute(self, k)
+        return self.tracer.create_proxy("call_function", getattr, (self, k), {})
+
+    def __bool__(self) -> bool:
+        _fixed(f"{self.node.name} is used as a Python bool")
+        return bool(self.value)
+
+    def __int__(self) -> int:
+        _fixed(f"{self.node.name} is used as a Python int")
+        return int(self.value)
+
+    def __index__(self) -> int:
+        _fixed(f"{self.node.name} is used as a Python int")
+        return int(self.value)
+
+    def __float__(self) -> float:
+        _fixed(f"{self.node.name} is used as a Python float")
+        return float(self.value)
+
+    def __len__(self) -> int:
+        _fixed(f"len() of {self.node.name} is taken")
+        return len(self.value)
+
+    def __iter__(self) -> Iterator[Any]:
+        if isinstance(self.value, Tensor):
+            _fixed(f"{self.node.name} is iterated over")
+        return (self[at] for at in range(len(self.value)))
+
+    def __contains__(self, item: Any) -> bool:
+        _fixed(f"{self.node.name} is searched")
+        return item in self.value
+
+
+class _KnownTracer(Tracer):
+    """Traces, and computes at the same time."""
+
+    proxy_buffer_attributes = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: dict[Node, Any] = {}
+
+    def create_proxy(
+        self,
+        kind: str,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        name: str | None = None,
+        type_expr: Any = None,
+        proxy_factory_fn: Any = None,
+    ) -> Any:
+        given = tuple(self.create_arg(one) for one in args)
+        named = {key: self.create_arg(one) for key, one in kwargs.items()}
+        node = self.create_node(kind, target, given, named, name, type_expr)
+        if kind == "placeholder":
+            value = self.values[node] = self.examples.pop(0)
+        else:
+            real_args, real_kwargs = pytree.tree_map(_value, (args, kwargs))
+            value = self.values[node] = self._run(kind, target, real_args, real_kwargs)
+        return _Known(node, self, value)
+
+    examples: list[Any]
+
+    def _run(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if kind == "get_attr":
+            return functools.reduce(self.usual_getattr, target.split("."), self.root)
+        if kind == "call_method":
+            return getattr(args[0], target)(*args[1:], **kwargs)
+        if kind == "call_module":
+            return self.usual_call(self.root.get_submodule(target), *args, **kwargs)
+        return target(*args, **kwargs)
+
+    def _patch(self, patches: Any, forward: Any) -> None:
+        self.usual_call = Module.__call__
+        plain = Module.__getattr__
+
+        def usual_getattr(owner: Any, name: str) -> Any:
+            if isinstance(owner, Module) and name not in owner.__dict__:
+                return plain(owner, name)
+            return getattr(owner, name)
+
+        self.usual_getattr = usual_getattr
+        super()._patch(patches, forward)
+        traced_call = Module.__call__
+
+        def call(module: Module, *args: Any, **kwargs: Any) -> Any:
+            known = any(isinstance(one, Proxy) for one in pytree.tree_leaves((args, kwargs)))
+            return (traced_call if known else self.usual_call)(module, *args, **kwargs)
+
+        patches.attribute(Module, "__call__", call)
+
+
+def _value(one: Any) -> Any:
+    while isinstance(one, Attribute):
+        one = one.tracer.create_proxy("call_function", getattr, (one.root, one.attr), {})
+    return one.value if type(one) is _Known else one
+
+
+def _graph_of(root: Module, function: Callable[..., Any], examples: tuple[Any, ...]) -> Graph:
+    """The graph of a function on its examples; what it gives must be tensors."""
+    tracer = _KnownTracer()
+    tracer.examples = list(examples)
+    token = _tracing.set(True)
+    try:
+        graph = _traced(tracer, root, function)
+    finally:
+        _tracing.reset(token)
+    leaves = pytree.tree_leaves(graph.output_node().args[0])
+    if not leaves or not all(
+        isinstance(one, Node) and isinstance(tracer.values[one], Tensor | tuple | list | dict)
+        for one in leaves
+    ):
+        raise RuntimeError("A traced program gives tensors, or tuples, lists and dicts of tensors.")
+    return graph
+
+
+def _traced(tracer: _KnownTracer, root: Module, function: Callable[..., Any]) -> Graph:
+    count = len(tracer.examples)
+    names = [f"arg{at}" for at in range(count)]
+    try:
+        import inspect
+
+        known = [p for p in inspect.signature(function).parameters.values() if p.kind < 2]
+        names[: len(known)] = [p.name for p in known][:count]
+    except (TypeError, ValueError):
+        pass
+    scope: dict[str, Any] = {"function": function}
+    text = ", ".join(names)
+    exec(f"def forward(self{', ' if names else ''}{text}):\n    return function({text})", scope)
+    holder = type("Holder", (type(root),), {"forward": scope["forward"]})
+    before = root.__class__
+    root.__class__ = holder
+    try:
+        return tracer.trace(root)
+    finally:
+        root.__class__ = before
+
+
+class TracedModule(RecursiveScriptModule):
+    """A module whose methods replay what they did on example inputs."""
+
+    _graphs: dict[str, Graph]
+
+    def __reduce__(self) -> Any:
+        own = {"_graphs", *self._graphs}
+        state = {name: value for name, value in self.__dict__.items() if name not in own}
+        graphs = {name: _frozen(graph) for name, graph in self._graphs.items()}
+        return _replayed, (self._original, state, graphs)
+
+    @property
+    def code(self) -> str:
+        """The source of forward, as it was traced."""
+        return str(self._graphs["forward"].python_code("self").src) if self._graphs else ""
+
+
+class TopLevelTracedModule(TracedModule):
+    """What `trace` gives for a module."""
+
+
+def _bind(traced: Any, name: str, graph: Graph) -> None:
+    """Let a method of a traced module run a graph, with the module's own attributes."""
+    traced.__dict__.setdefault("_graphs", {})[name] = graph
+    written = graph.python_code("self")
+    scope = dict(written.globals)
+    exec(compile(written.src, f"<traced {name}>", "exec"), scope)
+    run = scope["forward"]
+    object.__setattr__(traced, name, functools.partial(_run, run, _Weak(traced)))
+
+
+class _Weak:
+    """A module known by who holds it: no cycle from a module to its own method."""
+
+    def __init__(self, module: Any) -> None:
+        import weakref
+
+        self.ref = weakref.ref(module)
+
+
+def _run(run: Callable[..., Any], holder: _Weak, *args: Any, **kwargs: Any) -> Any:
+    return run(holder.ref(), *args, **kwargs)
+
+
+def _replayed(original: type, state: dict[str, Any], graphs: dict[str, Any]) -> Any:
+    traced = object.__new__(of_kind(TopLevelTracedModule, original))
+    traced.__dict__.update(state)
+    for name, frozen in graphs.items():
+        _bind(traced, name, _thawed(frozen))
+    return traced
+
+
+def trace(
+    func: Any,
+    example_inputs: Any = None,
+    optimize: Any = None,
+    check_trace: bool = True,
+    check_inputs: Any = None,
+    check_tolerance: float = 1e-5,
+    strict: bool = True,
+    _force_outplace: bool = False,
+    _module_class: Any = None,
+    example_kwarg_inputs: dict[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    """Run a function or module on example inputs and keep what it did as a program.
+
+    Sizes stay those of later inputs; what Python decides by a value is fixed, with a
+    TracerWarning. With `check_trace` the program and the original are compared on the examples.
+
+    Example:
+        >>> import pullback as torch
+        >>> traced = torch.jit.trace(lambda x: x.view(x.shape[0], -1) * 2, torch.ones(2, 3))
+        >>> traced(torch.ones(4, 1, 5)).shape
+        torch.Size([4, 5])
+    """
+    if isinstance(func, ScriptFunction | TracedModule):
+        return func
+    if example_kwarg_inputs is not None:
+        import inspect
+
+        target = func.forward if isinstance(func, Module) else func
+        bound = inspect.signature(target).bind(**example_kwarg_inputs)
+        bound.apply_defaults()
+        example_inputs = bound.args
+    if example_inputs is None:
+        raise RuntimeError("trace() needs example inputs, or example_kwarg_inputs.")
+    examples = _as_tuple(example_inputs)
+    if isinstance(func, Module):
+        inputs = {"forward": examples}
+        return trace_module(func, inputs, optimize, check_trace, check_inputs, check_tolerance)
+    root = Module()
+    graph = _graph_of(root, func, examples)
+    module = GraphModule(root, graph, "traced")
+    made = ScriptFunction(module, module.code)
+    made.name = made.__name__ = getattr(func, "__name__", "forward").strip("<>")
+    if check_trace:
+        for given in _checked_inputs(examples, check_inputs):
+            _check(func, made, given, check_tolerance)
+    return made
+
+
+def trace_module(
+    mod: Module,
+    inputs: dict[str, Any],
+    optimize: Any = None,
+    check_trace: bool = True,
+    check_inputs: Any = None,
+    check_tolerance: float = 1e-5,
+    strict: bool = True,
+    _force_outplace: bool = False,
+    _module_class: Any = None,
+    **options: Any,
+) -> Any:
+    """As `trace`, for several methods of a module: `inputs` has examples for each, by name."""
+    if not isinstance(mod, Module):
+        raise AttributeError("trace_module() takes a module; trace() functions.")  # noqa: TRY004
+    if not isinstance(inputs, dict):
+        raise AttributeError("trace_module() takes a dict of methods and inputs.")  # noqa: TRY004
+    traced = converted(mod, TopLevelTracedModule)
+    graphs = {}
+    for name, example in inputs.items():
+        method = getattr(type(mod), name)
+        plain = functools.partial(method, traced)
+        functools.update_wrapper(plain, getattr(mod, name))
+        graphs[name] = _graph_of(traced, plain, _as_tuple(example))
+    for name, graph in graphs.items():
+        _bind(traced, name, graph)
+        if check_trace:
+            extra = (
+                [one[name] for one in check_inputs or () if name in one] if check_inputs else None
+            )
+            for given in _checked_inputs(_as_tuple(inputs[name]), extra):
+                _check(getattr(mod, name), getattr(traced, name), given, check_tolerance)
+    return traced
+
+
+def _as_tuple(examples: Any) -> tuple[Any, ...]:
+    return tuple(examples) if isinstance(examples, tuple | list) else (examples,)
+
+
+def _checked_inputs(examples: tuple[Any, ...], further: Any) -> list[tuple[Any, ...]]:
+    return [examples, *(_as_tuple(one) for one in further or ())]
+
+
+def _check(original: Any, traced: Any, given: tuple[Any, ...], tolerance: float) -> None:
+    """Compare a traced program with the original, from the same random state."""
+    state = pullback.get_rng_state()
+    with pullback.no_grad():
+        wanted = pytree.tree_leaves(original(*_copied(given)))
+        pullback.set_rng_state(state)
+        found = pytree.tree_leaves(traced(*_copied(given)))
+    same = len(wanted) == len(found) and all(
+        pullback.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)
+        for a, b in zip(wanted, found, strict=False)
+        if isinstance(a, Tensor)
+    )
+    if not same:
+        warnings.warn(
+            "The traced program does not give what the original gives for the same inputs.",
+            TracerWarning,
+            stacklevel=stacklevel(),
+        )
+
+
+def _copied(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    copied: tuple[Any, ...] = pytree.tree_map(
+        lambda one: one.detach().clone() if isinstance(one, Tensor) else one, given
+    )
+    return copied
+
+
+def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a function to be compiled when a program that calls it is traced; it stays Python."""
+    return fn
+
+
+_script_if_tracing = script_if_tracing

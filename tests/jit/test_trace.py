@@ -1,0 +1,135 @@
+"""Traces replay what a program did: sizes of later inputs, control flow of the examples."""
+
+import copy
+import warnings
+
+import pytest
+
+import pullback as torch
+from pullback import nn
+
+X = torch.tensor([1.0, 2.0, 3.0])
+
+
+def test_function_is_replayed_for_other_sizes():
+    traced = torch.jit.trace(
+        lambda x: x.reshape(x.shape[0] * 2, -1).sum(1) * x.size(0), torch.ones(2, 4)
+    )
+    assert traced(torch.ones(3, 4)).tolist() == [6.0] * 6
+    assert isinstance(traced, torch.jit.ScriptFunction)
+    assert "reshape" in traced.code
+
+
+@pytest.mark.parametrize(
+    ("program", "what"),
+    [
+        (lambda x: x + 1 if x.sum() > 0 else x - 1, "bool"),
+        (lambda x: x + int(x[0]), "int"),
+        (lambda x: x * float(x[1]), "float"),
+        (lambda x: x + len(x), "len"),
+        (lambda x: sum(one for one in x), "iterated"),
+    ],
+)
+def test_what_python_decides_is_fixed_with_a_warning(program, what):
+    with pytest.warns(torch.jit.TracerWarning, match=what):
+        traced = torch.jit.trace(program, X)
+    assert torch.equal(traced(X), program(X))
+    assert not torch.jit.is_tracing()
+
+
+def test_branch_of_the_examples_is_taken_for_all_inputs():
+    with pytest.warns(torch.jit.TracerWarning):
+        traced = torch.jit.trace(lambda x: x + 1 if x.sum() > 0 else x - 1, X)
+    assert traced(-X).tolist() == [0.0, -1.0, -2.0]
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+        self.scale = nn.Parameter(torch.full((2,), 2.0))
+        self.register_buffer("shift", torch.ones(2))
+        self.norm = nn.Sequential(nn.LayerNorm(2), nn.Tanh())
+
+    def forward(self, x):
+        if not isinstance(x, torch.Tensor):
+            raise TypeError("a tensor is needed")
+        y = self.layer(x) * self.scale + self.shift
+        return self.norm(y), {"y": y}
+
+    def twice(self, x):
+        return self.layer(x) * 2
+
+
+def test_module_is_replayed_with_its_own_parameters():
+    model = Net()
+    traced = torch.jit.trace(model, torch.rand(4, 3))
+    assert isinstance(traced, torch.jit.TopLevelTracedModule)
+    assert isinstance(traced, torch.jit.ScriptModule)
+    assert sorted(traced.state_dict()) == sorted(model.state_dict())
+    x = torch.rand(2, 3)
+    out, _ = traced(x)
+    assert torch.equal(out, model(x)[0])
+    out.sum().backward()
+    assert model.scale.grad is not None
+    traced.load_state_dict({name: torch.zeros_like(v) for name, v in model.state_dict().items()})
+    assert traced(x)[1]["y"].abs().sum() == 0
+
+
+def test_traced_modules_are_copied_and_moved():
+    traced = torch.jit.trace(Net(), torch.rand(4, 3))
+    other = copy.deepcopy(traced).double()
+    x = torch.rand(2, 3)
+    assert other(x.double())[0].dtype is torch.float64
+    assert torch.allclose(other(x.double())[0].float(), traced(x)[0], atol=1e-5)
+
+
+def test_several_methods_are_traced():
+    model = Net()
+    traced = torch.jit.trace_module(model, {"forward": torch.rand(1, 3), "twice": torch.rand(1, 3)})
+    x = torch.rand(5, 3)
+    assert torch.equal(traced.twice(x), model.twice(x))
+    assert torch.equal(traced(x)[0], model(x)[0])
+
+
+def test_inputs_may_be_given_by_name():
+    traced = torch.jit.trace(lambda x, y: x - y, example_kwarg_inputs={"y": X, "x": 2 * X})
+    assert torch.equal(traced(X, X), torch.zeros(3))
+
+
+def test_program_that_differs_from_run_to_run_is_warned_of():
+    calls = []
+
+    def program(x):
+        calls.append(x)
+        return x + len(calls)
+
+    with pytest.warns(torch.jit.TracerWarning, match="does not give"):
+        torch.jit.trace(program, X)
+
+
+def test_random_numbers_are_drawn_anew():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        traced = torch.jit.trace(lambda x: torch.nn.functional.dropout(x, 0.5), torch.ones(100))
+    assert not torch.equal(traced(torch.ones(100)), traced(torch.ones(100)))
+
+
+def test_refusals():
+    with pytest.raises(RuntimeError, match="tensors"):
+        torch.jit.trace(lambda x: 3, X)
+    with pytest.raises(RuntimeError, match="example"):
+        torch.jit.trace(lambda x: x)
+    with pytest.raises(AttributeError, match="module"):
+        torch.jit.trace_module(len, {})
+
+
+def test_being_traced_is_known_inside():
+    seen = []
+
+    def program(x):
+        seen.append(torch.jit.is_tracing())
+        return x + 1
+
+    torch.jit.trace(program, X, check_trace=False)
+    assert seen == [True]
