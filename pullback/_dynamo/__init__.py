@@ -1,0 +1,110 @@
+"""Names of torch's tracing compiler, which is not here: programs run as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pullback._dynamo import config, eval_frame, exc, external_utils, utils
+from pullback._dynamo.eval_frame import OptimizedModule
+from pullback._dynamo.external_utils import is_compiling
+from pullback.compiler import (
+    allow_in_graph,
+    assume_constant_result,
+    disable,
+    list_backends,
+    reset,
+    set_stance,
+    substitute_in_graph,
+)
+
+__all__ = [
+    "OptimizedModule",
+    "allow_in_graph",
+    "assume_constant_result",
+    "config",
+    "disable",
+    "disallow_in_graph",
+    "eval_frame",
+    "exc",
+    "explain",
+    "export",
+    "external_utils",
+    "forbid_in_graph",
+    "graph_break",
+    "is_compiling",
+    "list_backends",
+    "mark_dynamic",
+    "mark_static",
+    "mark_static_address",
+    "maybe_mark_dynamic",
+    "nonstrict_trace",
+    "optimize",
+    "optimize_assert",
+    "register_backend",
+    "reset",
+    "run",
+    "set_stance",
+    "skip_frame",
+    "substitute_in_graph",
+    "utils",
+]
+
+# Marks for the compiler: taken, and without effect where nothing is compiled.
+disallow_in_graph = forbid_in_graph = nonstrict_trace = allow_in_graph
+
+
+def graph_break(msg: str = "") -> None:
+    """Where a compiled program would be cut in two."""
+
+
+skip_frame = graph_break
+
+
+def mark_dynamic(t: Any, index: Any, **bounds: Any) -> None:
+    """Say that a size varies."""
+
+
+maybe_mark_dynamic = mark_dynamic
+
+
+def mark_static(t: Any, index: Any = None) -> None:
+    """Say that a size stays."""
+
+
+def mark_static_address(t: Any, guard: bool = True) -> None:
+    """Say that a tensor stays where it is."""
+
+
+def optimize(
+    backend: str | Callable[..., Any] = "inductor", *args: Any, **kwargs: Any
+) -> Callable[[Any], Any]:
+    """What makes of a function what `torch.compile` makes of it."""
+    from pullback.compiler import eager_wrapper
+
+    return lambda model: eager_wrapper.compile(model, backend=backend)
+
+
+optimize_assert = optimize
+
+
+def run(fn: Any = None) -> Any:
+    """A function that uses what is compiled already and compiles nothing: the function."""
+    return (lambda fn: fn) if fn is None else fn
+
+
+def register_backend(compiler_fn: Any = None, name: str | None = None, tags: Any = ()) -> Any:
+    """Not there: no graph is handed to a backend."""
+    raise NotImplementedError("Backends get no graphs here: programs run as they are.")
+
+
+def explain(f: Any, *args: Any, **kwargs: Any) -> Any:
+    """Not there: nothing is compiled."""
+    raise NotImplementedError("There is nothing to explain: programs run as they are.")
+
+
+def export(f: Any, *args: Any, **kwargs: Any) -> Any:
+    """Not there; `torch.fx.symbolic_trace` and `make_fx` give graphs."""
+    from pullback.export import export as refused
+
+    return refused(f, args)

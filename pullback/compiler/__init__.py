@@ -1,0 +1,199 @@
+"""`torch.compiler`: marks and questions about compiling; here programs run as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ContextDecorator
+from typing import Any
+
+from pullback.compiler import config
+
+__all__ = [
+    "allow_in_graph",
+    "assume_constant_result",
+    "compile",
+    "config",
+    "cudagraph_mark_step_begin",
+    "disable",
+    "get_default_backend",
+    "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
+    "keep_portable_guards_unsafe",
+    "keep_tensor_guards_unsafe",
+    "list_backends",
+    "load_cache_artifacts",
+    "nested_compile_region",
+    "reset",
+    "save_cache_artifacts",
+    "set_default_backend",
+    "set_enable_guard_collectives",
+    "set_stance",
+    "skip_all_guards_unsafe",
+    "skip_guard_on_all_nn_modules_unsafe",
+    "skip_guard_on_globals_unsafe",
+    "skip_guard_on_inbuilt_nn_modules_unsafe",
+    "substitute_in_graph",
+    "wrap_numpy",
+]
+
+_STANCES = (
+    *("default", "eager_then_compile", "aot_eager_then_compile", "force_eager"),
+    *("eager_on_recompile", "fail_on_recompile"),
+)
+
+
+def compile(*args: Any, **kwargs: Any) -> Any:
+    """As `torch.compile`."""
+    import pullback
+
+    return pullback.compile(*args, **kwargs)
+
+
+def is_compiling() -> bool:
+    """Whether a program is being compiled: never.
+
+    >>> import pullback as torch
+    >>> torch.compiler.is_compiling()
+    False
+    """
+    return False
+
+
+def is_dynamo_compiling() -> bool:
+    """Whether a program is being traced for compiling: never."""
+    return False
+
+
+def is_exporting() -> bool:
+    """Whether a program is being exported: never."""
+    return False
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """Mark a function as not to be compiled; with or without parentheses."""
+    return (lambda fn: fn) if fn is None else fn
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """Mark a function as one step of a compiled program; a list of functions too."""
+    if isinstance(fn, list | tuple):
+        return [allow_in_graph(one) for one in fn]
+    if not callable(fn):
+        found = type(fn).__name__
+        raise AssertionError(f"allow_in_graph() takes functions, not {found}.")  # noqa: TRY004
+    return fn
+
+
+def assume_constant_result(fn: Any) -> Any:
+    """Mark a function whose result never changes."""
+    return fn
+
+
+def nested_compile_region(fn: Any = None, options: Any = None) -> Any:
+    """Mark a function that is compiled once and used often."""
+    return (lambda fn: fn) if fn is None else fn
+
+
+def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of arrays as one of tensors: arguments and results are converted."""
+    import functools
+
+    import numpy
+
+    from pullback.core import pytree
+    from pullback.core.tensor import Tensor
+
+    @functools.wraps(fn)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        import pullback
+
+        def to_array(one: Any) -> Any:
+            return one.numpy() if isinstance(one, Tensor) else one
+
+        def to_tensor(one: Any) -> Any:
+            is_array = isinstance(one, numpy.ndarray | numpy.generic)
+            return pullback.as_tensor(numpy.asarray(one)) if is_array else one
+
+        args, kwargs = pytree.tree_map(to_array, (args, kwargs))
+        return pytree.tree_map(to_tensor, fn(*args, **kwargs))
+
+    return run
+
+
+def reset() -> None:
+    """Forget what was compiled: nothing was."""
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Where a new step of a recorded program begins."""
+
+
+def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
+    """The names that `compile(backend=)` takes."""
+    from pullback.compiler.eager_wrapper import BACKENDS
+
+    return list(BACKENDS)
+
+
+_default_backend: Any = "inductor"
+
+
+def set_default_backend(backend: Any) -> None:
+    """Note the backend to be used where none is named."""
+    global _default_backend
+    _default_backend = backend
+
+
+def get_default_backend() -> Any:
+    """The backend that was noted."""
+    return _default_backend
+
+
+class set_stance(ContextDecorator):  # noqa: N801 (torch's name)
+    """When to compile and when not; from now on, or for a block or function."""
+
+    def __init__(
+        self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, **options: Any
+    ) -> None:
+        if stance not in _STANCES:
+            raise RuntimeError(f"There is no stance {stance!r}; the stances are {_STANCES}.")
+        self.stance = stance
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def set_enable_guard_collectives(enabled: bool) -> bool:
+    """Whether processes agree before they compile anew; what it was before."""
+    return False
+
+
+def substitute_in_graph(original_fn: Any, **options: Any) -> Callable[[Any], Any]:
+    """Mark a function as what is compiled in the place of another."""
+    if not callable(original_fn):
+        raise TypeError(
+            f"substitute_in_graph() takes a function, not {type(original_fn).__name__}."
+        )
+    return lambda fn: fn
+
+
+def save_cache_artifacts() -> None:
+    """What was compiled, to be loaded elsewhere: nothing was."""
+
+
+def load_cache_artifacts(serialized_artifacts: bytes) -> None:
+    """Load what another process compiled: there is nothing to be loaded."""
+
+
+def _all_kept(guard_entries: list[Any]) -> list[bool]:
+    """For `options["guard_filter_fn"]`: a check for each guard."""
+    return [True for _ in guard_entries]
+
+
+skip_guard_on_inbuilt_nn_modules_unsafe = skip_guard_on_all_nn_modules_unsafe = _all_kept
+keep_tensor_guards_unsafe = keep_portable_guards_unsafe = skip_guard_on_globals_unsafe = _all_kept
+skip_all_guards_unsafe = _all_kept

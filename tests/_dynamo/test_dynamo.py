@@ -1,0 +1,59 @@
+"""Names of torch's compiler that libraries touch."""
+
+import pytest
+
+import pullback as torch
+
+
+def test_settings_are_read_set_and_patched():
+    config = torch._dynamo.config
+    config.suppress_errors = True
+    assert torch._dynamo.config.suppress_errors
+    config.suppress_errors = False
+    with config.patch(cache_size_limit=3):
+        assert config.cache_size_limit == 3
+    assert config.cache_size_limit == 8
+
+    @config.patch("verbose", True)
+    def inside():
+        return config.verbose
+
+    assert inside()
+    assert not config.verbose
+    with pytest.raises(AttributeError, match="nonsense"):
+        config.patch(nonsense=1)
+    saved = config.save_config()
+    config.verbose = True
+    config.load_config(saved)
+    assert not config.verbose
+    torch._inductor.config.triton.cudagraphs = False
+    assert "max_autotune" in torch._inductor.list_options()
+
+
+def test_marks_and_counters():
+    dynamo = torch._dynamo
+    x = torch.ones(2)
+    dynamo.mark_dynamic(x, 0)
+    dynamo.mark_static(x)
+    dynamo.graph_break()
+    dynamo.reset()
+    assert dynamo.disable(len) is len
+    assert dynamo.utils.counters["stats"]["calls_captured"] == 0
+    assert dynamo.optimize("eager")(lambda x: x + 1)(1) == 2
+    assert issubclass(dynamo.exc.Unsupported, RuntimeError)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch.export.export(torch.nn.ReLU(), ()),
+        lambda: torch.export.load("x"),
+        lambda: torch.export.ExportedProgram(),
+        lambda: torch._dynamo.export(len),
+        lambda: torch._dynamo.explain(len),
+        lambda: torch._dynamo.register_backend(len),
+    ],
+)
+def test_what_is_not_there_says_so(call):
+    with pytest.raises(NotImplementedError):
+        call()
