@@ -5,7 +5,10 @@ Torch's place for it. The mechanism is in operators/watching/dispatch.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -13,11 +16,24 @@ import pullback
 from pullback.core.mode import changed, current, get_mode, settle
 from pullback.core.tensor import Tensor
 from pullback.operators.watching import dispatch
-from pullback.operators.watching.asking import WATCH
+from pullback.operators.watching.asking import WATCH, public_functions
 
 __all__ = [
-    *("TorchFunctionMode", "handle_torch_function", "has_torch_function", "is_tensor_like"),
-    *("is_tensor_method_or_property", "resolve_name"),
+    "BaseTorchFunctionMode",
+    "TorchFunctionMode",
+    "enable_reentrant_dispatch",
+    "get_default_nowrap_functions",
+    "get_ignored_functions",
+    "get_overridable_functions",
+    "get_testing_overrides",
+    "handle_torch_function",
+    "has_torch_function",
+    "has_torch_function_unary",
+    "has_torch_function_variadic",
+    "is_tensor_like",
+    "is_tensor_method_or_property",
+    "resolve_name",
+    "wrap_torch_function",
 ]
 
 M = TypeVar("M", bound="TorchFunctionMode")
@@ -69,6 +85,44 @@ class TorchFunctionMode:
         WATCH.end()
 
 
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that passes every call on; to be subclassed."""
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: tuple[type, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """What the function gives."""
+        return func(*args, **(kwargs or {}))
+
+
+def _get_current_function_mode() -> TorchFunctionMode | None:
+    modes = get_mode().functions
+    return modes[-1] if modes else None
+
+
+def _get_current_function_mode_stack() -> list[TorchFunctionMode]:
+    return list(get_mode().functions)
+
+
+def _len_torch_function_stack() -> int:
+    return len(get_mode().functions)
+
+
+@contextmanager
+def enable_reentrant_dispatch() -> Iterator[None]:
+    """Inside, calls from a dispatch handler go through autograd and modes again."""
+    mode = get_mode()
+    current.set(changed(mode, grad=True))
+    try:
+        yield
+    finally:
+        current.set(mode)
+
+
 # Helpers for functions of one's own --------------------------------------------------------------
 
 
@@ -81,6 +135,41 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
         False
     """
     return bool(get_mode().functions) or bool(dispatch.types_of(tuple(relevant_args), {}))
+
+
+def has_torch_function_unary(obj: Any) -> bool:
+    """As `has_torch_function`, for one argument."""
+    return has_torch_function((obj,))
+
+
+def has_torch_function_variadic(*args: Any) -> bool:
+    """As `has_torch_function`, for arguments as they are."""
+    return has_torch_function(args)
+
+
+def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Any], Any]:
+    """Let a function of one's own ask `__torch_function__`; `dispatcher` says which arguments.
+
+    Example:
+        >>> import pullback as torch
+        >>> @torch.overrides.wrap_torch_function(lambda a: (a,))
+        ... def same(a):
+        ...     return a
+        >>> same(3)
+        3
+    """
+
+    def wrapping(func: Any) -> Any:
+        @functools.wraps(func)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            relevant = tuple(dispatcher(*args, **kwargs))
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return func(*args, **kwargs)
+
+        return wrapped
+
+    return wrapping
 
 
 def handle_torch_function(
@@ -109,9 +198,102 @@ def is_tensor_method_or_property(func: Any) -> bool:
     return getattr(Tensor, getattr(func, "__name__", ""), None) is func
 
 
-def resolve_name(f: Any) -> str:
-    """A readable name of a function: "torch.add", or how an operator prints."""
-    name = getattr(f, "__name__", None)
-    if name is None or not isinstance(f, FunctionType):
+def resolve_name(f: Any) -> str | None:
+    """Where a function is found, "torch.add", or how an operator prints; None if nowhere."""
+    if hasattr(f, "_schema") or hasattr(f, "overloads"):
         return str(f)
-    return f"torch.{name}" if getattr(pullback, name, None) is f else f"torch.Tensor.{name}"
+    for path, place in _places().items():
+        name = getattr(f, "__name__", "")
+        if vars(place).get(name) is f:
+            return f"{path}.{name}"
+    for path, place in _places().items():
+        for name, value in vars(place).items():
+            if value is f:
+                return f"{path}.{name}"
+            if isinstance(value, property) and f == value.__get__:
+                return f"{path}.{name}.__get__"
+    return None
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+
+def _places() -> dict[str, Any]:
+    return {
+        "torch": pullback,
+        "torch.nn.functional": pullback.nn.functional,
+        "torch.linalg": pullback.linalg,
+        "torch.fft": pullback.fft,
+        "torch.special": pullback.special,
+        "torch.Tensor": Tensor,
+    }
+
+
+@functools.cache
+def get_overridable_functions() -> dict[Any, list[Any]]:
+    """Functions that ask `__torch_function__`, by the place where they are found.
+
+    Example:
+        >>> import pullback as torch
+        >>> torch.matmul in torch.overrides.get_overridable_functions()[torch]
+        True
+    """
+    for name in pullback.__all__:
+        getattr(pullback, name, None)  # which loads its family
+    places = _places()
+    asking = set(public_functions())
+    return {
+        place: [
+            value
+            for value in dict.fromkeys(v for v in vars(place).values() if _is_function(v))
+            if value in asking
+        ]
+        for place in places.values()
+    }
+
+
+def _is_function(value: Any) -> bool:
+    return isinstance(value, FunctionType)
+
+
+@functools.cache
+def get_testing_overrides() -> dict[Any, Any]:
+    """For each function that asks, one that takes the same arguments and gives -1."""
+    found: dict[Any, Any] = {}
+    for functions in get_overridable_functions().values():
+        for function in functions:
+            found[function] = _dummy(function)
+    return found
+
+
+def _dummy(function: Any) -> Any:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return lambda *args, **kwargs: -1
+
+    def dummy(*args: Any, **kwargs: Any) -> int:
+        signature.bind(*args, **kwargs)
+        return -1
+
+    dummy.__signature__ = signature  # type: ignore[attr-defined]  # what inspect shows
+    return dummy
+
+
+@functools.cache
+def get_ignored_functions() -> set[Any]:
+    """Public functions that do not ask: they take no tensors, or make them from nothing."""
+    asking = {one for functions in get_overridable_functions().values() for one in functions}
+    return {
+        value
+        for place in _places().values()
+        for name, value in vars(place).items()
+        if not name.startswith("_") and callable(value) and value not in asking
+    }
+
+
+@functools.cache
+def get_default_nowrap_functions() -> set[Any]:
+    """Functions whose results stay as they are when a subclass of Tensor passes a call on."""
+    found = (vars(Tensor).get(name) for name in ("_base", "grad", "_grad"))
+    return {one.__get__ for one in found if isinstance(one, property)}

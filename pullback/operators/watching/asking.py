@@ -46,7 +46,7 @@ _METADATA = frozenset(_NAMES.split())
 _NAMES = """
     cat clamp clamp_max clamp_min contiguous div empty full item log_softmax matmul max mean min
     numpy ones permute pow prod relu reshape reshape_as scalar_tensor softmax split square squeeze
-    stack sum tensor to tolist type_as view_as view_method where zero_ zeros
+    stack sum tensor to tolist type_as view_as view_method where zeros
 """
 QUICK = frozenset(_NAMES.split())
 

@@ -1,0 +1,115 @@
+"""`torch.overrides`: who asks, who is asked, and helpers for functions of one's own."""
+
+import inspect
+
+import pytest
+
+import pullback as torch
+from pullback import overrides
+
+
+class Duck:
+    seen = None
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.seen = func, args, kwargs
+        return -1
+
+
+def required(dummy):
+    parameters = inspect.signature(dummy).parameters.values()
+    return [p for p in parameters if p.default is p.empty and p.kind in (0, 1)]
+
+
+def test_every_overridable_function_asks():
+    """Methods aside: their first argument is a tensor."""
+    silent = []
+    for place, functions in overrides.get_overridable_functions().items():
+        for function in functions if place is not torch.Tensor else ():
+            needed = required(overrides.get_testing_overrides()[function])
+            if needed:
+                Duck.seen = None
+                answer = function(*[Duck() for _ in needed])
+                if answer != -1 or Duck.seen is None:
+                    silent.append(overrides.resolve_name(function))
+    assert silent == []
+
+
+def test_tables_name_functions_once_and_apart():
+    functions = overrides.get_overridable_functions()
+    assert torch.add in functions[torch]
+    assert torch.nn.functional.linear in functions[torch.nn.functional]
+    assert torch.Tensor.view in functions[torch.Tensor]
+    assert len(functions[torch]) > 300
+    ignored = overrides.get_ignored_functions()
+    assert torch.is_grad_enabled in ignored
+    assert torch.add not in ignored
+
+
+def test_dummies_take_the_same_arguments():
+    dummy = overrides.get_testing_overrides()[torch.nn.functional.relu]
+    assert dummy(1, inplace=True) == -1
+    with pytest.raises(TypeError):
+        dummy()
+
+
+def test_names_are_found():
+    assert overrides.resolve_name(torch.add) == "torch.add"
+    assert overrides.resolve_name(torch.nn.functional.relu) == "torch.nn.functional.relu"
+    assert overrides.resolve_name(torch.linalg.norm) == "torch.linalg.norm"
+    assert overrides.resolve_name(torch.ops.aten.add.Tensor) == "aten.add.Tensor"
+    assert overrides.resolve_name(len) is None
+
+
+def test_who_is_like_a_tensor():
+    assert overrides.is_tensor_like(Duck())
+    assert overrides.is_tensor_like(torch.ones(1))
+    assert not overrides.is_tensor_like(3)
+    assert overrides.has_torch_function_unary(Duck())
+    assert overrides.has_torch_function_variadic(1, Duck())
+    assert not overrides.has_torch_function_variadic(1, torch.ones(1))
+
+
+def test_function_of_ones_own_asks():
+    @overrides.wrap_torch_function(lambda a, b=1: (a,))
+    def own(a, b=1):
+        return a + b
+
+    assert own(1) == 2
+    assert own(Duck(), b=3) == -1
+    assert Duck.seen[0] is own
+    assert Duck.seen[2] == {"b": 3}
+
+
+def test_modes_are_known_while_they_are_on():
+    class Counting(overrides.BaseTorchFunctionMode):
+        seen = 0
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            Counting.seen += 1
+            return super().__torch_function__(func, types, args, kwargs)
+
+    x = torch.ones(1)
+    assert overrides._get_current_function_mode() is None
+    with Counting() as mode:
+        assert overrides._get_current_function_mode() is mode
+        assert overrides._get_current_function_mode_stack() == [mode]
+        added = torch.add(x, 1)
+    assert (Counting.seen, added.item()) == (1, 2)
+
+
+def test_mode_sees_what_the_user_passed():
+    class Last(overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            self.last = func, args, kwargs
+            return func(*args, **(kwargs or {}))
+
+    x = torch.ones(2, 2)
+    with Last() as mode:
+        torch.sum(x, dim=0)
+        assert mode.last == (torch.sum, (x,), {"dim": 0})
+        x / 2
+        assert mode.last == (torch.Tensor.div, (x, 2), {})
+        torch.add(x, x, alpha=1)
+        assert mode.last == (torch.add, (x, x), {"alpha": 1})
