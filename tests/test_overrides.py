@@ -1,5 +1,6 @@
 """`torch.overrides`: who asks, who is asked, and helpers for functions of one's own."""
 
+import gc
 import inspect
 
 import pytest
@@ -8,13 +9,22 @@ import pullback as torch
 from pullback import overrides
 
 
-class Duck:
-    seen = None
+@pytest.fixture
+def duck():
+    """A class that takes calls; functions ask while it lives, so it goes with the test."""
 
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        cls.seen = func, args, kwargs
-        return -1
+    class Duck:
+        seen = None
+
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            cls.seen = func, args, kwargs
+            return -1
+
+    yield Duck
+    Duck.seen = None
+    del Duck
+    gc.collect()
 
 
 def required(dummy):
@@ -22,16 +32,16 @@ def required(dummy):
     return [p for p in parameters if p.default is p.empty and p.kind in (0, 1)]
 
 
-def test_every_overridable_function_asks():
+def test_every_overridable_function_asks(duck):
     """Methods aside: their first argument is a tensor."""
     silent = []
     for place, functions in overrides.get_overridable_functions().items():
         for function in functions if place is not torch.Tensor else ():
             needed = required(overrides.get_testing_overrides()[function])
             if needed:
-                Duck.seen = None
-                answer = function(*[Duck() for _ in needed])
-                if answer != -1 or Duck.seen is None:
+                duck.seen = None
+                answer = function(*[duck() for _ in needed])
+                if answer != -1 or duck.seen is None:
                     silent.append(overrides.resolve_name(function))
     assert silent == []
 
@@ -62,24 +72,24 @@ def test_names_are_found():
     assert overrides.resolve_name(len) is None
 
 
-def test_who_is_like_a_tensor():
-    assert overrides.is_tensor_like(Duck())
+def test_who_is_like_a_tensor(duck):
+    assert overrides.is_tensor_like(duck())
     assert overrides.is_tensor_like(torch.ones(1))
     assert not overrides.is_tensor_like(3)
-    assert overrides.has_torch_function_unary(Duck())
-    assert overrides.has_torch_function_variadic(1, Duck())
+    assert overrides.has_torch_function_unary(duck())
+    assert overrides.has_torch_function_variadic(1, duck())
     assert not overrides.has_torch_function_variadic(1, torch.ones(1))
 
 
-def test_function_of_ones_own_asks():
+def test_function_of_ones_own_asks(duck):
     @overrides.wrap_torch_function(lambda a, b=1: (a,))
     def own(a, b=1):
         return a + b
 
     assert own(1) == 2
-    assert own(Duck(), b=3) == -1
-    assert Duck.seen[0] is own
-    assert Duck.seen[2] == {"b": 3}
+    assert own(duck(), b=3) == -1
+    assert duck.seen[0] is own
+    assert duck.seen[2] == {"b": 3}
 
 
 def test_modes_are_known_while_they_are_on():

@@ -20,6 +20,7 @@ from pullback.core.forward import LEVELS
 from pullback.core.mode import Mode, get_mode, settle
 from pullback.core.nesting import running
 from pullback.core.node import QUIET, BuiltIn, Edge, Leaf, OperatorNode
+from pullback.core.ports import ports
 from pullback.core.promotion import can_cast
 from pullback.core.saved import Freed
 from pullback.core.sequence import numbering
