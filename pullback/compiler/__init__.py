@@ -106,14 +106,14 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
-        import pullback
+        from pullback.operators.create.data import as_tensor
 
         def to_array(one: Any) -> Any:
             return one.numpy() if isinstance(one, Tensor) else one
 
         def to_tensor(one: Any) -> Any:
             is_array = isinstance(one, numpy.ndarray | numpy.generic)
-            return pullback.as_tensor(numpy.asarray(one)) if is_array else one
+            return as_tensor(numpy.asarray(one)) if is_array else one
 
         args, kwargs = pytree.tree_map(to_array, (args, kwargs))
         return pytree.tree_map(to_tensor, fn(*args, **kwargs))

@@ -120,8 +120,8 @@ def _public_path(target: Any) -> str | None:
         for name, value in vars(place).items():
             if value is target:
                 return f"{path}.{name}"
-    found = getattr(pullback, target.__name__, None)
-    return f"torch.{target.__name__}" if found is target else None
+    own = target.__name__
+    return f"torch.{own}" if getattr(pullback, own, None) is target else None
 
 
 def qualified_name(target: Any) -> str:

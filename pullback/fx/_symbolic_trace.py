@@ -6,7 +6,7 @@ import builtins
 import functools
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import Any, ClassVar
 
@@ -182,7 +182,7 @@ class Tracer(TracerBase):
         return attr_val if found is None else found
 
     def _attribute_proxy(self, value: Any, named: Any, cache: dict[str, Any]) -> Any:
-        name = next((name for name, one in named if one is value), None)
+        name = _path_of(value, named)
         if name is None:
             return None
         if name not in cache:
@@ -208,19 +208,17 @@ class Tracer(TracerBase):
         if isinstance(a, Proxy):  # first: one may say that it is a tensor
             return a.node
         if isinstance(a, Parameter):
-            for name, one in self.root.named_parameters():
-                if one is a:
-                    return self.create_node("get_attr", name, (), {})
-            raise NameError("A parameter that is used is not one of the module that is traced.")
+            path = _path_of(a, self.root.named_parameters())
+            if path is None:
+                raise NameError("A parameter that is used is not one of the module that is traced.")
+            return self.create_node("get_attr", path, (), {})
         if isinstance(a, Tensor):
-            for name, one in self.root.named_buffers():
-                if one is a:
-                    return self.create_node("get_attr", name, (), {})
-            return self.create_node("get_attr", self._constant_name(a), (), {})
+            path = _path_of(a, self.root.named_buffers()) or self._constant_name(a)
+            return self.create_node("get_attr", path, (), {})
         if isinstance(a, Module):
-            for name, one in self.root.named_modules():
-                if one is a:
-                    return self.create_node("get_attr", name, (), {})
+            path = _path_of(a, self.root.named_modules())
+            if path is not None:
+                return self.create_node("get_attr", path, (), {})
         if type(type(a)) is ProxyableClassMeta:
             made = tuple(self.create_arg(one) for one in vars(a).values())
             return self.create_node("call_function", type(a), made, {})
@@ -313,6 +311,10 @@ class Tracer(TracerBase):
             for name, value in list(scope.items()):
                 if id(value) in self._autowrap_ids and not name.startswith("_"):
                     patches.item(scope, name, recording(value))
+
+
+def _path_of(value: Any, named: Iterable[tuple[str, Any]]) -> str | None:
+    return next((name for name, one in named if one is value), None)
 
 
 def _tensors_of(root: Module) -> dict[int, str]:

@@ -104,9 +104,9 @@ class GraphModule(Module):
         exec(compile(written.src, name, "exec"), scope)
         # So that tracebacks show the lines.
         linecache.cache[name] = (len(self._code), None, self._code.splitlines(keepends=True), name)
-        cls = type(self)
-        cls.forward = scope[codegen._func_name]
-        weakref.finalize(cls.forward, linecache.cache.pop, name, None).atexit = False
+        forward = scope[codegen._func_name]
+        setattr(type(self), codegen._func_name, forward)
+        weakref.finalize(forward, linecache.cache.pop, name, None).atexit = False
         return written
 
     # ------------------------------------------------------------------ submodules

@@ -151,7 +151,7 @@ class TracerBase:
         if frame is not None:
             found = _unpacks(frame)
             if found is not None:
-                return (obj[at] for at in range(found))
+                return (operator.getitem(obj, at) for at in range(found))
         raise TraceError(
             f"{obj.node.name} is iterated over{_where()}, but its length is not known while a "
             "program is traced; take its items by index, or make the module a leaf."

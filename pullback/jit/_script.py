@@ -179,7 +179,7 @@ def of_kind(kind: type, original: type) -> type:
 
 def rebuilt(kind: type, original: type, state: dict[str, Any]) -> Any:
     """A script module from its pickle."""
-    made = object.__new__(of_kind(kind, original))
+    made: Any = object.__new__(of_kind(kind, original))
     made.__dict__.update(state)
     return made
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import operator
 import warnings
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
 import pullback
+from pullback.autograd.grad_mode import no_grad
 from pullback.core import pytree
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
@@ -100,7 +102,7 @@ class _Known(Proxy):
     def __iter__(self) -> Iterator[Any]:
         if isinstance(self.value, Tensor):
             _fixed(f"{self.node.name} is iterated over")
-        return (self[at] for at in range(len(self.value)))
+        return (operator.getitem(self, at) for at in range(len(self.value)))
 
     def __contains__(self, item: Any) -> bool:
         _fixed(f"{self.node.name} is searched")
@@ -258,7 +260,7 @@ def _run(run: Callable[..., Any], holder: _Weak, *args: Any, **kwargs: Any) -> A
 
 
 def _replayed(original: type, state: dict[str, Any], graphs: dict[str, Any]) -> Any:
-    traced = object.__new__(of_kind(TopLevelTracedModule, original))
+    traced: Any = object.__new__(of_kind(TopLevelTracedModule, original))
     traced.__dict__.update(state)
     for name, frozen in graphs.items():
         _bind(traced, name, _thawed(frozen))
@@ -361,7 +363,7 @@ def _checked_inputs(examples: tuple[Any, ...], further: Any) -> list[tuple[Any, 
 def _check(original: Any, traced: Any, given: tuple[Any, ...], tolerance: float) -> None:
     """Compare a traced program with the original, from the same random state."""
     state = pullback.get_rng_state()
-    with pullback.no_grad():
+    with no_grad():
         wanted = pytree.tree_leaves(original(*_copied(given)))
         pullback.set_rng_state(state)
         found = pytree.tree_leaves(traced(*_copied(given)))

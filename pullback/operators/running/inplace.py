@@ -60,7 +60,7 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
     if not isinstance(target, Tensor):
         taken, answer = ports.met(op, args, kwargs, called=called)
         if taken:
-            return answer  # type: ignore[no-any-return]  # as its class likes
+            return answer
         raise errors.not_a_tensor(called, target_name, target)
     if mode.functions:
         return dispatch.public_call(op, args, kwargs, called=called)
@@ -81,7 +81,7 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
     except TypeError:
         taken, answer = ports.met(op, args, kwargs, called=called)
         if taken:
-            return answer  # type: ignore[no-any-return]  # as its class likes
+            return answer
         raise
     interpret.normalise(op, options, arrays)
     if mode.dispatch:

@@ -48,7 +48,8 @@ class _Asking(Layer):
         plain.__kwdefaults__ = function.__kwdefaults__
         plain.__module__, plain.__qualname__ = function.__module__, function.__qualname__
         plain.__doc__ = function.__doc__
-        self.function, self.plain, self.users = function, plain, 0
+        super().__init__(plain)
+        self.function, self.users = function, 0
         code = _asking.__code__
         stand_in = next(one for one in code.co_consts if isinstance(one, str) and "_Asking" in one)
         self.asking: CodeType = code.replace(
