@@ -177,8 +177,11 @@ class GraphModule(Module):
     def __reduce__(self) -> Any:
         state = dict(self.__dict__)
         nodes = state.pop("_graph")
-        base = next(one for one in type(self).__mro__ if "_graph_module_impl" not in vars(one))
-        return reduce_graph_module, (base, type(self).__name__, state, _frozen(nodes))
+        made = ("_graph_module_impl", "_original")  # classes of one instance, or scripted
+        own = (one for one in type(self).__mro__ if issubclass(one, GraphModule))
+        base = next(one for one in own if not any(name in vars(one) for name in made))
+        impl = next(one for one in type(self).__mro__ if "_graph_module_impl" in vars(one))
+        return reduce_graph_module, (base, impl.__name__, state, _frozen(nodes))
 
     def __str__(self) -> str:
         return "\n".join([super().__repr__(), self._code])

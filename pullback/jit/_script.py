@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import textwrap
 from collections.abc import Callable
@@ -160,9 +161,21 @@ class RecursiveScriptModule(ScriptModule):
     def _get_name(self) -> str:
         return "RecursiveScriptModule"
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        rebuild, args = self.__reduce__()
+        made = memo[id(self)] = rebuild(*copy.deepcopy(args, memo))
+        return made
+
     def __reduce__(self) -> Any:
+        if getattr(self._original, "_graph_module_impl", False):  # its class is its own
+            return _scripted, self._original.__reduce__(self)
         kind = type(self).__mro__[1]  # see `of_kind`
         return rebuilt, (kind, self._original, dict(self.__dict__))
+
+
+def _scripted(rebuild: Callable[..., Module], args: tuple[Any, ...]) -> Any:
+    """A script module of a graph module, from its pickle."""
+    return script(rebuild(*args))
 
 
 _made: dict[tuple[type, type], type] = {}

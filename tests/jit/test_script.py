@@ -76,6 +76,15 @@ def test_scripted_modules_are_copied(copied):
     assert other.layer[0].weight is not scripted.layer[0].weight
 
 
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_scripted_graph_modules_are_copied(copied):
+    scripted = torch.jit.script(torch.fx.symbolic_trace(Net()))
+    other = copied(scripted)
+    assert isinstance(other, torch.jit.ScriptModule)
+    assert torch.equal(other(X), scripted(X))
+    assert other.original_name == "Net"
+
+
 def test_function_keeps_working_and_tells_its_source():
     scripted = torch.jit.script(double)
     assert isinstance(scripted, torch.jit.ScriptFunction)
