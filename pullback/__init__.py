@@ -230,6 +230,7 @@ _MODULES = frozenset(
         "export",
         "fft",
         "func",
+        "functional",
         "futures",
         "fx",
         "hub",

@@ -179,6 +179,8 @@ def _spelled(
         return getattr(Tensor, _reported[function]), args, kwargs
     if function in _by_name:
         return function, *_named(function, args, kwargs)
+    if function.__name__ == "einsum" and len(args) == 2 and isinstance(args[1], tuple | list):
+        return function, (args[0], *args[1]), kwargs  # a list of operands is taken apart
     return function, args, kwargs
 
 

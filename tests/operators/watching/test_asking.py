@@ -127,6 +127,13 @@ def test_python_functions_hand_their_options_over_by_name(seen, t):
     assert seen[2] == (F.layer_norm, (d, (2,)), {"weight": None, "bias": None, "eps": 1e-5})
 
 
+def test_list_of_einsums_operands_is_taken_apart(seen, t):
+    d = duck(seen)
+    torch.einsum("ij,jk->ik", (d, t))
+    torch.einsum("ij,jk->ik", d, t)
+    assert seen[0] == seen[1] == (torch.einsum, ("ij,jk->ik", d, t), {})
+
+
 def test_subclass_is_asked_before_its_base_and_others_in_order(t):
     asked = []
 
