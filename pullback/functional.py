@@ -1,3 +1,4 @@
+# ruff: noqa: F822 (names that are taken over below)
 """`torch.functional`: where torch keeps those of its functions that are Python."""
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
 from pullback.core.arrays import Array, Namespace
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
+from pullback.operators.writing.layers import code_of
 
 Arrays: TypeAlias = Sequence[Any]
 Dim: TypeAlias = int
@@ -177,7 +178,7 @@ class Op:
 
 def parameters_of(rule: Any) -> tuple[str, ...]:
     """Names of a rule's parameters."""
-    code = rule.__code__
+    code = code_of(rule)
     return cast("tuple[str, ...]", code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
 
 

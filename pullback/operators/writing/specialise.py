@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy
 
+from pullback.operators.writing.layers import code_of
+
 _PACKAGE = "pullback.operators."  # what is written in operators lives there
 _made: dict[tuple[Any, Any], Any] = {}
 
@@ -35,10 +37,10 @@ def with_operators(function: Any, replace: Callable[[Any, Any], Any], key: Any) 
         return known
     scope = dict(function.__globals__)
     cells = function.__closure__ and tuple(CellType() for _ in function.__closure__)
-    made = FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells)
+    made = FunctionType(code_of(function), scope, function.__name__, function.__defaults__, cells)
     made.__kwdefaults__ = function.__kwdefaults__
     _made[function, key] = made  # entered first: functions may call one another
-    for name in _global_names(function.__code__):
+    for name in _global_names(code_of(function)):
         if name in scope:
             scope[name] = with_operators(scope[name], replace, key)
     for cell, original in zip(cells or (), function.__closure__ or (), strict=True):

@@ -8,6 +8,7 @@ from typing import Any
 from pullback._dynamo import config, eval_frame, exc, external_utils, utils
 from pullback._dynamo.eval_frame import OptimizedModule
 from pullback._dynamo.external_utils import is_compiling
+
 from pullback.compiler import (
     allow_in_graph,
     assume_constant_result,
