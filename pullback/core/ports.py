@@ -45,6 +45,7 @@ class Ports:
     overload_of: Callable[[Any, str, dict[str, Any]], Any]
     # operators/running -> watching/asking: an argument that takes calls itself, met by an operator.
     met: Callable[..., tuple[bool, Any]]
+    met_by: Callable[[str, tuple[Any, ...]], tuple[bool, Any]]
     # operators/watching/intercept -> asking: function and arguments as torch would report them.
     spelled: Callable[[Any, tuple[Any, ...], dict[str, Any]], tuple[Any, Any, Any]]
     # engine -> transforms: a function called once with the examples of a batch, results stacked.

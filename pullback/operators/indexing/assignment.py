@@ -18,6 +18,7 @@ from pullback.core.captured import refuse_captured
 from pullback.core.mode import fast, get_mode
 from pullback.core.nesting import running
 from pullback.core.node import Leaf
+from pullback.core.ports import ports
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import INFERENCE_CELL, bump
@@ -35,6 +36,7 @@ from pullback.operators.shape.restriding import as_strided
 from pullback.operators.shape.views import unsqueeze
 from pullback.operators.tensor.convert import astype
 from pullback.operators.tensor.filling import copy_, fill_, store, zero_
+from pullback.operators.watching.dispatch import QUIET, any_handler
 
 __all__ = ["getitem", "index_put", "index_put_", "setitem"]
 
@@ -48,6 +50,10 @@ _FIRST = (0,)
 def setitem(self: Any, key: Any, value: Any, /) -> None:
     """`t[key] = value`: writes into the tensor's memory; the value is broadcast and cast."""
     place = numpy_key(key)
+    if (place is None and any_handler(key)) or (type(value) not in QUIET and any_handler(value)):
+        taken, _ = ports.met_by("__setitem__", (self, key, value))
+        if taken:
+            return
     if place is None:
         _assign_indexed(self, key, value)
         return

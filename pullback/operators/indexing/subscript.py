@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core.mode import fast, get_mode
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.view import attach
 from pullback.operators.arrays.scatter import INT64
@@ -28,6 +29,7 @@ from pullback.operators.indexing.keys import (
     spans,
 )
 from pullback.operators.shape.views import alias, select, slice_along, unsqueeze
+from pullback.operators.watching.dispatch import any_handler
 
 __all__ = ["basic_part", "getitem"]
 
@@ -51,6 +53,10 @@ def getitem(self: Any, key: Any, /) -> Any:
     if key is None:
         return unsqueeze(self, 0)
     if kind is not tuple or not BASIC.issuperset(map(type, key)):
+        if any_handler(key):
+            taken, answer = ports.met_by("__getitem__", (self, key))
+            if taken:
+                return answer
         return _indexed(self, key)
     if self._node is None or not self.requires_grad:
         view = _plain_view(self, key)

@@ -166,7 +166,7 @@ def methods_attached() -> None:
         function = methods.get(sign)
         if isinstance(function, FunctionType) and function is not methods.get(name):
             _reported[function] = name
-    _always(f for f in _functions(methods, None))
+    intercept.loaded()
 
 
 # Spelling ---------------------------------------------------------------------------------------
@@ -225,14 +225,8 @@ def met(
     While its class lives every public function asks. This once the user's call is read off the
     stack: from the frame of the function that the user called.
     """
-    types = dispatch.types_of(args, kwargs)
-    if not types:
+    if not _noted(args, kwargs):
         return False, None
-    for one in types:
-        if one not in _met:
-            _met.add(one)
-            WATCH.begin()
-            weakref.finalize(one, WATCH.end).atexit = False
     frame: FrameType | None = getframe(1)
     outermost: tuple[FunctionType, FrameType] | None = None
     while frame is not None and internal[frame.f_code.co_filename]:
@@ -247,6 +241,24 @@ def met(
 
 _met: weakref.WeakSet[type] = weakref.WeakSet()
 ports.fill(met=met)
+
+
+def _noted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether an argument takes calls; every function asks while its class lives."""
+    types = dispatch.types_of(args, kwargs)
+    for one in types:
+        if one not in _met:
+            _met.add(one)
+            WATCH.begin()
+            weakref.finalize(one, WATCH.end).atexit = False
+    return bool(types)
+
+
+def met_by(method: str, args: tuple[Any, ...]) -> tuple[bool, Any]:
+    """As `met`, for a method of Tensor that is no operator."""
+    if not _noted(args, {}):
+        return False, None
+    return dispatch.overloaded(getattr(Tensor, method), args, {})
 
 
 def _call_of(function: FunctionType, frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -291,3 +303,6 @@ def _names_at(code: CodeType, at: int) -> tuple[str, ...]:
         elif instruction.opname not in ("PRECALL", "CALL", "CALL_KW", "CACHE"):
             names = ()
     return tuple(name for name in names if isinstance(name, str))
+
+
+ports.fill(met_by=met_by)

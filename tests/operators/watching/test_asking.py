@@ -69,6 +69,8 @@ def test_quick_function_asks_a_class_that_was_never_met(name, seen, t):
         lambda d, t: torch.equal(t, d),
         lambda d, t: t.matmul(d),
         lambda d, t: t.add_(d),
+        lambda d, t: t[d],
+        lambda d, t: t[0, d],
         lambda d, t: torch.nn.functional.linear(d, t),
         lambda d, t: torch.fft.fft(d),
         lambda d, t: torch.special.erf(d),
@@ -78,6 +80,14 @@ def test_quick_function_asks_a_class_that_was_never_met(name, seen, t):
 def test_first_call_with_a_new_class_asks_with_nothing_filled_in(call, seen, t):
     assert call(duck(seen), t) == "taken"
     assert seen[0][2] == {}
+
+
+def test_assignment_asks_the_key_and_the_value(seen, t):
+    d = duck(seen)
+    t[0] = d
+    t[d] = 1
+    assert [one[1][1:] for one in seen] == [(0, d), (d, 1)]
+    assert torch.equal(t, torch.ones(2, 2))
 
 
 @pytest.mark.parametrize("known", [False, True])
