@@ -94,8 +94,10 @@ def is_users_call() -> bool:
         frame = frame.f_back
     between = 0
     while frame is not None and origin.internal[frame.f_code.co_filename]:
-        # An operator's first call comes by way of what builds it.
-        between += frame.f_code.co_name not in ("stub", "_stub")
+        # An operator's first call comes by way of what builds it, any call by way of who asks.
+        code = frame.f_code
+        passing = code.co_name in ("stub", "_stub", "take_asked")
+        between += not passing and not code.co_filename.endswith(", asking>")
         frame = frame.f_back
     return between <= 2
 

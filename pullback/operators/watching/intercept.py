@@ -53,10 +53,10 @@ class _Asking(Layer):
         code = _asking.__code__
         stand_in = next(one for one in code.co_consts if isinstance(one, str) and "_Asking" in one)
         self.asking: CodeType = code.replace(
-            co_consts=tuple(self.take if one is stand_in else one for one in code.co_consts),
+            co_consts=tuple(self.take_asked if one is stand_in else one for one in code.co_consts),
             co_freevars=function.__code__.co_freevars,
             co_name=function.__name__,
-            co_filename=f"{origin.GENERATED}{function.__name__}, watched>",
+            co_filename=f"{origin.GENERATED}{function.__name__}, asking>",
         )
 
     def use(self, change: int) -> None:
@@ -76,7 +76,7 @@ class _Asking(Layer):
             function.__code__ = plain.__code__
             del function.__wrapped__  # type: ignore[attr-defined]
 
-    def take(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def take_asked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The call: to a mode, to an argument that takes calls, to a maker, or as it always was."""
         mode = get_mode()
         if mode.functions:
