@@ -106,6 +106,6 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Any:
 
 def export(f: Any, *args: Any, **kwargs: Any) -> Any:
     """Not there; `torch.fx.symbolic_trace` and `make_fx` give graphs."""
-    from pullback.export import export as refused
-
-    return refused(f, args)
+    raise NotImplementedError(
+        "There is no exported format here; torch.fx.symbolic_trace and make_fx give graphs."
+    )

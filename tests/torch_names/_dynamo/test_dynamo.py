@@ -46,9 +46,6 @@ def test_marks_and_counters():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: torch.export.export(torch.nn.ReLU(), ()),
-        lambda: torch.export.load("x"),
-        lambda: torch.export.ExportedProgram(),
         lambda: torch._dynamo.export(len),
         lambda: torch._dynamo.explain(len),
         lambda: torch._dynamo.register_backend(len),
