@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from pullback._dynamo.eval_frame import OptimizedModule
-from pullback._dynamo.exc import InvalidBackend
+from pullback.compiler.errors import InvalidBackend
+from pullback.compiler.optimized_module import OptimizedModule
 from pullback.nn.modules.module import Module
 
 __all__ = ["BACKENDS", "compile"]

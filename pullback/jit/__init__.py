@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pullback._jit_internal import (
+from pullback.jit import _script, _trace, frontend
+from pullback.jit._async import Future, fork, wait
+from pullback.jit._freeze import freeze, optimize_for_inference, run_frozen_optimizations
+from pullback.jit._marks import (
     _drop,
     _overload,
     _overload_method,
@@ -19,9 +22,6 @@ from pullback._jit_internal import (
     is_scripting,
     unused,
 )
-from pullback.jit import _script, _trace, frontend
-from pullback.jit._async import Future, fork, wait
-from pullback.jit._freeze import freeze, optimize_for_inference, run_frozen_optimizations
 from pullback.jit._script import (
     Attribute,
     CompilationUnit,

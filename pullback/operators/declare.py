@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
 from types import FunctionType
-from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from pullback.core.arrays import Array, Namespace
 from pullback.core.ports import ports
@@ -179,7 +179,7 @@ class Op:
 def parameters_of(rule: Any) -> tuple[str, ...]:
     """Names of a rule's parameters."""
     code = code_of(rule)
-    return cast("tuple[str, ...]", code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def _params(forward: Any) -> tuple[Param, ...]:

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback._dynamo import config, eval_frame, exc, external_utils, utils
-from pullback._dynamo.eval_frame import OptimizedModule
-from pullback._dynamo.external_utils import is_compiling
-
 from pullback.compiler import (
     allow_in_graph,
     assume_constant_result,
@@ -18,6 +14,10 @@ from pullback.compiler import (
     set_stance,
     substitute_in_graph,
 )
+from pullback.compiler.optimized_module import OptimizedModule
+
+from . import config, eval_frame, exc, external_utils, utils
+from .external_utils import is_compiling
 
 __all__ = [
     "OptimizedModule",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback._inductor import config
+from . import config
 
 __all__ = ["compile", "config", "list_mode_options", "list_options"]
 
