@@ -46,6 +46,9 @@ class Layer(Module):
                 inspect.Parameter.KEYWORD_ONLY if by_name else _POSITIONAL,
                 default=cls.__dict__.get(name, _EMPTY),
             )
+            if name in cls.__dict__:
+                # An attribute of the class would hide a buffer of that name, as a loss's weight.
+                delattr(cls, name)
         cls._arguments = cls.__signature__ = inspect.Signature(list(known.values()))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
