@@ -19,6 +19,7 @@ from pullback.operators.nn.norm.kernels import (
     row_statistics,
     run_statistics,
     run_sums,
+    shape_of,
     shared,
     statistics,
 )
@@ -51,8 +52,7 @@ def gradients(
     sum of `g * x'` over all that share a weight.
     """
     if not is_few(xp, x, seen) and x.size:
-        rows = is_row(weight, seen) and wanted.weight in (None, seen.row)
-        if rows and wanted.bias in (None, seen.row):
+        if all(is_row(one, seen) for one in (shape_of(weight), wanted.weight, wanted.bias)):
             return _gradients_of_rows(xp, g, x, weight, seen, over, wanted)
         if seen.run > 1:
             return _gradients_of_runs(xp, g, x, weight, seen, over, wanted)
@@ -231,7 +231,7 @@ def _adjoint_of_anything(v: Array, unit: Array, rstd: Array, seen: Layout, centr
 
 def _added_up(xp: Namespace, array: Array, shape: tuple[int, ...], seen: Layout) -> Array:
     """What weights of some shape get of a gradient."""
-    if seen.order is None and shape == seen.row:
+    if is_row(shape, seen):
         rows = array.reshape(seen.rows, seen.size)
         return ones(xp, seen.rows, array.dtype).dot(rows).reshape(shape)
     return sum_to(array, shape if seen.weights is None else seen.weights).reshape(shape)

@@ -27,9 +27,19 @@ def is_few(xp: Namespace, x: Array, seen: Layout) -> bool:
     return 0 < x.size <= FEW and seen.size <= SHORT and xp is numpy
 
 
-def is_row(weight: Array | None, seen: Layout) -> bool:
-    """Whether weights, if any, are those of a row."""
-    return seen.order is None and (weight is None or weight.shape == seen.row)
+def is_row(shape: tuple[int, ...] | None, seen: Layout) -> bool:
+    """Whether weights of this shape, if any, are those of a row.
+
+    Those of channels never are, though there may be as many channels as places in a row.
+    """
+    if shape is None:
+        return seen.order is None
+    return seen.order is None and seen.weights is None and shape == seen.row
+
+
+def shape_of(weight: Array | None) -> tuple[int, ...] | None:
+    """The shape of a weight, None where there is none."""
+    return None if weight is None else weight.shape
 
 
 # Statistics ---------------------------------------------------------------------------------------
@@ -113,7 +123,7 @@ def standardise(
         rows = x.reshape(seen.rows, seen.size) if seen.order is None else seen.in_rows(x)
         out = few_rows(xp, rows, over)[0]
         full = out.reshape(seen.shape) if seen.order is None else seen.from_rows(out, seen.shape)
-    elif x.size and is_row(weight, seen) and is_row(bias, seen):
+    elif x.size and is_row(shape_of(weight), seen) and is_row(shape_of(bias), seen):
         return _standardise_rows(xp, x, weight, bias, seen, over)
     elif x.size and seen.run > 1:
         return _standardise_runs(xp, x, weight, bias, seen, over)

@@ -358,3 +358,35 @@ REFUSED = [
 def test_misfits_are_refused(kind, words, call):
     with pytest.raises(kind, match=words):
         call(randn(2, 4).detach())
+
+
+EQUAL = {
+    "layer": lambda x, w, b: functional.layer_norm(x, x.shape[-1:], w, b),
+    "rms": lambda x, w, b: functional.rms_norm(x, x.shape[-1:], w) + 0 * b,
+    "group": lambda x, w, b: functional.group_norm(x, 1, w, b),
+    "group of each": lambda x, w, b: functional.group_norm(x, x.shape[1], w, b),
+    "batch": lambda x, w, b: functional.batch_norm(x, None, None, w, b, training=True),
+    "instance": lambda x, w, b: functional.instance_norm(x, weight=w, bias=b),
+}
+
+
+@pytest.mark.parametrize("name", EQUAL)
+@pytest.mark.parametrize("shape", [(3, 3, 3), (2, 3, 3), (2, 2, 2, 2)])
+def test_equal_sizes_do_not_mix_channels_and_places(name, shape):
+    size = shape[-1]
+    inputs = randn(*shape), randn(size, seed=1), randn(size, seed=2)
+    assert gradcheck(EQUAL[name], inputs)
+    assert gradgradcheck(EQUAL[name], inputs)
+
+
+@pytest.mark.parametrize("size", [12, 40])
+def test_instance_norm_of_many_elements_with_as_many_channels_as_places(size):
+    x, w, b = randn(2, size, size), randn(size, seed=1), randn(size, seed=2)
+    g = randn(2, size, size, seed=3).detach()
+    out = functional.instance_norm(x, weight=w, bias=b)
+    unit = standardised(x.detach().numpy(), (2,))
+    expected = unit * w.detach().numpy()[:, None] + b.detach().numpy()[:, None]
+    numpy.testing.assert_allclose(out.detach().numpy(), expected, rtol=1e-9)
+    out.backward(g)
+    numpy.testing.assert_allclose(w.grad.numpy(), (g.numpy() * unit).sum((0, 2)), rtol=1e-9)
+    numpy.testing.assert_allclose(b.grad.numpy(), g.numpy().sum((0, 2)), rtol=1e-9)
