@@ -216,6 +216,7 @@ _METHODS = frozenset(_NAMES.split())
 # One a line, in order: modules that load when first asked for.
 _MODULES = frozenset(
     [
+        "__future__",
         "_C",
         "_custom_op",
         "_custom_ops",

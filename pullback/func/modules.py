@@ -26,7 +26,7 @@ def functional_call(
     They are put back afterwards. With `tie_weights`, one name of several that share a tensor
     stands for all of them; with `strict`, every name must be given and known.
     """
-    given = _merged(parameter_and_buffer_dicts)
+    merged = given = _merged(parameter_and_buffer_dicts)
     own = {
         **dict(module.named_parameters(remove_duplicate=False)),
         **dict(module.named_buffers(remove_duplicate=False)),
@@ -42,11 +42,18 @@ def functional_call(
                 f"missing: {missing}, unexpected: {unexpected}."
             )
     positional = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _replaced(module, {name: value for name, value in given.items() if name in own}):
-        return module(*positional, **(kwargs or {}))
+    after: dict[str, Any] = {}
+    try:
+        with _replaced(module, given, after):
+            return module(*positional, **(kwargs or {}))
+    finally:
+        # Buffers that forward assigned anew are found in the dict.
+        merged.update({name: value for name, value in after.items() if name in merged})
 
 
 def _merged(dicts: Any) -> dict[str, Tensor]:
+    if isinstance(dicts, dict):
+        return dicts
     if isinstance(dicts, Mapping):
         return dict(dicts)
     if not isinstance(dicts, Sequence):
@@ -86,22 +93,45 @@ def _tied(own: dict[str, Tensor], given: dict[str, Tensor]) -> dict[str, Tensor]
 
 
 @contextmanager
-def _replaced(module: Any, values: dict[str, Tensor]) -> Iterator[None]:
-    """Put tensors into the module's tables; the old ones come back whatever happens."""
-    before: list[tuple[dict[str, Any], str, Any]] = []
+def _replaced(module: Any, values: dict[str, Tensor], after: dict[str, Any]) -> Iterator[None]:
+    """Put tensors into the module's tables; the old ones come back whatever happens.
+
+    What then stands in their places goes into `after`.
+    """
+    before: list[tuple[dict[str, Any], str, str, Any]] = []
     try:
         for path, value in values.items():
-            owner = module
-            *way, name = path.split(".")
-            for part in way:
-                owner = getattr(owner, part)
-            table = owner._parameters if name in owner._parameters else owner._buffers
-            before.append((table, name, table[name]))
-            table[name] = value
+            place = _place(module, path)
+            if place is not None:
+                table, name = place
+                before.append((table, name, path, table[name]))
+                table[name] = value
         yield
     finally:
-        for table, name, value in reversed(before):
+        for table, name, path, value in reversed(before):
+            after[path] = table.get(name)
             table[name] = value
+
+
+def _place(module: Any, path: str) -> tuple[dict[str, Any], str] | None:
+    """The table that has the tensor of this name; None where nothing is called so."""
+    owner = module
+    *way, name = path.split(".")
+    for part in way:
+        if not hasattr(owner, part):
+            return None
+        owner = getattr(owner, part)
+    for table in (owner._parameters, owner._buffers, owner.__dict__):
+        if name in table:
+            if table is owner.__dict__ and not isinstance(table[name], Tensor):
+                break
+            return table, name
+    if hasattr(owner, name):
+        raise TypeError(
+            f"functional_call: {path!r} is a {type(getattr(owner, name)).__name__}; only tensors "
+            "can be replaced."
+        )
+    return None
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

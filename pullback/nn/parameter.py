@@ -1,17 +1,30 @@
-"""Parameter: a leaf that a model means to train."""
+"""Parameter: a leaf that a model means to train; Buffer: a tensor that belongs to its state.
+
+Those of lazy modules are not initialised until their shapes are known.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy
 
+from pullback.core.device import as_device
+from pullback.core.device import device as device_type
+from pullback.core.dtype import dtype as dtype_type
 from pullback.core.dtype import get_default_dtype
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import own_cell
 from pullback.operators.tensor.printing import describe
 
-__all__ = ["Buffer", "Parameter"]
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+]
 
 
 class Parameter(Tensor):
@@ -83,3 +96,167 @@ class Buffer(Tensor):
         made._cell = own_cell(data)
         made.persistent = persistent
         return made
+
+
+class UninitializedTensorMixin:
+    """A tensor without a shape: it can be moved, converted and saved, and no more.
+
+    `materialize(shape)` gives it memory, and makes it an ordinary one. Until then it has a dtype
+    and a device; whoever reads its array is told so.
+    """
+
+    __slots__ = ()
+
+    cls_to_become: ClassVar[type[Tensor]]
+    _kind: Any
+    _place: Any
+
+    def _begin(self: Any, requires_grad: bool, device: Any, dtype: Any) -> None:
+        example = wrap(numpy.empty(0, get_default_dtype().numpy))
+        self._node = None
+        self._cell = own_cell(example)
+        self._kind = example.dtype if dtype is None else dtype
+        self._place = example.device if device is None else as_device(device)
+        if requires_grad:
+            self._set_requires_grad(True)
+
+    @property
+    def _array(self) -> Any:
+        raise ValueError(
+            "An uninitialised parameter or buffer was used. Call the lazy module once with some "
+            "input, so that its shapes are known."
+        )
+
+    def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Take memory of this shape, which is not written yet, and become ordinary."""
+        from pullback.operators.creation import empty
+
+        made = empty(shape, device=device or self._place, dtype=dtype or self._kind)
+        self.__class__ = self.cls_to_become
+        self._array = made._array
+        for name in ("_kind", "_place"):
+            self.__dict__.pop(name)
+
+    @property
+    def shape(self) -> Any:
+        """Refused: there is none yet."""
+        raise RuntimeError(
+            "An uninitialised parameter or buffer has no shape. Call the lazy module once, or "
+            "materialize() it. (The state of an uninitialised module fits such modules only.)"
+        )
+
+    @property
+    def dtype(self) -> Any:
+        """What the elements will be."""
+        return self._kind
+
+    @property
+    def device(self) -> Any:
+        """Where the memory will be."""
+        return self._place
+
+    @property
+    def is_meta(self) -> bool:
+        """Whether there will be no memory."""
+        return bool(self._place.type == "meta")
+
+    @property
+    def data(self) -> Any:
+        """The same, for conversions."""
+        return self
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self._kind, self._place = value.dtype, value.device
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """The same with another dtype, or on another device."""
+        kind, place = self._kind, self._place
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, Tensor):
+                kind, place = value.dtype, value.device
+            elif isinstance(value, dtype_type):
+                kind = value
+            elif isinstance(value, str | device_type):
+                place = as_device(value)
+        return self._like(kind, place)
+
+    def type(self, dtype: Any = None) -> Any:
+        """The same with another dtype."""
+        return self.to(dtype)
+
+    def is_floating_point(self) -> bool:
+        """Whether the elements will be."""
+        return bool(self._kind.is_floating_point)
+
+    def is_complex(self) -> bool:
+        """Whether the elements will be."""
+        return bool(self._kind.is_complex)
+
+    def share_memory_(self) -> Any:
+        """Refused: there is no memory yet."""
+        raise RuntimeError("An uninitialised parameter or buffer has no memory to share.")
+
+    def _like(self: Any, kind: Any, place: Any) -> Any:
+        return type(self)(self.requires_grad, place, kind)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = self._like(self._kind, self._place)
+        return memo[id(self)]
+
+    def __reduce_ex__(self: Any, protocol: Any) -> Any:
+        return type(self), (self.requires_grad, self._place, self._kind)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter whose shape is not known yet.
+
+    >>> import pullback as torch
+    >>> weight = torch.nn.UninitializedParameter()
+    >>> weight.materialize((2, 3))
+    >>> weight.shape
+    torch.Size([2, 3])
+    """
+
+    __slots__ = ()
+
+    cls_to_become = Parameter
+
+    def __new__(
+        cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
+    ) -> UninitializedParameter:
+        """Know dtype and device, and whether gradients will be wanted."""
+        made = new(cls)
+        made._begin(requires_grad, device, dtype)
+        return made
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer whose shape is not known yet."""
+
+    __slots__ = ()
+
+    cls_to_become = Tensor
+    persistent: bool
+
+    def __new__(
+        cls,
+        requires_grad: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        persistent: bool = True,
+    ) -> UninitializedBuffer:
+        """Know dtype and device."""
+        made = new(cls)
+        made._begin(requires_grad, device, dtype)
+        made.persistent = persistent
+        return made
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether a parameter or buffer is not initialised yet."""
+    return isinstance(param, UninitializedTensorMixin)

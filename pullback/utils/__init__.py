@@ -32,6 +32,7 @@ _MODULES = (
 )
 # Names of torch.utils itself -> the module that has them.
 _NAMES = {
+    "swap_tensors": "swapping",
     "generate_methods_for_privateuse1_backend": "backend_registration",
     "rename_privateuse1_backend": "backend_registration",
     "set_module": "backend_registration",

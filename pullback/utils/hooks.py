@@ -102,11 +102,8 @@ class BackwardHook:
 
     def _input_gradients_known(self, gradients: Any, _: Any) -> tuple[Any, ...]:
         if self.grad_outputs is None:
-            raise RuntimeError(
-                "A full backward hook has the gradients of the inputs, but not of the outputs of "
-                f"{self.module!r}: the module must return a tensor, or a tuple of tensors, that "
-                "backward goes through, and each call can be gone through once."
-            )
+            # Not by way of the module's results: a second derivative, whose graph has the inputs.
+            return tuple(gradients)
         assert self.input_tensors_index is not None
         given = _spread(gradients, self.input_tensors_index, self.n_inputs)
         for hook in self.user_hooks:

@@ -35,14 +35,18 @@ _FILES = {
         MaxPool2d MaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d
     """,
     "rnn": "GRU GRUCell LSTM LSTMCell RNN RNNBase RNNCell RNNCellBase",
-    "shaping": """
-        ChannelShuffle CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d
-        ConstantPad3d CosineSimilarity Flatten Fold PairwiseDistance PixelShuffle PixelUnshuffle
-        ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d
-        ReplicationPad3d Unflatten Unfold Upsample UpsamplingBilinear2d UpsamplingNearest2d
-        ZeroPad1d ZeroPad2d ZeroPad3d
-    """,
     "sparse": "Embedding EmbeddingBag",
+    "flatten": "Flatten Unflatten",
+    "padding": """
+        CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d
+        ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d
+        ReplicationPad3d ZeroPad1d ZeroPad2d ZeroPad3d
+    """,
+    "upsampling": "Upsample UpsamplingBilinear2d UpsamplingNearest2d",
+    "pixelshuffle": "PixelShuffle PixelUnshuffle",
+    "channelshuffle": "ChannelShuffle",
+    "fold": "Fold Unfold",
+    "distance": "CosineSimilarity PairwiseDistance",
     "transformer": """
         Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder
         TransformerEncoderLayer

@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
-from pullback.nn.modules.fields import Layer
+from pullback.nn.base.fields import Layer
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
 from pullback.operators.create.sizes import full

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn import init
-from pullback.nn.modules.fields import sized
+from pullback.nn.base.fields import sized
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
 from pullback.operators.create.sizes import empty

@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
-from pullback.nn.modules.fields import Layer
+from pullback.nn.base.fields import Layer
 
 __all__ = [
     *("AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout")

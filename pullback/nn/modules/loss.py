@@ -9,8 +9,8 @@ from typing import Any
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
-from pullback.nn.modules.fields import Layer
-from pullback.nn.modules.shaping import PairwiseDistance
+from pullback.nn.base.fields import Layer
+from pullback.nn.modules.distance import PairwiseDistance
 
 __all__ = [
     *("BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss"),

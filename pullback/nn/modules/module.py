@@ -7,27 +7,44 @@ table of its own, where walking, saving and moving find it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pullback.autograd.grad_mode import no_grad
-from pullback.core import dtype as dtypes
-from pullback.core.device import as_device, device
-from pullback.core.dtype import DTYPES, dtype
 from pullback.core.tensor import Tensor
-from pullback.nn.modules.calling import Called
-from pullback.nn.modules.state import Stateful
-from pullback.nn.modules.walking import Walking
+from pullback.nn.base import hooks_for_all as for_all
+from pullback.nn.base.calling import Called
+from pullback.nn.base.conversion import Convertible
+from pullback.nn.base.hooks_for_all import (
+    register_module_backward_hook,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
+from pullback.nn.base.state import Stateful
+from pullback.nn.base.walking import Walking
 from pullback.nn.parameter import Buffer, Parameter
 
-__all__ = ["Module"]
+__all__ = [
+    "Module",
+    "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]
 
 M = TypeVar("M", bound="Module")
 
 _TABLES = ("_parameters", "_buffers", "_modules")
 
 
-class Module(Called, Stateful, Walking):
+class Module(Called, Stateful, Convertible, Walking):
     """Base of all layers and models: write `__init__`, which calls super's, and `forward`.
 
     >>> import pullback as torch
@@ -109,7 +126,7 @@ class Module(Called, Stateful, Walking):
         elif isinstance(value, Module):
             self._need_init("modules")
             self._forget(name, keep="_modules")
-            known["_modules"][name] = value
+            self._enter_module(name, value)
         elif name in known.get("_modules", ()):
             if value is not None:
                 raise TypeError(
@@ -127,6 +144,8 @@ class Module(Called, Stateful, Walking):
                     f"{type(self).__name__}.{name} is a buffer: assign a Tensor or None, not "
                     f"{type(value).__name__}."
                 )
+            if value is not None and for_all.buffer_registration_hooks:
+                value = for_all.asked(for_all.buffer_registration_hooks, self, name, value)
             known["_buffers"][name] = value
         else:
             super().__setattr__(name, value)
@@ -171,6 +190,8 @@ class Module(Called, Stateful, Walking):
             raise TypeError(f"Parameter {name!r} must be a Parameter, got {type(param).__name__}.")
         if param is not None and param.grad_fn is not None:
             raise ValueError(f"Parameter {name!r} must be a leaf; this one was computed.")
+        if param is not None and for_all.parameter_registration_hooks:
+            param = for_all.asked(for_all.parameter_registration_hooks, self, name, param)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -179,6 +200,8 @@ class Module(Called, Stateful, Walking):
         self._check_name(name, "buffer", self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"Buffer {name!r} must be a Tensor, got {type(tensor).__name__}.")
+        if tensor is not None and for_all.buffer_registration_hooks:
+            tensor = for_all.asked(for_all.buffer_registration_hooks, self, name, tensor)
         self._buffers[name] = tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -190,88 +213,14 @@ class Module(Called, Stateful, Walking):
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"Module {name!r} must be a Module, got {type(module).__name__}.")
         self._check_name(name, "module", self._modules)
+        self._enter_module(name, module)
+
+    def _enter_module(self, name: str, module: Module | None) -> None:
+        if module is not None and for_all.module_registration_hooks:
+            module = for_all.asked(for_all.module_registration_hooks, self, name, module)
         self._modules[name] = module
 
     register_module = add_module
-
-    # ------------------------------------------------------------------ changing all of it
-
-    def apply(self: M, fn: Callable[[Module], None]) -> M:
-        """Call `fn` with each module below, then with this one."""
-        for module in self.children():
-            module.apply(fn)
-        fn(self)
-        return self
-
-    def _apply(self: M, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> M:
-        """Replace the values of all parameters, gradients and buffers by what `fn` gives."""
-        if recurse:
-            for module in self.children():
-                module._apply(fn)
-        for parameter in self._parameters.values():
-            if parameter is None:
-                continue
-            with no_grad():
-                parameter.data = fn(parameter)
-                if parameter.grad is not None:
-                    changed = fn(parameter.grad)
-                    parameter.grad = None
-                    parameter.grad = changed.detach()
-        for name, buffer in self._buffers.items():
-            if buffer is not None:
-                self._buffers[name] = fn(buffer)
-        return self
-
-    def to(self: M, *args: Any, **kwargs: Any) -> M:
-        """Move and convert all parameters and buffers; dtypes apply to floating ones only.
-
-        >>> import pullback as torch
-        >>> torch.nn.Linear(2, 2).to(torch.float64).weight.dtype
-        torch.float64
-        """
-        place, kind, options = _destination(args, kwargs)
-        if kind is not None and not (kind.is_floating_point or kind.is_complex):
-            raise TypeError(
-                f"Module.to(): parameters need a floating or complex dtype, not {kind}."
-            )
-
-        def moved(tensor: Tensor) -> Tensor:
-            wanted = kind if tensor.is_floating_point() or tensor.is_complex() else None
-            return tensor.to(place or tensor.device, wanted or tensor.dtype, **options)
-
-        return self._apply(moved)
-
-    def _converted(self: M, kind: dtype) -> M:
-        return self._apply(lambda t: t.to(kind) if t.is_floating_point() else t)
-
-    def type(self: M, dst_type: dtype) -> M:
-        """Convert all parameters and buffers."""
-        return self._apply(lambda tensor: tensor.to(dst_type))
-
-    def float(self: M) -> M:
-        """Convert floating parameters and buffers to float32."""
-        return self._converted(DTYPES["float32"])
-
-    def double(self: M) -> M:
-        """Convert floating parameters and buffers to float64."""
-        return self._converted(DTYPES["float64"])
-
-    def half(self: M) -> M:
-        """Convert floating parameters and buffers to float16."""
-        return self._converted(DTYPES["float16"])
-
-    def bfloat16(self: M) -> M:
-        """Convert floating parameters and buffers to bfloat16."""
-        return self._converted(dtypes.bfloat16)
-
-    def cpu(self: M) -> M:
-        """Move all parameters and buffers to the host."""
-        return self._apply(lambda tensor: tensor.to("cpu"))
-
-    def cuda(self: M, device: int | device | None = None) -> M:
-        """Move all parameters and buffers to a GPU."""
-        place = "cuda" if device is None else device
-        return self._apply(lambda tensor: tensor.to(place))
 
     def train(self: M, mode: bool = True) -> M:
         """Choose training mode (or, with False, evaluation) for this module and all below."""
@@ -306,10 +255,6 @@ class Module(Called, Stateful, Walking):
                 g.requires_grad_(False)
                 g.zero_()
 
-    def share_memory(self: M) -> M:
-        """Move parameters and buffers to memory that other processes see too."""
-        return self._apply(lambda tensor: tensor.share_memory_())
-
     # ------------------------------------------------------------------ as text, and copied
 
     def _get_name(self) -> str:
@@ -343,20 +288,3 @@ class Module(Called, Stateful, Walking):
 
 def _indented(text: str) -> str:
     return text.replace("\n", "\n  ")
-
-
-def _destination(args: Any, kwargs: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-    """Device, dtype and further options from the arguments of `to`, in any of its forms."""
-    place, kind, options = None, None, dict(kwargs)
-    for name, value in [*((None, arg) for arg in args), *kwargs.items()]:
-        if isinstance(value, Tensor) and name in (None, "tensor", "other"):
-            place, kind = value.device, value.dtype
-        elif isinstance(value, dtype):
-            kind = value
-        elif isinstance(value, str | device) or (name == "device" and value is not None):
-            place = as_device(value)
-        elif isinstance(value, bool) and name is None:
-            options["non_blocking"] = value
-    for name in ("device", "dtype", "tensor", "other"):
-        options.pop(name, None)
-    return place, kind, options

@@ -10,6 +10,8 @@ from typing import Any
 from pullback.core.hooks import RemovableHandle
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
+from pullback.nn.base import hooks_for_all as for_all
+from pullback.nn.base.hooks_for_all import IN_USE
 from pullback.utils.hooks import BackwardHook
 
 
@@ -27,48 +29,107 @@ class Called:
     _forward_pre_hooks: OrderedDict[int, Any]
     _forward_pre_hooks_with_kwargs: OrderedDict[int, bool]
 
+    _compiled_call_impl: Any = None
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run `forward`, with the hooks if there are any."""
+        if self._compiled_call_impl is not None:
+            return self._compiled_call_impl(*args, **kwargs)
         if not (
             self._forward_pre_hooks
             or self._forward_hooks
             or self._backward_hooks
             or self._backward_pre_hooks
+            or IN_USE
         ):
             return self.forward(*args, **kwargs)
         return self._call_hooked(args, kwargs)
+
+    _wrapped_call_impl = __call__
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        """A call that is not compiled."""
+        return self._call_hooked(args, kwargs)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the calls of this module, in place; the arguments are those of `compile`."""
+        import pullback
+
+        compile = getattr(pullback, "compile", None)
+        if compile is None:
+            raise RuntimeError("Module.compile() needs pullback.compile, which is not there.")
+        self._compiled_call_impl = compile(self._call_impl, *args, **kwargs)
 
     def _call_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         called: set[int] = set()
         result = None
         try:
             args, kwargs = self._before_forward(args, kwargs)
-            full = self._is_full_backward_hook is not False
+            full, old = self._get_backward_hooks()
+            before = self._get_backward_pre_hooks()
             watch = None
-            if self._backward_pre_hooks or (full and self._backward_hooks):
-                hooks = list(self._backward_hooks.values()) if full else []
-                watch = BackwardHook(self, hooks, list(self._backward_pre_hooks.values()))
+            if full or before:
+                watch = BackwardHook(self, full, before)
                 args = watch.setup_input_hook(args)
             result = self.forward(*args, **kwargs)
-            for number, hook in list(self._forward_hooks.items()):
+            for number, hook, with_kwargs, _ in self._hooks_after():
                 called.add(number)
-                result = self._after_forward(number, hook, args, kwargs, result)
+                result = self._after_forward(hook, with_kwargs, args, kwargs, result)
             if watch is not None:
                 result = self._watched(watch, result)
-            if not full and self._backward_hooks:
-                self._hook_last_node(result)
+            if old:
+                self._hook_last_node(result, old)
         except Exception:
             # Hooks that are always to be called, whose errors would hide the first one.
-            for number in self._forward_hooks_always_called:
-                if number in self._forward_hooks and number not in called:
-                    self._call_after_failure(number, args, kwargs, result)
+            for number, hook, with_kwargs, always in self._hooks_after():
+                if always and number not in called:
+                    self._call_after_failure(hook, with_kwargs, args, kwargs, result)
             raise
         return result
+
+    def _hooks_after(self) -> list[tuple[int, Any, bool, bool]]:
+        """Hooks on forward: id, hook, whether it wants kwargs, whether it is always called."""
+        everywhere, own = for_all.forward_hooks, self._forward_hooks
+        return [
+            *(
+                (
+                    number,
+                    hook,
+                    number in for_all.forward_hooks_with_kwargs,
+                    number in for_all.forward_hooks_always_called,
+                )
+                for number, hook in everywhere.items()
+            ),
+            *(
+                (
+                    number,
+                    hook,
+                    number in self._forward_hooks_with_kwargs,
+                    number in self._forward_hooks_always_called,
+                )
+                for number, hook in own.items()
+            ),
+        ]
+
+    def _get_backward_hooks(self) -> tuple[list[Any], list[Any]]:
+        """Backward hooks to be called: full ones, and those of the old kind."""
+        full: list[Any] = []
+        old: list[Any] = []
+        if for_all.backward_hooks:
+            everywhere = old if for_all.backward_kind.full is False else full
+            everywhere.extend(for_all.backward_hooks.values())
+        own = old if self._is_full_backward_hook is False else full
+        own.extend(self._backward_hooks.values())
+        return full, old
+
+    def _get_backward_pre_hooks(self) -> list[Any]:
+        return [*for_all.backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
 
     def _before_forward(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        for number, hook in list(self._forward_pre_hooks.items()):
+        hooks = [*for_all.forward_pre_hooks.items(), *self._forward_pre_hooks.items()]
+        for number, hook in hooks:
             if number in self._forward_pre_hooks_with_kwargs:
                 replaced = hook(self, args, kwargs)
                 if replaced is None:
@@ -86,19 +147,19 @@ class Called:
         return args, kwargs
 
     def _after_forward(
-        self, number: int, hook: Any, args: Any, kwargs: dict[str, Any], result: Any
+        self, hook: Any, with_kwargs: bool, args: Any, kwargs: dict[str, Any], result: Any
     ) -> Any:
-        if number in self._forward_hooks_with_kwargs:
+        if with_kwargs:
             replaced = hook(self, args, kwargs, result)
         else:
             replaced = hook(self, args, result)
         return result if replaced is None else replaced
 
     def _call_after_failure(
-        self, number: int, args: Any, kwargs: dict[str, Any], result: Any
+        self, hook: Any, with_kwargs: bool, args: Any, kwargs: dict[str, Any], result: Any
     ) -> None:
         try:
-            self._after_forward(number, self._forward_hooks[number], args, kwargs, result)
+            self._after_forward(hook, with_kwargs, args, kwargs, result)
         except Exception as error:  # told, since the first error is the one to raise
             warnings.warn(
                 f"A forward hook that is always called failed as well: {error!r}.",
@@ -117,14 +178,14 @@ class Called:
             return result
         return watch.setup_output_hook(result)
 
-    def _hook_last_node(self, result: Any) -> None:
+    def _hook_last_node(self, result: Any, hooks: list[Any]) -> None:
         """The old kind of backward hook: on the node of the first tensor that is returned."""
         tensor = result
         while not isinstance(tensor, Tensor):
             tensor = next(iter(tensor.values())) if isinstance(tensor, dict) else tensor[0]
         node = tensor.grad_fn
         if node is not None:
-            for hook in self._backward_hooks.values():
+            for hook in hooks:
                 node.register_hook(_for_module(hook, self))
 
     def register_forward_pre_hook(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -10,8 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.autograd.grad_mode import no_grad
 from pullback.core.hooks import RemovableHandle
+from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
-from pullback.nn.parameter import Parameter
+from pullback.nn.base.swapping import get_swap_module_params_on_conversion
+from pullback.nn.parameter import Parameter, is_lazy
+from pullback.utils.swapping import swap_tensors
 
 if TYPE_CHECKING:
     from pullback.nn.modules.module import Module
@@ -65,7 +69,9 @@ class Stateful:
         )
         for name, tensor in itertools.chain(self._parameters.items(), persistent):
             if tensor is not None:
-                destination[prefix + name] = tensor if keep_vars else tensor.detach()
+                destination[prefix + name] = (
+                    tensor if keep_vars or is_lazy(tensor) else tensor.detach()
+                )
         if type(self).get_extra_state is not Stateful.get_extra_state:
             destination[prefix + _EXTRA] = self.get_extra_state()
 
@@ -116,7 +122,7 @@ class Stateful:
         error_msgs: list[str],
     ) -> None:
         """Take this module's own tensors, without those of the modules below."""
-        for hook in self._load_state_dict_pre_hooks.values():
+        for hook in list(self._load_state_dict_pre_hooks.values()):
             hook(
                 state_dict,
                 prefix,
@@ -128,12 +134,11 @@ class Stateful:
             )
         assign = bool(local_metadata.get("assign_to_params_buffers", False))
         own = {
-            **self._parameters,
-            **{k: v for k, v in self._buffers.items() if k not in self._non_persistent_buffers_set},
+            name: tensor
+            for name, tensor in itertools.chain(self._parameters.items(), self._buffers.items())
+            if tensor is not None and name not in self._non_persistent_buffers_set
         }
         for name, tensor in own.items():
-            if tensor is None:
-                continue
             key = prefix + name
             if key not in state_dict:
                 if strict:
@@ -144,29 +149,55 @@ class Stateful:
                 error_msgs.append(f"{key}: {problem}")
         self._take_extra_state(state_dict, prefix, strict, missing_keys, unexpected_keys)
         if strict:
-            known = {*own, *self._modules, _EXTRA}
-            unexpected_keys.extend(
-                key
-                for key in state_dict
-                if key.startswith(prefix) and key[len(prefix) :].split(".")[0] not in known
-            )
+            for key in state_dict:
+                if key.startswith(prefix) and key != prefix + _EXTRA:
+                    name, *below = key[len(prefix) :].split(".", 1)
+                    if name not in (self._modules if below else own):
+                        unexpected_keys.append(key)
 
     def _take(self, name: str, tensor: Tensor, given: Any, *, assign: bool) -> str:
         """Take one value; what is wrong with it, or ""."""
         if not isinstance(given, Tensor):
             return f"a Tensor is needed, got {type(given).__name__}."
+        if is_lazy(tensor):
+            if is_lazy(given):
+                return ""
+            tensor.materialize(given.shape)
         if given.shape != tensor.shape:
-            return (
-                f"the saved shape {tuple(given.shape)} is not the module's {tuple(tensor.shape)}."
+            if tensor.ndim or given.shape != (1,):
+                return (
+                    f"the saved shape {tuple(given.shape)} is not the module's "
+                    f"{tuple(tensor.shape)}."
+                )
+            given = given[0]  # as numbers were saved long ago
+        if tensor.is_meta and not given.is_meta and not assign:
+            warnings.warn(
+                f"load_state_dict(): {name} is on the meta device, so that nothing is copied; did "
+                "you mean assign=True?",
+                UserWarning,
+                stacklevel=stacklevel(),
             )
-        with no_grad():
-            if not assign:
-                tensor.copy_(given)
-            elif isinstance(tensor, Parameter) and not isinstance(given, Parameter):
-                setattr(self, name, Parameter(given, requires_grad=tensor.requires_grad))
-            else:
-                setattr(self, name, given)
+        try:
+            with no_grad():
+                self._put(name, tensor, given, assign=assign)
+        except Exception as error:  # one of many problems that are told together
+            return f"it could not be taken: {error}"
         return ""
+
+    def _put(self, name: str, tensor: Tensor, given: Tensor, *, assign: bool) -> None:
+        if get_swap_module_params_on_conversion():
+            loaded = _loaded(tensor, given, assign=assign)
+            if isinstance(tensor, Parameter) and not isinstance(loaded, Parameter):
+                loaded = Parameter(loaded, requires_grad=tensor.requires_grad)
+            swap_tensors(tensor, loaded)
+        elif not assign:
+            tensor.copy_(given)
+        elif not isinstance(tensor, Parameter):
+            setattr(self, name, given)
+        elif isinstance(given, Parameter):
+            setattr(self, name, given.requires_grad_(tensor.requires_grad))
+        else:
+            setattr(self, name, Parameter(given, requires_grad=tensor.requires_grad))
 
     def _take_extra_state(
         self,
@@ -202,30 +233,13 @@ class Stateful:
                 f"load_state_dict(): the state must be a dict, got {type(state_dict).__name__}."
             )
         metadata = getattr(state_dict, "_metadata", None) or {}
-        given: OrderedDict[str, Any] = OrderedDict(state_dict)
+        given: Any = OrderedDict(state_dict)
+        given._metadata = metadata
         missing: list[str] = []
         unexpected: list[str] = []
         problems: list[str] = []
-
-        def load(module: Any, local: Any, prefix: str) -> None:
-            about = dict(metadata.get(prefix[:-1], {}))
-            if assign:
-                about["assign_to_params_buffers"] = True
-            collect = True  # names are gathered in any case, and judged at the end
-            module._load_from_state_dict(
-                local, prefix, about, collect, missing, unexpected, problems
-            )
-            for name, child in module._modules.items():
-                if child is not None:
-                    load(child, local, f"{prefix}{name}.")
-            found = _IncompatibleKeys(missing, unexpected)
-            for hook in module._load_state_dict_post_hooks.values():
-                if hook(module, found) is not None:
-                    raise RuntimeError(
-                        "A load_state_dict post-hook must return None; change the lists in place."
-                    )
-
-        load(self, given, "")
+        loading = _Loading(metadata, assign, missing, unexpected, problems)
+        loading.load(self, given, "")
         if strict:
             if unexpected:
                 problems.insert(0, f"unexpected names: {', '.join(map(repr, unexpected))}.")
@@ -267,6 +281,45 @@ class Stateful:
         return RemovableHandle.add(self._load_state_dict_post_hooks, hook)
 
 
+def _loaded(tensor: Tensor, given: Tensor, *, assign: bool) -> Any:
+    """What is to be swapped in; a subclass of Tensor may have a `module_load` of its own."""
+    own = getattr(tensor, "module_load", None)
+    if own is not None:
+        return own(given, assign=assign)
+    return given.detach() if assign else tensor.copy_(given).detach()
+
+
+class _Loading(NamedTuple):
+    """What all modules of one load_state_dict share."""
+
+    metadata: Mapping[str, Any]
+    assign: bool
+    missing: list[str]
+    unexpected: list[str]
+    problems: list[str]
+
+    def load(self, module: Any, local: Any, prefix: str) -> None:
+        """Load a module from its part of the state, and those below it."""
+        about = dict(self.metadata.get(prefix[:-1], {}))
+        if self.assign:
+            about["assign_to_params_buffers"] = True
+        collect = True  # names are gathered in any case, and judged at the end
+        module._load_from_state_dict(
+            local, prefix, about, collect, self.missing, self.unexpected, self.problems
+        )
+        for name, child in module._modules.items():
+            if child is not None:
+                path = f"{prefix}{name}."
+                part = {key: value for key, value in local.items() if key.startswith(path)}
+                self.load(child, part, path)
+        found = _IncompatibleKeys(self.missing, self.unexpected)
+        for hook in list(module._load_state_dict_post_hooks.values()):
+            if hook(module, found) is not None:
+                raise RuntimeError(
+                    "A load_state_dict post-hook must return None; change the lists in place."
+                )
+
+
 class _WithModule:
     """Calls a hook with its module first, which it knows weakly."""
 
@@ -276,3 +329,10 @@ class _WithModule:
 
     def __call__(self, *args: Any) -> Any:
         return self.hook(self.module(), *args)
+
+    def __getstate__(self) -> Any:
+        return self.hook, self.module()
+
+    def __setstate__(self, state: Any) -> None:
+        self.hook, module = state
+        self.module = weakref.ref(module)

@@ -111,6 +111,29 @@ class Walking:
                 raise AttributeError(f"`{name}` of the path `{target}` is not a Module.")
         return module
 
+    def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
+        """Put a module at a path; with `strict`, only where one is already.
+
+        >>> import pullback as torch
+        >>> model = torch.nn.Sequential(torch.nn.ReLU())
+        >>> model.set_submodule("0", torch.nn.Tanh())
+        >>> model
+        Sequential(
+          (0): Tanh()
+        )
+        """
+        if not target:
+            raise ValueError("set_submodule() needs the path of a submodule, got an empty one.")
+        if not hasattr(module, "_modules"):
+            raise ValueError(f"set_submodule(): a Module is needed, got {type(module).__name__}.")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`.")
+        if hasattr(parent, name) and not hasattr(getattr(parent, name), "_modules"):
+            raise AttributeError(f"`{name}` of the path `{target}` is not a Module.")
+        setattr(parent, name, module)
+
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a path such as `layer.0.weight`."""
         found = self._at(target)

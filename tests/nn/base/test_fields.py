@@ -4,7 +4,7 @@ import pytest
 
 import pullback as torch
 from pullback import nn
-from pullback.nn.modules.fields import Layer
+from pullback.nn.base.fields import Layer
 
 
 def _layers():

@@ -1,0 +1,21 @@
+"""Channels of several groups in turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.nn import functional as F
+from pullback.nn.base.fields import Layer
+
+__all__ = ["ChannelShuffle"]
+
+
+class ChannelShuffle(Layer):
+    """Channels of several groups in turn."""
+
+    groups: int
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.channel_shuffle(input, self.groups)

@@ -1,0 +1,36 @@
+"""Distances and similarities as modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.nn import functional as F
+from pullback.nn.base.fields import Layer
+
+__all__ = ["CosineSimilarity", "PairwiseDistance"]
+
+
+class CosineSimilarity(Layer):
+    """Cosine of the angle between vectors."""
+
+    dim: int = 1
+    eps: float = 1e-8
+    _shown = ()
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Any:
+        """Apply it."""
+        return F.cosine_similarity(x1, x2, self.dim, self.eps)
+
+
+class PairwiseDistance(Layer):
+    """Norm of differences."""
+
+    p: float = 2.0
+    eps: float = 1e-6
+    keepdim: bool = False
+    _shown = ()
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Any:
+        """Apply it."""
+        return F.pairwise_distance(x1, x2, self.p, self.eps, self.keepdim)

@@ -1,0 +1,37 @@
+"""Several dimensions into one, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.nn.base.fields import Layer
+
+__all__ = ["Flatten", "Unflatten"]
+
+
+class Flatten(Layer):
+    """Several dimensions into one; all but the first unless told otherwise.
+
+    >>> import pullback as torch
+    >>> torch.nn.Flatten()(torch.zeros(2, 3, 4)).shape
+    torch.Size([2, 12])
+    """
+
+    start_dim: int = 1
+    end_dim: int = -1
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return input.flatten(self.start_dim, self.end_dim)
+
+
+class Unflatten(Layer):
+    """One dimension into several."""
+
+    dim: int
+    unflattened_size: Any
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return input.unflatten(self.dim, self.unflattened_size)

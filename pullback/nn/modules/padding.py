@@ -1,0 +1,170 @@
+"""Padding as modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.nn import functional as F
+from pullback.nn.base.fields import sized
+from pullback.nn.modules.module import Module
+
+__all__ = [
+    "CircularPad1d",
+    "CircularPad2d",
+    "CircularPad3d",
+    "ConstantPad1d",
+    "ConstantPad2d",
+    "ConstantPad3d",
+    "ReflectionPad1d",
+    "ReflectionPad2d",
+    "ReflectionPad3d",
+    "ReplicationPad1d",
+    "ReplicationPad2d",
+    "ReplicationPad3d",
+    "ZeroPad1d",
+    "ZeroPad2d",
+    "ZeroPad3d",
+]
+
+
+class _PadNd(Module):
+    """Padding at both ends of the last dimensions."""
+
+    _dims: int
+    _mode: str = "constant"
+
+    def __init__(self, padding: Any) -> None:
+        super().__init__()
+        self.padding = sized(padding, 2 * self._dims)
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.pad(input, self.padding, self._mode)
+
+    def extra_repr(self) -> str:
+        """The widths."""
+        return f"{self.padding}"
+
+
+class _ConstantPadNd(_PadNd):
+    def __init__(self, padding: Any, value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.pad(input, self.padding, "constant", self.value)
+
+    def extra_repr(self) -> str:
+        """The widths and the number."""
+        return f"padding={self.padding}, value={self.value}"
+
+
+class ConstantPad1d(_ConstantPadNd):
+    """Pads the last dimension with a number."""
+
+    _dims = 1
+
+
+class ConstantPad2d(_ConstantPadNd):
+    """Pads the last two dimensions with a number."""
+
+    _dims = 2
+
+
+class ConstantPad3d(_ConstantPadNd):
+    """Pads the last three dimensions with a number."""
+
+    _dims = 3
+
+
+def _zeros(self: Any, padding: Any) -> None:
+    _ConstantPadNd.__init__(self, padding, 0.0)
+
+
+class ZeroPad1d(ConstantPad1d):
+    """Pads the last dimension with zeros."""
+
+    __init__ = _zeros
+    extra_repr = _PadNd.extra_repr
+
+
+class ZeroPad2d(ConstantPad2d):
+    """Pads the last two dimensions with zeros."""
+
+    __init__ = _zeros
+    extra_repr = _PadNd.extra_repr
+
+
+class ZeroPad3d(ConstantPad3d):
+    """Pads the last three dimensions with zeros."""
+
+    __init__ = _zeros
+    extra_repr = _PadNd.extra_repr
+
+
+class _ReflectionPadNd(_PadNd):
+    _mode = "reflect"
+
+
+class ReflectionPad1d(_ReflectionPadNd):
+    """Pads the last dimension with its mirror image."""
+
+    _dims = 1
+
+
+class ReflectionPad2d(_ReflectionPadNd):
+    """Pads the last two dimensions with their mirror image."""
+
+    _dims = 2
+
+
+class ReflectionPad3d(_ReflectionPadNd):
+    """Pads the last three dimensions with their mirror image."""
+
+    _dims = 3
+
+
+class _ReplicationPadNd(_PadNd):
+    _mode = "replicate"
+
+
+class ReplicationPad1d(_ReplicationPadNd):
+    """Pads the last dimension with its outermost elements."""
+
+    _dims = 1
+
+
+class ReplicationPad2d(_ReplicationPadNd):
+    """Pads the last two dimensions with their outermost elements."""
+
+    _dims = 2
+
+
+class ReplicationPad3d(_ReplicationPadNd):
+    """Pads the last three dimensions with their outermost elements."""
+
+    _dims = 3
+
+
+class _CircularPadNd(_PadNd):
+    _mode = "circular"
+
+
+class CircularPad1d(_CircularPadNd):
+    """Pads the last dimension with its other end."""
+
+    _dims = 1
+
+
+class CircularPad2d(_CircularPadNd):
+    """Pads the last two dimensions with their other ends."""
+
+    _dims = 2
+
+
+class CircularPad3d(_CircularPadNd):
+    """Pads the last three dimensions with their other ends."""
+
+    _dims = 3

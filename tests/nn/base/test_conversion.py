@@ -1,0 +1,61 @@
+"""Changing all parameters and buffers of a module."""
+
+import pytest
+
+import pullback as torch
+from pullback import nn
+
+
+def test_meta_modules_get_memory():
+    with torch.device("meta"):
+        layer = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    assert all(one.is_meta for one in (*layer.parameters(), *layer.buffers()))
+    layer.to_empty(device="cpu")
+    assert not any(one.is_meta for one in (*layer.parameters(), *layer.buffers()))
+    for module in layer:
+        module.reset_parameters()
+    assert layer(torch.ones(4, 2)).shape == (4, 3)
+    assert layer[0].weight.is_leaf
+    assert layer[0].weight.requires_grad
+
+
+def test_memory_format_applies_to_images_only():
+    layer = nn.Conv2d(3, 4, 2).to(memory_format=torch.channels_last)
+    assert layer.weight.is_contiguous(memory_format=torch.channels_last)
+    assert layer.bias.is_contiguous()
+
+
+def test_complex_modules_warn():
+    with pytest.warns(UserWarning, match="Complex modules"):
+        layer = nn.Linear(1, 1).to(torch.complex64)
+    assert layer.weight.dtype == torch.complex64
+
+
+def test_overwriting_makes_new_parameters():
+    layer = nn.Linear(1, 1)
+    before = layer.weight
+    torch.__future__.set_overwrite_module_params_on_conversion(True)
+    try:
+        layer.double()
+    finally:
+        torch.__future__.set_overwrite_module_params_on_conversion(False)
+    assert layer.weight is not before
+    assert before.dtype == torch.float32
+
+
+def test_swap_tensors_changes_places():
+    a, b = nn.Parameter(torch.zeros(1)), torch.ones(2)
+    a.note = "a"
+    torch.utils.swap_tensors(a, b)
+    assert type(a) is torch.Tensor
+    assert isinstance(b, nn.Parameter)
+    assert b.note == "a"
+    assert b.requires_grad
+
+
+def test_swap_tensors_refuses_a_leaf_of_a_living_graph():
+    a, b = torch.ones(1, requires_grad=True), torch.ones(1)
+    out = a * 2
+    with pytest.raises(RuntimeError, match="graph"):
+        torch.utils.swap_tensors(a, b)
+    del out
