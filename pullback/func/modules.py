@@ -26,7 +26,18 @@ def functional_call(
     They are put back afterwards. With `tie_weights`, one name of several that share a tensor
     stands for all of them; with `strict`, every name must be given and known.
     """
-    merged = given = _merged(parameter_and_buffer_dicts)
+    positional = () if args is None else args if isinstance(args, tuple) else (args,)
+    merged = _merged(parameter_and_buffer_dicts)
+    with replaced(module, merged, tie_weights=tie_weights, strict=strict):
+        return module(*positional, **(kwargs or {}))
+
+
+@contextmanager
+def replaced(
+    module: Any, merged: dict[str, Tensor], *, tie_weights: bool = True, strict: bool = False
+) -> Iterator[None]:
+    """The given tensors in a module, as long as one is inside."""
+    given = merged
     own = {
         **dict(module.named_parameters(remove_duplicate=False)),
         **dict(module.named_buffers(remove_duplicate=False)),
@@ -41,11 +52,10 @@ def functional_call(
                 "functional_call: with strict=True the names must be those of the module; "
                 f"missing: {missing}, unexpected: {unexpected}."
             )
-    positional = () if args is None else args if isinstance(args, tuple) else (args,)
     after: dict[str, Any] = {}
     try:
         with _replaced(module, given, after):
-            return module(*positional, **(kwargs or {}))
+            yield
     finally:
         # Buffers that forward assigned anew are found in the dict.
         merged.update({name: value for name, value in after.items() if name in merged})

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from pullback.nn import parameter
 from pullback.nn.modules import FILE_OF as _FILE_OF
-from pullback.nn.parameter import Buffer, Parameter
+from pullback.nn.parameter import (
+    Buffer,
+    Parameter,
+    UninitializedBuffer,
+    UninitializedParameter,
+)
 
 if TYPE_CHECKING:
     from pullback.nn.modules.activation import *
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from pullback.nn.modules.dropout import *
     from pullback.nn.modules.flatten import *
     from pullback.nn.modules.fold import *
+    from pullback.nn.modules.instancenorm import *
     from pullback.nn.modules.linear import *
     from pullback.nn.modules.loss import *
     from pullback.nn.modules.module import *
@@ -33,9 +39,30 @@ if TYPE_CHECKING:
     from pullback.nn.modules.transformer import *
     from pullback.nn.modules.upsampling import *
 
-_PARTS = ("functional", "init", "modules", "utils")
+_HOME = {"DataParallel": "parallel", "factory_kwargs": "base.factory"}
+_NOT_HERE = {
+    "quantized": "there is no quantisation; use float16 or bfloat16 modules.",
+    "quantizable": "there is no quantisation; use float16 or bfloat16 modules.",
+    "qat": "there is no quantisation; use float16 or bfloat16 modules.",
+    "intrinsic": "there is no quantisation; nn.utils.fuse_conv_bn_eval fuses batch norms.",
+    "backends": "torch itself has nothing there any more.",
+    "cpp": "modules written in C++ are torch's own; write them in Python.",
+}
+_UNSHAPED = ("UninitializedBuffer", "UninitializedParameter")
+_PARTS = (
+    *("_reduction", "attention", "common_types", "functional", "grad", "init", "modules"),
+    *("parallel", "utils"),
+)
 
-__all__ = [*sorted(_FILE_OF), "Buffer", "Parameter", *_PARTS, "parameter"]
+__all__ = [
+    *sorted(_FILE_OF),
+    *sorted(_HOME),
+    "Buffer",
+    "Parameter",
+    *_UNSHAPED,
+    *_PARTS,
+    "parameter",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -46,6 +73,10 @@ def __getattr__(name: str) -> Any:
         found = getattr(import_module(f"pullback.nn.modules.{_FILE_OF[name]}"), name)
         globals()[name] = found
         return found
+    if name in ("DataParallel", "factory_kwargs"):
+        return getattr(import_module(f"pullback.nn.{_HOME[name]}"), name)
+    if name in _NOT_HERE:
+        raise AttributeError(f"pullback.nn has no {name}: {_NOT_HERE[name]}")
     raise AttributeError(f"module 'pullback.nn' has no attribute {name!r}")
 
 

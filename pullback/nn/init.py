@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from pullback.autograd.grad_mode import no_grad
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
+from pullback.nn.base.old_names import warn_of_old
 
 __all__ = [
     *("calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_"),
@@ -228,3 +230,23 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
         for column in range(columns):
             tensor[randperm(rows, generator=generator)[:zeros], column] = 0
     return tensor
+
+
+def _old(new: Any) -> Any:
+    """An initialiser under the name without an underscore, which torch had first."""
+    name = new.__name__[:-1]
+
+    @functools.wraps(new)
+    def old(*args: Any, **kwargs: Any) -> Any:
+        warn_of_old(f"nn.init.{name}", f"nn.init.{new.__name__}")
+        return new(*args, **kwargs)
+
+    old.__name__ = old.__qualname__ = name
+    old.__doc__ = f"The old name of {new.__name__}."
+    return old
+
+
+uniform, normal, constant, eye, dirac = map(_old, (uniform_, normal_, constant_, eye_, dirac_))
+xavier_uniform, xavier_normal = map(_old, (xavier_uniform_, xavier_normal_))
+kaiming_uniform, kaiming_normal = map(_old, (kaiming_uniform_, kaiming_normal_))
+orthogonal, sparse = map(_old, (orthogonal_, sparse_))

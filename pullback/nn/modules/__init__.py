@@ -12,27 +12,39 @@ _FILES = {
         Mish PReLU RReLU ReLU ReLU6 SELU SiLU Sigmoid Softmax Softmax2d Softmin Softplus Softshrink
         Softsign Tanh Tanhshrink Threshold
     """,
+    "adaptive": "AdaptiveLogSoftmaxWithLoss",
     "attention": "MultiheadAttention",
     "batchnorm": """
-        BatchNorm1d BatchNorm2d BatchNorm3d InstanceNorm1d InstanceNorm2d InstanceNorm3d
+        BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d
+        SyncBatchNorm
     """,
-    "container": "ModuleDict ModuleList Sequential",
-    "conv": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
+    "container": "Container ModuleDict ModuleList Sequential",
+    "conv": """
+        Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LazyConv1d LazyConv2d
+        LazyConv3d LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d
+    """,
     "dropout": "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout",
-    "linear": "Bilinear Identity Linear",
+    "instancenorm": """
+        InstanceNorm1d InstanceNorm2d InstanceNorm3d LazyInstanceNorm1d LazyInstanceNorm2d
+        LazyInstanceNorm3d
+    """,
+    "linear_cross_entropy_options": "LinearCrossEntropyOptions",
+    "linear": "Bilinear Identity LazyLinear Linear",
     "loss": """
         BCELoss BCEWithLogitsLoss CTCLoss CosineEmbeddingLoss CrossEntropyLoss GaussianNLLLoss
-        HingeEmbeddingLoss HuberLoss KLDivLoss L1Loss MSELoss MarginRankingLoss
-        MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss NLLLoss PoissonNLLLoss
+        HingeEmbeddingLoss HuberLoss KLDivLoss L1Loss LinearCrossEntropyLoss MSELoss
+        MarginRankingLoss
+        MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss NLLLoss NLLLoss2d PoissonNLLLoss
         SmoothL1Loss SoftMarginLoss TripletMarginLoss TripletMarginWithDistanceLoss
     """,
     "module": "Module",
-    "normalization": "GroupNorm LayerNorm LocalResponseNorm RMSNorm",
+    "normalization": "CrossMapLRN2d GroupNorm LayerNorm LocalResponseNorm RMSNorm",
     "parameters": "ParameterDict ParameterList",
     "pooling": """
         AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d
         AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d LPPool1d LPPool2d LPPool3d MaxPool1d
-        MaxPool2d MaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d
+        MaxPool2d MaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d FractionalMaxPool2d
+        FractionalMaxPool3d
     """,
     "rnn": "GRU GRUCell LSTM LSTMCell RNN RNNBase RNNCell RNNCellBase",
     "sparse": "Embedding EmbeddingBag",
@@ -52,6 +64,8 @@ _FILES = {
         TransformerEncoderLayer
     """,
 }
+# Files that are asked for by their own name.
+_FURTHER = ("_functions", "lazy", "utils")
 FILE_OF = {name: file for file, names in _FILES.items() for name in names.split()}
 
 __all__ = sorted(FILE_OF)
@@ -62,6 +76,8 @@ def __getattr__(name: str) -> Any:
         found = getattr(import_module(f"pullback.nn.modules.{FILE_OF[name]}"), name)
         globals()[name] = found
         return found
+    if name in _FILES or name in _FURTHER:
+        return import_module(f"pullback.nn.modules.{name}")
     raise AttributeError(f"module 'pullback.nn.modules' has no attribute {name!r}")
 
 

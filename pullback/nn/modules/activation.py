@@ -15,7 +15,7 @@ __all__ = [
     *("CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh"),
     *("LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SELU"),
     *("SiLU", "Sigmoid", "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign"),
-    *("Tanh", "Tanhshrink", "Threshold"),
+    *("Tanh", "Tanhshrink", "Threshold", "MultiheadAttention"),
 ]
 
 

@@ -7,16 +7,12 @@ from typing import Any
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn import init
-from pullback.nn.modules.linear import Linear
+from pullback.nn.modules.linear import NonDynamicallyQuantizableLinear
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
 from pullback.operators.create.sizes import empty
 
 __all__ = ["MultiheadAttention"]
-
-
-class NonDynamicallyQuantizableLinear(Linear):
-    """A Linear, under the name that torch gives the last projection."""
 
 
 class MultiheadAttention(Module):

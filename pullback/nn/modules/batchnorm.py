@@ -1,4 +1,4 @@
-"""Norms over batch or instance, with running statistics."""
+"""Norms over the batch, with running statistics."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from pullback.core.dtype import DTYPES
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn import init
+from pullback.nn.modules.lazy import LazyModuleMixin
 from pullback.nn.modules.module import Module
-from pullback.nn.parameter import Parameter
-from pullback.operators.create.data import tensor
-from pullback.operators.create.sizes import empty, ones, zeros
+from pullback.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
+from pullback.operators.creation import empty, ones, zeros
+from pullback.operators.data import tensor
 
 __all__ = [
-    *("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d"),
-    "InstanceNorm3d",
+    *("BatchNorm1d", "BatchNorm2d", "BatchNorm3d"),
+    *("LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "SyncBatchNorm"),
 ]
 
 
@@ -153,14 +154,23 @@ class BatchNorm3d(_BatchNorm):
     _allowed = (5,)
 
 
-class _InstanceNorm(_NormBase):
+class SyncBatchNorm(_BatchNorm):
+    """Batch norm over the batches of all processes; with one process, that of its own batch.
+
+    >>> import pullback as torch
+    >>> model = torch.nn.Sequential(torch.nn.BatchNorm2d(3))
+    >>> type(torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)[0]).__name__
+    'SyncBatchNorm'
+    """
+
     def __init__(
         self,
         num_features: int,
         eps: float = 1e-5,
-        momentum: float = 0.1,
-        affine: bool = False,
-        track_running_stats: bool = False,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
         device: Any = None,
         dtype: Any = None,
         *,
@@ -169,42 +179,123 @@ class _InstanceNorm(_NormBase):
         super().__init__(
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
+        self.process_group = process_group
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.ndim < 2:
+            raise ValueError(
+                f"SyncBatchNorm: 2 or more dimensions are needed, got {tuple(input.shape)}."
+            )
 
     def forward(self, input: Tensor) -> Any:
-        """Apply it, each example for itself."""
-        self._check_input_dim(input)
-        batched = input.ndim == max(self._allowed)
-        channels = input.shape[1 if batched else 0]
-        if channels != self.num_features and self.affine:
-            raise ValueError(
-                f"{type(self).__name__}: {self.num_features} channels are needed, got {channels}."
+        """Apply it; while training, take the statistics of this batch in."""
+        if self.training and _processes(self.process_group) > 1:
+            raise RuntimeError(
+                "SyncBatchNorm does not share statistics between processes here; use BatchNorm "
+                "with larger batches, or GroupNorm."
             )
-        out = F.instance_norm(
-            input if batched else input.unsqueeze(0),
-            self.running_mean,
-            self.running_var,
-            self.weight,
-            self.bias,
-            self.training or not self.track_running_stats,
-            self.momentum if self.momentum is not None else 0.0,
-            self.eps,
-        )
-        return out if batched else out.squeeze(0)
+        return super().forward(input)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Any:
+        """The module with every batch norm in it replaced, on the same parameters and buffers."""
+        made: Any = module
+        if isinstance(module, _BatchNorm):
+            made = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+            )
+            if module.affine:
+                made.weight, made.bias = module.weight, module.bias
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                setattr(made, name, getattr(module, name))
+            made.training = module.training
+            if hasattr(module, "qconfig"):
+                made.qconfig = module.qconfig
+        for name, child in module.named_children():
+            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return made
 
 
-class InstanceNorm1d(_InstanceNorm):
-    """Normalises the channels of each sequence."""
+def _processes(group: Any) -> int:
+    """How many processes are in the group; one where nothing is distributed."""
+    import sys
 
+    distributed: Any = sys.modules.get("pullback.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return 1
+    return int(distributed.get_world_size(group))
+
+
+class _LazyNormBase(LazyModuleMixin, _NormBase):
+    """The number of features is that of the first input's channels."""
+
+    weight: Any
+    bias: Any
+    running_mean: Any
+    running_var: Any
+
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        # No affine and no statistics yet, so that memory for them is not made twice.
+        super().__init__(0, eps, momentum, False, False, device, dtype)
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        if affine:
+            self.weight = UninitializedParameter(**made)
+            if bias:
+                self.bias = UninitializedParameter(**made)
+        if track_running_stats:
+            self.running_mean = UninitializedBuffer(**made)
+            self.running_var = UninitializedBuffer(**made)
+            self.num_batches_tracked = tensor(0, dtype=DTYPES["int64"], device=device)
+
+    def reset_parameters(self) -> None:
+        """Scale 1, shift 0, no statistics, once they are there."""
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Take the channels of the input."""
+        if not self.has_uninitialized_params():
+            return
+        self.num_features = input.shape[1]
+        for one in (self.weight, self.bias, self.running_mean, self.running_var):
+            if one is not None:
+                one.materialize((self.num_features,))
+        self.reset_parameters()
+
+
+class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
+    """BatchNorm1d that takes the number of channels from its first input."""
+
+    cls_to_become = BatchNorm1d
     _allowed = (2, 3)
 
 
-class InstanceNorm2d(_InstanceNorm):
-    """Normalises the channels of each image."""
+class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
+    """BatchNorm2d that takes the number of channels from its first input."""
 
-    _allowed = (3, 4)
+    cls_to_become = BatchNorm2d
+    _allowed = (4,)
 
 
-class InstanceNorm3d(_InstanceNorm):
-    """Normalises the channels of each volume."""
+class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
+    """BatchNorm3d that takes the number of channels from its first input."""
 
-    _allowed = (4, 5)
+    cls_to_become = BatchNorm3d
+    _allowed = (5,)

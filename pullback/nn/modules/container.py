@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
+from pullback.nn.base.old_names import warn_of_old
 from pullback.nn.modules.module import Module
+from pullback.nn.modules.parameters import pairs
 
-__all__ = ["ModuleDict", "ModuleList", "Sequential"]
+__all__ = [
+    *("Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"),
+]
 
 C = TypeVar("C", bound="_Indexed")
 
@@ -86,6 +90,16 @@ class _Indexed(Module):
         return value
 
 
+class Container(Module):
+    """Modules by keyword: an old name; Module does it all."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__()
+        warn_of_old("nn.Container", "nn.Module")
+        for name, module in kwargs.items():
+            self.add_module(name, module)
+
+
 class Sequential(_Indexed):
     """Modules that are applied one after another.
 
@@ -128,6 +142,10 @@ class Sequential(_Indexed):
                 f"A Sequential can be joined to another, not to {type(other).__name__}."
             )
         return self.extend(list(other))
+
+    def __imul__(self, other: int) -> Sequential:
+        repeated = list(self * other)
+        return self.extend(repeated[len(self) :])
 
     def __mul__(self, other: int) -> Sequential:
         if not isinstance(other, int):
@@ -238,19 +256,3 @@ class ModuleDict(Module):
         """Add modules from a mapping, or from pairs."""
         for name, module in pairs(modules, "ModuleDict.update()"):
             self[name] = module
-
-
-def pairs(given: Any, what: str) -> Iterator[tuple[str, Any]]:
-    """Names and values of a mapping, of a container by name, or of pairs."""
-    if isinstance(given, Mapping | Module):
-        yield from given.items()
-        return
-    if not isinstance(given, Iterable):
-        raise TypeError(f"{what} needs a mapping or pairs, got {type(given).__name__}.")
-    for number, pair in enumerate(given):
-        if not isinstance(pair, Iterable):
-            raise TypeError(f"{what}: element {number} is no pair, but {type(pair).__name__}.")
-        listed = list(pair)
-        if len(listed) != 2:
-            raise ValueError(f"{what}: element {number} has {len(listed)} parts; 2 are needed.")
-        yield listed[0], listed[1]

@@ -10,21 +10,28 @@ from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn import init
 from pullback.nn.base.fields import sized
+from pullback.nn.modules.lazy import LazyModuleMixin
 from pullback.nn.modules.module import Module
-from pullback.nn.parameter import Parameter
-from pullback.operators.create.sizes import empty
+from pullback.nn.modules.utils import _reverse_repeat_tuple
+from pullback.nn.parameter import Parameter, UninitializedParameter
+from pullback.operators.creation import empty
 
-__all__ = [*("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")]
+__all__ = [
+    *("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"),
+    *("LazyConv1d", "LazyConv2d", "LazyConv3d"),
+    *("LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d"),
+]
 
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
-class _Conv(Module):
-    """What all of them share."""
+class _ConvNd(Module):
+    """What all of them share. Sizes are tuples here, one number for each dimension."""
 
-    _dims: ClassVar[int]
-    _function: ClassVar[Callable[..., Tensor]]
-    transposed: ClassVar[bool] = False
+    __constants__: ClassVar[list[str]] = [
+        *("stride", "padding", "dilation", "groups", "padding_mode", "output_padding"),
+        *("in_channels", "out_channels", "kernel_size"),
+    ]
 
     weight: Parameter
     bias: Parameter | None
@@ -33,13 +40,15 @@ class _Conv(Module):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
+        kernel_size: tuple[int, ...],
+        stride: tuple[int, ...],
+        padding: str | tuple[int, ...],
+        dilation: tuple[int, ...],
+        transposed: bool,
+        output_padding: tuple[int, ...],
+        groups: int,
+        bias: bool,
+        padding_mode: str,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
@@ -47,17 +56,17 @@ class _Conv(Module):
         self._check(in_channels, out_channels, groups, padding, stride, padding_mode)
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.kernel_size = sized(kernel_size, self._dims)
-        self.stride = sized(stride, self._dims)
+        self.kernel_size = kernel_size
+        self.stride = stride
         self.padding: Any = padding
-        if not isinstance(padding, str):
-            self.padding = sized(padding, self._dims)
-        self.dilation = sized(dilation, self._dims)
-        self.output_padding: tuple[int, ...] = (0,) * self._dims
+        self.dilation = dilation
+        self.transposed = transposed
+        self.output_padding = output_padding
         self.groups = groups
         self.padding_mode = padding_mode
-        channels = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
-        shape = (channels[0], channels[1] // groups, *self.kernel_size)
+        self._reversed_padding_repeated_twice = self._padding_both_sides()
+        channels = (in_channels, out_channels) if transposed else (out_channels, in_channels)
+        shape = (channels[0], channels[1] // groups, *kernel_size)
         self.weight = Parameter(empty(shape, device=device, dtype=dtype))
         if bias:
             self.bias = Parameter(empty((out_channels,), device=device, dtype=dtype))
@@ -83,7 +92,7 @@ class _Conv(Module):
         if isinstance(padding, str):
             if padding not in ("same", "valid"):
                 raise ValueError(f'{name}: padding must be "same" or "valid", got {padding!r}.')
-            if padding == "same" and any(step != 1 for step in sized(stride, self._dims)):
+            if padding == "same" and any(step != 1 for step in stride):
                 raise ValueError(f'{name}: padding="same" needs a stride of 1, got {stride}.')
         if padding_mode not in _PADDING_MODES:
             raise ValueError(
@@ -99,28 +108,14 @@ class _Conv(Module):
                 bound = 1 / math.sqrt(fan_in)
                 init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input: Tensor) -> Any:
-        """Apply it."""
-        padding: Any = self.padding
-        if self.padding_mode != "zeros":
-            input = F.pad(input, self._padding_both_sides(), mode=self.padding_mode)
-            padding = 0
-        function = type(self)._function
-        return function(
-            input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
-        )
-
-    def _padding_both_sides(self) -> list[int]:
+    def _padding_both_sides(self) -> Any:
         """Padding at the start and end of each dimension, the last one first."""
+        if not isinstance(self.padding, str):
+            return _reverse_repeat_tuple(self.padding, 2)
         sides: list[int] = []
-        for place in reversed(range(self._dims)):
-            if self.padding == "same":
-                total = self.dilation[place] * (self.kernel_size[place] - 1)
-                sides += [total // 2, total - total // 2]
-            elif self.padding == "valid":
-                sides += [0, 0]
-            else:
-                sides += [self.padding[place]] * 2
+        for size, step in zip(reversed(self.kernel_size), reversed(self.dilation), strict=True):
+            total = step * (size - 1) if self.padding == "same" else 0
+            sides += [total // 2, total - total // 2]
         return sides
 
     def extra_repr(self) -> str:
@@ -129,12 +124,12 @@ class _Conv(Module):
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}",
             f"stride={self.stride}",
         ]
-        if self.padding != (0,) * self._dims:
+        if self.padding != (0,) * len(self.kernel_size):
             shown = repr(self.padding) if not isinstance(self.padding, str) else self.padding
             parts.append(f"padding={shown}")
-        if self.dilation != (1,) * self._dims:
+        if self.dilation != (1,) * len(self.kernel_size):
             parts.append(f"dilation={self.dilation}")
-        if self.output_padding != (0,) * self._dims:
+        if self.output_padding != (0,) * len(self.kernel_size):
             parts.append(f"output_padding={self.output_padding}")
         if self.groups != 1:
             parts.append(f"groups={self.groups}")
@@ -143,6 +138,57 @@ class _Conv(Module):
         if self.padding_mode != "zeros":
             parts.append(f"padding_mode={self.padding_mode}")
         return ", ".join(parts)
+
+
+class _Conv(_ConvNd):
+    """Those that are not transposed."""
+
+    _dims: ClassVar[int]
+    _function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        dims = self._dims
+        super().__init__(
+            in_channels,
+            out_channels,
+            sized(kernel_size, dims),
+            sized(stride, dims),
+            padding if isinstance(padding, str) else sized(padding, dims),
+            sized(dilation, dims),
+            False,
+            (0,) * dims,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
+        """Apply it with another weight and bias."""
+        padding: Any = self.padding
+        if self.padding_mode != "zeros":
+            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+            padding = 0
+        function = type(self)._function
+        return function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return self._conv_forward(input, self.weight, self.bias)
 
 
 class Conv1d(_Conv):
@@ -171,10 +217,85 @@ class Conv3d(_Conv):
     _function = staticmethod(F.conv3d)
 
 
-class _ConvTranspose(_Conv):
+class _ConvTransposeNd(_ConvNd):
     """Gradients of convolutions, as layers: they enlarge."""
 
-    transposed = True
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: tuple[int, ...],
+        stride: tuple[int, ...],
+        padding: tuple[int, ...],
+        dilation: tuple[int, ...],
+        transposed: bool,
+        output_padding: tuple[int, ...],
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if padding_mode != "zeros":
+            raise ValueError(
+                f'{type(self).__name__}: padding_mode must be "zeros", got {padding_mode!r}.'
+            )
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def _output_padding(
+        self,
+        input: Tensor,
+        output_size: Any,
+        stride: Any,
+        padding: Any,
+        kernel_size: Any,
+        num_spatial_dims: int,
+        dilation: Any = None,
+    ) -> list[int]:
+        """What to add for the size that is asked for, if it is possible."""
+        if output_size is None:
+            return list(self.output_padding)
+        wanted = list(output_size)
+        if len(wanted) not in (num_spatial_dims, input.ndim):
+            raise ValueError(
+                f"{type(self).__name__}: output_size needs {num_spatial_dims} or {input.ndim} "
+                f"numbers, got {wanted}."
+            )
+        wanted = wanted[-num_spatial_dims:]
+        added = []
+        for place, size in enumerate(input.shape[-num_spatial_dims:]):
+            spread = 1 if dilation is None else dilation[place]
+            window = spread * (kernel_size[place] - 1) + 1
+            least = (size - 1) * stride[place] - 2 * padding[place] + window
+            most = least + stride[place] - 1
+            if not least <= wanted[place] <= most:
+                raise ValueError(
+                    f"{type(self).__name__}: size {wanted[place]} was asked for, possible are "
+                    f"{least} to {most}."
+                )
+            added.append(wanted[place] - least)
+        return added
+
+
+class _ConvTranspose(_ConvTransposeNd):
+    """Their arguments and their forward."""
+
+    _dims: ClassVar[int]
+    _function: ClassVar[Callable[..., Tensor]]
 
     def __init__(
         self,
@@ -191,30 +312,34 @@ class _ConvTranspose(_Conv):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        if padding_mode != "zeros":
-            raise ValueError(
-                f'{type(self).__name__}: padding_mode must be "zeros", got {padding_mode!r}.'
-            )
+        dims = self._dims
         super().__init__(
             in_channels,
             out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
+            sized(kernel_size, dims),
+            sized(stride, dims),
+            sized(padding, dims),
+            sized(dilation, dims),
+            True,
+            sized(output_padding, dims),
             groups,
             bias,
             padding_mode,
             device,
             dtype,
         )
-        self.output_padding = sized(output_padding, self._dims)
 
     def forward(self, input: Tensor, output_size: Any = None) -> Any:
         """Apply it; `output_size` chooses among the sizes that are possible."""
-        padding = self.output_padding
-        if output_size is not None:
-            padding = self._padding_for(input, list(output_size))
+        padding = self._output_padding(
+            input,
+            output_size,
+            self.stride,
+            self.padding,
+            self.kernel_size,
+            self._dims,
+            self.dilation,
+        )
         function = type(self)._function
         return function(
             input,
@@ -226,30 +351,6 @@ class _ConvTranspose(_Conv):
             self.groups,
             self.dilation,
         )
-
-    def _padding_for(self, input: Tensor, output_size: list[int]) -> tuple[int, ...]:
-        wanted = output_size[-self._dims :]
-        if len(output_size) not in (self._dims, input.ndim):
-            raise ValueError(
-                f"{type(self).__name__}: output_size needs {self._dims} or {input.ndim} numbers, "
-                f"got {output_size}."
-            )
-        added = []
-        for place, size in enumerate(input.shape[-self._dims :]):
-            least = (
-                (size - 1) * self.stride[place]
-                - 2 * self.padding[place]
-                + self.dilation[place] * (self.kernel_size[place] - 1)
-                + 1
-            )
-            most = least + self.stride[place] - 1
-            if not least <= wanted[place] <= most:
-                raise ValueError(
-                    f"{type(self).__name__}: size {wanted[place]} was asked for, possible are "
-                    f"{least} to {most}."
-                )
-            added.append(wanted[place] - least)
-        return tuple(added)
 
 
 class ConvTranspose1d(_ConvTranspose):
@@ -271,3 +372,118 @@ class ConvTranspose3d(_ConvTranspose):
 
     _dims = 3
     _function = staticmethod(F.conv_transpose3d)
+
+
+class _LazyConvXdMixin(LazyModuleMixin):
+    """The number of channels is that of the first input."""
+
+    _dims: ClassVar[int]
+    in_channels: int
+    weight: Any
+    bias: Any
+
+    def _open(self: Any, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+        self.out_channels = out_channels
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew, once they are there."""
+        if not self.has_uninitialized_params() and self.in_channels != 0:
+            super().reset_parameters()  # type: ignore[misc]
+
+    def initialize_parameters(self: Any, input: Tensor, *args: Any, **kwargs: Any) -> None:
+        """Take the channels of the input."""
+        if not self.has_uninitialized_params():
+            return
+        if input.ndim not in (self._dims + 1, self._dims + 2):
+            raise RuntimeError(
+                f"{type(self).__name__}: {self._dims + 1} or {self._dims + 2} dimensions are "
+                f"needed, got {tuple(input.shape)}."
+            )
+        self.in_channels = input.shape[-self._dims - 1]
+        if self.in_channels % self.groups:
+            raise ValueError(
+                f"{type(self).__name__}: in_channels ({self.in_channels}) is no multiple of groups "
+                f"({self.groups})."
+            )
+        channels = (self.out_channels, self.in_channels // self.groups)
+        if self.transposed:
+            channels = (self.in_channels, self.out_channels // self.groups)
+        self.weight.materialize((*channels, *self.kernel_size))
+        if self.bias is not None:
+            self.bias.materialize((self.out_channels,))
+        self.reset_parameters()
+
+
+class _LazyConv(_LazyConvXdMixin):
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        # The bias comes later, so that memory for it is not made twice.
+        super().__init__(
+            0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype
+        )
+        self._open(out_channels, bias, device, dtype)
+
+
+class _LazyConvTranspose(_LazyConvXdMixin):
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            0,
+            0,
+            kernel_size,
+            stride,
+            padding,
+            output_padding,
+            groups,
+            False,
+            dilation,
+            padding_mode,
+            device,
+            dtype,
+        )
+        self._open(out_channels, bias, device, dtype)
+
+
+def _lazy(mixin: type, kind: type) -> Any:
+    """The lazy form of a layer."""
+    about = f"{kind.__name__} that takes the number of channels from its first input."
+    name = f"Lazy{kind.__name__}"
+    return type(
+        name,
+        (mixin, kind),
+        {"__doc__": about, "__module__": __name__, "__qualname__": name, "cls_to_become": kind},
+    )
+
+
+LazyConv1d = _lazy(_LazyConv, Conv1d)
+LazyConv2d = _lazy(_LazyConv, Conv2d)
+LazyConv3d = _lazy(_LazyConv, Conv3d)
+LazyConvTranspose1d = _lazy(_LazyConvTranspose, ConvTranspose1d)
+LazyConvTranspose2d = _lazy(_LazyConvTranspose, ConvTranspose2d)
+LazyConvTranspose3d = _lazy(_LazyConvTranspose, ConvTranspose3d)

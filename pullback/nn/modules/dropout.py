@@ -13,7 +13,7 @@ __all__ = [
 ]
 
 
-class _Dropout(Layer):
+class _DropoutNd(Layer):
     p: float = 0.5
     inplace: bool = False
     _shown = ("p", "inplace")
@@ -24,7 +24,7 @@ class _Dropout(Layer):
             raise ValueError(f"{type(self).__name__}: p must be from 0 to 1, got {self.p}.")
 
 
-class Dropout(_Dropout):
+class Dropout(_DropoutNd):
     """Sets elements to zero with probability `p` while training; scales the others by `1/(1-p)`.
 
     >>> import pullback as torch
@@ -37,7 +37,7 @@ class Dropout(_Dropout):
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
-class Dropout1d(_Dropout):
+class Dropout1d(_DropoutNd):
     """Drops whole channels of sequences."""
 
     def forward(self, input: Tensor) -> Any:
@@ -45,7 +45,7 @@ class Dropout1d(_Dropout):
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
-class Dropout2d(_Dropout):
+class Dropout2d(_DropoutNd):
     """Drops whole channels of images."""
 
     def forward(self, input: Tensor) -> Any:
@@ -53,7 +53,7 @@ class Dropout2d(_Dropout):
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
-class Dropout3d(_Dropout):
+class Dropout3d(_DropoutNd):
     """Drops whole channels of volumes."""
 
     def forward(self, input: Tensor) -> Any:
@@ -61,7 +61,7 @@ class Dropout3d(_Dropout):
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
-class AlphaDropout(_Dropout):
+class AlphaDropout(_DropoutNd):
     """Dropout that keeps mean and variance, for SELU."""
 
     def forward(self, input: Tensor) -> Any:
@@ -69,7 +69,7 @@ class AlphaDropout(_Dropout):
         return F.alpha_dropout(input, self.p, self.training, self.inplace)
 
 
-class FeatureAlphaDropout(_Dropout):
+class FeatureAlphaDropout(_DropoutNd):
     """AlphaDropout of whole channels."""
 
     def forward(self, input: Tensor) -> Any:

@@ -8,11 +8,12 @@ from typing import Any
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn import init
+from pullback.nn.modules.lazy import LazyModuleMixin
 from pullback.nn.modules.module import Module
-from pullback.nn.parameter import Parameter
-from pullback.operators.create.sizes import empty
+from pullback.nn.parameter import Parameter, UninitializedParameter
+from pullback.operators.creation import empty
 
-__all__ = ["Bilinear", "Identity", "Linear"]
+__all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
 
 class Identity(Module):
@@ -77,6 +78,42 @@ class Linear(Module):
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"
         )
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """A Linear, under the name that torch gives the last projection of an attention."""
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """Linear that takes the number of features from its first input."""
+
+    cls_to_become = Linear
+    weight: Any
+    bias: Any
+
+    def __init__(
+        self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(0, 0, False)
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_features = out_features
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew, once they are there."""
+        if not self.has_uninitialized_params() and self.in_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Take the features of the input."""
+        if not self.has_uninitialized_params():
+            return
+        self.in_features = input.shape[-1]
+        self.weight.materialize((self.out_features, self.in_features))
+        if self.bias is not None:
+            self.bias.materialize((self.out_features,))
+        self.reset_parameters()
 
 
 class Bilinear(Module):

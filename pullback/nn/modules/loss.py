@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,9 @@ from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.base.fields import Layer
+from pullback.nn.base.old_names import warn_of_old
 from pullback.nn.modules.distance import PairwiseDistance
+from pullback.nn.modules.linear import Linear
 
 __all__ = [
     *("BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss"),
@@ -18,6 +21,7 @@ __all__ = [
     *("MarginRankingLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss"),
     *("NLLLoss", "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss"),
     "TripletMarginWithDistanceLoss",
+    *("LinearCrossEntropyLoss", "NLLLoss2d"),
 ]
 
 
@@ -43,6 +47,10 @@ class _Loss(Layer):
         if name in ("weight", "pos_weight") and name not in self._buffers:
             self._buffers[name] = None
         super().__setattr__(name, value)
+
+
+class _WeightedLoss(_Loss):
+    """Has weights of classes."""
 
 
 class L1Loss(_Loss):
@@ -98,7 +106,7 @@ class HuberLoss(_Loss):
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
-class NLLLoss(_Loss):
+class NLLLoss(_WeightedLoss):
     """Negative log likelihood of the right class."""
 
     weight: Tensor | None = None
@@ -118,7 +126,15 @@ class NLLLoss(_Loss):
         )
 
 
-class CrossEntropyLoss(_Loss):
+class NLLLoss2d(NLLLoss):
+    """The old name of NLLLoss for images."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warn_of_old("nn.NLLLoss2d", "nn.NLLLoss")
+        super().__init__(*args, **kwargs)
+
+
+class CrossEntropyLoss(_WeightedLoss):
     """Softmax and negative log likelihood in one.
 
     >>> import pullback as torch
@@ -145,7 +161,7 @@ class CrossEntropyLoss(_Loss):
         )
 
 
-class BCELoss(_Loss):
+class BCELoss(_WeightedLoss):
     """Cross entropy of probabilities."""
 
     weight: Tensor | None = None
@@ -265,7 +281,7 @@ class SoftMarginLoss(_Loss):
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
-class MultiLabelSoftMarginLoss(_Loss):
+class MultiLabelSoftMarginLoss(_WeightedLoss):
     """Logistic loss of many labels."""
 
     weight: Tensor | None = None
@@ -310,7 +326,7 @@ class MarginRankingLoss(_Loss):
         )
 
 
-class MultiMarginLoss(_Loss):
+class MultiMarginLoss(_WeightedLoss):
     """The right class ahead of the others by `margin`."""
 
     p: int = 1
@@ -403,4 +419,67 @@ class CTCLoss(_Loss):
             self.blank,
             self.reduction,
             self.zero_infinity,
+        )
+
+
+class LinearCrossEntropyLoss(_WeightedLoss):
+    """A linear layer to scores of classes, and their cross entropy.
+
+    With `out_features`, targets are (N, *out_features): a class for each of them.
+
+    >>> import pullback as torch
+    >>> loss = torch.nn.LinearCrossEntropyLoss(4, 3)
+    >>> loss(torch.zeros(2, 4), torch.tensor([0, 2])).item() > 0
+    True
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        out_features: tuple[int, ...] = (),
+        bias: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        reduction: str = "mean",
+        weight: Tensor | None = None,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
+        options: Any = None,
+    ) -> None:
+        super().__init__()
+        self.reduction = reduction
+        self.register_buffer("weight", weight)
+        self.num_classes = num_classes
+        self.out_features = out_features
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+        self.options = options
+        scores = num_classes * math.prod(out_features)
+        self.linear = Linear(in_features, scores, bias=bias, device=device, dtype=dtype)
+
+    def forward(self, input: Tensor, target: Tensor) -> Any:
+        """The loss."""
+        bias = self.linear.bias
+        shape = (self.num_classes, *self.out_features)
+        return F.linear_cross_entropy(
+            input,
+            self.linear.weight.reshape((*shape, self.linear.in_features)),
+            target,
+            linear_bias=None if bias is None else bias.reshape(shape),
+            weight=self.weight,
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+            options=self.options,
+        )
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return (
+            f"in_features={self.linear.in_features}, num_classes={self.num_classes}, "
+            f"out_features={self.out_features}, bias={self.linear.bias is not None}, "
+            f"reduction={self.reduction}, ignore_index={self.ignore_index}, "
+            f"label_smoothing={self.label_smoothing}, options={self.options}"
         )

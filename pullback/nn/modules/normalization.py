@@ -13,7 +13,7 @@ from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
 from pullback.operators.create.sizes import empty
 
-__all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+__all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
 def _shape(value: Any) -> tuple[int, ...]:
@@ -161,6 +161,27 @@ class LocalResponseNorm(Layer):
     alpha: float = 1e-4
     beta: float = 0.75
     k: float = 1.0
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Layer):
+    """As LocalResponseNorm, for images, under an older name.
+
+    Where the window leaves the channels at their upper end, this is the exact sum, and so is
+    LocalResponseNorm's; torch's own takes a shorter way there.
+    """
+
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    k: float = 1
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.nn.modules.container import pairs
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
 
@@ -188,9 +187,28 @@ class ParameterDict(Module):
 
     def update(self, parameters: Any) -> None:
         """Add parameters from a mapping, or from pairs."""
-        for name, value in list(pairs(parameters, "ParameterDict.update()")):
+        listed = list(pairs(parameters, "ParameterDict.update()"))
+        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            listed.sort(key=operator.itemgetter(0))  # as in torch, whose first dicts had no order
+        for name, value in listed:
             self[name] = value
 
     def extra_repr(self) -> str:
         """What is in it."""
         return "\n".join(f"  ({key}): {_described(value)}" for key, value in self.items())
+
+
+def pairs(given: Any, what: str) -> Iterator[tuple[str, Any]]:
+    """Names and values of a mapping, of a container by name, or of pairs."""
+    if isinstance(given, Mapping | Module):
+        yield from given.items()
+        return
+    if not isinstance(given, Iterable):
+        raise TypeError(f"{what} needs a mapping or pairs, got {type(given).__name__}.")
+    for number, pair in enumerate(given):
+        if not isinstance(pair, Iterable):
+            raise TypeError(f"{what}: element {number} is no pair, but {type(pair).__name__}.")
+        listed = list(pair)
+        if len(listed) != 2:
+            raise ValueError(f"{what}: element {number} has {len(listed)} parts; 2 are needed.")
+        yield listed[0], listed[1]

@@ -6,17 +6,29 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
-from pullback.nn.base.fields import Layer
+from pullback.nn.base.fields import Layer, sized
 
 __all__ = [
     *("AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d"),
     *("AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d"),
-    *("LPPool2d", "LPPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d"),
+    *(
+        "FractionalMaxPool2d",
+        "FractionalMaxPool3d",
+        "LPPool2d",
+        "LPPool3d",
+        "MaxPool1d",
+        "MaxPool2d",
+        "MaxPool3d",
+        "MaxUnpool1d",
+        "MaxUnpool2d",
+    ),
     "MaxUnpool3d",
 ]
 
 
 class _Windowed(Layer):
+    """What all windows have."""
+
     kernel_size: Any
     stride: Any = None
 
@@ -26,7 +38,7 @@ class _Windowed(Layer):
             self.stride = self.kernel_size
 
 
-class _MaxPool(_Windowed):
+class _MaxPoolNd(_Windowed):
     padding: Any = 0
     dilation: Any = 1
     return_indices: bool = False
@@ -38,7 +50,7 @@ class _MaxPool(_Windowed):
         return {name: getattr(self, name) for name in names}
 
 
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPoolNd):
     """The largest element of each window of a sequence."""
 
     def forward(self, input: Tensor) -> Any:
@@ -46,7 +58,7 @@ class MaxPool1d(_MaxPool):
         return F.max_pool1d(input, **self._options())
 
 
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPoolNd):
     """The largest element of each window of an image.
 
     >>> import pullback as torch
@@ -59,7 +71,7 @@ class MaxPool2d(_MaxPool):
         return F.max_pool2d(input, **self._options())
 
 
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPoolNd):
     """The largest element of each window of a volume."""
 
     def forward(self, input: Tensor) -> Any:
@@ -67,7 +79,11 @@ class MaxPool3d(_MaxPool):
         return F.max_pool3d(input, **self._options())
 
 
-class AvgPool1d(_Windowed):
+class _AvgPoolNd(_Windowed):
+    """What means of windows are called by."""
+
+
+class AvgPool1d(_AvgPoolNd):
     """The mean of each window of a sequence."""
 
     padding: Any = 0
@@ -95,7 +111,7 @@ class AvgPool1d(_Windowed):
     _shown = ("kernel_size", "stride", "padding")
 
 
-class _AvgPool(_Windowed):
+class _AvgPool(_AvgPoolNd):
     padding: Any = 0
     ceil_mode: bool = False
     count_include_pad: bool = True
@@ -129,14 +145,14 @@ class AvgPool3d(_AvgPool):
         return F.avg_pool3d(input, *self._options())
 
 
-class _LPPool(Layer):
+class _LPPoolNd(Layer):
     norm_type: float
     kernel_size: Any
     stride: Any = None
     ceil_mode: bool = False
 
 
-class LPPool1d(_LPPool):
+class LPPool1d(_LPPoolNd):
     """The p-norm of each window of a sequence."""
 
     def forward(self, input: Tensor) -> Any:
@@ -144,7 +160,7 @@ class LPPool1d(_LPPool):
         return F.lp_pool1d(input, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
 
 
-class LPPool2d(_LPPool):
+class LPPool2d(_LPPoolNd):
     """The p-norm of each window of an image."""
 
     def forward(self, input: Tensor) -> Any:
@@ -152,7 +168,7 @@ class LPPool2d(_LPPool):
         return F.lp_pool2d(input, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
 
 
-class LPPool3d(_LPPool):
+class LPPool3d(_LPPoolNd):
     """The p-norm of each window of a volume."""
 
     def forward(self, input: Tensor) -> Any:
@@ -160,7 +176,7 @@ class LPPool3d(_LPPool):
         return F.lp_pool3d(input, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
 
 
-class _MaxUnpool(_Windowed):
+class _MaxUnpoolNd(_Windowed):
     padding: Any = 0
     _count = 1
 
@@ -176,7 +192,7 @@ class _MaxUnpool(_Windowed):
             )
 
 
-class MaxUnpool1d(_MaxUnpool):
+class MaxUnpool1d(_MaxUnpoolNd):
     """Puts maxima back where MaxPool1d found them."""
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Any:
@@ -186,7 +202,7 @@ class MaxUnpool1d(_MaxUnpool):
         )
 
 
-class MaxUnpool2d(_MaxUnpool):
+class MaxUnpool2d(_MaxUnpoolNd):
     """Puts maxima back where MaxPool2d found them."""
 
     _count = 2
@@ -198,7 +214,7 @@ class MaxUnpool2d(_MaxUnpool):
         )
 
 
-class MaxUnpool3d(_MaxUnpool):
+class MaxUnpool3d(_MaxUnpoolNd):
     """Puts maxima back where MaxPool3d found them."""
 
     _count = 3
@@ -210,16 +226,17 @@ class MaxUnpool3d(_MaxUnpool):
         )
 
 
-class _Adaptive(Layer):
+class _AdaptiveAvgPoolNd(Layer):
     output_size: Any
 
 
-class _AdaptiveMax(_Adaptive):
+class _AdaptiveMaxPoolNd(Layer):
+    output_size: Any
     return_indices: bool = False
     _shown = ("output_size",)
 
 
-class AdaptiveAvgPool1d(_Adaptive):
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """Means of as many windows as asked for."""
 
     def forward(self, input: Tensor) -> Any:
@@ -227,7 +244,7 @@ class AdaptiveAvgPool1d(_Adaptive):
         return F.adaptive_avg_pool1d(input, self.output_size)
 
 
-class AdaptiveAvgPool2d(_Adaptive):
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """Means of as many windows of an image as asked for."""
 
     def forward(self, input: Tensor) -> Any:
@@ -235,7 +252,7 @@ class AdaptiveAvgPool2d(_Adaptive):
         return F.adaptive_avg_pool2d(input, self.output_size)
 
 
-class AdaptiveAvgPool3d(_Adaptive):
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """Means of as many windows of a volume as asked for."""
 
     def forward(self, input: Tensor) -> Any:
@@ -243,7 +260,7 @@ class AdaptiveAvgPool3d(_Adaptive):
         return F.adaptive_avg_pool3d(input, self.output_size)
 
 
-class AdaptiveMaxPool1d(_AdaptiveMax):
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """Maxima of as many windows as asked for."""
 
     def forward(self, input: Tensor) -> Any:
@@ -251,7 +268,7 @@ class AdaptiveMaxPool1d(_AdaptiveMax):
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
-class AdaptiveMaxPool2d(_AdaptiveMax):
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """Maxima of as many windows of an image as asked for."""
 
     def forward(self, input: Tensor) -> Any:
@@ -259,9 +276,74 @@ class AdaptiveMaxPool2d(_AdaptiveMax):
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
-class AdaptiveMaxPool3d(_AdaptiveMax):
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """Maxima of as many windows of a volume as asked for."""
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+
+
+class _FractionalMaxPool(Layer):
+    """Maxima of windows whose places are drawn."""
+
+    kernel_size: Any
+    output_size: Any = None
+    output_ratio: Any = None
+    return_indices: bool = False
+    _random_samples: Any = None
+
+    _shown = ()
+    _dims = 2
+
+    def __post_init__(self) -> None:
+        """Sizes are tuples, and either a size or a share is asked for."""
+        name = type(self).__name__
+        self.kernel_size = sized(self.kernel_size, self._dims)
+        samples = self.__dict__.pop("_random_samples", None)
+        self.register_buffer("_random_samples", samples)
+        if (self.output_size is None) == (self.output_ratio is None):
+            raise ValueError(f"{name}: give output_size or output_ratio, one of them.")
+        if self.output_size is not None:
+            self.output_size = sized(self.output_size, self._dims)
+            return
+        self.output_ratio = sized(self.output_ratio, self._dims)
+        if not all(0 < ratio < 1 for ratio in self.output_ratio):
+            raise ValueError(f"{name}: output_ratio is between 0 and 1, not {self.output_ratio}.")
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """Maxima of windows of an image whose places are drawn.
+
+    >>> import pullback as torch
+    >>> torch.nn.FractionalMaxPool2d(2, output_size=3)(torch.zeros(1, 1, 7, 7)).shape
+    torch.Size([1, 1, 3, 3])
+    """
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.fractional_max_pool2d(
+            input,
+            self.kernel_size,
+            self.output_size,
+            self.output_ratio,
+            self.return_indices,
+            _random_samples=self._random_samples,
+        )
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """Maxima of windows of a volume whose places are drawn."""
+
+    _dims = 3
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return F.fractional_max_pool3d(
+            input,
+            self.kernel_size,
+            self.output_size,
+            self.output_ratio,
+            self.return_indices,
+            _random_samples=self._random_samples,
+        )

@@ -1,67 +1,29 @@
-"""Recurrent layers: plain, LSTM and GRU, as layers over sequences and as single cells."""
+"""Recurrent layers over sequences: plain, LSTM and GRU; their cells are in rnn_cells.py."""
 
 from __future__ import annotations
 
-import math
 import operator
 import warnings
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
-from pullback.nn import init
+from pullback.nn.base.recurrent import STEPS, Rows, each, initialise
 from pullback.nn.modules.module import Module
+from pullback.nn.modules.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from pullback.nn.parameter import Parameter
-from pullback.operators.create.sizes import empty, zeros
-from pullback.operators.shape.joining import cat, stack
+from pullback.nn.utils.rnn import PackedSequence
+from pullback.operators.creation import empty, zeros
+from pullback.operators.joining import cat, stack
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
-
-Step = Callable[[Any, Any, Any, Any], Any]
-
-
-def _plain_step(activation: Callable[[Tensor], Tensor]) -> Step:
-    def step(from_input: Tensor, state: Tensor, weight: Any, bias: Any) -> Tensor:
-        return activation(from_input + F.linear(state, weight, bias))
-
-    return step
-
-
-def _gru_step(from_input: Tensor, state: Tensor, weight: Any, bias: Any) -> Tensor:
-    reset_in, update_in, new_in = from_input.chunk(3, -1)
-    reset_state, update_state, new_state = F.linear(state, weight, bias).chunk(3, -1)
-    reset = (reset_in + reset_state).sigmoid()
-    update = (update_in + update_state).sigmoid()
-    candidate = (new_in + reset * new_state).tanh()
-    return candidate + update * (state - candidate)
-
-
-def _lstm_step(from_input: Tensor, state: Any, weight: Any, bias: Any) -> tuple[Tensor, Tensor]:
-    hidden, cell = state
-    gates = from_input + F.linear(hidden, weight, bias)
-    entering, forgetting, candidate, leaving = gates.chunk(4, -1)
-    cell = forgetting.sigmoid() * cell + entering.sigmoid() * candidate.tanh()
-    return leaving.sigmoid() * cell.tanh(), cell
-
-
-_STEPS: dict[str, tuple[Step, int]] = {
-    "RNN_TANH": (_plain_step(F.tanh), 1),
-    "RNN_RELU": (_plain_step(F.relu), 1),
-    "LSTM": (_lstm_step, 4),
-    "GRU": (_gru_step, 3),
-}
-
-
-def _initialise(module: Module, hidden_size: int) -> None:
-    bound = 1 / math.sqrt(hidden_size) if hidden_size > 0 else 0
-    for parameter in module.parameters():
-        init.uniform_(parameter, -bound, bound)
 
 
 class RNNBase(Module):
     """What recurrent layers share: parameters of all layers and directions, and the loop."""
+
+    __jit_unused_properties__: ClassVar[list[str]] = ["all_weights"]
 
     def __init__(
         self,
@@ -88,21 +50,20 @@ class RNNBase(Module):
         self.bidirectional = bidirectional
         self.proj_size = proj_size
         self._check()
-        gates = _STEPS[mode][1] * hidden_size
+        gates = STEPS[mode][1] * hidden_size
         outputs = proj_size or hidden_size
         for layer in range(num_layers):
             inputs = input_size if layer == 0 else outputs * self._directions
+            shapes: dict[str, tuple[int, ...]] = {
+                "weight_ih": (gates, inputs),
+                "weight_hh": (gates, outputs),
+                "bias_ih": (gates,),
+                "bias_hh": (gates,),
+                "weight_hr": (proj_size, hidden_size),
+            }
             for suffix in self._suffixes(layer):
-                shapes: dict[str, tuple[int, ...]] = {
-                    "weight_ih": (gates, inputs),
-                    "weight_hh": (gates, outputs),
-                }
-                if bias:
-                    shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
-                if proj_size:
-                    shapes["weight_hr"] = (proj_size, hidden_size)
-                for name, shape in shapes.items():
-                    made = Parameter(empty(shape, device=device, dtype=dtype))
+                for name in self._kinds:
+                    made = Parameter(empty(shapes[name], device=device, dtype=dtype))
                     self.register_parameter(name + suffix, made)
         self.reset_parameters()
 
@@ -110,11 +71,52 @@ class RNNBase(Module):
     def _directions(self) -> int:
         return 2 if self.bidirectional else 1
 
+    @property
+    def _kinds(self) -> list[str]:
+        """The kinds of parameters that each layer and direction has."""
+        return [
+            *("weight_ih", "weight_hh"),
+            *(("bias_ih", "bias_hh") if self.bias else ()),
+            *(("weight_hr",) if self.proj_size else ()),
+        ]
+
     def _suffixes(self, layer: int) -> list[str]:
         return [f"_l{layer}{end}" for end in ("", "_reverse")[: self._directions]]
 
+    @property
+    def _all_weights(self) -> list[list[str]]:
+        return [
+            [kind + suffix for kind in self._kinds]
+            for layer in range(self.num_layers)
+            for suffix in self._suffixes(layer)
+        ]
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The parameters, in a list for each layer and direction."""
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    @property
+    def _flat_weights_names(self) -> list[str]:
+        return [name for names in self._all_weights for name in names]
+
+    @property
+    def _flat_weights(self) -> list[Any]:
+        return [getattr(self, name, None) for name in self._flat_weights_names]
+
+    @_flat_weights.setter
+    def _flat_weights(self, weights: list[Any]) -> None:
+        for name, weight in zip(self._flat_weights_names, weights, strict=True):
+            if getattr(self, name, None) is not weight:
+                setattr(self, name, weight)
+
     def _check(self) -> None:
         name = type(self).__name__
+        if self.mode not in STEPS:
+            raise ValueError(f"{name}: mode must be one of {list(STEPS)}, got {self.mode!r}.")
+        for what in ("input_size", "hidden_size"):
+            if not isinstance(getattr(self, what), int):
+                raise TypeError(f"{name}: {what} must be an int, got {getattr(self, what)!r}.")
         if not 0 <= self.dropout <= 1:
             raise ValueError(f"{name}: dropout must be from 0 to 1, got {self.dropout}.")
         if self.hidden_size <= 0 or self.num_layers <= 0:
@@ -136,39 +138,115 @@ class RNNBase(Module):
 
     def reset_parameters(self) -> None:
         """Draw all parameters anew."""
-        _initialise(self, self.hidden_size)
+        initialise(self, self.hidden_size)
 
     def flatten_parameters(self) -> None:
         """Nothing: only some devices want their weights in one piece."""
 
-    def forward(self, input: Tensor, hx: Any = None) -> Any:
+    # ------------------------------------------------------------------ checks of arguments
+
+    def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
+        """Refuse what does not fit."""
+        name, wanted = type(self).__name__, 3 if batch_sizes is None else 2
+        if input.dtype != self.weight_ih_l0.dtype:
+            raise ValueError(
+                f"{name}: the input is {input.dtype}, the weights are {self.weight_ih_l0.dtype}; "
+                "convert one of them."
+            )
+        if input.ndim != wanted:
+            raise RuntimeError(f"{name}: {wanted} dimensions are needed, got {tuple(input.shape)}.")
+        if input.shape[-1] != self.input_size:
+            raise RuntimeError(
+                f"{name}: input_size is {self.input_size}, the input has {input.shape[-1]}."
+            )
+
+    def _batch(self, input: Tensor, batch_sizes: Tensor | None) -> int:
+        if batch_sizes is not None:
+            return int(batch_sizes[0])
+        return input.shape[0 if self.batch_first else 1]
+
+    def get_expected_hidden_size(
+        self, input: Tensor, batch_sizes: Tensor | None
+    ) -> tuple[int, int, int]:
+        """The shape of a state: (layers * directions, batch, features)."""
+        count = self.num_layers * self._directions
+        return count, self._batch(input, batch_sizes), self.proj_size or self.hidden_size
+
+    def check_hidden_size(
+        self,
+        hx: Tensor,
+        expected_hidden_size: tuple[int, int, int],
+        msg: str = "a state of shape {} is needed, got {}.",
+    ) -> None:
+        """Refuse a state of another shape."""
+        if tuple(hx.shape) != tuple(expected_hidden_size):
+            raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        """Refuse an input and a state that do not fit."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """The states in another order of the examples."""
+        if permutation is None:
+            return hx
+        return each(hx, lambda state: state.index_select(1, permutation))
+
+    # ------------------------------------------------------------------ running
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
         """The outputs of the last layer at all times, and the last states of all layers."""
-        batched = input.ndim == 3
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
         if input.ndim not in (2, 3):
             raise ValueError(
                 f"{type(self).__name__}: 2 or 3 dimensions are needed, got {tuple(input.shape)}."
             )
+        batched = input.ndim == 3
+        along = 0 if self.batch_first else 1
+        if hx is not None:
+            self._check_rank(hx, input.ndim)
         if not batched:
-            input = input.unsqueeze(1)
-            hx = _each(hx, lambda state: state.unsqueeze(1))
-        elif self.batch_first:
+            input = input.unsqueeze(along)
+            hx = each(hx, lambda state: state.unsqueeze(1))
+        hx = self._start(input, None) if hx is None else hx
+        self.check_forward_args(input, hx, None)
+        if self.batch_first:
             input = input.transpose(0, 1)
-        states = self._start(input) if hx is None else hx
-        out, last = self._run(input, states)
+        out, last = self._run(input, hx, None)
+        out = out.transpose(0, 1) if self.batch_first else out
         if not batched:
-            return out.squeeze(1), _each(last, lambda state: state.squeeze(1))
-        return (out.transpose(0, 1) if self.batch_first else out), last
+            return out.squeeze(along), each(last, lambda state: state.squeeze(1))
+        return out, last
 
-    def _start(self, input: Tensor) -> Any:
-        count = self.num_layers * self._directions
-        sizes = (self.proj_size or self.hidden_size, self.hidden_size)
+    def _forward_packed(self, packed: PackedSequence, hx: Any) -> Any:
+        data, batch_sizes, order, back = packed
+        if hx is None:
+            hx = self._start(data, batch_sizes)
+        else:
+            hx = self.permute_hidden(hx, order)
+        self.check_forward_args(data, hx, batch_sizes)
+        out, last = self._run(data, hx, batch_sizes.tolist())
+        return PackedSequence(out, batch_sizes, order, back), self.permute_hidden(last, back)
+
+    def _check_rank(self, states: Any, rank: int) -> None:
+        for state in states if isinstance(states, tuple | list) else (states,):
+            if state.ndim != rank:
+                raise RuntimeError(
+                    f"{type(self).__name__}: input and states must both have a batch or neither; "
+                    f"got {rank} and {state.ndim} dimensions."
+                )
+
+    def _start(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
+        count, batch, width = self.get_expected_hidden_size(input, batch_sizes)
         states = tuple(
-            zeros(count, input.shape[1], size, dtype=input.dtype, device=input.device)
-            for size in sizes
+            zeros(count, batch, size, dtype=input.dtype, device=input.device)
+            for size in (width, self.hidden_size)
         )
         return states if self.mode == "LSTM" else states[0]
 
-    def _run(self, input: Tensor, states: Any) -> tuple[Tensor, Any]:
+    def _run(self, input: Tensor, states: Any, sizes: list[int] | None) -> tuple[Tensor, Any]:
         finals = []
         number = 0
         for layer in range(self.num_layers):
@@ -176,8 +254,8 @@ class RNNBase(Module):
                 input = F.dropout(input, self.dropout, self.training)
             outputs = []
             for suffix in self._suffixes(layer):
-                first = _each(states, operator.itemgetter(number))
-                out, last = self._one_direction(input, first, suffix)
+                first = each(states, operator.itemgetter(number))
+                out, last = self._one_direction(input, first, suffix, sizes)
                 outputs.append(out)
                 finals.append(last)
                 number += 1
@@ -186,25 +264,33 @@ class RNNBase(Module):
             return input, tuple(stack(list(part)) for part in zip(*finals, strict=True))
         return input, stack(finals)
 
-    def _one_direction(self, input: Tensor, state: Any, suffix: str) -> tuple[Tensor, Any]:
+    def _one_direction(
+        self, input: Tensor, state: Any, suffix: str, sizes: list[int] | None
+    ) -> tuple[Tensor, Any]:
         weight, bias = getattr(self, "weight_hh" + suffix), None
         bias_in = getattr(self, "bias_ih" + suffix) if self.bias else None
         if self.bias:
             bias = getattr(self, "bias_hh" + suffix)
-        step = _STEPS[self.mode][0]
+        project = getattr(self, "weight_hr" + suffix) if self.proj_size else None
+        step = STEPS[self.mode][0]
         # The inputs' share of all times in one product; only the states' has to wait.
         from_input = F.linear(input, getattr(self, "weight_ih" + suffix), bias_in)
         backwards = suffix.endswith("_reverse")
-        times = from_input.unbind(0)
+        times = from_input.unbind(0) if sizes is None else from_input.split(sizes)
+        rows = None if sizes is None else Rows(state, backwards=backwards)
         outputs = []
         for one in reversed(times) if backwards else times:
+            if rows is not None:
+                state = rows.fitted(state, one.shape[0])
             state = step(one, state, weight, bias)
-            if self.proj_size:
-                state = (F.linear(state[0], getattr(self, "weight_hr" + suffix)), state[1])
+            if project is not None:
+                state = (F.linear(state[0], project), state[1])
             outputs.append(state[0] if self.mode == "LSTM" else state)
         if backwards:
             outputs.reverse()
-        return stack(outputs), state
+        if rows is None:
+            return stack(outputs), state
+        return cat(outputs), rows.last(state)
 
     def extra_repr(self) -> str:
         """The sizes, and what differs from the defaults."""
@@ -221,13 +307,6 @@ class RNNBase(Module):
             if value != usual:
                 shown += f", {name}={value}"
         return shown
-
-
-def _each(states: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """The same change of a state, or of both of an LSTM's."""
-    if states is None:
-        return None
-    return tuple(map(change, states)) if isinstance(states, tuple) else change(states)
 
 
 class RNN(RNNBase):
@@ -258,6 +337,19 @@ class LSTM(RNNBase):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
 
+    def get_expected_cell_size(
+        self, input: Tensor, batch_sizes: Tensor | None
+    ) -> tuple[int, int, int]:
+        """The shape of the cells' state."""
+        count = self.num_layers * self._directions
+        return count, self._batch(input, batch_sizes), self.hidden_size
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        """Refuse an input and states that do not fit."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden[0], self.get_expected_hidden_size(input, batch_sizes))
+        self.check_hidden_size(hidden[1], self.get_expected_cell_size(input, batch_sizes))
+
 
 class GRU(RNNBase):
     """Gated recurrent unit, over sequences."""
@@ -268,123 +360,11 @@ class GRU(RNNBase):
         super().__init__("GRU", *args, **kwargs)
 
 
-class RNNCellBase(Module):
-    """One step of a recurrent layer."""
-
-    _mode: ClassVar[str]
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool,
-        num_chunks: int,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.bias = bias
-        gates = num_chunks * hidden_size
-        shapes: dict[str, tuple[int, ...]] = {
-            "weight_ih": (gates, input_size),
-            "weight_hh": (gates, hidden_size),
-            "bias_ih": (gates,),
-            "bias_hh": (gates,),
-        }
-        for name, shape in shapes.items():
-            wanted = bias or name.startswith("weight")
-            made = empty(shape, device=device, dtype=dtype) if wanted else None
-            self.register_parameter(name, None if made is None else Parameter(made))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
-        _initialise(self, self.hidden_size)
-
-    def forward(self, input: Tensor, hx: Any = None) -> Any:
-        """The next state."""
-        if input.ndim not in (1, 2):
-            raise ValueError(
-                f"{type(self).__name__}: 1 or 2 dimensions are needed, got {tuple(input.shape)}."
-            )
-        if hx is None:
-            shape = (*input.shape[:-1], self.hidden_size)
-            empty_state = zeros(shape, dtype=input.dtype, device=input.device)
-            hx = (empty_state, empty_state) if self._mode == "LSTM" else empty_state
-        from_input = F.linear(input, self.weight_ih, self.bias_ih)
-        return _STEPS[self._mode][0](from_input, hx, self.weight_hh, self.bias_hh)
-
-    def extra_repr(self) -> str:
-        """The sizes."""
-        shown = f"{self.input_size}, {self.hidden_size}"
-        return shown if self.bias else f"{shown}, bias={self.bias}"
-
-
-class RNNCell(RNNCellBase):
-    """One step of an RNN."""
-
-    _mode = "RNN_TANH"
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        nonlinearity: str = "tanh",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
-        self.nonlinearity = nonlinearity
-
-    def forward(self, input: Tensor, hx: Any = None) -> Any:
-        """The next state."""
-        if self.nonlinearity not in ("tanh", "relu"):
-            raise RuntimeError(f"RNNCell: unknown nonlinearity {self.nonlinearity!r}.")
-        if self.nonlinearity == "tanh":
-            return super().forward(input, hx)
-        state = hx
-        if state is None:
-            shape = (*input.shape[:-1], self.hidden_size)
-            state = zeros(shape, dtype=input.dtype, device=input.device)
-        from_input = F.linear(input, self.weight_ih, self.bias_ih)
-        return F.relu(from_input + F.linear(state, self.weight_hh, self.bias_hh))
-
-    def extra_repr(self) -> str:
-        """The sizes, and the nonlinearity if it is not the usual one."""
-        shown = super().extra_repr()
-        return shown if self.nonlinearity == "tanh" else f"{shown}, nonlinearity=relu"
-
-
-class LSTMCell(RNNCellBase):
-    """One step of an LSTM."""
-
-    _mode = "LSTM"
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
-
-
-class GRUCell(RNNCellBase):
-    """One step of a GRU."""
-
-    _mode = "GRU"
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Any:
+    """The tensor in another order; an old name for index_select."""
+    warnings.warn(
+        "apply_permutation() is old; use tensor.index_select(dim, permutation).",
+        FutureWarning,
+        stacklevel=stacklevel(),
+    )
+    return tensor.index_select(dim, permutation)

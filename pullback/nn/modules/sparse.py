@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.autograd.grad_mode import no_grad
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn import init
@@ -57,8 +58,12 @@ class _Table(Module):
     def reset_parameters(self) -> None:
         """Draw the rows anew; the padding is zero."""
         init.normal_(self.weight)
+        self._fill_padding_idx_with_zero()
+
+    def _fill_padding_idx_with_zero(self) -> None:
         if self.padding_idx is not None:
-            self.weight.data[self.padding_idx].fill_(0)
+            with no_grad():
+                self.weight[self.padding_idx].fill_(0)
 
 
 class Embedding(_Table):
@@ -112,15 +117,37 @@ class Embedding(_Table):
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, **options: Any
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
     ) -> Embedding:
         """A table of given rows, frozen unless told otherwise."""
-        if embeddings.ndim != 2:
-            raise AssertionError(
-                f"from_pretrained: a matrix is needed, got shape {tuple(embeddings.shape)}."
-            )
-        rows, width = embeddings.shape
-        return cls(rows, width, padding_idx, _weight=embeddings, _freeze=freeze, **options)
+        rows, width = _of_matrix(embeddings)
+        return cls(
+            rows,
+            width,
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            sparse,
+            embeddings,
+            freeze,
+        )
+
+
+def _of_matrix(embeddings: Tensor) -> tuple[int, int]:
+    if embeddings.ndim != 2:
+        raise AssertionError(
+            f"from_pretrained: a matrix is needed, got shape {tuple(embeddings.shape)}."
+        )
+    rows, width = embeddings.shape
+    return rows, width
 
 
 class EmbeddingBag(_Table):
@@ -178,3 +205,33 @@ class EmbeddingBag(_Table):
         """The sizes and the mode."""
         shown = f"{self._shown()}, mode={self.mode!r}"
         return shown if self.padding_idx is None else f"{shown}, padding_idx={self.padding_idx}"
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> EmbeddingBag:
+        """A table of given rows, frozen unless told otherwise."""
+        rows, width = _of_matrix(embeddings)
+        made = cls(
+            rows,
+            width,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            embeddings,
+            include_last_offset,
+            padding_idx,
+        )
+        made.weight.requires_grad = not freeze
+        return made

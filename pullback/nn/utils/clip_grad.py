@@ -8,10 +8,17 @@ from typing import Any
 from pullback.autograd.grad_mode import no_grad
 from pullback.core.tensor import Tensor
 from pullback.linalg import vector_norm
-from pullback.operators.create.data import tensor
-from pullback.operators.shape.joining import stack
+from pullback.nn.base.old_names import warn_of_old
+from pullback.operators.data import tensor
+from pullback.operators.joining import stack
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+__all__ = [
+    "clip_grad_norm",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+]
 
 _EPSILON = 1e-6  # torch's, so that a norm of zero divides
 
@@ -84,6 +91,18 @@ def clip_grad_norm_(
     total = get_total_norm(_gradients(chosen), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(chosen, max_norm, total)
     return total
+
+
+def clip_grad_norm(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The old name of clip_grad_norm_."""
+    warn_of_old("nn.utils.clip_grad_norm", "nn.utils.clip_grad_norm_")
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def clip_grad_value_(

@@ -150,13 +150,23 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     options: Any = None,
 ) -> Any:
-    """`cross_entropy` of the scores that a linear layer gives to `input`."""
-    if options is not None:
+    """`cross_entropy` of the scores that a linear layer gives to `input`.
+
+    A weight of more dimensions, (classes, K1, ..., features), gives scores (N, classes, K1, ...).
+    """
+    if options is not None and options != type(options)():
         raise NotImplementedError(
             "linear_cross_entropy: there is one way to compute it here; leave options away."
         )
+    inner = tuple(linear_weight.shape[:-1])
+    if len(inner) > 1:
+        linear_weight = reshape(linear_weight, (-1, linear_weight.shape[-1]))
+        linear_bias = None if linear_bias is None else reshape(linear_bias, (-1,))
+    scores = linear(input, linear_weight, linear_bias)
+    if len(inner) > 1:
+        scores = reshape(scores, (*scores.shape[:-1], *inner))
     return cross_entropy(
-        linear(input, linear_weight, linear_bias),
+        scores,
         target,
         weight,
         ignore_index=-100 if ignore_index is None else ignore_index,

@@ -1,0 +1,151 @@
+"""Single steps of recurrent layers, as modules."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pullback.core.tensor import Tensor
+from pullback.nn import functional as F
+from pullback.nn.base.recurrent import STEPS, Step, initialise
+from pullback.nn.modules.module import Module
+from pullback.nn.parameter import Parameter
+from pullback.operators.creation import empty, zeros
+
+
+class RNNCellBase(Module):
+    """One step of a recurrent layer."""
+
+    _mode: ClassVar[str]
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        num_chunks: int,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        gates = num_chunks * hidden_size
+        shapes: dict[str, tuple[int, ...]] = {
+            "weight_ih": (gates, input_size),
+            "weight_hh": (gates, hidden_size),
+            "bias_ih": (gates,),
+            "bias_hh": (gates,),
+        }
+        for name, shape in shapes.items():
+            wanted = bias or name.startswith("weight")
+            made = empty(shape, device=device, dtype=dtype) if wanted else None
+            self.register_parameter(name, None if made is None else Parameter(made))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        initialise(self, self.hidden_size)
+
+    def forward(self, input: Tensor, hx: Any = None) -> Any:
+        """The next state."""
+        if hx is None:
+            self._check_input(input)
+            shape = (*input.shape[:-1], self.hidden_size)
+            start = zeros(shape, dtype=input.dtype, device=input.device)
+            hx = (start, start) if self._mode == "LSTM" else start
+        else:
+            self._check_input(input)
+            self._check_states(input, hx)
+        from_input = F.linear(input, self.weight_ih, self.bias_ih)
+        return self._step()(from_input, hx, self.weight_hh, self.bias_hh)
+
+    def _step(self) -> Step:
+        return STEPS[self._mode][0]
+
+    def _check_input(self, input: Tensor) -> None:
+        name = type(self).__name__
+        if input.ndim not in (1, 2):
+            raise ValueError(f"{name}: 1 or 2 dimensions are needed, got {tuple(input.shape)}.")
+        if input.shape[-1] != self.input_size:
+            raise RuntimeError(
+                f"{name}: input_size is {self.input_size}, the input has {input.shape[-1]}."
+            )
+
+    def _check_states(self, input: Tensor, states: Any) -> None:
+        wanted = (*input.shape[:-1], self.hidden_size)
+        for state in states if isinstance(states, tuple | list) else (states,):
+            if state.ndim not in (1, 2):
+                raise ValueError(
+                    f"{type(self).__name__}: a state has 1 or 2 dimensions, not {state.ndim}."
+                )
+            if tuple(state.shape) != wanted:
+                raise RuntimeError(
+                    f"{type(self).__name__}: a state of shape {wanted} is needed, got "
+                    f"{tuple(state.shape)}."
+                )
+
+    def extra_repr(self) -> str:
+        """The sizes."""
+        shown = f"{self.input_size}, {self.hidden_size}"
+        return shown if self.bias else f"{shown}, bias={self.bias}"
+
+
+class RNNCell(RNNCellBase):
+    """One step of an RNN."""
+
+    _mode = "RNN_TANH"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def _step(self) -> Step:
+        if self.nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(f"RNNCell: unknown nonlinearity {self.nonlinearity!r}.")
+        return STEPS[f"RNN_{self.nonlinearity.upper()}"][0]
+
+    def extra_repr(self) -> str:
+        """The sizes, and the nonlinearity if it is not the usual one."""
+        shown = super().extra_repr()
+        return shown if self.nonlinearity == "tanh" else f"{shown}, nonlinearity=relu"
+
+
+class LSTMCell(RNNCellBase):
+    """One step of an LSTM."""
+
+    _mode = "LSTM"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+
+class GRUCell(RNNCellBase):
+    """One step of a GRU."""
+
+    _mode = "GRU"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)

@@ -1,0 +1,27 @@
+"""Modules on several devices: with one device, or none, they are simply called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.nn.parallel.data_parallel import DataParallel, data_parallel
+from pullback.nn.parallel.parallel_apply import parallel_apply
+from pullback.nn.parallel.replicate import replicate
+from pullback.nn.parallel.scatter_gather import gather, scatter
+
+__all__ = ["DataParallel", "data_parallel", "gather", "parallel_apply", "replicate", "scatter"]
+
+_ELSEWHERE = {
+    "DistributedDataParallel": "processes share gradients by way of pullback.distributed only",
+    "DistributedDataParallelCPU": "it is an old name of DistributedDataParallel",
+    "comm": "it copies between GPUs",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ELSEWHERE:
+        raise AttributeError(
+            f"pullback.nn.parallel has no {name}: {_ELSEWHERE[name]}. On one machine call the "
+            "module itself."
+        )
+    raise AttributeError(f"module 'pullback.nn.parallel' has no attribute {name!r}")

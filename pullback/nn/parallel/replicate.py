@@ -1,0 +1,31 @@
+"""Copies of a module that share its parameters."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["replicate"]
+
+
+def replicate(network: Any, devices: Sequence[Any], detach: bool = False) -> list[Any]:
+    """A copy for each device, on the same parameters and buffers (detached if asked for)."""
+    return [_copied(network, {}, detach=detach) for _ in devices]
+
+
+def _copied(module: Any, known: dict[int, Any], *, detach: bool) -> Any:
+    if id(module) in known:
+        return known[id(module)]
+    made = known[id(module)] = copy.copy(module)
+    tables = made.__dict__
+    for name in ("_parameters", "_buffers"):
+        tables[name] = {
+            key: one.detach() if detach and one is not None else one
+            for key, one in module.__dict__[name].items()
+        }
+    tables["_modules"] = {
+        key: None if child is None else _copied(child, known, detach=detach)
+        for key, child in module._modules.items()
+    }
+    return made
