@@ -48,18 +48,17 @@ _NOT_HERE = {
     "backends": "torch itself has nothing there any more.",
     "cpp": "modules written in C++ are torch's own; write them in Python.",
 }
-_UNSHAPED = ("UninitializedBuffer", "UninitializedParameter")
 _PARTS = (
     *("_reduction", "attention", "common_types", "functional", "grad", "init", "modules"),
     *("parallel", "utils"),
 )
 
 __all__ = [
-    *sorted(_FILE_OF),
-    *sorted(_HOME),
+    *sorted({*_FILE_OF, *_HOME}),
     "Buffer",
     "Parameter",
-    *_UNSHAPED,
+    "UninitializedBuffer",
+    "UninitializedParameter",
     *_PARTS,
     "parameter",
 ]

@@ -17,12 +17,23 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.nn.attention.block_mask import (
     BlockMask,
     Mod,
+    create_block_mask,
+    create_mask,
     indices,
+    noop_mask,
 )
 
 __all__ = [
-    *("AuxOutput", "AuxRequest", "BlockMask", "FlexKernelOptions", "and_masks"),
-    *("create_block_mask", "create_mask", "flex_attention", "noop_mask", "or_masks"),
+    "AuxOutput",
+    "AuxRequest",
+    "BlockMask",
+    "FlexKernelOptions",
+    "and_masks",
+    "create_block_mask",
+    "create_mask",
+    "flex_attention",
+    "noop_mask",
+    "or_masks",
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
@@ -59,6 +60,13 @@ class Called:
         if compile is None:
             raise RuntimeError("Module.compile() needs pullback.compile, which is not there.")
         self._compiled_call_impl = compile(self._call_impl, *args, **kwargs)
+
+    def _replicate_for_data_parallel(self) -> Any:
+        """A copy with tables of its own, on the same tensors."""
+        made = copy.copy(self)
+        for name in ("_parameters", "_buffers", "_modules"):
+            made.__dict__[name] = dict(self.__dict__[name])
+        return made
 
     def _call_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         called: set[int] = set()

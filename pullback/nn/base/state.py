@@ -273,7 +273,7 @@ class Stateful:
         called = hook
         if with_module:
             # A method of the module: the table must not hold the module that holds the table.
-            called = _WithModule(hook, self)
+            called = WithModule(hook, self)
         return RemovableHandle.add(self._load_state_dict_pre_hooks, called)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -320,7 +320,7 @@ class _Loading(NamedTuple):
                 )
 
 
-class _WithModule:
+class WithModule:
     """Calls a hook with its module first, which it knows weakly."""
 
     def __init__(self, hook: Callable[..., Any], module: Any) -> None:
@@ -328,6 +328,7 @@ class _WithModule:
         self.module = weakref.ref(module)
 
     def __call__(self, *args: Any) -> Any:
+        """Call the hook with its module."""
         return self.hook(self.module(), *args)
 
     def __getstate__(self) -> Any:

@@ -31,11 +31,11 @@ _FILES = {
     "linear_cross_entropy_options": "LinearCrossEntropyOptions",
     "linear": "Bilinear Identity LazyLinear Linear",
     "loss": """
-        BCELoss BCEWithLogitsLoss CTCLoss CosineEmbeddingLoss CrossEntropyLoss GaussianNLLLoss
-        HingeEmbeddingLoss HuberLoss KLDivLoss L1Loss LinearCrossEntropyLoss MSELoss
-        MarginRankingLoss
-        MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss NLLLoss NLLLoss2d PoissonNLLLoss
-        SmoothL1Loss SoftMarginLoss TripletMarginLoss TripletMarginWithDistanceLoss
+        BCELoss BCEWithLogitsLoss CTCLoss CosineEmbeddingLoss CrossEntropyLoss
+        GaussianNLLLoss HingeEmbeddingLoss HuberLoss KLDivLoss L1Loss LinearCrossEntropyLoss
+        MSELoss MarginRankingLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss
+        MultiMarginLoss NLLLoss NLLLoss2d PoissonNLLLoss SmoothL1Loss SoftMarginLoss
+        TripletMarginLoss TripletMarginWithDistanceLoss
     """,
     "module": "Module",
     "normalization": "CrossMapLRN2d GroupNorm LayerNorm LocalResponseNorm RMSNorm",

@@ -7,6 +7,7 @@ from typing import Any
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.base.fields import Layer
+from pullback.nn.modules.attention import MultiheadAttention
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
 from pullback.operators.create.sizes import full
@@ -15,7 +16,8 @@ __all__ = [
     *("CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh"),
     *("LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SELU"),
     *("SiLU", "Sigmoid", "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign"),
-    *("Tanh", "Tanhshrink", "Threshold", "MultiheadAttention"),
+    *("Tanh", "Tanhshrink", "Threshold"),
+    "MultiheadAttention",
 ]
 
 
@@ -32,16 +34,6 @@ class ReLU(Layer):
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
         return F.relu_(input) if self.inplace else F.relu(input)
-
-
-class ReLU6(Layer):
-    """`min(max(x, 0), 6)`."""
-
-    inplace: bool = False
-
-    def forward(self, input: Tensor) -> Any:
-        """Apply it."""
-        return F.relu6(input, self.inplace)
 
 
 class SELU(Layer):
@@ -178,6 +170,17 @@ class Hardtanh(Layer):
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+
+class ReLU6(Hardtanh):
+    """`min(max(x, 0), 6)`."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
+
+    def extra_repr(self) -> str:
+        """Whether it writes into its input."""
+        return "inplace=True" if self.inplace else ""
 
 
 class Hardshrink(Layer):

@@ -151,3 +151,22 @@ class MultiheadAttention(Module):
             is_causal=is_causal,
         )
         return (out.transpose(0, 1) if swapped else out), weights
+
+    def merge_masks(
+        self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor
+    ) -> tuple[Tensor | None, int | None]:
+        """Both masks as one, and its kind: 1 of keys alone, 2 of pairs, None where there is none.
+
+        That of pairs is (batch, heads, queries, keys).
+        """
+        if attn_mask is None:
+            return key_padding_mask, None if key_padding_mask is None else 1
+        batch, length = query.shape[:2]
+        if attn_mask.ndim == 3:
+            pairs = attn_mask.view(batch, -1, length, length)
+        else:
+            pairs = attn_mask.view(1, 1, length, length).expand(batch, self.num_heads, -1, -1)
+        if key_padding_mask is not None:
+            keys = key_padding_mask.view(batch, 1, 1, length).expand(-1, self.num_heads, -1, -1)
+            pairs = pairs + keys
+        return pairs, 2

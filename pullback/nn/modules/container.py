@@ -9,10 +9,15 @@ from typing import Any, TypeVar
 
 from pullback.nn.base.old_names import warn_of_old
 from pullback.nn.modules.module import Module
-from pullback.nn.modules.parameters import pairs
+from pullback.nn.modules.parameters import ParameterDict, ParameterList, pairs
 
 __all__ = [
-    *("Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"),
+    "Container",
+    "ModuleDict",
+    "ModuleList",
+    "ParameterDict",
+    "ParameterList",
+    "Sequential",
 ]
 
 C = TypeVar("C", bound="_Indexed")

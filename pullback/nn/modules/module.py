@@ -24,6 +24,8 @@ from pullback.nn.base.hooks_for_all import (
     register_module_parameter_registration_hook,
 )
 from pullback.nn.base.state import Stateful
+from pullback.nn.base.state import WithModule as _WrappedHook  # noqa: F401 (torch's name for it)
+from pullback.nn.base.state import _IncompatibleKeys as _IncompatibleKeys
 from pullback.nn.base.walking import Walking
 from pullback.nn.parameter import Buffer, Parameter
 
@@ -288,3 +290,12 @@ class Module(Called, Stateful, Convertible, Walking):
 
 def _indented(text: str) -> str:
     return text.replace("\n", "\n  ")
+
+
+def _addindent(s_: str, numSpaces: int) -> str:  # noqa: N803 (torch's name)
+    """All lines but the first moved to the right."""
+    return s_.replace("\n", "\n" + " " * numSpaces)
+
+
+def _has_any_global_hook() -> bool:
+    return bool(for_all.IN_USE)

@@ -360,6 +360,10 @@ class GRU(RNNBase):
         super().__init__("GRU", *args, **kwargs)
 
 
+def _apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Any:
+    return tensor.index_select(dim, permutation)
+
+
 def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Any:
     """The tensor in another order; an old name for index_select."""
     warnings.warn(
@@ -367,4 +371,4 @@ def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Any:
         FutureWarning,
         stacklevel=stacklevel(),
     )
-    return tensor.index_select(dim, permutation)
+    return _apply_permutation(tensor, permutation, dim)

@@ -6,9 +6,12 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from pullback.autograd.grad_mode import is_grad_enabled
+from pullback.core.dtype import DTYPES
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn import init
+from pullback.nn.modules.activation import GELU, ReLU
 from pullback.nn.modules.attention import MultiheadAttention
 from pullback.nn.modules.container import ModuleList
 from pullback.nn.modules.dropout import Dropout
@@ -26,7 +29,7 @@ __all__ = [
 Activation = str | Callable[[Tensor], Tensor]
 
 
-def _activation(given: Activation) -> Callable[[Tensor], Tensor]:
+def _get_activation_fn(given: Activation) -> Callable[[Tensor], Tensor]:
     if given == "relu":
         return F.relu
     if given == "gelu":
@@ -69,7 +72,7 @@ class _Block(Module):
             setattr(self, f"norm{number}", LayerNorm(d_model, eps=layer_norm_eps, **made))
         for number in parts:
             setattr(self, f"dropout{number}", Dropout(dropout))
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation)
 
     _sublayers = 2
 
@@ -78,27 +81,34 @@ class _Block(Module):
 
     def _sublayer(self, number: int, x: Tensor, apply: Callable[[Tensor], Tensor]) -> Tensor:
         """`x` plus what `apply` makes of it, normalised before or after."""
-        norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
+        norm = getattr(self, f"norm{number}")
         if self.norm_first:
-            return x + dropout(apply(norm(x)))
-        return norm(x + dropout(apply(x)))
+            return x + apply(norm(x))
+        return norm(x + apply(x))
 
-    def _attend(
-        self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool
+    def _sa_block(
+        self,
+        x: Tensor,
+        attn_mask: Tensor | None,
+        key_padding_mask: Tensor | None,
+        is_causal: bool = False,
     ) -> Tensor:
+        """Attention to oneself, and dropout."""
         out: Tensor = self.self_attn(
             x,
             x,
             x,
-            attn_mask=mask,
-            key_padding_mask=padding,
+            attn_mask=attn_mask,
+            key_padding_mask=key_padding_mask,
             need_weights=False,
             is_causal=is_causal,
         )[0]
-        return out
+        return self.dropout1(out)
 
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+    def _ff_block(self, x: Tensor) -> Tensor:
+        """The feed-forward part, and dropout."""
+        out = self.linear2(self.dropout(self.activation(self.linear1(x))))
+        return getattr(self, f"dropout{self._sublayers}")(out)
 
 
 class TransformerEncoderLayer(_Block):
@@ -110,6 +120,14 @@ class TransformerEncoderLayer(_Block):
     torch.Size([3, 5, 8])
     """
 
+    @property
+    def activation_relu_or_gelu(self) -> int:
+        """1 for relu, 2 for gelu, 0 for any other."""
+        for number, (function, kind) in enumerate(((F.relu, ReLU), (F.gelu, GELU)), 1):
+            if self.activation is function or isinstance(self.activation, kind):
+                return number
+        return 0
+
     def forward(
         self,
         src: Tensor,
@@ -120,9 +138,9 @@ class TransformerEncoderLayer(_Block):
         """Apply it."""
 
         def attend(x: Tensor) -> Tensor:
-            return self._attend(x, src_mask, src_key_padding_mask, is_causal)
+            return self._sa_block(x, src_mask, src_key_padding_mask, is_causal)
 
-        return self._sublayer(2, self._sublayer(1, src, attend), self._feed_forward)
+        return self._sublayer(2, self._sublayer(1, src, attend), self._ff_block)
 
 
 class TransformerDecoderLayer(_Block):
@@ -147,26 +165,73 @@ class TransformerDecoderLayer(_Block):
         """Apply it."""
 
         def attend(x: Tensor) -> Tensor:
-            return self._attend(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+            return self._sa_block(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
 
         def remember(x: Tensor) -> Tensor:
-            out: Tensor = self.multihead_attn(
-                x,
-                memory,
-                memory,
-                attn_mask=memory_mask,
-                key_padding_mask=memory_key_padding_mask,
-                need_weights=False,
-                is_causal=memory_is_causal,
-            )[0]
-            return out
+            return self._mha_block(
+                x, memory, memory_mask, memory_key_padding_mask, memory_is_causal
+            )
 
         x = self._sublayer(2, self._sublayer(1, tgt, attend), remember)
-        return self._sublayer(3, x, self._feed_forward)
+        return self._sublayer(3, x, self._ff_block)
+
+    def _mha_block(
+        self,
+        x: Tensor,
+        mem: Tensor,
+        attn_mask: Tensor | None,
+        key_padding_mask: Tensor | None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """Attention to the memory, and dropout."""
+        out: Tensor = self.multihead_attn(
+            x,
+            mem,
+            mem,
+            attn_mask=attn_mask,
+            key_padding_mask=key_padding_mask,
+            need_weights=False,
+            is_causal=is_causal,
+        )[0]
+        return self.dropout2(out)
 
 
-def _copies(layer: Module, count: int) -> ModuleList:
+def _get_seq_len(src: Tensor, batch_first: bool) -> int:
+    """How long the sequences are."""
+    return src.shape[1 if batch_first and src.ndim == 3 else 0]
+
+
+def _detect_is_causal_mask(
+    mask: Tensor | None, is_causal: bool | None = None, size: int | None = None
+) -> bool:
+    """Whether a mask is causal: as it is said, or else as it looks."""
+    if is_causal is not None or mask is None:
+        return bool(is_causal)
+    length = mask.shape[-2] if size is None else size
+    wanted = _generate_square_subsequent_mask(length, device=mask.device, dtype=mask.dtype)
+    return tuple(mask.shape) == tuple(wanted.shape) and bool((mask == wanted).all())
+
+
+def _generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+    return triu(full((sz, sz), float("-inf"), device=device, dtype=dtype), 1)
+
+
+def _get_clones(layer: Module, count: int) -> ModuleList:
     return ModuleList([copy.deepcopy(layer) for _ in range(count)])
+
+
+def _is_plain(layer: Any) -> bool:
+    """Whether torch would run a layer by its one fast kernel, which can leave padding out."""
+    return bool(
+        isinstance(layer, TransformerEncoderLayer)
+        and not layer.norm_first
+        and layer.self_attn.batch_first
+        and layer.self_attn._qkv_same_embed_dim
+        and layer.self_attn.in_proj_bias is not None
+        and layer.activation_relu_or_gelu
+        and layer.norm1.eps == layer.norm2.eps
+        and layer.self_attn.num_heads % 2 == 0
+    )
 
 
 class TransformerEncoder(Module):
@@ -181,10 +246,11 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        self.layers = _copies(encoder_layer, num_layers)
+        self.layers = _get_clones(encoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
+        self.use_nested_tensor = enable_nested_tensor and _is_plain(encoder_layer)
         self.mask_check = mask_check
 
     def forward(
@@ -195,9 +261,35 @@ class TransformerEncoder(Module):
         is_causal: bool | None = None,
     ) -> Any:
         """Apply all of them."""
+        hidden = self._left_out(src, mask, src_key_padding_mask)
+        if is_causal is None and mask is not None and self.layers:
+            first_batch = getattr(self.layers[0].self_attn, "batch_first", False)
+            is_causal = _detect_is_causal_mask(mask, None, _get_seq_len(src, first_batch))
         for layer in self.layers:
-            src = layer(src, mask, src_key_padding_mask, bool(is_causal))
+            src = layer(
+                src,
+                src_mask=mask,
+                is_causal=bool(is_causal),
+                src_key_padding_mask=src_key_padding_mask,
+            )
+        if hidden is not None:
+            src = src.masked_fill(hidden.unsqueeze(-1), 0.0)
         return src if self.norm is None else self.norm(src)
+
+    def _left_out(self, src: Tensor, mask: Any, padding: Any) -> Any:
+        """Places whose results are zero: padding at the end, where torch leaves it out.
+
+        It does so in evaluation, without gradients and other masks.
+        """
+        if not self.use_nested_tensor or self.training or src.ndim != 3:
+            return None
+        if padding is None or mask is not None or padding.dtype is not DTYPES["bool"]:
+            return None
+        tracked = src.requires_grad or any(one.requires_grad for one in self.layers.parameters())
+        if is_grad_enabled() and tracked:
+            return None
+        at_end = not bool((padding[:, :-1] & ~padding[:, 1:]).any())
+        return padding if at_end and not bool(padding[:, :1].any()) else None
 
 
 class TransformerDecoder(Module):
@@ -207,7 +299,7 @@ class TransformerDecoder(Module):
         self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None
     ) -> None:
         super().__init__()
-        self.layers = _copies(decoder_layer, num_layers)
+        self.layers = _get_clones(decoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
 
@@ -223,16 +315,19 @@ class TransformerDecoder(Module):
         memory_is_causal: bool = False,
     ) -> Any:
         """Apply all of them."""
+        if tgt_is_causal is None and tgt_mask is not None and self.layers:
+            first_batch = getattr(self.layers[0].self_attn, "batch_first", False)
+            tgt_is_causal = _detect_is_causal_mask(tgt_mask, None, _get_seq_len(tgt, first_batch))
         for layer in self.layers:
             tgt = layer(
                 tgt,
                 memory,
-                tgt_mask,
-                memory_mask,
-                tgt_key_padding_mask,
-                memory_key_padding_mask,
-                bool(tgt_is_causal),
-                memory_is_causal,
+                tgt_mask=tgt_mask,
+                memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask,
+                tgt_is_causal=bool(tgt_is_causal),
+                memory_is_causal=memory_is_causal,
             )
         return tgt if self.norm is None else self.norm(tgt)
 
@@ -292,7 +387,7 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """A mask by which each place sees itself and those before."""
-        return triu(full((sz, sz), float("-inf"), device=device, dtype=dtype), 1)
+        return _generate_square_subsequent_mask(sz, device, dtype)
 
     def forward(
         self,
@@ -309,14 +404,33 @@ class Transformer(Module):
         memory_is_causal: bool = False,
     ) -> Any:
         """What the decoder makes of the target, given what the encoder made of the source."""
-        memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
+        self._check(src, tgt)
+        memory = self.encoder(
+            src,
+            mask=src_mask,
+            src_key_padding_mask=src_key_padding_mask,
+            is_causal=src_is_causal,
+        )
         return self.decoder(
             tgt,
             memory,
-            tgt_mask,
-            memory_mask,
-            tgt_key_padding_mask,
-            memory_key_padding_mask,
-            tgt_is_causal,
-            memory_is_causal,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
         )
+
+    def _check(self, src: Tensor, tgt: Tensor) -> None:
+        batch = 0 if self.batch_first else 1
+        if src.ndim == 3 and src.shape[batch] != tgt.shape[batch]:
+            raise RuntimeError(
+                f"Transformer: src and tgt must have one batch size, got {src.shape[batch]} and "
+                f"{tgt.shape[batch]}."
+            )
+        if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
+            raise RuntimeError(
+                f"Transformer: {self.d_model} features are needed, got {src.shape[-1]} and "
+                f"{tgt.shape[-1]}."
+            )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ def replicate(network: Any, devices: Sequence[Any], detach: bool = False) -> lis
 def _copied(module: Any, known: dict[int, Any], *, detach: bool) -> Any:
     if id(module) in known:
         return known[id(module)]
-    made = known[id(module)] = copy.copy(module)
+    made = known[id(module)] = module._replicate_for_data_parallel()
     tables = made.__dict__
     for name in ("_parameters", "_buffers"):
         tables[name] = {

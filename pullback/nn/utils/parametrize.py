@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, ClassVar
 
 from pullback.autograd.grad_mode import no_grad
 from pullback.core.tensor import Tensor
@@ -28,7 +28,7 @@ class _Cache:
     """Values of parametrizations, as long as anybody is inside `cached()`."""
 
     depth = 0
-    values: dict[tuple[int, str], Any] = {}
+    values: ClassVar[dict[tuple[int, str], Any]] = {}
 
 
 @contextmanager

@@ -80,6 +80,7 @@ class SpectralNorm:
         module.register_parameter(self.name, Parameter(weight.detach()))
 
     def __call__(self, module: Any, inputs: Any) -> None:
+        """Compute the weight, before a call of its module."""
         weight = self.compute_weight(module, do_power_iteration=module.training)
         setattr(module, self.name, weight)
 

@@ -63,6 +63,7 @@ class WeightNorm:
         setattr(module, self.name, Parameter(weight.detach()))
 
     def __call__(self, module: Any, inputs: Any) -> None:
+        """Compute the weight, before a call of its module."""
         setattr(module, self.name, self.compute_weight(module))
 
 

@@ -56,6 +56,10 @@ def multi_head_attention_forward(
     batched = _check(query, key, value, embed_dim_to_check, num_heads)
     if is_causal and attn_mask is None:
         raise RuntimeError(f"{_OP}: is_causal says what attn_mask is; it needs that mask, too.")
+    _check_keys(key, value, key_padding_mask, batched=batched)
+    # The hint is taken at its word where torch does: without padding, and weights that are wanted.
+    causal = is_causal and key_padding_mask is None and not need_weights
+    attn_mask = None if causal else attn_mask
     if not batched:
         query, key, value = (one[:, None] for one in (query, key, value))
         key_padding_mask = None if key_padding_mask is None else key_padding_mask[None]
@@ -87,7 +91,11 @@ def multi_head_attention_forward(
         k, v = cat([k, zeros], 1), cat([v, zeros], 1)
         extra += 1
     merged = _merged(_longer(mask, extra), _longer(padding, extra), batch, num_heads)
-    mixed, attention = _attend(q, k, v, merged, dropout_p if training else 0.0, need_weights)
+    p = dropout_p if training else 0.0
+    if causal:
+        mixed, attention = scaled_dot_product_attention(q, k, v, None, p, is_causal=True), None
+    else:
+        mixed, attention = _attend(q, k, v, merged, p, need_weights)
     joined = reshape(transpose(mixed, 0, 1), (length, batch, width))
     result = linear(joined, out_proj_weight, out_proj_bias)
     if need_weights:
@@ -110,6 +118,21 @@ def _check(query: Any, key: Any, value: Any, width: int, heads: int) -> bool:
     if width % heads:
         raise AssertionError(f"{_OP}: width {width} does not divide into {heads} heads.")
     return bool(query.ndim == 3)
+
+
+def _check_keys(key: Any, value: Any, padding: Any, *, batched: bool) -> None:
+    """Refuse keys and values, or a mask of keys, that do not fit each other."""
+    if key.shape[:-1] != value.shape[:-1]:
+        raise AssertionError(
+            f"{_OP}: key and value must have one length and batch, got {tuple(key.shape)} and "
+            f"{tuple(value.shape)}."
+        )
+    if padding is not None:
+        wanted = (key.shape[1], key.shape[0]) if batched else (key.shape[0],)
+        if tuple(padding.shape) != wanted:
+            raise AssertionError(
+                f"{_OP}: key_padding_mask must have the shape {wanted}, got {tuple(padding.shape)}."
+            )
 
 
 def _additive(mask: Any, dtype: Any) -> Any:
