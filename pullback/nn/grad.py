@@ -9,7 +9,7 @@ from pullback.autograd import grad
 from pullback.autograd.grad_mode import enable_grad, is_grad_enabled
 from pullback.nn import functional
 from pullback.nn.base.fields import sized
-from pullback.operators.creation import zeros
+from pullback.operators.create.sizes import zeros
 
 __all__ = [
     *("conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input"),

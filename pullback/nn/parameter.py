@@ -129,7 +129,7 @@ class UninitializedTensorMixin:
 
     def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Take memory of this shape, which is not written yet, and become ordinary."""
-        from pullback.operators.creation import empty
+        from pullback.operators.create.sizes import empty
 
         made = empty(shape, device=device or self._place, dtype=dtype or self._kind)
         self.__class__ = self.cls_to_become

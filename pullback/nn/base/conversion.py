@@ -17,7 +17,7 @@ from pullback.nn.base.swapping import (
     get_swap_module_params_on_conversion,
 )
 from pullback.nn.parameter import Parameter, is_lazy
-from pullback.operators.creation import empty_like
+from pullback.operators.create.sizes import empty_like
 from pullback.utils.swapping import swap_tensors
 
 M = TypeVar("M", bound="Convertible")

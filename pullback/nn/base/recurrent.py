@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn import init
-from pullback.operators.joining import cat
+from pullback.operators.shape.joining import cat
 
 if TYPE_CHECKING:
     from pullback.nn.modules.module import Module

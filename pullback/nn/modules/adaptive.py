@@ -10,7 +10,7 @@ from pullback.nn import functional as F
 from pullback.nn.modules.container import ModuleList, Sequential
 from pullback.nn.modules.linear import Linear
 from pullback.nn.modules.module import Module
-from pullback.operators.joining import cat
+from pullback.operators.shape.joining import cat
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 

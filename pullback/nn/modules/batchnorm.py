@@ -11,8 +11,8 @@ from pullback.nn import init
 from pullback.nn.modules.lazy import LazyModuleMixin
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
-from pullback.operators.creation import empty, ones, zeros
-from pullback.operators.data import tensor
+from pullback.operators.create.data import tensor
+from pullback.operators.create.sizes import empty, ones, zeros
 
 __all__ = [
     *("BatchNorm1d", "BatchNorm2d", "BatchNorm3d"),

@@ -14,7 +14,7 @@ from pullback.nn.modules.lazy import LazyModuleMixin
 from pullback.nn.modules.module import Module
 from pullback.nn.modules.utils import _reverse_repeat_tuple
 from pullback.nn.parameter import Parameter, UninitializedParameter
-from pullback.operators.creation import empty
+from pullback.operators.create.sizes import empty
 
 __all__ = [
     *("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"),

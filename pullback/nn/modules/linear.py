@@ -11,7 +11,7 @@ from pullback.nn import init
 from pullback.nn.modules.lazy import LazyModuleMixin
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter, UninitializedParameter
-from pullback.operators.creation import empty
+from pullback.operators.create.sizes import empty
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 

@@ -14,8 +14,8 @@ from pullback.nn.modules.module import Module
 from pullback.nn.modules.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from pullback.nn.parameter import Parameter
 from pullback.nn.utils.rnn import PackedSequence
-from pullback.operators.creation import empty, zeros
-from pullback.operators.joining import cat, stack
+from pullback.operators.create.sizes import empty, zeros
+from pullback.operators.shape.joining import cat, stack
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 

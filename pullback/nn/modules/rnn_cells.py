@@ -9,7 +9,7 @@ from pullback.nn import functional as F
 from pullback.nn.base.recurrent import STEPS, Step, initialise
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
-from pullback.operators.creation import empty, zeros
+from pullback.operators.create.sizes import empty, zeros
 
 
 class RNNCellBase(Module):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators.joining import cat
+from pullback.operators.shape.joining import cat
 
 __all__ = ["gather", "scatter", "scatter_kwargs"]
 

@@ -9,8 +9,8 @@ from pullback.autograd.grad_mode import no_grad
 from pullback.core.tensor import Tensor
 from pullback.linalg import vector_norm
 from pullback.nn.base.old_names import warn_of_old
-from pullback.operators.data import tensor
-from pullback.operators.joining import stack
+from pullback.operators.create.data import tensor
+from pullback.operators.shape.joining import stack
 
 __all__ = [
     "clip_grad_norm",

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from pullback.nn.parameter import Parameter
-from pullback.operators.creation import ones_like, zeros_like
+from pullback.operators.create.sizes import ones_like, zeros_like
 
 __all__ = [
     *("fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval"),

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators.creation import ones_like, zeros_like
-from pullback.operators.joining import cat
+from pullback.operators.create.sizes import ones_like, zeros_like
+from pullback.operators.shape.joining import cat
 
 __all__ = [
     *("BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured"),

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy
 
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.creation import empty_like, full
-from pullback.operators.data import as_tensor
+from pullback.operators.create.data import as_tensor
+from pullback.operators.create.sizes import empty_like, full
 
 __all__ = [
     *("PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence"),
