@@ -14,6 +14,7 @@ option, `out`, `<input>_shape`, `<input>_dtype`; with several outputs `g_<output
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
 from types import FunctionType
@@ -183,6 +184,7 @@ def parameters_of(rule: Any) -> tuple[str, ...]:
 
 
 def _params(forward: Any) -> tuple[Param, ...]:
+    forward = inspect.unwrap(forward)  # a decorator takes whatever the arithmetic takes
     code, annotations = forward.__code__, forward.__annotations__
     positional = code.co_varnames[1 : code.co_argcount]  # without xp
     keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]

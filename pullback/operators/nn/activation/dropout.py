@@ -13,6 +13,7 @@ import numpy
 
 from pullback.core import origin
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.arrays.formats import in_format_of
 from pullback.operators.pointwise.arithmetic import add, mul
 from pullback.operators.random.generator import default_generator, drawn
 from pullback.operators.running.inplace import inplace_of
@@ -44,7 +45,8 @@ def kept(input: Tensor, p: float, *, channels: bool) -> Any:
     shape = input._array.shape
     if channels:
         shape = shape[:2] + (1,) * (len(shape) - 2)
-    return default_generator.draw_from().random(shape, numpy.float32) >= p
+    drawn = default_generator.draw_from().random(shape, numpy.float32) >= p
+    return drawn if channels else in_format_of(numpy, input._array, drawn)
 
 
 def _dropped(op: str, input: Any, p: float, *, inplace: bool, channels: bool = False) -> Any:
@@ -107,8 +109,8 @@ def _by_channel(
 ) -> Any:
     _check(op, input, p)
     ndim = input.ndim
-    # As torch has it: only the first of the three knows of inputs without a batch.
-    unbatched = spatial == 1 and ndim == 2
+    # As torch has it: the second of the three does not know of inputs without a batch.
+    unbatched = spatial != 2 and ndim == spatial + 1
     if spatial == 1 and ndim not in (2, 3):
         raise RuntimeError(f"{op}: needs 2 or 3 dimensions, got shape {tuple(input.shape)}.")
     if not unbatched and ndim != spatial + 2:

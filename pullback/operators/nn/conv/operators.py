@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.operators.arrays.formats import has_channels_last, in_format_of
 from pullback.operators.arrays.windows import Pads, Sizes
 from pullback.operators.declare import Array, Namespace, multilinear, primitive
 from pullback.operators.linalg.products import total
@@ -26,6 +27,13 @@ def _in_single(xp: Namespace, kernel: Any, arrays: list[Any], *options: Any) -> 
     """Half precision is computed in single."""
     single = [array if array is None else array.astype(xp.float32) for array in arrays]
     return kernel(xp, *single, *options).astype(arrays[0].dtype)
+
+
+def _laid_out(xp: Namespace, made: Array, input: Array, weight: Array) -> Array:
+    """With the channels last in memory, if one of the two has them."""
+    if input.flags.c_contiguous and weight.flags.c_contiguous:
+        return made
+    return in_format_of(xp, input if has_channels_last(input) else weight, made)
 
 
 def _is_half(dtype: Any) -> bool:
@@ -88,8 +96,10 @@ def convolution(
     """Correlate `input` (n, channels, *size) with filters (outputs, channels / groups, *kernel)."""
     options = stride, padding, dilation, groups
     if _is_half(input.dtype):
-        return _in_single(xp, correlated, [input, weight, bias], *options)
-    return correlated(xp, input, weight, bias, *options)
+        made = _in_single(xp, correlated, [input, weight, bias], *options)
+    else:
+        made = correlated(xp, input, weight, bias, *options)
+    return _laid_out(xp, made, input, weight)
 
 
 def _transposed_tangent(
@@ -147,8 +157,10 @@ def transposed_convolution(
     """The adjoint of `convolution` with respect to its input, whose size was `size`."""
     options = size, stride, padding, dilation, groups
     if _is_half(input.dtype):
-        return _in_single(xp, spread, [input, weight, bias], *options)
-    return spread(xp, input, weight, bias, *options)
+        made = _in_single(xp, spread, [input, weight, bias], *options)
+    else:
+        made = spread(xp, input, weight, bias, *options)
+    return _laid_out(xp, made, input, weight)
 
 
 @multilinear(

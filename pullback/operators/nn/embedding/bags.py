@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy
@@ -10,6 +11,7 @@ import numpy
 from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.device import META
+from pullback.core.origin import stacklevel
 from pullback.core.tensor import wrap
 from pullback.operators.arrays.scatter import check_index_dtype
 from pullback.operators.indexing.rows import index_add
@@ -43,6 +45,13 @@ def embedding_bag(
     Bags are the rows of a 2-d `input`, or start where `offsets` say in a 1-d one. A bag of nothing
     gives zeros; `padding_idx` counts as nothing.
     """
+    if input.dtype.is_floating_point and not weight.dtype.is_floating_point:
+        warnings.warn(
+            "embedding_bag: the numbers come first, then the table; the old order still works.",
+            UserWarning,
+            stacklevel=stacklevel(),
+        )
+        input, weight = weight, input
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"embedding_bag: mode must be 'sum', 'mean' or 'max', got {mode!r}.")
     if per_sample_weights is not None and mode != "sum":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.operators.arrays.formats import keeps_format
 from pullback.operators.declare import Array, Namespace, linear
 
 __all__ = ["channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
@@ -19,6 +20,7 @@ def _check(op: str, input: Array, name: str, factor: int) -> None:
 @linear(
     input=lambda g, upscale_factor: pixel_unshuffle(g, upscale_factor), method=False, has_out=False
 )
+@keeps_format
 def pixel_shuffle(xp: Namespace, input: Array, upscale_factor: int) -> Array:
     """(..., channels * r * r, height, width) as (..., channels, height * r, width * r).
 
@@ -47,6 +49,7 @@ def pixel_shuffle(xp: Namespace, input: Array, upscale_factor: int) -> Array:
     method=False,
     has_out=False,
 )
+@keeps_format
 def pixel_unshuffle(xp: Namespace, input: Array, downscale_factor: int) -> Array:
     """The inverse of `pixel_shuffle`.
 
@@ -74,6 +77,7 @@ def pixel_unshuffle(xp: Namespace, input: Array, downscale_factor: int) -> Array
     has_out=False,
     aten="channel_shuffle.default(input groups)",
 )
+@keeps_format
 def _channel_shuffle(xp: Namespace, input: Array, groups: int, dim: int) -> Array:
     # `dim` is counted from the end, so that a batch in front does not move it.
     axis = input.ndim + dim

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy
 
 from pullback.core.arrays import Array
+from pullback.operators.arrays.formats import keeps_format
 from pullback.operators.arrays.windows import Sizes, is_finite, volume
 from pullback.operators.declare import Namespace, linear
 
@@ -277,7 +278,7 @@ def declare_resample(name: str, node: str) -> Any:
         node=node,
         has_out=False,
         method=False,
-    )(_resampled)
+    )(keeps_format(_resampled))
 
 
 resample: Any = declare_resample("resample", "ResampleBackward0")

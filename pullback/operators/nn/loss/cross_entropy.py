@@ -158,6 +158,10 @@ def linear_cross_entropy(
         raise NotImplementedError(
             "linear_cross_entropy: there is one way to compute it here; leave options away."
         )
+    if input.ndim not in (1, 2):
+        raise RuntimeError(
+            f"linear_cross_entropy: input must be 1-d or 2-d, got shape {tuple(input.shape)}."
+        )
     inner = tuple(linear_weight.shape[:-1])
     if len(inner) > 1:
         linear_weight = reshape(linear_weight, (-1, linear_weight.shape[-1]))

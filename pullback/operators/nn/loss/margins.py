@@ -191,6 +191,8 @@ def multi_margin_loss(
         raise ValueError(f"multi_margin_loss: p must be 1 or 2, got {p}.")
     scores, classes = _batched("multi_margin_loss", input, target)
     count = scores.shape[1]
+    if weight is not None and weight.ndim != 1:
+        raise ValueError(f"multi_margin_loss: weight must be 1-d, got {tuple(weight.shape)}.")
     if weight is not None and tuple(weight.shape) != (count,):
         raise RuntimeError(
             f"multi_margin_loss: weight must have {count} elements, got {tuple(weight.shape)}."
@@ -209,9 +211,9 @@ def multi_margin_loss(
 
 def _batched(op: str, input: Any, target: Any) -> tuple[Any, Any]:
     """Scores as (batch, classes), targets as a vector."""
-    if input.ndim not in (1, 2):
-        raise RuntimeError(f"{op}: input must have 1 or 2 dimensions, got {tuple(input.shape)}.")
-    scores = reshape(input, (-1, input.shape[-1]))
+    if input.ndim > 2:
+        raise RuntimeError(f"{op}: input has at most 2 dimensions, got {tuple(input.shape)}.")
+    scores = reshape(input, (-1, input.shape[-1] if input.ndim else 1))
     if target._array.size != scores.shape[0] or target.ndim > 1:
         raise RuntimeError(
             f"{op}: target of shape {tuple(target.shape)} does not fit input of shape "
@@ -232,12 +234,12 @@ def multilabel_margin_loss(
     The targets of an example are listed first; -1 ends the list.
     """
     name = reduction_of("multilabel_margin_loss", reduction, size_average, reduce)
-    if input.ndim not in (1, 2) or tuple(input.shape) != tuple(target.shape):
+    if input.ndim > 2 or tuple(input.shape) != tuple(target.shape):
         raise RuntimeError(
-            "multilabel_margin_loss: target must have the shape of input, in 1 or 2 dimensions; "
+            "multilabel_margin_loss: target must have the shape of input, in up to 2 dimensions; "
             f"got {tuple(input.shape)} and {tuple(target.shape)}."
         )
-    count = input.shape[-1]
+    count = input.shape[-1] if input.ndim else 1
     scores = reshape(input, (-1, count))
     listed = reshape(target, (-1, count))
     given = (listed < 0).cumsum(1) == 0

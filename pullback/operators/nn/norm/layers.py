@@ -285,7 +285,9 @@ def batch_norm(
     """
     shape = input._array.shape
     if len(shape) < 2:
-        raise IndexError(f"batch_norm: needs at least 2 dimensions, got shape {shape}.")
+        if shape == (0,):
+            return input  # torch sees no channels there, and nothing to do
+        raise RuntimeError(f"batch_norm: needs at least 2 dimensions, got shape {shape}.")
     if training and input._array.size == shape[1] and 0 not in shape:
         raise ValueError(
             f"batch_norm: more than one value per channel is needed in training, got shape {shape}."

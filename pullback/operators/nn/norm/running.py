@@ -11,6 +11,7 @@ from pullback.core.errors import unsupported
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.tensor import wrap
 from pullback.core.version import bump
+from pullback.operators.arrays.formats import keeps_format
 from pullback.operators.declare import Op, primitive
 from pullback.operators.linalg.products import total
 from pullback.operators.nn.norm import kernels
@@ -71,6 +72,7 @@ def _in_batches(op: Op, size: int, split: dict[str, Any], options: dict[str, Any
     node="NativeBatchNormBackward0",
     has_out=False,
 )
+@keeps_format
 def _given_standardise(
     xp: Namespace,
     input: Array,

@@ -19,6 +19,7 @@ from typing import Any
 
 from pullback.core.arrays import namespace
 from pullback.core.errors import unsupported
+from pullback.operators.arrays.formats import in_format_of
 from pullback.operators.arrays.reductions import MANY
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.linalg.products import total
@@ -35,6 +36,14 @@ def _in_single(xp: Namespace, function: Any, arrays: list[Any], *options: Any) -
     """Half precision is computed in single."""
     single = [array if array is None else array.astype(xp.float32) for array in arrays]
     return function.op.forward(xp, *single, *options).astype(arrays[0].dtype)
+
+
+def _laid_out(xp: Namespace, input: Array, made: Array, over: Over) -> Array:
+    """Batch and group norm keep channels last in memory; as torch's, layer and instance do not."""
+    by_channel = over.channel == 1 and (over.groups is not None or over.dims[:1] == (0,))
+    if not by_channel or input.flags.c_contiguous:
+        return made
+    return in_format_of(xp, input, made)
 
 
 # Weights in rules ---------------------------------------------------------------------------------
@@ -94,7 +103,11 @@ def _gradients(
     )
     seen = layout(input.shape, over)
     made = gradients.gradients(namespace(g), g, input, weight, seen, over, wanted)
-    return made if half is None else tuple(a if a is None else a.astype(half) for a in made)
+    made = _laid_out(namespace(g), input, made[0], over), made[1], made[2]
+    if half is None:
+        return made
+    # Those of weights stay in single: they may be float32 themselves, and are cast once otherwise.
+    return made[0] if made[0] is None else made[0].astype(half), made[1], made[2]
 
 
 _RULES: dict[str, Any] = {
@@ -118,7 +131,8 @@ def _standardise(
             raise unsupported("layer_norm", input)
         return _in_single(xp, layer_standardise, [input, weight, bias], over)
     seen = layout(input.shape, over)
-    return kernels.standardise(xp, input, weight, bias, seen, over)
+    made = kernels.standardise(xp, input, weight, bias, seen, over)
+    return _laid_out(xp, input, made, over)
 
 
 def _named(name: str) -> Any:
@@ -192,7 +206,8 @@ def _standardise_adjoint(
         return _in_single(xp, _standardise_adjoint, [gradient, input, weight], over)
     seen = layout(input.shape, over)
     wanted = gradients.Wanted(input=True)
-    return gradients.gradients(xp, gradient, input, weight, seen, over, wanted)[0]
+    made = gradients.gradients(xp, gradient, input, weight, seen, over, wanted)[0]
+    return _laid_out(xp, input, made, over)
 
 
 def _weight_tangent(
@@ -221,7 +236,7 @@ def _weight_tangent(
 def _weight_adjoint(xp: Namespace, gradient: Array, input: Array, shape: Any, over: Over) -> Array:
     """The sum of `gradient * x'` over all that share a weight."""
     if gradient.dtype.itemsize == 2:
-        return _in_single(xp, _weight_adjoint, [gradient, input], shape, over)
+        gradient, input = gradient.astype(xp.float32), input.astype(xp.float32)
     seen = layout(input.shape, over)
     wanted = gradients.Wanted(weight=tuple(shape))
     return gradients.gradients(xp, gradient, input, None, seen, over, wanted)[1]

@@ -9,6 +9,7 @@ import numpy
 
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.formats import keeps_format
 from pullback.operators.arrays.windows import (
     Sizes,
     inner,
@@ -118,6 +119,7 @@ def _averages(xp: Namespace, input: Array, geometry: Geometry, divisor: Any) -> 
     input=lambda g, geometry, divisor: _average(g, geometry, divisor),
     has_out=False,
 )
+@keeps_format
 def _spread_average(
     xp: Namespace, input: Array, size: Sizes, geometry: Geometry, divisor: Any
 ) -> Array:
@@ -155,7 +157,7 @@ def _declared(name: str, node: str) -> Any:
         has_out=False,
         name=name,
         node=node,
-    )(_averages)
+    )(keeps_format(_averages))
 
 
 # One operator for each number of dimensions, so that the graph shows the name that torch's shows.

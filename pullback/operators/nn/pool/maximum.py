@@ -10,6 +10,7 @@ from typing import Any
 
 from pullback.core.errors import unsupported
 from pullback.core.mode import fast, get_mode
+from pullback.operators.arrays.formats import keeps_format
 from pullback.operators.arrays.windows import Sizes
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.nn.pool.kernels import maxima, maxima_and_places
@@ -54,14 +55,14 @@ _RULES: dict[str, Any] = {
 }
 _POOLS = {
     dims: primitive(**_RULES, name=f"_max_pool{dims}d", node=f"MaxPool{dims}DWithIndicesBackward0")(
-        maxima_and_places
+        keeps_format(maxima_and_places)
     )
     for dims in (1, 2, 3)
 }
 _ADAPTIVE_POOLS = {
     dims: primitive(
         **_RULES, name=f"_adaptive_max_pool{dims}d", node=f"AdaptiveMaxPool{dims}DBackward0"
-    )(maxima_and_places)
+    )(keeps_format(maxima_and_places))
     for dims in (1, 2, 3)
 }
 
@@ -75,7 +76,7 @@ _bare_max_pool = primitive(
     ),
     name="_bare_max_pool",
     has_out=False,
-)(maxima)
+)(keeps_format(maxima))
 
 
 def _pooled(pool: Any, input: Any, geometry: Geometry, return_indices: bool) -> Any:
@@ -219,7 +220,7 @@ _UNEVEN_RULES = {
 _UNEVEN_POOLS = {
     dims: primitive(
         **_UNEVEN_RULES, name=f"_uneven_max_pool{dims}d", node=f"AdaptiveMaxPool{dims}DBackward0"
-    )(_uneven)
+    )(keeps_format(_uneven))
     for dims in (1, 2, 3)
 }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.operators.arrays.formats import keeps_format
 from pullback.operators.arrays.windows import Sizes, blocks, starts_of, volume
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
@@ -97,6 +98,7 @@ def spot(places: Array, rows: int, length: int) -> Array:
     method=False,
     aten="",
 )
+@keeps_format
 def put_places(xp: Namespace, gradient: Array, places: Array, size: Sizes) -> Array:
     """Add `gradient` up at `places` of zeros: the adjoint of `take_places`."""
     lead = gradient.shape[: gradient.ndim - len(size)]

@@ -126,6 +126,11 @@ def are_apart(geometry: Geometry) -> bool:
 def adaptive_sizes(op: str, dims: int, input: Any, output_size: Any) -> Sizes:
     """The output size, with the input's where None stands."""
     if input.__class__ is not Tensor or not 1 <= input._array.ndim - dims <= 2:
+        if dims > 1 and isinstance(input, Tensor) and input.ndim <= dims:
+            raise ValueError(  # torch's type here, and nowhere else
+                f"{op}: input must have {dims + 1} or {dims + 2} dimensions, got shape "
+                f"{tuple(input.shape)}."
+            )
         check_tensor(op, input, dims + 1, dims + 2)
     shape = input._array.shape
     if 0 in shape:
