@@ -88,7 +88,8 @@ def create_block_mask(
     whole = _listed(full) if separate_full_blocks else (None, None)
     return BlockMask.from_kv_blocks(
         *_listed(partial),
-        *whole,
+        whole[0],
+        whole[1],
         BLOCK_SIZE=(rows, columns),
         mask_mod=mask_mod,
         seq_lengths=(Q_LEN, KV_LEN),
@@ -110,6 +111,13 @@ def _dense(counts: Any, order: Any, columns: int) -> Any:
     *outer, rows, slots = numpy.nonzero(used)
     dense[(*outer, rows, places[(*outer, rows, slots)])] = True
     return dense
+
+
+def _numbers_have_changed(*numbers: Any) -> Any:
+    raise RuntimeError(
+        "A part of a BlockMask has other numbers of batches, heads and queries than its mask_mod "
+        "was written for; assign mask_mod anew before using it."
+    )
 
 
 class BlockMask:
@@ -178,9 +186,12 @@ class BlockMask:
             kv_indices,
             full_kv_num_blocks,
             full_kv_indices,
-            *backwards,
-            BLOCK_SIZE=size,
-            mask_mod=noop_mask if mask_mod is None else mask_mod,
+            backwards[0],
+            backwards[1],
+            backwards[2],
+            backwards[3],
+            size,
+            noop_mask if mask_mod is None else mask_mod,
         )
 
     def as_tuple(self, flatten: bool = True) -> tuple[Any, ...]:
@@ -235,15 +246,9 @@ class BlockMask:
 
     def __getitem__(self, index: Any) -> BlockMask:
         """Some of the batches, heads and blocks of queries."""
-        given = list(index) if isinstance(index, tuple) else [index]
-        place = tuple(
-            slice(one, one + 1) if isinstance(one, int) and one != -1 else one for one in given
-        )
-        place = (
-            tuple(slice(-1, None) if one == -1 else one for one in place)
-            if all(isinstance(one, slice | int) for one in place)
-            else place
-        )
+        given = index if isinstance(index, tuple) else (index,)
+        # A number keeps its dimension, as a slice of one.
+        place = tuple(slice(one, one + 1 or None) if isinstance(one, int) else one for one in given)
         counts, order = self.kv_num_blocks[place], self.kv_indices[place]
         whole: tuple[Any, Any] = (None, None)
         if self.full_kv_num_blocks is not None and self.full_kv_indices is not None:
@@ -255,17 +260,20 @@ class BlockMask:
         return BlockMask.from_kv_blocks(
             counts,
             order,
-            *whole,
-            BLOCK_SIZE=self.BLOCK_SIZE,
-            mask_mod=self.mask_mod,
-            seq_lengths=lengths,
+            whole[0],
+            whole[1],
+            self.BLOCK_SIZE,
+            _numbers_have_changed,
+            lengths,
         )
 
     def to(self, device: Any) -> BlockMask:
         """The same on another device."""
         lengths, *blocks, size, mod = self.as_tuple(flatten=False)
-        moved = [None if one is None else one.to(device) for one in blocks]
-        return BlockMask(lengths, *moved, BLOCK_SIZE=size, mask_mod=mod)
+        moved: list[Any] = [None if one is None else one.to(device) for one in blocks]
+        made = BlockMask(lengths, moved[0], moved[1], *moved[2:4], *moved[4:])
+        made.BLOCK_SIZE, made.mask_mod = size, mod
+        return made
 
     def to_string(self, grid_size: Any = (20, 20), limit: int = 4) -> str:
         """A picture of the first batches and heads."""

@@ -209,7 +209,8 @@ def _detect_is_causal_mask(
         return bool(is_causal)
     length = mask.shape[-2] if size is None else size
     wanted = _generate_square_subsequent_mask(length, device=mask.device, dtype=mask.dtype)
-    return tuple(mask.shape) == tuple(wanted.shape) and bool((mask == wanted).all())
+    same: Any = tuple(mask.shape) == tuple(wanted.shape) and mask == wanted
+    return bool(same is not False and same.all())
 
 
 def _generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:

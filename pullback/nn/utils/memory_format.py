@@ -11,7 +11,7 @@ __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_
 
 def _converted(module: Any, memory_format: Any, kinds: tuple[type, ...]) -> Any:
     if isinstance(module, kinds):
-        weight = module.weight
+        weight: Any = getattr(module, "weight")  # noqa: B009 (mypy knows no common base)
         weight.data = weight.detach().clone(memory_format=memory_format)
     for child in module.children():
         _converted(child, memory_format, kinds)

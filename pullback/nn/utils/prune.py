@@ -113,7 +113,7 @@ class PruningContainer(BasePruningMethod):
     """Several methods, one after another, on one parameter."""
 
     def __init__(self, *args: Any) -> None:
-        self._pruning_methods: tuple[BasePruningMethod, ...] = ()
+        self._pruning_methods: tuple[Any, ...] = ()
         methods = args[0] if len(args) == 1 and isinstance(args[0], Iterable) else args
         for number, method in enumerate(methods):
             if not number:

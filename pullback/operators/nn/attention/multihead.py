@@ -92,6 +92,7 @@ def multi_head_attention_forward(
         extra += 1
     merged = _merged(_longer(mask, extra), _longer(padding, extra), batch, num_heads)
     p = dropout_p if training else 0.0
+    attention: Any
     if causal:
         mixed, attention = scaled_dot_product_attention(q, k, v, None, p, is_causal=True), None
     else:
