@@ -56,9 +56,13 @@ class CausalBias(Tensor):
         made.seq_len_kv = seq_len_kv
         return made
 
+    def __repr__(self) -> str:
+        return repr(self._materialize())
+
     def _materialize(self, device: Any = None) -> Tensor:
         """The mask as a plain tensor."""
-        return self.to(device) if device is not None else self.clone()
+        plain = wrap(self._array)
+        return plain if device is None else plain.to(device)
 
 
 def causal_upper_left(*size: int) -> CausalBias:

@@ -30,8 +30,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     >>> import pullback as torch
     >>> softmax = torch.nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[5])
-    >>> softmax.log_prob(torch.zeros(2, 8)).exp().sum(1)
-    tensor([1.0000, 1.0000], grad_fn=<SumBackward1>)
+    >>> total = softmax.log_prob(torch.zeros(2, 8)).exp().sum(1)
+    >>> torch.allclose(total, torch.ones(2))
+    True
     """
 
     def __init__(
