@@ -27,10 +27,24 @@ __all__ = [
 ]
 
 
-class Parameter(Tensor):
+class _ParameterMeta(type):
+    """Lets instances of other classes of tensors be parameters as well, once they are marked."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        return cls is Parameter and isinstance(instance, Tensor) and _is_marked(instance)
+
+
+def _is_marked(tensor: Tensor) -> bool:
+    return tensor.__dict__.get("_is_param", False) is True
+
+
+class Parameter(Tensor, metaclass=_ParameterMeta):
     """A leaf on the memory of `data`, which requires grad unless told otherwise.
 
-    What operators compute from it are plain tensors. Its own class is how a model finds it.
+    What operators compute from it are plain tensors. Its own class is how a model finds it; data of
+    a class of one's own keeps that class, and is marked instead.
 
     >>> import pullback as torch
     >>> torch.nn.Parameter(torch.zeros(2))
@@ -49,13 +63,17 @@ class Parameter(Tensor):
                 f"Parameter(): data must be a Tensor, got {type(data).__name__}; make one with "
                 "torch.tensor()."
             )
-        made = new(cls)
+        own = type(data)
+        kept = cls is Parameter and own not in (Tensor, Buffer) and not issubclass(own, Parameter)
+        made = new(own if kept else cls)
         made._array = data._array
         made._node = None
         made._cell = own_cell(data)
+        if kept:
+            made.__dict__["_is_param"] = True
         if requires_grad:
             made._set_requires_grad(True)
-        return made
+        return made  # type: ignore[return-value]  # of the data's own class, where that is kept
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + describe(self)

@@ -6,6 +6,7 @@ import pickle
 import pytest
 
 import pullback as torch
+from pullback import nn
 from pullback.nn import Parameter
 
 
@@ -96,3 +97,26 @@ def test_pickle_gives_a_parameter_again():
     assert type(restored) is Parameter
     assert restored.tolist() == [1, 1]
     assert not restored.requires_grad
+
+
+def test_data_of_ones_own_class_keeps_it_and_is_a_parameter():
+    class Mine(torch.Tensor):
+        pass
+
+    data = torch.ones(2)
+    data.__class__ = Mine
+    parameter = nn.Parameter(data)
+    assert type(parameter) is Mine
+    assert isinstance(parameter, nn.Parameter)
+    assert parameter.requires_grad
+    assert not isinstance(data, nn.Parameter)
+    module = nn.Module()
+    module.own = parameter
+    assert dict(module.named_parameters())["own"] is parameter
+
+    class Further(nn.Parameter):
+        pass
+
+    assert type(Further(torch.ones(1))) is Further
+    assert not isinstance(parameter, Further)
+    assert isinstance(nn.Parameter(torch.nn.Buffer(torch.ones(1))), nn.Parameter)
