@@ -50,6 +50,9 @@ class Layer(Module):
                 # An attribute of the class would hide a buffer of that name, as a loss's weight.
                 delattr(cls, name)
         cls._arguments = cls.__signature__ = inspect.Signature(list(known.values()))
+        if cls.__init__ is not Layer.__init__:
+            # A base that others write classes from has arguments of its own.
+            cls.__init__ = Layer.__init__  # type: ignore[method-assign]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()

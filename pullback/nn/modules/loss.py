@@ -14,6 +14,7 @@ from pullback.nn.base.fields import Layer
 from pullback.nn.base.old_names import warn_of_old
 from pullback.nn.modules.distance import PairwiseDistance
 from pullback.nn.modules.linear import Linear
+from pullback.nn.modules.module import Module
 
 __all__ = [
     *("BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss"),
@@ -29,6 +30,13 @@ class _Loss(Layer):
     """Reduces to a mean, a sum or not at all."""
 
     _shown = ()
+
+    def __init__(
+        self, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
+    ) -> None:
+        Module.__init__(self)
+        self.size_average, self.reduce, self.reduction = size_average, reduce, reduction
+        self.__post_init__()
 
     def __post_init__(self) -> None:
         """The old pair of switches counts where it is given."""
@@ -51,6 +59,16 @@ class _Loss(Layer):
 
 class _WeightedLoss(_Loss):
     """Has weights of classes."""
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: Any = None,
+        reduce: Any = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.weight = weight
 
 
 class L1Loss(_Loss):

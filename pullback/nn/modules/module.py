@@ -297,5 +297,14 @@ def _addindent(s_: str, numSpaces: int) -> str:  # noqa: N803 (torch's name)
     return s_.replace("\n", "\n" + " " * numSpaces)
 
 
+# torch's names for the tables of hooks that see all modules.
+_global_forward_pre_hooks = for_all.forward_pre_hooks
+_global_forward_hooks = for_all.forward_hooks
+_global_forward_hooks_with_kwargs = for_all.forward_hooks_with_kwargs
+_global_forward_hooks_always_called = for_all.forward_hooks_always_called
+_global_backward_pre_hooks = for_all.backward_pre_hooks
+_global_backward_hooks = for_all.backward_hooks
+
+
 def _has_any_global_hook() -> bool:
     return bool(for_all.IN_USE)

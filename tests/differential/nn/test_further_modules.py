@@ -318,3 +318,76 @@ def test_stateless_calls():
                 layer, {"weight": library.full((1, 1), 3.0)}, library.ones(1, 1)
             )
         assert out.item() == 3.0
+
+
+# Classes of one's own from the bases --------------------------------------------------------------
+
+
+def from_bases(t):
+    modules = t.nn.modules
+
+    class Dice(modules.loss._Loss):
+        def __init__(self, reduction="sum"):
+            super().__init__(reduction=reduction)
+
+        def forward(self, x):
+            return x.sum() if self.reduction == "sum" else x.mean()
+
+    class Weighted(modules.loss._WeightedLoss):
+        def __init__(self, weight):
+            super().__init__(weight, reduction="none")
+
+        def forward(self, x):
+            return x * self.weight
+
+    class Smooth(t.nn.CrossEntropyLoss):
+        def __init__(self):
+            super().__init__(label_smoothing=0.1, reduction="sum")
+
+        def forward(self, x):
+            return super().forward(x, t.zeros(len(x)).long())
+
+    class Norm(modules.batchnorm._BatchNorm):
+        def _check_input_dim(self, input):
+            pass
+
+    class Drop(modules.dropout._DropoutNd):
+        def forward(self, x):
+            return x * self.p
+
+    class Pool(modules.pooling._MaxPoolNd):
+        def forward(self, x):
+            return x * self.kernel_size + self.stride
+
+    class Slope(t.nn.LeakyReLU):
+        def __init__(self):
+            super().__init__(negative_slope=0.3)
+
+    return [
+        Dice(),
+        Dice("mean"),
+        Weighted(t.arange(1.0, 4.0)),
+        Smooth(),
+        Norm(3),
+        Drop(0.25),
+        Pool(2),
+        Slope(),
+    ]
+
+
+def test_classes_of_ones_own_from_the_bases():
+    x = random(4, 3)
+    for ours, theirs in zip(from_bases(pullback), from_bases(torch), strict=True):
+        assert repr(ours) == repr(theirs)
+        assert list(ours.state_dict()) == list(theirs.state_dict())
+        close(ours.double()(given(pullback, x)), theirs.double()(given(torch, x)))
+
+
+def test_old_switches_of_losses():
+    for library in LIBRARIES:
+        with pytest.warns(UserWarning, match="reduction"):
+            loss = library.nn.L1Loss(size_average=False)
+        assert loss.reduction == "sum"
+        with pytest.warns(UserWarning, match="reduction"):
+            loss = library.nn.modules.loss._Loss(reduce=False)
+        assert loss.reduction == "none"
