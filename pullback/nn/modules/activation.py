@@ -7,6 +7,7 @@ from typing import Any
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.base.fields import Layer
+from pullback.nn.base.old_names import warn_of_old
 from pullback.nn.modules.attention import MultiheadAttention
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
@@ -156,10 +157,15 @@ class Hardtanh(Layer):
 
     def __post_init__(self) -> None:
         """Older names of the bounds count too."""
-        if self.min_value is not None:
-            self.min_val = self.min_value
-        if self.max_value is not None:
-            self.max_val = self.max_value
+        for old, name in (("min_value", "min_val"), ("max_value", "max_val")):
+            value = self.__dict__.pop(old)
+            if value is not None:
+                warn_of_old(f"Hardtanh's {old}", name)
+                setattr(self, name, value)
+        if not self.max_val > self.min_val:
+            raise AssertionError(
+                f"Hardtanh: max_val {self.max_val} must be above min_val {self.min_val}."
+            )
 
     def extra_repr(self) -> str:
         """The bounds."""

@@ -32,6 +32,17 @@ class Unflatten(Layer):
     dim: int
     unflattened_size: Any
 
+    def __post_init__(self) -> None:
+        """Sizes are ints, in a tuple or list."""
+        sizes = self.unflattened_size
+        if isinstance(self.dim, str) or not isinstance(sizes, tuple | list):
+            raise TypeError(
+                f"Unflatten: a number of a dimension and a tuple of sizes are needed, got "
+                f"{self.dim!r} and {sizes!r}."
+            )
+        if not all(isinstance(size, int) for size in sizes):
+            raise TypeError(f"Unflatten: all sizes must be ints, got {sizes}.")
+
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
         return input.unflatten(self.dim, self.unflattened_size)

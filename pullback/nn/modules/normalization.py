@@ -174,8 +174,8 @@ class LocalResponseNorm(Layer):
 class CrossMapLRN2d(Layer):
     """As LocalResponseNorm, for images, under an older name.
 
-    Where the window leaves the channels at their upper end, this is the exact sum, and so is
-    LocalResponseNorm's; torch's own takes a shorter way there.
+    Sums are those of the window. (Torch's own never takes the first channel out of its running
+    sum again; where that is zero both agree.)
     """
 
     size: int

@@ -151,6 +151,18 @@ class ReplicationPad3d(_ReplicationPadNd):
 class _CircularPadNd(_PadNd):
     _mode = "circular"
 
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.ndim not in (self._dims + 1, self._dims + 2):
+            raise ValueError(
+                f"{type(self).__name__}: {self._dims + 1} or {self._dims + 2} dimensions are "
+                f"needed, got shape {tuple(input.shape)}."
+            )
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        self._check_input_dim(input)
+        return super().forward(input)
+
 
 class CircularPad1d(_CircularPadNd):
     """Pads the last dimension with its other end."""
