@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from pullback.core.errors import unsupported
 from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise
@@ -97,7 +99,10 @@ def _hardswish(xp: Namespace, out: Array, x: Array) -> None:
 
 
 def _near(input: Any, limit: float) -> Any:
-    """Whether |x| is at most `limit`; NaN is not."""
+    """Whether |x| is at most `limit`, as the dtype of x has it; NaN is not."""
+    kind = getattr(input.dtype, "numpy", input.dtype)
+    if kind.kind == "V":  # bfloat16, which is compared in float32
+        limit = float(numpy.asarray(limit, numpy.float32).astype(kind))
     return (input <= limit) & (input >= -limit)
 
 
