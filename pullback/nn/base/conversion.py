@@ -146,8 +146,6 @@ class Convertible:
 
     def share_memory(self: M) -> M:
         """Put all parameters and buffers where other processes can see them."""
-        if not hasattr(Tensor, "share_memory_"):
-            raise RuntimeError("share_memory() is not supported: arrays belong to one process.")
         return self._apply(lambda tensor: tensor.share_memory_())
 
 
