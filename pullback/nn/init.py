@@ -79,12 +79,40 @@ def trunc_normal_(
     def below(x: float) -> float:
         return (1 + math.erf((x - mean) / std / math.sqrt(2))) / 2
 
+    likely = below(b) - below(a) >= _OFTEN_INSIDE
+    propose = _normal_proposals if likely else _uniform_proposals
     with no_grad():
-        # Evenly in the image of the interval under the distribution function, then back.
-        tensor.uniform_(2 * below(a) - 1, 2 * below(b) - 1, generator=generator)
-        tensor.erfinv_()
-        tensor.mul_(std * math.sqrt(2)).add_(mean)
-        return tensor.clamp_(a, b)
+        # All elements are drawn again as long as one is missing, as torch does it.
+        missing = propose(tensor, mean, std, (a, b), generator)
+        while missing.any():
+            other = tensor.clone()
+            misses = propose(other, mean, std, (a, b), generator)
+            tensor[missing] = other[missing]
+            missing &= misses
+    return tensor
+
+
+_OFTEN_INSIDE = 0.3  # from which probability on normal numbers are tried
+_Bounds = tuple[float, float]
+
+
+def _normal_proposals(
+    tensor: Tensor, mean: float, std: float, bounds: _Bounds, generator: Any
+) -> Any:
+    """Fill with normal numbers; which of them lie outside."""
+    tensor.normal_(mean, std, generator=generator)
+    return (tensor < bounds[0]) | (tensor > bounds[1])
+
+
+def _uniform_proposals(
+    tensor: Tensor, mean: float, std: float, bounds: _Bounds, generator: Any
+) -> Any:
+    """Fill evenly; which elements a normal distribution would have there too seldom."""
+    low, high = bounds
+    tensor.uniform_(low, high, generator=generator)
+    chance = tensor.clone().uniform_(generator=generator)
+    nearest = (min(max(mean, low), high) - mean) / std  # where the density is largest
+    return chance > ((nearest**2 - ((tensor - mean) / std) ** 2) / 2).exp()
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:

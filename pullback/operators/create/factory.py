@@ -127,6 +127,8 @@ def _without_data(array: Array) -> Array:
 
 def shape_argument(op: str, sizes: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
     """A shape given as ints, as one sequence, or by the keyword `size`."""
+    if len(sizes) == 1 and type(sizes[0]) is int and sizes[0] >= 0 and size is None:
+        return sizes
     if size is not None:
         if sizes:
             raise TypeError(f"{op}() got its size twice, by position and by keyword.")

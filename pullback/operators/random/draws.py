@@ -13,13 +13,13 @@ import numpy
 from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.dtype import NumpyDtype, default, from_numpy_dtype
-from pullback.core.layout import empty_like as empty_array_like
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
 from pullback.operators.create.factory import Options, Unpack, checked, one_shape
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.declare import Namespace, method, primitive
 from pullback.operators.options import as_int
+from pullback.operators.random import counts
 from pullback.operators.random import samplers as draw
 from pullback.operators.random.generator import Generator
 from pullback.operators.random.tensors import needs, sized, source_of
@@ -126,7 +126,7 @@ def bernoulli(
     xp: Namespace, input: Array, p: float | None = None, *, generator: Any = None
 ) -> Array:
     """1 with the probabilities in `input` (or with probability `p`), else 0; gradients are zero."""
-    result = empty_array_like(xp, input)
+    result = xp.empty(input.shape, input.dtype)
     if p is None:
         needs("bernoulli", input.dtype, "fV")
         check_probabilities("bernoulli", input)
@@ -143,16 +143,15 @@ def poisson(xp: Namespace, input: Array, generator: Any = None) -> Array:
     needs("poisson", input.dtype, "fV")
     if not (input >= 0).all():
         raise RuntimeError("poisson(): rates must not be negative.")
-    return source_of("poisson", generator).poisson(input).astype(input.dtype)
+    return counts.poisson(source_of("poisson", generator), input).astype(input.dtype)
 
 
 @primitive(has_out=False)
 def _binomial(xp: Namespace, count: Array, prob: Array, generator: Any) -> Array:
     """How many of `count` trials succeed that each do with probability `prob`."""
     check_probabilities("binomial", prob)
-    trials = count.astype(numpy.int64)
-    drawn = source_of("binomial", generator).binomial(trials, prob.astype(numpy.float64))
-    return numpy.asarray(drawn).astype(count.dtype)
+    source = source_of("binomial", generator)
+    return counts.binomial(source, *numpy.broadcast_arrays(count, prob)).astype(count.dtype)
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
@@ -178,12 +177,15 @@ def _multinomial(
 ) -> Array:
     """Column numbers, drawn for each row with the weights that `input` holds there."""
     _check_weights(input, num_samples, replacement=replacement)
-    rows = input.reshape(-1, input.shape[-1]).astype(numpy.float64)
+    rows = input.reshape(-1, input.shape[-1])
     source = source_of("multinomial", generator)
     if rows.size == 0:
         return numpy.empty((*input.shape[:-1], num_samples), numpy.int64)
-    choose = draw.with_replacement if replacement else draw.without_replacement
-    return choose(source, rows, num_samples).reshape(*input.shape[:-1], num_samples)
+    # One draw has nothing to replace, and torch makes it the way it does without.
+    several = replacement and num_samples > 1
+    choose = draw.with_replacement if several else draw.without_replacement
+    chosen = numpy.ascontiguousarray(choose(source, rows, num_samples))
+    return chosen.reshape(*input.shape[:-1], num_samples)
 
 
 @method

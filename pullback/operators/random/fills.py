@@ -153,7 +153,9 @@ def random_(self: Tensor, *bounds: Any, generator: Generator | None = None, **na
         low, high = integer_bounds("random_", low, _highest(dtype), dtype)[0], _highest(dtype) + 1
     else:
         low, high = integer_bounds("random_", low, high, dtype)
-    fill = functools.partial(draw.integers, low=low, high=high)
+    fill: Any = functools.partial(draw.integers, low=low, high=high)
+    if overload == 2 and dtype == numpy.int32:
+        fill = draw.bits  # the one case in which the number of words is another
     return _fill(self, "random_", generator, fill, overload)
 
 

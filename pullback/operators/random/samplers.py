@@ -1,6 +1,7 @@
 """Draws from distributions, into arrays: what `random.py` does to tensors.
 
-Each function takes NumPy's generator and an array to fill, of any strides.
+Each function takes a stream and an array to fill, of any strides. Numbers go to the array in the
+order of its memory, as torch's kernels do it. torch multiplies and adds in one rounding; so do we.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ import numpy
 
 from pullback.core.arrays import F32, F64, Array
 from pullback.core.dtype import NumpyDtype
+from pullback.operators.random.stream import Stream
 
-# How many bits of a uniform number the narrow dtypes hold; with more, rounding would give 1.
-_UNIFORM_BITS = {"float16": 11, "bfloat16": 8}
+_LONG = 16  # from so many elements on, torch makes normal numbers in blocks of as many
+_WIDE = 1 << 28  # ranges of so many integers and more take two words for each
+_SHORT = 384  # up to which a permutation is faster as a loop than all at once
+_CHUNK = 1 << 14  # elements whose steps are done together: 64 kB of float32 stay in cache
 
 
 def real_of(dtype: NumpyDtype) -> NumpyDtype:
@@ -24,98 +28,259 @@ def real_of(dtype: NumpyDtype) -> NumpyDtype:
     return dtype
 
 
-def _direct(array: Array) -> bool:
-    """Whether NumPy can draw right into `array`."""
-    return array.flags.c_contiguous and (array.dtype is F32 or array.dtype is F64)
+def _parts(array: Array) -> Array:
+    """Complex numbers as pairs of real ones, in the same memory."""
+    return array[..., None].view(real_of(array.dtype))
 
 
-def uniform(source: Any, array: Array, low: float = 0.0, high: float = 1.0) -> None:
+def put(array: Array, values: Array) -> None:
+    """Write a flat array of values into `array`, in the order of its memory."""
+    if array.ndim > 1:
+        if not array.flags.c_contiguous:
+            strides = array.strides
+            array = array.transpose(sorted(range(array.ndim), key=lambda d: -strides[d]))
+        values = values.reshape(array.shape)
+    elif not array.ndim:
+        values = values[0]
+    array[...] = values
+
+
+def multiplied_and_added(values: Array, factor: Any, term: Any) -> Array:
+    """`values * factor + term` with a single rounding, of float32 or float64."""
+    if values.dtype == F32:  # the product is exact in float64
+        wide = values.astype(F64)
+        wide *= F64.type(factor)
+        wide += F64.type(term)
+        return wide.astype(F32)
+    product = values * factor
+    # Dekker's exact error of the product, then Knuth's of the sum.
+    high = values * 134217729.0
+    high -= high - values
+    low = values - high
+    split = float(factor) * 134217729.0
+    factor_high = split - (split - float(factor))
+    factor_low = float(factor) - factor_high
+    error = high * factor_high - product + high * factor_low + low * factor_high + low * factor_low
+    total = product + term
+    back = total - product
+    error += (product - (total - back)) + (term - back)
+    total += error
+    return total
+
+
+# Uniform ------------------------------------------------------------------------------------------
+
+
+def uniform(source: Stream, array: Array, low: float = 0.0, high: float = 1.0) -> None:
     """Numbers from `low` up to but without `high`; both parts of complex ones."""
-    if array.dtype.kind == "c":
-        uniform(source, array.real, low, high)
-        uniform(source, array.imag, low, high)
+    dtype = array.dtype
+    whole = low == 0 and high == 1
+    if dtype is F32 and whole:
+        put(array, source.floats(array.size))
         return
-    if _direct(array):
-        source.random(out=array, dtype=array.dtype)
-    elif bits := _UNIFORM_BITS.get(array.dtype.name):
-        array[...] = source.integers(2**bits, size=array.shape) / 2.0**bits
-    else:
-        array[...] = source.random(array.shape, array.dtype)
-    if (low, high) != (0, 1):
-        array *= array.dtype.type(high - low)
-        array += array.dtype.type(low)
-        if low < high:  # rounding may have reached `high`
-            numpy.minimum(array, numpy.nextafter(array.dtype.type(high), low), out=array)
-
-
-def normal(source: Any, array: Array, mean: Any = 0.0, std: Any = 1.0) -> None:
-    """Normal numbers; each part of complex ones has half of the variance."""
-    if array.dtype.kind == "c":
-        centre = complex(mean)
-        normal(source, array.real, centre.real, std / math.sqrt(2))
-        normal(source, array.imag, centre.imag, std / math.sqrt(2))
+    if dtype.kind == "c":
+        array = _parts(array)
+        dtype = array.dtype
+    values = (source.doubles if dtype == F64 else source.floats)(array.size)
+    if dtype.itemsize > 2 and whole:
+        put(array, values)
         return
-    if _direct(array):
-        source.standard_normal(out=array, dtype=array.dtype)
-    else:
-        array[...] = source.standard_normal(array.shape, F64 if array.dtype is F64 else F32)
-    if std != 1:
-        array *= array.dtype.type(std)
-    if mean != 0:
-        array += array.dtype.type(mean)
+    kind = values.dtype.type
+    if not whole:
+        values = multiplied_and_added(values, kind(high) - kind(low), kind(low))
+    values = values.astype(dtype, copy=False)
+    # What rounding has brought to the upper end counts as the lower one.
+    reached = values == numpy.asarray(high).astype(dtype)
+    if reached.any():
+        values[reached] = low
+    put(array, values)
 
 
-def integers(source: Any, array: Array, low: int, high: int) -> None:
+def integers(source: Stream, array: Array, low: int, high: int) -> None:
     """Integers from `low` up to but without `high`, in any real dtype."""
-    kind = array.dtype if array.dtype.kind in "iub" else numpy.int64
-    array[...] = source.integers(low, high, array.shape, kind)
-
-
-def exponential(source: Any, array: Array, rate: float) -> None:
-    """Waiting times, 1 / rate on average."""
-    if _direct(array):
-        source.standard_exponential(out=array, dtype=array.dtype)
+    count = high - low
+    if count >= _WIDE:
+        drawn = source.long_words(array.size)
+        if count < 1 << 64:
+            drawn %= numpy.uint64(count)
+            drawn += numpy.uint64(low % (1 << 64))
+        put(array, drawn if low >= 0 and high > 1 << 63 else drawn.view(numpy.int64))
+        return
+    words = source.words(array.size)
+    if count & (count - 1):
+        values = words - words // _uint32(count) * _uint32(count)  # NumPy's % is 3 times slower
     else:
-        array[...] = source.standard_exponential(array.shape)
-    if rate != 1:
-        array /= array.dtype.type(rate)
+        values = words & _uint32(count - 1)
+    put(array, values if not low else values.astype(numpy.int64) + low)
 
 
-def cauchy(source: Any, array: Array, median: float, sigma: float) -> None:
-    """A ratio of normal numbers, scaled and shifted."""
-    array[...] = source.standard_cauchy(array.shape) * sigma + median
+_uint32 = numpy.uint32
 
 
-def log_normal(source: Any, array: Array, mean: float, std: float) -> None:
+def bits(source: Stream, array: Array) -> None:
+    """Integers of the 31 low bits of words: `random_` of int32 without bounds."""
+    put(array, source.words(array.size) & _uint32(0x7FFFFFFF))
+
+
+def permutation(source: Stream, count: int) -> Array:
+    """The integers below `count`, shuffled: place i swaps with one from i on, i counting up."""
+    if count < _SHORT:
+        order = list(range(count))
+        for i, word in enumerate(source.words(max(count - 1, 0)).tolist()):
+            j = i + word % (count - i)
+            order[i], order[j] = order[j], order[i]
+        return numpy.array(order, numpy.int64)
+    places = numpy.arange(count)
+    partner = places[:-1] + source.words(count - 1) % numpy.arange(count, 1, -1, dtype=_uint32)
+    return _swapped(partner, places)
+
+
+def _swapped(partner: Array, places: Array) -> Array:
+    """What swaps of i with partner[i] >= i make of the integers, all at once.
+
+    Place p holds p until a step t < p has it for its partner; then it holds what place t did at
+    step t. `origin[t]` is that: found by following, for all t together, the last step before.
+    """
+    count = len(places)
+    partner = numpy.append(partner, count - 1)  # the last place swaps with itself
+    # Steps in order of their partners, then of time; sorting one number is faster than a pair.
+    shift = count.bit_length()
+    keys = numpy.sort((partner << shift) | places)
+    steps, held = keys & ((1 << shift) - 1), keys >> shift
+    before = numpy.full(count, -1)  # the step before with the same partner
+    same = held[1:] == held[:-1]
+    before[steps[1:][same]] = steps[:-1][same]
+    given = steps < held  # a step whose partner is itself gives its place nothing
+    origin = places.copy()
+    origin[held[given]] = steps[given]  # the last one stays: fancy assignment goes in order
+    moving = numpy.flatnonzero(origin != places)
+    while len(moving):
+        further = origin[origin[moving]]
+        changed = further != origin[moving]
+        origin[moving] = further
+        moving = moving[changed]
+    return numpy.where(before >= 0, origin[before], numpy.where(partner > places, partner, origin))
+
+
+# Normal -------------------------------------------------------------------------------------------
+
+
+def normal(source: Stream, array: Array, mean: Any = 0.0, std: Any = 1.0) -> None:
+    """Normal numbers; each part of complex ones has half of the variance."""
+    if array.size < _LONG and array.dtype.kind == "f" and std == 1 and mean == 0:
+        put(array, source.normals(array.size))
+        return
+    if array.dtype.kind == "c":
+        if mean.imag != 0:
+            normal(source, array, 0.0, std)
+            array += mean
+            return
+        array, mean, std = _parts(array), mean.real, std * math.sqrt(0.5)
+    if array.size < _LONG or not array.flags.c_contiguous:
+        values = source.normals(array.size)
+        if std != 1 or mean != 0:
+            values = values * std + mean
+        put(array, values)
+    else:
+        _long_normal(source, array.reshape(-1), mean, std)
+
+
+def _long_normal(source: Stream, array: Array, mean: float, std: float) -> None:
+    whole = array.size // _LONG * _LONG
+    narrow = array.dtype.itemsize == 2
+    draw = source.doubles if array.dtype == F64 else source.floats
+    # A rest that is no block is drawn again, with what comes before it; narrow dtypes skip it.
+    uniform = draw(whole if narrow else array.size)
+    for start in range(0, whole, _CHUNK):
+        end = min(start + _CHUNK, whole)
+        array[start:end] = _shaped(_in_blocks(uniform[start:end]), mean, std)
+    if whole < array.size:
+        array[-_LONG:] = _shaped(_in_blocks(draw(_LONG)), mean, std)
+
+
+def _in_blocks(uniform: Array) -> Array:
+    """Normal numbers of uniform ones: in each block of 16, eight reach and eight turn."""
+    kind = uniform.dtype.type
+    halves = uniform.reshape(-1, 2, _LONG // 2)
+    radius = kind(1) - halves[:, 0]
+    numpy.log(radius, out=radius)
+    radius *= kind(-2)
+    numpy.sqrt(radius, out=radius)
+    angle = halves[:, 1] * kind(2 * math.pi)
+    made = numpy.empty_like(halves)
+    numpy.multiply(radius, numpy.cos(angle), out=made[:, 0])
+    numpy.multiply(radius, numpy.sin(angle, out=angle), out=made[:, 1])
+    return made.reshape(-1)
+
+
+def _shaped(values: Array, mean: float, std: float) -> Array:
+    kind = values.dtype.type
+    if mean != 0:
+        return multiplied_and_added(values, kind(std), kind(mean))
+    if std != 1:
+        values *= kind(std)
+    return values
+
+
+def log_normal(source: Stream, array: Array, mean: float, std: float) -> None:
     """E to the power of normal numbers."""
-    array[...] = source.lognormal(mean, std, array.shape)
+    put(array, numpy.exp(source.normals(array.size) * std + mean))
 
 
-def geometric(source: Any, array: Array, p: float) -> None:
+# Others of one uniform number each ----------------------------------------------------------------
+
+
+def exponential(source: Stream, array: Array, rate: float) -> None:
+    """Waiting times, 1 / rate on average."""
+    values = numpy.log1p(-source.doubles(array.size))
+    values *= -1 / rate
+    put(array, values)
+
+
+def cauchy(source: Stream, array: Array, median: float, sigma: float) -> None:
+    """The tangent of angles, scaled and shifted."""
+    put(array, numpy.tan((source.doubles(array.size) - 0.5) * math.pi) * sigma + median)
+
+
+def geometric(source: Stream, array: Array, p: float) -> None:
     """Trials until the first success, counted from 1."""
-    array[...] = source.geometric(p, array.shape)
+    put(array, numpy.ceil(numpy.log(source.doubles(array.size)) / math.log1p(-p)))
 
 
-def bernoulli(source: Any, array: Array, p: Any) -> None:
-    """1 with probability `p` (a number, or an array that broadcasts), else 0."""
-    kind = F64 if getattr(p, "dtype", F64) == F64 else F32
-    array[...] = source.random(array.shape, kind) < p
+def bernoulli(source: Stream, array: Array, p: Any) -> None:
+    """1 with probability `p` (a number, or an array of the same shape), else 0."""
+    if not isinstance(p, numpy.ndarray):
+        put(array, source.below(array.size, p))
+        return
+    drawn = numpy.empty_like(array, F64 if p.dtype == F64 else F32)  # in the memory's order
+    put(drawn, (source.doubles if p.dtype == F64 else source.floats)(array.size))
+    array[...] = drawn < p
 
 
-def with_replacement(source: Any, weights: Array, count: int) -> Array:
+# Choices ------------------------------------------------------------------------------------------
+
+
+def with_replacement(source: Stream, weights: Array, count: int) -> Array:
     """For each row of weights, `count` column numbers, drawn independently of each other."""
     rows, columns = weights.shape
-    totals = numpy.cumsum(weights, -1, F64)
-    totals /= totals[:, -1:]
+    totals = numpy.cumsum(weights, -1, weights.dtype if weights.dtype == F32 else F64)
+    totals = (totals / totals[:, -1:]).astype(F64)
+    totals[:, -1] = 1
     # One search for all rows: the numbers of row i lie between i and i + 1.
     start = numpy.arange(rows, dtype=F64)[:, None]
-    points = numpy.minimum(source.random((rows, count)) + start, numpy.nextafter(start + 1, 0))
-    found = numpy.searchsorted((totals + start).reshape(-1), points.reshape(-1), side="right")
+    points = numpy.minimum(
+        source.doubles(rows * count).reshape(rows, count) + start, numpy.nextafter(start + 1, 0)
+    )
+    found = numpy.searchsorted((totals + start).reshape(-1), points.reshape(-1), side="left")
     return found.reshape(rows, count) - numpy.arange(rows)[:, None] * columns
 
 
-def without_replacement(source: Any, weights: Array, count: int) -> Array:
-    """For each row of weights, `count` different column numbers, the likely ones first."""
+def without_replacement(source: Stream, weights: Array, count: int) -> Array:
+    """For each row of weights, `count` different column numbers, in the order they are drawn."""
     # The first of exponential clocks to ring is a weighted draw, the next one among the others.
-    times = source.standard_exponential(weights.shape)
-    return numpy.argsort(-(weights / times), -1, kind="stable")[:, :count]
+    times = numpy.empty_like(weights)
+    exponential(source, times, 1.0)
+    times = weights / times
+    if count == 1:
+        return times.argmax(-1)[:, None]
+    return numpy.argsort(-times, -1, kind="stable")[:, :count]

@@ -1,7 +1,4 @@
-"""Tensors of random numbers, from a size or like another tensor.
-
-The numbers differ from torch's; what is drawn, and when, does not.
-"""
+"""Tensors of random numbers, from a size or like another tensor."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ import numpy
 
 from pullback.core import errors, origin
 from pullback.core.arrays import Array
+from pullback.core.captured import stamped
 from pullback.core.dtype import NumpyDtype, default, from_numpy_dtype, int64
 from pullback.core.layout import memory_format, preserve_format
 from pullback.core.mode import get_mode, settle
@@ -40,7 +38,7 @@ Fill = Callable[[Any, Array], None]
 
 
 def source_of(op: str, generator: Any) -> Any:
-    """NumPy's generator behind `generator`, or behind the default one."""
+    """The stream behind `generator`, or behind the default one."""
     settle()
     if generator is None:
         return default_generator.draw_from()
@@ -64,16 +62,27 @@ def sized(
     op: str, shape: tuple[int, ...], fill: Fill, dtype: NumpyDtype, given: tuple[Any, Any, Options]
 ) -> Tensor:
     """A new tensor, or `out`, that `fill` filled; `given` is generator, `out` and options."""
+    if settle().levels:
+        return drawn(op, lambda: _filled(op, shape, fill, dtype, given))  # type: ignore[no-any-return]
+    return _filled(op, shape, fill, dtype, given)
+
+
+def _filled(
+    op: str, shape: tuple[int, ...], fill: Fill, dtype: NumpyDtype, given: tuple[Any, Any, Options]
+) -> Tensor:
     generator, out, options = given
-
-    def draw_once() -> Tensor:
-        source = source_of(op, generator)
-        array = allocated(op, numpy.empty, shape, dtype)
-        if type(array) is numpy.ndarray:
-            fill(source, array)
-        return made(op, array, options, out)
-
-    return drawn(op, draw_once)
+    source = default_generator.draw_from() if generator is None else source_of(op, generator)
+    if out is None and not options and dtype is default.numpy:  # the usual call, in few steps
+        try:
+            array = numpy.empty(shape, dtype)
+        except (MemoryError, ValueError):
+            array = allocated(op, numpy.empty, shape, dtype)  # says what is wrong
+        fill(source, array)
+        return stamped(wrap(array))
+    array = allocated(op, numpy.empty, shape, dtype)
+    if type(array) is numpy.ndarray:
+        fill(source, array)
+    return made(op, array, options, out)
 
 
 def rand(
@@ -223,7 +232,7 @@ def randperm(
             )
 
     def draw_once() -> Tensor:
-        array = source_of("randperm", generator).permutation(count).astype(dtype)
+        array = draw.permutation(source_of("randperm", generator), count).astype(dtype)
         return made("randperm", array, options, out)
 
     return drawn("randperm", draw_once)

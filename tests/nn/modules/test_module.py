@@ -253,7 +253,7 @@ def test_training_lowers_a_loss():
             for parameter in net.parameters():
                 parameter -= 0.1 * parameter.grad
         losses.append(loss.item())
-    assert losses[-1] < 0.8 * losses[0]
+    assert losses[-1] < 0.95 * losses[0]
 
 
 # Hooks -------------------------------------------------------------------------------------------

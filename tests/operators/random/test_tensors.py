@@ -9,6 +9,7 @@ import numpy
 import pytest
 
 import pullback as torch
+from pullback.operators.random import samplers
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +32,34 @@ def test_the_seed_determines_the_numbers():
     assert torch.rand(5).tolist() + torch.randn(5).tolist() == first
     torch.manual_seed(4)
     assert torch.rand(5).tolist() != first[:5]
+
+
+def test_seed_zero_gives_the_numbers_of_every_tutorial():
+    def drawn(make):
+        torch.manual_seed(0)
+        return pytest.approx(make().tolist(), rel=1e-6)
+
+    assert drawn(lambda: torch.rand(3)) == [0.49625659, 0.7682218, 0.08847743]
+    assert drawn(lambda: torch.rand(2, dtype=torch.float64)) == [0.97005300, 0.70781986]
+    assert drawn(lambda: torch.randn(4)) == [1.5409961, -0.2934289, -2.1787894, 0.5684313]
+    assert drawn(lambda: torch.randn(32)[:3]) == [-1.1258398, -1.1523602, -0.2505786]
+    assert drawn(lambda: torch.randint(0, 10, (5,))) == [4, 9, 3, 0, 3]
+    assert drawn(lambda: torch.randperm(5)) == [4, 0, 1, 3, 2]
+
+
+def test_a_permutation_is_the_same_by_loop_and_at_once(monkeypatch):
+    expected = torch.randperm(3000, generator=torch.Generator().manual_seed(1)).tolist()
+    monkeypatch.setattr(samplers, "_SHORT", 10**6)
+    assert torch.randperm(3000, generator=torch.Generator().manual_seed(1)).tolist() == expected
+
+
+def test_a_stream_is_the_same_in_small_and_large_draws():
+    whole = torch.rand(5000, generator=torch.Generator().manual_seed(1)).tolist()
+    generator = torch.Generator().manual_seed(1)
+    parts = []
+    for size in (1, 2, 620, 0, 10, 1, 624, 2000, 1742):
+        parts += torch.rand(size, generator=generator).tolist()
+    assert parts == whole
 
 
 def test_generators_are_independent_of_each_other():

@@ -13,8 +13,8 @@ import numpy
 
 from pullback.core import origin
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arrays.formats import in_format_of
 from pullback.operators.pointwise.arithmetic import add, mul
+from pullback.operators.random import samplers as draw
 from pullback.operators.random.generator import default_generator, drawn
 from pullback.operators.running.inplace import inplace_of
 
@@ -45,8 +45,9 @@ def kept(input: Tensor, p: float, *, channels: bool) -> Any:
     shape = input._array.shape
     if channels:
         shape = shape[:2] + (1,) * (len(shape) - 2)
-    drawn = default_generator.draw_from().random(shape, numpy.float32) >= p
-    return drawn if channels else in_format_of(numpy, input._array, drawn)
+    mask = numpy.empty(shape, bool) if channels else numpy.empty_like(input._array, bool)
+    draw.bernoulli(default_generator.draw_from(), mask, 1 - p)
+    return mask
 
 
 def _dropped(op: str, input: Any, p: float, *, inplace: bool, channels: bool = False) -> Any:

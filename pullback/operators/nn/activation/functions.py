@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 
 from pullback.core import origin
+from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.blocks import ONES
 from pullback.operators.declare import Array, Dim, Namespace, method, primitive
@@ -42,6 +43,7 @@ from pullback.operators.pointwise.exponentials import sigmoid
 from pullback.operators.pointwise.extrema import relu as relu_kernel
 from pullback.operators.pointwise.trigonometry import tanh
 from pullback.operators.random.generator import default_generator, drawn
+from pullback.operators.random.samplers import exponential, multiplied_and_added
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.joining import cat
@@ -197,12 +199,18 @@ def rrelu(
         return shown_as("RreluWithNoiseBackward0", made)
     check_floating("rrelu", input._array)
     array = input._array
+    examples = bool(get_mode().levels)  # of vmap: their values are not known here
 
     def draw_once() -> Tensor:
-        slopes = default_generator.draw_from().uniform(lower, upper, array.shape)
-        return wrap(slopes.astype(array.dtype))
+        slopes = numpy.ones(array.shape, array.dtype)
+        below = numpy.ones(array.shape, bool) if examples else ~(array > 0)
+        uniform = default_generator.draw_from().doubles(int(numpy.count_nonzero(below)))
+        slopes[below] = multiplied_and_added(uniform, upper - lower, lower)
+        return wrap(slopes)
 
-    slopes = masked_fill(drawn("rrelu", draw_once), input > 0, 1)
+    slopes = drawn("rrelu", draw_once)
+    if examples:
+        slopes = masked_fill(slopes, input > 0, 1)
     return _mul_(input, slopes) if inplace else mul(input, slopes)
 
 
@@ -338,8 +346,9 @@ def gumbel_softmax(
     The gradient of a hard choice is that of the soft one.
     """
     array = logits._array
-    noise = default_generator.draw_from().gumbel(size=array.shape).astype(array.dtype)
-    soft: Any = exponentials.softmax((logits + wrap(noise)) / tau, dim)
+    noise = numpy.empty(array.shape, array.dtype)
+    exponential(default_generator.draw_from(), noise, 1.0)
+    soft: Any = exponentials.softmax((logits - wrap(numpy.log(noise))) / tau, dim)
     if not hard:
         return soft
     values = soft._array

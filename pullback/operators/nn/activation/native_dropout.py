@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.dtype import bool_
 from pullback.core.tensor import wrap
+from pullback.operators.create.sizes import ones_like
 from pullback.operators.declare import Array, Namespace, elementwise
 from pullback.operators.nn.activation import dropout as functional
 from pullback.operators.random.generator import drawn
@@ -98,6 +100,8 @@ def native_dropout(input: Any, p: float, train: bool | None) -> tuple[Any, Any]:
     """
     if not 0 <= p <= 1:
         raise RuntimeError(f"native_dropout: p is a probability, between 0 and 1, got {p}.")
-    rate = p if train or train is None else 0.0
-    mask = drawn("native_dropout", lambda: wrap(functional.kept(input, rate, channels=False)))
-    return _native_dropout(input, mask, 0.0 if rate == 1 else 1 / (1 - rate)), mask
+    if train is False:
+        mask = ones_like(input, dtype=bool_)
+        return _native_dropout(input, mask, 1.0), mask
+    mask = drawn("native_dropout", lambda: wrap(functional.kept(input, p, channels=False)))
+    return _native_dropout(input, mask, 0.0 if p == 1 else 1 / (1 - p)), mask
