@@ -194,6 +194,17 @@ _LATER = {
             "use_deterministic_algorithms",
         ),
         "pullback.core.determinism",
+    **dict.fromkeys(("AcceleratorError", "OutOfMemoryError"), "pullback.accelerator.found"),
+    **dict.fromkeys(
+        ("get_float32_matmul_precision", "set_float32_matmul_precision"),
+        "pullback.backends.precision",
+    ),
+    **dict.fromkeys(
+        (
+            *("get_num_interop_threads", "get_num_threads"),
+            *("set_num_interop_threads", "set_num_threads"),
+        ),
+        "pullback.backends.threads",
     ),
     **dict.fromkeys(
         ("_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad"),
@@ -225,8 +236,14 @@ _MODULES = frozenset(
         "_jit_internal",
         "_library",
         "_vmap_internals",
+        "accelerator",
+        "amp",
         "ao",
         "compiler",
+        "backends",
+        "cpu",
+        "cuda",
+        "export",
         "distributions",
         "export",
         "fft",
@@ -239,6 +256,8 @@ _MODULES = frozenset(
         "library",
         "linalg",
         "masked",
+        "mps",
+        "mtia",
         "multiprocessing",
         "nn",
         "ops",
@@ -256,6 +275,7 @@ _MODULES = frozenset(
         "testing",
         "types",
         "utils",
+        "xpu",
     ]
 )
 

@@ -241,8 +241,17 @@ def _accelerator(number: int) -> str:
     )
 
 
+def missing(device: device) -> Exception:
+    """The error for a device of a type that can hold no tensors here, of the type torch raises."""
+    kind = AssertionError if device.type in ("cuda", "xpu", "mtia") else RuntimeError
+    return kind(
+        f"no tensor can be made on device '{device}': only {', '.join(HOLDERS)} can hold "
+        "tensors here; leave out the device, or use 'cpu'"
+    )
+
+
 def require_available(device: device) -> device:
-    """The device that a tensor made on `device` will report; RuntimeError if it can hold none.
+    """The device that a tensor made on `device` will report; an error if it can hold none.
 
     There is one CPU, so "cpu:1" is "cpu" too, as in torch.
 
@@ -257,10 +266,7 @@ def require_available(device: device) -> device:
         return META
     holder = HOLDERS.get(device.type)
     if holder is None:
-        raise RuntimeError(
-            f"no tensor can be made on device '{device}': only {', '.join(HOLDERS)} can hold "
-            "tensors here; leave out the device, or use 'cpu'"
-        )
+        raise missing(device)
     if device.type == "cpu":
         return CPU
     if device.index is not None and device.index >= holder.devices:

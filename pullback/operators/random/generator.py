@@ -59,7 +59,10 @@ class Generator:
     __slots__ = ("__weakref__", "_lock", "_seed", "_stream", "device")
 
     def __init__(self, device: DeviceLike | None = "cpu") -> None:
-        self.device = require_available(as_device(device))
+        try:
+            self.device = require_available(as_device(device))
+        except AssertionError as error:
+            raise RuntimeError(f"Generator: {error}") from None
         self._lock = threading.Lock()
         self._seed = _DEFAULT_SEED
         self._stream: Stream | None = None

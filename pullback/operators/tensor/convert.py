@@ -239,17 +239,27 @@ def cpu(self: Tensor, *, memory_format: memory_format = preserve_format) -> Tens
     return _converted(self, None, memory_format, copy=False)
 
 
-@method
-def cuda(
-    self: Tensor,
-    device: Any = None,
-    non_blocking: bool = False,
-    *,
-    memory_format: memory_format = preserve_format,
-) -> Tensor:
-    """This tensor on a CUDA device; RuntimeError where there is none."""
-    require_available(as_device("cuda" if device is None else device))
-    return _converted(self, None, memory_format, copy=False)
+def _to_accelerator(kind: str) -> Any:
+    """The method that brings a tensor to a type of device; an error where there is none."""
+
+    def move(
+        self: Tensor,
+        device: Any = None,
+        non_blocking: bool = False,
+        *,
+        memory_format: memory_format = preserve_format,
+    ) -> Tensor:
+        # A number alone is one of this type's devices.
+        place = f"{kind}:{device}" if isinstance(device, int) else device
+        require_available(as_device(kind if place is None else place))
+        return _converted(self, None, memory_format, copy=False)
+
+    move.__name__ = move.__qualname__ = kind
+    move.__doc__ = f"This tensor on a device of type {kind!r}; an error where there is none."
+    return method(move)
+
+
+cuda, xpu, mtia, ipu = (_to_accelerator(kind) for kind in ("cuda", "xpu", "mtia", "ipu"))
 
 
 # Names of torch's old tensor types, by dtype name; `Tensor.type` speaks in them.

@@ -1,0 +1,28 @@
+"""Libraries that torch computes with, and their switches. Here NumPy computes everything.
+
+Programs read and set these switches; they are kept, and change nothing. `opt_einsum` and the
+precision of products say so themselves.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module as _import_module
+from typing import Any
+
+__all__ = [
+    *("cpu", "cuda", "cudnn", "cusparselt", "kleidiai", "mha", "miopen", "mkl", "mkldnn", "mps"),
+    *("nnpack", "openmp", "opt_einsum", "quantized"),
+]
+
+fp32_precision = "none"
+
+
+def flags_frozen() -> bool:
+    """Whether switches may no longer be set: never here."""
+    return False
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return _import_module(f"pullback.backends.{name}")
+    raise AttributeError(f"module 'torch.backends' has no attribute {name!r}")

@@ -1,0 +1,16 @@
+"""The fast path of attention modules: a switch that is kept."""
+
+from __future__ import annotations
+
+_enabled = True
+
+
+def get_fastpath_enabled() -> bool:
+    """Whether attention modules may take a faster way."""
+    return _enabled
+
+
+def set_fastpath_enabled(value: bool) -> None:
+    """Allow or forbid it."""
+    global _enabled
+    _enabled = bool(value)

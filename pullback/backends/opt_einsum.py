@@ -1,0 +1,80 @@
+"""The order in which `einsum` contracts: NumPy's search, or opt_einsum's where it is installed."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+from pullback.backends.switches import flags_of
+
+_STRATEGIES = ("auto", "greedy", "optimal")
+
+
+def is_available() -> bool:
+    """Whether opt_einsum is installed.
+
+    >>> import pullback as torch
+    >>> torch.backends.opt_einsum.is_available() in (True, False)
+    True
+    """
+    return find_spec("opt_einsum") is not None
+
+
+def get_opt_einsum() -> Any:
+    """The module, or None."""
+    if not is_available():
+        return None
+    import opt_einsum
+
+    return opt_einsum
+
+
+_settings: dict[str, Any] = {
+    "enabled": is_available(),
+    "strategy": "auto" if is_available() else None,
+}
+
+
+def set_flags(_enabled: bool | None = None, _strategy: str | None = None) -> tuple[Any, ...]:
+    """Set the switches that are not None; what they were before."""
+    before = tuple(_settings.values())
+    if _enabled is not None:
+        _settings["enabled"] = _enabled
+    if _strategy is not None:
+        if _strategy not in _STRATEGIES:
+            raise ValueError(
+                f"backends.opt_einsum.strategy is one of {', '.join(_STRATEGIES)}, got "
+                f"{_strategy!r}."
+            )
+        _settings["strategy"] = _strategy
+    return before
+
+
+flags = flags_of(_settings, enabled=None, strategy=None)
+
+
+class _Switches(ModuleType):
+    """This module, with switches that are checked when set."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether contractions are ordered."""
+        return bool(_settings["enabled"])
+
+    @enabled.setter
+    def enabled(self, value: bool) -> None:
+        set_flags(_enabled=value)
+
+    @property
+    def strategy(self) -> str | None:
+        """How their order is searched for."""
+        return _settings["strategy"]  # type: ignore[no-any-return]
+
+    @strategy.setter
+    def strategy(self, value: str) -> None:
+        set_flags(_strategy=value)
+
+
+sys.modules[__name__].__class__ = _Switches

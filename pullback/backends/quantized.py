@@ -1,0 +1,29 @@
+"""Engines of quantised operators: there are none, so only "none" can be chosen."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+supported_engines = ["none"]
+
+
+class _Engines(ModuleType):
+    """This module, with an engine that can be set."""
+
+    @property
+    def engine(self) -> str:
+        """The engine in use."""
+        return "none"
+
+    @engine.setter
+    def engine(self, name: Any) -> None:
+        if name not in supported_engines:
+            raise RuntimeError(
+                f"backends.quantized.engine: {name!r} is not here; there are no quantised "
+                "operators."
+            )
+
+
+sys.modules[__name__].__class__ = _Engines

@@ -1,0 +1,11 @@
+"""Exchange among several CUDA devices: needs them."""
+
+from __future__ import annotations
+
+from pullback.accelerator.found import Kind
+
+__all__ = [
+    *("all_gather", "all_reduce", "broadcast", "reduce", "reduce_scatter"),
+]
+
+globals().update(Kind("cuda.nccl").refusals(" ".join(__all__)))
