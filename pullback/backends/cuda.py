@@ -59,6 +59,8 @@ class _PlanCache:
     """Plans of cuFFT, one cache for each device: there is none."""
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what tools ask of any object
+            raise AttributeError(name)
         raise _kind.missing(f"cufft_plan_cache.{name}")
 
     def __getitem__(self, index: Any) -> Any:

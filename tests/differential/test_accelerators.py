@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 if torch.accelerator.is_available():
     pytest.skip("this machine has an accelerator", allow_module_level=True)
 
-CALLS = """
+_CALLS = """
 cuda.is_available() cuda.device_count() cuda.is_initialized() cuda.current_device()
 cuda.current_stream() cuda.default_stream() cuda.synchronize() cuda.init() cuda.initial_seed()
 cuda.get_rng_state() cuda.get_rng_state_all() cuda.manual_seed(1) cuda.manual_seed_all(1)
@@ -45,7 +45,8 @@ get_float32_matmul_precision() set_num_threads(0) set_num_threads(1.5) get_num_t
 ones(1).cuda() ones(1).xpu() ones(1).mtia() ones(1).ipu() ones(1).to('cuda') ones(1).to('mps')
 zeros(1,device='cuda') nn.Linear(1,1).cuda() Generator('cuda') Generator('xpu')
 issubclass(torch.OutOfMemoryError,RuntimeError) cuda.OutOfMemoryError is_autocast_available('cpu')
-""".split()
+"""
+CALLS = _CALLS.split()
 
 BLOCKS = [
     *("cuda.device(0)", "cuda.device(-1)", "cuda.stream(None)", "cuda.nvtx.range('a')"),
