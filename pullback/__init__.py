@@ -36,6 +36,7 @@ from pullback.core.layout import *
 from pullback.core.promotion import can_cast, promote_types, result_type
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor
+from pullback.torch_version import __version__
 
 # fmt: off
 from pullback.operators.attach import later as _later, methods as _methods
@@ -210,6 +211,9 @@ _LATER = {
         ("_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad"),
         "pullback.operators.random.gamma",
     ),
+    **dict.fromkeys(("compiled_with_cxx11_abi", "get_file_path"), "pullback.package"),
+    "get_device_module": "pullback.accelerator.found",
+    "stand_in": "pullback.standing_in",
     "vmap": "pullback.func",
     "Tag": "pullback.library",
     "_assert": "pullback.fx._asserting",
@@ -229,6 +233,7 @@ _MODULES = frozenset(
     [
         "__future__",
         "_C",
+        "__config__",
         "_custom_op",
         "_custom_ops",
         "_dynamo",
@@ -273,8 +278,10 @@ _MODULES = frozenset(
         "signal",
         "special",
         "testing",
+        "torch_version",
         "types",
         "utils",
+        "version",
         "xpu",
     ]
 )
@@ -298,6 +305,8 @@ def __getattr__(name: str) -> _Any:
         found = getattr(Tensor, name)
     elif name == "embedding":  # torch.embedding takes the weight first, nn.functional's does not
         found = _import_module("pullback.operators.nn.embedding.rows").embedding_rows
+    elif name == "__pullback_version__":
+        found = _import_module("pullback.package").version()
     elif name in _LATER:
         found = getattr(_import_module(_LATER[name]), name)
     elif name in _MODULES:

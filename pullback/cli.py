@@ -7,13 +7,7 @@ import inspect
 import os
 import runpy
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
-from types import ModuleType
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -40,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_script(script: str, arguments: Sequence[str]) -> dict[str, Any]:
     """Run `script` as the main program, with pullback standing in for torch; its globals."""
+    from pullback.standing_in import standing_in
+
     sys.argv = [script, *arguments]
     with standing_in():
         return runpy.run_path(script, run_name="__main__")
@@ -88,52 +84,6 @@ def draw_graph(parsed: argparse.Namespace) -> int:
     if parsed.open:
         page.open()
     return 0
-
-
-@contextmanager
-def standing_in() -> Iterator[None]:
-    """Inside, `import torch` and `import torch.nn.functional` find pullback."""
-    import pullback
-
-    finder = _TorchFinder()
-    theirs = _torch_modules()
-    for name in theirs:
-        del sys.modules[name]
-    sys.modules["torch"] = pullback
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
-        for name in _torch_modules():
-            del sys.modules[name]
-        sys.modules.update(theirs)
-
-
-def _torch_modules() -> dict[str, ModuleType]:
-    return {n: m for n, m in sys.modules.items() if n == "torch" or n.startswith("torch.")}
-
-
-class _TorchFinder(MetaPathFinder, Loader):
-    """Finds `torch.x` as the module `pullback.x`: the same object, never a second copy."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if not name.startswith("torch."):
-            return None
-        known = find_spec("pullback" + name.removeprefix("torch"))
-        if known is None:
-            return None
-        spec = ModuleSpec(name, self, is_package=known.submodule_search_locations is not None)
-        spec.loader_state = known
-        return spec
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return import_module("pullback" + spec.name.removeprefix("torch"))
-
-    def exec_module(self, module: ModuleType) -> None:
-        # It ran when it was imported; importing it by this name has overwritten its own spec.
-        assert module.__spec__ is not None
-        module.__spec__ = module.__spec__.loader_state
 
 
 def show_operator(name: str) -> int:

@@ -21,7 +21,7 @@ def test_run_makes_import_torch_find_pullback(tmp_path):
     )
     command = [sys.executable, "-m", "pullback.cli", "run", str(script), "--lr", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == "pullback [3.0, 3.0] ['--lr', '1']\n"
+    assert done.stdout == "torch [3.0, 3.0] ['--lr', '1']\n"
 
 
 def test_show_prints_declaration_and_written_source(capsys):

@@ -7,12 +7,14 @@ array library for a device adds it to `core.device.HOLDERS`, and everything here
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
-from pullback.core.device import HOLDERS, device
+from pullback.core.device import HOLDERS, as_device, device
 
 __all__ = [
     *("AcceleratorError", "Kind", "OutOfMemoryError", "StreamContext", "accelerator_kind"),
+    "get_device_module",
     *("nothing", "zero"),
 ]
 
@@ -28,6 +30,19 @@ class AcceleratorError(RuntimeError):
 def accelerator_kind() -> str | None:
     """The type of the accelerator that is there."""
     return next((kind for kind, holder in HOLDERS.items() if holder.is_accelerator), None)
+
+
+def get_device_module(device: Any = None) -> Any:
+    """The module of a type of device: `torch.cuda` for "cuda"; that of the accelerator for None.
+
+    >>> import pullback as torch
+    >>> torch.get_device_module("cuda") is torch.cuda
+    True
+    """
+    kind = accelerator_kind() or "cpu" if device is None else as_device(device).type
+    if kind not in ("cpu", "cuda", "mps", "mtia", "xpu"):
+        raise RuntimeError(f"get_device_module: there is no module for devices of type {kind!r}.")
+    return import_module(f"pullback.{kind}")
 
 
 class Kind:

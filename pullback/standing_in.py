@@ -1,0 +1,176 @@
+"""pullback in torch's place: `import torch` finds it, under torch's names.
+
+`stand_in()` is for a program that says so in its first line; `standing_in()` is the same for a
+block, for `pullback run`. Modules `torch.x` are the modules `pullback.x`, the same objects; classes
+say that they come from torch, since libraries look at names.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import find_spec
+from types import FunctionType, ModuleType
+from typing import Any
+
+import pullback
+
+__all__ = ["stand_in", "standing_in"]
+
+# Whose classes are known by where users find them, at the top of torch.
+_INNER = ("pullback.core.", "pullback.operators.")
+
+
+def stand_in() -> ModuleType:
+    """From here on, `import torch` gives pullback; calling it again changes nothing.
+
+    RuntimeError where torch itself is loaded already: what was imported from it would not mix.
+
+    >>> import pullback
+    >>> torch = pullback.stand_in()  # doctest: +SKIP
+    >>> torch.__name__  # doctest: +SKIP
+    'torch'
+    """
+    if _standing():
+        return pullback
+    if "torch" in sys.modules:
+        raise RuntimeError(
+            "pullback.stand_in(): torch is loaded already, and modules that imported it would go "
+            "on using it. Call stand_in() first in the program, or run it with `pullback run`."
+        )
+    _Place().take()
+    return pullback
+
+
+def _standing() -> bool:
+    return sys.modules.get("torch") is pullback
+
+
+@contextmanager
+def standing_in() -> Iterator[None]:
+    """Inside, `import torch` and `import torch.nn.functional` find pullback."""
+    if _standing():
+        yield
+        return
+    theirs = _torch_modules()
+    for name in theirs:
+        del sys.modules[name]
+    place = _Place()
+    place.take()
+    try:
+        yield
+    finally:
+        place.leave()
+        sys.modules.update(theirs)
+
+
+def _torch_modules() -> dict[str, ModuleType]:
+    return {n: m for n, m in sys.modules.items() if n == "torch" or n.startswith("torch.")}
+
+
+class _Place:
+    """What changes while pullback stands in, to be taken back."""
+
+    def __init__(self) -> None:
+        self.finder = _TorchFinder(self)
+        self.renamed: list[tuple[Any, str]] = []
+
+    def take(self) -> None:
+        self.renamed.append((pullback, pullback.__name__))
+        pullback.__name__ = "torch"
+        for name, module in list(sys.modules.items()):
+            if name == "pullback" or name.startswith("pullback."):
+                sys.modules["torch" + name.removeprefix("pullback")] = module
+                self.rename(name, module)
+        sys.meta_path.insert(0, self.finder)
+
+    def leave(self) -> None:
+        sys.meta_path.remove(self.finder)
+        for name in _torch_modules():
+            del sys.modules[name]
+        pullback.__name__ = self.renamed.pop(0)[1]
+        for thing, module in self.renamed:
+            thing.__module__ = module
+
+    def rename(self, name: str, module: ModuleType) -> None:
+        """Give the classes and functions of a module the home that they have in torch."""
+        inner = name.startswith(_INNER)
+        kinds: Any = type if inner else (type, FunctionType)
+        for known, thing in list(vars(module).items()):
+            if isinstance(thing, kinds) and thing.__module__ == name:
+                public = inner and vars(pullback).get(known) is thing
+                self.renamed.append((thing, name))
+                thing.__module__ = "torch" if public else "torch" + name.removeprefix("pullback")
+
+
+class _TorchFinder(MetaPathFinder, Loader):
+    """Finds `torch.x` as the module `pullback.x`, renames what loads later, and knows a version."""
+
+    def __init__(self, place: _Place) -> None:
+        self._place = place
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name.startswith("pullback."):
+            return self._renaming(PathFinder.find_spec(name, path, target))
+        if not name.startswith("torch."):
+            return None
+        known = find_spec("pullback" + name.removeprefix("torch"))
+        if known is None:
+            return None
+        spec = ModuleSpec(name, self, is_package=known.submodule_search_locations is not None)
+        spec.loader_state = known
+        return spec
+
+    def _renaming(self, spec: ModuleSpec | None) -> ModuleSpec | None:
+        if spec is not None and type(spec.loader) is SourceFileLoader:
+            spec.loader = _RenamingLoader(spec.loader, self._place)
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return import_module("pullback" + spec.name.removeprefix("torch"))
+
+    def exec_module(self, module: ModuleType) -> None:
+        # It ran when it was imported; importing it by this name has overwritten its own spec.
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state
+
+    def find_distributions(self, context: Any = None) -> Iterator[Any]:
+        """The distribution "torch", for those who ask `importlib.metadata` for its version."""
+        if getattr(context, "name", None) in ("torch", None):
+            yield _distribution()
+
+
+class _RenamingLoader(SourceFileLoader):
+    """Loads a module of pullback, then gives its classes their names in torch."""
+
+    def __init__(self, usual: SourceFileLoader, place: _Place) -> None:
+        super().__init__(usual.name, usual.path)
+        self._place = place
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        if self._place.finder in sys.meta_path:
+            self._place.rename(self.name, module)
+
+
+def _distribution() -> Any:
+    from importlib.metadata import Distribution
+
+    class Torch(Distribution):
+        """What torch's package would say of itself."""
+
+        def read_text(self, filename: str) -> str | None:
+            if filename not in ("METADATA", "PKG-INFO"):
+                return None
+            return f"Metadata-Version: 2.1\nName: torch\nVersion: {pullback.__version__}\n"
+
+        def locate_file(self, path: Any) -> Any:
+            from pathlib import Path
+
+            return Path(pullback.__file__ or "").parent.parent / path
+
+    return Torch()

@@ -1,0 +1,106 @@
+"""In torch's place: modules are the same objects, names are torch's, real torch is respected."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import pullback
+from pullback.standing_in import standing_in
+
+
+def run(program):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_import_torch_gives_pullback_under_torchs_names():
+    names = run(
+        """
+        import pullback
+        assert pullback.stand_in() is pullback and pullback.stand_in() is pullback
+        import torch, torch.nn.functional as F, sys
+        assert torch is pullback and F is pullback.nn.functional
+        assert sys.modules["torch.nn"] is sys.modules["pullback.nn"]
+        from torch.nn.modules.linear import Linear
+        assert Linear is torch.nn.Linear
+        x = torch.ones(2, requires_grad=True)
+        print(torch.__name__, torch.Tensor.__module__, torch.device.__module__)
+        print(torch.nn.Module.__module__, Linear.__module__, type(x).__module__)
+        print(torch.nn.Parameter.__module__, torch.fft.__name__.partition(".")[2])
+        import importlib.metadata
+        print(importlib.metadata.version("torch"), importlib.util.find_spec("torch") is not None)
+        """
+    )
+    assert names == [
+        *("torch", "torch", "torch", "torch.nn.modules.module", "torch.nn.modules.linear"),
+        *("torch", "torch.nn.parameter", "fft", "2.13.0+pullback", "True"),
+    ]
+
+
+def test_modules_loaded_before_are_found_too():
+    run(
+        """
+        import pullback, pullback.linalg, pullback.nn as nn
+        pullback.stand_in()
+        import torch.linalg
+        assert torch.linalg is pullback.linalg and torch.nn is nn
+        assert nn.Linear.__module__ == "torch.nn.modules.linear"
+        try:
+            import torch.no_such_module
+        except ModuleNotFoundError as error:
+            assert "torch.no_such_module" in str(error)
+        """
+    )
+
+
+def test_pickles_name_torch_and_load():
+    run(
+        """
+        import pickle, pullback
+        torch = pullback.stand_in()
+        net = torch.nn.Linear(2, 2)
+        data = pickle.dumps(net)
+        assert b"torch.nn.modules.linear" in data and b"pullback.nn" not in data
+        assert pickle.loads(data).weight.tolist() == net.weight.tolist()
+        """
+    )
+
+
+def test_real_torch_is_not_pushed_aside():
+    run(
+        """
+        import sys, types, pullback
+        sys.modules["torch"] = types.ModuleType("torch")
+        try:
+            pullback.stand_in()
+        except RuntimeError as error:
+            assert "loaded already" in str(error)
+        else:
+            raise AssertionError
+        """
+    )
+
+
+def test_a_block_leaves_all_names_as_they_were():
+    class_before = pullback.nn.Linear.__module__
+    theirs = sys.modules.get("torch")
+    with standing_in():
+        import torch
+
+        assert torch is pullback
+        assert torch.__name__ == "torch"
+        assert pullback.nn.Linear.__module__ == "torch.nn.modules.linear"
+        assert torch.Tensor.__module__ == "torch"
+    assert pullback.__name__ == "pullback"
+    assert pullback.nn.Linear.__module__ == class_before
+    assert sys.modules.get("torch") is theirs
+    with pytest.raises(ImportError):
+        from torch.no_such_module import nothing  # noqa: F401
