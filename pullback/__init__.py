@@ -214,6 +214,17 @@ _LATER = {
     **dict.fromkeys(("compiled_with_cxx11_abi", "get_file_path"), "pullback.package"),
     "get_device_module": "pullback.accelerator.found",
     "stand_in": "pullback.standing_in",
+    "autocast": "pullback.amp.autocast_mode",
+    **dict.fromkeys(
+        (
+            *("autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache"),
+            *("get_autocast_cpu_dtype", "get_autocast_dtype", "get_autocast_gpu_dtype"),
+            *("is_autocast_cache_enabled", "is_autocast_cpu_enabled", "is_autocast_enabled"),
+            *("set_autocast_cache_enabled", "set_autocast_cpu_dtype", "set_autocast_cpu_enabled"),
+            *("set_autocast_dtype", "set_autocast_enabled", "set_autocast_gpu_dtype"),
+        ),
+        "pullback.amp.state",
+    ),
     "vmap": "pullback.func",
     "Tag": "pullback.library",
     "_assert": "pullback.fx._asserting",

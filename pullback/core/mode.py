@@ -44,6 +44,8 @@ class Mode:
     # The user's dispatch modes (below autograd) and function modes (above it), innermost last.
     dispatch: tuple[Any, ...] = ()
     functions: tuple[Any, ...] = ()
+    # Settings of autocast (core/autocast.py) where it is on for a device, else None.
+    autocast: Any = None
 
 
 PLAIN = Mode()
@@ -111,7 +113,7 @@ def changed(mode: Mode, **changes: Any) -> Mode:
     known = _changed.get(key)
     if known is None:
         known = _with_changes(mode, changes)
-        if mode.saved_hooks or mode.dispatch or mode.functions:
+        if mode.saved_hooks or mode.dispatch or mode.functions or mode.autocast:
             return known  # what the user's objects hold on to must not be kept alive here
         if len(_changed) > _MOST_CHANGES:
             _changed.clear()

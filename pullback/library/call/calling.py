@@ -128,7 +128,7 @@ def _at_level(
 def _in_region(operator: Operator, values: list[Any], device_type: str) -> Any:
     """The call inside an autocast region: by its kernel for that, or with its inputs cast."""
     kernel = operator.kernels.get(f"Autocast{DEVICE_KEYS[device_type]}")
-    with autocasting.autocast(device_type, enabled=False):
+    with autocasting.without(device_type):
         if kernel is not None:
             return returns.checked(operator, called(operator, kernel, values))
         return run(operator, autocasting.cast(operator, values, device_type))

@@ -42,6 +42,12 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         taken, answer = ports.met(op, args, kwargs, out)
         if taken:
             return answer
+    if mode.autocast is not None and out is None:
+        from pullback.operators.running import autocasting
+
+        policy = autocasting.policy_of(op, mode)
+        if policy is not None:
+            return autocasting.call(op.function, policy, args, kwargs, mode)
     if mode.dual_depth == 1 and out is None and mode.forward_ad and not mode.dispatch:
         pushed = dual.form_of(op)
         if pushed is not None and dual.takes(mode, bound):

@@ -20,11 +20,15 @@ from pullback.core.ports import ports
 from pullback.operators.watching import dispatch
 from pullback.operators.writing.layers import LAYERS, Layer
 
-__all__ = ["Watched", "always", "function_of", "loaded", "makers", "replaceable"]
+__all__ = ["Watched", "always", "castings", "function_of", "loaded", "makers", "replaceable"]
 
 # Below autograd: what a dispatch mode makes of a call, for those functions that it is shown. Called
 # with the function as it was before, and the arguments.
 makers: dict[FunctionType, Callable[[FunctionType, tuple[Any, ...], dict[str, Any]], Any]] = {}
+
+
+# Above autograd too: how autocast runs a composition. Called as makers are, with the mode.
+castings: dict[FunctionType, Callable[..., Any]] = {}
 
 
 def _asking(*args: Any, **kwargs: Any) -> Any:
@@ -87,6 +91,8 @@ class _Asking(Layer):
         for one in kwargs.values():
             if type(one) not in dispatch.QUIET and dispatch.any_handler(one):
                 return self._ask(args, kwargs)
+        if mode.autocast is not None and self.function in castings:
+            return castings[self.function](self.plain, args, kwargs, mode)
         if mode.dispatch and not mode.levels and self.function in makers:
             return makers[self.function](self.plain, args, kwargs)
         return self.plain(*args, **kwargs)

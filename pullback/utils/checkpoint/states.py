@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, ClassVar
 
-from pullback.core.device import KINDS, get_default_device
+from pullback.core import autocast
+from pullback.core.device import get_default_device
 from pullback.core.origin import stacklevel
 from pullback.core.pytree import tree_leaves
 from pullback.core.tensor import Tensor
@@ -113,7 +114,7 @@ class Ambient:
 
     def __init__(self, args: Any, *, preserve_rng_state: bool) -> None:
         self.device = get_default_device()
-        self.autocast: frozenset[str] = _autocast()
+        self.autocast = autocast.now()
         self.stream: Tensor | None = None
         self.devices: list[int] = []
         self.states: list[Tensor] = []
@@ -128,8 +129,10 @@ class Ambient:
         with ExitStack() as around:
             if get_default_device() is not self.device:
                 around.enter_context(self.device)
-            if self.autocast != _autocast():
-                _enter_autocast(around, self.autocast)
+            if self.autocast is not autocast.now():
+                from pullback.amp.autocast_mode import installed
+
+                around.enter_context(installed(self.autocast))
             if self.stream is not None:
                 around.callback(default_generator.set_state, default_generator.get_state())
                 self._install_device_states(around)
@@ -143,18 +146,3 @@ class Ambient:
         for number, state in zip(self.devices, self.states, strict=True):
             around.callback(module.set_rng_state, module.get_rng_state(number), number)
             module.set_rng_state(state, number)
-
-
-def _autocast() -> frozenset[str]:
-    """Types of device whose autocast is on; none as long as nobody loaded it."""
-    module = sys.modules.get("pullback.library.call.autocasting")
-    if module is None:
-        return frozenset()
-    return frozenset(kind for kind in KINDS if module.is_autocast_enabled(kind))
-
-
-def _enter_autocast(around: ExitStack, wanted: frozenset[str]) -> None:
-    from pullback.library.call.autocasting import autocast
-
-    for kind in wanted ^ _autocast():
-        around.enter_context(autocast(kind, enabled=kind in wanted))

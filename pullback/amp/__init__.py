@@ -1,0 +1,8 @@
+"""Mixed precision: `autocast` chooses dtypes by operator, `GradScaler` keeps gradients in range."""
+
+from __future__ import annotations
+
+from pullback.amp.autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
+from pullback.amp.grad_scaler import GradScaler
+
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]

@@ -1,0 +1,189 @@
+"""Regions in which operators choose their dtype: `autocast`, and what surrounds it."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pullback.accelerator.found import Kind
+from pullback.amp.compositions import compositions
+from pullback.core import autocast as settings
+from pullback.core.dtype import dtype as Dtype  # noqa: N812 (`dtype` is torch's argument name)
+from pullback.core.dtype import named_dtype
+from pullback.core.origin import stacklevel
+from pullback.core.tensor import Tensor
+
+__all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether autocast knows a type of device.
+
+    >>> import pullback as torch
+    >>> torch.amp.is_autocast_available("cpu")
+    True
+    """
+    return settings.known_kind("is_autocast_available", device_type) in settings.AVAILABLE
+
+
+class autocast:  # noqa: N801 (torch's name)
+    """Inside, products and convolutions run in a narrow dtype, losses and the like in float32.
+
+    A context manager and a decorator. The narrow dtype is bfloat16 on the CPU unless another is
+    given; parameters are cast once per region. Regions nest; `enabled=False` makes an exception.
+
+    >>> import pullback as torch
+    >>> x = torch.ones(2, 2)
+    >>> with torch.autocast("cpu", dtype=torch.float16):
+    ...     y = x @ x
+    >>> y.dtype, (x @ x).dtype
+    (torch.float16, torch.float32)
+    """
+
+    def __init__(
+        self,
+        device_type: str,
+        dtype: Dtype | None = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
+    ) -> None:
+        self.device = settings.known_kind("autocast", device_type)
+        if device_type not in settings.AVAILABLE:
+            raise RuntimeError(f"autocast: there is none for devices of type {device_type!r}.")
+        now = settings.now()
+        self.fast_dtype = dtype if dtype is not None else settings.dtype_for(now, device_type)
+        self._cache_enabled = now.cache_enabled if cache_enabled is None else cache_enabled
+        self._enabled = bool(enabled) and self._possible()
+        self._before: list[Any] = []
+
+    def _possible(self) -> bool:
+        """Whether there is the device, and autocast for the dtype; else a warning."""
+        why = ""
+        if self.device == "cuda" and not Kind("cuda").is_available():
+            why = "there is no CUDA device"
+        elif self.device == "cpu":
+            narrow = named_dtype("bfloat16"), named_dtype("float16")
+            if self.fast_dtype not in narrow:
+                why = f"on the CPU the dtype is bfloat16 or float16, not {self.fast_dtype}"
+        if why:
+            warnings.warn(f"autocast: {why}; it is off.", UserWarning, stacklevel=stacklevel())
+        return not why
+
+    def __enter__(self) -> autocast:
+        now = settings.now()
+        self._before.append(now)
+        on = now.enabled | {self.device} if self._enabled else now.enabled - {self.device}
+        compositions.begin()
+        settings.change(
+            enabled=on,
+            dtypes={**now.dtypes, self.device: self.fast_dtype},
+            cache_enabled=self._cache_enabled,
+            nesting=now.nesting + 1,
+            cache=now.cache if now.nesting else {},
+        )
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        before = self._before.pop()
+        now = settings.now()
+        if now.nesting == 1:
+            now.cache.clear()
+        compositions.end()
+        settings.change(
+            enabled=before.enabled,
+            dtypes=before.dtypes,
+            cache_enabled=before.cache_enabled,
+            nesting=before.nesting,
+            cache=before.cache,
+        )
+
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, run in such a region."""
+        return autocast_decorator(self, func)
+
+
+def autocast_decorator(autocast_instance: Any, func: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that runs inside a region."""
+
+    @functools.wraps(func)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        with autocast_instance:
+            return func(*args, **kwargs)
+
+    return inside
+
+
+@contextmanager
+def installed(wanted: settings.Autocast) -> Iterator[None]:
+    """Inside, the settings are those that another call found."""
+    before = settings.now()
+    names = ("enabled", "dtypes", "cache_enabled", "nesting", "cache")
+    compositions.begin()
+    settings.change(**{name: getattr(wanted, name) for name in names})
+    try:
+        yield
+    finally:
+        settings.change(**{name: getattr(before, name) for name in names})
+        compositions.end()
+
+
+# Custom functions ---------------------------------------------------------------------------------
+
+
+def custom_fwd(
+    fwd: Callable[..., Any] | None = None,
+    *,
+    device_type: str,
+    cast_inputs: Dtype | None = None,
+) -> Callable[..., Any]:
+    """For the forward of a custom Function: note the region it ran in, for `custom_bwd`.
+
+    With `cast_inputs`, inputs are cast in a region and the forward runs outside of it.
+    """
+    settings.known_kind("custom_fwd", device_type)
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        now = settings.now()
+        on = device_type in now.enabled
+        args[0]._dtype = settings.dtype_for(now, device_type)
+        args[0]._fwd_used_autocast = on and cast_inputs is None
+        if cast_inputs is None or not on:
+            return fwd(*args, **kwargs)
+        with autocast(device_type, enabled=False):
+            cast = _cast(args, device_type, cast_inputs)
+            return fwd(*cast, **_cast(kwargs, device_type, cast_inputs))
+
+    return forward
+
+
+def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Callable[..., Any]:
+    """For the backward of a custom Function: run it in the region that its forward had."""
+    settings.known_kind("custom_bwd", device_type)
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        on, dtype = args[0]._fwd_used_autocast, args[0]._dtype
+        with autocast(device_type, enabled=on, dtype=dtype):
+            return bwd(*args, **kwargs)
+
+    return backward
+
+
+def _cast(value: Any, device_type: str, dtype: Dtype) -> Any:
+    """Floating tensors of a device in a dtype, in nested containers; float64 stays."""
+    if isinstance(value, Tensor):
+        floating = value.dtype.is_floating_point and value._array.dtype.itemsize < 8
+        return value.to(dtype) if floating and value.device.type == device_type else value
+    if isinstance(value, Mapping):
+        return {key: _cast(one, device_type, dtype) for key, one in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_cast(one, device_type, dtype) for one in value)
+    return value

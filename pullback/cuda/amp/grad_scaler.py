@@ -1,0 +1,31 @@
+"""`GradScaler` for CUDA devices, under its old name."""
+
+from __future__ import annotations
+
+import warnings
+
+from pullback.amp import grad_scaler
+from pullback.core.origin import stacklevel
+
+__all__ = ["GradScaler"]
+
+
+class GradScaler(grad_scaler.GradScaler):
+    """The old form of `amp.GradScaler("cuda", ...)`."""
+
+    def __init__(
+        self,
+        init_scale: float = 65536.0,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        warnings.warn(
+            "cuda.amp.GradScaler is the old form of amp.GradScaler('cuda').",
+            FutureWarning,
+            stacklevel=stacklevel(),
+        )
+        super().__init__(
+            "cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled
+        )
