@@ -18,6 +18,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import pullback
+from pullback.torch_version import __version__
 
 __all__ = ["stand_in", "standing_in"]
 
@@ -28,12 +29,13 @@ _INNER = ("pullback.core.", "pullback.operators.")
 def stand_in() -> ModuleType:
     """From here on, `import torch` gives pullback; calling it again changes nothing.
 
-    RuntimeError where torch itself is loaded already: what was imported from it would not mix.
+        RuntimeError where torch itself is loaded already: what was imported from it would not mix.
 
-    >>> import pullback
-    >>> torch = pullback.stand_in()  # doctest: +SKIP
-    >>> torch.__name__  # doctest: +SKIP
-    'torch'
+        >>> import pullback
+    from pullback.torch_version import __version__
+        >>> torch = pullback.stand_in()  # doctest: +SKIP
+        >>> torch.__name__  # doctest: +SKIP
+        'torch'
     """
     if _standing():
         return pullback
@@ -166,7 +168,7 @@ def _distribution() -> Any:
         def read_text(self, filename: str) -> str | None:
             if filename not in ("METADATA", "PKG-INFO"):
                 return None
-            return f"Metadata-Version: 2.1\nName: torch\nVersion: {pullback.__version__}\n"
+            return f"Metadata-Version: 2.1\nName: torch\nVersion: {__version__}\n"
 
         def locate_file(self, path: Any) -> Any:
             from pathlib import Path

@@ -55,7 +55,7 @@ def get_autocast_dtype(device_type: str) -> Dtype:
     torch.float16
     """
     kind = settings.known_kind("get_autocast_dtype", device_type)
-    return settings.dtype_for(settings.now(), kind)  # type: ignore[no-any-return]
+    return settings.dtype_for(settings.now(), kind)
 
 
 def set_autocast_dtype(device_type: str, dtype: Dtype) -> None:

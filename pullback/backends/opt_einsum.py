@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
@@ -24,11 +25,7 @@ def is_available() -> bool:
 
 def get_opt_einsum() -> Any:
     """The module, or None."""
-    if not is_available():
-        return None
-    import opt_einsum
-
-    return opt_einsum
+    return import_module("opt_einsum") if is_available() else None
 
 
 _settings: dict[str, Any] = {
@@ -70,7 +67,7 @@ class _Switches(ModuleType):
     @property
     def strategy(self) -> str | None:
         """How their order is searched for."""
-        return _settings["strategy"]  # type: ignore[no-any-return]
+        return _settings["strategy"]
 
     @strategy.setter
     def strategy(self, value: str) -> None:

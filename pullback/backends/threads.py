@@ -7,6 +7,7 @@ library (OPENBLAS_NUM_THREADS and so on) then decide, before the program starts.
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from typing import Any
 
 __all__ = [
@@ -19,10 +20,9 @@ _interop: int | None = None
 
 def _pools() -> Any:
     try:
-        import threadpoolctl
+        return import_module("threadpoolctl")
     except ImportError:
         return None
-    return threadpoolctl
 
 
 def _from_environment() -> int:

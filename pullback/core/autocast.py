@@ -1,7 +1,7 @@
 """Autocast as a part of a thread's mode: for which devices it is on, and in which dtype.
 
-Its own file because the mode carries it while it is on, and operators ask; what is cast to what is in
-`operators/running/autocasting.py`, and what users write in `pullback/amp`.
+Its own file because the mode carries it while it is on, and operators ask. What is cast to what is
+in `operators/running/autocasting.py`, and what users write in `pullback/amp`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pullback.core.device import KINDS
 from pullback.core.dtype import named_dtype
 from pullback.core.mode import changed, current, settle
 
-__all__ = ["AVAILABLE", "DEFAULT", "Autocast", "change", "dtype_for", "known_kind", "now"]
+__all__ = ["AVAILABLE", "Autocast", "change", "dtype_for", "known_kind", "now"]
 
 # Types of device that torch knows autocast for.
 AVAILABLE = frozenset({"cpu", "cuda", "hpu", "ipu", "maia", "mps", "mtia", "xla", "xpu"})
@@ -32,7 +32,8 @@ class Autocast:
     cache: dict[Any, tuple[Any, Any]] = field(default_factory=dict)
 
 
-_settings: ContextVar[Autocast] = ContextVar("pullback_autocast", default=Autocast())
+_USUAL = Autocast()
+_settings: ContextVar[Autocast] = ContextVar("pullback_autocast", default=_USUAL)
 now = _settings.get
 
 

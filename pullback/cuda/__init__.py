@@ -121,7 +121,7 @@ def set_device(device: Any) -> None:
         raise _kind.missing("set_device()")
 
 
-class device_of(device):  # noqa: N801 (torch's name)
+class device_of(device):  # type: ignore[misc]  # noqa: N801 (torch's name)
     """Inside, the device of a tensor is the current one; nothing happens for others."""
 
     def __init__(self, obj: Any) -> None:

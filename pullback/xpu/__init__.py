@@ -93,7 +93,7 @@ def set_rng_state_all(new_states: Iterable[_Tensor]) -> None:
     """Set the states of all devices; there is none."""
 
 
-class device_of(device):  # noqa: N801 (torch's name)
+class device_of(device):  # type: ignore[misc]  # noqa: N801 (torch's name)
     """Inside, the device of a tensor is the current one; nothing happens for others."""
 
     def __init__(self, obj: Any) -> None:

@@ -89,7 +89,8 @@ lib.cat([m,wide(4,4)])  lib.stack([m,wide(4,4)])  m+wide(4,4)  m*2  lib.addcmul(
 lib.index_copy(m,0,chosen(1),wide(1,4))  lib.where(m>0,m,wide(4,4))  F.embedding(chosen(2),m)
 lib.einsum('i,i->i',v,v)  lib.einsum('i,i',v,v)  lib.einsum('ij->ji',m)
 lib.einsum('ij,j->i',m,v)  lib.einsum(m,[0,1],m,[1,2],[0,2])  lib.einsum('...ij,jk->...ik',b,m)
-lib.tensordot(v,v,1)  lib.tensordot(m,m,0)  lib.inner(v,v)  lib.inner(m,v)  lib.matmul(v,v)  b@v  m@v  v@m
+lib.tensordot(v,v,1)  lib.tensordot(m,m,0)  lib.inner(v,v)  lib.inner(m,v)
+lib.matmul(v,v)  b@v  m@v  v@m
 F.elu(m)  F.glu(m)  F.normalize(m)  m.view(2,8)  m[0]  m.to(lib.float16)  lib.bilinear(m,m,b,None)
 """
 CASES = [call for line in CALLS.strip().splitlines() for call in line.split("  ") if call]

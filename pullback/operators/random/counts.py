@@ -75,7 +75,7 @@ def binomial(source: Stream, trials: Array, p: Array) -> Array:
     return numpy.array(counts).reshape(trials.shape)
 
 
-def _successes(n: float, p: float, draw: Next, dtype: numpy.dtype) -> float:  # type: ignore[type-arg]
+def _successes(n: float, p: float, draw: Next, dtype: numpy.dtype) -> float:
     if n <= 0 or p <= 0:
         return 0.0
     if p >= 1:
@@ -91,7 +91,8 @@ def _successes(n: float, p: float, draw: Next, dtype: numpy.dtype) -> float:  # 
 def _few_successes(n: float, p: float, draw: Next) -> float:
     """Waits between successes, until they no longer fit."""
     scale = 1 / math.log1p(-p)
-    waited = count = 0
+    waited = 0.0
+    count = 0
     while True:
         u = draw()
         waited += math.ceil(math.log(u) * scale) if u else n + 1

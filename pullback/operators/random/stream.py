@@ -184,7 +184,7 @@ class Stream:
 
     def go_to(self, key: Array, place: int, spare: float | None, *, fresh: bool) -> None:
         """Continue from another stream's key and place."""
-        state: dict[str, Any] = {"key": key.astype(_WORD), "pos": 0}
+        state: Any = {"key": key.astype(_WORD), "pos": 0}
         self._bits.state = {"bit_generator": "MT19937", "state": state}
         self.fresh, self.place, self.spare = fresh, place, spare
         if place < BLOCK:

@@ -63,7 +63,7 @@ def sized(
 ) -> Tensor:
     """A new tensor, or `out`, that `fill` filled; `given` is generator, `out` and options."""
     if settle().levels:
-        return drawn(op, lambda: _filled(op, shape, fill, dtype, given))  # type: ignore[no-any-return]
+        return drawn(op, lambda: _filled(op, shape, fill, dtype, given))
     return _filled(op, shape, fill, dtype, given)
 
 

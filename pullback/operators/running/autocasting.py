@@ -88,4 +88,4 @@ def _cast_once(value: Tensor, target: Any, settings: Autocast, mode: Mode) -> Te
     known = settings.cache.get(key)
     if known is None:
         known = settings.cache[key] = value, value.to(target)
-    return known[1]  # type: ignore[no-any-return]
+    return known[1]
