@@ -51,7 +51,7 @@ class FunctionalLevel:
         self._run(lambda: target.copy_(result), shown=False)
         return target
 
-    def random(self, op: str, draw: Callable[[], Any]) -> Any:
+    def random(self, op: str, draw: Callable[[], Any], many: Any = None) -> Any:
         """Random numbers are drawn as ever."""
         return self._run(draw, shown=True)
 

@@ -148,14 +148,21 @@ class VmapLevel:
                 "them. Call vmap with randomness='different' or randomness='same'."
             )
 
-    def random(self, op: str, draw: Callable[[], Any]) -> Any:
-        """Random numbers that no mapped tensor determines: one draw, or one per example."""
+    def random(self, op: str, draw: Callable[[], Any], many: Any = None) -> Any:
+        """Random numbers that no mapped tensor determines: one draw, or one per example.
+
+        `many` draws for all examples at once, given the sizes to put in front.
+        """
         self._check_randomness(op)
         before = get_mode()
         current.set(self.below(before))
         try:
             if self.randomness == "same":
-                return drawn(op, draw)
+                return drawn(op, draw, many)
+            if many is not None:
+                size = (self.size,)
+                made = drawn(op, lambda: many(size), lambda front: many((*front, *size)))
+                return batched(made, 0, self)
             return batched(stack([drawn(op, draw) for _ in range(self.size)]), 0, self)
         finally:
             current.set(before)

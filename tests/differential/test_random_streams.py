@@ -387,6 +387,62 @@ def test_modules_start_with_the_same_parameters(number):
     same(program, rtol=1e-6)
 
 
+PROGRAMS = {
+    "attention": lambda lib: lib.nn.functional.scaled_dot_product_attention(
+        lib.randn(2, 4, 8), lib.randn(2, 4, 8), lib.randn(2, 4, 8), dropout_p=0.3
+    ),
+    "heads": lambda lib: lib.nn.MultiheadAttention(8, 2, dropout=0.3)(*[lib.randn(3, 2, 8)] * 3)[0],
+    "lstm": lambda lib: lib.nn.LSTM(4, 5, 2, dropout=0.4)(lib.randn(3, 2, 4))[0],
+    "gru": lambda lib: lib.nn.GRU(4, 5, 2, dropout=0.4)(lib.randn(3, 2, 4))[0],
+    "pooling": lambda lib: lib.nn.functional.fractional_max_pool2d(
+        lib.randn(1, 2, 8, 8), 2, output_size=4
+    ),
+    "low rank": lambda lib: lib.svd_lowrank(lib.randn(10, 6), 3)[1],
+    "transformer": lambda lib: lib.nn.TransformerEncoderLayer(8, 2, 16)(lib.randn(3, 2, 8)),
+    "channels last": lambda lib: lib.nn.functional.dropout(
+        lib.ones(2, 3, 4, 4).to(memory_format=lib.channels_last), 0.4
+    ),
+    "many weights": lambda lib: lib.multinomial(lib.rand(50, 1000), 20, True),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name):
+    same(PROGRAMS[name], rtol=1e-4)
+
+
+MAPPED = {
+    "rand": lambda lib, x: lib.rand(3) + x[0],
+    "randn": lambda lib, x: lib.randn(8) + x[0],
+    "randint": lambda lib, x: lib.randint(0, 9, (3,)) + x[0],
+    "randperm": lambda lib, x: lib.randperm(5) + x[0],
+    "randn_like": lambda lib, x: lib.randn_like(x),
+    "dropout": lambda lib, x: lib.nn.functional.dropout(x, 0.5),
+    "bernoulli": lambda lib, x: lib.bernoulli(x / 2),
+    "multinomial": lambda lib, x: lib.multinomial(x, 2),
+    "nested": lambda lib, x: lib.vmap(lambda y: lib.randn(3) + y, randomness="different")(x),
+}
+
+
+@pytest.mark.parametrize("name", MAPPED)
+@pytest.mark.parametrize("randomness", ["different", "same"])
+def test_examples_of_vmap(name, randomness):
+    if (name, randomness) == ("nested", "same"):
+        pytest.skip("torch wants one kind of randomness for all levels")
+
+    def program(lib):
+        mapped = lib.vmap(lambda x: MAPPED[name](lib, x), randomness=randomness)
+        return mapped(lib.ones(4, 6))
+
+    try:
+        program(torch)
+    except RuntimeError:  # the examples differ, so their draws cannot be the same
+        with pytest.raises(RuntimeError):
+            program(pullback)
+    else:
+        same(program, rtol=1e-5)
+
+
 # States
 
 

@@ -54,9 +54,12 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
         raise errors.not_a_tensor(called, "self", self)
     mode = settle()
     if mode.levels:
-        example = self._array
-        fresh = drawn(called, lambda: _fill(_memory_like(example), called, generator, fill))
-        return self.copy_(fresh)
+        shape, dtype = self._array.shape, self._array.dtype
+
+        def filled(front: tuple[int, ...]) -> Tensor:
+            return _fill(wrap(numpy.empty((*front, *shape), dtype)), called, generator, fill)
+
+        return self.copy_(drawn(called, lambda: filled(()), filled))
     source = source_of(called, generator)
     plain = not mode.levels and not mode.dispatch and not LEVELS
     if plain and not starts_write(called, self, {"input": self}, mode):
@@ -71,10 +74,6 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
     drawing = functools.partial(fill, source)
     drawing.generator = generator  # type: ignore[attr-defined]  # for those who are told of the call
     return call_inplace(_fillers[node].op, called, (self, drawing), {})
-
-
-def _memory_like(array: Array) -> Tensor:
-    return wrap(numpy.empty(array.shape, array.dtype))
 
 
 def _from_to(

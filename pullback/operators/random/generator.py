@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn, TypeAlias
 
 import numpy
 
@@ -24,6 +24,8 @@ __all__ = [
     *("Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed"),
     *("seed", "set_rng_state"),
 ]
+
+Sizes: TypeAlias = tuple[int, ...]
 
 _DEFAULT_SEED = 67280421310721  # torch's, for a generator that was given none
 
@@ -38,10 +40,13 @@ _STATE = numpy.dtype(
 )
 
 
-def drawn(op: str, draw: Callable[[], Any]) -> Any:
-    """A tensor of random numbers: drawn once, or inside vmap as that says."""
+def drawn(op: str, draw: Callable[[], Any], many: Callable[[Sizes], Any] | None = None) -> Any:
+    """A tensor of random numbers: drawn once, or inside vmap as that says.
+
+    `many` draws with dimensions in front, for all examples together; else each is drawn by itself.
+    """
     levels = get_mode().levels
-    return levels[-1].random(op, draw) if levels else draw()
+    return levels[-1].random(op, draw, many) if levels else draw()
 
 
 class Generator:
@@ -139,6 +144,14 @@ class Generator:
             stream.go_to(state["key"], BLOCK if left == 1 else place, spare, fresh=place == 0)
             self._seed = seed
         return self
+
+    def get_offset(self) -> NoReturn:
+        """Generators of GPUs have an offset; this one is a RuntimeError."""
+        raise RuntimeError("get_offset(): a generator of the CPU has no offset; use get_state().")
+
+    def set_offset(self, offset: int) -> NoReturn:
+        """Generators of GPUs have an offset; this one is a RuntimeError."""
+        raise RuntimeError("set_offset(): a generator of the CPU has no offset; use set_state().")
 
     def clone_state(self) -> Generator:
         """Another generator at the same place in the same stream."""

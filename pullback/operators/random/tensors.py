@@ -63,7 +63,11 @@ def sized(
 ) -> Tensor:
     """A new tensor, or `out`, that `fill` filled; `given` is generator, `out` and options."""
     if settle().levels:
-        return drawn(op, lambda: _filled(op, shape, fill, dtype, given))
+        return drawn(
+            op,
+            lambda: _filled(op, shape, fill, dtype, given),
+            lambda front: _filled(op, (*front, *shape), fill, dtype, given),
+        )
     return _filled(op, shape, fill, dtype, given)
 
 
@@ -245,8 +249,13 @@ def _drawn_like(
     op: str, input: Any, fill: Fill, kinds: str, generator: Any, options: dict[str, Any]
 ) -> Tensor:
     if get_mode().levels:  # an example of vmap: its size and dtype matter, its memory does not
-        example = wrap(numpy.empty(input._array.shape, input._array.dtype))
-        return drawn(op, lambda: _drawn_like(op, example, fill, kinds, generator, options))
+        shape, dtype = input._array.shape, input._array.dtype
+
+        def drawn_with(front: tuple[int, ...]) -> Tensor:
+            example = wrap(numpy.empty((*front, *shape), dtype))
+            return _drawn_like(op, example, fill, kinds, generator, options)
+
+        return drawn(op, lambda: drawn_with(()), drawn_with)
     result: Tensor = empty_like(input, **options)
     needs(op, result._array.dtype, kinds)
     if type(result._array) is numpy.ndarray:

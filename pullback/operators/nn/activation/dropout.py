@@ -45,7 +45,11 @@ def kept(input: Tensor, p: float, *, channels: bool) -> Any:
     shape = input._array.shape
     if channels:
         shape = shape[:2] + (1,) * (len(shape) - 2)
-    mask = numpy.empty(shape, bool) if channels else numpy.empty_like(input._array, bool)
+    array = input._array
+    if channels or type(array) is not numpy.ndarray:  # an example of vmap has no memory of its own
+        mask = numpy.empty(shape, bool)
+    else:
+        mask = numpy.empty_like(array, bool)
     draw.bernoulli(default_generator.draw_from(), mask, 1 - p)
     return mask
 
