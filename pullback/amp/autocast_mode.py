@@ -15,6 +15,7 @@ from pullback.core.dtype import dtype as Dtype  # noqa: N812 (`dtype` is torch's
 from pullback.core.dtype import named_dtype
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
+from pullback.operators.running.autocasting import forget
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
@@ -92,6 +93,7 @@ class autocast:  # noqa: N801 (torch's name)
         if now.nesting == 1:
             now.cache.clear()
         compositions.end()
+        forget()
         settings.change(
             enabled=before.enabled,
             dtypes=before.dtypes,

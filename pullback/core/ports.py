@@ -37,6 +37,8 @@ class Ports:
     accumulate_by_call: Callable[..., tuple[()]]
     # operators/declare -> writing: the code of an operator's function, or of its in-place form.
     build: Callable[..., Any]
+    # operators/running/interpret -> autocasting: an operator's call inside a region.
+    autocast: Callable[..., Any]
     # operators -> transforms: tangents of an operator without `jvp=`, by its reverse rules.
     transposed: Callable[[Any, dict[str, Any], list[Any], dict[str, Any]], list[Any]]
     # operators -> transforms: a tangent with the examples of a level in front, as a batch.

@@ -7,15 +7,17 @@ Everything else runs in the dtypes it is given.
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any
 
 from pullback.core.autocast import Autocast, dtype_for
 from pullback.core.dtype import float32
 from pullback.core.mode import Mode, changed, current
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import Op
 
-__all__ = ["AS_GIVEN", "NARROW", "POLICIES", "WIDE", "WIDEST", "call", "policy_of"]
+__all__ = ["AS_GIVEN", "NARROW", "POLICIES", "WIDE", "WIDEST", "call", "forget", "run"]
 
 NARROW, WIDE, WIDEST, AS_GIVEN = "narrow", "float32", "widest", "as given"
 
@@ -33,7 +35,7 @@ POLICIES = {name: policy for policy, names in _OPERATORS.items() for name in nam
 def call(function: Any, policy: str, args: Any, kwargs: Any, mode: Mode) -> Any:
     """Run `function` with its tensors cast as `policy` says; inside, nothing more is cast."""
     settings = mode.autocast
-    current.set(changed(mode, autocast=None))
+    current.set(_outside(mode))
     try:
         if policy == AS_GIVEN:
             return function(*args, **kwargs)
@@ -45,9 +47,36 @@ def call(function: Any, policy: str, args: Any, kwargs: Any, mode: Mode) -> Any:
         current.set(mode)
 
 
-def policy_of(op: Op, mode: Mode) -> str | None:
-    """What is to be done to a declared operator's inputs, if anything."""
-    return POLICIES.get(op.name) if "cpu" in mode.autocast.enabled else None
+def run(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -> Any:
+    """A declared operator's call inside a region: cast, or on its fast path as if outside."""
+    policy = POLICIES.get(op.name)
+    if policy is not None and "cpu" in mode.autocast.enabled and kwargs.get("out") is None:
+        return call(op.function, policy, args, kwargs, mode)
+    current.set(_outside(mode))
+    try:
+        return op.function(*args, **kwargs)
+    finally:
+        current.set(mode)
+
+
+ports.fill(autocast=run)
+
+
+def _outside(mode: Mode) -> Mode:
+    """The same mode without autocast; making one takes 5 us, so the last one is kept."""
+    known = _last.get()
+    if known is None or known[0] is not mode:
+        known = mode, changed(mode, autocast=None)
+        _last.set(known)
+    return known[1]
+
+
+_last: ContextVar[tuple[Mode, Mode] | None] = ContextVar("pullback_outside", default=None)
+
+
+def forget() -> None:
+    """Let go of the modes of a region that ends."""
+    _last.set(None)
 
 
 def _target(policy: str, settings: Autocast, args: Any, kwargs: Any) -> Any:

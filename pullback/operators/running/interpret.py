@@ -33,21 +33,17 @@ NUMBERS = (bool, int, float, complex, numpy.generic)
 
 def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run an operator on whatever the user passed."""
+    mode = settle()
+    if mode.autocast is not None and not mode.functions and not _overriding(args, kwargs):
+        return ports.autocast(op, args, kwargs, mode)
     out = kwargs.pop("out", None)
     bound = bind(op, args, kwargs)
-    mode = settle()
     if mode.functions:
         return dispatch.public_call(op, args, kwargs, out)
     if overriding.classes:
         taken, answer = ports.met(op, args, kwargs, out)
         if taken:
             return answer
-    if mode.autocast is not None and out is None:
-        from pullback.operators.running import autocasting
-
-        policy = autocasting.policy_of(op, mode)
-        if policy is not None:
-            return autocasting.call(op.function, policy, args, kwargs, mode)
     if mode.dual_depth == 1 and out is None and mode.forward_ad and not mode.dispatch:
         pushed = dual.form_of(op)
         if pushed is not None and dual.takes(mode, bound):
@@ -89,6 +85,11 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     result = compute(op, arrays, options)
     tensors = [_result(array, mode) for array in outputs_of(op, result)]
     return _finished(op, values, options, tensors, mode, kept)
+
+
+def _overriding(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether an argument takes calls itself: it is asked before autocast."""
+    return bool(overriding.classes and dispatch.types_of(args, kwargs))
 
 
 def _finished(
