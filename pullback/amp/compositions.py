@@ -13,7 +13,7 @@ from typing import Any
 
 from pullback.core.mode import Mode
 from pullback.operators.running.autocasting import AS_GIVEN, NARROW, WIDE, call
-from pullback.operators.watching.intercept import Watched, castings, replaceable
+from pullback.operators.watching.intercept import Watched, castings
 
 __all__ = ["compositions"]
 
@@ -39,7 +39,7 @@ _COMPOSITIONS = {
             qr inv inv_ex householder_product tensorinv tensorsolve
         """,
         "pullback.fft": """
-            fft ifft rfft irfft fft2 fftn hfft ihfft rfft2 rfftn irfft2 irfftn ifft2 ifftn
+            fft ifft rfft irfft fft2 hfft ihfft rfft2 irfft2 ifft2
         """,
         _FUNCTIONAL: """
             avg_pool3d adaptive_avg_pool3d adaptive_max_pool3d fractional_max_pool2d
@@ -58,9 +58,8 @@ def _find() -> list[FunctionType]:
         for module, names in modules.items():
             for name in names.split():
                 function = attrgetter(name)(import_module(module))
-                if replaceable(function):
-                    castings[function] = _caster(function, policy)
-                    found.append(function)
+                castings[function] = _caster(function, policy)
+                found.append(function)
     return found
 
 
