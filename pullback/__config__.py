@@ -16,7 +16,7 @@ def show() -> str:
     """
     import numpy
 
-    from pullback.package import version
+    from pullback.installed import version
 
     lines = [
         "pullback computes with:",

@@ -195,6 +195,7 @@ _LATER = {
             "use_deterministic_algorithms",
         ),
         "pullback.core.determinism",
+    ),
     **dict.fromkeys(("AcceleratorError", "OutOfMemoryError"), "pullback.accelerator.found"),
     **dict.fromkeys(
         ("get_float32_matmul_precision", "set_float32_matmul_precision"),
@@ -211,7 +212,7 @@ _LATER = {
         ("_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad"),
         "pullback.operators.random.gamma",
     ),
-    **dict.fromkeys(("compiled_with_cxx11_abi", "get_file_path"), "pullback.package"),
+    **dict.fromkeys(("compiled_with_cxx11_abi", "get_file_path"), "pullback.installed"),
     "get_device_module": "pullback.accelerator.found",
     "stand_in": "pullback.standing_in",
     "autocast": "pullback.amp.autocast_mode",
@@ -317,7 +318,7 @@ def __getattr__(name: str) -> _Any:
     elif name == "embedding":  # torch.embedding takes the weight first, nn.functional's does not
         found = _import_module("pullback.operators.nn.embedding.rows").embedding_rows
     elif name == "__pullback_version__":
-        found = _import_module("pullback.package").version()
+        found = _import_module("pullback.installed").version()
     elif name in _LATER:
         found = getattr(_import_module(_LATER[name]), name)
     elif name in _MODULES:
