@@ -7,14 +7,12 @@ the user passed.
 
 from __future__ import annotations
 
-import dis
 import inspect
 import weakref
 from collections.abc import Iterable, Mapping
-from types import CodeType, FrameType, FunctionType
+from types import FunctionType
 from typing import Any
 
-from pullback.core.origin import getframe, internal
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.attach import later
@@ -41,12 +39,11 @@ _NAMES = """
 """
 _METADATA = frozenset(_NAMES.split())
 
-# Compositions that take about as long as asking does. An operator below them meets what they do not
-# know, see `met`.
+# Compositions without a guard, which would cost them most: an operator below them meets what they
+# do not know, and asks as the same function; see `met`.
 _NAMES = """
-    cat clamp clamp_max clamp_min contiguous div empty full item log_softmax matmul max mean min
-    numpy ones permute pow prod relu reshape reshape_as scalar_tensor softmax split square squeeze
-    stack sum tensor to tolist type_as view_as view_method where zeros
+    clamp clamp_max clamp_min contiguous empty full item log_softmax max mean min numpy ones pow
+    prod reshape_as scalar_tensor softmax sum tensor to tolist type_as view_as view_method zeros
 """
 QUICK = frozenset(_NAMES.split())
 
@@ -222,21 +219,12 @@ def met(
 ) -> tuple[bool, Any]:
     """An operator met an argument that takes calls: let it take the call that the user made.
 
-    While its class lives every public function asks. This once the user's call is read off the
-    stack: from the frame of the function that the user called.
+    While its class lives every public function asks, with what the user passed. This once the
+    operator asks, as the function that it is to users.
     """
     if not _noted(args, kwargs):
         return False, None
-    frame: FrameType | None = getframe(1)
-    outermost: tuple[FunctionType, FrameType] | None = None
-    while frame is not None and internal[frame.f_code.co_filename]:
-        function = intercept.function_of(frame)
-        if function is not None:
-            outermost = function, frame
-        frame = frame.f_back
-    if outermost is None or not dispatch.types_of(*(call := _call_of(*outermost))):
-        return dispatch.overridden(op, args, kwargs, out, called=called)
-    return dispatch.overloaded(*_spelled(outermost[0], *call))
+    return dispatch.overridden(op, args, kwargs, out, called=called)
 
 
 _met: weakref.WeakSet[type] = weakref.WeakSet()
@@ -259,50 +247,6 @@ def met_by(method: str, args: tuple[Any, ...]) -> tuple[bool, Any]:
     if not _noted(args, {}):
         return False, None
     return dispatch.overloaded(getattr(Tensor, method), args, {})
-
-
-def _call_of(function: FunctionType, frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with which a frame was entered, less those that stand at their defaults."""
-    code, values = frame.f_code, frame.f_locals
-    count, named = code.co_argcount, code.co_kwonlyargcount
-    names = code.co_varnames
-    by_keyword = _keywords(frame.f_back)
-    last = (function.__defaults__ or ()) if count else ()
-    defaults = dict(zip(names[count - len(last) : count], last, strict=True))
-    defaults |= function.__kwdefaults__ or {}
-    kwargs = {name: values[name] for name in names[: count + named] if name in by_keyword}
-    positional = [name for name in names[:count] if name not in by_keyword]
-    while positional and values[positional[-1]] is defaults.get(positional[-1], values):
-        positional.pop()
-    args = tuple(values[name] for name in positional)
-    if code.co_flags & inspect.CO_VARARGS:
-        args += tuple(values[names[count + named]])
-    if code.co_flags & inspect.CO_VARKEYWORDS:  # a function that is not written yet
-        kwargs |= values[names[count + named + bool(code.co_flags & inspect.CO_VARARGS)]]
-    for name in names[count : count + named]:
-        if name not in kwargs and values[name] is not defaults.get(name):
-            kwargs[name] = values[name]
-    return args, kwargs
-
-
-def _keywords(frame: FrameType | None) -> tuple[str, ...]:
-    """The names of the keyword arguments of the call that a frame is in."""
-    if frame is None:
-        return ()
-    return _names_at(frame.f_code, frame.f_lasti)
-
-
-def _names_at(code: CodeType, at: int) -> tuple[str, ...]:
-    names: tuple[str, ...] = ()
-    for instruction in dis.get_instructions(code):
-        if instruction.offset > at:
-            break
-        if instruction.opname in ("KW_NAMES", "LOAD_CONST"):  # the call that follows has these
-            named = code.co_consts[instruction.arg or 0]
-            names = named if isinstance(named, tuple) else ()
-        elif instruction.opname not in ("PRECALL", "CALL", "CALL_KW", "CACHE"):
-            names = ()
-    return tuple(name for name in names if isinstance(name, str))
 
 
 ports.fill(met_by=met_by)

@@ -1,9 +1,9 @@
 """Public functions, made to ask before they run: modes, and arguments that take calls themselves.
 
-A function that asks keeps its object; its code is replaced by a line that hands the arguments over
-exactly as they came, so whoever holds the function (a from-import, a method) asks too. Compositions
-of operators always do (0.13 us; those named in `asking.QUICK` do not), everything else only while
-somebody is there who could answer: a function or dispatch mode, a class with a
+A function that asks keeps its object; its code is replaced, so whoever holds the function (a
+from-import, a method) asks too. Compositions of operators get a guard, once, when they are loaded
+(`writing/guards.py`, 0.06 us; those named in `asking.QUICK` do not). Everything else asks only
+while somebody is there who could answer: a function or dispatch mode, a class with a
 `__torch_function__` that was met, a proxy of a tracer.
 """
 
@@ -18,6 +18,7 @@ from pullback.core import origin
 from pullback.core.mode import get_mode
 from pullback.core.ports import ports
 from pullback.operators.watching import dispatch
+from pullback.operators.writing.guards import as_given, guard_of, required_by_name
 from pullback.operators.writing.layers import LAYERS, Layer
 
 __all__ = ["Watched", "always", "castings", "function_of", "loaded", "makers", "replaceable"]
@@ -39,7 +40,7 @@ def _asking(*args: Any, **kwargs: Any) -> Any:
 class _Asking(Layer):
     """One function, what it does after asking, and how many want it to ask."""
 
-    __slots__ = ("asking", "function", "users")
+    __slots__ = ("asking", "function", "guarded", "users")
 
     def __init__(self, function: FunctionType) -> None:
         plain = FunctionType(
@@ -53,7 +54,7 @@ class _Asking(Layer):
         plain.__module__, plain.__qualname__ = function.__module__, function.__qualname__
         plain.__doc__ = function.__doc__
         super().__init__(plain)
-        self.function, self.users = function, 0
+        self.function, self.users, self.guarded = function, 0, False
         code = _asking.__code__
         stand_in = next(one for one in code.co_consts if isinstance(one, str) and "_Asking" in one)
         self.asking: CodeType = code.replace(
@@ -63,22 +64,37 @@ class _Asking(Layer):
             co_filename=f"{origin.GENERATED}{function.__name__}, asking>",
         )
 
+    def guard(self) -> None:
+        """Let the function look at its arguments for ever: then nothing is swapped any more."""
+        if not self.guarded:
+            self.guarded = True
+            code = guard_of(self.function, self)
+            self._stand_before(code)
+
     def use(self, change: int) -> None:
         before, self.users = self.users, self.users + change
-        function, plain = self.function, self.plain
+        if self.guarded:
+            return  # it reads `users`
         if self.users and not before:
-            plain.__code__ = function.__code__
-            plain.__defaults__, plain.__kwdefaults__ = (
-                function.__defaults__,
-                function.__kwdefaults__,
-            )
-            LAYERS[function] = self
-            function.__code__ = self.asking
-            function.__wrapped__ = plain  # type: ignore[attr-defined]  # inspect follows it
+            self._stand_before(self.asking)
         elif before and not self.users:
+            function = self.function
             del LAYERS[function]
-            function.__code__ = plain.__code__
+            function.__code__ = self.plain.__code__
             del function.__wrapped__  # type: ignore[attr-defined]
+
+    def _stand_before(self, code: CodeType) -> None:
+        function, plain = self.function, self.plain
+        plain.__code__ = function.__code__
+        plain.__defaults__, plain.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+        LAYERS[function] = self
+        function.__code__ = code
+        function.__wrapped__ = plain  # type: ignore[attr-defined]  # inspect follows it
+
+    def take_guarded(self, values: tuple[Any, ...], more: Any = (), named: Any = ()) -> Any:
+        """A call that a guard noticed: its arguments, less those that stand at their defaults."""
+        args, kwargs = as_given(self.plain, values)
+        return self.take_asked((*args, *more), {**kwargs, **dict(named)})
 
     def take_asked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The call: to a mode, to an argument that takes calls, to a maker, or as it always was."""
@@ -119,8 +135,10 @@ def always(functions: Iterable[FunctionType]) -> None:
     """Let these ask from now on, whatever happens."""
     with _change:
         for function in functions:
-            if function not in _known:
+            if required_by_name(function):  # Python would refuse the call before anybody is asked
                 _layer(function).use(1)
+            else:
+                _layer(function).guard()
 
 
 def function_of(frame: FrameType) -> FunctionType | None:

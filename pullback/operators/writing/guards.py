@@ -1,0 +1,116 @@
+"""Writes what stands before a public composition: a look at its arguments, then its own code.
+
+    def flatten(input, start_dim=0, end_dim=-1):
+        if layer.users or (input.__class__ is not Tensor and asks(input)):
+            return layer.take_guarded((input, start_dim, end_dim))
+        return plain(input, start_dim, end_dim)
+
+Only arguments without a default are looked at: what takes calls itself is seldom an option, and an
+operator below meets it there.
+"""
+
+from __future__ import annotations
+
+import inspect
+from types import CodeType, FunctionType
+from typing import Any
+
+from pullback.core import origin
+from pullback.core.tensor import Tensor
+from pullback.operators.watching.dispatch import QUIET, any_handler
+from pullback.operators.writing.nodes import execute
+
+__all__ = ["as_given", "guard_of", "required_by_name"]
+
+
+def guard_of(function: FunctionType, layer: Any) -> CodeType:
+    """The code of a function with `function`'s parameters that looks before it calls."""
+    code = function.__code__
+    names = code.co_varnames
+    count, named = code.co_argcount, code.co_kwonlyargcount
+    positional, keywords = list(names[:count]), list(names[count : count + named])
+    rest = list(names[count + named :])
+    more = rest.pop(0) if code.co_flags & inspect.CO_VARARGS else None
+    others = rest.pop(0) if code.co_flags & inspect.CO_VARKEYWORDS else None
+    required = positional[: count - len(function.__defaults__ or ())]
+    looks = [f"({x}.__class__ is not _Tensor and _asks({x}))" for x in required]
+    looks += [f"_asks({more})"] if more else []
+    values = "".join(f"{x}, " for x in (*positional, *keywords))
+    extra = [f"more={more}"] * bool(more) + [f"named={others}"] * bool(others)
+    source = [
+        f"def guard({_parameters(code, positional, keywords, more, others)}):",
+        f"    if {' or '.join(['_layer.users', *looks])}:",
+        f"        return _layer.take_guarded({', '.join([f'({values})', *extra])})",
+        f"    return _plain({_arguments(positional, keywords, more, others)})",
+    ]
+    scope: dict[str, Any] = {}
+    filename = f"{origin.GENERATED}{function.__name__}, asking>"
+    execute("\n".join(_with_constants(source)), scope, filename)
+    made: CodeType = scope["guard"].__code__
+    stands_for = {
+        "_layer": layer,
+        "_plain": layer.plain,
+        "_Tensor": Tensor,
+        "_asks": _asks,
+    }
+    return made.replace(
+        co_consts=tuple(
+            stands_for.get(one, one) if type(one) is str else one for one in made.co_consts
+        ),
+        co_freevars=code.co_freevars,
+        co_name=function.__name__,
+    )
+
+
+def required_by_name(function: FunctionType) -> bool:
+    """Whether it has keyword-only parameters without a default."""
+    return function.__code__.co_kwonlyargcount > len(function.__kwdefaults__ or ())
+
+
+def _with_constants(source: list[str]) -> list[str]:
+    """Names of ours become constants of the code: a function's globals are its module's."""
+    head, *body = source
+    text = "\n".join(body)
+    used = [name for name in ("_layer", "_plain", "_Tensor", "_asks") if name in text]
+    return [head, *(f"    {name} = {name!r}" for name in used), *body]
+
+
+def _asks(value: Any) -> bool:
+    return type(value) not in QUIET and any_handler(value)
+
+
+def _parameters(
+    code: CodeType, positional: list[str], keywords: list[str], more: Any, others: Any
+) -> str:
+    parts = positional.copy()
+    if code.co_posonlyargcount:
+        parts.insert(code.co_posonlyargcount, "/")
+    parts += [f"*{more}"] if more else ["*"] * bool(keywords)
+    return ", ".join([*parts, *keywords, *([f"**{others}"] if others else [])])
+
+
+def _arguments(positional: list[str], keywords: list[str], more: Any, others: Any) -> str:
+    parts = [*positional, *([f"*{more}"] if more else [])]
+    parts += [f"{name}={name}" for name in keywords]
+    return ", ".join([*parts, *([f"**{others}"] if others else [])])
+
+
+def as_given(
+    function: FunctionType, values: tuple[Any, ...]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments by position and by name, without those that stand at their defaults."""
+    code = function.__code__
+    count = code.co_argcount
+    args, rest = values[:count], values[count:]
+    defaults = function.__defaults__ or ()
+    at = count
+    while at > count - len(defaults) and args[at - 1] is defaults[at - 1 - (count - len(defaults))]:
+        at -= 1
+    names = code.co_varnames[count : count + code.co_kwonlyargcount]
+    usual = function.__kwdefaults__ or {}
+    kwargs = {
+        name: value
+        for name, value in zip(names, rest, strict=True)
+        if name not in usual or value is not usual[name]
+    }
+    return args[:at], kwargs
