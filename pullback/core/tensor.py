@@ -62,6 +62,9 @@ class Tensor:
     _former_mark: Leaf | None = None
     # What took the tensor out of the graph, and where.
     _cut: tuple[str, Any, int] | None = None
+    # The transform that it was made in, and how deep the one is that it is an argument of.
+    _scope: int = 0
+    _depth: int = 0
 
     # ndarray's own operators step aside for a tensor operand.
     __array_priority__ = 1000

@@ -87,7 +87,7 @@ def _alias_of(tensor: Tensor, depth: int) -> Tensor:
     edge = edge_of(tensor)
     if edge is None:
         alias._node = new_leaf_mark()
-        alias._depth = depth  # type: ignore[attr-defined]  # see leads_outside
+        alias._depth = depth  # see leads_outside
     else:
         node = _node_like(EnterBackward, tensor, edge)
         attach(alias, tensor, node, creation=CreationMeta.DIFFERENTIATED)

@@ -26,7 +26,7 @@ def attributes_of(tensor: Tensor) -> dict[str, Any]:
     return {name: value for name, value in vars(tensor).items() if not hasattr(Tensor, name)}
 
 
-def _leaf(array: Array, kind: type[Tensor], *, requires_grad: bool) -> Tensor:
+def leaf(array: Array, kind: type[Tensor], *, requires_grad: bool) -> Tensor:
     """A leaf on `array`, with a version counter of its own."""
     result = new(kind)
     result._array = array
@@ -39,7 +39,7 @@ def _leaf(array: Array, kind: type[Tensor], *, requires_grad: bool) -> Tensor:
 
 def _copy(self: Tensor) -> Tensor:
     """A new leaf on the same memory."""
-    result = _leaf(self._array, type(self), requires_grad=self.requires_grad)
+    result = leaf(self._array, type(self), requires_grad=self.requires_grad)
     vars(result).update(attributes_of(self))
     return result
 
@@ -54,7 +54,7 @@ def _deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     if not self.is_leaf:
         raise errors.non_leaf_deepcopy()
     array = copied_memory(self._array, memo)
-    result = _leaf(array, type(self), requires_grad=self.requires_grad)
+    result = leaf(array, type(self), requires_grad=self.requires_grad)
     memo[id(self)] = result
     vars(result).update(copy.deepcopy(attributes_of(self), memo))
     if self._stored_grad is not None:
@@ -133,7 +133,7 @@ def rebuilt(
         array = numpy.ndarray(shape, flat.dtype, flat, 0, steps)
     else:
         array = flat.reshape(shape)
-    result = _leaf(array, kind, requires_grad=requires_grad)
+    result = leaf(array, kind, requires_grad=requires_grad)
     vars(result).update(attributes)
     return result
 

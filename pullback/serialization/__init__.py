@@ -1,0 +1,54 @@
+"""`save` and `load`: tensors and containers of them in files, in torch's own format.
+
+A file is a ZIP archive: `data.pkl` holds the structure, `data/0`, `data/1` ... the memory of the
+tensors, each once however many views share it. The pickle names torch's functions, not ours, so
+torch reads our files and we read torch's, without either importing the other.
+"""
+
+from pullback.serialization.allowed import (
+    add_safe_globals,
+    clear_safe_globals,
+    get_safe_globals,
+    safe_globals,
+)
+from pullback.serialization.inspecting import get_unsafe_globals_in_checkpoint
+from pullback.serialization.options import (
+    LoadEndianness,
+    get_crc32_options,
+    get_default_load_endianness,
+    get_default_mmap_options,
+    set_crc32_options,
+    set_default_load_endianness,
+    set_default_mmap_options,
+    skip_data,
+)
+from pullback.serialization.places import (
+    MAP_LOCATION,
+    default_restore_location,
+    location_tag,
+    register_package,
+)
+from pullback.serialization.reading import load
+from pullback.serialization.writing import save
+
+__all__ = [
+    "MAP_LOCATION",
+    "LoadEndianness",
+    "add_safe_globals",
+    "clear_safe_globals",
+    "default_restore_location",
+    "get_crc32_options",
+    "get_default_load_endianness",
+    "get_default_mmap_options",
+    "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint",
+    "load",
+    "location_tag",
+    "register_package",
+    "safe_globals",
+    "save",
+    "set_crc32_options",
+    "set_default_load_endianness",
+    "set_default_mmap_options",
+    "skip_data",
+]

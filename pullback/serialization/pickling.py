@@ -1,0 +1,196 @@
+"""Pickles that name torch's functions where ours would be: torch reads them, without ours.
+
+Tensors become calls of torch's functions on storages, which are collected here and written apart.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections import OrderedDict
+from types import FunctionType
+from typing import IO, Any
+
+from pullback.core.device import META, device
+from pullback.core.dtype import DTYPES, NumpyDtype, dtype
+from pullback.core.layout import layout, memory_format
+from pullback.core.size import Size
+from pullback.core.tensor import Tensor
+from pullback.operators.arrays.strides import address, element_strides, root
+from pullback.operators.tensor.convert import TYPE_NAMES
+from pullback.operators.tensor.metadata import UntypedStorage
+from pullback.operators.tensor.pickling import (
+    attributes_of,
+    flat_memory,
+    in_memory_order,
+    warn_of_hooks,
+)
+
+__all__ = ["Pickler", "Storage"]
+
+# Torch has no typed storage for these; it writes bytes, and the dtype beside them.
+_UNTYPED = ("uint16", "uint32", "uint64")
+
+
+class _Global:
+    """A function or class of torch, by name; what a pickle says without importing it."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module = module
+        self.name = name
+
+    def __call__(self, *args: Any) -> Any:
+        raise TypeError(f"{self.module}.{self.name} is only a name here.")
+
+
+_REBUILD_TENSOR = _Global("torch._utils", "_rebuild_tensor_v2")
+_REBUILD_UNTYPED = _Global("torch._utils", "_rebuild_tensor_v3")
+_REBUILD_META = _Global("torch._utils", "_rebuild_meta_tensor_no_storage")
+_REBUILD_PARAMETER = _Global("torch._utils", "_rebuild_parameter")
+_REBUILD_PARAMETER_WITH_STATE = _Global("torch._utils", "_rebuild_parameter_with_state")
+_REBUILD_WITH_STATE = _Global("torch._tensor", "_rebuild_from_type_v2")
+_TENSOR = _Global("torch", "Tensor")
+_NAMES: dict[tuple[str, str], _Global] = {}
+
+
+def _named(module: str, name: str) -> _Global:
+    return _NAMES.setdefault((module, name), _Global(module, name))
+
+
+class Storage:
+    """The memory of one or more tensors, as the pickle refers to it."""
+
+    def __init__(self, key: str, flat: Any, dtype: str, *, is_untyped: bool) -> None:
+        self.key = key
+        self.flat = flat
+        self.dtype = dtype
+        self.is_untyped = is_untyped  # its elements are counted in bytes
+
+
+# The one in Python, since the one in C writes only names that it could import.
+_PythonPickler: Any = pickle._Pickler
+
+
+class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed knows half of
+    """Writes tensors as torch does; collects their memory."""
+
+    dispatch = _PythonPickler.dispatch.copy()
+
+    def __init__(self, file: IO[bytes], protocol: int, *, legacy: bool = False) -> None:
+        super().__init__(file, protocol)
+        self.storages: dict[tuple[int, NumpyDtype], Storage] = {}
+        self._owners: list[Any] = []  # alive while their ids are keys
+        self._legacy = legacy
+
+    def _save_name(self, obj: _Global | dtype) -> None:
+        name = f"torch\n{obj._name}" if isinstance(obj, dtype) else f"{obj.module}\n{obj.name}"
+        self.write(pickle.GLOBAL + f"{name}\n".encode())
+        self.memoize(obj)
+
+    dispatch[_Global] = dispatch[dtype] = _save_name
+
+    def save_global(self, obj: Any, name: str | None = None) -> None:
+        """Write a class or function by its name; ours by torch's."""
+        found = _torch_name(obj)
+        if found is None:
+            super().save_global(obj, name)
+            return
+        module, name = found
+        self.write(pickle.GLOBAL + f"{module}\n{name}\n".encode())
+        self.memoize(obj)
+
+    dispatch[FunctionType] = save_global
+
+    def persistent_id(self, obj: Any) -> Any:
+        """How the pickle refers to a storage."""
+        if isinstance(obj, UntypedStorage):
+            flat = obj._owner.reshape(-1).view("uint8")
+            obj = self._storage(obj._owner, flat, is_untyped=True)
+        if type(obj) is not Storage:
+            return None
+        kind = (
+            _named("torch.storage", "UntypedStorage")
+            if obj.is_untyped
+            else _named("torch", f"{TYPE_NAMES[obj.dtype]}Storage")
+        )
+        count = obj.flat.nbytes if obj.is_untyped else obj.flat.size
+        reference = "storage", kind, obj.key, "cpu", count
+        return (*reference, None) if self._legacy else reference
+
+    def reducer_override(self, obj: Any) -> Any:
+        """The call that makes an object again."""
+        kind = type(obj)
+        if isinstance(obj, Tensor):
+            return self._tensor(obj, kind)
+        if kind is Size:
+            return _named("torch", "Size"), (tuple(obj),)
+        if kind is device:
+            place = (obj.type,) if obj.index is None else (obj.type, obj.index)
+            return _named("torch", "device"), place
+        if kind is layout or kind is memory_format:
+            return _named("torch.serialization", "_get_layout"), (repr(obj),)
+        return NotImplemented
+
+    def _tensor(self, tensor: Tensor, kind: type[Tensor]) -> Any:
+        warn_of_hooks(tensor)
+        attributes = attributes_of(tensor)
+        if kind.__name__ == "Parameter" and kind.__module__ == "pullback.nn.parameter":
+            inner: Any = tensor.detach()
+            args = inner, tensor.requires_grad, OrderedDict()
+            if attributes:
+                return _REBUILD_PARAMETER_WITH_STATE, (*args, attributes)
+            return _REBUILD_PARAMETER, args
+        build, parts = self._parts(tensor)
+        if kind is Tensor and not attributes:
+            return build, parts
+        return _REBUILD_WITH_STATE, (build, kind, parts, attributes)
+
+    def _parts(self, tensor: Tensor) -> tuple[_Global, tuple[Any, ...]]:
+        """The function that makes a plain tensor again, and its arguments."""
+        array = tensor._array
+        shape, requires_grad = tuple(array.shape), tensor.requires_grad
+        if tensor.device is META:
+            return _REBUILD_META, (tensor.dtype, shape, element_strides(array), requires_grad)
+        storage, offset, strides = self._stored(array)
+        args = storage, offset, shape, strides, requires_grad, OrderedDict()
+        if storage.is_untyped:
+            return _REBUILD_UNTYPED, (*args, tensor.dtype)
+        return _REBUILD_TENSOR, args
+
+    def _stored(self, array: Any) -> tuple[Storage, int, tuple[int, ...]]:
+        """The storage behind an array, and where in it the array is, in elements."""
+        owner = root(array)
+        whole = in_memory_order(owner)
+        if whole is None or owner.nbytes % array.itemsize:
+            flat, strides = flat_memory(array)
+            return self._storage(array, flat), 0, strides
+        flat = whole.reshape(-1).view(array.dtype)
+        offset = (address(array) - address(owner)) // array.itemsize if array.size else 0
+        strides = tuple(stride // array.itemsize for stride in array.strides)
+        return self._storage(owner, flat), offset, strides
+
+    def _storage(self, owner: Any, flat: Any, *, is_untyped: bool = False) -> Storage:
+        place = id(owner), flat.dtype
+        if place not in self.storages:
+            self._owners.append(owner)
+            name = next(name for name, known in DTYPES.items() if known.numpy == flat.dtype)
+            self.storages[place] = Storage(
+                str(len(self.storages)), flat, name, is_untyped=is_untyped or name in _UNTYPED
+            )
+        return self.storages[place]
+
+
+def _torch_name(obj: Any) -> tuple[str, str] | None:
+    """Module and name under which torch has the counterpart of a class or function of ours."""
+    module, name = getattr(obj, "__module__", None) or "", getattr(obj, "__qualname__", "")
+    if obj is Tensor:
+        return "torch", "Tensor"
+    if module != "pullback" and not module.startswith("pullback."):
+        return None
+    inner = module.startswith(("pullback.core", "pullback.operators", "pullback.engine"))
+    if not inner:
+        return "torch" + module.removeprefix("pullback"), name
+    for place in ("pullback", "pullback.nn.functional", "pullback.special", "pullback.linalg"):
+        if getattr(sys.modules.get(place), name, None) is obj:
+            return "torch" + place.removeprefix("pullback"), name
+    return None
