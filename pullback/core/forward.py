@@ -1,18 +1,17 @@
 """Forward mode: which perturbations are open, and the tangents that tensors carry for each.
 
-A level keeps its tangents in a table by tensor, so closing it erases them all at once. They stand
-in
-one list, outermost first, and a mode says how many of these its thread sees: while the tangents of
-one
-are computed, only those outside of it are visible, so a perturbation never meets itself. A level
-that is
-open everywhere (torch's dual levels are) makes every operator leave its fast path, in all threads.
+A level keeps its tangents in a table by tensor, so closing it erases them all at once. The levels
+of function transforms belong to the context (the thread) that opened them, outermost first, and a
+mode says how many of these it sees: while the tangents of one are computed, only those outside of
+it are visible, so a perturbation never meets itself. A level that is open everywhere (torch's dual
+levels are) makes every operator leave its fast path, in all threads.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from pullback.core.mode import Mode, changed, detour, get_mode
@@ -64,53 +63,71 @@ class Level:
         self.saved.clear()
 
 
-# Open levels, outermost first; and those of them that all threads see.
+# Every open level of every thread, in no order: empty, and only then, nobody need look further.
 LEVELS: list[Level] = []
-_everywhere: list[Level] = []
+# Those that all threads see; replaced, never changed.
+_everywhere: tuple[Level, ...] = ()
 _changing = threading.Lock()
+# What this context has open: its own levels and, outside of them, those it saw everywhere.
+_inside: ContextVar[tuple[Level, ...] | None] = ContextVar("pullback_duals", default=None)
+
+
+def open_levels() -> tuple[Level, ...]:
+    """The levels at which tensors of this context may have tangents, outermost first."""
+    inside = _inside.get()
+    return _everywhere if inside is None else inside
 
 
 def open_level() -> Level:
     """Begin a perturbation that all threads see."""
+    global _everywhere
     level = Level(everywhere=True)
     with _changing:
         LEVELS.append(level)
-        _everywhere.append(level)
+        _everywhere = (*_everywhere, level)
         detour(+1)
     return level
 
 
-def open_inside(mode: Mode) -> tuple[Level, Mode]:
-    """Begin a perturbation that only the returned mode sees, within those that `mode` sees."""
-    level = Level(everywhere=False)
-    with _changing:
-        depth = len(_seen_in(mode))
-        LEVELS.insert(depth, level)
-    return level, changed(mode, forward_ad=True, dual_depth=depth + 1)
-
-
 def close_level(level: Level) -> None:
-    """End a perturbation and erase its tangents."""
+    """End a perturbation that all threads see, and erase its tangents."""
+    global _everywhere
     with _changing:
         LEVELS.remove(level)
-        if level.everywhere:
-            _everywhere.remove(level)
-            detour(-1)
+        _everywhere = tuple(one for one in _everywhere if one is not level)
+        detour(-1)
     level.close()
 
 
-def _seen_in(mode: Mode) -> list[Level]:
-    if mode.dual_depth is not None:
-        return LEVELS[: mode.dual_depth]
-    return [level for level in LEVELS if level.everywhere]
+class Inside:
+    """A perturbation that only this context sees, within those that a mode sees."""
+
+    __slots__ = ("_before", "level", "mode")
+
+    def __init__(self, mode: Mode) -> None:
+        """Begin it; the mode that sees it is `self.mode`."""
+        seen = _seen_in(mode)
+        self.mode = changed(mode, forward_ad=True, dual_depth=len(seen) + 1)
+        self.level = Level(everywhere=False)
+        self._before = _inside.get()
+        LEVELS.append(self.level)
+        _inside.set((*seen, self.level))
+
+    def close(self) -> None:
+        """End it and erase its tangents."""
+        _inside.set(self._before)
+        LEVELS.remove(self.level)
+        self.level.close()
 
 
-def visible_levels() -> list[Level]:
+def _seen_in(mode: Mode) -> tuple[Level, ...]:
+    return _everywhere if mode.dual_depth is None else open_levels()[: mode.dual_depth]
+
+
+def visible_levels() -> tuple[Level, ...]:
     """The levels whose tangents operators propagate now, in this thread."""
     mode = get_mode()
-    if not LEVELS or not mode.forward_ad:
-        return []
-    return _seen_in(mode)
+    return _seen_in(mode) if LEVELS and mode.forward_ad else ()
 
 
 def seeing(depth: int) -> int | None:

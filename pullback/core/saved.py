@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from pullback.core import errors
-from pullback.core.forward import LEVELS
+from pullback.core.forward import open_levels
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.origin import Origin
 from pullback.core.passes import evaluating
@@ -66,7 +66,7 @@ class Packed:
         self.node = None if output else edge_of(original) if view else original._node
         # Hooks see values; what a perturbation says of them is kept beside.
         self.tangents = [
-            (level, tangent) for level in LEVELS if (tangent := level.get(original)) is not None
+            (level, tangent) for level in open_levels() if (tangent := level.get(original)) is not None
         ]
 
     def unpack(self, edge: Any) -> Any:

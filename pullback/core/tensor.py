@@ -22,7 +22,7 @@ from pullback.core import errors, origin, overriding, passes
 from pullback.core.arrays import Array
 from pullback.core.device import CPU, device
 from pullback.core.dtype import dtype, from_numpy_dtype
-from pullback.core.forward import LEVELS
+from pullback.core.forward import LEVELS, open_levels
 from pullback.core.hooks import HookTable, RemovableHandle, leaf_hooks_in_use
 from pullback.core.mode import get_mode
 from pullback.core.nesting import of_this_derivative, refuse_inside, running
@@ -426,7 +426,7 @@ class Tensor:
         if self._node is not None:
             remember_cut(self, "detach_()")
         self._node = None
-        for level in LEVELS:
+        for level in open_levels() if LEVELS else ():
             level.put(self, None)
         return self
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.core.captured import Scope
-from pullback.core.forward import close_level, open_inside
+from pullback.core.forward import Inside
 from pullback.core.mode import current, settle
 from pullback.core.nesting import Derivative, running
 from pullback.core.tensor import Tensor
@@ -44,24 +44,30 @@ class Pushing:
     def __enter__(self) -> list[Any]:
         """Open the level; the inputs, each with its tangent."""
         self.before = settle()
-        self.level, inside = open_inside(self.before)
-        outside = running.get()
-        derivative = Derivative(self.transform, len(outside) + 1, self.level, self.scope)
-        self._outside = running.set((*outside, derivative))
-        current.set(inside)
-        return [self._dual(p, t) for p, t in zip(self.primals, self.tangents, strict=True)]
+        self.outside = running.get()
+        self.inside = Inside(self.before)
+        try:
+            self.level = self.inside.level
+            derivative = Derivative(self.transform, len(self.outside) + 1, self.level, self.scope)
+            running.set((*self.outside, derivative))
+            current.set(self.inside.mode)
+            return [self._dual(p, t) for p, t in zip(self.primals, self.tangents, strict=True)]
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __exit__(self, *_: object) -> None:
         current.set(self.before)
-        running.reset(self._outside)
-        close_level(self.level)
+        running.set(self.outside)
+        self.inside.close()
 
     def _dual(self, primal: Any, tangent: Any) -> Any:
         levels = sorted(levels_of(primal), key=lambda level: level.number)
         base = exposed(primal, levels)
         with with_levels(()):
             dual = view_as(base, base)
-        dual._node.forward = False
+        if dual._is_view():  # inference tensors have none
+            dual._node.forward = False
         self.level.put(dual, exposed(tangent, levels))
         return hidden(dual, levels)
 

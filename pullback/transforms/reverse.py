@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core.captured import Scope
-from pullback.core.forward import LEVELS
+from pullback.core.forward import open_levels
 from pullback.core.mode import changed, current, settle, with_grad
 from pullback.core.nesting import Derivative, pass_depth, running
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, OperatorNode, new_leaf_mark
@@ -92,7 +92,7 @@ def _alias_of(tensor: Tensor, depth: int) -> Tensor:
         node = _node_like(EnterBackward, tensor, edge)
         attach(alias, tensor, node, creation=CreationMeta.DIFFERENTIATED)
         alias._node.forward = False
-    for level in LEVELS:
+    for level in open_levels():
         level.put(alias, level.get(tensor))
     return alias
 
@@ -108,7 +108,7 @@ def detached_inside(tensor: Tensor, derivative: Derivative) -> Tensor:
         else:
             node = _node_like(_Passing, tensor, edge)
         alias._node = node
-    for level in LEVELS:
+    for level in open_levels():
         if level is not derivative.level:
             level.put(alias, level.get(tensor))
     return alias
@@ -228,7 +228,7 @@ class Recording:
         if self.before.grad and self.leads_outside([edge_of(output)]):
             return output
         alias = output._alias()
-        for level in LEVELS:
+        for level in open_levels():
             level.put(alias, self.released(level.get(output)))
         return alias
 

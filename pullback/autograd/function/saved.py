@@ -12,7 +12,7 @@ from typing import Any
 from pullback.autograd.function import errors as function_errors
 from pullback.core import errors, saved
 from pullback.core.arrays import Array
-from pullback.core.forward import LEVELS
+from pullback.core.forward import open_levels
 from pullback.core.mode import Mode, current, get_mode, with_grad
 from pullback.core.node import Output
 from pullback.core.saved import Freed, Packed
@@ -65,7 +65,7 @@ class OwnResult:
         tensor._array = self.array
         tensor._cell = self.cell
         tensor._node = node._output(self.number)
-        for level in LEVELS:
+        for level in open_levels():
             level.put(tensor, level.saved.get(node, {}).get(str(self.number)))
         return tensor
 

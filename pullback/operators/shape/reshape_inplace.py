@@ -13,7 +13,7 @@ import numpy
 
 from pullback.core import errors
 from pullback.core.arrays import Array
-from pullback.core.forward import LEVELS
+from pullback.core.forward import open_levels
 from pullback.core.layout import (
     contiguous_format,
     memory_format,
@@ -122,7 +122,7 @@ def _resize(
         raise RuntimeError(
             "resize_: a tensor that requires grad cannot be resized; detach() it, or use reshape()."
         )
-    if any(level.get(self) is not None for level in LEVELS):
+    if any(level.get(self) is not None for level in open_levels()):
         raise RuntimeError(
             "resize_: a tensor with a tangent cannot be resized; detach() it, or use reshape()."
         )

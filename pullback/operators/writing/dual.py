@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core import forward
-from pullback.core.forward import LEVELS, seeing
+from pullback.core.forward import open_levels, seeing
 from pullback.core.mode import Mode, changed, current
 from pullback.core.origin import GENERATED
 from pullback.core.ports import ports
@@ -56,7 +56,7 @@ def _written(op: Op) -> Any:
     scope: dict[str, Any] = {
         "op": op,
         "Tensor": Tensor,
-        "LEVELS": LEVELS,
+        "open_levels": open_levels,
         "current": current,
         "outside": outside,
         "function": op.function,
@@ -164,7 +164,7 @@ def source_of(op: Op) -> str:
         "    current.set(outer)",
         "    try:",
         f"        result = function({everything})",
-        "        level = LEVELS[0]",
+        "        level = open_levels()[0]",
     ]
     felt = derive.felt_inputs(op)
     for i, param in enumerate(inputs):

@@ -13,7 +13,7 @@ import numpy
 
 from pullback.core import arrays, saved
 from pullback.core.arrays import Array
-from pullback.core.forward import LEVELS
+from pullback.core.forward import LEVELS, open_levels
 from pullback.core.node import OperatorNode, Output
 from pullback.core.origin import GENERATED
 from pullback.core.tensor import Tensor, new, wrap
@@ -299,7 +299,7 @@ def output_tensor(node: Any, name: str, number: int) -> Any:
         tensor._array = array
         tensor._cell = getattr(node, "s_" + name + "_c")
         tensor._node = edge
-    for level in LEVELS:
+    for level in open_levels():
         level.put(tensor, level.saved.get(node, {}).get(name))
     return tensor
 
