@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import pullback
 from pullback.core.mode import changed, current, get_mode, settle
 from pullback.core.tensor import Tensor
+from pullback.core.whole import Reentrant, Whole
 from pullback.operators.watching import dispatch
 from pullback.operators.watching.asking import WATCH, public_functions
 
@@ -39,7 +40,7 @@ __all__ = [
 M = TypeVar("M", bound="TorchFunctionMode")
 
 
-class TorchFunctionMode:
+class TorchFunctionMode(Reentrant):
     """A context in which each call of a public function goes to `__torch_function__`.
 
     The handler is called as `handler(func, types, args, kwargs)`, with the function and its
@@ -73,16 +74,28 @@ class TorchFunctionMode:
             "__torch_function__(self, func, types, args=(), kwargs=None)."
         )
 
-    def __enter__(self: M) -> M:
-        mode = settle()
-        current.set(changed(mode, functions=(*mode.functions, self)))
-        WATCH.begin()
-        return self
+    def _entry(self) -> Whole:
+        return _Entry(self)
 
-    def __exit__(self, *error: object) -> None:
+
+class _Entry(Whole):
+    """A function mode while it is on."""
+
+    def __init__(self, handler: TorchFunctionMode) -> None:
+        self.handler = handler
+        self.depth = len(settle().functions)
+
+    def _enter(self) -> TorchFunctionMode:
+        WATCH.begin(self)
+        mode = settle()
+        current.set(changed(mode, functions=(*mode.functions, self.handler)))
+        return self.handler
+
+    def _leave(self) -> None:
         mode = get_mode()
-        current.set(changed(mode, functions=mode.functions[:-1]))
-        WATCH.end()
+        if len(mode.functions) > self.depth:
+            current.set(changed(mode, functions=mode.functions[: self.depth]))
+        WATCH.end(self)
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):

@@ -176,8 +176,13 @@ class profile:  # noqa: N801 (torch's name)
         self._metadata: dict[str, Any] = {}
 
     def __enter__(self) -> profile:
-        self.start()
-        return self
+        try:
+            self.start()
+            return self  # noqa: TRY300 (what comes after it is taken back too)
+        except BaseException:
+            if self.profiler is not None:
+                self.profiler.__exit__(None, None, None)
+            raise
 
     def __exit__(
         self,
@@ -185,7 +190,12 @@ class profile:  # noqa: N801 (torch's name)
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.stop()
+        try:
+            self.stop()
+        except BaseException:
+            if self.profiler is not None:
+                self.profiler.__exit__(None, None, None)
+            raise
 
     def start(self) -> None:
         """Begin with step 0."""

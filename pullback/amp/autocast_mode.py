@@ -15,6 +15,7 @@ from pullback.core.dtype import dtype as Dtype  # noqa: N812 (`dtype` is torch's
 from pullback.core.dtype import named_dtype
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
+from pullback.core.whole import Reentrant, Whole
 from pullback.operators.running.autocasting import forget
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
@@ -30,7 +31,7 @@ def is_autocast_available(device_type: str) -> bool:
     return settings.known_kind("is_autocast_available", device_type) in settings.AVAILABLE
 
 
-class autocast:  # noqa: N801 (torch's name)
+class autocast(Reentrant):  # noqa: N801 (torch's name)
     """Inside, products and convolutions run in a narrow dtype, losses and the like in float32.
 
     A context manager and a decorator. The narrow dtype is bfloat16 on the CPU unless another is
@@ -58,7 +59,6 @@ class autocast:  # noqa: N801 (torch's name)
         self.fast_dtype = dtype if dtype is not None else settings.dtype_for(now, device_type)
         self._cache_enabled = now.cache_enabled if cache_enabled is None else cache_enabled
         self._enabled = bool(enabled) and self._possible()
-        self._before: list[Any] = []
 
     def _possible(self) -> bool:
         """Whether there is the device, and autocast for the dtype; else a warning."""
@@ -73,38 +73,43 @@ class autocast:  # noqa: N801 (torch's name)
             warnings.warn(f"autocast: {why}; it is off.", UserWarning, stacklevel=stacklevel())
         return not why
 
-    def __enter__(self) -> autocast:
-        now = settings.now()
-        self._before.append(now)
-        on = now.enabled | {self.device} if self._enabled else now.enabled - {self.device}
-        compositions.begin()
-        settings.change(
-            enabled=on,
-            dtypes={**now.dtypes, self.device: self.fast_dtype},
-            cache_enabled=self._cache_enabled,
-            nesting=now.nesting + 1,
-            cache=now.cache if now.nesting else {},
-        )
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        before = self._before.pop()
-        now = settings.now()
-        if now.nesting == 1:
-            now.cache.clear()
-        compositions.end()
-        forget()
-        settings.change(
-            enabled=before.enabled,
-            dtypes=before.dtypes,
-            cache_enabled=before.cache_enabled,
-            nesting=before.nesting,
-            cache=before.cache,
-        )
+    def _entry(self) -> Whole:
+        return _Region(self)
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         """The function, run in such a region."""
         return autocast_decorator(self, func)
+
+
+class _Region(Whole):
+    """An autocast context while it is open."""
+
+    _NAMES = ("enabled", "dtypes", "cache_enabled", "nesting", "cache")
+
+    def __init__(self, context: autocast) -> None:
+        self.context = context
+        self.before = settings.now()
+
+    def _enter(self) -> autocast:
+        context, now = self.context, self.before
+        compositions.begin(self)
+        on = now.enabled | {context.device} if context._enabled else now.enabled - {context.device}
+        settings.change(
+            enabled=on,
+            dtypes={**now.dtypes, context.device: context.fast_dtype},
+            cache_enabled=context._cache_enabled,
+            nesting=now.nesting + 1,
+            cache=now.cache if now.nesting else {},
+        )
+        return context
+
+    def _leave(self) -> None:
+        before, now = self.before, settings.now()
+        if before.nesting == 0 and now.nesting:
+            now.cache.clear()
+        settings.change(**{name: getattr(before, name) for name in self._NAMES})
+        forget()
+        compositions.end(self)
 
 
 def autocast_decorator(autocast_instance: Any, func: Callable[..., Any]) -> Callable[..., Any]:
@@ -121,15 +126,15 @@ def autocast_decorator(autocast_instance: Any, func: Callable[..., Any]) -> Call
 @contextmanager
 def installed(wanted: settings.Autocast) -> Iterator[None]:
     """Inside, the settings are those that another call found."""
-    before = settings.now()
-    names = ("enabled", "dtypes", "cache_enabled", "nesting", "cache")
-    compositions.begin()
+    before, entry = settings.now(), object()
+    names = _Region._NAMES
+    compositions.begin(entry)
     settings.change(**{name: getattr(wanted, name) for name in names})
     try:
         yield
     finally:
         settings.change(**{name: getattr(before, name) for name in names})
-        compositions.end()
+        compositions.end(entry)
 
 
 # Custom functions ---------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from threading import get_ident
 from typing import Any
 
 from pullback.amp.compositions import compositions
@@ -40,11 +41,16 @@ def set_autocast_enabled(*args: Any, **named: Any) -> None:
     if (kind in enabled) == bool(given["enabled"]):
         return
     if given["enabled"]:
-        compositions.begin()
+        compositions.begin(_entry(kind))
         settings.change(enabled=enabled | {kind})
     else:
         settings.change(enabled=enabled - {kind})
-        compositions.end()
+        compositions.end(_entry(kind))
+
+
+def _entry(kind: str) -> tuple[str, str, int]:
+    """Who wants compositions to ask: this thread, for a type of device."""
+    return "set_autocast_enabled", kind, get_ident()
 
 
 def get_autocast_dtype(device_type: str) -> Dtype:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from types import TracebackType
 
 from pullback.core import anomaly, origin
+from pullback.core.whole import Whole
 
 __all__ = [
     "detect_anomaly",
@@ -31,7 +31,7 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
     anomaly.switch(enabled=mode, check_nan=check_nan)
 
 
-class set_detect_anomaly:
+class set_detect_anomaly(Whole):
     """Switch anomaly mode on or off: at once when called, until the end of the block as a context.
 
     >>> import pullback as torch
@@ -42,22 +42,21 @@ class set_detect_anomaly:
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self._before = (anomaly.state.enabled, anomaly.state.check_nan)
-        anomaly.switch(enabled=mode, check_nan=check_nan)
+        try:
+            anomaly.switch(enabled=mode, check_nan=check_nan)
+        except BaseException:
+            self._leave()
+            raise
 
-    def __enter__(self) -> None:
+    def _enter(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self) -> None:
         enabled, check_nan = self._before
         anomaly.switch(enabled=enabled, check_nan=check_nan)
 
 
-class detect_anomaly:
+class detect_anomaly(Whole):
     """Context in which a failing backward shows the forward call, and NaN gradients are errors."""
 
     def __init__(self, check_nan: bool = True) -> None:
@@ -70,14 +69,9 @@ class detect_anomaly:
             stacklevel=origin.stacklevel(),
         )
 
-    def __enter__(self) -> None:
+    def _enter(self) -> None:
         anomaly.switch(enabled=True, check_nan=self.check_nan)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self) -> None:
         enabled, check_nan = self._before
         anomaly.switch(enabled=enabled, check_nan=check_nan)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
+from pullback.core.whole import Whole
 from pullback.engine.threads import side_by_side
 
 __all__ = ["get_backward_threads", "set_backward_threads"]
 
 
-class set_backward_threads:
+class set_backward_threads(Whole):
     """Let nodes of one graph that are independent run side by side: at once, or for a block.
 
     For the whole process; 1 at first. Results are the same to the last bit, and a user's code
@@ -35,15 +34,10 @@ class set_backward_threads:
         self._before = side_by_side.threads
         side_by_side.threads = n
 
-    def __enter__(self) -> None:
+    def _enter(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self) -> None:
         side_by_side.threads = self._before
 
 

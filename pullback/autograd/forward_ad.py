@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from pullback.autograd.grad_mode import decorated
 from pullback.core.forward import Level, close_level, open_level
 from pullback.core.mode import change, get_mode
 from pullback.core.tensor import Tensor
+from pullback.core.whole import Whole
 from pullback.operators.shape.reshaping import view_as
 from pullback.transforms.batched import (
     base_of,
@@ -39,30 +39,52 @@ class UnpackedDualTensor(NamedTuple):
     tangent: Tensor | None
 
 
-def enter_dual_level() -> int:
-    """Open the level in which tensors can carry tangents. Process-wide, not per thread."""
+def _begin(level: Level) -> None:
     global _open
     if _open is not None:
         raise RuntimeError(
             "A dual level is open already, and nesting is not supported; use func.jvp for higher "
             "orders."
         )
-    _open = open_level()
-    return 0
+    _open = level
+    open_level(level)
+
+
+def _end(level: Level | None) -> None:
+    """Close a level as far as it is open."""
+    global _open
+    if level is not None:
+        close_level(level)
+        if _open is level:
+            _open = None
+
+
+def enter_dual_level() -> int:
+    """Open the level in which tensors can carry tangents. Process-wide, not per thread."""
+    level = Level(everywhere=True)
+    try:
+        _begin(level)
+        return 0  # noqa: TRY300 (what comes after it is taken back too)
+    except BaseException:
+        _end(level)
+        raise
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
     """Close the level; every tangent is erased."""
-    global _open
-    if _open is None:
+    closing = _open
+    if closing is None:
         raise RuntimeError("No dual level is open, so there is none to exit.")
     if level not in (None, 0):
         raise RuntimeError(f"Only the innermost dual level (0) can be exited, not {level}.")
-    closing, _open = _open, None
-    close_level(closing)
+    try:
+        _end(closing)
+    except BaseException:
+        _end(closing)
+        raise
 
 
-class dual_level:
+class dual_level(Whole):
     """Context in which tensors can carry tangents; a decorator too.
 
     >>> import pullback as torch
@@ -73,16 +95,15 @@ class dual_level:
     tensor(6.)
     """
 
-    def __enter__(self) -> int:
-        return enter_dual_level()
+    _level: Level | None = None
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        exit_dual_level()
+    def _enter(self) -> int:
+        self._level = Level(everywhere=True)
+        _begin(self._level)
+        return 0
+
+    def _leave(self) -> None:
+        _end(self._level)
 
     def __call__(self, function: Any) -> Any:
         """A function that runs in a level of its own."""
@@ -163,21 +184,16 @@ def _level(level: int | None) -> Level:
     return _open
 
 
-class _set_fwd_grad_enabled:
+class _set_fwd_grad_enabled(Whole):
     """Hide tangents (False) or show them again; at once, and as a context."""
 
     def __init__(self, mode: bool) -> None:
         self._before = change(forward_ad=mode).forward_ad
 
-    def __enter__(self) -> None:
+    def _enter(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self) -> None:
         change(forward_ad=self._before)
 
 

@@ -6,15 +6,15 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Generator
-from types import TracebackType
 from typing import Any, TypeVar
 
 from pullback.core import origin
 from pullback.core.birth import UNRECORDED, Birth, make_birth
-from pullback.core.mode import changed, current, fast, get_mode, settle, with_grad
+from pullback.core.mode import Mode, changed, current, fast, get_mode, settle, with_grad
 from pullback.core.origin import getframe, user_frame
 from pullback.core.tensor import Tensor
 from pullback.core.version import own_cell
+from pullback.core.whole import Whole
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,7 +38,7 @@ def is_inference_mode_enabled() -> bool:
     return get_mode().inference
 
 
-class _ModeContext:
+class _ModeContext(Whole):
     """A context that is a decorator too. Subclasses say what changes."""
 
     def _changes(self) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class _ModeContext:
     # The counter of unrecorded results before this block.
     _unrecorded: tuple[Any, ...] = UNRECORDED
 
-    def __enter__(self) -> None:
+    def _enter(self) -> None:
         self._before = settle()
         current.set(changed(self._before, **self._changes()))
         self._note_block()
@@ -73,12 +73,11 @@ class _ModeContext:
         birth = make_birth(Birth, (self.__class__.__name__, *place))
         fast.unrecorded = (0, birth)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    _before: Mode | None = None
+
+    def _leave(self) -> None:
+        if self._before is None:
+            return
         # Only what this context changed goes back: others may have been entered and left across it.
         before = {name: getattr(self._before, name) for name in self._changes()}
         current.set(changed(get_mode(), **before))
@@ -191,11 +190,15 @@ class set_grad_enabled(_ModeContext):
         if not isinstance(mode, bool):
             raise TypeError(f"set_grad_enabled() needs a bool, got {type(mode).__name__}.")
         self.mode = mode
-        self._before = settle()
-        current.set(with_grad(self._before, grad=mode))
-        self._note_block()
+        self._before = before = settle()
+        try:
+            current.set(with_grad(before, grad=mode))
+            self._note_block()
+        except BaseException:
+            current.set(before)
+            raise
 
-    def __enter__(self) -> None:
+    def _enter(self) -> None:
         current.set(with_grad(get_mode(), grad=self.mode))
         fast.unrecorded = self._unrecorded  # making this object noted it already
         self._note_block()
@@ -235,15 +238,10 @@ class _force_original_view_tracking(_ModeContext):
         self._before = settle()
         current.set(changed(self._before, view_replay=mode))
 
-    def __enter__(self) -> None:
+    def _enter(self) -> None:
         current.set(changed(get_mode(), view_replay=self.mode))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self) -> None:
         current.set(changed(get_mode(), view_replay=self._before.view_replay))
 
     def __call__(self, function: F) -> F:
@@ -258,7 +256,7 @@ class _force_original_view_tracking(_ModeContext):
         return {"view_replay": self.mode}
 
 
-class _unsafe_preserve_version_counter:
+class _unsafe_preserve_version_counter(Whole):
     """Inside, writes to these tensors leave their version counters as they are when it ends.
 
     Unsafe: backward then cannot tell that a saved value changed.
@@ -276,15 +274,10 @@ class _unsafe_preserve_version_counter:
         assert isinstance(self.tensors, tuple), "Give a tensor or a tuple of tensors."
         self._versions = tuple(tensor._version for tensor in self.tensors)
 
-    def __enter__(self) -> None:
+    def _enter(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self) -> None:
         for tensor, version in zip(self.tensors, self._versions, strict=True):
             cell = own_cell(tensor)
             cell[0] = version

@@ -29,7 +29,7 @@ class _Switch(_ModeContext):
         self._before = settle()
         current.set(changed(self._before, **{self._name: mode}))
 
-    def __enter__(self) -> None:
+    def _enter(self) -> None:
         current.set(changed(get_mode(), **{self._name: self.mode}))
 
     def __call__(self, function: Any) -> Any:

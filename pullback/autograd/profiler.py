@@ -97,15 +97,19 @@ class profile:
             return self
         if self.entered:
             raise RuntimeError("This profile was entered before: make a new one for each `with`.")
-        self.entered = True
-        self._recorder = recording.Recorder(
+        recorder = recording.Recorder(
             shapes=self.record_shapes or self.with_flops,
             memory=self.profile_memory,
             stack=self.with_stack,
         )
-        self._begin = now()
-        recording.switch_on(self._recorder)
-        return self
+        try:
+            self.entered, self._recorder, self._begin = True, recorder, now()
+            recording.switch_on(recorder)
+            return self  # noqa: TRY300 (what comes after it is taken back too)
+        except BaseException:
+            self._stop()
+            self.entered, self._recorder = False, None
+            raise
 
     def __exit__(
         self,
@@ -113,11 +117,22 @@ class profile:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if not self.enabled or self._recorder is None:
-            return
+        try:
+            self._stop()
+        except BaseException:
+            self._stop()
+            raise
         recorder, self._recorder = self._recorder, None
-        if recorder in recording.active():  # unless toggled off
-            recording.switch_off(recorder)
+        if recorder is not None:
+            self._sort_out(recorder)
+
+    def _stop(self) -> None:
+        """Record no more, unless it was toggled off already."""
+        if self._recorder is not None and self._recorder in recording.active():
+            recording.switch_off(self._recorder)
+
+    def _sort_out(self, recorder: recording.Recorder) -> None:
+        """Make events of what was recorded."""
         costs = recorder.costs()
         events = events_of(recorder.close(), self._begin, recorder.freed)
         if self.with_flops:

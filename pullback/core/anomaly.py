@@ -27,10 +27,9 @@ state = _State()
 
 def switch(*, enabled: bool, check_nan: bool) -> None:
     """Turn anomaly mode on or off."""
-    if enabled != state.enabled:
-        detour(+1 if enabled else -1)
     state.enabled = enabled
     state.check_nan = check_nan
+    detour("anomaly", needed=enabled)
 
 
 def remember(node: Any) -> None:

@@ -88,14 +88,20 @@ class device:  # noqa: N801  torch's name
         return f"device(type={self.type!r}{index})"
 
     def __enter__(self) -> _Device:
-        _choices.set((*_choices.get(), _Choice(self, in_block=True)))
-        return self
+        before = _choices.get()
+        try:
+            _choices.set((*before, _Choice(self, in_block=True)))
+            return self  # noqa: TRY300 (what comes after it is taken back too)
+        except BaseException:
+            _choices.set(before)
+            raise
 
     def __exit__(self, *error: object) -> None:
-        choices = _choices.get()
-        # The block's own entry, the newest; a set_default_device inside the block outlives it.
-        place = max(i for i, choice in enumerate(choices) if choice.in_block)
-        _choices.set(choices[:place] + choices[place + 1 :])
+        try:
+            _leave_block()
+        except BaseException:
+            _leave_block()
+            raise
 
 
 _Device: TypeAlias = device
@@ -164,6 +170,13 @@ _choices: ContextVar[tuple[_Choice, ...]] = ContextVar("pullback_default_device"
 
 CPU = device("cpu")
 META = device("meta")  # shapes without data
+
+
+def _leave_block() -> None:
+    choices = _choices.get()
+    # The block's own entry, the newest; a set_default_device inside the block outlives it.
+    place = max(i for i, choice in enumerate(choices) if choice.in_block)
+    _choices.set(choices[:place] + choices[place + 1 :])
 
 
 def get_default_device() -> device:

@@ -67,7 +67,7 @@ class Level:
 LEVELS: list[Level] = []
 # Those that all threads see; replaced, never changed.
 _everywhere: tuple[Level, ...] = ()
-_changing = threading.Lock()
+_changing = threading.RLock()
 # What this context has open: its own levels and, outside of them, those it saw everywhere.
 _inside: ContextVar[tuple[Level, ...] | None] = ContextVar("pullback_duals", default=None)
 
@@ -78,45 +78,48 @@ def open_levels() -> tuple[Level, ...]:
     return _everywhere if inside is None else inside
 
 
-def open_level() -> Level:
-    """Begin a perturbation that all threads see."""
+def open_level(level: Level) -> None:
+    """Let all threads see a perturbation."""
     global _everywhere
-    level = Level(everywhere=True)
     with _changing:
         LEVELS.append(level)
         _everywhere = (*_everywhere, level)
-        detour(+1)
-    return level
+        detour(level, needed=True)
 
 
 def close_level(level: Level) -> None:
-    """End a perturbation that all threads see, and erase its tangents."""
+    """End a perturbation, as far as it was opened, and erase its tangents."""
     global _everywhere
     with _changing:
-        LEVELS.remove(level)
         _everywhere = tuple(one for one in _everywhere if one is not level)
-        detour(-1)
+        detour(level, needed=False)
+        if level in LEVELS:
+            LEVELS.remove(level)
     level.close()
 
 
 class Inside:
     """A perturbation that only this context sees, within those that a mode sees."""
 
-    __slots__ = ("_before", "level", "mode")
+    __slots__ = ("_before", "_seen", "level", "mode")
 
     def __init__(self, mode: Mode) -> None:
-        """Begin it; the mode that sees it is `self.mode`."""
-        seen = _seen_in(mode)
-        self.mode = changed(mode, forward_ad=True, dual_depth=len(seen) + 1)
+        """The level, and the mode that will see it; nothing is open yet."""
+        self._seen = _seen_in(mode)
+        self.mode = changed(mode, forward_ad=True, dual_depth=len(self._seen) + 1)
         self.level = Level(everywhere=False)
         self._before = _inside.get()
+
+    def open(self) -> None:
+        """Begin it."""
         LEVELS.append(self.level)
-        _inside.set((*seen, self.level))
+        _inside.set((*self._seen, self.level))
 
     def close(self) -> None:
-        """End it and erase its tangents."""
+        """End it, as far as it was opened, and erase its tangents."""
         _inside.set(self._before)
-        LEVELS.remove(self.level)
+        if self.level in LEVELS:
+            LEVELS.remove(self.level)
         self.level.close()
 
 

@@ -11,6 +11,7 @@ sight.
 
 from __future__ import annotations
 
+import threading
 from contextvars import ContextVar
 from dataclasses import dataclass
 from operator import attrgetter
@@ -62,13 +63,13 @@ get_mode = current.get
 class _FastPath:
     """The modes in which operators may run their straight line; None while detoured."""
 
-    __slots__ = ("detours", "inference", "no_grad", "plain", "unrecorded")
+    __slots__ = ("inference", "no_grad", "plain", "reasons", "unrecorded")
 
     def __init__(self) -> None:
         self.plain: Mode | None = PLAIN
         self.no_grad: Mode | None = NO_GRAD
         self.inference: Mode | None = INFERENCE
-        self.detours = 0
+        self.reasons: frozenset[Any] = frozenset()
         # The version counter of results made under no_grad: it says which block they came from.
         self.unrecorded: tuple[Any, ...] = UNRECORDED
 
@@ -76,11 +77,15 @@ class _FastPath:
 fast = _FastPath()
 
 
-def detour(change: int) -> None:
-    """Count process-wide reasons (+1, -1) for which every operator must leave its fast path."""
-    fast.detours += change
-    usual = (None, None, None) if fast.detours else (PLAIN, NO_GRAD, INFERENCE)
-    fast.plain, fast.no_grad, fast.inference = usual
+_detouring = threading.RLock()
+
+
+def detour(reason: Any, *, needed: bool) -> None:
+    """Add or take away a process-wide reason for which every operator must leave its fast path."""
+    with _detouring:
+        fast.reasons = fast.reasons | {reason} if needed else fast.reasons - {reason}
+        usual = (None, None, None) if fast.reasons else (PLAIN, NO_GRAD, INFERENCE)
+        fast.plain, fast.no_grad, fast.inference = usual
 
 
 def settle() -> Mode:

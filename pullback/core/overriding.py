@@ -34,11 +34,12 @@ def guard(cls: type, slot: Any) -> None:
 
 def run(cls: type, base: type, func: Any, args: Any, kwargs: Any) -> Any:
     """Call a function as if no class took calls; tensors that it makes become `cls`."""
-    token = disabled.set(True)
+    before = disabled.get()
     try:
+        disabled.set(True)
         made = func(*args, **(kwargs or {}))
     finally:
-        disabled.reset(token)
+        disabled.set(before)
     for one in made if isinstance(made, tuple | list) else (made,):
         if type(one) is base:
             one.__class__ = cls

@@ -66,7 +66,9 @@ class Packed:
         self.node = None if output else edge_of(original) if view else original._node
         # Hooks see values; what a perturbation says of them is kept beside.
         self.tangents = [
-            (level, tangent) for level in open_levels() if (tangent := level.get(original)) is not None
+            (level, tangent)
+            for level in open_levels()
+            if (tangent := level.get(original)) is not None
         ]
 
     def unpack(self, edge: Any) -> Any:
@@ -95,8 +97,8 @@ def call_pack(pack_hook: Pack, tensor: Tensor) -> Any:
     """What a pack hook makes of a tensor, which it must not write to."""
     before = get_mode()
     version = tensor._cell[0]
-    current.set(changed(before, grad=False, saved_hooks=()))
     try:
+        current.set(changed(before, grad=False, saved_hooks=()))
         data = pack_hook(tensor)
     finally:
         current.set(before)

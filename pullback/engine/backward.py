@@ -402,8 +402,8 @@ class Request:
             self.inbox.owned_leaves.discard(leaf)
             return
         users = mode.get_mode()
-        mode.current.set(self.in_mode)
         try:
+            mode.current.set(self.in_mode)
             recorded.store(leaf, total, create_graph=self.create_graph)
         finally:
             mode.current.set(users)

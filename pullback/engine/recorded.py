@@ -74,8 +74,9 @@ def run(
     for edge, g in roots:
         inbox.put_root(edge, g, chosen)
     captured: dict[tuple[Any, int], Any] = {}
-    pass_frame = origin.passing.set(origin.user_frame(origin.getframe(1)))
+    frame, outer = origin.user_frame(origin.getframe(1)), origin.passing.get()
     try:
+        origin.passing.set(frame)
         loop_over("tensors")(inbox, keep_graph, freed, chosen, captured)
         for leaf, total in inbox.leaves.items():
             if chosen is not None and leaf in chosen.captures:
@@ -86,7 +87,7 @@ def run(
         _keep_complete_leaves(inbox, chosen, create_graph=create_graph)
         raise
     finally:
-        origin.passing.reset(pass_frame)
+        origin.passing.set(outer)
         inbox.clear()  # a kept traceback must not keep gradients
     return captured
 

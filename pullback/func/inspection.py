@@ -46,8 +46,8 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
         versions = [leaf._version if isinstance(leaf, Tensor) else 0 for leaf in copies]
         inside, named = tree_unflatten(copies, spec)
         level = FunctionalLevel(keeps_views=remove == "mutations")
-        current.set(changed(before, levels=(*before.levels, level)))
         try:
+            current.set(changed(before, levels=(*before.levels, level)))
             output = func(*inside, **named)
         finally:
             current.set(before)
@@ -66,8 +66,8 @@ def _copied(leaf: Any, mode: Mode) -> Any:
     """A copy of a tensor, made unseen by dispatch modes."""
     if not isinstance(leaf, Tensor):
         return leaf
-    current.set(changed(mode, dispatch=()))
     try:
+        current.set(changed(mode, dispatch=()))
         return leaf.clone()
     finally:
         current.set(mode)

@@ -267,7 +267,7 @@ class Tracer(TracerBase):
         self.graph = Graph(tracer_cls=getattr(self, "__class__", None))
         self.tensor_attrs = _tensors_of(self.root)
         _depth += 1
-        WATCH.begin()
+        WATCH.begin(self)
         try:
             run, args = self.create_args_for_root(forward, isinstance(root, Module), concrete_args)
             with Patches() as patches:
@@ -276,7 +276,7 @@ class Tracer(TracerBase):
             kind = annotations_of(forward).get("return")
             self.create_node("output", "output", (result,), {}, type_expr=kind)
         finally:
-            WATCH.end()
+            WATCH.end(self)
             _depth -= 1
             self.submodule_paths = None
         return self.graph

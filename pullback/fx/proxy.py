@@ -192,12 +192,12 @@ class Proxy:
     tracer: TracerBase
 
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
-        WATCH.begin()  # functions ask while there is somebody to be asked
+        WATCH.begin(("proxy", id(self)))  # functions ask while there is somebody to be asked
         self.node = node
         self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer
 
     def __del__(self) -> None:
-        WATCH.end()
+        WATCH.end(("proxy", id(self)))
 
     def __repr__(self) -> str:
         return f"Proxy({self.node.name})"
@@ -313,7 +313,7 @@ class Attribute(Proxy):
     """An attribute of a proxy; becomes a node when it is used, or a method call when called."""
 
     def __init__(self, root: Proxy, attr: str) -> None:
-        WATCH.begin()
+        WATCH.begin(("proxy", id(self)))
         self.root = root
         self.attr = attr
         self.tracer = root.tracer

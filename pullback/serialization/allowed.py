@@ -65,8 +65,8 @@ def safe_globals(safe_globals: list[SafeGlobal]) -> Iterator[None]:
     """Allow classes and functions within a block only."""
     global _added
     before = _added
-    _added = {**before, **_entries(safe_globals)}
     try:
+        _added = {**before, **_entries(safe_globals)}
         yield
     finally:
         _added = before

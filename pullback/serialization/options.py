@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
-from typing import Any
+
+from pullback.core.whole import Whole
 
 __all__ = [
     "LoadEndianness",
@@ -79,7 +80,7 @@ def get_default_mmap_options() -> int | None:
     return _Choices.mmap_flags
 
 
-class set_default_mmap_options:  # noqa: N801  torch's name
+class set_default_mmap_options(Whole):  # noqa: N801  torch's name
     """Choose how `load(mmap=True)` maps files: MAP_PRIVATE (writes stay here) or MAP_SHARED.
 
     Counts at once; as a context manager it is taken back at the end of the block.
@@ -101,10 +102,10 @@ class set_default_mmap_options:  # noqa: N801  torch's name
         self._before = _Choices.mmap_flags
         _Choices.mmap_flags = flags
 
-    def __enter__(self) -> None:
+    def _enter(self) -> None:
         pass
 
-    def __exit__(self, *error: Any) -> None:
+    def _leave(self) -> None:
         _Choices.mmap_flags = self._before
 
 
@@ -140,11 +141,12 @@ def skip_data(materialize_fake_tensors: bool = False) -> Iterator[None]:
             "skip_data(): fake tensors have no memory here that could be written; leave "
             "materialize_fake_tensors out."
         )
-    token = _skipping.set(True)
+    before = _skipping.get()
     try:
+        _skipping.set(True)
         yield
     finally:
-        _skipping.reset(token)
+        _skipping.set(before)
 
 
 def is_skipping() -> bool:

@@ -65,8 +65,8 @@ class FunctionalLevel:
     def _run(self, call: Callable[[], Any], *, shown: bool) -> Any:
         before = get_mode()
         below = self.below(before)
-        current.set(below if shown else changed(below, dispatch=()))
         try:
+            current.set(below if shown else changed(below, dispatch=()))
             return call()
         finally:
             current.set(before)

@@ -11,11 +11,12 @@ from typing import Any
 
 from pullback.core.mode import changed, current, settle
 from pullback.core.tensor import Tensor
+from pullback.core.whole import Whole
 from pullback.transforms.batched import Batched, batched, is_batched_at
 from pullback.transforms.vmap_level import VmapLevel
 
 
-class mapped:  # noqa: N801 (a context)
+class mapped(Whole):  # noqa: N801 (a context)
     """A vmap level, open inside."""
 
     __slots__ = ("before", "level")
@@ -23,12 +24,13 @@ class mapped:  # noqa: N801 (a context)
     def __init__(self, size: int, randomness: str = "error", *, for_tangents: bool = False) -> None:
         self.level = VmapLevel(size, randomness, for_tangents=for_tangents)
 
-    def __enter__(self) -> VmapLevel:
         self.before = settle()
+
+    def _enter(self) -> VmapLevel:
         current.set(changed(self.before, levels=(*self.before.levels, self.level)))
         return self.level
 
-    def __exit__(self, *_: object) -> None:
+    def _leave(self) -> None:
         current.set(self.before)
         self.level.open = False
 

@@ -14,6 +14,7 @@ from pullback.core.forward import Inside
 from pullback.core.mode import current, settle
 from pullback.core.nesting import Derivative, running
 from pullback.core.tensor import Tensor
+from pullback.core.whole import Whole
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.shape.reshaping import view_as
 from pullback.transforms.batched import (
@@ -26,7 +27,7 @@ from pullback.transforms.batched import (
 )
 
 
-class Pushing:
+class Pushing(Whole):
     """One forward derivative; as a context, the time while the function runs."""
 
     def __init__(
@@ -41,25 +42,23 @@ class Pushing:
         self.primals = primals
         self.tangents = tangents
 
-    def __enter__(self) -> list[Any]:
-        """Open the level; the inputs, each with its tangent."""
         self.before = settle()
-        self.outside = running.get()
-        self.inside = Inside(self.before)
-        try:
-            self.level = self.inside.level
-            derivative = Derivative(self.transform, len(self.outside) + 1, self.level, self.scope)
-            running.set((*self.outside, derivative))
-            current.set(self.inside.mode)
-            return [self._dual(p, t) for p, t in zip(self.primals, self.tangents, strict=True)]
-        except BaseException:
-            self.__exit__()
-            raise
+        self._outside = running.get()
+        self._inside = Inside(self.before)
+        self.level = self._inside.level
 
-    def __exit__(self, *_: object) -> None:
+    def _enter(self) -> list[Any]:
+        """Open the level; the inputs, each with its tangent."""
+        self._inside.open()
+        derivative = Derivative(self.transform, len(self._outside) + 1, self.level, self.scope)
+        running.set((*self._outside, derivative))
+        current.set(self._inside.mode)
+        return [self._dual(p, t) for p, t in zip(self.primals, self.tangents, strict=True)]
+
+    def _leave(self) -> None:
         current.set(self.before)
-        running.set(self.outside)
-        self.inside.close()
+        running.set(self._outside)
+        self._inside.close()
 
     def _dual(self, primal: Any, tangent: Any) -> Any:
         levels = sorted(levels_of(primal), key=lambda level: level.number)

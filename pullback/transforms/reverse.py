@@ -22,6 +22,7 @@ from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import own_cell
 from pullback.core.view import CreationMeta, attach, edge_of
+from pullback.core.whole import Whole
 from pullback.engine.backward import run_pass
 from pullback.operators.declare import Op, parameters_of
 from pullback.transforms.batched import (
@@ -117,7 +118,7 @@ def detached_inside(tensor: Tensor, derivative: Derivative) -> Tensor:
 ports.fill(detached_inside=detached_inside)
 
 
-class Recording:
+class Recording(Whole):
     """One reverse derivative: its inputs, and the pass from its outputs back to them.
 
     As a context it is the time while the function runs.
@@ -133,10 +134,10 @@ class Recording:
             for level in self.before.levels
             if not level.for_tangents or any(is_batched_at(primal, level) for primal in primals)
         )
-        outside = running.get()
-        self.depth = len(outside) + 1
-        current.set(with_grad(self.before, grad=True))
+        self._outside = running.get()
+        self.depth = len(self._outside) + 1
         try:
+            current.set(with_grad(self.before, grad=True))
             self.aliases = [
                 _alias_of(exposed(primal, self.levels), self.depth) for primal in primals
             ]
@@ -145,20 +146,20 @@ class Recording:
         self.inputs = [hidden(alias, self.levels) for alias in self.aliases]
         self.edges = [edge_of(alias) for alias in self.aliases]
 
-    def __enter__(self) -> list[Any]:
+    def _enter(self) -> list[Any]:
         derivative = Derivative(
             self.transform, self.depth, None, self.scope, self.aliases, self.levels
         )
-        self._outside = running.set((*running.get(), derivative))
+        running.set((*self._outside, derivative))
         current.set(changed(self.before, grad=True, inference=False))
         if self.levels:
             differentiated.update(id(alias) for alias in self.aliases)
         return self.inputs
 
-    def __exit__(self, *_: object) -> None:
+    def _leave(self) -> None:
         differentiated.difference_update(id(alias) for alias in self.aliases)
         current.set(self.before)
-        running.reset(self._outside)
+        running.set(self._outside)
 
     def gradients(
         self, outputs: Sequence[Any], cotangents: Sequence[Any] | None, *, keep: bool
@@ -178,12 +179,13 @@ class Recording:
         ]
         records = mode.grad and not mode.inference
         create = records and self._seen_outside(pairs)
-        depth = pass_depth.set(self.depth)
+        depth = pass_depth.get()
         try:
+            pass_depth.set(self.depth)
             with with_levels(inner):
                 results = run_pass(pairs, self.edges, retain_graph=keep, create_graph=create)
         finally:
-            pass_depth.reset(depth)
+            pass_depth.set(depth)
         return [
             hidden(wrap(numpy.zeros_like(alias._array)) if g is None else g, self.levels)
             for alias, g in zip(self.aliases, results, strict=True)
@@ -255,8 +257,8 @@ def transposed(
     probes = [_alias_of(wrap(numpy.zeros_like(r._array)), len(running.get()) + 1) for r in carrying]
     given = {**known, **dict(zip(names, probes, strict=True))}
     roots: list[tuple[Any, Any]] = []
-    current.set(with_grad(mode, grad=True))
     try:
+        current.set(with_grad(mode, grad=True))
         for name, tangent in tangents.items():
             if (rule := op.rules.get(name)) is not None:
                 made = rule(**{asked: given[asked] for asked in parameters_of(rule)})

@@ -61,8 +61,8 @@ class VmapLevel:
         """Run an operator call for all examples at once."""
         split = {param.name: self._split(bound[param.name]) for param in op.inputs}
         before = get_mode()
-        current.set(self.below(before))
         try:
+            current.set(self.below(before))
             if not any(_is_batched(pair) for pair in split.values()) and not is_random(op):
                 return op.function(**bound)
             options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
@@ -155,8 +155,8 @@ class VmapLevel:
         """
         self._check_randomness(op)
         before = get_mode()
-        current.set(self.below(before))
         try:
+            current.set(self.below(before))
             if self.randomness == "same":
                 return drawn(op, draw, many)
             if many is not None:
@@ -177,8 +177,8 @@ class VmapLevel:
         """Run a custom Function by its vmap rule; it is applied again below this level."""
         split = [self._split(arg) if isinstance(arg, Tensor) else (arg, None) for arg in args]
         before = get_mode()
-        current.set(self.below(before))
         try:
+            current.set(self.below(before))
             if not any(bdim is not None for _, bdim in split):
                 return cls.apply(*args)
             values, dims = tuple(v for v, _ in split), tuple(d for _, d in split)
@@ -204,8 +204,8 @@ class VmapLevel:
         split = {param.name: self._split(bound[param.name]) for param in op.inputs}
         before = get_mode()
         if not any(_is_batched(pair) for pair in split.values()):
-            current.set(self.below(before))
             try:
+                current.set(self.below(before))
                 return _written(op, called, bound)
             finally:
                 current.set(before)
@@ -218,8 +218,8 @@ class VmapLevel:
                 "written to "
                 f"{target._array.shape}; an in-place write cannot broadcast its target."
             )
-        current.set(self.below(before))
         try:
+            current.set(self.below(before))
             memory = target.value if target.bdim == 0 else target.value.movedim(target.bdim, 0)
             memory.copy_(result.value)
         finally:
@@ -233,8 +233,8 @@ def run_on_examples(
     """Call `function` once, each argument that has a dim seen as one example of it."""
     before = get_mode()
     level = VmapLevel(info.batch_size, info.randomness)
-    current.set(changed(before, levels=(*before.levels, level)))
     try:
+        current.set(changed(before, levels=(*before.levels, level)))
         inside = [
             batched(arg, dim, level) if dim is not None and isinstance(arg, Tensor) else arg
             for arg, dim in zip(args, in_dims, strict=True)

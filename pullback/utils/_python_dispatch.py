@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from pullback.core.mode import changed, current, get_mode, settle
+from pullback.core.whole import Reentrant, Whole
 from pullback.library.builtin.makers import MAKERS
 from pullback.operators.watching import dispatch
 
@@ -18,7 +19,7 @@ __all__ = ["TorchDispatchMode", "is_in_torch_dispatch_mode"]
 M = TypeVar("M", bound="TorchDispatchMode")
 
 
-class TorchDispatchMode:
+class TorchDispatchMode(Reentrant):
     """A context in which each operator call goes to `__torch_dispatch__`.
 
     The handler is called as `handler(func, types, args, kwargs)`: `func` is the operator
@@ -54,17 +55,8 @@ class TorchDispatchMode:
             "__torch_dispatch__(self, func, types, args=(), kwargs=None)."
         )
 
-    def __enter__(self: M) -> M:
-        mode = settle()
-        current.set(changed(mode, dispatch=(*mode.dispatch, self)))
-        MAKERS.begin()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        mode = get_mode()
-        current.set(changed(mode, dispatch=mode.dispatch[:-1]))
-        dispatch.forget()
-        MAKERS.end()
+    def _entry(self) -> Whole:
+        return _Entry(self)
 
     @classmethod
     def push(cls: Callable[..., M], *args: Any, **kwargs: Any) -> M:
@@ -75,6 +67,27 @@ class TorchDispatchMode:
     def is_infra_mode(cls) -> bool:
         """Whether it belongs to a compiler; none here does."""
         return False
+
+
+class _Entry(Whole):
+    """A dispatch mode while it is on."""
+
+    def __init__(self, handler: TorchDispatchMode) -> None:
+        self.handler = handler
+        self.depth = len(settle().dispatch)
+
+    def _enter(self) -> TorchDispatchMode:
+        MAKERS.begin(self)
+        mode = settle()
+        current.set(changed(mode, dispatch=(*mode.dispatch, self.handler)))
+        return self.handler
+
+    def _leave(self) -> None:
+        mode = get_mode()
+        if len(mode.dispatch) > self.depth:
+            current.set(changed(mode, dispatch=mode.dispatch[: self.depth]))
+        dispatch.forget()
+        MAKERS.end(self)
 
 
 def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
@@ -95,14 +108,15 @@ def _disable_current_modes() -> Any:
     return _without_modes()
 
 
-class _without_modes:  # noqa: N801 (a context)
+class _without_modes(Whole):  # noqa: N801 (a context)
     """No dispatch mode is active inside."""
 
-    def __enter__(self) -> tuple[Any, ...]:
-        mode = settle()
-        self._before = mode.dispatch
-        current.set(changed(mode, dispatch=()))
+    def __init__(self) -> None:
+        self._before = settle().dispatch
+
+    def _enter(self) -> tuple[Any, ...]:
+        current.set(changed(settle(), dispatch=()))
         return self._before
 
-    def __exit__(self, *error: object) -> None:
+    def _leave(self) -> None:
         current.set(changed(get_mode(), dispatch=self._before))

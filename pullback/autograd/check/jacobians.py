@@ -57,8 +57,8 @@ def parts_of(outputs: Sequence[Tensor]) -> list[Part]:
 def moved(array: Array, place: Any, step: Any) -> Iterator[None]:
     """`array[place]` moved by `step`; afterwards the same bits as before, unknown to versions."""
     before = numpy.array(array[place])
-    array[place] = before + step
     try:
+        array[place] = before + step
         yield
     finally:
         array[place] = before

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from math import isfinite
 from threading import get_ident
-from types import TracebackType
 from typing import Any
 
 import numpy
@@ -26,6 +25,7 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import settle
 from pullback.core.origin import getframe
 from pullback.core.tensor import Tensor
+from pullback.core.whole import Reentrant, Whole
 from pullback.engine import watch
 from pullback.operators.declare import Op
 from pullback.operators.watching import observe
@@ -47,7 +47,7 @@ class NanError(FloatingPointError):
         self.origin = found.place
 
 
-class detect_nan:
+class detect_nan(Reentrant):
     """Inside, the first operator that makes a NaN raises a NanError; with `inf`, or an infinity.
 
     Forward and backward are watched. NaN that come from outside are passed over: what counts is
@@ -66,30 +66,34 @@ class detect_nan:
         if not isinstance(inf, bool):
             raise TypeError(f"detect_nan(inf=...) must be a bool, got {type(inf).__name__}.")
         self.inf = inf
-        self._open: list[tuple[Any, _Search]] = []
 
-    def __enter__(self) -> None:
+    def _entry(self) -> Whole:
+        return _Searching(_Search(inf=self.inf))
+
+
+class _Searching(Whole):
+    """The time while a search is on."""
+
+    def __init__(self, search: _Search) -> None:
         settle()  # or the first operator in this thread would set NumPy's error state again
-        search = _Search(inf=self.inf)
-        told = {"invalid": "call"} | ({"divide": "call", "over": "call"} if self.inf else {})
-        flags: Any = numpy.errstate(call=search, **told)  # type: ignore[arg-type]  # keywords of its own
-        flags.__enter__()
-        self._open.append((flags, search))
-        watch.add(search)
-        observe.observe(search)
+        self.search = search
+        self.flags: Any = numpy.geterr()
+        self.told = numpy.geterrcall()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        flags, search = self._open.pop()
-        try:
-            observe.stop(search)
-            watch.remove(search)
-        finally:
-            flags.__exit__(kind, error, traceback)
+    def _enter(self) -> None:
+        heard: Any = {"invalid": "call"}
+        if self.search.inf:
+            heard |= {"divide": "call", "over": "call"}
+        numpy.seterrcall(self.search)
+        numpy.seterr(**heard)
+        watch.add(self.search)
+        observe.observe(self.search)
+
+    def _leave(self) -> None:
+        numpy.seterr(**self.flags)
+        numpy.seterrcall(self.told)
+        observe.stop(self.search)
+        watch.remove(self.search)
 
 
 class _Search:

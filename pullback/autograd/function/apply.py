@@ -40,11 +40,11 @@ def apply_whole(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if level is not None:
             return apply_at(cls, args, level)
     ctx = start(cls, args, mode)
-    if LEVELS:
-        current.set(changed(mode, grad=False, forward_ad=False))
-    else:
-        current.set(with_grad(mode, grad=False))
     try:
+        if LEVELS:
+            current.set(changed(mode, grad=False, forward_ad=False))
+        else:
+            current.set(with_grad(mode, grad=False))
         if split:
             raw = cls.forward(*args)
             cls.setup_context(ctx, args, raw)

@@ -33,8 +33,8 @@ def propagate(ctx: Any, args: tuple[Any, ...], outputs: tuple[Any, ...], dirty: 
             continue
         before = get_mode()
         # Tangents of this level are not seen while they are computed; those outside of it are.
-        current.set(changed(before, dual_depth=depth))
         try:
+            current.set(changed(before, dual_depth=depth))
             _Call(ctx, args, outputs, dirty, level, depth).run()
         finally:
             current.set(before)

@@ -214,8 +214,8 @@ class Results:
         if type(value) is Tensor:
             return viewed(value)
         before = get_mode()
-        current.set(changed(before, grad=False, forward_ad=False))
         try:
+            current.set(changed(before, grad=False, forward_ad=False))
             view: Tensor = value.view_as(value)
             return view
         finally:

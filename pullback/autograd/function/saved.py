@@ -250,8 +250,8 @@ def _as_kept(node: Any) -> Kept:
 def _packed(pack_hook: Callable[[Tensor], Any], alias: Tensor) -> Any:
     before = get_mode()
     version = alias._cell[0]
-    current.set(with_grad(before, grad=False))
     try:
+        current.set(with_grad(before, grad=False))
         data = pack_hook(alias)
     finally:
         current.set(before)

@@ -100,8 +100,8 @@ def apply_at(cls: Any, args: tuple[Any, ...], level: Any) -> Any:
     pairs = [(a.value, a.bdim) if is_batched_at(a, level) else (a, None) for a in args]
     values, dims = (tuple(column) for column in zip(*pairs, strict=True))
     before = get_mode()
-    current.set(level.below(before))
     try:
+        current.set(level.below(before))
         info = VmapInfo(level.size, level.randomness)
         output, out_dims = batched(cls, info, dims, values, run_under_vmap)
     finally:
@@ -127,8 +127,8 @@ def run_under_vmap(
         for arg, dim in zip(args, in_dims, strict=True)
     ]
     mode = get_mode()
-    current.set(changed(mode, levels=(*mode.levels, level)))
     try:
+        current.set(changed(mode, levels=(*mode.levels, level)))
         results = function(*inside)
         pairs = [(r.value, r.bdim) if is_batched_at(r, level) else (r, None) for r in results]
     finally:

@@ -11,6 +11,7 @@ from typing import Any
 from pullback.autograd.graph.saved_hooks import saved_tensors_hooks
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor, wrap
+from pullback.core.whole import Whole
 from pullback.operators.arrays.strides import address, root
 from pullback.operators.running import inplace
 
@@ -115,12 +116,23 @@ def allow_mutation_on_saved_tensors() -> Iterator[MutationContext]:
     if _open.get() is not None:
         raise RuntimeError("allow_mutation_on_saved_tensors() contexts cannot be nested.")
     context = MutationContext()
-    with saved_tensors_hooks(context.pack, context.unpack):
-        inplace.before_write.append(context.before_write)
-        _open.set(context)
-        try:
-            yield context
-        finally:
-            _open.set(None)
-            inplace.before_write.remove(context.before_write)
-            context.clear()
+    with _Allowing(context), saved_tensors_hooks(context.pack, context.unpack):
+        yield context
+
+
+class _Allowing(Whole):
+    """Inside, writes are announced to `context`."""
+
+    def __init__(self, context: MutationContext) -> None:
+        self.context = context
+        self.listener = context.before_write
+
+    def _enter(self) -> None:
+        inplace.before_write.append(self.listener)
+        _open.set(self.context)
+
+    def _leave(self) -> None:
+        _open.set(None)
+        if self.listener in inplace.before_write:
+            inplace.before_write.remove(self.listener)
+        self.context.clear()

@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 from pullback.core.mode import changed, current, get_mode, settle
 from pullback.core.tensor import Tensor
+from pullback.core.whole import Reentrant, Whole
 
 __all__ = ["disable_saved_tensors_hooks", "save_on_cpu", "saved_tensors_hooks"]
 
 
-class saved_tensors_hooks:
+class saved_tensors_hooks(Reentrant):
     """Inside, values saved for backward go through `pack_hook`, and back through `unpack_hook`.
 
     >>> import pullback as torch
@@ -33,7 +33,7 @@ class saved_tensors_hooks:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 
-    def __enter__(self) -> None:
+    def _entry(self) -> Whole:
         for name in ("pack_hook", "unpack_hook"):
             if not callable(getattr(self, name)):
                 got = type(getattr(self, name)).__name__
@@ -41,17 +41,24 @@ class saved_tensors_hooks:
         mode = settle()
         if mode.saved_hooks_forbidden is not None:
             raise RuntimeError(mode.saved_hooks_forbidden)
-        pairs = (*mode.saved_hooks, (self.pack_hook, self.unpack_hook))
-        current.set(changed(mode, saved_hooks=pairs))
+        return _Packing((self.pack_hook, self.unpack_hook), len(mode.saved_hooks))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+
+class _Packing(Whole):
+    """The time while a pair of hooks is on, inside `depth` others."""
+
+    def __init__(self, pair: tuple[Any, Any], depth: int) -> None:
+        self.pair = pair
+        self.depth = depth
+
+    def _enter(self) -> None:
         mode = get_mode()
-        current.set(changed(mode, saved_hooks=mode.saved_hooks[:-1]))
+        current.set(changed(mode, saved_hooks=(*mode.saved_hooks, self.pair)))
+
+    def _leave(self) -> None:
+        mode = get_mode()
+        if len(mode.saved_hooks) > self.depth:
+            current.set(changed(mode, saved_hooks=mode.saved_hooks[: self.depth]))
 
 
 class save_on_cpu(saved_tensors_hooks):
@@ -84,7 +91,7 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(pack, unpack)
 
 
-class disable_saved_tensors_hooks:
+class disable_saved_tensors_hooks(Reentrant):
     """Inside, using saved-tensor hooks raises a RuntimeError with exactly this message.
 
     >>> import pullback as torch
@@ -97,19 +104,23 @@ class disable_saved_tensors_hooks:
 
     def __init__(self, error_message: str) -> None:
         self.message = error_message
-        self._before: list[str | None] = []
 
-    def __enter__(self) -> None:
+    def _entry(self) -> Whole:
         mode = settle()
         if mode.saved_hooks:
             raise RuntimeError(self.message)
-        self._before.append(mode.saved_hooks_forbidden)
-        current.set(changed(mode, saved_hooks_forbidden=self.message))
+        return _Forbidding(self.message, mode.saved_hooks_forbidden)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        current.set(changed(get_mode(), saved_hooks_forbidden=self._before.pop()))
+
+class _Forbidding(Whole):
+    """The time while hooks are forbidden."""
+
+    def __init__(self, message: str, before: str | None) -> None:
+        self.message = message
+        self.before = before
+
+    def _enter(self) -> None:
+        current.set(changed(get_mode(), saved_hooks_forbidden=self.message))
+
+    def _leave(self) -> None:
+        current.set(changed(get_mode(), saved_hooks_forbidden=self.before))

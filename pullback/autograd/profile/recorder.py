@@ -277,7 +277,7 @@ def forward_thread(seq: int | None) -> int | None:
 # Switching on and off -----------------------------------------------------------------------------
 
 _recorders: list[Recorder] = []
-_change = threading.Lock()
+_change = threading.RLock()
 
 
 def active() -> list[Recorder]:
@@ -293,8 +293,8 @@ def switch_on(recorder: Recorder) -> None:
                 "A profiler is on already: one at a time. End the outer one first, or use "
                 "record_function() to name a part of what it sees."
             )
-        _recorders.append(recorder)
         try:
+            _recorders.append(recorder)
             observe.observe(recorder)
             watch.add(recorder)
         except BaseException:
@@ -305,7 +305,11 @@ def switch_on(recorder: Recorder) -> None:
 def switch_off(recorder: Recorder) -> None:
     """Record no more; costs what it did before."""
     with _change:
-        _forget(recorder)
+        try:
+            _forget(recorder)
+        except BaseException:
+            _forget(recorder)
+            raise
 
 
 def _forget(recorder: Recorder) -> None:

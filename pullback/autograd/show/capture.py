@@ -23,9 +23,9 @@ def passes() -> Iterator[Captured]:
     """Inside, every call of backward() or grad() has its graph described first."""
     captured = Captured()
     plain: dict[str, Any] = {"backward": autograd.backward, "grad": autograd.grad}
-    for name, function in plain.items():
-        setattr(autograd, name, _describing(function, captured))
     try:
+        for name, function in plain.items():
+            setattr(autograd, name, _describing(function, captured))
         yield captured
     finally:
         for name, function in plain.items():

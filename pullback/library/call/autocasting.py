@@ -11,6 +11,7 @@ from typing import Any
 
 from pullback.core import autocast as settings
 from pullback.core.tensor import Tensor
+from pullback.core.whole import Whole
 from pullback.library.call.keys import DEVICE_KEYS
 from pullback.library.registry import Operator
 

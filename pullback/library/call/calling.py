@@ -14,8 +14,9 @@ from typing import Any
 
 from pullback.autograd.function.apply import alive
 from pullback.core.forward import LEVELS, visible_levels
-from pullback.core.mode import current, settle, with_grad
+from pullback.core.mode import Mode, current, settle, with_grad
 from pullback.core.tensor import Tensor
+from pullback.core.whole import Whole
 from pullback.library.call import autocasting, kernels, returns, vmap_rule
 from pullback.library.call.binding import bind
 from pullback.library.call.executing import called, tensors_of, unrecorded
@@ -31,7 +32,7 @@ from pullback.transforms.vmap_level import VmapLevel
 below: ContextVar[bool] = ContextVar("pullback_below_autograd", default=False)
 
 
-class below_autograd:  # noqa: N801 (a context)
+class below_autograd(Whole):  # noqa: N801 (a context)
     """Inside, operators run their kernels alone: for kernels that do the work of autograd.
 
     >>> import pullback as torch
@@ -39,14 +40,18 @@ class below_autograd:  # noqa: N801 (a context)
     ...     pass
     """
 
-    def __enter__(self) -> None:
-        self._token = below.set(True)
-        self._before = settle()
-        current.set(with_grad(self._before, grad=False))  # built-in operators record nothing either
+    _before: tuple[Mode, bool] | None = None
 
-    def __exit__(self, *_: object) -> None:
-        current.set(self._before)
-        below.reset(self._token)
+    def _enter(self) -> None:
+        mode = settle()
+        self._before = mode, below.get()
+        below.set(True)
+        current.set(with_grad(mode, grad=False))  # built-in operators record nothing either
+
+    def _leave(self) -> None:
+        if self._before is not None:
+            current.set(self._before[0])
+            below.set(self._before[1])
 
 
 def call(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

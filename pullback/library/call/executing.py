@@ -100,9 +100,9 @@ def unrecorded(
     graph: bool,
 ) -> Any:
     """A kernel of the lower-level interface: it runs in the caller's grad mode."""
-    if not graph:
-        current.set(kernel_mode(mode))
     try:
+        if not graph:
+            current.set(kernel_mode(mode))
         result = computed(operator, kernel, values)
     finally:
         current.set(mode)

@@ -73,11 +73,12 @@ def run_fake(
     new_size: Callable[[int, int | None], Any] | None = None,
 ) -> Any:
     """Run the fake implementation; `new_size` makes sizes that depend on data."""
-    token = active.set(FakeImplCtx(operator, new_size))
+    before = active.get()
     try:
+        active.set(FakeImplCtx(operator, new_size))
         return _function_of(operator)(*args, **kwargs)
     finally:
-        active.reset(token)
+        active.set(before)
 
 
 def kernel_of(operator: Operator) -> Kernel:

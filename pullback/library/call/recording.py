@@ -31,8 +31,8 @@ def recorded(
     if tracked and operator.schema.is_mutable:
         fallback.warn_of_write(operator, values)
     if not tracked:
-        current.set(kernel_mode(mode))
         try:
+            current.set(kernel_mode(mode))
             result = computed(operator, kernel, values)
         finally:
             current.set(mode)
@@ -42,8 +42,8 @@ def recorded(
     positional, keywords = split(operator.schema, values)
     flat_args = flattened(operator, positional)
     ctx = started(operator, positional, flat_args, values, mode)
-    current.set(kernel_mode(mode))
     try:
+        current.set(kernel_mode(mode))
         result = computed(operator, kernel, values)
         _set_up(operator, ctx, positional, keywords, result)
     finally:

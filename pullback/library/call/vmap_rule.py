@@ -28,8 +28,8 @@ def apply(operator: Operator, values: list[Any], level: Any) -> Any:
     inner = [value for value, _ in pairs]
     dims = [dim for _, dim in pairs]
     before = get_mode()
-    current.set(level.below(before))
     try:
+        current.set(level.below(before))
         if operator.vmap_rule is None:
             output, out_dims = _each(operator, inner, dims, level.size)
         else:

@@ -57,8 +57,8 @@ class LegacyFormula:
                     "argument requires grad. Register impl_save_for_backward and impl_backward for "
                     "it, or call it under no_grad."
                 )
-            current.set(executing.kernel_mode(mode))
             try:
+                current.set(executing.kernel_mode(mode))
                 return executing.computed(operator, kernel, values)
             finally:
                 current.set(mode)
@@ -86,8 +86,8 @@ class LegacyFormula:
         ctx = recording.started(
             operator, positional, flat_args, values, mode, self._function(operator)
         )
-        current.set(executing.kernel_mode(mode))
         try:
+            current.set(executing.kernel_mode(mode))
             result = executing.computed(operator, kernel, values)
             self._save(operator, ctx, values, result)
             self._mark(operator, ctx, result)

@@ -134,8 +134,8 @@ def _on_arrays(op: Op, values: dict[str, Any], bound: dict[str, Any]) -> Any:
 
 def _with_tangents(op: Op, bound: dict[str, Any], mode: Mode) -> Any:
     """The operator as it runs outside of function transforms, then the tangents of its results."""
-    current.set(changed(mode, dual_depth=seeing(0)))
     try:
+        current.set(changed(mode, dual_depth=seeing(0)))
         made = op.function(**bound)
     finally:
         current.set(mode)

@@ -88,8 +88,8 @@ def regenerate(tensor: Tensor, info: View) -> Edge | None:
         return None
     if info.replay is not None:
         before = current.get()
-        current.set(PLAIN)
         try:
+            current.set(PLAIN)
             step: Any = base
             for replay in info.replay:
                 step = replay(step)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any
 
@@ -97,12 +97,12 @@ def printoptions(**options: Any) -> Iterator[None]:
         ...     print(torch.tensor([0.25]))
         tensor([0.2])
     """
-    before = get_printoptions()
-    set_printoptions(**options)
+    before = replace(_options)
     try:
+        set_printoptions(**options)
         yield
     finally:
-        set_printoptions(**before)
+        vars(_options).update(vars(before))
 
 
 # Numbers ----------------------------------------------------------------------------------------

@@ -237,8 +237,9 @@ def _noted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     for one in types:
         if one not in _met:
             _met.add(one)
-            WATCH.begin()
-            weakref.finalize(one, WATCH.end).atexit = False
+            entry = ("class", id(one))
+            WATCH.begin(entry)
+            weakref.finalize(one, WATCH.end, entry).atexit = False
     return bool(types)
 
 

@@ -39,8 +39,8 @@ def hand_over(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         _last.set((mode, below))
     handler = mode.dispatch[-1]
     rule = RULES.get((func, type(handler))) if RULES else None
-    current.set(below)
     try:
+        current.set(below)
         if rule is not None:
             return rule(handler, func, (), args, kwargs)
         return handler.__torch_dispatch__(func, (), args, kwargs)
@@ -117,8 +117,8 @@ def above(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the innermost function mode makes of a call of a public function."""
     mode = get_mode()
     handler = mode.functions[-1]
-    current.set(changed(mode, functions=mode.functions[:-1]))
     try:
+        current.set(changed(mode, functions=mode.functions[:-1]))
         return handler.__torch_function__(function, types_of(args, kwargs), args, kwargs)
     finally:
         current.set(mode)

@@ -54,7 +54,8 @@ class _Asking(Layer):
         plain.__module__, plain.__qualname__ = function.__module__, function.__qualname__
         plain.__doc__ = function.__doc__
         super().__init__(plain)
-        self.function, self.users, self.guarded = function, 0, False
+        self.function, self.guarded = function, False
+        self.users: set[Any] = set()
         code = _asking.__code__
         stand_in = next(one for one in code.co_consts if isinstance(one, str) and "_Asking" in one)
         self.asking: CodeType = code.replace(
@@ -71,13 +72,18 @@ class _Asking(Layer):
             code = guard_of(self.function, self)
             self._stand_before(code)
 
-    def use(self, change: int) -> None:
-        before, self.users = self.users, self.users + change
+    def use(self, user: Any, *, wanted: bool) -> None:
+        """Ask, or stop asking, on behalf of somebody."""
+        if wanted:
+            self.users.add(user)
+        else:
+            self.users.discard(user)
         if self.guarded:
             return  # it reads `users`
-        if self.users and not before:
+        asks = self.function in LAYERS
+        if self.users and not asks:
             self._stand_before(self.asking)
-        elif before and not self.users:
+        elif asks and not self.users:
             function = self.function
             del LAYERS[function]
             function.__code__ = self.plain.__code__
@@ -136,7 +142,7 @@ def always(functions: Iterable[FunctionType]) -> None:
     with _change:
         for function in functions:
             if required_by_name(function):  # Python would refuse the call before anybody is asked
-                _layer(function).use(1)
+                _layer(function).use("always", wanted=True)
             else:
                 _layer(function).guard()
 
@@ -161,34 +167,37 @@ class Watched:
     def __init__(self, find: Callable[[], list[FunctionType]]) -> None:
         self._find = find
         self._functions: dict[FunctionType, _Asking] = {}
-        self._active = 0
+        self._active: set[Any] = set()
+        self._asking = False
         _watched.append(self)
 
-    def begin(self) -> None:
+    def begin(self, entry: Any) -> None:
         """Somebody who could answer arrives, in some thread."""
         with _change:
-            self._active += 1
-            if self._active == 1:
+            self._active.add(entry)
+            if not self._asking:
                 self._functions = {one: _layer(one) for one in self._find()}
-                for layer in self._functions.values():
-                    layer.use(1)
+                self._use(wanted=True)
+                self._asking = True  # an interrupt before this: the next one does it again
 
-    def end(self) -> None:
-        """And leaves; the last one takes the code that asks away."""
+    def end(self, entry: Any) -> None:
+        """And leaves, as far as it arrived; the last one takes the code that asks away."""
         with _change:
-            self._active -= 1
-            if self._active == 0:
-                for layer in self._functions.values():
-                    layer.use(-1)
+            self._active.discard(entry)
+            if not self._active:
+                self._asking = False
+                self._use(wanted=False)
 
     def follow(self) -> None:
         """Functions have been loaded since."""
         with _change:
             if self._active:
-                for one in self._find():
-                    if one not in self._functions:
-                        layer = self._functions[one] = _layer(one)
-                        layer.use(1)
+                self._functions = {one: _layer(one) for one in self._find()}
+                self._use(wanted=True)
+
+    def _use(self, *, wanted: bool) -> None:
+        for layer in self._functions.values():
+            layer.use(self, wanted=wanted)
 
 
 _watched: list[Watched] = []

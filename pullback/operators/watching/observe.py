@@ -43,7 +43,7 @@ class _Look:
 
 look = _Look()
 _observers: list[Observer] = []
-_change = threading.Lock()
+_change = threading.RLock()
 
 
 def observe(observer: Observer) -> None:

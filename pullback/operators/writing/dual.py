@@ -161,8 +161,8 @@ def source_of(op: Op) -> str:
     lines = [
         f"def pushed(mode, {', '.join(p.name for p in op.params)}):",
         "    outer = outside(mode)",
-        "    current.set(outer)",
         "    try:",
+        "        current.set(outer)",
         f"        result = function({everything})",
         "        level = open_levels()[0]",
     ]

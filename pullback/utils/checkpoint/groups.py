@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any
 
+from pullback.core.whole import Whole
 from pullback.engine import task
 
 __all__ = ["GraphExecGroup"]
@@ -23,7 +23,7 @@ class Sharing:
 _sharing: ContextVar[Sharing | None] = ContextVar("pullback_checkpoint_group", default=None)
 
 
-class GraphExecGroup:
+class GraphExecGroup(Whole):
     """Passes inside share one re-run per checkpointed function, instead of one each.
 
     They must not need the same saved tensors. Reentrant checkpoints are not affected.
@@ -37,19 +37,18 @@ class GraphExecGroup:
     ...     b.backward()
     """
 
-    def __enter__(self) -> GraphExecGroup:
+    _mine: Sharing | None = None
+
+    def _enter(self) -> GraphExecGroup:
         if _sharing.get() is not None:
             raise RuntimeError("GraphExecGroup contexts cannot be nested; leave the outer first.")
-        _sharing.set(Sharing())
+        self._mine = Sharing()
+        _sharing.set(self._mine)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        _sharing.set(None)
+    def _leave(self) -> None:
+        if _sharing.get() is self._mine:
+            _sharing.set(None)
 
 
 def current_use() -> Any:

@@ -37,8 +37,8 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
     >>> y.backward()
     """
     before = early_stop.get()
-    early_stop.set(enable)
     try:
+        early_stop.set(enable)
         yield
     finally:
         early_stop.set(before)
@@ -53,8 +53,8 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
     ...     pass
     """
     before = debug.get()
-    debug.set(enabled)
     try:
+        debug.set(enabled)
         yield
     finally:
         debug.set(before)

@@ -139,8 +139,8 @@ def move(running: Any, value: Any, momentum: float) -> None:
         return
     mode = get_mode()
     if mode.levels:  # refuses to write what differs between examples to what they share
-        current.set(changed(mode, grad=False))
         try:
+            current.set(changed(mode, grad=False))
             running.copy_(running * (1 - momentum) + momentum * value)
         finally:
             current.set(mode)
