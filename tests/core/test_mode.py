@@ -109,12 +109,12 @@ def test_numpy_stays_silent_in_every_thread_that_uses_us():
 
 
 def test_a_detour_takes_operators_off_their_fast_path_and_back():
-    mode.detour(+1)
+    mode.detour("a test", needed=True)
     try:
         assert mode.fast.plain is None
         x = torch.ones(2, requires_grad=True)
         (x * x).sum().backward()
         assert x.grad.tolist() == [2.0, 2.0]
     finally:
-        mode.detour(-1)
+        mode.detour("a test", needed=False)
     assert mode.fast.plain is mode.PLAIN

@@ -11,6 +11,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from pullback.core.first_use import first_use
 from pullback.core.tensor import Tensor
 from pullback.operators.attach import later, signs
 from pullback.operators.create import exchange, legacy
@@ -86,16 +87,22 @@ class _Later:
 
     def __get__(self, tensor: Tensor | None, owner: type[Tensor]) -> Any:
         load(self.family)
+        if vars(Tensor)[self.name] is self:
+            raise AttributeError(f"{self.family} has no method {self.name}.")
         return getattr(owner if tensor is None else tensor, self.name)
 
 
 def load(family: str) -> ModuleType:
     """Import a family of operators and give Tensor its methods."""
-    module = import_module(f"pullback.operators.{family}")
-    if family not in _loaded:
-        _loaded.add(family)
-        _attach(module.__name__)
-        asking.family(module, family)
+    name = f"pullback.operators.{family}"
+    if family in _loaded:
+        return import_module(name)
+    with first_use:
+        module = import_module(name)
+        if family not in _loaded:
+            _attach(module.__name__)
+            asking.family(module, family)
+            _loaded.add(family)  # last: until then others wait, and a failure is tried again
     return module
 
 

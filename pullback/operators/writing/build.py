@@ -9,13 +9,13 @@ The code object is put into the function that users already hold, so nothing nee
 
 from __future__ import annotations
 
-import threading
 from types import FunctionType
 from typing import Any
 
 import numpy
 
 from pullback.core import arrays, errors, origin
+from pullback.core.first_use import first_use
 from pullback.core.mode import fast, get_mode
 from pullback.core.node import Leaf, Output
 from pullback.core.ports import ports
@@ -70,7 +70,7 @@ def build(function: Any, op: Op, called: str, *, inplace: bool = False, **other:
     line. This is the one place where code is swapped, once for each function: whoever holds it
     (a method, a from-import) holds what was written.
     """
-    with _building:
+    with first_use:  # re-entrant: a rule that is tried out here may call other operators
         if code_of(function) is not stub.__code__:
             return function  # another thread was faster
         write = inplace_source_of if inplace else source_of
@@ -82,10 +82,6 @@ def build(function: Any, op: Op, called: str, *, inplace: bool = False, **other:
         function.__defaults__, function.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
         put(function, made.__code__)
         return function
-
-
-# Re-entrant: a rule that is tried out while a function is written may call other operators.
-_building = threading.RLock()
 
 
 def _executed(source: str, scope: dict[str, Any], called: str) -> Any:
