@@ -32,7 +32,7 @@ class mapped(Whole):  # noqa: N801 (a context)
 
     def _leave(self) -> None:
         current.set(self.before)
-        self.level.open = False
+        self.level.close()
 
 
 def entered(value: Any, dim: int | None, level: VmapLevel) -> Any:

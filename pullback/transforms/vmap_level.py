@@ -49,6 +49,11 @@ class VmapLevel:
         self.for_tangents = for_tangents
         self._below: dict[Mode, Mode] = {}
 
+    def close(self) -> None:
+        """End; the modes that were known lead back here."""
+        self.open = False
+        self._below.clear()
+
     def below(self, mode: Mode) -> Mode:
         """The mode in which operator calls go to the levels outside of this one."""
         known = self._below.get(mode)
@@ -242,7 +247,7 @@ def run_on_examples(
         results = function(*inside)
     finally:
         current.set(before)
-        level.open = False
+        level.close()
     mapped = [result.__class__ is Batched and result.level is level for result in results]
     return (
         tuple(r.value if m else r for r, m in zip(results, mapped, strict=True)),

@@ -165,14 +165,13 @@ _map_tensor_data = _nested_map(_is_tensor, lambda tensor: tensor.data, "Tensors"
 
 def _unflatten(input: Any, proto: Any) -> Any:
     """The values of the flat `input`, nested as `proto` is; None stays None."""
-    values = iter(input)
+    return _nested(iter(input), proto)
 
-    def nested(shape: Any) -> Any:
-        if hasattr(shape, "_jit_wrap"):
-            return shape._jit_wrap(values)
-        if isinstance(shape, list | tuple):
-            made = (None if one is None else nested(one) for one in shape)
-            return list(made) if isinstance(shape, list) else tuple(made)
-        return next(values)
 
-    return nested(proto)
+def _nested(values: Iterator[Any], shape: Any) -> Any:
+    if hasattr(shape, "_jit_wrap"):
+        return shape._jit_wrap(values)
+    if isinstance(shape, list | tuple):
+        made = (None if one is None else _nested(values, one) for one in shape)
+        return list(made) if isinstance(shape, list) else tuple(made)
+    return next(values)

@@ -133,7 +133,7 @@ def run_under_vmap(
         pairs = [(r.value, r.bdim) if is_batched_at(r, level) else (r, None) for r in results]
     finally:
         current.set(mode)
-        level.open = False
+        level.close()
     return tuple(value for value, _ in pairs), tuple(dim for _, dim in pairs)
 
 

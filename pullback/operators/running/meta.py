@@ -92,12 +92,13 @@ def _check_devices(op: Op, arrays: dict[str, Any]) -> None:
 
 
 def _each(arrays: dict[str, Any], change: Any) -> dict[str, Any]:
-    def changed(value: Any) -> Any:
-        if type(value) is tuple:
-            return tuple(changed(one) for one in value)
-        return change(value) if type(value) is MetaArray else value
+    return {name: _changed(value, change) for name, value in arrays.items()}
 
-    return {name: changed(value) for name, value in arrays.items()}
+
+def _changed(value: Any, change: Any) -> Any:
+    if type(value) is tuple:
+        return tuple(_changed(one, change) for one in value)
+    return change(value) if type(value) is MetaArray else value
 
 
 def _elementwise(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> MetaArray:
