@@ -16,6 +16,7 @@ __all__ = ["digamma", "in_double", "lgamma", "polygamma", "series", "zeta"]
 
 # Where the asymptotic series are exact to the last digits.
 _FAR = 10
+_LARGEST_FACTORIAL = 170  # beyond, float64 has none
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 # Bernoulli numbers of even index from 2: B / (2k (2k - 1)), B / 2k, B / (2k)!.
 _STIRLING = (
@@ -118,13 +119,29 @@ def digamma(xp: Namespace, x: Array) -> Array:
 
 def zeta(xp: Namespace, x: Array, q: Array) -> Array:
     """Hurwitz's zeta function: the sum of `(q + k) ** -x` over all k from 0."""
-    lowest = q.min(initial=0.0, where=xp.isfinite(q))
+    below = q < 0
+    if below.any():
+        # The terms below zero, from -q down to 1 - f, are a difference of two such sums; f is
+        # where q meets zero. Added up one by one they would take as long as q is far.
+        f = xp.where(below, q - xp.floor(q), q)
+        outer, inner = xp.where(below, 1 - q, 1.0), xp.where(below, 1 - f, 1.0)
+        negative = _zeta_from_zero(xp, x, inner) - _zeta_from_zero(xp, x, outer)
+        total = _zeta_from_zero(xp, x, f)
+        total = xp.where(below, total + xp.where(x % 2 == 0, negative, -negative), total)
+    else:
+        total = _zeta_from_zero(xp, x, q)
+    pole = (q <= 0) & (q == xp.floor(q))
+    total = xp.where(pole, math.inf, total)
+    total = xp.where(below & ~pole & (x != xp.floor(x)), math.nan, total)
+    return xp.where(x == 1, math.inf, xp.where(x < 1, math.nan, total))
+
+
+def _zeta_from_zero(xp: Namespace, x: Array, q: Array) -> Array:
+    """The same for q that are not negative."""
     total = xp.zeros(xp.broadcast(x, q).shape)
-    # Negative q need their terms one by one until the rest is positive, and far out.
-    terms = _FAR + math.ceil(-lowest)
-    for step in range(terms):
+    for step in range(_FAR):
         total += (q + step) ** -x
-    end = q + terms
+    end = q + _FAR
     power = end**-x
     total += power * end / (x - 1) + 0.5 * power
     rising = x
@@ -133,10 +150,7 @@ def zeta(xp: Namespace, x: Array, q: Array) -> Array:
         total += coefficient * rising * power
         rising = rising * (x + 2 * k + 1) * (x + 2 * k + 2)
         power = power / (end * end)
-    pole = (q <= 0) & (q == xp.floor(q))
-    total = xp.where(pole, math.inf, total)
-    total = xp.where((q < 0) & ~pole & (x != xp.floor(x)), math.nan, total)
-    return xp.where(x == 1, math.inf, xp.where(x < 1, math.nan, total))
+    return total
 
 
 def polygamma(xp: Namespace, n: int, x: Array) -> Array:
@@ -144,5 +158,6 @@ def polygamma(xp: Namespace, n: int, x: Array) -> Array:
     if n == 0:
         return digamma(xp, x)
     sign = 1 if n % 2 else -1
-    result = sign * math.factorial(n) * zeta(xp, xp.float64(n + 1), x)
+    factor = math.factorial(n) if n <= _LARGEST_FACTORIAL else math.inf
+    result = sign * factor * zeta(xp, xp.float64(n + 1), x)
     return xp.where(xp.isinf(x), xp.where(x > 0, 0.0, math.nan), result)

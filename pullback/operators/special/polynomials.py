@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from pullback.core.arrays import Array, Namespace
@@ -38,6 +39,8 @@ def _polynomial(xp: Namespace, x: Array, n: Array, first: Array, step: Step) -> 
     for k in range(1, highest + 1):
         result = xp.where(degree == k, last, result)
         before, last = last, step(k, x, last, before)
+        if k % 64 == 0 and not xp.isfinite(last).any():  # and no later one is
+            return xp.where(degree > k, math.nan, result).astype(x.dtype)
     return result.astype(x.dtype)
 
 
