@@ -117,8 +117,7 @@ class Page:
             "theme": theme,
         }
         about["places"] = [[place.file, place.line, place.function, place.text] for place in places]
-        # A script element ends at "</", wherever it stands.
-        return json.dumps(about, separators=(",", ":")).replace("</", "<\\/")
+        return _in_script(json.dumps(about, separators=(",", ":")))
 
 
 def _row(node: Described, places: dict[Any, int]) -> dict[str, Any]:
@@ -159,6 +158,17 @@ def _script() -> str:
 def _data(name: str) -> str:
     folder = resources.files("pullback.autograd.show") / "data"
     return (folder / name).read_text(encoding="utf-8")
+
+
+def _in_script(data: str) -> str:
+    """JSON as it can stand in a script element, whatever names of the user's are in it.
+
+    "</script>" ends the element and "<!--<script>" keeps it from ending, wherever they stand; JSON
+    reads the escapes as the same characters.
+    """
+    for character in "<>&\u2028\u2029":
+        data = data.replace(character, f"\\u{ord(character):04x}")
+    return data
 
 
 def _escaped(text: str) -> str:

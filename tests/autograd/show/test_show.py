@@ -341,3 +341,13 @@ def test_graph_says_what_it_cannot_find(script, capsys):
     assert "--of" in capsys.readouterr().err
     assert cli.main(["graph", "--of", "x", "program.py"]) == 1
     assert "does not require grad" in capsys.readouterr().err
+
+
+def test_names_of_the_user_s_reach_the_page_as_data_alone():
+    name = "<!--<script>&\u2028]]>"
+    w = torch.ones(2, requires_grad=True)
+    page = show((w * 2).sum(), params={name: w})
+    assert name not in page.html()
+    assert "\\u003c!--\\u003cscript\\u003e\\u0026\\u2028" in page.html()
+    assert name in str([row for row in data_of(page)["nodes"]]).replace("\\u2028", "\u2028")
+    ElementTree.fromstring(page.svg())
