@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core.captured import Scope
-from pullback.core.forward import open_levels
+from pullback.core.forward import LEVELS, open_levels
 from pullback.core.mode import changed, current, settle, with_grad
 from pullback.core.nesting import Derivative, pass_depth, running
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, OperatorNode, new_leaf_mark
@@ -32,6 +32,7 @@ from pullback.transforms.batched import (
     differentiated,
     exposed,
     hidden,
+    hidden_like,
     is_batched_at,
     with_levels,
 )
@@ -98,6 +99,17 @@ def _alias_of(tensor: Tensor, depth: int) -> Tensor:
     return alias
 
 
+def exposed_dual(tensor: Any, levels: Sequence[Any]) -> Any:
+    """`exposed`, and so its tangents: one that is mapped where its value is not goes along."""
+    made = exposed(tensor, levels)
+    if levels and LEVELS:
+        for level in open_levels():
+            tangent = level.get(base_of(tensor))
+            if tangent is not None:
+                level.put(made, exposed(hidden_like(tangent, tensor), levels))
+    return made
+
+
 def detached_inside(tensor: Tensor, derivative: Derivative) -> Tensor:
     """detach() for the innermost derivative alone: outer ones still see the tensor's history."""
     alias = tensor._alias()
@@ -139,7 +151,7 @@ class Recording(Whole):
         try:
             current.set(with_grad(self.before, grad=True))
             self.aliases = [
-                _alias_of(exposed(primal, self.levels), self.depth) for primal in primals
+                _alias_of(exposed_dual(primal, self.levels), self.depth) for primal in primals
             ]
         finally:
             current.set(self.before)
@@ -171,7 +183,7 @@ class Recording(Whole):
         if cotangents is None:
             seeds: list[Any] = [wrap(numpy.ones_like(root._array)) for root in roots]
         else:
-            seeds = [exposed(one, self.levels) for one in cotangents]
+            seeds = [exposed_dual(one, self.levels) for one in cotangents]
         pairs = [
             (edge, seed)
             for root, seed in zip(roots, seeds, strict=True)

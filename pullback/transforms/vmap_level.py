@@ -21,7 +21,7 @@ from pullback.operators.declare import Op
 from pullback.operators.random.generator import drawn
 from pullback.operators.shape.joining import stack
 from pullback.operators.shape.reshaping import select
-from pullback.transforms.batched import Batched, batched, is_batched_at
+from pullback.transforms.batched import Batched, base_of, batched, is_batched_at
 
 _warned: set[str] = set()
 _numbers = itertools.count(1)
@@ -216,7 +216,7 @@ class VmapLevel:
                 current.set(before)
         if not is_batched_at(target, self):
             raise _shared_target(called)
-        result = self.process(op, bound)
+        result = self.process(op, _kept_from_writing(op, target, bound) if before.grad else bound)
         if result._array.shape != target._array.shape:
             raise RuntimeError(
                 f"{called}: the result of one example has shape {result._array.shape}, the tensor "
@@ -264,6 +264,15 @@ def is_random(op: Op) -> bool:
 
 
 _random: dict[Op, bool] = {}
+
+
+def _kept_from_writing(op: Op, target: Any, bound: dict[str, Any]) -> dict[str, Any]:
+    """The arguments, with a copy in the target's place: the graph may keep what is written over."""
+    tensors = [one for one in bound.values() if isinstance(one, Tensor)]
+    if not any(base_of(one).requires_grad for one in tensors):
+        return bound
+    kept = target.clone()
+    return {name: kept if one is target else one for name, one in bound.items()}
 
 
 def _written(op: Op, called: str, bound: dict[str, Any]) -> Tensor:

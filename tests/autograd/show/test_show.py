@@ -349,5 +349,5 @@ def test_names_of_the_user_s_reach_the_page_as_data_alone():
     page = show((w * 2).sum(), params={name: w})
     assert name not in page.html()
     assert "\\u003c!--\\u003cscript\\u003e\\u0026\\u2028" in page.html()
-    assert name in str([row for row in data_of(page)["nodes"]]).replace("\\u2028", "\u2028")
+    assert name in str(data_of(page)["nodes"]).replace("\\u2028", "\u2028")
     ElementTree.fromstring(page.svg())
