@@ -99,6 +99,8 @@ def pushed(
         result = func(*arguments(duals))
         output, aux = split_aux(transform, func, result, has_aux=has_aux)
         outputs, spec = tree_flatten(output)
+        if not outputs:
+            raise RuntimeError(f"{transform}: {name_of(func)} returned no Tensor to differentiate.")
         made = [_tangent(transform, func, pushing, one, strict=strict) for one in outputs]
     return output, tree_unflatten(made, spec), aux
 

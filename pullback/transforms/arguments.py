@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.core.pytree import TreeSpec, tree_flatten, tree_unflatten
+from pullback.core.pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
 from pullback.core.tensor import Tensor
 
 __all__ = ["Chosen", "flat_tensors", "name_of", "split_aux"]
@@ -95,4 +95,10 @@ def split_aux(transform: str, function: Callable[..., Any], result: Any, *, has_
             f"{transform}: with has_aux=True, {name_of(function)} must return (output, aux), got "
             f"{got}."
         )
+    for leaf in tree_leaves(result[1]):
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(  # noqa: TRY004 (torch's type)
+                f"{transform}: the auxiliary output of {name_of(function)} must hold only Tensors, "
+                f"found {type(leaf).__name__}. Write other values to something outside."
+            )
     return result

@@ -271,3 +271,12 @@ def test_dual_is_a_tensor_like_any_other():
         assert stored is t
         assert fwAD.unpack_dual(primal).tangent is None
         assert fwAD.unpack_dual(x).tangent is None
+
+
+def test_out_refuses_a_tensor_with_a_tangent():
+    plain = torch.ones(2)
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(torch.ones(2), torch.ones(2))
+        with pytest.raises(NotImplementedError, match="tangent"):
+            torch.add(plain, plain, out=dual)
+        assert torch.add(plain, plain, out=torch.empty(2)).tolist() == [2, 2]

@@ -9,7 +9,10 @@ import pullback
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning"),
+]
 
 VALUES = numpy.linspace(0.2, 1.1, 3)
 MAPPED = numpy.linspace(-0.5, 0.9, 6).reshape(2, 3)

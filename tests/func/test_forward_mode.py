@@ -31,9 +31,17 @@ def test_jvp_takes_and_returns_nested_tensors():
 
 def test_jvp_with_aux():
     """T-44, T-57"""
-    _, tangent, aux = jvp(lambda v: (v * 2, "note"), (x,), (y,), has_aux=True)
+    _, tangent, aux = jvp(lambda v: (v * 2, {"note": v}), (x,), (y,), has_aux=True)
     assert same(tangent, 2 * y)
-    assert aux == "note"
+    assert same(aux["note"], x)
+    with pytest.raises(RuntimeError, match="only Tensors"):
+        jvp(lambda v: (v * 2, "note"), (x,), (y,), has_aux=True)
+
+
+def test_a_function_that_returns_nothing_has_no_tangent():
+    for run in (lambda: jvp(lambda v: (), (x,), (y,)), lambda: jacfwd(lambda v: ())(x)):
+        with pytest.raises(RuntimeError, match="no Tensor"):
+            run()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import numpy
 from pullback.core import errors, overriding
 from pullback.core.arrays import NAMESPACES, Array, as_array, namespace
 from pullback.core.dtype import from_numpy_dtype
-from pullback.core.forward import LEVELS, seeing
+from pullback.core.forward import LEVELS, seeing, visible_levels
 from pullback.core.mode import Mode, changed, current, fast, settle
 from pullback.core.ports import ports
 from pullback.core.promotion import promote_to_float, result_dtype
@@ -344,6 +344,10 @@ def check_out(op: Op, out: Any, values: dict[str, Any], mode: Mode) -> Any:
     for target in targets:
         if not isinstance(target, Tensor):
             raise errors.not_a_tensor(op.name, "out", target)
+    if LEVELS and any(level.get(one) is not None for level in visible_levels() for one in targets):
+        raise NotImplementedError(
+            f"{op.name}: out= cannot be a tensor with a tangent, which would stay; leave it away."
+        )
     tracked = any(edge is not None for edge in input_edges(op, values))
     if mode.grad and (tracked or any(target.requires_grad for target in targets)):
         raise errors.out_requires_grad(op.name)
