@@ -40,7 +40,7 @@ NOBODY = _Nobody()
 
 watcher: Watcher | None = None
 _watchers: list[Watcher] = []
-_change = threading.Lock()
+_change = threading.RLock()
 
 
 def add(one: Watcher) -> None:
