@@ -135,7 +135,7 @@ def _is_beyond_help(frame, body_is_over, visited):
         return True
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
     if not line.startswith("with "):
-        return line.endswith(".acquire()")  # in a `try` that releases it
+        return line.endswith((".acquire()", ".release()"))
     place = id(frame), frame.f_lineno
     again = place in visited
     visited.add(place)
