@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pullback.core import origin
 from pullback.core.birth import UNRECORDED, Birth, make_birth
-from pullback.core.mode import Mode, changed, current, fast, get_mode, settle, with_grad
+from pullback.core.mode import changed, current, fast, get_mode, settle, with_grad
 from pullback.core.origin import getframe, user_frame
 from pullback.core.tensor import Tensor
 from pullback.core.version import own_cell
@@ -73,7 +73,7 @@ class _ModeContext(Whole):
         birth = make_birth(Birth, (self.__class__.__name__, *place))
         fast.unrecorded = (0, birth)
 
-    _before: Mode | None = None
+    _before: Any = None  # a Mode, once entered
 
     def _leave(self) -> None:
         if self._before is None:

@@ -11,7 +11,7 @@ import numpy
 
 from pullback.core.shared import Block, block_of, is_alone, move, shared_copy
 from pullback.core.tensor import Tensor
-from pullback.operators.tensor.pickling import _leaf, attributes_of, warn_of_hooks
+from pullback.operators.tensor.pickling import attributes_of, leaf, warn_of_hooks
 
 __all__ = ["init_reductions", "rebuild_tensor", "reduce_tensor"]
 
@@ -60,7 +60,7 @@ def rebuild_tensor(
     """The tensor again, on the block that came along."""
     shape, strides, dtype, offset = place
     array = numpy.ndarray(shape, dtype, block, offset, strides)
-    result = _leaf(array, kind, requires_grad=requires_grad)
+    result = leaf(array, kind, requires_grad=requires_grad)
     vars(result).update(attributes)
     return result
 

@@ -280,7 +280,7 @@ class Machine:
         text = self._line()
         if len(text) < 2 or text[:1] != text[-1:] or text[:1] not in (b"'", b'"'):
             raise refuse("a string in it has no quotes")
-        self._old_string(codecs.escape_decode(text[1:-1])[0])  # type: ignore[attr-defined]
+        self._old_string(codecs.escape_decode(text[1:-1])[0])
 
     def _escaped(self) -> None:
         raw = self._line()
@@ -342,7 +342,7 @@ class _Slotted:
     __slots__ = ("one",)
 
 
-_Slot = type(_Slotted.one)  # type: ignore[attr-defined]
+_Slot = type(vars(_Slotted)["one"])
 
 
 def _pushes(value: Any, size: int = 0) -> Callable[[Machine], None]:
@@ -365,12 +365,16 @@ def _drop(m: Machine) -> None:
     m._stack.pop()
 
 
+def _drop_to_mark(m: Machine) -> None:
+    m._pop_mark()
+
+
 _OPERATIONS: dict[bytes, Callable[[Machine], None]] = {
     pickle.PROTO: Machine._protocol,
     pickle.FRAME: Machine._frame,
     pickle.MARK: _pushes(_MARK),
     pickle.POP: _drop,
-    pickle.POP_MARK: lambda m: m._pop_mark() and None,
+    pickle.POP_MARK: _drop_to_mark,
     pickle.DUP: lambda m: m._push(m._top(), 0),
     # Constants and numbers
     pickle.NONE: _pushes(None),

@@ -136,7 +136,7 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
         attributes = attributes_of(tensor)
         if kind.__name__ == "Parameter" and kind.__module__ == "pullback.nn.parameter":
             inner: Any = tensor.detach()
-            args = inner, tensor.requires_grad, OrderedDict()
+            args: tuple[Any, ...] = (inner, tensor.requires_grad, OrderedDict())
             if attributes:
                 return _REBUILD_PARAMETER_WITH_STATE, (*args, attributes)
             return _REBUILD_PARAMETER, args
@@ -152,7 +152,7 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
         if tensor.device is META:
             return _REBUILD_META, (tensor.dtype, shape, element_strides(array), requires_grad)
         storage, offset, strides = self._stored(array)
-        args = storage, offset, shape, strides, requires_grad, OrderedDict()
+        args: tuple[Any, ...] = (storage, offset, shape, strides, requires_grad, OrderedDict())
         if storage.is_untyped:
             return _REBUILD_UNTYPED, (*args, tensor.dtype)
         return _REBUILD_TENSOR, args
