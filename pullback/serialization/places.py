@@ -82,7 +82,10 @@ def restorer_of(map_location: Any) -> Restorer:
             storage, map_location.get(place, place)
         )
     if isinstance(map_location, str | device | int):
-        wanted = str(require_available(as_device(map_location)))
+        try:
+            wanted = str(require_available(as_device(map_location)))
+        except AssertionError as error:  # what asking for a device raises; of a file it is this
+            raise RuntimeError(f"load(map_location={str(map_location)!r}): {error}") from None
         return lambda storage, place: default_restore_location(storage, wanted)
     if not callable(map_location):
         raise TypeError(

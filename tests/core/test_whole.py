@@ -15,12 +15,13 @@ import pytest
 
 import pullback as torch
 from pullback import serialization
+from pullback.amp.compositions import compositions
 from pullback.autograd import forward_ad, graph, profiler
 from pullback.autograd.profile import recorder
-from pullback.core import anomaly, forward, mode, nesting
+from pullback.core import anomaly, autocast, forward, mode, nesting
 from pullback.core.whole import Reentrant, Whole
 from pullback.engine import parallel, watch
-from pullback.library.call import autocasting, calling
+from pullback.library.call import calling
 from pullback.operators.running import inplace
 from pullback.operators.watching import observe
 from pullback.overrides import TorchFunctionMode
@@ -73,7 +74,7 @@ CONTEXTS = {
     "function mode": Functions,
     "dispatch mode": Dispatch,
     "device": lambda: torch.device("meta"),
-    "autocast": lambda: autocasting.autocast("cpu"),
+    "autocast": lambda: torch.autocast("cpu"),
     "below autograd": calling.below_autograd,
     "group": GraphExecGroup,
     "early stop": lambda: set_checkpoint_early_stop(False),
@@ -109,7 +110,7 @@ def state():
         "device": torch.get_default_device(),
         "threads": parallel.side_by_side.threads,
         "writes": list(inplace.before_write),
-        "autocast": (autocasting._enabled.get(), calling.below.get()),
+        "autocast": (autocast.now().enabled, calling.below.get(), set(compositions._active)),
         "checkpoint": (groups._sharing.get(), settings.early_stop.get(), settings.debug.get()),
         "printing": torch.get_printoptions() if hasattr(torch, "get_printoptions") else None,
         "files": (

@@ -11,7 +11,6 @@ from typing import Any
 
 from pullback.core import autocast as settings
 from pullback.core.tensor import Tensor
-from pullback.core.whole import Whole
 from pullback.library.call.keys import DEVICE_KEYS
 from pullback.library.registry import Operator
 

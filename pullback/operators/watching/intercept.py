@@ -80,20 +80,24 @@ class _Asking(Layer):
             self.users.discard(user)
         if self.guarded:
             return  # it reads `users`
-        asks = self.function in LAYERS
-        if self.users and not asks:
-            self._stand_before(self.asking)
-        elif asks and not self.users:
-            function = self.function
-            del LAYERS[function]
+        function = self.function
+        if self.users:
+            if function.__code__ is not self.asking:
+                self._stand_before(self.asking)
+            return
+        # Each step sets something to what it was: an interrupt between them is mended by the next.
+        if function.__code__ is self.asking:
             function.__code__ = self.plain.__code__
-            del function.__wrapped__  # type: ignore[attr-defined]
+        LAYERS.pop(function, None)
+        function.__dict__.pop("__wrapped__", None)
 
     def _stand_before(self, code: CodeType) -> None:
         function, plain = self.function, self.plain
-        plain.__code__ = function.__code__
-        plain.__defaults__, plain.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
-        LAYERS[function] = self
+        if function not in LAYERS:  # else `plain` has its code already
+            plain.__code__ = function.__code__
+            plain.__defaults__ = function.__defaults__
+            plain.__kwdefaults__ = function.__kwdefaults__
+            LAYERS[function] = self
         function.__code__ = code
         function.__wrapped__ = plain  # type: ignore[attr-defined]  # inspect follows it
 
@@ -174,9 +178,10 @@ class Watched:
     def begin(self, entry: Any) -> None:
         """Somebody who could answer arrives, in some thread."""
         with _change:
+            if not self._asking:  # before it counts: finding may load families, see `follow`
+                self._functions = {one: _layer(one) for one in self._find()}
             self._active.add(entry)
             if not self._asking:
-                self._functions = {one: _layer(one) for one in self._find()}
                 self._use(wanted=True)
                 self._asking = True  # an interrupt before this: the next one does it again
 
