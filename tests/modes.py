@@ -1,34 +1,83 @@
-"""Catches a test that changes a mode of its thread and does not change it back."""
+"""Catches a test that leaves something behind: a mode, a level, a hook, an observer, a thread."""
 
 import sys
+import threading
 from contextlib import contextmanager
 
 import pytest
 
+# Threads that pools of ours and of the tools keep for the next to come.
+KEPT = ("pullback-backward", "ThreadPoolExecutor", "pytest_timeout", "Thread-auto", "asyncio")
 
-def _modes():
-    """What a test can change for its whole thread, or None where it cannot have changed it."""
+
+def _state():
+    """What a test can change beyond itself, or None where it cannot have changed it."""
     pullback = sys.modules.get("pullback")
     if pullback is None or not hasattr(pullback, "is_inference_mode_enabled"):
         return None
+    from pullback.core import anomaly, forward, mode, nesting
+    from pullback.engine import watch
+    from pullback.operators.watching import observe
+
+    now = mode.get_mode()
     return {
-        "grad mode": pullback.is_grad_enabled(),
-        "inference mode": pullback.is_inference_mode_enabled(),
+        "grad mode": now.grad,
+        "inference mode": now.inference,
         "default dtype": pullback.get_default_dtype(),
+        "default device": str(pullback.get_default_device()),
+        "dispatch modes": now.dispatch,
+        "function modes": now.functions,
+        "levels": now.levels,
+        "saved-tensor hooks": now.saved_hooks,
+        "autocast": now.autocast,
+        "dual levels": tuple(map(id, forward.open_levels())),
+        "derivatives": len(nesting.running.get()),
+        "anomaly mode": anomaly.state.enabled,
+        "detours": frozenset(map(str, mode.fast.reasons)),
+        "observers": tuple(observe._observers),
+        "watchers": tuple(watch._watchers),
     }
+
+
+def _threads():
+    alive = (one for one in threading.enumerate() if one.is_alive() and not one.daemon)
+    return {one for one in alive if not one.name.startswith(KEPT)}
 
 
 @contextmanager
 def modes_kept():
-    """Fail if a mode changed within, and set it back so that only the culprit fails."""
-    before = _modes()
+    """Fail if something was left behind within, and set it back so that only the culprit fails."""
+    before, threads = _state(), _threads()
     yield
-    after = _modes()
-    if before is None or before == after:
+    after = _state()
+    left = []
+    if before is not None and after is not None:
+        left = [f"{key}: {was} -> {after[key]}" for key, was in before.items() if was != after[key]]
+    left += [f"thread {one.name}" for one in _threads() - threads]
+    if not left:
         return
-    import pullback
-
-    pullback.set_grad_enabled(before["grad mode"])
-    pullback.set_default_dtype(before["default dtype"])
-    left = [f"{name}: {was} -> {after[name]}" for name, was in before.items() if was != after[name]]
+    if before is not None:
+        _put_back(before)
     pytest.fail(f"left behind: {', '.join(left)}")
+
+
+def _put_back(before):
+    import pullback
+    from pullback.core import mode
+    from pullback.engine import watch
+    from pullback.operators.watching import observe
+
+    pullback.set_default_dtype(before["default dtype"])
+    mode.change(
+        grad=before["grad mode"],
+        inference=before["inference mode"],
+        dispatch=before["dispatch modes"],
+        functions=before["function modes"],
+        levels=before["levels"],
+        saved_hooks=before["saved-tensor hooks"],
+        autocast=before["autocast"],
+    )
+    for one in set(observe._observers) - set(before["observers"]):
+        observe.stop(one)
+    for one in set(watch._watchers) - set(before["watchers"]):
+        watch.remove(one)
