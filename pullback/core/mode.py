@@ -47,6 +47,8 @@ class Mode:
     functions: tuple[Any, ...] = ()
     # Settings of autocast (core/autocast.py) where it is on for a device, else None.
     autocast: Any = None
+    # What writes down operator calls instead of running them (compiled/capture); None: they run.
+    tracing: Any = None
 
 
 PLAIN = Mode()
@@ -118,7 +120,8 @@ def changed(mode: Mode, **changes: Any) -> Mode:
     known = _changed.get(key)
     if known is None:
         known = _with_changes(mode, changes)
-        if mode.saved_hooks or mode.dispatch or mode.functions or mode.autocast:
+        known_to_user = mode.saved_hooks or mode.dispatch or mode.functions
+        if known_to_user or mode.autocast or mode.tracing:
             return known  # what the user's objects hold on to must not be kept alive here
         if len(_changed) > _MOST_CHANGES:
             _changed.clear()

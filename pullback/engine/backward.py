@@ -306,6 +306,7 @@ def _run(
             create_graph
             or before.levels
             or before.dispatch
+            or before.tracing is not None
             or (LEVELS and visible_levels())
             or _without_data(roots)
         )

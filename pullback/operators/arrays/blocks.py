@@ -22,6 +22,8 @@ BLOCK = 131072
 # Python number.
 ONES = {dtype: numpy.ones((), dtype) for dtype in (F32, F64)}
 ZEROS = {dtype: numpy.zeros((), dtype) for dtype in (F32, F64)}
+for _number in (*ONES.values(), *ZEROS.values()):
+    _number.flags.writeable = False
 
 
 def elementwise(xp: Namespace, kernel: Callable[..., None], x: Array, *others: Array) -> Array:

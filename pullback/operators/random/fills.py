@@ -61,7 +61,7 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
 
         return self.copy_(drawn(called, lambda: filled(()), filled))
     source = source_of(called, generator)
-    plain = not mode.levels and not mode.dispatch and not LEVELS
+    plain = not (mode.levels or mode.dispatch or mode.tracing or LEVELS)
     if plain and not starts_write(called, self, {"input": self}, mode):
         if type(self._array) is numpy.ndarray:
             fill(source, self._array)

@@ -45,8 +45,10 @@ def drawn(op: str, draw: Callable[[], Any], many: Callable[[Sizes], Any] | None 
 
     `many` draws with dimensions in front, for all examples together; else each is drawn by itself.
     """
-    levels = get_mode().levels
-    return levels[-1].random(op, draw, many) if levels else draw()
+    mode = get_mode()
+    if mode.levels:
+        return mode.levels[-1].random(op, draw, many)
+    return draw() if mode.tracing is None else mode.tracing.draw(op, draw)
 
 
 class Generator:
@@ -74,6 +76,9 @@ class Generator:
 
     def draw_from(self) -> Stream:
         """The stream behind this generator; made from the seed when first needed."""
+        tracing = get_mode().tracing
+        if tracing is not None:
+            tracing.draws(self)
         stream = self._stream
         if stream is not None:
             return stream

@@ -87,6 +87,9 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
     if mode.dispatch:
         history = _history(op, target, values, options, mode) if recording else None
         dispatch.write(op, called, target, bound)
+    elif mode.tracing is not None:
+        history = _history(op, target, values, options, mode) if recording else None
+        mode.tracing.write(op, called, target, values, options)
     else:
         result = as_array(interpret.compute(op, arrays, options))
         check_fit(called, target, result)

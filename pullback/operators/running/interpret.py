@@ -44,7 +44,7 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         taken, answer = ports.met(op, args, kwargs, out)
         if taken:
             return answer
-    if mode.dual_depth == 1 and out is None and mode.forward_ad and not mode.dispatch:
+    if mode.dual_depth == 1 and out is None and mode.forward_ad and not _is_watched(mode):
         pushed = dual.form_of(op)
         if pushed is not None and dual.takes(mode, bound):
             return pushed(mode, **bound)
@@ -63,10 +63,12 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if taken:
                 return answer
             raise errors.not_a_tensor(op.name, op.inputs[0].name, bound[op.inputs[0].name])
-        return _on_arrays(op, values, bound)
+        return _on_arrays(op, values, bound, mode)
     options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
     if mode.dispatch:
         return _by_mode(op, bound, values, options, out, mode)
+    if mode.tracing is not None:
+        return _written_down(op, values, options, out, mode)
     try:
         arrays = input_arrays(op, values)
     except TypeError:
@@ -126,8 +128,28 @@ def _by_mode(
     return _finished(op, values, options, tensors, mode, kept)
 
 
-def _on_arrays(op: Op, values: dict[str, Any], bound: dict[str, Any]) -> Any:
+def _is_watched(mode: Mode) -> bool:
+    return bool(mode.dispatch) or mode.tracing is not None
+
+
+def _written_down(
+    op: Op, values: dict[str, Any], options: dict[str, Any], out: Any, mode: Mode
+) -> Any:
+    """The call as a step of the program that is being captured, recorded like any other."""
+    if out is not None:
+        targets = check_out(op, out, values, mode)
+        mode.tracing.results_into(op, targets, values, options)
+        return out
+    kept = pack_inputs(op, values) if mode.saved_hooks and mode.grad else None
+    tensors = mode.tracing.results(op, values, options)
+    return _finished(op, values, options, tensors, mode, kept)
+
+
+def _on_arrays(op: Op, values: dict[str, Any], bound: dict[str, Any], mode: Mode) -> Any:
     """Arrays in, arrays out: the forward alone, after the same promotion as on tensors."""
+    if mode.tracing is not None:
+        options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
+        return mode.tracing.arrays(op, values, options)
     arrays = input_arrays(op, values) if op.promote else values
     return compute(op, arrays, {p.name: bound[p.name] for p in op.params if not p.is_tensor})
 

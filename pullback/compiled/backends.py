@@ -1,0 +1,40 @@
+"""Back ends by name: what makes a program of captured calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.compiled.python.program import PythonProgram
+
+__all__ = ["list_backends", "register_backend", "resolve"]
+
+
+def _python(calls: Any, inputs: Any, outputs: Any, constants: Any) -> Any:
+    return PythonProgram(calls, inputs, outputs)
+
+
+_BACKENDS: dict[str, Any] = {"python": _python}
+
+
+def resolve(backend: Any) -> Any:
+    """The back end of a name, or a callable as it is; None: the best there is."""
+    if backend is None:
+        backend = "python"
+    if callable(backend):
+        return backend
+    if backend not in _BACKENDS:
+        raise RuntimeError(
+            f"There is no back end {backend!r}; known are {sorted(_BACKENDS)}."
+        )
+    return _BACKENDS[backend]
+
+
+def register_backend(function: Any, name: str | None = None) -> Any:
+    """Make a back end known by its name."""
+    _BACKENDS[name or function.__name__] = function
+    return function
+
+
+def list_backends() -> list[str]:
+    """Names of the known back ends."""
+    return sorted(_BACKENDS)

@@ -1,0 +1,74 @@
+"""A tensor from outside, while a capture runs: on an array without data, with no history.
+
+What the function did to it is read off at the end, and everything is put back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.capture.traced import TracedArray
+from pullback.core.node import Leaf, new_leaf_mark
+from pullback.core.tensor import Tensor
+from pullback.nn.parameter import Parameter
+
+__all__ = ["Known"]
+
+_USUAL = frozenset({Tensor, Parameter})
+
+
+class Known:
+    """One tensor that the captured function can see, and what it was before."""
+
+    def __init__(self, tracer: Any, tensor: Tensor) -> None:
+        if type(tensor) not in _USUAL:
+            raise CannotCapture(f"a tensor of class {type(tensor).__name__}")
+        array = tensor._array
+        if type(array) is not numpy.ndarray:
+            raise CannotCapture("a tensor without data, or on another device")
+        self.tensor = tensor
+        self.array = array
+        self.node = tensor._node
+        self.cell = tensor._cell
+        self.writes = list(tensor._cell) if isinstance(tensor._cell, list) else None
+        self.grad = tensor._stored_grad
+        self.hooks = tensor._leaf_hooks
+        self.requires_grad = tensor.requires_grad
+        self.traced: TracedArray = tracer.stand_in(array)
+        self.value = self.traced.value
+        tensor._array = self.traced
+        tensor._node = new_leaf_mark() if self.requires_grad else None
+        if self.hooks is not None:
+            tensor._leaf_hooks = None
+
+    def restore(self) -> None:
+        """The tensor as it was."""
+        tensor = self.tensor
+        self.found = (tensor._array, tensor._node, tensor._stored_grad)
+        tensor._array, tensor._node = self.array, self.node
+        if self.writes is not None:
+            self.cell[:] = self.writes
+        tensor._cell = self.cell
+        if tensor._stored_grad is not self.grad:
+            tensor._stored_grad = self.grad
+        if self.hooks is not None:
+            tensor._leaf_hooks = self.hooks
+
+    def check(self) -> None:
+        """Refuse changes that a program cannot make anew; after `restore`."""
+        array, node, _ = self.found
+        if array is not self.traced:
+            raise CannotCapture("the data of a tensor from outside was exchanged")
+        usual = node.__class__ is Leaf if self.requires_grad else node is None
+        if not usual:
+            raise CannotCapture(
+                "a tensor from outside was changed in place and the change is differentiated"
+            )
+
+    @property
+    def written(self) -> bool:
+        """Whether the function wrote to it."""
+        return self.traced.storage is not None and self.traced.storage.version > 0

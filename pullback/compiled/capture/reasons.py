@@ -1,0 +1,20 @@
+"""Why a call could not be captured, in the user's terms."""
+
+from __future__ import annotations
+
+from pullback.core.origin import Origin, here
+
+__all__ = ["CannotCapture"]
+
+
+class CannotCapture(RuntimeError):
+    """Raised inside a capture: the call runs eagerly instead, for this reason.
+
+    `Unsupported` in torch's terms; with `fullgraph=True` the user sees it.
+    """
+
+    def __init__(self, reason: str, origin: Origin | None = None) -> None:
+        self.reason = reason
+        self.origin = here(2) if origin is None else origin
+        place = f" (at {self.origin})" if self.origin is not None else ""
+        super().__init__(f"{reason}{place}")

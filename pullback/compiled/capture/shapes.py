@@ -1,0 +1,105 @@
+"""What shape, dtype and strides the results of a call will have.
+
+For most calls a look at the inputs says it; the rest is asked of the declaration's own forward, the
+way tensors on device "meta" ask (operators/meta.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.capture.traced import TracedArray
+from pullback.core import meta
+from pullback.core.meta import MetaArray
+from pullback.operators import meta as operators_meta
+from pullback.operators.declare import Op
+
+__all__ = ["results_of"]
+
+
+def results_of(
+    tracer: Any, op: Op, arrays: dict[str, Any], options: dict[str, Any]
+) -> tuple[list[Any], bool]:
+    """Arrays of the geometry of an operator's results, and whether it drew random numbers."""
+    single = len(op.outputs) == 1 and op.outputs != ("*",)
+    if op.kind == "view":
+        made = _viewed(op, arrays, options)
+        return ([made] if single else list(made)), False
+    if op.kind == "elementwise" and single:
+        quick = _elementwise(op, arrays, options)
+        if quick is not None:
+            return [quick], False
+    given = {name: _without_data(one) for name, one in arrays.items()}
+    tracer.inferring, tracer.drew = True, False
+    try:
+        made = operators_meta.compute(op, given, options)
+    except NotImplementedError as error:
+        raise CannotCapture(f"{op.name}: {error}") from error
+    except (ValueError, TypeError) as error:
+        from pullback.operators.interpret import explained
+
+        raise explained(op, given, error) from None
+    finally:
+        tracer.inferring = False
+    return ([made] if single else list(made)), tracer.drew
+
+
+def _viewed(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
+    """A view operator reads nothing, so it runs as it is."""
+    try:
+        return op.forward(numpy, **arrays, **options)
+    except (ValueError, TypeError) as error:
+        from pullback.operators.interpret import explained
+
+        raise explained(op, arrays, error) from None
+
+
+def _without_data(one: Any) -> Any:
+    if one.__class__ is TracedArray:
+        return meta.strided(one.shape, one.dtype, one.strides)
+    if one.__class__ is tuple:
+        return tuple([_without_data(part) for part in one])
+    return one
+
+
+_known: dict[Any, Any] = {}
+_MOST_KNOWN = 5000
+
+
+def _elementwise(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> MetaArray | None:
+    """The result of contiguous operands; its dtype is asked once for each of their dtypes."""
+    shapes, key = [], [op]
+    for one in arrays.values():
+        if one.__class__ is TracedArray:
+            if not one.flags.c_contiguous:
+                return None
+            shapes.append(one.shape)
+            key.append(one.dtype)
+        elif isinstance(one, numpy.ndarray):
+            shapes.append(one.shape)
+            key.append(one.dtype)
+        else:
+            key.append(type(one))
+    if options:
+        try:
+            key.append(tuple(options.items()))
+            hash(key[-1])
+        except TypeError:
+            return None
+    try:
+        shape = shapes[0] if len(shapes) == 1 else numpy.broadcast_shapes(*shapes)
+    except ValueError:
+        return None  # said properly by the long way
+    known = _known.get(tuple(key))
+    if known is None:
+        if len(_known) > _MOST_KNOWN:
+            _known.clear()
+        given = {name: _without_data(one) for name, one in arrays.items()}
+        made = operators_meta.compute(op, given, options)
+        if made.shape != shape or not made.flags.c_contiguous:
+            return made
+        known = _known[tuple(key)] = made.dtype
+    return meta.of(shape, known)

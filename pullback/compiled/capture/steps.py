@@ -1,0 +1,120 @@
+"""What a capture writes down: values, and the calls that make them, in order.
+
+A captured program is functional. A write became a new value, a view is a value like any other, and
+no call changes what another can see. `Call.run` is the eager kernel itself, so a program run call
+by call gives what eager gives, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy
+
+from pullback.core.arrays import as_array
+from pullback.core.origin import Origin
+from pullback.operators.declare import Op
+
+__all__ = ["Call", "Value", "flat", "live", "replaced", "values_in"]
+
+
+class Value:
+    """One array of the program: its shape, dtype and strides, and the call that makes it."""
+
+    __slots__ = ("call", "dtype", "number", "shape", "strides")
+
+    def __init__(
+        self, number: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...], call: Any
+    ) -> None:
+        self.number, self.shape, self.dtype, self.strides = number, shape, dtype, strides
+        self.call: Call | None = call  # None: it comes from outside
+
+    @property
+    def bytes(self) -> int:
+        """How much memory it takes."""
+        return int(numpy.prod(self.shape, dtype=numpy.int64)) * int(self.dtype.itemsize)
+
+    def __repr__(self) -> str:
+        return f"%{self.number}: {self.dtype.name}{list(self.shape)}"
+
+
+class Call:
+    """One step: a kernel, its arguments (values among them), and the values that it makes."""
+
+    __slots__ = ("args", "kwargs", "kernel", "name", "op", "origin", "random", "results", "single")
+
+    def __init__(
+        self,
+        name: str,
+        kernel: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        op: Op | None = None,
+    ) -> None:
+        self.name, self.kernel, self.args, self.kwargs, self.op = name, kernel, args, kwargs, op
+        self.results: tuple[Value, ...] = ()
+        self.single = True
+        self.random = False
+        self.origin: Origin | None = None
+
+    @property
+    def inputs(self) -> list[Value]:
+        """The values that it reads, in the order of its arguments."""
+        return list(values_in((self.args, self.kwargs)))
+
+    def run(self, arrays: dict[int, Any]) -> list[Any]:
+        """The arrays that it makes of those in `arrays`, by number of their values."""
+        args = replaced(self.args, arrays)
+        kwargs = replaced(self.kwargs, arrays)
+        made = self.kernel(*args, **kwargs)
+        return [as_array(made)] if self.single else [as_array(one) for one in made]
+
+    def __repr__(self) -> str:
+        made = ", ".join(f"%{one.number}" for one in self.results)
+        read = ", ".join(f"%{one.number}" for one in self.inputs)
+        return f"{made} = {self.name}({read})"
+
+
+def values_in(tree: Any) -> Iterator[Value]:
+    """Every value among arguments, however nested."""
+    kind = tree.__class__
+    if kind is Value:
+        yield tree
+    elif kind is tuple or kind is list:
+        for one in tree:
+            yield from values_in(one)
+    elif kind is dict:
+        for one in tree.values():
+            yield from values_in(one)
+
+
+def replaced(tree: Any, arrays: dict[int, Any]) -> Any:
+    """Arguments with an array in place of each value."""
+    kind = tree.__class__
+    if kind is Value:
+        return arrays[tree.number]
+    if kind is dict:
+        return {name: replaced(one, arrays) for name, one in tree.items()}
+    if kind is tuple:
+        return tuple([replaced(one, arrays) for one in tree])
+    if kind is list:
+        return [replaced(one, arrays) for one in tree]
+    return tree
+
+
+def flat(values: Iterable[Any]) -> list[Value]:
+    """Those that are values, each once."""
+    return list({one.number: one for one in values if one.__class__ is Value}.values())
+
+
+def live(calls: list[Call], wanted: Iterable[Value]) -> list[Call]:
+    """The calls that `wanted` depends on, and those that draw random numbers."""
+    needed = {one.number for one in wanted}
+    kept = []
+    for call in reversed(calls):
+        if call.random or any(one.number in needed for one in call.results):
+            kept.append(call)
+            needed.update(one.number for one in call.inputs)
+    kept.reverse()
+    return kept

@@ -1,0 +1,128 @@
+"""Arrays without data that know how their values come about.
+
+While a function is captured, its tensors stand on these. Shape, strides and dtype are right, memory
+is pages of zeros that nobody can reach by accident: whatever would look at a value (a decision, a
+conversion, a NumPy function that gives no array) raises `CannotCapture`, and arithmetic that does
+not come by way of an operator is written down like one.
+
+A `Storage` is memory that may be written. Since programs are functional, a write gives the storage
+another value; arrays that look at a part of it find theirs anew when next asked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.capture.steps import Value
+from pullback.core import meta
+from pullback.core.device import CPU
+
+__all__ = ["Storage", "TracedArray", "standing_for"]
+
+
+class Storage:
+    """Memory of a captured program: its present value, and how often it was written."""
+
+    __slots__ = ("address", "shape", "strides", "tracer", "value", "version")
+
+    def __init__(self, tracer: Any, value: Value | None, array: Any) -> None:
+        self.tracer = tracer
+        self.value = value
+        self.version = 0
+        self.address = array.__array_interface__["data"][0]
+        self.shape, self.strides = array.shape, array.strides
+
+
+class TracedArray(numpy.ndarray[Any, Any]):
+    """An array of the program that is being captured."""
+
+    _device = CPU
+
+    storage: Storage | None = None
+    value: Value | None = None  # of this array, while `seen` is the storage's version
+    seen = -1
+
+    def __array_finalize__(self, source: Any) -> None:
+        # A view that NumPy makes belongs to the same storage; its value is found when asked for.
+        if source.__class__ is TracedArray:
+            self.storage = source.storage
+
+    # Data -----------------------------------------------------------------------------------
+
+    def __bool__(self) -> bool:
+        raise CannotCapture("a decision by the value of a tensor")
+
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any
+    ) -> Any:
+        return _tracer_of(self, inputs).ufunc(ufunc, method, inputs, out, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _tracer_of(self, args).function(func, args, kwargs)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        tracer = _tracer_of(self, ())
+        if key is Ellipsis:
+            tracer.assign(self, value)
+            return
+        tracer.assign_at(self, key, value)
+
+    def fill(self, value: Any) -> None:
+        """A write of one value."""
+        _tracer_of(self, ()).assign(self, numpy.array(value, self.dtype))
+
+    def copy(self, order: Any = "C") -> TracedArray:
+        """Another array of the same value: nobody can tell it from a copy."""
+        return _tracer_of(self, ()).copied(self, order)
+
+    def astype(self, dtype: Any, order: Any = "K", *args: Any, **kwargs: Any) -> TracedArray:
+        """The same values in another dtype."""
+        return _tracer_of(self, ()).cast(self, numpy.dtype(dtype), order)
+
+    def __reduce__(self) -> Any:
+        raise CannotCapture("pickling or copying a tensor deeply")
+
+
+def _tracer_of(array: TracedArray, others: Any) -> Any:
+    for one in (array, *others):
+        if one.__class__ is TracedArray and one.storage is not None:
+            tracer = one.storage.tracer
+            if tracer.is_open:
+                return tracer
+            break
+    raise CannotCapture(
+        "a tensor left over from a call that is compiled now: it never had values. Return it from "
+        "the compiled function instead of storing it somewhere"
+    )
+
+
+def _refusal(name: str) -> Any:
+    def refuse(self: TracedArray, *args: Any, **kwargs: Any) -> Any:
+        raise CannotCapture(f"{name} of a tensor, which needs its values")
+
+    refuse.__name__ = name
+    return refuse
+
+
+# What looks at values behind the back of ufuncs and array functions.
+_DATA = """
+    __complex__ __contains__ __dlpack__ __float__ __index__ __int__ argmax argmin
+    argpartition argsort byteswap choose compress dot dump dumps item itemset nonzero partition
+    put repeat resize searchsorted setfield sort take tobytes tofile tolist tostring trace
+"""
+for _name in _DATA.split():
+    setattr(TracedArray, _name, _refusal(_name))
+
+
+def standing_for(
+    shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...], storage: Storage | None = None
+) -> TracedArray:
+    """An array without data of this geometry; a storage of its own unless one is given."""
+    if any(stride < 0 for stride in strides):
+        raise CannotCapture("an array with negative strides")
+    array = meta.strided(shape, dtype, strides).view(TracedArray)
+    array.storage = storage
+    return array

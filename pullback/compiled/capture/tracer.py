@@ -1,0 +1,504 @@
+"""Writes operator calls down instead of running them: stands in `Mode.tracing` during a capture.
+
+Every operator call, forward or backward, arrives here as a declaration with its inputs and options.
+What comes back are tensors on `TracedArray`s. Values are found by array: nodes keep outputs as
+arrays and wrap them anew. An array that is not traced is either a constant that the function made,
+or one that somebody outside holds; which of the two it is, `world.py` decides after the run.
+"""
+
+from __future__ import annotations
+
+from types import CellType, FunctionType
+from typing import Any
+
+import numpy
+
+from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.capture.shapes import results_of
+from pullback.compiled.capture.steps import Call, Value
+from pullback.compiled.capture.traced import Storage, TracedArray, standing_for
+from pullback.core import meta
+from pullback.core.mode import changed, current, get_mode
+from pullback.core.origin import Origin, getframe, user_frame
+from pullback.core.tensor import Tensor, wrap
+from pullback.core.version import bump
+from pullback.operators import interpret
+from pullback.operators.declare import Op
+
+__all__ = ["Tracer"]
+
+_NEW = frozenset({numpy.zeros_like, numpy.ones_like, numpy.empty_like, numpy.full_like})
+_BY_GEOMETRY = frozenset({
+    numpy.shape, numpy.ndim, numpy.size, numpy.result_type, numpy.can_cast, numpy.iscomplexobj,
+    numpy.isrealobj, numpy.min_scalar_type, numpy.common_type,
+})  # fmt: skip
+
+
+class Tracer:
+    """One capture: the calls so far, and the arrays from outside that they read."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.count = 0
+        self.is_open = True
+        # id of a real array -> it, what stands for it, its value
+        self.constants: dict[int, tuple[Any, TracedArray, Value]] = {}
+        self.written: list[Storage] = []
+        self.inferring = False  # whether a kernel runs for the shape of its results
+        self.drew = False
+
+    # Values ---------------------------------------------------------------------------------
+
+    def new_value(self, shape: Any, dtype: Any, strides: Any, call: Call | None = None) -> Value:
+        """One more value of the program."""
+        self.count += 1
+        return Value(self.count - 1, tuple(shape), dtype, tuple(strides), call)
+
+    def stand_in(self, array: Any) -> TracedArray:
+        """A traced array in place of a real one from outside, with a storage of its own."""
+        traced = standing_for(array.shape, _plain(array.dtype), array.strides)
+        traced.value = self.new_value(traced.shape, traced.dtype, traced.strides)
+        traced.storage = Storage(self, traced.value, traced)
+        traced.seen = 0
+        return traced
+
+    def traced(self, array: Any) -> TracedArray:
+        """A real array as a constant of the program; a traced one as it is."""
+        if array.__class__ is TracedArray:
+            if array.storage is None or array.storage.tracer is not self:
+                raise CannotCapture("a tensor left over from another capture")
+            return array
+        if array.__class__ is not numpy.ndarray:
+            raise CannotCapture(f"an array of type {type(array).__name__}")
+        known = self.constants.get(id(array))
+        if known is None:
+            stand_in = self.stand_in(array)
+            known = self.constants[id(array)] = (array, stand_in, stand_in.value)
+            for storage in self.written:
+                self._check_apart(storage)
+        return known[1]
+
+    def _check_apart(self, storage: Storage) -> None:
+        """Refuse a write to a constant whose memory another constant shares."""
+        mine = [array for array, stand_in, _ in self.constants.values()
+                if stand_in.storage is storage]  # fmt: skip
+        for array, stand_in, _ in self.constants.values():
+            if stand_in.storage is not storage and any(
+                numpy.may_share_memory(one, array) for one in mine
+            ):
+                raise CannotCapture("a write to memory that two arrays share")
+
+    def value_of(self, array: Any) -> Value:
+        """The present value of an array."""
+        array = self.traced(array)
+        storage = array.storage
+        if array.seen == storage.version:
+            return array.value
+        if storage.value is None:
+            raise CannotCapture("an array that no operator made")
+        address = array.__array_interface__["data"][0]
+        if array.shape == storage.shape and array.strides == storage.strides and (
+            address == storage.address or not array.size
+        ):
+            value = storage.value
+        else:
+            value = self._part(array, storage, address)
+        array.value, array.seen = value, storage.version
+        return value
+
+    def _part(self, array: TracedArray, storage: Storage, address: int) -> Value:
+        """The value of a part of a storage, by geometry."""
+        size = array.itemsize
+        if array.dtype != storage.value.dtype:
+            raise CannotCapture("a view of another dtype of memory that was written")
+        offset = (address - storage.address) // size
+        strides = tuple(stride // size for stride in array.strides)
+        own = tuple(stride // size for stride in storage.strides)
+        call = Call("part", part, (storage.value,), {
+            "shape": array.shape, "strides": strides, "offset": offset, "own": own})  # fmt: skip
+        return self.enter(call, [(array.shape, array.dtype, array.strides)])[0]
+
+    def enter(self, call: Call, made: list[Any], *, single: bool = True) -> tuple[Value, ...]:
+        """Write a call down; `made` are (shape, dtype, strides) of its results."""
+        frame = user_frame(getframe(2))
+        call.origin = None if frame is None else Origin(frame.f_code, frame.f_lasti)
+        call.single = single
+        call.results = tuple([self.new_value(*one, call) for one in made])
+        self.calls.append(call)
+        return call.results
+
+    def array_of(self, value: Value, storage: Storage | None = None) -> TracedArray:
+        """A traced array that has this value, in new memory or in that of `storage`."""
+        array = standing_for(value.shape, value.dtype, value.strides, storage)
+        if storage is None:
+            array.storage = Storage(self, value, array)
+        array.value, array.seen = value, array.storage.version
+        return array
+
+    # Operators ------------------------------------------------------------------------------
+
+    def results(self, op: Op, values: dict[str, Any], options: dict[str, Any]) -> list[Tensor]:
+        """The results of an operator's call as tensors; completes `options`."""
+        return [wrap(array) for array in self._arrays(op, values, options)]
+
+    def arrays(self, op: Op, values: dict[str, Any], options: dict[str, Any]) -> Any:
+        """The same for arrays, as rules on arrays call operators."""
+        made = self._arrays(op, values, options)
+        return made[0] if len(op.outputs) == 1 and op.outputs != ("*",) else tuple(made)
+
+    def _arrays(
+        self, op: Op, values: dict[str, Any], options: dict[str, Any]
+    ) -> list[TracedArray]:
+        arrays = interpret.input_arrays(op, self._traced_tree(values))
+        interpret.normalise(op, options, arrays)
+        tree = {name: self._value_tree(one) for name, one in arrays.items()}
+        made, drew = results_of(self, op, arrays, options)
+        call = Call(op.name, op.forward, (numpy,), {**tree, **options}, op)
+        call.random = drew
+        single = len(op.outputs) == 1 and op.outputs != ("*",)
+        shapes = [(one.shape, _plain(one.dtype), _strides(one)) for one in made]
+        results = self.enter(call, shapes, single=single)
+        if op.kind == "view":
+            return [self._view(v, a, arrays) for v, a in zip(results, made, strict=True)]
+        return [self.array_of(value) for value in results]
+
+    def _view(self, value: Value, made: Any, arrays: dict[str, Any]) -> TracedArray:
+        """What a view operator made: on the memory of its input, or (reshape) a copy."""
+        source = next(iter(arrays.values()))
+        if _owns_memory(made):
+            return self.array_of(value)
+        if made.__class__ is not TracedArray:
+            made = made.view(TracedArray)
+            made.storage = source.storage
+        if made is source:
+            made = source[...]
+        made.value, made.seen = value, source.storage.version
+        return made
+
+    def _traced_tree(self, values: dict[str, Any]) -> dict[str, Any]:
+        def traced(one: Any) -> Any:
+            if isinstance(one, Tensor):
+                return self.traced(one._array)
+            if isinstance(one, tuple | list):
+                return tuple([traced(part) for part in one])
+            if isinstance(one, numpy.ndarray):
+                return self.traced(one)
+            return one
+
+        return {name: traced(one) for name, one in values.items()}
+
+    def _value_tree(self, one: Any) -> Any:
+        if one.__class__ is TracedArray:
+            return self.value_of(one)
+        if one.__class__ is tuple:
+            return tuple([self._value_tree(part) for part in one])
+        return one  # a number, or an array of no dimensions that stands for one
+
+    # Writes ---------------------------------------------------------------------------------
+
+    def write(
+        self, op: Op, called: str, target: Tensor, values: dict[str, Any], options: dict[str, Any]
+    ) -> None:
+        """An in-place form: the result of the plain one is the target's new value."""
+        pure = op if op.function is None else op.function.op  # not the one that writes itself
+        (made,) = self._arrays(pure, values, dict(options))
+        array = target._array
+        interpret_check(called, target, made)
+        traced = self.traced(array)
+        self.assign(traced, made)
+        if array is not traced:
+            target._array = traced
+        bump(target, called)
+
+    def results_into(
+        self, op: Op, targets: Any, values: dict[str, Any], options: dict[str, Any]
+    ) -> None:
+        """Results put into the tensors given as `out=`."""
+        for target, made in zip(targets, self._arrays(op, values, options), strict=True):
+            if target._array.shape != made.shape:
+                raise CannotCapture("out= of another shape")
+            traced = self.traced(target._array)
+            self.assign(traced, made)
+            target._array = traced
+            bump(target, op.name)
+
+    def assign(self, array: TracedArray, source: Any) -> None:
+        """Write `source` over all of an array."""
+        storage = array.storage
+        if numpy.shape(source) != array.shape:
+            numpy.broadcast_shapes(numpy.shape(source), array.shape)
+            source = self._stretched(source, array.shape)
+        elif not isinstance(source, numpy.ndarray):
+            source = numpy.asarray(source)
+        if source.dtype != array.dtype:
+            source = self.cast(self.traced(source), array.dtype)
+        value = self.value_of(source)
+        whole = self._is_whole(array, storage)
+        if not whole:
+            value = self._scattered(array, storage, value)
+        elif value.strides != storage.strides and value.bytes:
+            value = self._laid_out(value, storage)
+        storage.value = value
+        storage.version += 1
+        if storage not in self.written:
+            self.written.append(storage)
+            self._check_apart(storage)
+        if whole:
+            array.value, array.seen = value, storage.version
+
+    def _is_whole(self, array: TracedArray, storage: Storage) -> bool:
+        address = array.__array_interface__["data"][0]
+        same = array.shape == storage.shape and array.strides == storage.strides
+        return same and (address == storage.address or not array.size)
+
+    def _stretched(self, source: Any, shape: tuple[int, ...]) -> TracedArray:
+        source = self.traced(numpy.asanyarray(source))
+        value = self.value_of(source)
+        call = Call("broadcast_to", numpy.broadcast_to, (value, shape), {})
+        strides = numpy.broadcast_to(_probe(source), shape).strides
+        return self.array_of(self.enter(call, [(shape, source.dtype, strides)])[0])
+
+    def _scattered(self, array: TracedArray, storage: Storage, value: Value) -> Value:
+        size = array.itemsize
+        whole = storage.value
+        offset = (array.__array_interface__["data"][0] - storage.address) // size
+        strides = tuple(stride // size for stride in array.strides)
+        own = tuple(stride // size for stride in storage.strides)
+        call = Call("with_part", with_part, (whole, value), {
+            "strides": strides, "offset": offset, "own": own})  # fmt: skip
+        return self.enter(call, [(whole.shape, whole.dtype, storage.strides)])[0]
+
+    def _laid_out(self, value: Value, storage: Storage) -> Value:
+        """The value in the memory order of the storage, which views of it go by."""
+        strides = tuple(stride // value.dtype.itemsize for stride in storage.strides)
+        call = Call("laid_out", laid_out, (value,), {"strides": strides})
+        return self.enter(call, [(value.shape, value.dtype, storage.strides)])[0]
+
+    def assign_at(self, array: TracedArray, key: Any, source: Any) -> None:
+        """Write to a part of an array that a NumPy index names."""
+        if any(isinstance(one, numpy.ndarray | list) for one in _listed(key)):
+            raise CannotCapture("a write to an array by an index of values, outside of an operator")
+        self.assign(array[key], source)
+
+    # Arithmetic outside of operators ----------------------------------------------------------
+
+    def copied(self, array: TracedArray, order: Any) -> TracedArray:
+        """Another array of the same value, with memory of its own."""
+        value = self.value_of(array)
+        if order in ("C", None) and not array.flags.c_contiguous:
+            call = Call("copy", numpy.ascontiguousarray, (value,), {})
+            strides = meta.of(array.shape, array.dtype).strides
+            value = self.enter(call, [(array.shape, array.dtype, strides)])[0]
+        return self.array_of(value)
+
+    def cast(self, array: TracedArray, dtype: Any, order: Any = "K") -> TracedArray:
+        """The array in another dtype."""
+        value = self.value_of(array)
+        if dtype == array.dtype:
+            return self.array_of(value)
+        call = Call("astype", astype, (value, dtype), {})
+        like = meta.strided(array.shape, array.dtype, array.strides).astype(dtype, order)
+        return self.array_of(self.enter(call, [(array.shape, _plain(dtype), like.strides)])[0])
+
+    def ufunc(self, ufunc: Any, method: str, inputs: Any, out: Any, kwargs: Any) -> Any:
+        """A NumPy ufunc on traced arrays, called by a part of the library that is no operator."""
+        kernel = ufunc if method == "__call__" else getattr(ufunc, method)
+        name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+        return self._numpy(name, kernel, inputs, out, kwargs)
+
+    def function(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """A NumPy function on traced arrays."""
+        if func in _NEW:
+            first = meta.strided(args[0].shape, args[0].dtype, args[0].strides)
+            kwargs = {"dtype": args[0].dtype, **kwargs}
+            empty = numpy.empty_like(meta.plain(first), **_without(kwargs, "fill_value"))
+            made = func(empty, *args[1:], **kwargs)
+            return made
+        if func in (numpy.may_share_memory, numpy.shares_memory):
+            return any(
+                a.storage is b.storage if b.__class__ is TracedArray else False
+                for a in args[:1]
+                for b in args[1:2]
+            )
+        if func in _BY_GEOMETRY:
+            return func(*_zeros(args), **_zeros(kwargs))
+        kwargs = dict(kwargs)
+        out = kwargs.pop("out", None)
+        return self._numpy(func.__name__, func, args, (out,) if out is not None else None, kwargs)
+
+    def _numpy(self, name: str, kernel: Any, args: Any, out: Any, kwargs: Any) -> Any:
+        if out is not None and any(one.__class__ is not TracedArray for one in out):
+            raise CannotCapture(f"numpy.{name} that writes to an array of its own")
+        kwargs = {key: one for key, one in kwargs.items() if key != "out"}
+        tree = self._tree_of_values(args), self._tree_of_values(kwargs)
+        zeros = _zeros(args), _zeros(kwargs)
+        made = kernel(*zeros[0], **zeros[1])
+        single = not isinstance(made, tuple | list)
+        listed = [numpy.asarray(one) for one in ([made] if single else made)]
+        if not all(isinstance(one, numpy.ndarray | numpy.generic) for one in
+                   ([made] if single else made)):  # fmt: skip
+            raise CannotCapture(f"numpy.{name}, whose answer needs the values of a tensor")
+        if name in _BY_VALUES:
+            raise CannotCapture(f"numpy.{name}, whose result's shape depends on values")
+        call = Call(name, kernel, tree[0], tree[1])
+        shapes = [(one.shape, _plain(one.dtype), _strides(one)) for one in listed]
+        results = [self.array_of(one) for one in self.enter(call, shapes, single=single)]
+        if out is not None:
+            for target, one in zip(out, results, strict=True):
+                self.assign(target, one)
+            return out[0] if len(out) == 1 else out
+        return results[0] if single else tuple(results)
+
+    def _tree_of_values(self, tree: Any) -> Any:
+        if isinstance(tree, numpy.ndarray):
+            return self.value_of(tree)
+        if isinstance(tree, dict):
+            return {name: self._tree_of_values(one) for name, one in tree.items()}
+        if isinstance(tree, tuple | list):
+            return type(tree)(self._tree_of_values(one) for one in tree)
+        return tree
+
+    # Random numbers -------------------------------------------------------------------------
+
+    def draws(self, generator: Any) -> None:
+        """Somebody asks a generator for numbers."""
+        if not self.inferring:
+            raise CannotCapture("random numbers that are no result of an operator")
+        self.drew = True
+
+    def draw(self, op: str, draw: Any) -> Tensor:
+        """A tensor of random numbers: drawn anew in each run, in the same order."""
+        draw = _without_history(draw)
+        mode = get_mode()
+        current.set(changed(mode, tracing=None))
+        try:
+            made = draw()
+        finally:
+            current.set(mode)
+        call = Call(op, _array_drawn, (draw,), {})
+        call.random = True
+        array = made._array
+        return wrap(self.array_of(self.enter(call, [(array.shape, array.dtype, array.strides)])[0]))
+
+
+def interpret_check(called: str, target: Tensor, made: TracedArray) -> None:
+    """Refuse what eager would refuse to write."""
+    from pullback.operators.inplace import check_fit
+
+    if made.shape != target._array.shape or made.dtype != target._array.dtype:
+        if made.shape != target._array.shape and called == "copy_":
+            return
+        check_fit(called, target, made)
+
+
+def _owns_memory(array: Any) -> bool:
+    """Whether it is no view: reshape copies what it cannot lay out anew."""
+    while isinstance(array.base, numpy.ndarray):
+        array = array.base
+    return bool(array.flags.owndata)
+
+
+_BY_VALUES = frozenset({"nonzero", "unique", "flatnonzero", "argwhere", "where1", "trim_zeros"})
+
+
+def _listed(key: Any) -> tuple[Any, ...]:
+    return key if isinstance(key, tuple) else (key,)
+
+
+def _without(options: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: one for key, one in options.items() if key != name}
+
+
+def _plain(dtype: Any) -> Any:
+    return numpy.dtype(dtype.type) if dtype.metadata else dtype
+
+
+def _strides(array: Any) -> tuple[int, ...]:
+    if any(stride < 0 for stride in array.strides):
+        return meta.of(array.shape, array.dtype).strides
+    return tuple(array.strides)
+
+
+def _probe(array: Any) -> Any:
+    return meta.plain(meta.strided(array.shape, array.dtype, array.strides))
+
+
+def _zeros(tree: Any) -> Any:
+    if tree.__class__ is TracedArray:
+        return _probe(tree)
+    if isinstance(tree, dict):
+        return {name: _zeros(one) for name, one in tree.items()}
+    if isinstance(tree, tuple | list):
+        return type(tree)(_zeros(one) for one in tree)
+    return tree
+
+
+def _without_history(draw: Any) -> Any:
+    """The function that draws, with tensors in its closure that hold on to nothing."""
+    if draw.__closure__ is None:
+        return draw
+    cells = []
+    for cell in draw.__closure__:
+        content = cell.cell_contents
+        if isinstance(content, Tensor):
+            array = content._array
+            content = wrap(meta.strided(array.shape, array.dtype, array.strides))
+        cells.append(CellType(content))
+    light = FunctionType(draw.__code__, draw.__globals__, draw.__name__, draw.__defaults__,
+                         tuple(cells))  # fmt: skip
+    light.__kwdefaults__ = draw.__kwdefaults__
+    return light
+
+
+def _array_drawn(draw: Any) -> Any:
+    return draw()._array
+
+
+# Kernels of the steps that are no operators -------------------------------------------------------
+
+
+def astype(array: Any, dtype: Any) -> Any:
+    """The array in another dtype, as the engine and promotion cast."""
+    return array.astype(dtype)
+
+
+def part(array: Any, shape: Any, strides: Any, offset: int, own: Any) -> Any:
+    """A part of memory by geometry; `own` are the strides that the geometry was taken on."""
+    array = laid_out(array, own)
+    size = array.itemsize
+    flat = numpy.lib.stride_tricks.as_strided(array, (_extent(array),), (size,), writeable=False)
+    return numpy.lib.stride_tricks.as_strided(
+        flat[offset:], shape, tuple(s * size for s in strides), writeable=False
+    )
+
+
+def with_part(array: Any, value: Any, strides: Any, offset: int, own: Any) -> Any:
+    """A copy of the array, with a part of it replaced."""
+    whole = laid_out(array, own, copy=True)
+    size = whole.itemsize
+    flat = numpy.lib.stride_tricks.as_strided(whole, (_extent(whole),), (size,))
+    numpy.lib.stride_tricks.as_strided(
+        flat[offset:], value.shape, tuple(s * size for s in strides)
+    )[...] = value
+    return whole
+
+
+def laid_out(array: Any, strides: Any, *, copy: bool = False) -> Any:
+    """The array with these strides, in elements; itself where it has them."""
+    size = array.itemsize
+    if not copy and tuple(stride // size for stride in array.strides) == tuple(strides):
+        return array
+    span = 1 + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True))
+    memory = numpy.empty(span if array.size else 0, array.dtype)
+    whole = numpy.lib.stride_tricks.as_strided(
+        memory, array.shape, tuple(s * size for s in strides)
+    )
+    whole[...] = array
+    return whole
+
+
+def _extent(array: Any) -> int:
+    if not array.size:
+        return 0
+    pairs = zip(array.shape, array.strides, strict=True)
+    return 1 + sum((n - 1) * (s // int(array.itemsize)) for n, s in pairs)

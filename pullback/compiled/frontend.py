@@ -1,0 +1,148 @@
+"""`compile`: a function that captures its calls and runs the programs made from them."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from pullback.compiled import backends
+from pullback.compiled.capture.capture import capture
+from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.runtime.entry import Entry
+from pullback.core.forward import LEVELS
+from pullback.core.mode import INFERENCE, NO_GRAD, PLAIN, fast, settle
+from pullback.core.nesting import running
+from pullback.core.pytree import tree_flatten
+
+__all__ = ["CompiledFunction", "compile", "counters"]
+
+log = logging.getLogger("pullback.compile")
+_capturing = threading.RLock()
+_MOST_ENTRIES = 8
+_MOST_TRIES = 3
+
+# How often what happened, in this process: captures, hits, misses, fallbacks.
+counters: dict[str, Counter[str]] = {"compile": Counter(), "fallbacks": Counter(),
+                                     "misses": Counter()}  # fmt: skip
+
+
+class CompiledFunction:
+    """A function whose calls run as programs."""
+
+    def __init__(self, function: Any, backend: Any, *, fullgraph: bool, dynamic: Any,
+                 options: dict[str, Any]) -> None:  # fmt: skip
+        functools.update_wrapper(self, function, updated=())
+        self.function = function
+        self.backend = backend
+        self.fullgraph = fullgraph
+        self.dynamic = dynamic
+        self.options = options
+        self.entries: list[Entry] = []
+        self.failures = 0
+        self.reasons: list[str] = []
+        self._warned = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        mode = settle()
+        if not _may_run(mode):
+            return self.function(*args, **kwargs)
+        leaves, spec = tree_flatten((args, kwargs))
+        for place, entry in enumerate(self.entries):
+            reason = entry.guards.miss(mode, spec, leaves)
+            if reason is None:
+                if place:
+                    self.entries.insert(0, self.entries.pop(place))
+                counters["compile"]["hits"] += 1
+                return entry(leaves)
+            counters["misses"][reason] += 1
+            self._note(reason)
+        entry = self._new_entry(args, kwargs, leaves)
+        return self.function(*args, **kwargs) if entry is None else entry(leaves)
+
+    def _note(self, reason: str) -> None:
+        self.reasons.append(reason)
+        del self.reasons[:-64]
+
+    def _new_entry(self, args: Any, kwargs: Any, leaves: list[Any]) -> Entry | None:
+        if self.failures >= _MOST_TRIES:
+            return None
+        if len(self.entries) >= _MOST_ENTRIES:
+            self._warn_once(
+                f"{self._name}: {_MOST_ENTRIES} programs were made for it and none fits this call; "
+                f"such calls run eagerly. The last reasons: {self.reasons[-3:]}"
+            )
+            return None
+        try:
+            with _capturing:
+                captured = capture(self.function, args, kwargs)
+                entry = Entry(captured, leaves, self.backend)
+        except CannotCapture as error:
+            self.failures += 1
+            counters["fallbacks"][error.reason] += 1
+            self._note(str(error))
+            if self.fullgraph:
+                raise
+            log.info("%s runs eagerly: %s", self._name, error)
+            return None
+        counters["compile"]["captures"] += 1
+        self.entries.insert(0, entry)
+        return entry
+
+    @property
+    def _name(self) -> str:
+        return str(getattr(self.function, "__qualname__", type(self.function).__name__))
+
+    def _warn_once(self, text: str) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(text, UserWarning, stacklevel=4)
+
+    def __get__(self, owner: Any, cls: Any = None) -> Any:
+        return self if owner is None else functools.partial(self, owner)
+
+
+def _may_run(mode: Any) -> bool:
+    """Whether nothing is on that must see each operator: transforms, modes, anomaly, tangents."""
+    usual = mode is PLAIN or mode is NO_GRAD or mode is INFERENCE
+    return usual and not fast.detours and not LEVELS and not running.get()
+
+
+def compile(
+    model: Callable[..., Any] | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Any = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """A function, or module, whose calls are captured once and then run as one program.
+
+    Each call is checked against what its program was made for; one that does not fit is captured
+    anew, one that cannot be captured runs eagerly (`fullgraph=True`: raises why).
+
+    >>> import pullback as torch
+    >>> f = torch.compile(lambda x: (x.sin() ** 2).sum(), backend="python")
+    >>> x = torch.tensor([0.5, 1.0], requires_grad=True)
+    >>> f(x).backward()
+    >>> x.grad
+    tensor([0.8415, 0.9093])
+    """
+    if model is None:
+        return functools.partial(
+            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
+            options=options, disable=disable,
+        )  # fmt: skip
+    if not callable(model):
+        raise RuntimeError(f"compile() takes a function or a module, got {type(model).__name__}.")
+    if disable:
+        return model
+    made = backends.resolve(backend)
+    return CompiledFunction(model, made, fullgraph=fullgraph, dynamic=dynamic,
+                            options=dict(options or {}))  # fmt: skip

@@ -1,0 +1,1 @@
+"""The array language as machine code, by way of LLVM."""

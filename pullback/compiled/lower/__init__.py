@@ -1,0 +1,1 @@
+"""How captured calls become values of the array language."""

@@ -1,0 +1,1 @@
+"""Captured calls as NumPy source: the same kernels in the same order."""

@@ -1,0 +1,96 @@
+"""A program as Python source that calls the eager kernels, one after the other.
+
+Bit-identical to eager: the same kernels on the same values in the same order. What it saves is all
+that stands around the kernels: modes, checks, nodes, tensors, and the walk through the graph.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from pullback.compiled.capture.steps import Call, Value, live
+from pullback.core.arrays import as_array
+from pullback.core.origin import GENERATED
+
+__all__ = ["PythonProgram"]
+
+_LITERALS = (int, float, str, bool, type(None))
+
+
+class PythonProgram:
+    """Arrays in, arrays out; `source` is the text that runs."""
+
+    backend = "python"
+
+    def __init__(
+        self, calls: list[Call], inputs: Sequence[Value], outputs: Sequence[Value]
+    ) -> None:
+        self.calls = live(calls, outputs)
+        self.inputs, self.outputs = list(inputs), list(outputs)
+        self.names: dict[str, Any] = {"N": numpy, "A": as_array}
+        self.source = self._text()
+        file = f"{GENERATED}compiled program {id(self):x}>"
+        linecache.cache[file] = (len(self.source), None, self.source.splitlines(True), file)
+        exec(compile(self.source, file, "exec"), self.names)
+        self._run = self.names["program"]
+
+    def __call__(self, arrays: list[Any]) -> list[Any]:
+        """The program's outputs."""
+        return self._run(*arrays)
+
+    def _text(self) -> str:
+        lines = [f"def program({', '.join(f'v{one.number}' for one in self.inputs)}):"]
+        last: dict[int, int] = {}
+        for place, call in enumerate(self.calls):
+            for one in call.inputs:
+                last[one.number] = place
+        kept = {one.number for one in self.outputs}
+        for place, call in enumerate(self.calls):
+            lines.append("    " + self._line(call, place))
+            read = {one.number for one in (*call.inputs, *call.results)}
+            over = sorted(n for n in read - kept if last.get(n, place) == place)
+            if over:
+                lines.append("    del " + ", ".join(f"v{n}" for n in over))
+        results = ", ".join(f"v{one.number}" for one in self.outputs)
+        lines.append(f"    return [{results}]")
+        return "\n".join(lines) + "\n"
+
+    def _line(self, call: Call, place: int) -> str:
+        kernel = f"f{place}"
+        self.names[kernel] = call.kernel
+        parts = [self._argument(one) for one in call.args]
+        parts += [f"{name}={self._argument(one)}" for name, one in call.kwargs.items()]
+        made = f"{kernel}({', '.join(parts)})"
+        if call.single:
+            text = f"v{call.results[0].number} = A({made})"
+        else:
+            names = ", ".join(f"v{one.number}" for one in call.results)
+            text = f"{names}, = map(A, {made})" if call.results else made
+        comment = f"  # {call.name}" + (f" {call.origin}" if call.origin is not None else "")
+        return text + comment
+
+    def _argument(self, one: Any) -> str:
+        kind = one.__class__
+        if kind is Value:
+            return f"v{one.number}"
+        if one is numpy:
+            return "N"
+        if kind in (tuple, list) and all(
+            x.__class__ is Value or x.__class__ in _LITERALS for x in one
+        ):
+            inner = ", ".join(self._argument(x) for x in one)
+            if kind is list:
+                return f"[{inner}]"
+            return f"({inner},)" if len(one) == 1 else f"({inner})"
+        if kind in (int, str, bool, type(None)):
+            return repr(one)
+        if kind in (tuple, list) and any(x.__class__ is Value for x in one):
+            inner = ", ".join(self._argument(x) for x in one)
+            return f"{kind.__name__}(({inner},))"
+        name = f"k{len(self.names)}"
+        self.names[name] = one
+        return name

@@ -1,0 +1,1 @@
+"""Calling programs: guards, entries, the node of a compiled call, native code."""

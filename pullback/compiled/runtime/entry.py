@@ -1,0 +1,265 @@
+"""A captured call made runnable: programs by a back end, and what is done with their results."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from pullback.compiled.capture.capture import Captured
+from pullback.compiled.capture.steps import Value, flat, live
+from pullback.compiled.runtime import node as nodes
+from pullback.compiled.runtime.guards import Guards
+from pullback.core.mode import changed, current, get_mode
+from pullback.core.pytree import tree_unflatten
+from pullback.core.tensor import Tensor, wrap
+from pullback.core.version import bump
+from pullback.core.view import edge_of
+
+__all__ = ["Entry"]
+
+_UNUSED_TWICE = 2
+
+
+class Entry:
+    """One cached program of a compiled function."""
+
+    def __init__(self, captured: Captured, leaves: list[Any], backend: Callable[..., Any]) -> None:
+        self.captured = captured
+        self.guards = Guards(captured, leaves)
+        self.backend = backend
+        self.unused = 0
+        self.last: tuple[Any, list[bool]] | None = None
+        self.calls = 0
+        made = [one for one in captured.outputs if one.kind == "value"]
+        self.results: list[Value] = [one.value for one in made]
+        self.differentiable = [one.requires_grad for one in made]
+        self.targets = [place for place, _ in captured.gradients]
+        self.is_ahead = self._is_one_number()
+        self._ready: dict[str, Any] = {}
+
+    def _is_one_number(self) -> bool:
+        values = [v for v, wanted in zip(self.results, self.differentiable, strict=True) if wanted]
+        return len(values) == 1 and values[0].shape == () and values[0].dtype.kind == "f"
+
+    # Programs, made when first needed -------------------------------------------------------------
+
+    def _program(self, name: str) -> Any:
+        known = self._ready.get(name)
+        if known is None:
+            known = self._ready[name] = getattr(self, f"_make_{name}")()
+        return known
+
+    @property
+    def _effects(self) -> list[Value]:
+        stores = [value for _, value in self.captured.stores if value is not None]
+        return [value for _, value in self.captured.writes] + stores
+
+    def _built(self, calls: Any, wanted: list[Value], extra: list[Value], constants: Any) -> Any:
+        """A program for `wanted`, with the numbers of the inputs that it reads."""
+        alive = live(calls, wanted)
+        read = {one.number for call in alive for one in call.inputs} | {v.number for v in wanted}
+        made = {one.number for call in alive for one in call.results}
+        sources = [
+            place for place, one in enumerate(self.captured.inputs) if one.value.number in read
+        ]
+        values = [self.captured.inputs[place].value for place in sources]
+        given = [one for one in extra if one.number in read - made]
+        fixed = {
+            one.value.number: one.place
+            for one in self.captured.inputs
+            if one.kind == "constant" and one.value.number in read
+        }
+        program = self.backend(calls, [*values, *given], wanted, {**fixed, **constants})
+        return program, sources, given
+
+    def _make_plain(self) -> Any:
+        calls = self.captured.calls[: self.captured.forward]
+        return self._built(calls, [*self.results, *self._effects], [], {})
+
+    def _make_joint(self) -> Any:
+        """Results and gradients at once, for a gradient of 1."""
+        (_, tangent), *_ = self.captured.tangents
+        one = numpy.ones(tangent.shape, tangent.dtype)
+        wanted = [*self.results, *self._effects, *(v for _, v in self.captured.gradients)]
+        return self._built(self.captured.calls, wanted, [tangent], {tangent.number: one})
+
+    def _make_pair(self) -> Any:
+        captured = self.captured
+        gradients = [value for _, value in captured.gradients]
+        ahead, behind = captured.calls[: captured.forward], captured.calls[captured.forward :]
+        tangents = [value for _, value in captured.tangents]
+        needed = live(behind, gradients)
+        read = [one for call in needed for one in call.inputs] + gradients
+        made = {one.number for call in behind for one in call.results}
+        known = {one.value.number for one in captured.inputs} | {one.number for one in tangents}
+        saved = [one for one in flat(read) if one.number not in made | known]
+        first = self._built(ahead, [*self.results, *self._effects, *saved], [], {})
+        second = self._built(behind, gradients, [*saved, *tangents], {})
+        return first, second, saved
+
+    # Running --------------------------------------------------------------------------------
+
+    def __call__(self, leaves: list[Any]) -> Any:
+        """Run the program for a call that the guards let through."""
+        self.calls += 1
+        tensors = [self._tensor(one, leaves) for one in self.captured.inputs]
+        mode = get_mode()
+        wants = bool(self.captured.gradients) and mode.grad
+        if not wants:
+            made, results = self._run("plain", tensors), None
+        elif self.is_ahead and self.unused < _UNUSED_TWICE:
+            made = self._run("joint", tensors)
+        else:
+            made = self._run_first(tensors)
+        return self._finish(made, tensors, wants=wants)
+
+    def _tensor(self, one: Any, leaves: list[Any]) -> Any:
+        if one.kind == "argument":
+            return leaves[one.place]
+        if one.kind == "held":
+            return one.place
+        if one.kind == "grad":
+            return self._tensor(self.captured.inputs[one.place], leaves)._stored_grad
+        return None
+
+    def _arrays(self, sources: list[int], tensors: list[Any]) -> list[Any]:
+        inputs = self.captured.inputs
+        return [
+            inputs[n].place if inputs[n].kind == "constant" else tensors[n]._array for n in sources
+        ]
+
+    def _run(self, name: str, tensors: list[Any]) -> list[Any]:
+        program, sources, given = self._program(name)
+        arrays = self._arrays(sources, tensors)
+        if given:
+            arrays += [numpy.ones(one.shape, one.dtype) for one in given]
+        return _apart(program(arrays), arrays)
+
+    def _run_first(self, tensors: list[Any]) -> list[Any]:
+        (program, sources, _), _, _ = self._program("pair")
+        arrays = self._arrays(sources, tensors)
+        made = program(arrays)
+        count = len(self.results) + len(self._effects)
+        made[:count] = _apart(made[:count], arrays)
+        return made
+
+    def _finish(self, made: list[Any], tensors: list[Any], *, wants: bool) -> Any:
+        captured = self.captured
+        count = len(self.results)
+        results = [wrap(array) for array in made[:count]]
+        rest = made[count:]
+        for place, _ in captured.writes:
+            target = tensors[place]
+            target._array[...] = rest.pop(0)
+            bump(target, "a compiled function")
+        for place, value in captured.stores:
+            tensors[place]._stored_grad = None if value is None else wrap(rest.pop(0))
+        if wants:
+            self._record(results, rest, tensors)
+        elif captured.is_spent and get_mode().grad:
+            wanted = self._wanted(results)
+            if wanted:
+                nodes.attach(nodes.SpentBackward, wanted, ())
+        return self._tree(results, tensors)
+
+    def _wanted(self, results: list[Tensor]) -> list[Tensor]:
+        pairs = zip(results, self.differentiable, strict=True)
+        return [one for one, wanted in pairs if wanted]
+
+    def _record(self, results: list[Tensor], rest: list[Any], tensors: list[Any]) -> None:
+        edges = tuple(edge_of(tensors[place]) for place in self.targets)
+        node = nodes.attach(nodes.CompiledBackward, self._wanted(results), edges)
+        node.entry = self
+        node.sources = [one for one in tensors if one is not None]
+        node.versions = [one._cell[0] for one in node.sources]
+        ahead = self.is_ahead and self.unused < _UNUSED_TWICE
+        node.ahead = rest if ahead else None
+        node.saved = None if ahead else rest
+        node.used = [False]
+        if ahead:
+            self._count_unused(node)
+
+    def _count_unused(self, node: Any) -> None:
+        """Gradients computed ahead are lost work where nobody asks for them."""
+        if self.last is not None and self.last[0]() is None:
+            self.unused = 0 if self.last[1][0] else self.unused + 1
+        self.last = (weakref.ref(node), node.used)
+
+    def _tree(self, results: list[Tensor], tensors: list[Any]) -> Any:
+        leaves = []
+        made = iter(results)
+        for one in self.captured.outputs:
+            if one.kind == "value":
+                leaves.append(next(made))
+            elif one.kind == "object":
+                leaves.append(one.place)
+            elif one.kind == "input":
+                leaves.append(tensors[one.place])
+            else:
+                leaves.append(_viewed(tensors[one.place], one))
+        return tree_unflatten(leaves, self.captured.tree)
+
+    # Backward ---------------------------------------------------------------------------------
+
+    def backward(self, node: Any, gradients: list[Any]) -> tuple[Any, ...]:
+        """Gradients by edge, as arrays."""
+        sizes = node._g_sizes or ((node._g_shape, node._g_dtype),)
+        given = nodes.zeros_for(sizes, gradients)
+        tensors = self._tensors_of(node)
+        (first, sources, _), (second, behind, extra), saved = self._program("pair")
+        kept = node.saved
+        if kept is None:
+            made = first(self._arrays(sources, tensors))
+            kept = made[len(made) - len(saved) :] if saved else []
+        tangents = [value for _, value in self.captured.tangents]
+        known = dict(zip([one.number for one in (*saved, *tangents)], (*kept, *given), strict=True))
+        arrays = self._arrays(behind, tensors) + [known[one.number] for one in extra]
+        return tuple(_owned(second(arrays), arrays))
+
+    def _tensors_of(self, node: Any) -> list[Any]:
+        sources = iter(node.sources)
+        return [
+            None if one.kind == "constant" else next(sources) for one in self.captured.inputs
+        ]
+
+    def backward_tensors(self, node: Any, gradients: list[Any]) -> tuple[Any, ...]:
+        """Gradients by edge, as tensors that can be differentiated again."""
+        from pullback.compiled.runtime.replay import replayed
+
+        sizes = node._g_sizes or ((node._g_shape, node._g_dtype),)
+        given = nodes.tensors_for(sizes, gradients)
+        return replayed(self.captured, self._tensors_of(node), given)
+
+
+def _viewed(tensor: Tensor, one: Any) -> Tensor:
+    """A result that looks at the memory of an input."""
+    source = tensor if one.requires_grad or not tensor.requires_grad else tensor.detach()
+    shape, strides, offset = one.geometry
+    array = source._array
+    same = shape == array.shape and tuple(s * array.itemsize for s in strides) == array.strides
+    if same and source is not tensor:
+        return source
+    start = source.storage_offset()
+    return source.as_strided(shape, strides, start + offset)
+
+
+def _apart(made: list[Any], given: list[Any]) -> list[Any]:
+    """Results that share no memory with inputs or with one another."""
+    seen = {id(one) for one in given}
+    for number, one in enumerate(made):
+        owner = one
+        while isinstance(owner.base, numpy.ndarray):
+            owner = owner.base
+        if id(owner) in seen or not owner.flags.writeable or id(one) in seen:
+            made[number] = owner = numpy.array(one, order="K")
+        seen.add(id(owner))
+    return made
+
+
+def _owned(made: list[Any], given: list[Any]) -> list[Any]:
+    """Gradients that the engine may add to."""
+    made = _apart(made, given)
+    return [one if one.base is None else numpy.array(one, order="K") for one in made]

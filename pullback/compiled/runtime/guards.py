@@ -1,0 +1,97 @@
+"""What a captured program was made for: asked before each call, most telling first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.compiled.capture.capture import Captured
+from pullback.compiled.capture.world import _same
+from pullback.core.dtype import get_default_dtype
+from pullback.core.tensor import Tensor
+
+__all__ = ["Guards"]
+
+
+class Guards:
+    """The conditions under which an entry may run."""
+
+    def __init__(self, captured: Captured, leaves: list[Any]) -> None:
+        self.mode = captured.mode
+        self.arguments = captured.arguments
+        self.default_dtype = captured.default_dtype
+        self.world = captured.world
+        self.leaves = [_wanted(leaf) for leaf in leaves]
+        self.held = [
+            (one.place, _wanted(one.place)) for one in captured.inputs if one.kind == "held"
+        ]
+        # The same tensor at two places of the arguments, or an argument that the function also
+        # finds elsewhere.
+        tensors = [(n, leaf) for n, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+        first: dict[int, int] = {}
+        self.same = []
+        for number, leaf in tensors:
+            if id(leaf) in captured.world.tensors:
+                self.same.append((number, None, leaf))
+            elif first.setdefault(id(leaf), number) != number:
+                self.same.append((number, first[id(leaf)], None))
+        # Whether .grad was there matters only to programs that touch it.
+        touched = bool(captured.stores) or any(one.kind == "grad" for one in captured.inputs)
+        self.grads: list[tuple[Any, Any, bool]] = []
+        if touched:
+            for one in captured.inputs:
+                if one.requires_grad and one.kind in ("held", "argument"):
+                    held = one.place if one.kind == "held" else None
+                    tensor = held if held is not None else leaves[one.place]
+                    self.grads.append((held, one.place, tensor._stored_grad is None))
+
+    def miss(self, mode: Any, spec: Any, leaves: list[Any]) -> str | None:
+        """Why an entry does not fit a call; None if it does."""
+        if mode is not self.mode:
+            return "grad mode differs"
+        if spec != self.arguments:
+            return "the structure of the arguments differs"
+        for number, (leaf, wanted) in enumerate(zip(leaves, self.leaves, strict=True)):
+            reason = _differs(leaf, wanted)
+            if reason is not None:
+                return f"argument {number}: {reason}"
+        for number, other, tensor in self.same:
+            if leaves[number] is not (tensor if other is None else leaves[other]):
+                return f"argument {number} was the same tensor as another one"
+        if get_default_dtype() is not self.default_dtype:
+            return "the default dtype differs"
+        for tensor, wanted in self.held:
+            reason = _differs(tensor, wanted)
+            if reason is not None:
+                return f"a tensor that the function holds: {reason}"
+        for held, place, is_none in self.grads:
+            tensor = held if held is not None else leaves[place]
+            if (tensor._stored_grad is None) is not is_none:
+                return "a .grad is there that was not, or the reverse"
+        return self.world.change()
+
+
+def _wanted(leaf: Any) -> Any:
+    if isinstance(leaf, Tensor):
+        array = leaf._array
+        return (type(leaf), array.dtype, array.shape, array.strides, leaf.requires_grad)
+    return (None, leaf)
+
+
+def _differs(leaf: Any, wanted: Any) -> str | None:
+    if wanted[0] is None:
+        known = wanted[1]
+        if leaf is known or _same(leaf, known):
+            return None
+        return f"was {known!r}, is {leaf!r}"
+    if type(leaf) is not wanted[0]:
+        return f"a {type(leaf).__name__} and not a {wanted[0].__name__}"
+    array = leaf._array
+    if array.dtype is not wanted[1] and array.dtype != wanted[1]:
+        return f"dtype {array.dtype} and not {wanted[1]}"
+    if array.shape != wanted[2]:
+        return f"size {array.shape} and not {wanted[2]}"
+    if array.strides != wanted[3] and array.size:
+        return f"strides {array.strides} and not {wanted[3]}"
+    if leaf.requires_grad is not wanted[4]:
+        return f"requires_grad is {leaf.requires_grad}"
+    return None

@@ -1,0 +1,122 @@
+"""The one autograd node of a compiled call.
+
+Its backward is a program too, or was run ahead: where the call gives one number, the program that
+computes it computes the gradients as well, and the node only scales them by what arrives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.core import errors
+from pullback.core.node import BuiltIn, OperatorNode, next_seq
+from pullback.core.origin import getframe, user_frame
+from pullback.core.saved import Freed
+from pullback.core.tensor import Tensor, new, wrap
+
+__all__ = ["CompiledBackward", "SpentBackward", "attach"]
+
+
+class CompiledBackward(OperatorNode, metaclass=BuiltIn):
+    """A compiled call, seen from its results."""
+
+    __slots__ = ("_g_sizes", "ahead", "entry", "saved", "sources", "used", "versions")
+
+    entry: Any
+    ahead: Any  # gradients computed with the forward, by edge; None where there are none
+    saved: Any  # arrays that the backward program reads
+    sources: Any  # the tensors that the call read, for running it again; or what freed them
+    versions: Any
+    used: list[bool]
+
+    def _run(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+        if type(self.sources) is Freed:
+            raise errors.graph_freed(self, self.sources)
+        self.used[0] = True
+        ahead = self.ahead
+        if ahead is not None:
+            # Handed over as they are: the engine may add to them, so another pass makes new ones.
+            self.ahead = None
+            if g.size == 1 and g.item() == 1:
+                return tuple(ahead)
+            return tuple([None if one is None else one * g.reshape(()) for one in ahead])
+        self._check_versions()
+        return self.entry.backward(self, g if isinstance(g, list) else [g])
+
+    def _run_tensors(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Differentiable gradients: the captured calls again, as operators on tensors."""
+        if type(self.sources) is Freed:
+            raise errors.graph_freed(self, self.sources)
+        self._check_versions()
+        self.used[0] = True
+        return self.entry.backward_tensors(self, g if isinstance(g, list) else [g])
+
+    def _check_versions(self) -> None:
+        for tensor, version in zip(self.sources, self.versions, strict=True):
+            if tensor._cell[0] != version:
+                raise RuntimeError(
+                    f"{type(self).name(self)} needs a tensor of shape {tuple(tensor.shape)} as it "
+                    "was when the compiled function was called, but it was changed in place since. "
+                    "Clone it before the call, or change it after backward()."
+                )
+
+    def _release(self, freed: Any) -> None:
+        self.ahead = self.saved = None
+        self.sources = freed
+
+    def __call__(self, *gradients: Any) -> Any:
+        """Evaluate the backward: no hooks, nothing is freed."""
+        given = gradients[0] if self._g_sizes is None else list(gradients)
+        results = self._run_tensors(given, self._edges)
+        return results[0] if len(results) == 1 else tuple(results)
+
+
+class SpentBackward(OperatorNode, metaclass=BuiltIn):
+    """The node of a result whose history the compiled function itself has used up."""
+
+    __slots__ = ()
+
+    def _run(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+        raise RuntimeError(
+            "backward() through a compiled function that ran backward() itself: the graph behind "
+            "this result was freed inside it. Pass retain_graph=True there, or do not go through "
+            "it again."
+        )
+
+    _run_tensors = _run
+
+
+def attach(cls: Any, results: list[Tensor], edges: tuple[Any, ...]) -> Any:
+    """A new node behind `results`, which must not be empty."""
+    node = new(cls)
+    node._edges = edges
+    node._cold = None
+    array = results[0]._array
+    node._g_shape, node._g_dtype = array.shape, array.dtype
+    frame = user_frame(getframe(3))
+    node._code, node._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+    if cls is CompiledBackward:
+        several = len(results) > 1
+        node._g_sizes = (
+            tuple((r._array.shape, r._array.dtype) for r in results) if several else None
+        )
+    node._seq = next_seq()
+    for number, result in enumerate(results):
+        result._node = node if len(results) == 1 or cls is SpentBackward else node._output(number)
+    return node
+
+
+def zeros_for(sizes: Any, gradients: list[Any]) -> list[Any]:
+    """Gradients that did not arrive count as zeros."""
+    return [
+        numpy.zeros(*sizes[number]) if g is None else g for number, g in enumerate(gradients)
+    ]
+
+
+def tensors_for(sizes: Any, gradients: list[Any]) -> list[Any]:
+    """The same on tensors."""
+    return [
+        wrap(numpy.zeros(*sizes[number])) if g is None else g for number, g in enumerate(gradients)
+    ]

@@ -1,0 +1,71 @@
+"""The captured calls once more, as operators on tensors: gradients that can be differentiated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.compiled.capture.capture import Captured
+from pullback.compiled.capture.steps import Call, Value, live
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.tensor import Tensor, wrap
+
+__all__ = ["replayed"]
+
+
+def replayed(captured: Captured, tensors: list[Any], gradients: list[Any]) -> tuple[Any, ...]:
+    """The gradients of a captured call, computed by recorded operators."""
+    known: dict[int, Tensor] = {}
+    for one, tensor in zip(captured.inputs, tensors, strict=True):
+        known[one.value.number] = wrap(one.place) if one.kind == "constant" else tensor
+    for (_, value), g in zip(captured.tangents, gradients, strict=True):
+        known[value.number] = g
+    wanted = [value for _, value in captured.gradients]
+    for call in live(captured.calls, wanted):
+        for value, tensor in zip(call.results, _again(call, known), strict=True):
+            known[value.number] = tensor
+    return tuple(known[value.number] for value in wanted)
+
+
+def _again(call: Call, known: dict[int, Tensor]) -> list[Tensor]:
+    if call.random:
+        raise RuntimeError(
+            f"double backward through a compiled function that draws random numbers ({call.name}) "
+            "is not possible: they would be drawn anew. Call it without compile for that."
+        )
+    given = _tensors(call.kwargs, known)
+    args = _tensors(call.args, known)
+    if call.op is not None:
+        made = call.op.function(**given)
+    elif call.name == "astype":
+        made = args[0].to(from_numpy_dtype(args[1]))
+    elif call.name == "part":
+        made = args[0].contiguous().as_strided(given["shape"], given["strides"], given["offset"])
+    elif call.name == "with_part":
+        made = args[0].contiguous().as_strided_scatter(
+            args[1], args[1].shape, given["strides"], given["offset"]
+        )
+    elif call.name in ("laid_out", "copy"):
+        made = args[0].clone()
+    elif call.name == "broadcast_to":
+        made = args[0].expand(args[1])
+    else:
+        raise RuntimeError(
+            f"double backward through a compiled function that calls numpy.{call.name} is not "
+            "possible: nobody says how to differentiate that."
+        )
+    return [made] if call.single else list(made)
+
+
+def _tensors(tree: Any, known: dict[int, Tensor]) -> Any:
+    kind = tree.__class__
+    if kind is Value:
+        return known[tree.number]
+    if kind is numpy.ndarray:
+        return wrap(tree)
+    if kind is dict:
+        return {name: _tensors(one, known) for name, one in tree.items()}
+    if kind is tuple or kind is list:
+        return kind(_tensors(one, known) for one in tree)
+    return tree
