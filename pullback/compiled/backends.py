@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.compiled.capture.steps import live
 from pullback.compiled.python.program import PythonProgram
 
 __all__ = ["list_backends", "register_backend", "resolve"]
@@ -13,7 +14,18 @@ def _python(calls: Any, inputs: Any, outputs: Any, constants: Any) -> Any:
     return PythonProgram(calls, inputs, outputs)
 
 
-_BACKENDS: dict[str, Any] = {"python": _python}
+def _llvm(calls: Any, inputs: Any, outputs: Any, constants: Any) -> Any:
+    from pullback.compiled.llvm.machine import has_blas
+    from pullback.compiled.llvm.program import LlvmProgram
+
+    alive = live(calls, outputs)
+    sizes = [one for call in alive for one in (*call.results, *call.inputs)]
+    if not has_blas() or any(0 in one.shape for one in (*sizes, *inputs)):
+        return PythonProgram(calls, inputs, outputs)
+    return LlvmProgram(calls, inputs, outputs, constants)
+
+
+_BACKENDS: dict[str, Any] = {"python": _python, "llvm": _llvm}
 
 
 def resolve(backend: Any) -> Any:

@@ -89,6 +89,17 @@ class CompiledFunction:
                 raise
             log.info("%s runs eagerly: %s", self._name, error)
             return None
+        except Exception as error:
+            # The function's own error, most likely: then eager raises it too, with its real values.
+            self.failures += 1
+            if self.fullgraph:
+                self.function(*args, **kwargs)
+            reason = f"capturing it raised {type(error).__name__}: {error}"
+            counters["fallbacks"][reason] += 1
+            self._note(reason)
+            if self.fullgraph:
+                raise CannotCapture(reason) from error
+            return None
         counters["compile"]["captures"] += 1
         self.entries.insert(0, entry)
         return entry

@@ -50,7 +50,7 @@ class Output:
     value: Any = None
     place: Any = None  # the input's number, or the object
     requires_grad: bool = False
-    geometry: Any = None  # of a view: shape, strides and offset in elements
+    steps: Any = None  # of a view: the view operators that lead from the input to it
 
 
 @dataclass
@@ -190,13 +190,16 @@ class _Run:
         return Output("value", value, requires_grad=leaf.requires_grad)
 
     def _view(self, leaf: Tensor, array: TracedArray, known: Known) -> Output:
-        size = array.itemsize
-        distance = array.__array_interface__["data"][0] - known.traced.__array_interface__["data"][0]
-        strides = tuple(stride // size for stride in array.strides)
-        if array.dtype != known.array.dtype:
-            raise CannotCapture("a result that is a view of an argument in another dtype")
-        geometry = (array.shape, strides, distance // size)
-        return Output("view", place=known, requires_grad=leaf.requires_grad, geometry=geometry)
+        value = self.tracer.value_of(array)
+        steps: list[Any] = []
+        while value.call is not None:
+            call = value.call
+            if call.op is None or call.op.kind != "view":
+                raise CannotCapture("a result that looks at memory which the function changed")
+            steps.append((call, call.results.index(value)))
+            (value,) = call.inputs
+        steps.reverse()
+        return Output("view", place=known, requires_grad=leaf.requires_grad, steps=steps)
 
     def _effects(self) -> tuple[list[Any], list[Any]]:
         """Writes to tensors from outside, and gradients stored in their `.grad`."""
@@ -219,8 +222,8 @@ class _Run:
 
     def _settled(self, one: Output, numbers: dict[int, int]) -> Output:
         if one.kind in ("input", "view"):
-            return Output(one.kind, None, numbers[one.place.value.number], one.requires_grad,
-                          one.geometry)  # fmt: skip
+            place = numbers[one.place.value.number]
+            return Output(one.kind, None, place, one.requires_grad, one.steps)
         return one
 
     # Backward -----------------------------------------------------------------------------------
@@ -246,10 +249,10 @@ class _Run:
             made = run_pass(pairs, edges, retain_graph=False, create_graph=False)
         except CannotCapture:
             raise
-        except RuntimeError:
-            if not self._is_used_up():
-                raise
-            return [], [], True
+        except Exception as error:
+            if isinstance(error, RuntimeError) and self._is_used_up():
+                return [], [], True
+            raise CannotCapture(f"its backward raises {type(error).__name__}: {error}") from error
         gradients = [
             (one, self.tracer.value_of(g._array))
             for one, g in zip(wanted, made, strict=True)

@@ -22,13 +22,15 @@ __all__ = ["Call", "Value", "flat", "live", "replaced", "values_in"]
 class Value:
     """One array of the program: its shape, dtype and strides, and the call that makes it."""
 
-    __slots__ = ("call", "dtype", "number", "shape", "strides")
+    __slots__ = ("call", "dtype", "number", "shape", "shift", "strides")
 
     def __init__(
         self, number: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...], call: Any
     ) -> None:
         self.number, self.shape, self.dtype, self.strides = number, shape, dtype, strides
         self.call: Call | None = call  # None: it comes from outside
+        # Of a view: where it begins in the memory of the call's first input, in elements.
+        self.shift: int | None = None
 
     @property
     def bytes(self) -> int:

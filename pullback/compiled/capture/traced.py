@@ -63,6 +63,19 @@ class TracedArray(numpy.ndarray[Any, Any]):
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return _tracer_of(self, args).function(func, args, kwargs)
 
+    def __getitem__(self, key: Any) -> Any:
+        if any(isinstance(one, numpy.ndarray | list) for one in _listed(key)):
+            return _tracer_of(self, ()).picked(self, key)
+        made = super().__getitem__(key)
+        if not isinstance(made, numpy.ndarray):
+            raise CannotCapture("a look at one element of a tensor")
+        return made
+
+    def __iter__(self) -> Any:
+        if self.ndim < 2:
+            raise CannotCapture("a loop over the elements of a tensor")
+        return (self[number] for number in range(len(self)))
+
     def __setitem__(self, key: Any, value: Any) -> None:
         tracer = _tracer_of(self, ())
         if key is Ellipsis:
@@ -84,6 +97,10 @@ class TracedArray(numpy.ndarray[Any, Any]):
 
     def __reduce__(self) -> Any:
         raise CannotCapture("pickling or copying a tensor deeply")
+
+
+def _listed(key: Any) -> tuple[Any, ...]:
+    return key if isinstance(key, tuple) else (key,)
 
 
 def _tracer_of(array: TracedArray, others: Any) -> Any:

@@ -8,6 +8,7 @@ or one that somebody outside holds; which of the two it is, `world.py` decides a
 
 from __future__ import annotations
 
+import operator
 from types import CellType, FunctionType
 from typing import Any
 
@@ -68,6 +69,8 @@ class Tracer:
             if array.storage is None or array.storage.tracer is not self:
                 raise CannotCapture("a tensor left over from another capture")
             return array
+        if isinstance(array, numpy.generic):
+            array = numpy.asarray(array)
         if array.__class__ is not numpy.ndarray:
             raise CannotCapture(f"an array of type {type(array).__name__}")
         known = self.constants.get(id(array))
@@ -172,6 +175,8 @@ class Tracer:
             made.storage = source.storage
         if made is source:
             made = source[...]
+        start = source.__array_interface__["data"][0]
+        value.shift = (made.__array_interface__["data"][0] - start) // source.itemsize
         made.value, made.seen = value, source.storage.version
         return made
 
@@ -291,6 +296,17 @@ class Tracer:
             value = self.enter(call, [(array.shape, array.dtype, strides)])[0]
         return self.array_of(value)
 
+    def picked(self, array: TracedArray, key: Any) -> TracedArray:
+        """Elements that arrays of integers name."""
+        listed = key if isinstance(key, tuple) else (key,)
+        if any(isinstance(one, numpy.ndarray) and one.dtype.kind == "b" for one in listed):
+            raise CannotCapture("a mask that picks elements, whose number depends on values")
+        made = _probe(array)[_zeros(key)]
+        value = self.value_of(array)
+        call = Call("getitem", operator.getitem, (value, self._tree_of_values(key)), {})
+        results = self.enter(call, [(made.shape, array.dtype, _strides(made))])
+        return self.array_of(results[0])
+
     def cast(self, array: TracedArray, dtype: Any, order: Any = "K") -> TracedArray:
         """The array in another dtype."""
         value = self.value_of(array)
@@ -338,7 +354,7 @@ class Tracer:
         if not all(isinstance(one, numpy.ndarray | numpy.generic) for one in
                    ([made] if single else made)):  # fmt: skip
             raise CannotCapture(f"numpy.{name}, whose answer needs the values of a tensor")
-        if name in _BY_VALUES:
+        if name in _BY_VALUES or (name == "where" and len(args) == 1):
             raise CannotCapture(f"numpy.{name}, whose result's shape depends on values")
         call = Call(name, kernel, tree[0], tree[1])
         shapes = [(one.shape, _plain(one.dtype), _strides(one)) for one in listed]
@@ -398,7 +414,10 @@ def _owns_memory(array: Any) -> bool:
     return bool(array.flags.owndata)
 
 
-_BY_VALUES = frozenset({"nonzero", "unique", "flatnonzero", "argwhere", "where1", "trim_zeros"})
+_BY_VALUES = frozenset("""
+    argwhere bincount compress delete extract flatnonzero histogram histogramdd intersect1d nonzero
+    repeat setdiff1d setxor1d trim_zeros union1d unique unique_all unique_counts unique_values
+""".split())
 
 
 def _listed(key: Any) -> tuple[Any, ...]:

@@ -107,7 +107,7 @@ class Entry:
         self.calls += 1
         tensors = [self._tensor(one, leaves) for one in self.captured.inputs]
         mode = get_mode()
-        wants = bool(self.captured.gradients) and mode.grad
+        wants = bool(self.captured.tangents) and mode.grad
         if not wants:
             made, results = self._run("plain", tensors), None
         elif self.is_ahead and self.unused < _UNUSED_TWICE:
@@ -235,15 +235,19 @@ class Entry:
 
 
 def _viewed(tensor: Tensor, one: Any) -> Tensor:
-    """A result that looks at the memory of an input."""
-    source = tensor if one.requires_grad or not tensor.requires_grad else tensor.detach()
-    shape, strides, offset = one.geometry
-    array = source._array
-    same = shape == array.shape and tuple(s * array.itemsize for s in strides) == array.strides
-    if same and source is not tensor:
-        return source
-    start = source.storage_offset()
-    return source.as_strided(shape, strides, start + offset)
+    """A result that looks at the memory of an input: the same view operators, on the tensor."""
+    made: Any = tensor if one.requires_grad or not tensor.requires_grad else tensor.detach()
+    if not one.steps:
+        return made if made is not tensor else tensor._alias()
+    for call, number in one.steps:
+        made = call.op.function(**_filled(call.kwargs, made))
+        if not call.single:
+            made = made[number]
+    return made
+
+
+def _filled(arguments: dict[str, Any], tensor: Tensor) -> dict[str, Any]:
+    return {name: tensor if one.__class__ is Value else one for name, one in arguments.items()}
 
 
 def _apart(made: list[Any], given: list[Any]) -> list[Any]:

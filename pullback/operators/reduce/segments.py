@@ -90,7 +90,10 @@ def _bounds(
             f"{shape}; all dimensions before the axis must agree."
         )
     if lengths is None:
-        return array[..., :-1].astype(numpy.int64), array[..., 1:].astype(numpy.int64)
+        starts, ends = array[..., :-1].astype(numpy.int64), array[..., 1:].astype(numpy.int64)
+        if (ends < starts).any():
+            raise RuntimeError("segment_reduce: offsets must not decrease.")
+        return starts, ends
     if not unsafe and (array < 0).any():
         raise RuntimeError("segment_reduce: lengths must not be negative.")
     ends = array.cumsum(-1, dtype=numpy.int64)

@@ -61,7 +61,9 @@ def scaled_dot_product_attention(
         products = masked_fill(products, hidden, -math.inf)
     blind = None if hidden is None else hidden.all(-1, True)
     # Examples of vmap have no values to ask, nor do tensors on device "meta".
-    if blind is not None and (get_mode().levels or blind.is_meta or blind._array.any()):
+    mode = get_mode()
+    unseen = mode.levels or mode.tracing is not None
+    if blind is not None and (unseen or blind.is_meta or blind._array.any()):
         # Softmax of nothing is NaN, as its gradient: it is taken of zeros instead, and dropped.
         weights = softmax(masked_fill(products, blind, 0.0), -1)
         weights = masked_fill(weights, blind, 0.0)

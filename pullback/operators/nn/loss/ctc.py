@@ -218,7 +218,7 @@ def _lengths(name: str, lengths: Any, batch: int) -> Array:
     values = lengths._array if isinstance(lengths, Tensor) else lengths
     if isinstance(values, tuple | list):
         values = [operator.index(length) for length in values]
-    array = numpy.asarray(values, numpy.int64).reshape(-1)
+    array = numpy.asanyarray(values, numpy.int64).reshape(-1)
     if array.shape != (batch,):
         raise RuntimeError(f"ctc_loss: {name} must have {batch} elements, one for each example.")
     if batch and array.min() < 0:

@@ -1,0 +1,181 @@
+"""Writes LLVM text: one instruction a line, values as names with an element type and a width."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy
+
+__all__ = ["ELEMENTS", "Emitter", "literal", "vector_type"]
+
+ELEMENTS = {"f4": "float", "f8": "double", "b1": "i1", "i8": "i64", "i4": "i32"}
+_SUFFIX = {"float": "f32", "double": "f64", "i64": "i64", "i32": "i32"}
+
+
+def literal(value: Any, e: str) -> str:
+    """A number as LLVM writes it."""
+    if e in ("i64", "i32", "i8"):
+        return str(int(value))
+    if e == "i1":
+        return "1" if value else "0"
+    if value == "nan":
+        value = float("nan")
+    if e == "float":
+        with numpy.errstate(over="ignore"):
+            value = float(numpy.float32(value))
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def vector_type(e: str, w: int) -> str:
+    """The type of `w` elements at once."""
+    return e if w == 1 else f"<{w} x {e}>"
+
+
+class Emitter:
+    """Lines of one function; every method that computes returns the name of its result."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.count = 0
+        self.declared: set[str] = set()
+
+    def raw(self, line: str) -> None:
+        """A line as it is."""
+        self.lines.append(line)
+
+    def t(self, text: str) -> str:
+        """An instruction with a result."""
+        self.count += 1
+        name = f"%t{self.count}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def label(self) -> str:
+        """A name for a block."""
+        self.count += 1
+        return f"L{self.count}"
+
+    def number(self, value: Any, e: str, w: int) -> str:
+        """A constant, the same in all elements."""
+        text = literal(value, e)
+        return text if w == 1 else f"splat ({e} {text})"
+
+    def binary(self, op: str, a: str, b: str, e: str, w: int) -> str:
+        """An instruction of two operands."""
+        return self.t(f"{op} {vector_type(e, w)} {a}, {b}")
+
+    def add(self, a: str, b: str, e: str, w: int) -> str:
+        """Floating-point sum; may be joined with a product."""
+        return self.binary("fadd contract", a, b, e, w)
+
+    def sub(self, a: str, b: str, e: str, w: int) -> str:
+        """Floating-point difference; may be joined with a product."""
+        return self.binary("fsub contract", a, b, e, w)
+
+    def mul(self, a: str, b: str, e: str, w: int) -> str:
+        """Floating-point product; may be joined with a sum."""
+        return self.binary("fmul contract", a, b, e, w)
+
+    def div(self, a: str, b: str, e: str, w: int) -> str:
+        """Floating-point quotient."""
+        return self.binary("fdiv", a, b, e, w)
+
+    def neg(self, a: str, e: str, w: int) -> str:
+        """The other sign."""
+        return self.t(f"fneg {vector_type(e, w)} {a}")
+
+    def intrinsic(self, name: str, args: Any, e: str, w: int) -> str:
+        """One of LLVM's own functions, of operands of one type."""
+        kind = vector_type(e, w)
+        suffix = _SUFFIX[e] if w == 1 else f"v{w}{_SUFFIX[e]}"
+        function = f"@llvm.{name}.{suffix}"
+        self.declared.add(f"declare {kind} {function}({', '.join([kind] * len(args))})")
+        given = ", ".join(f"{kind} {one}" for one in args)
+        return self.t(f"call {kind} {function}({given})")
+
+    def fma(self, a: str, b: str, c: str, e: str, w: int) -> str:
+        """a * b + c, rounded once."""
+        return self.intrinsic("fma", (a, b, c), e, w)
+
+    def abs(self, x: str, e: str, w: int) -> str:
+        """Without its sign."""
+        return self.intrinsic("fabs", (x,), e, w)
+
+    def compare(self, how: str, a: str, b: str, e: str, w: int) -> str:
+        """A truth value."""
+        word = "fcmp" if e in ("float", "double") else "icmp"
+        return self.t(f"{word} {how} {vector_type(e, w)} {a}, {b}")
+
+    def select(self, mask: str, a: str, b: str, e: str, w: int) -> str:
+        """`a` where the mask holds, else `b`."""
+        kind = vector_type(e, w)
+        return self.t(f"select {vector_type('i1', w)} {mask}, {kind} {a}, {kind} {b}")
+
+    def bits(self, a: str, e: str, to: str, w: int) -> str:
+        """The same bits as another type."""
+        return self.t(f"bitcast {vector_type(e, w)} {a} to {vector_type(to, w)}")
+
+    def splat(self, x: str, e: str, w: int) -> str:
+        """One element in all places."""
+        if w == 1:
+            return x
+        kind = vector_type(e, w)
+        first = self.t(f"insertelement {kind} poison, {e} {x}, i32 0")
+        return self.t(
+            f"shufflevector {kind} {first}, {kind} poison, <{w} x i32> zeroinitializer"
+        )
+
+    def poly(self, x: str, coefficients: Any, e: str, w: int) -> str:
+        """A polynomial, lowest first, by Horner's rule."""
+        r = self.number(coefficients[-1], e, w)
+        for c in reversed(coefficients[:-1]):
+            r = self.fma(r, x, self.number(c, e, w), e, w)
+        return r
+
+    def poly2(self, x: str, coefficients: Any, e: str, w: int) -> str:
+        """The same by two chains in x * x: half the latency."""
+        if len(coefficients) < 5:
+            return self.poly(x, coefficients, e, w)
+        x2 = self.mul(x, x, e, w)
+        even = self.poly(x2, coefficients[0::2], e, w)
+        odd = self.poly(x2, coefficients[1::2], e, w)
+        return self.fma(odd, x, even, e, w)
+
+    # Elements of a vector taken together ----------------------------------------------------------
+
+    def reduce(self, kind: str, v: str, e: str, w: int) -> str:
+        """All elements of a vector, as a tree of halves, so that the order is fixed."""
+        n = w
+        while n > 1 and n % 2 == 0:
+            half = n // 2
+            low, high = self._half(v, e, n, 0), self._half(v, e, n, half)
+            v = self.combine(kind, low, high, e, half)
+            n = half
+        if n == 1:
+            return v
+        kind_of = vector_type(e, n)
+        r = self.t(f"extractelement {kind_of} {v}, i32 0")
+        for i in range(1, n):
+            one = self.t(f"extractelement {kind_of} {v}, i32 {i}")
+            r = self.combine(kind, r, one, e, 1)
+        return r
+
+    def _half(self, v: str, e: str, n: int, start: int) -> str:
+        kind, half = vector_type(e, n), n // 2
+        if half == 1:
+            return self.t(f"extractelement {kind} {v}, i32 {start}")
+        places = ", ".join(f"i32 {i + start}" for i in range(half))
+        return self.t(f"shufflevector {kind} {v}, {kind} poison, <{half} x i32> <{places}>")
+
+    def combine(self, kind: str, a: str, b: str, e: str, w: int) -> str:
+        """The sum, or the larger one, of two; NaN wins."""
+        floating = e in ("float", "double")
+        if kind == "sum":
+            return self.binary("fadd" if floating else "add", a, b, e, w)
+        if not floating:
+            return self.select(self.compare("sgt", b, a, e, w), b, a, e, w)
+        larger = self.compare("ugt" if kind == "max" else "ult", b, a, e, w)
+        known = self.compare("ord", a, a, e, w)
+        take = self.binary("and", larger, known, "i1", w)
+        return self.select(take, b, a, e, w)

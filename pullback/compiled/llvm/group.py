@@ -1,0 +1,452 @@
+"""A group as one LLVM function: a loop over rows, within a row one loop for each stage.
+
+Reductions along a row cut it into stages; what a later stage needs of an earlier one lies in a row
+buffer on the stack (in L1), or is computed again where that is cheap. Rows of at most 32 elements
+are one vector: no loop, no buffer.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback.compiled.ir.values import COST, EW, REDUCTIONS, Val
+from pullback.compiled.llvm.emit import ELEMENTS, Emitter, vector_type
+from pullback.compiled.llvm.plan import Group, Plan, last_only
+from pullback.compiled.llvm.vector import FUNCTIONS, OUTLINED
+from pullback.compiled.llvm.words import WORDS
+
+__all__ = ["GroupText"]
+
+_INLINED_AT_MOST = 24  # functions of a group; beyond, LLVM's time in a block grows faster than it
+_SHORT_ROW = 32
+_BUFFERS = 192 * 1024  # bytes of the stack
+
+
+class GroupText:
+    """Writes the function of one group."""
+
+    def __init__(self, plan: Plan, group: Group, name: str, functions: dict[str, str],
+                 machine: Any) -> None:  # fmt: skip
+        self.plan, self.group, self.name, self.functions = plan, group, name, functions
+        self.em = Emitter()
+        count = sum(v.op in FUNCTIONS for v in group.nodes)
+        self.outline = count > _INLINED_AT_MOST
+        self.bases: dict[int, str] = {}
+        self.pointers: dict[Any, str] = {}
+        self.per_row: dict[int, str] = {}
+        self.machine = machine
+        widest = max([v.itemsize for v in group.nodes if v.dtype[0] == "f"], default=4)
+        native = machine.vector_bytes // widest
+        self.width = native * machine.unroll
+        self.is_short = group.columns <= max(self.width, _SHORT_ROW)
+        self._schedule()
+
+    # Which value is made in which stage -------------------------------------------------------
+
+    def _schedule(self) -> None:
+        group = self.group
+        self.kind: dict[int, str] = {}  # "along" (a reduction), "row" (one per row), "column"
+        self.stage: dict[int, int] = {}
+        ready: dict[int, int] = {}
+        for v in group.nodes:
+            stage = 0
+            for one in map(self.plan.builder.strip, v.ins):
+                if group.is_local(one):
+                    stage = max(stage, ready.get(one.id, self.stage[one.id]))
+            self.stage[v.id] = stage
+            if v.op in REDUCTIONS:
+                self.kind[v.id] = "along"
+                ready[v.id] = stage + 1
+            else:
+                self.kind[v.id] = "column" if v.shape == group.domain else "row"
+        self.stages = max(
+            [s for n, s in self.stage.items() if self.kind[n] != "row"], default=-1
+        ) + 1
+        self._fill_stages()
+
+    def _fill_stages(self) -> None:
+        group, stored = self.group, self.plan.stored
+        self.roots: list[list[Val]] = [[] for _ in range(self.stages)]
+        for v in group.nodes:
+            kind = self.kind[v.id]
+            if kind == "along" or (kind == "column" and v.id in stored):
+                self.roots[self.stage[v.id]].append(v)
+        self.computed: list[list[Val]] = []
+        self.done: dict[int, int] = {}
+        self.written: dict[int, int] = {}
+        self.buffers: dict[int, str] = {}
+        room = _BUFFERS
+        for t in range(self.stages):
+            needed = {
+                (self.plan.builder.strip(v.ins[0]) if self.kind[v.id] == "along" else v).id
+                for v in self.roots[t]
+            }
+            made: list[Val] = []
+            for v in reversed(group.nodes):
+                if v.id not in needed or self.kind[v.id] != "column":
+                    continue
+                if self.done.get(v.id, t) < t and (
+                    self.is_short or self.written.get(v.id, t) < t or v.id in self.buffers
+                ):
+                    continue
+                size = group.columns * v.itemsize
+                if self.done.get(v.id, t) < t and not self._is_cheap(v) and size <= room:
+                    self.buffers[v.id] = f"%s{len(self.buffers)}"
+                    room -= size
+                    continue
+                self.done.setdefault(v.id, t)
+                made.append(v)
+                needed.update(self.plan.builder.strip(one).id for one in v.ins)
+            made.reverse()
+            self.computed.append(made)
+            for v in self.roots[t]:
+                if self.kind[v.id] == "column":
+                    self.written.setdefault(v.id, t)
+
+    def _is_cheap(self, v: Val) -> bool:
+        """Whether making it again costs less than storing it."""
+        columns = [
+            one
+            for one in map(self.plan.builder.strip, v.ins)
+            if one.op != "const" and self._layout(one)[1] != 0
+            and (not self.group.is_local(one) or self.kind[one.id] == "column")
+        ]  # fmt: skip
+        return COST.get(v.op, 1) <= 1 and len(columns) <= 1
+
+    # Operands ---------------------------------------------------------------------------------
+
+    def _layout(self, one: Val) -> tuple[tuple[int, ...], int]:
+        """Strides of an operand aligned to the domain: those of the rows, that of the columns."""
+        lead = len(self.group.domain) - len(one.shape)
+        pairs = zip(one.shape, one.strides, strict=True)
+        strides = [0] * lead + [0 if n == 1 else s for n, s in pairs]
+        return tuple(strides[:-1]), (strides[-1] if strides else 0)
+
+    def _row_offset(self, strides: tuple[int, ...]) -> str:
+        dims = [(n, s) for n, s in zip(self.group.domain[:-1], strides, strict=True) if n != 1]
+        if not any(s for _, s in dims):
+            return "0"
+        merged: list[tuple[int, int]] = []
+        for n, s in dims:
+            if merged and merged[-1][1] == n * s:
+                merged[-1] = (merged[-1][0] * n, s)
+            else:
+                merged.append((n, s))
+        em, total = self.em, None
+        step = math.prod(n for n, _ in merged)
+        for number, (n, s) in enumerate(merged):
+            step //= n
+            if not s:
+                continue
+            place = "%r" if step == 1 else em.t(f"udiv i64 %r, {step}")
+            if number:
+                place = em.t(f"urem i64 {place}, {n}")
+            part = place if s == 1 else em.t(f"mul i64 {place}, {s}")
+            total = part if total is None else em.t(f"add i64 {total}, {part}")
+        return total or "0"
+
+    def _pointer(
+        self, slot: int, off: int, strides: tuple[int, ...], dtype: str, extra: str = "0"
+    ) -> str:
+        """Where the row of an operand begins."""
+        key = (slot, off, strides, dtype, extra)
+        known = self.pointers.get(key)
+        if known is not None:
+            return known
+        em = self.em
+        total = self._row_offset(strides)
+        if off:
+            total = str(off) if total == "0" else em.t(f"add i64 {total}, {off}")
+        if extra != "0":
+            total = extra if total == "0" else em.t(f"add i64 {total}, {extra}")
+        base = self.bases.setdefault(slot, f"%b{slot}")
+        made = base
+        if total != "0":
+            made = em.t(f"getelementptr {_in_memory(dtype)}, ptr {base}, i64 {total}")
+        self.pointers[key] = made
+        return made
+
+    def _own_pointer(self, v: Val) -> str:
+        return self._pointer(self.plan.slot[v.id], 0, self._layout(v)[0], v.dtype)
+
+    def _load(self, p: str, c: str, step: int, dtype: str, w: int) -> str:
+        """`w` elements from column `c` on."""
+        em, e = self.em, _in_memory(dtype)
+        at = p
+        if step and c != "0":
+            place = c if step == 1 else (
+                str(int(c) * step) if c.isdigit() else em.t(f"mul i64 {c}, {step}")
+            )
+            at = em.t(f"getelementptr {e}, ptr {p}, i64 {place}")
+        if step == 0 or w == 1:
+            x = em.t(f"load {e}, ptr {at}")
+            if dtype == "b1":
+                x = em.t(f"icmp ne i8 {x}, 0")
+            return em.splat(x, ELEMENTS[dtype], w)
+        size = 1 if dtype == "b1" else 4 if dtype in ("f4", "i4") else 8
+        if step == 1:
+            x = em.t(f"load {vector_type(e, w)}, ptr {at}, align {size}")
+        else:
+            x = "poison"
+            for k in range(w):
+                one = at if k == 0 else em.t(f"getelementptr {e}, ptr {at}, i64 {k * step}")
+                one = em.t(f"load {e}, ptr {one}")
+                x = em.t(f"insertelement {vector_type(e, w)} {x}, {e} {one}, i32 {k}")
+        if dtype == "b1":
+            x = em.t(f"icmp ne {vector_type('i8', w)} {x}, zeroinitializer")
+        return x
+
+    def _store(self, x: str, p: str, c: str, dtype: str, w: int) -> None:
+        em, e = self.em, ELEMENTS[dtype]
+        if dtype == "b1":
+            x = em.t(f"zext {vector_type('i1', w)} {x} to {vector_type('i8', w)}")
+            e = "i8"
+        at = p if c == "0" else em.t(f"getelementptr {e}, ptr {p}, i64 {c}")
+        size = 1 if dtype == "b1" else 4 if dtype in ("f4", "i4") else 8
+        em.raw(f"  store {vector_type(e, w)} {x}, ptr {at}, align {size}")
+
+    def _operand(self, one: Val, at: Columns) -> str:
+        """An operand at the columns of `at`."""
+        one = self.plan.builder.strip(one)
+        if one.op == "const":
+            return self.em.number(one.attr[0], ELEMENTS[one.dtype], at.width)
+        known = at.known.get(one.id)
+        if known is None:
+            known = at.known[one.id] = self._fetched(one, at)
+        return known
+
+    def _fetched(self, one: Val, at: Columns) -> str:
+        em, w = self.em, at.width
+        if one.op == "iota":
+            if w == 1:
+                return at.first if not at.first.isdigit() else em.t(f"add i64 {at.first}, 0")
+            steps = "<" + ", ".join(f"i64 {k}" for k in range(w)) + ">"
+            start = em.t(f"add i64 {at.first}, 0")
+            return em.binary("add", em.splat(start, "i64", w), steps, "i64", w)
+        if self.group.is_local(one):
+            if one.id in self.per_row:
+                return em.splat(self.per_row[one.id], ELEMENTS[one.dtype], w)
+            if one.id in self.buffers:
+                return self._load(self.buffers[one.id], at.first, 1, one.dtype, w)
+            return self._load(self._own_pointer(one), at.first, 1, one.dtype, w)
+        rows, step = self._layout(one)
+        p = self._pointer(self.plan.slot[one.base.id], one.off, rows, one.dtype)
+        return self._load(p, at.first, step, one.dtype, w)
+
+    def _compute(self, v: Val, at: Columns) -> str:
+        operands = [self._operand(one, at) for one in v.ins]
+        w = at.width
+        if v.op in OUTLINED or (v.op in FUNCTIONS and self.outline):
+            return self._called(v.op, operands[0], ELEMENTS[v.dtype], w)
+        if v.op in FUNCTIONS:
+            return FUNCTIONS[v.op](self.em, operands[0], ELEMENTS[v.dtype], w)
+        return WORDS[v.op](self.em, v, operands, w)
+
+    def _called(self, op: str, x: str, e: str, w: int) -> str:
+        """A function of its own, shared by all groups of the program."""
+        name, kind = f"@m_{op}_{e}_{w}", vector_type(e, w)
+        if name not in self.functions:
+            inner = Emitter()
+            if op in OUTLINED:
+                lines = OUTLINED[op](inner, e, w)
+            else:
+                made = FUNCTIONS[op](inner, "%x", e, w)
+                lines = [*inner.lines, f"  ret {kind} {made}"]
+            head = f"define internal fastcc {kind} {name}({kind} %x) noinline #0 {{"
+            self.functions[name] = "\n".join([head, *lines, "}"])
+            self.em.declared |= inner.declared
+        return self.em.t(f"call fastcc {kind} {name}({kind} {x})")
+
+    # The function -----------------------------------------------------------------------------
+
+    def text(self) -> str:
+        """The function's text."""
+        em, group = self.em, self.group
+        loops = group.rows > 1
+        em.raw("  br label %rows")
+        em.raw("rows:")
+        em.raw("  %r = phi i64 [ %lo, %entry ], [ %r.next, %rows.end ]" if loops
+               else "  %r = add i64 0, 0")  # fmt: skip
+        self._begin_pointers()
+        shared: dict[int, str] = {}
+        for t in range(self.stages):
+            self._per_row(t)
+            self._stage(t, shared)
+        for t in range(self.stages, max(self.stage.values(), default=0) + 1):
+            self._per_row(t)
+        if loops:
+            em.raw("  br label %rows.end")
+            em.raw("rows.end:")
+            em.raw("  %r.next = add i64 %r, 1")
+            em.raw("  %r.more = icmp slt i64 %r.next, %hi")
+            em.raw("  br i1 %r.more, label %rows, label %done")
+            em.raw("done:")
+        em.raw("  ret void")
+        return "\n".join([*self._head(), *em.lines, "}"])
+
+    def _head(self) -> list[str]:
+        head = [f"define void @{self.name}(ptr noalias %B, i64 %lo, i64 %hi, i64 %tid) #0 {{",
+                "entry:"]  # fmt: skip
+        for slot, name in self.bases.items():
+            head.append(f"  {name}.a = getelementptr ptr, ptr %B, i64 {slot}")
+            head.append(f"  {name} = load ptr, ptr {name}.a, !invariant.load !0")
+        by_id = {v.id: v for v in self.group.nodes}
+        for number, name in self.buffers.items():
+            e = _in_memory(by_id[number].dtype)
+            head.append(f"  {name} = alloca [{self.group.columns} x {e}], align 64")
+        return head
+
+    def _begin_pointers(self) -> None:
+        """Pointers first: they are the same in all stages."""
+        for v in self.group.nodes:
+            for one in map(self.plan.builder.strip, v.ins):
+                if one.op not in ("const", "iota") and not self.group.is_local(one):
+                    rows = self._layout(one)[0]
+                    self._pointer(self.plan.slot[one.base.id], one.off, rows, one.dtype)
+            if v.id in self.plan.stored and (v.op in EW or last_only(v, self.group.domain)):
+                self._own_pointer(v)
+        for v in self.group.accumulated():
+            self._total_pointer(v)
+
+    def _per_row(self, t: int) -> None:
+        """Values of one per row that stage `t` may ask for, by scalars."""
+        for v in self.group.nodes:
+            if self.kind[v.id] == "row" and self.stage[v.id] == t:
+                made = self._compute(v, Columns("0", 1, dict(self.per_row)))
+                self.per_row[v.id] = made
+                if v.id in self.plan.stored:
+                    self._store(made, self._own_pointer(v), "0", v.dtype, 1)
+
+    def _stage(self, t: int, shared: dict[int, str]) -> None:
+        em, columns = self.em, self.group.columns
+        roots = self.roots[t]
+        if not roots:
+            return
+        last = len(self.group.domain) - 1
+        along = [v for v in roots if self.kind[v.id] == "along" and last in v.attr]
+        if self.is_short:
+            parts = self._body(t, Columns("0", columns, shared))
+            for v in along:
+                self._finish(v, em.reduce(v.op, parts[v.id], ELEMENTS[v.dtype], columns))
+            return
+        width = self.width
+        full, rest = divmod(columns, width)
+        partial: dict[int, str] = {}
+        if full == 1:
+            parts = self._body(t, Columns("0", width, {}))
+            partial = {
+                v.id: em.reduce(v.op, parts[v.id], ELEMENTS[v.dtype], width) for v in along
+            }
+        else:
+            partial = self._loop(t, along, full * width)
+        if rest:
+            parts = self._body(t, Columns(str(full * width), rest, {}))
+            for v in along:
+                e = ELEMENTS[v.dtype]
+                tail = em.reduce(v.op, parts[v.id], e, rest)
+                partial[v.id] = em.combine(v.op, partial[v.id], tail, e, 1)
+        for v in along:
+            self._finish(v, partial[v.id])
+
+    def _loop(self, t: int, along: list[Val], end: int) -> dict[int, str]:
+        em, width = self.em, self.width
+        loop, after = em.label(), em.label()
+        em.raw(f"  br label %{loop}.pre")
+        em.raw(f"{loop}.pre:")
+        known = self._splats(t)
+        em.raw(f"  br label %{loop}")
+        em.raw(f"{loop}:")
+        em.raw(f"  %{loop}.c = phi i64 [ 0, %{loop}.pre ], [ %{loop}.n, %{loop} ]")
+        sums = len(em.lines)
+        em.lines += [""] * len(along)
+        parts = self._body(t, Columns(f"%{loop}.c", width, known))
+        totals = {}
+        for number, v in enumerate(along):
+            e = ELEMENTS[v.dtype]
+            so_far = f"%{loop}.a{v.id}"
+            new = em.combine(v.op, so_far, parts[v.id], e, width)
+            start = em.number(_start(v), e, width)
+            em.lines[sums + number] = (
+                f"  {so_far} = phi {vector_type(e, width)} [ {start}, %{loop}.pre ], "
+                f"[ {new}, %{loop} ]"
+            )
+            totals[v.id] = new
+        em.raw(f"  %{loop}.n = add i64 %{loop}.c, {width}")
+        em.raw(f"  %{loop}.m = icmp slt i64 %{loop}.n, {end}")
+        em.raw(f"  br i1 %{loop}.m, label %{loop}, label %{after}")
+        em.raw(f"{after}:")
+        return {v.id: em.reduce(v.op, totals[v.id], ELEMENTS[v.dtype], width) for v in along}
+
+    def _splats(self, t: int) -> dict[int, str]:
+        """Values per row that a loop asks for, spread before it begins."""
+        known: dict[int, str] = {}
+        for v in (*self.computed[t], *self.roots[t]):
+            for one in (*map(self.plan.builder.strip, v.ins), v):
+                if one.id in self.per_row and one.id not in known:
+                    name, e = self.per_row[one.id], ELEMENTS[one.dtype]
+                    known[one.id] = self.em.splat(name, e, self.width)
+        return known
+
+    def _body(self, t: int, at: Columns) -> dict[int, str]:
+        parts: dict[int, str] = {}
+        for v in self.computed[t]:
+            if v.id not in at.known:
+                at.known[v.id] = self._compute(v, at)
+            if v.id in self.buffers and self.done[v.id] == t:
+                self._store(at.known[v.id], self.buffers[v.id], at.first, v.dtype, at.width)
+        last = len(self.group.domain) - 1
+        for v in self.roots[t]:
+            if self.kind[v.id] == "column":
+                x = self._operand(v, at)
+                self._store(x, self._own_pointer(v), at.first, v.dtype, at.width)
+                continue
+            x = self._operand(v.ins[0], at)
+            if last in v.attr:
+                parts[v.id] = x
+            else:  # over other rows: added to memory
+                p = self._total_pointer(v)
+                before = self._load(p, at.first, 1, v.dtype, at.width)
+                total = self.em.combine(v.op, before, x, ELEMENTS[v.dtype], at.width)
+                self._store(total, p, at.first, v.dtype, at.width)
+        return parts
+
+    def _total_pointer(self, v: Val) -> str:
+        """Where a reduction over rows adds up: each thread has a copy."""
+        key = ("thread", v.id)
+        if key not in self.pointers:
+            size = self.plan.bytes_of(v) // v.itemsize
+            alone = self.plan.threads == 1 or v.id not in self.plan.offsets
+            self.pointers[key] = "0" if alone else self.em.t(f"mul i64 %tid, {size}")
+        extra = self.pointers[key]
+        return self._pointer(self.plan.slot[v.id], 0, self._layout(v)[0], v.dtype, extra)
+
+    def _finish(self, v: Val, total: str) -> None:
+        if last_only(v, self.group.domain):
+            self.per_row[v.id] = total
+            if v.id in self.plan.stored:
+                self._store(total, self._own_pointer(v), "0", v.dtype, 1)
+            return
+        p = self._total_pointer(v)
+        before = self._load(p, "0", 1, v.dtype, 1)
+        self._store(self.em.combine(v.op, before, total, ELEMENTS[v.dtype], 1), p, "0", v.dtype, 1)
+
+
+class Columns:
+    """Where in a row the code that is being written stands, and what is at hand there."""
+
+    __slots__ = ("first", "known", "width")
+
+    def __init__(self, first: str, width: int, known: dict[int, str]) -> None:
+        self.first, self.width, self.known = first, width, known
+
+
+def _in_memory(dtype: str) -> str:
+    return "i8" if dtype == "b1" else ELEMENTS[dtype]
+
+
+def _start(v: Val) -> Any:
+    """What a reduction starts from."""
+    if v.op == "sum":
+        return 0
+    return float("-inf") if v.dtype[0] == "f" else -(2 ** (63 if v.dtype == "i8" else 31))

@@ -1,0 +1,168 @@
+"""This machine: how wide its vectors are, LLVM's compiler for it, and where BLAS is."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import sys
+import tempfile
+import threading
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy
+
+__all__ = ["Blas", "Code", "Machine", "is_available", "machine"]
+
+
+class Blas(NamedTuple):
+    """A product of matrices in NumPy's own library."""
+
+    address: int
+    whole: str  # its type of whole numbers
+    name: str
+
+
+@cache
+def is_available() -> bool:
+    """Whether llvmlite can be imported."""
+    try:
+        import llvmlite.binding  # noqa: F401
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+class Machine:
+    """The processor that programs are written for."""
+
+    unroll = 2
+
+    def __init__(self) -> None:
+        import llvmlite.binding as llvm
+
+        self.llvm = llvm
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.features = llvm.get_host_cpu_features()
+        self.cpu = llvm.get_host_cpu_name()
+        wide = 64 if self.features.get("avx512f") else 32 if self.features.get("avx2") else 16
+        self.vector_bytes = int(os.environ.get("PULLBACK_VECTOR_BYTES", wide))
+        self._target = llvm.Target.from_default_triple()
+        self._lock = threading.Lock()
+
+    def target_machine(self, level: int) -> Any:
+        """LLVM's code generator."""
+        return self._target.create_target_machine(
+            cpu=self.cpu, features=self.features.flatten(), opt=level, jit=True,
+            codemodel="jitdefault",
+        )  # fmt: skip
+
+    @cache  # noqa: B019 (there is one machine)
+    def blas(self, dtype: str) -> Blas:
+        """Where BLAS multiplies matrices of a dtype."""
+        return _find_blas({"f4": "s", "f8": "d"}[dtype])
+
+    @property
+    def key(self) -> str:
+        """What object code depends on besides the text."""
+        version = ".".join(map(str, self.llvm.llvm_version_info))
+        return f"{self.cpu} {self.features.flatten()} {version} {sys.maxsize}"
+
+
+@cache
+def machine() -> Machine:
+    """The machine that this runs on."""
+    return Machine()
+
+
+def _find_blas(letter: str) -> Blas:
+    numpy.dot(numpy.ones((2, 2)), numpy.ones((2, 2)))  # loads it
+    names = [(f"scipy_cblas_{letter}gemm64_", "i64"), (f"cblas_{letter}gemm64_", "i64"),
+             (f"scipy_cblas_{letter}gemm", "i32"), (f"cblas_{letter}gemm", "i32")]  # fmt: skip
+    for path in _loaded_libraries():
+        library = ctypes.CDLL(path)
+        for name, whole in names:
+            if hasattr(library, name):
+                address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+                return Blas(int(address or 0), whole, name)
+    raise LookupError("NumPy's BLAS was not found among the libraries of this process")
+
+
+@cache
+def has_blas() -> bool:
+    """Whether products can be native."""
+    try:
+        machine().blas("f4")
+        machine().blas("f8")
+    except (LookupError, OSError):
+        return False
+    return True
+
+
+def _loaded_libraries() -> list[str]:
+    try:
+        with open("/proc/self/maps") as maps:
+            paths = {line.split(maxsplit=5)[-1].strip() for line in maps if "/" in line}
+    except OSError:
+        return []
+    return sorted(path for path in paths if "blas" in os.path.basename(path).lower())
+
+
+class Code:
+    """Machine code of a module's text; keeps what it needs alive."""
+
+    def __init__(self, text: str, level: int = 1) -> None:
+        here = machine()
+        llvm = here.llvm
+        with here._lock:
+            module = llvm.parse_assembly(text)
+            target = here.target_machine(level)
+            self.engine = llvm.create_mcjit_compiler(module, target)
+            kept = _Kept(f"{here.key} {level}\n{text}")
+            self.engine.set_object_cache(kept.store, kept.load)
+            self.engine.finalize_object()
+            self.engine.run_static_constructors()
+        self.was_kept = kept.found
+
+    def address(self, name: str) -> int:
+        """Where a function begins."""
+        return int(self.engine.get_function_address(name))
+
+
+class _Kept:
+    """Object code on disk, by what it was made from; every failure is as if nothing were there."""
+
+    def __init__(self, key: str) -> None:
+        self.found = False
+        folder = os.environ.get("PULLBACK_CACHE", os.path.join(
+            os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "pullback"))  # fmt: skip
+        digest = hashlib.sha256(key.encode()).hexdigest()
+        self.path = None if folder in ("", "0") else os.path.join(folder, f"{digest}.o")
+
+    def load(self, module: Any) -> bytes | None:
+        """The object code, if it is known."""
+        if self.path is None:
+            return None
+        try:
+            with open(self.path, "rb") as file:
+                digest, code = file.read(32), file.read()
+        except OSError:
+            return None
+        if hashlib.sha256(code).digest() != digest:
+            return None
+        self.found = True
+        return code
+
+    def store(self, module: Any, code: bytes) -> None:
+        """Keep it for the next process."""
+        if self.path is None:
+            return
+        try:
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=os.path.dirname(self.path), delete=False) as file:
+                file.write(hashlib.sha256(code).digest() + code)
+            os.replace(file.name, self.path)
+        except OSError:
+            return

@@ -1,0 +1,170 @@
+"""The whole program as one LLVM module: a function for each native part between eager kernels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback.compiled.ir.values import COST, Val
+from pullback.compiled.llvm.emit import ELEMENTS, literal
+from pullback.compiled.llvm.group import GroupText
+from pullback.compiled.llvm.moves import cat_texts, pad_text, padsum_text
+from pullback.compiled.llvm.plan import Group, Plan
+from pullback.compiled.llvm.products import dot_text
+
+__all__ = ["ModuleText"]
+
+_PARALLEL_WORK = 40_000  # operations, below which threads cost more than they give
+
+
+class ModuleText:
+    """Text of a program, its parts (native functions and eager calls) and the addresses it needs.
+
+    `parts` is a list of ("native", function name) and ("call", value) in order of execution.
+    """
+
+    def __init__(self, plan: Plan, machine: Any) -> None:
+        self.plan, self.machine = plan, machine
+        self.functions: dict[str, str] = {}
+        self.texts: list[str] = []
+        self.declared = {
+            "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
+            "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
+        }
+        self.addresses: dict[str, int] = {}  # what a slot beyond the buffers holds -> slot
+        self.parts: list[tuple[str, Any]] = []
+        self._lines: list[str] = []
+        self.work = 0
+        for number, step in enumerate(plan.steps):
+            self._step(f"g{number}", step)
+        self._close()
+
+    @property
+    def slots(self) -> int:
+        """How many pointers the table has."""
+        return self.plan.slots + len(self.addresses)
+
+    @property
+    def text(self) -> str:
+        """The module."""
+        width = self.machine.vector_bytes * 8
+        attributes = f'attributes #0 = {{ nounwind "prefer-vector-width"="{width}" }}'
+        return "\n".join(["!0 = !{}", *sorted(self.declared), *self.functions.values(),
+                          *self.texts, attributes])  # fmt: skip
+
+    def _address(self, name: str) -> int:
+        if name not in self.addresses:
+            self.addresses[name] = self.plan.slots + len(self.addresses)
+        return self.addresses[name]
+
+    def _close(self) -> None:
+        """End a native part, if there is one."""
+        if self._lines:
+            name = f"part{len(self.parts)}"
+            body = "\n".join(self._lines)
+            self.texts.append(f"define void @{name}(ptr %B) #0 {{\n{body}\n  ret void\n}}")
+            self.parts.append(("native", name))
+            self._lines = []
+
+    def _step(self, name: str, step: Any) -> None:
+        if isinstance(step, Group):
+            self._group(name, step)
+            return
+        v = step.value
+        if v.op == "call":
+            self._close()
+            self.parts.append(("call", v))
+        elif v.op == "dot":
+            self._dot(name, v)
+        else:
+            texts = {"cat": cat_texts, "pad": pad_text, "padsum": padsum_text}[v.op](
+                self.plan, name, v
+            )
+            listed = texts if isinstance(texts, list) else [texts]
+            self.texts += listed
+            self.work += v.size
+            for number in range(len(listed)):
+                called = f"{name}_{number}" if isinstance(texts, list) else name
+                self._lines.append(f"  call void @{called}(ptr %B)")
+
+    def _dot(self, name: str, v: Val) -> None:
+        blas = self.machine.blas(v.dtype)
+        slot = self._address(f"gemm {v.dtype}")
+        self.texts.append(dot_text(self.plan, name, v, slot, blas.whole))
+        count = math.prod(v.shape[:-2] if v.attr is None else v.attr[2])
+        self.work += v.size * v.ins[0].shape[-1]
+        self._run(name, count, parallel=count >= 8)
+
+    def _group(self, name: str, group: Group) -> None:
+        writer = GroupText(self.plan, group, name, self.functions, self.machine)
+        self.texts.append(writer.text())
+        self.declared |= writer.em.declared
+        work = group.rows * group.columns * sum(COST.get(v.op, 1) for v in group.nodes)
+        self.work += work
+        threads = self.plan.threads
+        totals = group.accumulated()
+        parallel = threads > 1 and group.rows >= 2 * threads and work > _PARALLEL_WORK
+        # A total that is a result has one copy only.
+        parallel = parallel and all(v.id in self.plan.offsets for v in totals)
+        for v in totals:
+            self._clear(v, threads if parallel else 1)
+        self._run(name, group.rows, parallel=parallel)
+        if parallel:
+            for v in totals:
+                self.texts.append(_joined(self.plan, v, f"sum{v.id}", threads))
+                self._lines.append(f"  call void @sum{v.id}(ptr %z{v.id})")
+
+    def _clear(self, v: Val, copies: int) -> None:
+        """What a total starts from, in memory."""
+        q = f"%z{v.id}"
+        self._lines.append(f"  {q}.a = getelementptr ptr, ptr %B, i64 {self.plan.slot[v.id]}")
+        self._lines.append(f"  {q} = load ptr, ptr {q}.a")
+        size = self.plan.bytes_of(v) * copies if copies > 1 else v.size * v.itemsize
+        if v.op == "sum":
+            self._lines.append(
+                f"  call void @llvm.memset.p0.i64(ptr {q}, i8 0, i64 {size}, i1 false)"
+            )
+            return
+        self.functions[f"@fill_{v.dtype}"] = _fill_text(v.dtype)
+        self._lines.append(f"  call void @fill_{v.dtype}(ptr {q}, i64 {size // v.itemsize})")
+
+    def _run(self, name: str, count: int, *, parallel: bool) -> None:
+        if not (parallel and self.plan.threads > 1):
+            self._lines.append(f"  call void @{name}(ptr %B, i64 0, i64 {count}, i64 0)")
+            return
+        slot = self._address("parallel")
+        self._lines += [f"  %{name}.pa = getelementptr ptr, ptr %B, i64 {slot}",
+                        f"  %{name}.p = load ptr, ptr %{name}.pa",
+                        f"  call void %{name}.p(ptr @{name}, ptr %B, i64 {count})"]  # fmt: skip
+
+
+def _fill_text(dtype: str) -> str:
+    e = ELEMENTS[dtype]
+    lowest = literal(float("-inf"), e) if dtype[0] == "f" else str(-(2 ** (8 * int(dtype[1]) - 1)))
+    return "\n".join([
+        f"define internal void @fill_{dtype}(ptr %p, i64 %n) #0 {{", "entry:", "  br label %l",
+        "l:", "  %i = phi i64 [ 0, %entry ], [ %i1, %l ]",
+        f"  %q = getelementptr {e}, ptr %p, i64 %i", f"  store {e} {lowest}, ptr %q",
+        "  %i1 = add i64 %i, 1", "  %m = icmp slt i64 %i1, %n",
+        "  br i1 %m, label %l, label %e", "e:", "  ret void", "}",
+    ])  # fmt: skip
+
+
+def _joined(plan: Plan, v: Val, name: str, threads: int) -> str:
+    """The copies of the threads, added in order, so that results do not depend on timing."""
+    from pullback.compiled.llvm.emit import Emitter
+
+    e = ELEMENTS[v.dtype]
+    step = plan.bytes_of(v) // v.itemsize
+    em = Emitter()
+    total = em.t(f"load {e}, ptr %q")
+    for number in range(1, threads):
+        at = em.t(f"getelementptr {e}, ptr %q, i64 {step * number}")
+        total = em.combine(v.op, total, em.t(f"load {e}, ptr {at}"), e, 1)
+    return "\n".join([
+        f"define internal void @{name}(ptr %p) #0 {{", "entry:", "  br label %l", "l:",
+        "  %i = phi i64 [ 0, %entry ], [ %i1, %l ]", f"  %q = getelementptr {e}, ptr %p, i64 %i",
+        *em.lines, f"  store {e} {total}, ptr %q", "  %i1 = add i64 %i, 1",
+        f"  %m = icmp slt i64 %i1, {v.size}", "  br i1 %m, label %l, label %e", "e:",
+        "  ret void", "}",
+    ])  # fmt: skip

@@ -1,0 +1,118 @@
+"""Movement as LLVM functions: strided copies (parts of cat and pad), and sums of padded parts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback.compiled.ir.values import Val
+from pullback.compiled.llvm.emit import ELEMENTS, Emitter, vector_type
+from pullback.compiled.llvm.plan import Plan
+
+__all__ = ["cat_texts", "pad_text", "padsum_text"]
+
+
+def _merged(shape: Any, sources: Any, targets: Any) -> list[tuple[int, int, int]]:
+    """(length, stride of source, of target), neighbours joined where memory allows."""
+    dims: list[tuple[int, int, int]] = []
+    for n, a, b in zip(shape, sources, targets, strict=True):
+        if n == 1:
+            continue
+        if dims and dims[-1][1] == n * a and dims[-1][2] == n * b:
+            dims[-1] = (dims[-1][0] * n, a, b)
+        else:
+            dims.append((n, a, b))
+    return dims or [(1, 0, 0)]
+
+
+def copy_text(
+    plan: Plan, name: str, target: Val, source: Val, offset: int, strides: Any, clear: int = 0
+) -> str:
+    """Write `source` into the buffer of `target` at (offset, strides), after clearing bytes."""
+    em = Emitter()
+    e = "i8" if source.dtype == "b1" else ELEMENTS[source.dtype]
+    dims = _merged(source.shape, source.strides, strides)
+    n, a, b = dims[-1]
+    rows = math.prod(one[0] for one in dims[:-1])
+    lines = [f"define void @{name}(ptr %B) #0 {{", "entry:", *_base(plan, source, "s"),
+             *_base(plan, target, "d")]  # fmt: skip
+    if clear:
+        lines.append(f"  call void @llvm.memset.p0.i64(ptr %d, i8 0, i64 {clear}, i1 false)")
+    lines += ["  br label %rows", "rows:", "  %r = phi i64 [ 0, %entry ], [ %r1, %inner.end ]"]
+    at_source, at_target, step = str(source.off), str(offset), rows
+    for m, x, y in dims[:-1]:
+        step //= m
+        q = em.t(f"urem i64 {em.t(f'udiv i64 %r, {step}')}, {m}")
+        at_source = em.t(f"add i64 {at_source}, {em.t(f'mul i64 {q}, {x}')}")
+        at_target = em.t(f"add i64 {at_target}, {em.t(f'mul i64 {q}, {y}')}")
+    p = em.t(f"getelementptr {e}, ptr %s, i64 {at_source}")
+    q = em.t(f"getelementptr {e}, ptr %d, i64 {at_target}")
+    lines += em.lines
+    if a == b == 1 and n > 1:
+        size = n * source.itemsize
+        lines += [f"  call void @llvm.memcpy.p0.p0.i64(ptr {q}, ptr {p}, i64 {size}, i1 false)",
+                  "  br label %inner.end"]  # fmt: skip
+    else:
+        lines += [
+            "  br label %inner", "inner:", "  %c = phi i64 [ 0, %rows ], [ %c1, %inner ]",
+            f"  %si = mul i64 %c, {a}", f"  %di = mul i64 %c, {b}",
+            f"  %sq = getelementptr {e}, ptr {p}, i64 %si",
+            f"  %dq = getelementptr {e}, ptr {q}, i64 %di",
+            f"  %x = load {e}, ptr %sq", f"  store {e} %x, ptr %dq", "  %c1 = add i64 %c, 1",
+            f"  %m = icmp slt i64 %c1, {n}", "  br i1 %m, label %inner, label %inner.end",
+        ]  # fmt: skip
+    lines += ["inner.end:", "  %r1 = add i64 %r, 1", f"  %rm = icmp slt i64 %r1, {rows}",
+              "  br i1 %rm, label %rows, label %end", "end:", "  ret void", "}"]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _base(plan: Plan, value: Val, name: str) -> list[str]:
+    slot = plan.slot[value.base.id]
+    return [f"  %{name}a = getelementptr ptr, ptr %B, i64 {slot}",
+            f"  %{name} = load ptr, ptr %{name}a"]  # fmt: skip
+
+
+def cat_texts(plan: Plan, name: str, v: Val) -> list[str]:
+    """One copy for each part."""
+    texts, at = [], 0
+    for number, x in enumerate(v.ins):
+        offset = at * v.strides[v.attr]
+        texts.append(copy_text(plan, f"{name}_{number}", v, x, offset, v.strides))
+        at += x.shape[v.attr]
+    return texts
+
+
+def pad_text(plan: Plan, name: str, v: Val) -> str:
+    """Zeros with a part written over them."""
+    offset, strides = v.attr
+    return copy_text(plan, name, v, v.ins[0], offset, strides, v.size * v.itemsize)
+
+
+def padsum_text(plan: Plan, name: str, v: Val) -> str:
+    """Zeros, and short rows added at their places, each as one vector."""
+    em, e = Emitter(), ELEMENTS[v.dtype]
+    bases: dict[int, str] = {}
+
+    def base(value: Val) -> str:
+        slot = plan.slot[value.base.id]
+        if slot not in bases:
+            at = em.t(f"getelementptr ptr, ptr %B, i64 {slot}")
+            bases[slot] = em.t(f"load ptr, ptr {at}")
+        return bases[slot]
+
+    target = base(v)
+    size = v.size * v.itemsize
+    em.raw(f"  call void @llvm.memset.p0.i64(ptr {target}, i8 0, i64 {size}, i1 false)")
+    for x, (offset, _) in zip(v.ins, v.attr, strict=True):
+        n = x.size
+        kind = vector_type(e, n)
+        if x.base.op == "const":
+            a = em.number(x.base.attr[0], e, n)
+        else:
+            p = em.t(f"getelementptr {e}, ptr {base(x)}, i64 {x.off}")
+            a = em.t(f"load {kind}, ptr {p}, align {v.itemsize}")
+        q = em.t(f"getelementptr {e}, ptr {target}, i64 {offset}")
+        b = em.t(f"load {kind}, ptr {q}, align {v.itemsize}")
+        total = em.binary("fadd", a, b, e, n)
+        em.raw(f"  store {kind} {total}, ptr {q}, align {v.itemsize}")
+    return "\n".join([f"define void @{name}(ptr %B) #0 {{", *em.lines, "  ret void", "}"])

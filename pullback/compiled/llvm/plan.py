@@ -1,0 +1,317 @@
+"""Which step makes each value, and where each value lies in memory.
+
+A step is a `Group` (elementwise values and reductions of one domain, in one loop over its rows), a
+product, a movement, or a call of an eager kernel. Values go to the latest group that they fit; then
+values that only one later group uses move there; what is left between steps lies in one arena,
+reused as soon as nobody reads it any more.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback.compiled.ir.builder import Builder
+from pullback.compiled.ir.values import EW, REDUCTIONS, Val, live_values
+
+__all__ = ["Group", "Plan", "Step", "last_only"]
+
+_FREE = frozenset({"const", "input", "iota"})
+_ALIGNMENT = 64
+
+
+class Step:
+    """One piece of work that is no loop over rows: `value.op` says which."""
+
+    def __init__(self, value: Val, place: int) -> None:
+        self.value, self.place = value, place
+
+    @property
+    def nodes(self) -> list[Val]:
+        """The values that it makes."""
+        return [self.value]
+
+
+class Group:
+    """Values of one domain, made in one loop over its rows."""
+
+    def __init__(self, domain: tuple[int, ...], place: int) -> None:
+        self.domain, self.place = domain, place
+        self.nodes: list[Val] = []
+        self.inside: set[int] = set()
+
+    def add(self, value: Val) -> None:
+        """One more value."""
+        self.nodes.append(value)
+        self.inside.add(value.id)
+
+    @property
+    def columns(self) -> int:
+        """Elements of a row."""
+        return self.domain[-1] if self.domain else 1
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return math.prod(self.domain[:-1])
+
+    def is_local(self, value: Val) -> bool:
+        """Whether it is made here."""
+        return not value.is_view and value.id in self.inside
+
+    def accumulated(self) -> list[Val]:
+        """Reductions over rows, which are added up in memory."""
+        return [v for v in self.nodes if v.op in REDUCTIONS and not last_only(v, self.domain)]
+
+
+def last_only(value: Val, domain: tuple[int, ...]) -> bool:
+    """A reduction along the last dimension alone: a value per row, at hand in its group."""
+    return value.op in REDUCTIONS and value.attr == (len(domain) - 1,)
+
+
+class Plan:
+    """The steps of a program, and the memory that they share."""
+
+    def __init__(self, builder: Builder, outputs: list[Val], threads: int = 1) -> None:
+        self.builder, self.outputs, self.threads = builder, outputs, threads
+        self.values = live_values(builder.values, [*outputs, *_effects(builder)])
+        self.at: dict[int, int] = {}
+        self.steps: list[Any] = []
+        self._by_domain: dict[Any, list[Group]] = {}
+        self._by_rows: dict[Any, list[Group]] = {}
+        for value in self.values:
+            self._place(value)
+        self._sink()
+        self._find_stored()
+        self._lay_out()
+
+    def step_of(self, value: Val) -> int:
+        """The number of the step after which it is there."""
+        return self.at.get(value.base.id, -1)
+
+    # Groups -----------------------------------------------------------------------------------
+
+    def _place(self, value: Val) -> None:
+        if value.is_view or value.op in _FREE:
+            return
+        if value.op == "result":
+            self.at[value.id] = self.at[value.ins[0].id]
+            return
+        if value.op not in EW and value.op not in REDUCTIONS:
+            self.at[value.id] = len(self.steps)
+            self.steps.append(Step(value, len(self.steps)))
+            return
+        need = max([self.step_of(one) for one in value.ins], default=-1)
+        domain = value.ins[0].shape if value.op in REDUCTIONS else value.shape
+        near = self._by_domain.get(domain, [])
+        if value.op in EW and domain and domain[-1] == 1:
+            near = sorted([*near, *self._by_rows.get(domain[:-1], [])], key=lambda g: g.place)
+        for group in reversed(near):
+            if group.place < need:
+                break
+            if self._fits(value, domain, group):
+                group.add(value)
+                self.at[value.id] = group.place
+                return
+        group = Group(domain, len(self.steps))
+        self.steps.append(group)
+        self._by_domain.setdefault(domain, []).append(group)
+        self._by_rows.setdefault(domain[:-1], []).append(group)
+        group.add(value)
+        self.at[value.id] = group.place
+
+    def _fits(self, value: Val, domain: tuple[int, ...], group: Group) -> bool:
+        per_row = domain != group.domain
+        if per_row:
+            same = len(domain) == len(group.domain) and domain[:-1] == group.domain[:-1]
+            if not (value.op in EW and domain and same and domain[-1] == 1):
+                return False
+            if not any(self._is_per_row(one, group) for one in value.ins):
+                return False
+        for one in value.ins:
+            shown = self.builder.strip(one)
+            if shown.op in _FREE and shown.base.op in _FREE:
+                continue
+            place = self.step_of(one)
+            if place > group.place:
+                return False
+            if place < group.place:
+                continue
+            if shown.is_view:
+                return False  # of something made here: other rows may be asked for
+            if shown.op == "result" or (
+                shown.op in REDUCTIONS and not last_only(shown, group.domain)
+            ):
+                return False
+            if per_row and not self._is_per_row(shown, group):
+                return False
+            if not _aligned(one, shown, group.domain):
+                return False
+        return True
+
+    def _is_per_row(self, value: Val, group: Group) -> bool:
+        if not group.is_local(value) or group.domain[-1:] == (1,):
+            return False
+        shape_fits = value.shape == group.domain[:-1] + (1,)
+        return shape_fits and (value.op in EW or last_only(value, group.domain))
+
+    def _sink(self) -> None:
+        """Move a value to the one later group that uses it, if its operands lie in memory."""
+        users: dict[int, list[Val]] = {}
+        wanted = {one.base.id for one in self.outputs}
+        for value in self.values:
+            for one in value.ins:
+                shown = one.base if one.is_view and one.op != "expand" else self.builder.strip(one)
+                users.setdefault(shown.id, []).append(value)
+        for value in reversed(self.values):
+            if value.id in self.at and value.op in EW and value.id not in wanted:
+                self._sink_one(value, users, wanted)
+        for step in self.steps:
+            if isinstance(step, Group):
+                kept = [value for value in step.nodes if value.id in step.inside]
+                step.nodes = sorted(kept, key=lambda value: value.id)
+        self.steps = [s for s in self.steps if not isinstance(s, Group) or s.nodes]
+        back = {step.place: place for place, step in enumerate(self.steps)}
+        for place, step in enumerate(self.steps):
+            step.place = place
+        self.at = {number: back[place] for number, place in self.at.items()}
+
+    def _sink_one(self, value: Val, users: dict[int, list[Val]], wanted: set[int]) -> None:
+        using = users.get(value.id, [])
+        if not using or any(one.is_view for one in using):
+            return
+        groups = {self.at[one.id] for one in using}
+        if len(groups) != 1:
+            return
+        group = self.steps[groups.pop()]
+        here = self.steps[self.at[value.id]]
+        if not isinstance(group, Group) or group is here or group.domain != value.shape:
+            return
+        local = [self.builder.strip(one) for one in value.ins]
+        local = [one for one in local if one.id in here.inside]
+        if any(not (one.op in EW or last_only(one, here.domain)) for one in local):
+            return
+        # Worth it if it keeps no more values alive than it saves.
+        large = [one for one in local if one.shape == value.shape]
+        if len(large) > 1:
+            return
+        for one in large:
+            others = [u for u in users[one.id] if u is not value]
+            if one.id not in wanted and all(self.at.get(u.id) == here.place for u in others):
+                return
+        here.inside.discard(value.id)
+        group.add(value)
+        self.at[value.id] = group.place
+
+    # Memory -----------------------------------------------------------------------------------
+
+    def _find_stored(self) -> None:
+        """Values that must lie in memory."""
+        self.stored = {one.base.id for one in self.outputs}
+        for value in self.values:
+            if value.is_view or value.op == "result":
+                continue
+            here = self.at.get(value.id)
+            for one in value.ins:
+                shown = self.builder.strip(one)
+                if shown.base.op in _FREE:
+                    continue
+                if shown.is_view or here != self.at.get(shown.id) or value.op == "call":
+                    self.stored.add(shown.base.id)
+        for step in self.steps:
+            if not isinstance(step, Group):
+                self.stored.add(step.value.id)
+                continue
+            self.stored.update(v.id for v in step.accumulated())
+
+    def _lay_out(self) -> None:
+        """Numbers of buffers: inputs, outputs, results of calls, then temporaries in an arena."""
+        self.slot: dict[int, int] = {}
+        for value in self.builder.inputs:
+            self.slot[value.id] = len(self.slot)
+        count = len(self.slot)
+        self.fresh: list[Val] = []  # outputs that the caller allocates
+        for one in self.outputs:
+            if one.base.id not in self.slot and one.base.op != "result":
+                self.slot[one.base.id] = count
+                self.fresh.append(one.base)
+                count += 1
+        for value in self.values:
+            if value.op == "result":
+                self.slot[value.id] = count
+                count += 1
+        self.offsets: dict[int, int] = {}
+        memory = _Arena()
+        last = self._last_uses()
+        ending: dict[int, list[tuple[int, int]]] = {}
+        for step in self.steps:
+            for value in step.nodes:
+                if value.id not in self.stored or value.id in self.slot or value.op == "call":
+                    continue
+                size = self.bytes_of(value)
+                if isinstance(step, Group) and value in step.accumulated():
+                    size *= self.threads
+                where = memory.take(size)
+                self.offsets[value.id] = where
+                self.slot[value.id] = count
+                count += 1
+                ending.setdefault(last.get(value.id, step.place), []).append((where, size))
+            for where, size in ending.pop(step.place, []):
+                memory.give_back(where, size)
+        self.arena, self.slots = memory.top, count
+
+    def bytes_of(self, value: Val) -> int:
+        """Memory of a temporary, in whole lines of the cache."""
+        return -(-max(value.size * value.itemsize, 1) // _ALIGNMENT) * _ALIGNMENT
+
+    def _last_uses(self) -> dict[int, int]:
+        last: dict[int, int] = {}
+        for value in self.values:
+            if value.id in self.at and value.op != "result":
+                for one in value.ins:
+                    base = self.builder.strip(one).base.id
+                    last[base] = max(last.get(base, -1), self.at[value.id])
+        return last
+
+
+class _Arena:
+    """First fit in one stretch of memory."""
+
+    def __init__(self) -> None:
+        self.free: list[tuple[int, int]] = []  # where, size
+        self.top = 0
+
+    def take(self, size: int) -> int:
+        """A place of this size."""
+        for number, (where, room) in enumerate(self.free):
+            if room >= size:
+                rest = [(where + size, room - size)] if room > size else []
+                self.free[number : number + 1] = rest
+                return where
+        where = self.top
+        self.top += size
+        return where
+
+    def give_back(self, where: int, size: int) -> None:
+        """It is free again; neighbours become one."""
+        self.free.append((where, size))
+        self.free.sort()
+        merged: list[tuple[int, int]] = []
+        for one, room in self.free:
+            if merged and sum(merged[-1]) == one:
+                merged[-1] = (merged[-1][0], merged[-1][1] + room)
+            else:
+                merged.append((one, room))
+        self.free = merged
+
+
+def _aligned(one: Val, shown: Val, domain: tuple[int, ...]) -> bool:
+    """Whether an expanded value of the group stands still along rows: same row, one element."""
+    if one is shown:
+        return True
+    return shown.shape == domain[:-1] + (1,) or shown.shape == domain
+
+
+def _effects(builder: Builder) -> list[Val]:
+    """Calls that run whether or not somebody reads their results."""
+    return [v for v in builder.values if v.op == "call" and builder.calls[v.attr].random]

@@ -1,0 +1,258 @@
+"""Captured calls as values of the array language; what has no lowering stays an eager kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from pullback.compiled.capture.steps import Call, Value
+from pullback.compiled.ir.builder import Builder
+from pullback.compiled.ir.values import BYTES, Val
+from pullback.compiled.llvm.words import can_cast
+from pullback.compiled.lower import classes, pointwise, products, rows, shapes  # noqa: F401
+from pullback.compiled.lower.derived import derived
+from pullback.compiled.lower.rules import RULES, NotLowered
+
+__all__ = ["Kernel", "Lowered"]
+
+
+class Kernel:
+    """An eager kernel between native parts: arrays of its inputs in, arrays out."""
+
+    def __init__(self, call: Call, inputs: list[Value]) -> None:
+        self.call = call
+        self.numbers = [one.number for one in inputs]
+        self.random = call.random
+
+    def __call__(self, arrays: list[Any]) -> list[Any]:
+        """Run it."""
+        return self.call.run(dict(zip(self.numbers, arrays, strict=True)))
+
+    @property
+    def name(self) -> str:
+        """The operator's name."""
+        return self.call.name
+
+
+class Check:
+    """A look at values that a lowered call relies on; raises as eager does."""
+
+    random = True  # it runs whether or not somebody reads what it gives: nothing
+
+    def __init__(self, call: Call, check: Any) -> None:
+        self.call, self.check = call, check
+
+    def __call__(self, arrays: list[Any]) -> list[Any]:
+        """Run it."""
+        self.check(*arrays)
+        return []
+
+    @property
+    def name(self) -> str:
+        """What is checked."""
+        return f"check of {self.call.name}"
+
+
+def dtype_name(dtype: Any) -> str:
+    """The language's name of a NumPy dtype; those beyond its own only pass through."""
+    return "b1" if dtype.kind == "b" else f"{dtype.kind}{dtype.itemsize}"
+
+
+class Lowered:
+    """A program's values: `inputs` and `outputs` of the builder, and what became of each call."""
+
+    def __init__(
+        self,
+        calls: list[Call],
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        constants: dict[int, Any],
+    ) -> None:
+        self.b = Builder()
+        self.values: dict[int, Val] = {}
+        self.how: dict[str, str] = {}  # name of a call -> "lowered", "view" or "kernel"
+        self.native = 0
+        for one in inputs:
+            self.values[one.number] = self._input(one, constants.get(one.number))
+        for call in calls:
+            self._call(call)
+        self.outputs = self._results(outputs)
+
+    def _input(self, one: Value, array: Any) -> Val:
+        # Every input is entered, so that their order is the caller's; constants may not be read.
+        strides = tuple(stride // one.dtype.itemsize for stride in one.strides)
+        made = self.b.input(one.shape, dtype_name(one.dtype), strides)
+        if array is not None and array.size and dtype_name(one.dtype) in BYTES:
+            first = array.reshape(-1)[0] if array.flags.c_contiguous else array.flat[0]
+            if array.size == 1 or bool((array == first).all()):
+                return self.b.const(first.item(), made.dtype, one.shape)
+        return made
+
+    def _results(self, outputs: Sequence[Value]) -> list[Val]:
+        """Results lie in memory that nobody else has."""
+        made: list[Val] = []
+        taken: set[int] = set()
+        for one in outputs:
+            v = self.values[one.number]
+            base = v.base
+            if base.op in ("input", "const", "iota", "result") or base.id in taken or (
+                v.is_view and (v.size * 2 < base.size or 0 in v.strides)
+            ):
+                v = self.b.copy(v)
+            taken.add(v.base.id)
+            made.append(v)
+        return made
+
+    # One call ---------------------------------------------------------------------------------
+
+    def _call(self, call: Call) -> None:
+        self.b.origin = call.origin
+        try:
+            made = self._lowered(call)
+            self._verify(call, made)
+        except NotLowered:
+            made = self._kernel(call)  # what was begun is not live, and goes
+        for value, v in zip(call.results, made, strict=True):
+            self.values[value.number] = v
+
+    def _lowered(self, call: Call) -> list[Val]:
+        if call.random:
+            raise NotLowered
+        if call.op is None:
+            made = self._other(call)
+        elif call.op.kind == "view":
+            made = self._view(call)
+        else:
+            made = self._operator(call)
+        listed = list(made) if isinstance(made, list | tuple) else [made]
+        if call.op is None or call.op.kind != "view":
+            self.native += 1
+        self.how[call.name] = "view" if call.op is not None and call.op.kind == "view" else "lowered"
+        return listed
+
+    def _verify(self, call: Call, made: list[Val]) -> None:
+        if len(made) != len(call.results):
+            raise NotLowered
+        for value, v in zip(call.results, made, strict=True):
+            if v.shape != value.shape or v.dtype != dtype_name(value.dtype):
+                raise NotLowered
+
+    def _operator(self, call: Call) -> Any:
+        op = call.op
+        assert op is not None
+        key = f"{op.space}.{op.name}" if op.space else op.name
+        given = {name: self._argument(one) for name, one in call.kwargs.items()}
+        if any(v.dtype not in BYTES for v in _vals(given)):
+            raise NotLowered
+        rule = RULES.get(key)
+        if rule is None:
+            return derived(op, self.b, given)
+        if key in _CHECKED:
+            made = rule(self.b, **given)
+            self._check(call, given)
+            return made
+        return rule(self.b, **given)
+
+    def _check(self, call: Call, given: dict[str, Any]) -> None:
+        kernel = Check(call, classes.check_kernel(call))
+        target, score = given["target"], given["input"]
+        row = self.b.slice(score, 0, 0, 1) if score.base.op == "input" else target
+        done = getattr(self, "_checked", set())
+        key = (target.id, score.shape)
+        if key in done:
+            return
+        self._checked = done | {key}
+        ins = [one if one.base.op != "const" else self.b.copy(one) for one in (target, row)]
+        self.b.call(kernel, ins, [])
+
+    def _argument(self, one: Any) -> Any:
+        if one.__class__ is Value:
+            return self.values[one.number]
+        if one.__class__ is tuple:
+            return tuple(self._argument(part) for part in one)
+        if isinstance(one, numpy.ndarray) and one.ndim == 0 and dtype_name(one.dtype) in BYTES:
+            return self.b.const(one.item(), dtype_name(one.dtype))
+        return one
+
+    def _view(self, call: Call) -> list[Val]:
+        """By geometry where memory lies as eager's, else by what the view means."""
+        (source,) = call.inputs
+        x = self.values[source.number]
+        if self.b.strip(x).op == "const" and all(v.dtype == source.dtype for v in call.results):
+            return [self.b.expand(self.b.strip(x), v.shape) for v in call.results]
+        if all(v.shift is not None and v.dtype == source.dtype for v in call.results):
+            if _lies_alike(x, source):
+                return [self._geometry(x, v) for v in call.results]
+        op = call.op
+        assert op is not None
+        rule = RULES.get(op.name)
+        if rule is None:
+            raise NotLowered
+        made = rule(self.b, **{name: self._argument(one) for name, one in call.kwargs.items()})
+        return made if isinstance(made, list) else [made]
+
+    def _geometry(self, x: Val, v: Value) -> Val:
+        strides = tuple(stride // v.dtype.itemsize for stride in v.strides)
+        # A dimension that is repeated is an expansion, which loops read without memory.
+        return self.b.view("view", x, v.shape, x.off + (v.shift or 0), strides)
+
+    def _other(self, call: Call) -> Val:
+        """Steps that are no operators."""
+        arguments = [self._argument(one) for one in call.args]
+        x = arguments[0] if arguments else None
+        if not isinstance(x, Val):
+            raise NotLowered
+        if call.name == "astype":
+            to = dtype_name(numpy.dtype(arguments[1]))
+            if x.dtype not in BYTES or to not in BYTES or not can_cast(x.dtype, to):
+                raise NotLowered
+            return self.b.ew("cast", x, dtype=to)
+        if call.name in ("copy", "laid_out"):
+            return x
+        if call.name == "broadcast_to":
+            return self.b.expand(x, call.args[1])
+        if call.name == "part":
+            return self._part(call, x)
+        raise NotLowered
+
+    def _part(self, call: Call, x: Val) -> Val:
+        given = call.kwargs
+        if x.strides != given["own"] or x.base.op == "const":
+            raise NotLowered
+        off = x.off + given["offset"]
+        return self.b.view("view", x, given["shape"], off, given["strides"])
+
+    def _kernel(self, call: Call) -> list[Val]:
+        self.how[call.name] = "kernel"
+        inputs = list({one.number: one for one in call.inputs}.values())
+        ins = []
+        for one in inputs:
+            v = self.values[one.number]
+            ins.append(self.b.copy(v) if self.b.strip(v).op in ("const", "iota") else v)
+        results = [
+            (v.shape, dtype_name(v.dtype), tuple(s // v.dtype.itemsize for s in v.strides))
+            for v in call.results
+        ]
+        return self.b.call(Kernel(call, inputs), ins, results)
+
+
+_CHECKED = frozenset({"nn.functional.cross_entropy", "_cross_entropy_adjoint"})
+
+
+def _vals(tree: Any) -> list[Val]:
+    if isinstance(tree, Val):
+        return [tree]
+    if isinstance(tree, dict):
+        tree = tuple(tree.values())
+    if isinstance(tree, tuple | list):
+        return [v for one in tree for v in _vals(one)]
+    return []
+
+
+def _lies_alike(x: Val, value: Value) -> bool:
+    """Whether a value lies in memory with the strides that eager gave it."""
+    size = value.dtype.itemsize
+    pairs = zip(x.shape, x.strides, value.strides, strict=True)
+    return all(n == 1 or s * size == stride for n, s, stride in pairs)

@@ -1,0 +1,191 @@
+"""Reductions, and what is made of them: softmax, norms, losses over classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.compiled.ir.builder import Builder
+from pullback.compiled.ir.values import Val
+from pullback.compiled.lower.rules import (
+    NotLowered,
+    constant,
+    count_over,
+    dims_of,
+    floating,
+    lower,
+)
+
+
+@lower("sum", "sum.full")
+def _sum(b: Builder, input: Val, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Val:
+    floating(input)
+    if dtype is not None and str(dtype.numpy.str[1:]) != input.dtype:
+        raise NotLowered
+    if not input.shape:
+        return input
+    return b.reduce("sum", input, dims_of(dim, len(input.shape)), keep=keepdim)
+
+
+@lower("mean", "mean.full")
+def _mean(b: Builder, input: Val, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Val:
+    total = _sum(b, input, dim, keepdim, dtype)
+    count = count_over(input, dims_of(dim, len(input.shape)))
+    return b.ew("div", total, constant(b, count, input))
+
+
+@lower("amax")
+def _amax(b: Builder, input: Val, dim: Any = (), keepdim: bool = False) -> Val:
+    floating(input)
+    if not input.shape:
+        return input
+    return b.reduce("max", input, dims_of(dim, len(input.shape)), keep=keepdim)
+
+
+@lower("amin")
+def _amin(b: Builder, input: Val, dim: Any = (), keepdim: bool = False) -> Val:
+    floating(input)
+    if not input.shape:
+        return input
+    made = b.reduce("max", b.ew("neg", input), dims_of(dim, len(input.shape)), keep=keepdim)
+    return b.ew("neg", made)
+
+
+@lower("var")
+def _var(b: Builder, input: Val, dim: Any, correction: Any, keepdim: bool) -> Val:
+    floating(input)
+    if not input.shape:
+        raise NotLowered
+    dims = dims_of(dim, len(input.shape))
+    count = count_over(input, dims)
+    if count <= correction:
+        raise NotLowered
+    c = _centred(b, input, dims, count)
+    total = b.reduce("sum", b.ew("mul", c, c), dims, keep=keepdim)
+    return b.ew("div", total, constant(b, count - correction, input))
+
+
+def _centred(b: Builder, x: Val, dims: tuple[int, ...], count: int) -> Val:
+    mean = b.ew("mul", b.reduce("sum", x, dims, keep=True), constant(b, 1 / count, x))
+    return b.ew("sub", x, mean)
+
+
+# Softmax -----------------------------------------------------------------------------------------
+
+
+def _exponentials(b: Builder, x: Val, dim: int) -> tuple[Val, Val, Val]:
+    """exp(x - largest), their sum, and the largest."""
+    top = b.reduce("max", x, (dim,), keep=True)
+    z = b.ew("exp", b.ew("sub", x, top))
+    return z, b.reduce("sum", z, (dim,), keep=True), top
+
+
+def _one_dim(x: Val, dim: Any, dtype: Any = None) -> int:
+    floating(x)
+    if dtype is not None or not x.shape:
+        raise NotLowered
+    return int(dim) % len(x.shape)
+
+
+@lower("softmax")
+def _softmax(b: Builder, input: Val, dim: Any, dtype: Any = None) -> Val:
+    z, total, _ = _exponentials(b, input, _one_dim(input, dim, dtype))
+    return b.ew("mul", z, b.ew("recip", total))
+
+
+@lower("log_softmax")
+def _log_softmax(b: Builder, input: Val, dim: Any, dtype: Any = None) -> Val:
+    _, total, top = _exponentials(b, input, _one_dim(input, dim, dtype))
+    return b.ew("sub", b.ew("sub", input, top), b.ew("log", total))
+
+
+@lower("_softmax_adjoint")
+def _softmax_adjoint(b: Builder, gradient: Val, output: Val, dim: Any) -> Val:
+    floating(gradient, output)
+    dim = _one_dim(output, dim)
+    total = b.reduce("sum", b.ew("mul", gradient, output), (dim,), keep=True)
+    return b.ew("mul", output, b.ew("sub", gradient, total))
+
+
+@lower("_log_softmax_adjoint")
+def _log_softmax_adjoint(b: Builder, gradient: Val, output: Val, dim: Any) -> Val:
+    floating(gradient, output)
+    total = b.reduce("sum", gradient, (_one_dim(output, dim),), keep=True)
+    return b.ew("sub", gradient, b.ew("mul", b.ew("exp", output), total))
+
+
+@lower("logsumexp")
+def _logsumexp(b: Builder, input: Val, dim: Any, keepdim: bool = False) -> Val:
+    floating(input)
+    dims = dims_of(dim, len(input.shape))
+    if not input.shape:
+        raise NotLowered
+    top = b.reduce("max", input, dims, keep=True)
+    # Where the largest is infinite, the difference would be NaN: it is taken from 0 there.
+    large = b.ew("eq", b.ew("abs", top), constant(b, float("inf"), top))
+    safe = b.ew("where", large, constant(b, 0, top), top)
+    z = b.ew("exp", b.ew("sub", input, safe))
+    made = b.ew("add", b.ew("log", b.reduce("sum", z, dims, keep=True)), safe)
+    return made if keepdim else b.squeeze(made, dims)
+
+
+@lower("_attention_weights")
+def _attention_weights(b: Builder, query: Val, key: Val, factor: float, causal: bool) -> Val:
+    floating(query, key)
+    ndim = len(key.shape)
+    order = [*range(ndim - 2), ndim - 1, ndim - 2]
+    products = b.ew("mul", b.dot(query, b.permute(key, order)), constant(b, factor, query))
+    if causal:
+        rows, columns = products.shape[-2:]
+        column = b.iota(columns)
+        row = b.reshape(b.copy(b.iota(rows)), (rows, 1))
+        later = b.ew("gt", column, row)
+        products = b.ew("where", later, constant(b, float("-inf"), products), products)
+    return _softmax(b, products, ndim - 1)
+
+
+# Norms -------------------------------------------------------------------------------------------
+
+
+def _standardised(b: Builder, x: Val, over: Any) -> tuple[Val, Val, Val]:
+    """(x - mean) / deviation, 1 / deviation, and 1 / count."""
+    if over.groups is not None or over.channel is not None:
+        raise NotLowered
+    share = constant(b, 1 / count_over(x, over.dims), x)
+    c = x
+    if over.centred:
+        c = b.ew("sub", x, b.ew("mul", b.reduce("sum", x, over.dims, keep=True), share))
+    v = b.ew("mul", b.reduce("sum", b.ew("mul", c, c), over.dims, keep=True), share)
+    r = b.ew("rsqrt", b.ew("add", v, constant(b, over.eps, x)))
+    return b.ew("mul", c, r), r, share
+
+
+@lower("layer_standardise")
+def _layer_norm(b: Builder, input: Val, weight: Val | None, bias: Val | None, over: Any) -> Val:
+    floating(input, *(one for one in (weight, bias) if one is not None))
+    y, _, _ = _standardised(b, input, over)
+    if weight is not None:
+        y = b.ew("mul", y, weight)
+    return y if bias is None else b.ew("add", y, bias)
+
+
+@lower("_standardise_adjoint")
+def _layer_norm_adjoint(
+    b: Builder, gradient: Val, input: Val, weight: Val | None, over: Any
+) -> Val:
+    floating(gradient, input, *(one for one in (weight,) if one is not None))
+    y, r, share = _standardised(b, input, over)
+    g = gradient if weight is None else b.ew("mul", gradient, weight)
+    along = b.ew("mul", b.reduce("sum", b.ew("mul", g, y), over.dims, keep=True), share)
+    rest = b.ew("sub", g, b.ew("mul", y, along))
+    if over.centred:
+        mean = b.ew("mul", b.reduce("sum", g, over.dims, keep=True), share)
+        rest = b.ew("sub", b.ew("sub", g, mean), b.ew("mul", y, along))
+    return b.ew("mul", r, rest)
+
+
+@lower("_weight_adjoint")
+def _layer_norm_weight(b: Builder, gradient: Val, input: Val, shape: Any, over: Any) -> Val:
+    floating(gradient, input)
+    y, _, _ = _standardised(b, input, over)
+    lead = tuple(d for d in range(len(input.shape)) if d not in over.dims)
+    return b.reshape(b.reduce("sum", b.ew("mul", gradient, y), lead, keep=True), shape)

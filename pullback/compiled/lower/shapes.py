@@ -1,0 +1,145 @@
+"""Views by what they mean, and the adjoints of slices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback.compiled.ir.builder import Builder
+from pullback.compiled.ir.values import BYTES, Val, contiguous
+from pullback.compiled.lower.rules import FLOATING, NotLowered, lower
+
+
+@lower("_view", "_reshape_alias", "_unsafe_view")
+def _view(b: Builder, input: Val, size: Any) -> Val:
+    size = list(size)
+    if -1 in size:
+        known = -math.prod(size)
+        size[size.index(-1)] = input.size // known if known else 0
+    return b.reshape(input, size)
+
+
+@lower("_expand")
+def _expand(b: Builder, input: Val, size: Any) -> Val:
+    size = list(size)
+    lead = len(size) - len(input.shape)
+    for i, n in enumerate(size):
+        if n == -1:
+            size[i] = input.shape[i - lead]
+    return b.expand(input, size)
+
+
+@lower("transpose")
+def _transpose(b: Builder, input: Val, dim0: int, dim1: int) -> Val:
+    order = list(range(len(input.shape)))
+    if not order:
+        return input
+    order[dim0], order[dim1] = order[dim1], order[dim0]
+    return b.permute(input, order)
+
+
+@lower("t")
+def _t(b: Builder, input: Val) -> Val:
+    return b.permute(input, range(len(input.shape))[::-1])
+
+
+@lower("_permute")
+def _permute(b: Builder, input: Val, dims: Any) -> Val:
+    return b.permute(input, [d % len(input.shape) for d in dims])
+
+
+@lower("unsqueeze")
+def _unsqueeze(b: Builder, input: Val, dim: int) -> Val:
+    dim %= len(input.shape) + 1
+    return b.reshape(input, (*input.shape[:dim], 1, *input.shape[dim:]))
+
+
+@lower("_squeeze", "_squeeze_dims")
+def _squeeze(b: Builder, input: Val, dim: Any) -> Val:
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    ndim = len(input.shape)
+    return b.squeeze(input, [d % ndim for d in dims if ndim and input.shape[d % ndim] == 1])
+
+
+@lower("_squeeze_all")
+def _squeeze_all(b: Builder, input: Val) -> Val:
+    return b.squeeze(input, [d for d, n in enumerate(input.shape) if n == 1])
+
+
+@lower("_split", "_unsafe_split")
+def _split(b: Builder, input: Val, split_size: int, dim: int) -> list[Val]:
+    n = input.shape[dim]
+    starts = range(0, n, split_size)
+    return [b.slice(input, dim, s, min(split_size, n - s)) for s in starts]
+
+
+@lower("_split_with_sizes")
+def _split_with_sizes(b: Builder, input: Val, sizes: Any, dim: int) -> list[Val]:
+    made, at = [], 0
+    for n in sizes:
+        made.append(b.slice(input, dim, at, n))
+        at += n
+    return made
+
+
+@lower("unbind")
+def _unbind(b: Builder, input: Val, dim: int) -> list[Val]:
+    return [_select(b, input, dim, index) for index in range(input.shape[dim])]
+
+
+@lower("select")
+def _select(b: Builder, input: Val, dim: int, index: int) -> Val:
+    dim %= len(input.shape)
+    one = b.slice(input, dim, index % input.shape[dim], 1)
+    return b.squeeze(one, (dim,))
+
+
+@lower("slice_along")
+def _slice(b: Builder, input: Val, dim: int, start: Any, stop: Any, step: int) -> Val:
+    places = range(*slice(start, stop, step).indices(input.shape[dim]))
+    return b.slice(input, dim, places.start, len(places), places.step)
+
+
+@lower("_slice_adjoint")
+def _slice_adjoint(
+    b: Builder, g: Val, shape: Any, dim: int, start: Any, stop: Any, step: int
+) -> Val:
+    if g.dtype not in FLOATING:
+        raise NotLowered
+    shape = tuple(shape)
+    steps = contiguous(shape)
+    places = range(*slice(start, stop, step).indices(shape[dim]))
+    strides = (*steps[:dim], steps[dim] * places.step, *steps[dim + 1 :])
+    return b.pad(_in_memory(b, g), shape, places.start * steps[dim], strides)
+
+
+@lower("_select_adjoint")
+def _select_adjoint(b: Builder, g: Val, shape: Any, dim: int, index: int) -> Val:
+    if g.dtype not in FLOATING:
+        raise NotLowered
+    shape = tuple(shape)
+    steps = contiguous(shape)
+    dim %= len(shape)
+    start = (index % shape[dim]) * steps[dim]
+    return b.pad(_in_memory(b, g), shape, start, steps[:dim] + steps[dim + 1 :])
+
+
+def _in_memory(b: Builder, x: Val) -> Val:
+    """A value that movement can read: constants and places are written out."""
+    return b.copy(x) if b.strip(x).op in ("const", "iota") else x
+
+
+@lower("cat")
+def _cat(b: Builder, tensors: Any, dim: int) -> Val:
+    tensors = [one for one in tensors if one.shape != (0,)]
+    if any(one.dtype != tensors[0].dtype or one.dtype not in BYTES for one in tensors):
+        raise NotLowered
+    return b.cat([_in_memory(b, one) for one in tensors], dim % len(tensors[0].shape))
+
+
+@lower("stack")
+def _stack(b: Builder, tensors: Any, dim: int) -> Val:
+    dim %= len(tensors[0].shape) + 1
+    shape = tensors[0].shape
+    rows = [b.reshape(_in_memory(b, one), (*shape[:dim], 1, *shape[dim:])) for one in tensors]
+    return _cat(b, rows, dim)
