@@ -40,6 +40,7 @@ class LlvmProgram:
         self.calls = live(calls, outputs)
         lowered = Lowered(self.calls, inputs, outputs, constants)
         self.how = lowered.how
+        self.strides = [one.strides for one in inputs]
         self.builder = lowered.b
         self.plan = Plan(lowered.b, lowered.outputs, threads)
         written = ModuleText(self.plan, machine())
@@ -75,6 +76,8 @@ class LlvmProgram:
         table = memory.table
         held: dict[int, Any] = {}
         for slot, array in enumerate(arrays):
+            if array.strides != self.strides[slot] and array.size > 1:
+                array = _laid_out(array, self.strides[slot])
             table[slot] = array.__array_interface__["data"][0]
             held[slot] = array
         for shape, dtype, slot in self.fresh:
@@ -122,7 +125,7 @@ class _Result:
         if self.geometry is None:
             return array
         shape, strides, off = self.geometry
-        return numpy.lib.stride_tricks.as_strided(array.reshape(-1)[off:], shape, strides)
+        return numpy.lib.stride_tricks.as_strided(_from(array, off), shape, strides)
 
 
 class _Between:

@@ -14,7 +14,7 @@ _SAME = {
     "cos": "cos", "sqrt": "sqrt", "rsqrt": "rsqrt", "erf": "erf", "log1p": "log1p",
     "expm1": "expm1", "sigmoid": "sigmoid", "mul": "mul", "true_divide": "div", "abs": "abs",
     "reciprocal": "recip", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
-    "maximum": "maximum", "minimum": "minimum", "sign": "sign", "sgn": "sign",
+    "maximum": "maximum", "minimum": "minimum",
 }  # fmt: skip
 _COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
 

@@ -97,8 +97,11 @@ class Lowered:
         for one in outputs:
             v = self.values[one.number]
             base = v.base
-            if base.op in ("input", "const", "iota", "result") or base.id in taken or (
-                v.is_view and (v.size * 2 < base.size or 0 in v.strides)
+            given = base.op in ("input", "result")  # the caller sees to it that they are apart
+            if not given and (
+                base.op in ("const", "iota")
+                or base.id in taken
+                or (v.is_view and (v.size * 2 < base.size or 0 in v.strides))
             ):
                 v = self.b.copy(v)
             taken.add(v.base.id)
@@ -144,6 +147,12 @@ class Lowered:
         assert op is not None
         key = f"{op.space}.{op.name}" if op.space else op.name
         given = {name: self._argument(one) for name, one in call.kwargs.items()}
+        for param in op.inputs:  # a number where a tensor may stand
+            if isinstance(given[param.name], int | float):
+                like = dtype_name(call.results[0].dtype)
+                if like not in BYTES:
+                    raise NotLowered
+                given[param.name] = self.b.const(given[param.name], like)
         if any(v.dtype not in BYTES for v in _vals(given)):
             raise NotLowered
         rule = RULES.get(key)

@@ -29,6 +29,8 @@ def _sum(b: Builder, input: Val, dim: Any = None, keepdim: bool = False, dtype: 
 @lower("mean", "mean.full")
 def _mean(b: Builder, input: Val, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Val:
     total = _sum(b, input, dim, keepdim, dtype)
+    if not input.shape:
+        return total
     count = count_over(input, dims_of(dim, len(input.shape)))
     return b.ew("div", total, constant(b, count, input))
 
@@ -116,9 +118,9 @@ def _log_softmax_adjoint(b: Builder, gradient: Val, output: Val, dim: Any) -> Va
 @lower("logsumexp")
 def _logsumexp(b: Builder, input: Val, dim: Any, keepdim: bool = False) -> Val:
     floating(input)
-    dims = dims_of(dim, len(input.shape))
     if not input.shape:
         raise NotLowered
+    dims = dims_of(dim, len(input.shape))
     top = b.reduce("max", input, dims, keep=True)
     # Where the largest is infinite, the difference would be NaN: it is taken from 0 there.
     large = b.ew("eq", b.ew("abs", top), constant(b, float("inf"), top))
