@@ -14,6 +14,13 @@ def _python(calls: Any, inputs: Any, outputs: Any, constants: Any) -> Any:
     return PythonProgram(calls, inputs, outputs)
 
 
+def is_available() -> bool:
+    """Whether programs can be machine code here."""
+    from pullback.compiled.llvm.machine import is_available as has_llvm
+
+    return has_llvm()
+
+
 def _llvm(calls: Any, inputs: Any, outputs: Any, constants: Any) -> Any:
     from pullback.compiled.llvm.machine import has_blas
     from pullback.compiled.llvm.program import LlvmProgram
@@ -30,13 +37,18 @@ _BACKENDS: dict[str, Any] = {"python": _python, "llvm": _llvm}
 
 def resolve(backend: Any) -> Any:
     """The back end of a name, or a callable as it is; None: the best there is."""
-    if backend is None:
-        backend = "python"
+    if backend is None or backend == "inductor":
+        backend = "llvm" if is_available() else "python"
     if callable(backend):
         return backend
     if backend not in _BACKENDS:
         raise RuntimeError(
             f"There is no back end {backend!r}; known are {sorted(_BACKENDS)}."
+        )
+    if backend == "llvm" and not is_available():
+        raise RuntimeError(
+            "The back end 'llvm' needs llvmlite: pip install 'pullback[compile]'. The back end "
+            "'python' needs nothing."
         )
     return _BACKENDS[backend]
 

@@ -13,9 +13,10 @@ from typing import Any
 from pullback.compiled import backends
 from pullback.compiled.capture.capture import capture
 from pullback.compiled.capture.reasons import CannotCapture
-from pullback.compiled.runtime.entry import Entry
+from pullback.compiled.runtime.entry import MOST_UNUSED, Entry
+from pullback.compiled.runtime.quick import quick_way
 from pullback.core.forward import LEVELS
-from pullback.core.mode import INFERENCE, NO_GRAD, PLAIN, fast, settle
+from pullback.core.mode import INFERENCE, NO_GRAD, PLAIN, fast, get_mode, settle
 from pullback.core.nesting import running
 from pullback.core.pytree import tree_flatten
 
@@ -46,8 +47,20 @@ class CompiledFunction:
         self.failures = 0
         self.reasons: list[str] = []
         self._warned = False
+        self.quick: Any = None  # the short way of the entry that ran last, and its mode
+        self.quick_mode: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        quick = self.quick
+        if quick is not None and not kwargs:
+            fits = get_mode() is self.quick_mode and fast.plain is not None and not running.get()
+            if fits:
+                made = quick(args)
+                if made is not None:
+                    return made
+        return self._long_way(args, kwargs)
+
+    def _long_way(self, args: Any, kwargs: Any) -> Any:
         mode = settle()
         if not _may_run(mode):
             return self.function(*args, **kwargs)
@@ -58,11 +71,22 @@ class CompiledFunction:
                 if place:
                     self.entries.insert(0, self.entries.pop(place))
                 counters["compile"]["hits"] += 1
-                return entry(leaves)
+                return self._run(entry, leaves, args, kwargs)
             counters["misses"][reason] += 1
             self._note(reason)
         entry = self._new_entry(args, kwargs, leaves)
-        return self.function(*args, **kwargs) if entry is None else entry(leaves)
+        if entry is None:
+            return self.function(*args, **kwargs)
+        return self._run(entry, leaves, args, kwargs)
+
+    def _run(self, entry: Entry, leaves: list[Any], args: Any, kwargs: Any) -> Any:
+        """Run an entry, and let the next call take its short way."""
+        if entry.quick is None and entry.calls == 1:
+            entry.quick = quick_way(entry, args, kwargs)
+        self.quick, self.quick_mode = entry.quick, entry.guards.mode
+        if entry.unused >= MOST_UNUSED:
+            self.quick = None
+        return entry(leaves)
 
     def _note(self, reason: str) -> None:
         self.reasons.append(reason)

@@ -113,7 +113,7 @@ def _loaded_libraries() -> list[str]:
 class Code:
     """Machine code of a module's text; keeps what it needs alive."""
 
-    def __init__(self, text: str, level: int = 1) -> None:
+    def __init__(self, text: str, level: int = 1, *, keep: bool = True) -> None:
         here = machine()
         llvm = here.llvm
         with here._lock:
@@ -121,7 +121,8 @@ class Code:
             target = here.target_machine(level)
             self.engine = llvm.create_mcjit_compiler(module, target)
             kept = _Kept(f"{here.key} {level}\n{text}")
-            self.engine.set_object_cache(kept.store, kept.load)
+            if keep:
+                self.engine.set_object_cache(kept.store, kept.load)
             self.engine.finalize_object()
             self.engine.run_static_constructors()
         self.was_kept = kept.found

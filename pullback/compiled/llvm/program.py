@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 
 from pullback.compiled.capture.steps import Call, Value, live
-from pullback.compiled.ir.values import Val
+from pullback.compiled.ir.values import Val, contiguous
 from pullback.compiled.llvm.machine import Code, machine
 from pullback.compiled.llvm.module import ModuleText
 from pullback.compiled.llvm.plan import Plan
@@ -58,12 +58,19 @@ class LlvmProgram:
         self.addresses = {
             slot: _address(name, self.builder) for name, slot in written.addresses.items()
         }
-        self.fresh = [(v.shape, _numpy_dtype(v.dtype), self.plan.slot[v.id])
+        # A result that is its base in another shape is allocated in that shape.
+        shapes = {v.base.id: v.shape for v in lowered.outputs if _is_whole(v)}
+        self.fresh = [(shapes.get(v.id, v.shape), _numpy_dtype(v.dtype), self.plan.slot[v.id])
                       for v in self.plan.fresh]  # fmt: skip
         self.outputs = [_Result(self.plan, v) for v in lowered.outputs]
         self._spare: list[_Memory] = []
         self._lock = threading.Lock()
         self.is_native = len(self.parts) <= 1 and all(p[2] is None for p in self.parts)
+
+    def examples(self) -> list[Any]:
+        """Arrays of the shape and dtype of each output."""
+        known = {slot: (shape, dtype) for shape, dtype, slot in self.fresh}
+        return [numpy.empty(*known[one.slot]) for one in self.outputs]
 
     def memory(self) -> _Memory:
         """A table and an arena for one call; calls in flight have one each."""
@@ -115,8 +122,9 @@ class _Result:
 
     def __init__(self, plan: Plan, v: Val) -> None:
         self.slot = plan.slot[v.base.id]
+        self.is_fresh = v.base.op not in ("input", "result")
         self.geometry = None
-        if v.is_view:
+        if v.is_view and not (self.is_fresh and _is_whole(v)):
             size = v.itemsize
             self.geometry = (v.shape, tuple(s * size for s in v.strides), v.off)
 
@@ -126,6 +134,14 @@ class _Result:
             return array
         shape, strides, off = self.geometry
         return numpy.lib.stride_tricks.as_strided(_from(array, off), shape, strides)
+
+
+def _is_whole(v: Val) -> bool:
+    """Whether it shows all of its base, in row-major order."""
+    if v.off or v.size != v.base.size:
+        return False
+    pairs = zip(v.shape, v.strides, contiguous(v.shape), strict=True)
+    return all(n == 1 or s == wanted for n, s, wanted in pairs)
 
 
 class _Between:

@@ -18,9 +18,9 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
 from pullback.core.view import edge_of
 
-__all__ = ["Entry"]
+__all__ = ["MOST_UNUSED", "Entry"]
 
-_UNUSED_TWICE = 2
+MOST_UNUSED = 2  # calls in a row whose gradients nobody wanted
 
 
 class Entry:
@@ -33,6 +33,7 @@ class Entry:
         self.unused = 0
         self.last: tuple[Any, list[bool]] | None = None
         self.calls = 0
+        self.quick: Any = None
         made = [one for one in captured.outputs if one.kind == "value"]
         self.results: list[Value] = [one.value for one in made]
         self.differentiable = [one.requires_grad for one in made]
@@ -110,7 +111,7 @@ class Entry:
         wants = bool(self.captured.tangents) and mode.grad
         if not wants:
             made, results = self._run("plain", tensors), None
-        elif self.is_ahead and self.unused < _UNUSED_TWICE:
+        elif self.is_ahead and self.unused < MOST_UNUSED:
             made = self._run("joint", tensors)
         else:
             made = self._run_first(tensors)
@@ -175,7 +176,7 @@ class Entry:
         node.entry = self
         node.sources = [one for one in tensors if one is not None]
         node.versions = [one._cell[0] for one in node.sources]
-        ahead = self.is_ahead and self.unused < _UNUSED_TWICE
+        ahead = self.is_ahead and self.unused < MOST_UNUSED
         node.ahead = rest if ahead else None
         node.saved = None if ahead else rest
         node.used = [False]

@@ -1,0 +1,404 @@
+"""The native entry: one C function for all programs, that checks tensors, makes results and runs.
+
+A program is a table that the function is bound to. It reads a tensor's array by offset, compares
+dtype, rank, sizes and strides with what the program was made for, takes the data pointers, makes
+the results through NumPy's C table, and calls the program. On any difference it answers None, and
+Python looks for the reason.
+
+Offsets are found in the running interpreter and tried on a known tensor first; any surprise (another
+NumPy, another interpreter) leaves the way through ctypes, which asks nothing of memory layouts.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import sysconfig
+from functools import cache
+from typing import Any
+
+import numpy
+
+from pullback.compiled.llvm.machine import Code
+from pullback.core.tensor import Tensor, new, wrap
+from pullback.core.version import UNWRITTEN
+
+__all__ = ["bound", "is_usable"]
+
+_METH_FASTCALL = 0x0080
+_NEW_FROM_DESCR = 94  # its place in NumPy's table of functions, fixed by its ABI
+_ROW = 7  # words for each tensor read: argument (or -1), tensor, type, dtype, rank, sizes, strides
+_RESULT = 4  # words for each result: dtype, rank, sizes, slot
+
+_TEXT = """
+define ptr @entry(ptr %self, ptr %args, i64 %nargs) {
+entry:
+  %D = getelementptr i8, ptr %self, i64 32
+  %n_in = load i64, ptr %D
+  %p1 = getelementptr i64, ptr %D, i64 1
+  %in = load ptr, ptr %p1
+  %p2 = getelementptr i64, ptr %D, i64 2
+  %n_out = load i64, ptr %p2
+  %p3 = getelementptr i64, ptr %D, i64 3
+  %out = load ptr, ptr %p3
+  %p4 = getelementptr i64, ptr %D, i64 4
+  %B = load ptr, ptr %p4
+  %p5 = getelementptr i64, ptr %D, i64 5
+  %fn = load ptr, ptr %p5
+  %p6 = getelementptr i64, ptr %D, i64 6
+  %big = load i64, ptr %p6
+  %p7 = getelementptr i64, ptr %D, i64 7
+  %want_args = load i64, ptr %p7
+  %p8 = getelementptr i64, ptr %D, i64 8
+  %flag = load ptr, ptr %p8
+  %p9 = getelementptr i64, ptr %D, i64 9
+  %places = load ptr, ptr %p9
+  %args_fit = icmp eq i64 %nargs, %want_args
+  br i1 %args_fit, label %take, label %miss
+take:
+  %was = atomicrmw xchg ptr %flag, i64 1 acquire, align 8
+  %free_now = icmp eq i64 %was, 0
+  br i1 %free_now, label %begin, label %miss
+begin:
+  %some_in = icmp sgt i64 %n_in, 0
+  br i1 %some_in, label %inputs, label %made
+inputs:
+  %k = phi i64 [ 0, %begin ], [ %k1, %fine ]
+  %ro = mul i64 %k, {row_bytes}
+  %row = getelementptr i8, ptr %in, i64 %ro
+  %source = load i64, ptr %row
+  %is_arg = icmp sge i64 %source, 0
+  br i1 %is_arg, label %of_args, label %of_table
+of_args:
+  %ap = getelementptr ptr, ptr %args, i64 %source
+  %ta0 = load ptr, ptr %ap
+  br label %have
+of_table:
+  %tp = getelementptr i64, ptr %row, i64 1
+  %ta1 = load ptr, ptr %tp
+  br label %have
+have:
+  %t = phi ptr [ %ta0, %of_args ], [ %ta1, %of_table ]
+  %tta = getelementptr i8, ptr %t, i64 8
+  %tt = load ptr, ptr %tta
+  %wt = getelementptr i64, ptr %row, i64 2
+  %want_type = load ptr, ptr %wt
+  %ok0 = icmp eq ptr %tt, %want_type
+  br i1 %ok0, label %c1, label %give_up
+c1:
+  %aa = getelementptr i8, ptr %t, i64 {off_array}
+  %a = load ptr, ptr %aa
+  %ta = getelementptr i8, ptr %a, i64 8
+  %ty = load ptr, ptr %ta
+  %ok1 = icmp eq ptr %ty, inttoptr (i64 {ndarray} to ptr)
+  br i1 %ok1, label %c2, label %give_up
+c2:
+  %da = getelementptr i8, ptr %a, i64 56
+  %descr = load ptr, ptr %da
+  %wd = getelementptr i64, ptr %row, i64 3
+  %want = load ptr, ptr %wd
+  %ok2 = icmp eq ptr %descr, %want
+  br i1 %ok2, label %c3, label %give_up
+c3:
+  %nda = getelementptr i8, ptr %a, i64 24
+  %nd = load i32, ptr %nda
+  %wn = getelementptr i64, ptr %row, i64 4
+  %n64 = load i64, ptr %wn
+  %nd64 = sext i32 %nd to i64
+  %ok3 = icmp eq i64 %nd64, %n64
+  br i1 %ok3, label %c4, label %give_up
+c4:
+  %dpa = getelementptr i8, ptr %a, i64 32
+  %dims = load ptr, ptr %dpa
+  %spa = getelementptr i8, ptr %a, i64 40
+  %strides = load ptr, ptr %spa
+  %wda = getelementptr i64, ptr %row, i64 5
+  %wdims = load ptr, ptr %wda
+  %wsa = getelementptr i64, ptr %row, i64 6
+  %wstr = load ptr, ptr %wsa
+  %scalar = icmp eq i64 %n64, 0
+  br i1 %scalar, label %fine, label %dim
+dim:
+  %j = phi i64 [ 0, %c4 ], [ %j1, %dimok ]
+  %g1 = getelementptr i64, ptr %dims, i64 %j
+  %v1 = load i64, ptr %g1
+  %g2 = getelementptr i64, ptr %wdims, i64 %j
+  %v2 = load i64, ptr %g2
+  %e1 = icmp eq i64 %v1, %v2
+  br i1 %e1, label %dim2, label %give_up
+dim2:
+  %g3 = getelementptr i64, ptr %strides, i64 %j
+  %v3 = load i64, ptr %g3
+  %g4 = getelementptr i64, ptr %wstr, i64 %j
+  %v4 = load i64, ptr %g4
+  %e2 = icmp eq i64 %v3, %v4
+  br i1 %e2, label %dimok, label %give_up
+dimok:
+  %j1 = add i64 %j, 1
+  %jm = icmp slt i64 %j1, %n64
+  br i1 %jm, label %dim, label %fine
+fine:
+  %xa = getelementptr i8, ptr %a, i64 16
+  %x = load ptr, ptr %xa
+  %pk = getelementptr i64, ptr %places, i64 %k
+  %place = load i64, ptr %pk
+  %bk = getelementptr ptr, ptr %B, i64 %place
+  store ptr %x, ptr %bk
+  %k1 = add i64 %k, 1
+  %km = icmp slt i64 %k1, %n_in
+  br i1 %km, label %inputs, label %made
+made:
+  %tup = call ptr inttoptr (i64 {tuple_new} to ptr)(i64 %n_out)
+  %no_tup = icmp eq ptr %tup, null
+  br i1 %no_tup, label %fail, label %start
+start:
+  %some = icmp sgt i64 %n_out, 0
+  br i1 %some, label %outs, label %go
+outs:
+  %o = phi i64 [ 0, %start ], [ %o1, %out_done ]
+  %oo = mul i64 %o, {result_bytes}
+  %orow = getelementptr i8, ptr %out, i64 %oo
+  %od = load ptr, ptr %orow
+  %ona = getelementptr i64, ptr %orow, i64 1
+  %on64 = load i64, ptr %ona
+  %on = trunc i64 %on64 to i32
+  %oda = getelementptr i64, ptr %orow, i64 2
+  %odims = load ptr, ptr %oda
+  %osa = getelementptr i64, ptr %orow, i64 3
+  %oslot = load i64, ptr %osa
+  call void inttoptr (i64 {incref} to ptr)(ptr %od)
+  %arr = call ptr inttoptr (i64 {new_from_descr} to ptr)(ptr inttoptr (i64 {ndarray} to ptr), ptr %od, i32 %on, ptr %odims, ptr null, ptr null, i32 0, ptr null)
+  %no_arr = icmp eq ptr %arr, null
+  br i1 %no_arr, label %drop, label %have_arr
+have_arr:
+  %axa = getelementptr i8, ptr %arr, i64 16
+  %ax = load ptr, ptr %axa
+  %bo = getelementptr ptr, ptr %B, i64 %oslot
+  store ptr %ax, ptr %bo
+  %ten = call ptr inttoptr (i64 {alloc} to ptr)(ptr inttoptr (i64 {tensor} to ptr), i64 0)
+  %no_ten = icmp eq ptr %ten, null
+  br i1 %no_ten, label %drop_arr, label %out_done
+out_done:
+  %s1 = getelementptr i8, ptr %ten, i64 {off_array}
+  store ptr %arr, ptr %s1
+  %s2 = getelementptr i8, ptr %ten, i64 {off_node}
+  store ptr inttoptr (i64 {none} to ptr), ptr %s2
+  call void inttoptr (i64 {incref} to ptr)(ptr inttoptr (i64 {none} to ptr))
+  %s3 = getelementptr i8, ptr %ten, i64 {off_cell}
+  store ptr inttoptr (i64 {cell} to ptr), ptr %s3
+  call void inttoptr (i64 {incref} to ptr)(ptr inttoptr (i64 {cell} to ptr))
+  %ti0 = mul i64 %o, 8
+  %ti1 = add i64 %ti0, 24
+  %ti = getelementptr i8, ptr %tup, i64 %ti1
+  store ptr %ten, ptr %ti
+  %o1 = add i64 %o, 1
+  %om = icmp slt i64 %o1, %n_out
+  br i1 %om, label %outs, label %go
+go:
+  %isbig = icmp ne i64 %big, 0
+  br i1 %isbig, label %free, label %held
+free:
+  %state = call ptr inttoptr (i64 {save} to ptr)()
+  call void %fn(ptr %B)
+  call void inttoptr (i64 {restore} to ptr)(ptr %state)
+  store atomic i64 0, ptr %flag release, align 8
+  ret ptr %tup
+held:
+  call void %fn(ptr %B)
+  store atomic i64 0, ptr %flag release, align 8
+  ret ptr %tup
+drop_arr:
+  call void inttoptr (i64 {decref} to ptr)(ptr %arr)
+  br label %drop
+drop:
+  call void inttoptr (i64 {decref} to ptr)(ptr %tup)
+  br label %fail
+fail:
+  store atomic i64 0, ptr %flag release, align 8
+  ret ptr null
+give_up:
+  store atomic i64 0, ptr %flag release, align 8
+  br label %miss
+miss:
+  call void inttoptr (i64 {incref} to ptr)(ptr inttoptr (i64 {none} to ptr))
+  ret ptr inttoptr (i64 {none} to ptr)
+}
+"""
+
+
+class _Method(ctypes.Structure):
+    _fields_ = [  # noqa: RUF012 (ctypes wants a list)
+        ("name", ctypes.c_char_p), ("call", ctypes.c_void_p), ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]  # fmt: skip
+
+
+def _address(name: str) -> int:
+    return int(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
+
+
+def _numpy_function(place: int) -> int:
+    from numpy._core import _multiarray_umath as multiarray
+
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = get(multiarray._ARRAY_API, None)
+    return int(ctypes.c_void_p.from_address(table + place * 8).value or 0)
+
+
+def _slot_offsets() -> dict[str, int]:
+    """Where a tensor keeps its three slots: looked for, not assumed."""
+    tensor = new(Tensor)
+    marks = {"array": numpy.empty(1), "node": [1], "cell": [2]}
+    tensor._array, tensor._node, tensor._cell = marks["array"], marks["node"], marks["cell"]
+    words = (ctypes.c_void_p * (Tensor.__basicsize__ // 8)).from_address(id(tensor))
+    found = {}
+    for name, one in marks.items():
+        places = [place for place, word in enumerate(words) if word == id(one) and place > 1]
+        if len(places) != 1:
+            raise LookupError(name)
+        found[name] = places[0] * 8
+    tensor._node, tensor._cell = None, UNWRITTEN
+    return found
+
+
+def _check_array_layout() -> None:
+    """The fields of an array stand where NumPy's header has them."""
+    array = numpy.arange(6.0).reshape(2, 3).T
+    at = id(array)
+    word = ctypes.c_void_p.from_address
+    sizes = (ctypes.c_ssize_t * 2).from_address(word(at + 32).value)
+    strides = (ctypes.c_ssize_t * 2).from_address(word(at + 40).value)
+    agrees = (
+        word(at + 8).value == id(numpy.ndarray)
+        and word(at + 16).value == array.__array_interface__["data"][0]
+        and ctypes.c_int.from_address(at + 24).value == 2
+        and tuple(sizes) == array.shape
+        and tuple(strides) == array.strides
+        and word(at + 56).value == id(array.dtype)
+    )
+    if not agrees:
+        raise LookupError("array")
+
+
+@cache
+def _entry() -> tuple[Any, int]:
+    """The compiled function and its address."""
+    offsets = _slot_offsets()
+    _check_array_layout()
+    given = {
+        "off_array": offsets["array"], "off_node": offsets["node"], "off_cell": offsets["cell"],
+        "ndarray": id(numpy.ndarray), "tensor": id(Tensor), "none": id(None),
+        "cell": id(UNWRITTEN), "tuple_new": _address("PyTuple_New"),
+        "incref": _address("Py_IncRef"), "decref": _address("Py_DecRef"),
+        "alloc": _address("PyType_GenericAlloc"), "save": _address("PyEval_SaveThread"),
+        "restore": _address("PyEval_RestoreThread"),
+        "new_from_descr": _numpy_function(_NEW_FROM_DESCR),
+        "row_bytes": _ROW * 8, "result_bytes": _RESULT * 8,
+    }  # fmt: skip
+    text = _TEXT
+    for name, value in given.items():
+        text = text.replace("{" + name + "}", str(value))
+    code = Code(text, keep=False)
+    return code, code.address("entry")
+
+
+@cache
+def is_usable() -> bool:
+    """Whether the entry works here: tried once on a known tensor."""
+    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return False
+    try:
+        return _tried()
+    except (LookupError, OSError, AttributeError, ImportError, ValueError):
+        return False
+
+
+def _tried() -> bool:
+    """A program that adds two tensors, through the entry."""
+    text = """
+define void @program(ptr %B) {
+  %a0 = load ptr, ptr %B
+  %p1 = getelementptr ptr, ptr %B, i64 1
+  %a1 = load ptr, ptr %p1
+  %p2 = getelementptr ptr, ptr %B, i64 2
+  %a2 = load ptr, ptr %p2
+  %x = load double, ptr %a0
+  %y = load double, ptr %a1
+  %z = fadd double %x, %y
+  store double %z, ptr %a2
+  ret void
+}
+"""
+    code = Code(text, keep=False)
+    held = wrap(numpy.array([2.5]))
+    table = numpy.zeros(3, numpy.uint64)
+    run = bound(
+        tensors=[(0, None, held), (-1, held, held)],
+        places=[0, 1],
+        results=[((1,), numpy.dtype(numpy.float64), 2)],
+        table=table, address=code.address("program"), arguments=1, is_large=False, keep=[code],
+    )  # fmt: skip
+    (made,) = run(wrap(numpy.array([4.0])))
+    fits = type(made) is Tensor and made._node is None and made._cell is UNWRITTEN
+    refused = run(wrap(numpy.array([4.0, 1.0]))) is None and run(1) is None and run() is None
+    return fits and refused and float(made._array[0]) == 6.5
+
+
+def bound(
+    *,
+    tensors: list[Any],
+    places: list[int],
+    results: list[Any],
+    table: Any,
+    address: int,
+    arguments: int,
+    is_large: bool,
+    keep: list[Any],
+) -> Any:
+    """A callable: tensors in, a tuple of tensors out; None where something differs.
+
+    `tensors` are (argument's number or -1, the tensor or None, an example), `places` their slots
+    in the table, `results` (shape, dtype, slot). It keeps alive all that its table points to.
+    """
+    kept: list[Any] = [*keep, table]
+
+    def words(values: Any) -> int:
+        array = numpy.array(list(values) or [0], numpy.int64)
+        kept.append(array)
+        return int(array.__array_interface__["data"][0])
+
+    rows: list[int] = []
+    for source, tensor, example in tensors:
+        array = example._array
+        kept.append((tensor, array.dtype, type(example)))
+        rows += [source, 0 if tensor is None else id(tensor), id(type(example)), id(array.dtype),
+                 array.ndim, words(array.shape), words(array.strides)]  # fmt: skip
+    made: list[int] = []
+    for shape, dtype, slot in results:
+        kept.append(dtype)
+        made += [id(dtype), len(shape), words(shape), slot]
+    flag = words([0])
+    data = [len(tensors), words(rows), len(results), words(made),
+            int(table.__array_interface__["data"][0]), address, int(is_large), arguments, flag,
+            words(places)]  # fmt: skip
+    self_ = numpy.array(data, numpy.int64).tobytes()
+    code, entry = _entry()
+    method = _Method(b"compiled", entry, _METH_FASTCALL, None)
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype = ctypes.py_object
+    make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    function = make(ctypes.addressof(method), self_, None)
+    return _Owned(function, [*kept, method, self_, code])
+
+
+class _Owned:
+    """The function with what it points to: neither outlives the other."""
+
+    __slots__ = ("function", "kept")
+
+    def __init__(self, function: Any, kept: list[Any]) -> None:
+        self.function, self.kept = function, kept
+
+    def __call__(self, *args: Any) -> Any:
+        return self.function(*args)

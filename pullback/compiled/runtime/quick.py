@@ -1,0 +1,250 @@
+"""The short way of a call: guards in one expression, the native entry, the node.
+
+Written as source for each entry whose program is native throughout and whose call is plain: tensors
+and unchanged plain values as arguments, tensors as results, no writes. Everything else, and every
+miss, takes the long way through `guards.py` and `entry.py`, which answers the same.
+"""
+
+from __future__ import annotations
+
+import linecache
+import weakref
+from typing import Any
+
+from pullback.compiled.capture.world import MISSING
+from pullback.compiled.runtime import native
+from pullback.compiled.runtime.node import CompiledBackward
+from pullback.core.dtype import get_default_dtype
+from pullback.core.node import next_seq
+from pullback.core.origin import GENERATED, getframe, internal, user_frame
+from pullback.core.pytree import tree_unflatten
+from pullback.core.tensor import Tensor, new
+from pullback.core.view import edge_of
+
+__all__ = ["quick_way"]
+
+_MOST_GUARDS = 400
+
+
+def quick_way(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function of the arguments' tuple that gives the result, or None where it must not."""
+    captured = entry.captured
+    wants = bool(captured.tangents)
+    if kwargs or captured.writes or captured.stores or captured.is_spent:
+        return None
+    if any(one.kind != "value" for one in captured.outputs) or not captured.outputs:
+        return None
+    if wants and not (entry.is_ahead and captured.gradients):
+        return None
+    if any(one.kind == "grad" for one in captured.inputs):
+        return None
+    if not all(isinstance(one, Tensor) or _is_plain(one) for one in args):
+        return None
+    program, sources, _ = entry._program("joint" if wants else "plain")
+    if not getattr(program, "is_native", False) or not native.is_usable():
+        return None
+    if any(one.geometry is not None or not one.is_fresh for one in program.outputs):
+        return None
+    return _Writer(entry, args, program, sources, wants=wants).function()
+
+
+def _is_plain(one: Any) -> bool:
+    return one is None or isinstance(one, bool | int | str)
+
+
+class _Writer:
+    """Writes the short way of one entry."""
+
+    def __init__(self, entry: Any, args: Any, program: Any, sources: list[int], *,
+                 wants: bool) -> None:  # fmt: skip
+        self.entry, self.args, self.program, self.sources = entry, args, program, sources
+        self.wants = wants
+        self.captured = entry.captured
+        self.scope: dict[str, Any] = {}
+        self.count = 0
+
+    def name(self, value: Any) -> str:
+        """A name for an object in the written function's scope."""
+        self.count += 1
+        self.scope[f"o{self.count}"] = value
+        return f"o{self.count}"
+
+    def function(self) -> Any:
+        """The function, or None where there is too much to guard."""
+        conditions = [*self._argument_guards(), *self._world_guards()]
+        if len(conditions) > _MOST_GUARDS:
+            return None
+        self.scope["run"] = self._native()
+        numbers = [n for n, one in enumerate(self.args) if isinstance(one, Tensor)]
+        given = ", ".join(f"args[{n}]" for n in numbers)
+        if len(numbers) == len(self.args):
+            given = "*args"
+        lines = ["def quick(args):", f"    if len(args) != {len(self.args)}:",
+                 "        return None"]  # fmt: skip
+        for start in range(0, len(conditions), 16):
+            text = " and ".join(conditions[start : start + 16])
+            lines += [f"    if not ({text}):", "        return None"]
+        lines += [f"    made = run({given})", "    if made is None:", "        return None"]
+        lines += self._result_lines()
+        source = "\n".join(lines) + "\n"
+        file = f"{GENERATED}quick way {id(self.entry):x}>"
+        linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+        exec(compile(source, file, "exec"), self.scope)
+        return self.scope["quick"]
+
+    # Guards -----------------------------------------------------------------------------------
+
+    def _argument_guards(self) -> list[str]:
+        conditions = []
+        guards = self.entry.guards
+        for number, one in enumerate(self.args):
+            if isinstance(one, Tensor):
+                continue
+            conditions.append(f"args[{number}] is {self.name(one)}")
+        for number, other, tensor in guards.same:
+            right = self.name(tensor) if other is None else f"args[{other}]"
+            conditions.append(f"args[{number}] is {right}")
+        default = self.name(get_default_dtype)
+        conditions.append(f"{default}() is {self.name(guards.default_dtype)}")
+        for one in self.captured.inputs:
+            if one.kind == "constant":
+                continue
+            who = f"args[{one.place}]" if one.kind == "argument" else self.name(one.place)
+            if not one.requires_grad:
+                conditions.append(f"{who}._node is None")
+            elif one.value.number in self._read():
+                conditions.append(f"{who}._node is not None")
+            else:
+                conditions.append(f"{who}.requires_grad")
+        # Those that the program does not read are checked for type here.
+        inputs = [self.captured.inputs[place] for place in self.sources]
+        read = {one.place for one in inputs if one.kind == "argument"}
+        for number, one in enumerate(self.args):
+            if isinstance(one, Tensor) and number not in read:
+                conditions.append(f"type(args[{number}]) is {self.name(type(one))}")
+                conditions.append(f"args[{number}]._array.shape == {one._array.shape!r}")
+                conditions.append(
+                    f"args[{number}]._array.dtype == {self.name(one._array.dtype)}"
+                )
+                conditions.append(f"args[{number}]._array.strides == {one._array.strides!r}")
+        return conditions
+
+    def _read(self) -> set[int]:
+        return {self.captured.inputs[place].value.number for place in self.sources}
+
+    def _world_guards(self) -> list[str]:
+        world = self.captured.world
+        conditions = []
+        missing = self.name(MISSING)
+        for space, key, value in world.places:
+            conditions.append(
+                f"{self.name(space.get)}({self.name(key)}, {missing}) is {self.name(value)}"
+            )
+        for cell, value in world.cells:
+            conditions.append(f"{self.name(cell)}.cell_contents is {self.name(value)}")
+        for one, items in world.lists:
+            if not isinstance(one, list):
+                return ["False"]
+            conditions.append(f"len({self.name(one)}) == {len(items)}")
+            conditions += [
+                f"{self.name(one)}[{place}] is {self.name(item)}"
+                for place, item in enumerate(items)
+            ]
+        conditions += [f"len({self.name(space)}) == {count}" for space, count in world.sizes]
+        return conditions
+
+    # The program ------------------------------------------------------------------------------
+
+    def _native(self) -> Any:
+        program = self.program
+        memory = program.memory()  # for this way alone
+        order = {n: k for k, n in enumerate(n for n, one in enumerate(self.args)
+                                            if isinstance(one, Tensor))}  # fmt: skip
+        tensors, places = [], []
+        for slot, place in enumerate(self.sources):
+            one = self.captured.inputs[place]
+            if one.kind == "constant":
+                memory.table[slot] = one.place.__array_interface__["data"][0]
+                continue
+            if one.kind == "argument":
+                tensors.append((order[one.place], None, self.args[one.place]))
+            else:
+                tensors.append((-1, one.place, one.place))
+            places.append(slot)
+        address = program.parts[0][1] if program.parts else 0
+        results = [
+            (array.shape, array.dtype, one.slot)
+            for one, array in zip(program.outputs, program.examples(), strict=True)
+        ]
+        owned = native.bound(
+            tensors=tensors, places=places, results=results, table=memory.table,
+            address=address or _nothing(), arguments=len(order), is_large=program.is_large,
+            keep=[program, memory, [one.place for one in self.captured.inputs]],
+        )  # fmt: skip
+        self.scope["kept"] = owned
+        return owned.function
+
+    def _result_lines(self) -> list[str]:
+        count = len(self.entry.results)
+        lines = []
+        if self.wants:
+            number = self.entry.differentiable.index(True)
+            self.scope["record"] = _recorder(self.entry, count, number)
+            lines.append("    record(made, args)")
+        tree = self.captured.tree
+        if tree.is_leaf():
+            return [*lines, "    return made[0]"]
+        if not self.wants and tree.type is tuple and all(c.is_leaf() for c in tree.children_specs):
+            return [*lines, "    return made"]
+        self.scope["unflatten"], self.scope["tree"] = tree_unflatten, tree
+        return [*lines, f"    return unflatten(made[:{count}], tree)"]
+
+
+def _nothing() -> int:
+    raise LookupError("a program without native parts")
+
+
+def _recorder(entry: Any, count: int, number: int) -> Any:
+    """What gives a result its history: the node, with the gradients that came with it."""
+    inputs = entry.captured.inputs
+    targets = [
+        (one.place, None) if one.kind == "argument" else (None, one.place)
+        for one in (inputs[place] for place in entry.targets)
+    ]
+    reads = [
+        (one.place, None) if one.kind == "argument" else (None, one.place)
+        for one in inputs
+        if one.kind != "constant"
+    ]
+
+    def record(made: Any, args: Any) -> None:
+        result = made[number]
+        edges = tuple(
+            [edge_of(args[place] if held is None else held) for place, held in targets]
+        )
+        node = new(CompiledBackward)
+        node._edges = edges
+        node._cold = None
+        array = result._array
+        node._g_shape, node._g_dtype = array.shape, array.dtype
+        node._g_sizes = None
+        frame: Any = getframe(3)
+        if internal[frame.f_code.co_filename]:
+            frame = user_frame(frame)
+        node._code, node._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+        node.entry = entry
+        node.ahead = [one._array for one in made[count:]]
+        node.saved = None
+        node.sources = [args[place] if held is None else held for place, held in reads]
+        node.versions = [one._cell[0] for one in node.sources]
+        node.used = used = [False]
+        node._seq = next_seq()
+        last = entry.last
+        if last is not None and last[0]() is None and not last[1][0]:
+            entry.unused += 1
+        else:
+            entry.unused = 0
+        entry.last = (weakref.ref(node), used)
+        result._node = node
+
+    return record
