@@ -42,9 +42,7 @@ def resolve(backend: Any) -> Any:
     if callable(backend):
         return backend
     if backend not in _BACKENDS:
-        raise RuntimeError(
-            f"There is no back end {backend!r}; known are {sorted(_BACKENDS)}."
-        )
+        raise RuntimeError(f"There is no back end {backend!r}; known are {sorted(_BACKENDS)}.")
     if backend == "llvm" and not is_available():
         raise RuntimeError(
             "The back end 'llvm' needs llvmlite: pip install 'pullback[compile]'. The back end "

@@ -26,7 +26,7 @@ from pullback.core.pytree import TreeSpec, tree_flatten
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import edge_of
 from pullback.engine.backward import run_pass
-from pullback.operators.generator import default_generator
+from pullback.operators.random.generator import default_generator
 
 __all__ = ["Captured", "Input", "Output", "capture"]
 

@@ -14,8 +14,8 @@ from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.traced import TracedArray
 from pullback.core import meta
 from pullback.core.meta import MetaArray
-from pullback.operators import meta as operators_meta
 from pullback.operators.declare import Op
+from pullback.operators.running import meta as operators_meta
 
 __all__ = ["results_of"]
 
@@ -39,7 +39,7 @@ def results_of(
     except NotImplementedError as error:
         raise CannotCapture(f"{op.name}: {error}") from error
     except (ValueError, TypeError) as error:
-        from pullback.operators.interpret import explained
+        from pullback.operators.running.interpret import explained
 
         raise explained(op, given, error) from None
     finally:
@@ -52,7 +52,7 @@ def _viewed(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     try:
         return op.forward(numpy, **arrays, **options)
     except (ValueError, TypeError) as error:
-        from pullback.operators.interpret import explained
+        from pullback.operators.running.interpret import explained
 
         raise explained(op, arrays, error) from None
 

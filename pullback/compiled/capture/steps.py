@@ -44,7 +44,7 @@ class Value:
 class Call:
     """One step: a kernel, its arguments (values among them), and the values that it makes."""
 
-    __slots__ = ("args", "kwargs", "kernel", "name", "op", "origin", "random", "results", "single")
+    __slots__ = ("args", "kernel", "kwargs", "name", "op", "origin", "random", "results", "single")
 
     def __init__(
         self,

@@ -23,8 +23,8 @@ from pullback.core.mode import changed, current, get_mode
 from pullback.core.origin import Origin, getframe, user_frame
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
-from pullback.operators import interpret
 from pullback.operators.declare import Op
+from pullback.operators.running import interpret
 
 __all__ = ["Tracer"]
 
@@ -100,8 +100,10 @@ class Tracer:
         if storage.value is None:
             raise CannotCapture("an array that no operator made")
         address = array.__array_interface__["data"][0]
-        if array.shape == storage.shape and array.strides == storage.strides and (
-            address == storage.address or not array.size
+        if (
+            array.shape == storage.shape
+            and array.strides == storage.strides
+            and (address == storage.address or not array.size)
         ):
             value = storage.value
         else:
@@ -149,9 +151,7 @@ class Tracer:
         made = self._arrays(op, values, options)
         return made[0] if len(op.outputs) == 1 and op.outputs != ("*",) else tuple(made)
 
-    def _arrays(
-        self, op: Op, values: dict[str, Any], options: dict[str, Any]
-    ) -> list[TracedArray]:
+    def _arrays(self, op: Op, values: dict[str, Any], options: dict[str, Any]) -> list[TracedArray]:
         arrays = interpret.input_arrays(op, self._traced_tree(values))
         interpret.normalise(op, options, arrays)
         tree = {name: self._value_tree(one) for name, one in arrays.items()}
@@ -399,7 +399,7 @@ class Tracer:
 
 def interpret_check(called: str, target: Tensor, made: TracedArray) -> None:
     """Refuse what eager would refuse to write."""
-    from pullback.operators.inplace import check_fit
+    from pullback.operators.running.inplace import check_fit
 
     if made.shape != target._array.shape or made.dtype != target._array.dtype:
         if made.shape != target._array.shape and called == "copy_":
@@ -414,10 +414,29 @@ def _owns_memory(array: Any) -> bool:
     return bool(array.flags.owndata)
 
 
-_BY_VALUES = frozenset("""
-    argwhere bincount compress delete extract flatnonzero histogram histogramdd intersect1d nonzero
-    repeat setdiff1d setxor1d trim_zeros union1d unique unique_all unique_counts unique_values
-""".split())
+_BY_VALUES = frozenset(
+    [
+        "argwhere",
+        "bincount",
+        "compress",
+        "delete",
+        "extract",
+        "flatnonzero",
+        "histogram",
+        "histogramdd",
+        "intersect1d",
+        "nonzero",
+        "repeat",
+        "setdiff1d",
+        "setxor1d",
+        "trim_zeros",
+        "union1d",
+        "unique",
+        "unique_all",
+        "unique_counts",
+        "unique_values",
+    ]
+)
 
 
 def _listed(key: Any) -> tuple[Any, ...]:

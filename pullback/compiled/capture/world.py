@@ -20,7 +20,7 @@ from pullback.compiled.capture.reasons import CannotCapture
 from pullback.core.device import device
 from pullback.core.dtype import dtype
 from pullback.core.tensor import Tensor
-from pullback.operators.generator import Generator
+from pullback.operators.random.generator import Generator
 
 __all__ = ["MISSING", "World"]
 

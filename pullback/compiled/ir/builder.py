@@ -111,8 +111,10 @@ class Builder:
             dtype = "b1" if op in _BOOLEAN else ins[-1].dtype
         made = self.simplified(op, ins, dtype)
         if made is None:
-            shape = ins[0].shape if len(ins) == 1 else numpy.broadcast_shapes(
-                *[one.shape for one in ins]
+            shape = (
+                ins[0].shape
+                if len(ins) == 1
+                else numpy.broadcast_shapes(*[one.shape for one in ins])
             )
             if op in _COMMUTE and ins[0].id > ins[1].id:
                 ins = (ins[1], ins[0])
@@ -156,12 +158,11 @@ class Builder:
             if other.op == "mul":  # (x * c) * d: one factor
                 for j in (0, 1):
                     inner = number_of(other.ins[j])
-                    if inner is not None and 1 / _LARGEST[dtype] < abs(inner * factor) < _LARGEST[
-                        dtype
-                    ]:
-                        return self.ew(
-                            "mul", other.ins[1 - j], self.const(inner * factor, dtype)
-                        )
+                    if (
+                        inner is not None
+                        and 1 / _LARGEST[dtype] < abs(inner * factor) < _LARGEST[dtype]
+                    ):
+                        return self.ew("mul", other.ins[1 - j], self.const(inner * factor, dtype))
         return None
 
     def strip(self, one: Val) -> Val:
@@ -172,9 +173,7 @@ class Builder:
 
     # Movement ---------------------------------------------------------------------------------
 
-    def view(
-        self, op: str, x: Val, shape: Sequence[int], off: int, strides: Sequence[int]
-    ) -> Val:
+    def view(self, op: str, x: Val, shape: Sequence[int], off: int, strides: Sequence[int]) -> Val:
         """Other geometry on the same memory."""
         shape, strides = tuple(shape), tuple(strides)
         if shape == x.shape and off == x.off and strides == x.strides:
@@ -235,8 +234,7 @@ class Builder:
         if _flat_pads(g) and len(g.shape) == 1:  # places in places
             step = strides[0]
             parts = [
-                (x, off + o * step, tuple(s * step for s in inner))
-                for x, o, inner in _pad_parts(g)
+                (x, off + o * step, tuple(s * step for s in inner)) for x, o, inner in _pad_parts(g)
             ]
             return self.padsum(tuple(shape), g.dtype, parts)
         return self.make("pad", (g,), (off, tuple(strides)), shape, g.dtype)

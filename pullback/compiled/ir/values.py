@@ -19,11 +19,48 @@ from typing import Any
 __all__ = ["BYTES", "COST", "EW", "REDUCTIONS", "Val", "contiguous", "live_values", "view_strides"]
 
 EW = frozenset(
-    """
-    abs add and cast ceil copy copysign cos div eq erf exp expm1 floor ge gt le log log1p lt
-    maximum minimum mul ne neg not or powi recip rint rsqrt sigmoid sign sin sqrt sub tanh trunc
-    where xor
-    """.split()
+    [
+        "abs",
+        "add",
+        "and",
+        "cast",
+        "ceil",
+        "copy",
+        "copysign",
+        "cos",
+        "div",
+        "eq",
+        "erf",
+        "exp",
+        "expm1",
+        "floor",
+        "ge",
+        "gt",
+        "le",
+        "log",
+        "log1p",
+        "lt",
+        "maximum",
+        "minimum",
+        "mul",
+        "ne",
+        "neg",
+        "not",
+        "or",
+        "powi",
+        "recip",
+        "rint",
+        "rsqrt",
+        "sigmoid",
+        "sign",
+        "sin",
+        "sqrt",
+        "sub",
+        "tanh",
+        "trunc",
+        "where",
+        "xor",
+    ]
 )
 REDUCTIONS = frozenset({"sum", "max"})
 # What an element of each costs, in additions; 1 where nothing is said.

@@ -95,7 +95,7 @@ class Emitter:
         return self.t(f"call {kind} {function}({given})")
 
     def fma(self, a: str, b: str, c: str, e: str, w: int) -> str:
-        """a * b + c, rounded once."""
+        """A * b + c, rounded once."""
         return self.intrinsic("fma", (a, b, c), e, w)
 
     def abs(self, x: str, e: str, w: int) -> str:
@@ -122,9 +122,7 @@ class Emitter:
             return x
         kind = vector_type(e, w)
         first = self.t(f"insertelement {kind} poison, {e} {x}, i32 0")
-        return self.t(
-            f"shufflevector {kind} {first}, {kind} poison, <{w} x i32> zeroinitializer"
-        )
+        return self.t(f"shufflevector {kind} {first}, {kind} poison, <{w} x i32> zeroinitializer")
 
     def poly(self, x: str, coefficients: Any, e: str, w: int) -> str:
         """A polynomial, lowest first, by Horner's rule."""

@@ -60,9 +60,9 @@ class GroupText:
                 ready[v.id] = stage + 1
             else:
                 self.kind[v.id] = "column" if v.shape == group.domain else "row"
-        self.stages = max(
-            [s for n, s in self.stage.items() if self.kind[n] != "row"], default=-1
-        ) + 1
+        self.stages = (
+            max([s for n, s in self.stage.items() if self.kind[n] != "row"], default=-1) + 1
+        )
         self._fill_stages()
 
     def _fill_stages(self) -> None:
@@ -175,8 +175,10 @@ class GroupText:
         em, e = self.em, _in_memory(dtype)
         at = p
         if step and c != "0":
-            place = c if step == 1 else (
-                str(int(c) * step) if c.isdigit() else em.t(f"mul i64 {c}, {step}")
+            place = (
+                c
+                if step == 1
+                else (str(int(c) * step) if c.isdigit() else em.t(f"mul i64 {c}, {step}"))
             )
             at = em.t(f"getelementptr {e}, ptr {p}, i64 {place}")
         if step == 0 or w == 1:
@@ -335,9 +337,7 @@ class GroupText:
         partial: dict[int, str] = {}
         if full == 1:
             parts = self._body(t, Columns("0", width, {}))
-            partial = {
-                v.id: em.reduce(v.op, parts[v.id], ELEMENTS[v.dtype], width) for v in along
-            }
+            partial = {v.id: em.reduce(v.op, parts[v.id], ELEMENTS[v.dtype], width) for v in along}
         else:
             partial = self._loop(t, along, full * width)
         if rest:

@@ -232,5 +232,3 @@ def _address(name: str, builder: Any) -> int:
     from pullback.compiled.runtime.threads import parallel_address
 
     return parallel_address()
-
-

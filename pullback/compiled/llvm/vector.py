@@ -59,7 +59,7 @@ def _second_order(x: Any) -> Any:
 
 
 def _reduced(em: Emitter, x: str, e: str, w: int) -> tuple[str, str, str]:
-    """n and r with x = n ln 2 + r; n also as it stands in the bits of the first result."""
+    """N and r with x = n ln 2 + r; n also as it stands in the bits of the first result."""
     n = em.number
     t = em.fma(x, n(1.4426950408889634, e, w), n(_MAGIC[e], e, w), e, w)
     whole = em.binary("fsub", t, n(_MAGIC[e], e, w), e, w)
@@ -95,7 +95,7 @@ def _exp_tail(em: Emitter, r: str, e: str, w: int) -> str:
 
 
 def exp(em: Emitter, x: str, e: str, w: int) -> str:
-    """e to the power of x."""
+    """E to the power of x."""
     low, high = (-104.0, 88.8) if e == "float" else (-745.2, 709.9)
     x = _clamped(em, x, low, high, e, w)
     t, r, _ = _reduced(em, x, e, w)
@@ -134,7 +134,9 @@ def log(em: Emitter, x: str, e: str, w: int) -> str:
     single = e == "float"
     n = em.number
     i, shift, _ = _WHOLE[e]
-    tiny = em.compare("olt", x, n(1.17549435e-38 if single else 2.2250738585072014e-308, e, w), e, w)
+    tiny = em.compare(
+        "olt", x, n(1.17549435e-38 if single else 2.2250738585072014e-308, e, w), e, w
+    )
     up = 25 if single else 54
     scaled = em.select(tiny, em.mul(x, n(2.0**up, e, w), e, w), x, e, w)
     b = em.bits(scaled, e, i, w)

@@ -36,8 +36,26 @@ _UFUNCS = {
     "conjugate": "same",
 }  # fmt: skip
 _ONE = frozenset(
-    """abs neg exp log log1p expm1 tanh sin cos sqrt recip not floor ceil trunc rint sign same
-    """.split()
+    [
+        "abs",
+        "neg",
+        "exp",
+        "log",
+        "log1p",
+        "expm1",
+        "tanh",
+        "sin",
+        "cos",
+        "sqrt",
+        "recip",
+        "not",
+        "floor",
+        "ceil",
+        "trunc",
+        "rint",
+        "sign",
+        "same",
+    ]
 )
 
 
@@ -158,7 +176,7 @@ class Space:
         return self.b.ew(word, *values)
 
     def square(self, x: Any, out: Any = None) -> Standing:
-        """x * x."""
+        """X * x."""
         return self.multiply(x, x, out=out)
 
     def clip(self, x: Any, low: Any, high: Any, out: Any = None) -> Standing:
@@ -302,8 +320,7 @@ def derived(op: Op, b: Builder, given: dict[str, Any]) -> Val:
         raise NotLowered
     options = tuple((name, one) for name, one in given.items() if name not in tensors)
     dtypes = tuple(
-        (p.name, given[p.name].dtype if isinstance(given[p.name], Val) else None)
-        for p in op.inputs
+        (p.name, given[p.name].dtype if isinstance(given[p.name], Val) else None) for p in op.inputs
     )
     try:
         if not _agrees(op, dtypes, options):

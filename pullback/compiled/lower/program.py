@@ -132,7 +132,9 @@ class Lowered:
         listed = list(made) if isinstance(made, list | tuple) else [made]
         if call.op is None or call.op.kind != "view":
             self.native += 1
-        self.how[call.name] = "view" if call.op is not None and call.op.kind == "view" else "lowered"
+        self.how[call.name] = (
+            "view" if call.op is not None and call.op.kind == "view" else "lowered"
+        )
         return listed
 
     def _verify(self, call: Call, made: list[Val]) -> None:

@@ -12,7 +12,7 @@ from pullback.compiled.capture.capture import Captured
 from pullback.compiled.capture.steps import Value, flat, live
 from pullback.compiled.runtime import node as nodes
 from pullback.compiled.runtime.guards import Guards
-from pullback.core.mode import changed, current, get_mode
+from pullback.core.mode import get_mode
 from pullback.core.pytree import tree_unflatten
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
@@ -222,9 +222,7 @@ class Entry:
 
     def _tensors_of(self, node: Any) -> list[Any]:
         sources = iter(node.sources)
-        return [
-            None if one.kind == "constant" else next(sources) for one in self.captured.inputs
-        ]
+        return [None if one.kind == "constant" else next(sources) for one in self.captured.inputs]
 
     def backward_tensors(self, node: Any, gradients: list[Any]) -> tuple[Any, ...]:
         """Gradients by edge, as tensors that can be differentiated again."""

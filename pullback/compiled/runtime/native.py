@@ -227,7 +227,7 @@ miss:
 
 
 class _Method(ctypes.Structure):
-    _fields_ = [  # noqa: RUF012 (ctypes wants a list)
+    _fields_ = [
         ("name", ctypes.c_char_p), ("call", ctypes.c_void_p), ("flags", ctypes.c_int),
         ("doc", ctypes.c_char_p),
     ]  # fmt: skip

@@ -11,9 +11,10 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.node import BuiltIn, OperatorNode, next_seq
+from pullback.core.node import BuiltIn, OperatorNode
 from pullback.core.origin import getframe, user_frame
 from pullback.core.saved import Freed
+from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new, wrap
 
 __all__ = ["CompiledBackward", "SpentBackward", "attach"]
@@ -102,7 +103,7 @@ def attach(cls: Any, results: list[Tensor], edges: tuple[Any, ...]) -> Any:
         node._g_sizes = (
             tuple((r._array.shape, r._array.dtype) for r in results) if several else None
         )
-    node._seq = next_seq()
+    node._seq = numbering.next()
     for number, result in enumerate(results):
         result._node = node if len(results) == 1 or cls is SpentBackward else node._output(number)
     return node
@@ -110,9 +111,7 @@ def attach(cls: Any, results: list[Tensor], edges: tuple[Any, ...]) -> Any:
 
 def zeros_for(sizes: Any, gradients: list[Any]) -> list[Any]:
     """Gradients that did not arrive count as zeros."""
-    return [
-        numpy.zeros(*sizes[number]) if g is None else g for number, g in enumerate(gradients)
-    ]
+    return [numpy.zeros(*sizes[number]) if g is None else g for number, g in enumerate(gradients)]
 
 
 def tensors_for(sizes: Any, gradients: list[Any]) -> list[Any]:

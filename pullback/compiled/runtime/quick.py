@@ -15,9 +15,9 @@ from pullback.compiled.capture.world import MISSING
 from pullback.compiled.runtime import native
 from pullback.compiled.runtime.node import CompiledBackward
 from pullback.core.dtype import get_default_dtype
-from pullback.core.node import next_seq
 from pullback.core.origin import GENERATED, getframe, internal, user_frame
 from pullback.core.pytree import tree_unflatten
+from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new
 from pullback.core.view import edge_of
 
@@ -123,9 +123,7 @@ class _Writer:
             if isinstance(one, Tensor) and number not in read:
                 conditions.append(f"type(args[{number}]) is {self.name(type(one))}")
                 conditions.append(f"args[{number}]._array.shape == {one._array.shape!r}")
-                conditions.append(
-                    f"args[{number}]._array.dtype == {self.name(one._array.dtype)}"
-                )
+                conditions.append(f"args[{number}]._array.dtype == {self.name(one._array.dtype)}")
                 conditions.append(f"args[{number}]._array.strides == {one._array.strides!r}")
         return conditions
 
@@ -219,9 +217,7 @@ def _recorder(entry: Any, count: int, number: int) -> Any:
 
     def record(made: Any, args: Any) -> None:
         result = made[number]
-        edges = tuple(
-            [edge_of(args[place] if held is None else held) for place, held in targets]
-        )
+        edges = tuple([edge_of(args[place] if held is None else held) for place, held in targets])
         node = new(CompiledBackward)
         node._edges = edges
         node._cold = None
@@ -238,7 +234,7 @@ def _recorder(entry: Any, count: int, number: int) -> Any:
         node.sources = [args[place] if held is None else held for place, held in reads]
         node.versions = [one._cell[0] for one in node.sources]
         node.used = used = [False]
-        node._seq = next_seq()
+        node._seq = numbering.next()
         last = entry.last
         if last is not None and last[0]() is None and not last[1][0]:
             entry.unused += 1

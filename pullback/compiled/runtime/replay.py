@@ -43,8 +43,10 @@ def _again(call: Call, known: dict[int, Tensor]) -> list[Tensor]:
     elif call.name == "part":
         made = args[0].contiguous().as_strided(given["shape"], given["strides"], given["offset"])
     elif call.name == "with_part":
-        made = args[0].contiguous().as_strided_scatter(
-            args[1], args[1].shape, given["strides"], given["offset"]
+        made = (
+            args[0]
+            .contiguous()
+            .as_strided_scatter(args[1], args[1].shape, given["strides"], given["offset"])
         )
     elif call.name in ("laid_out", "copy"):
         made = args[0].clone()
