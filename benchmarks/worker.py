@@ -23,6 +23,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks import family_table, works
+from benchmarks.compiled import works as compiled_works
+from benchmarks.compiled.program import COMPILED
 from benchmarks.families import family_work
 from benchmarks.probes import PROBES
 from benchmarks.program import WORKS, Program, Tensor
@@ -33,7 +35,7 @@ CLOCKS: dict[str, Callable[[], float]] = {
 }
 
 assert works  # imported for what its modules register
-assert family_table  # likewise
+assert family_table and compiled_works  # likewise
 
 
 class Worker:
@@ -47,7 +49,7 @@ class Worker:
     def load(self, request: dict[str, Any]) -> dict[str, Any]:
         """Set a work up, note its answer, and run it until it is warm."""
         name = request["work"]
-        work = WORKS[name] if name in WORKS else family_work(name)
+        work = {**WORKS, **COMPILED}.get(name) or family_work(name)
         self.program = None  # whose memory must not weigh on this one
         gc.collect()
         if missing := work.missing_from(self.library):

@@ -229,7 +229,7 @@ _LATER = {
     "vmap": "pullback.func",
     "Tag": "pullback.library",
     "_assert": "pullback.fx._asserting",
-    "compile": "pullback.compiler.eager_wrapper",
+    "compile": "pullback.compiled.frontend",
 }
 # Methods that are functions too.
 _NAMES = """
@@ -302,7 +302,7 @@ __all__ = sorted(
     {name for name in globals() if not name.startswith("_") and name != "annotations"}
     | _FAMILY.keys()
     | _METHODS
-    | {"embedding", "load", "save", "vmap"}
+    | {"compile", "embedding", "load", "save", "vmap"}
 )
 
 

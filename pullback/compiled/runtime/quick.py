@@ -192,10 +192,15 @@ class _Writer:
         tree = self.captured.tree
         if tree.is_leaf():
             return [*lines, "    return made[0]"]
-        if not self.wants and tree.type is tuple and all(c.is_leaf() for c in tree.children_specs):
+        if not self.wants and _is_flat_tuple(tree):
             return [*lines, "    return made"]
         self.scope["unflatten"], self.scope["tree"] = tree_unflatten, tree
         return [*lines, f"    return unflatten(made[:{count}], tree)"]
+
+
+def _is_flat_tuple(tree: Any) -> bool:
+    made = tree_unflatten(range(tree.num_leaves), tree)
+    return type(made) is tuple and made == tuple(range(tree.num_leaves))
 
 
 def _nothing() -> int:

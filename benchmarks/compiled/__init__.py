@@ -1,0 +1,1 @@
+"""Works for compiled functions: torch as it runs by itself, ours captured and compiled."""
