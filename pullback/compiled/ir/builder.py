@@ -111,11 +111,15 @@ class Builder:
             dtype = "b1" if op in _BOOLEAN else ins[-1].dtype
         made = self.simplified(op, ins, dtype)
         if made is None:
-            shape = (
-                ins[0].shape
-                if len(ins) == 1
-                else numpy.broadcast_shapes(*[one.shape for one in ins])
-            )
+            if all(one.size == 1 for one in ins):
+                shape: tuple[int, ...] = ()  # a single number, however many dimensions it shows
+            elif len(ins) == 1:
+                shape = ins[0].shape
+            else:
+                wide = [one.shape for one in ins if one.size > 1]
+                shape = numpy.broadcast_shapes(*wide)
+                if len(shape) > len(full):
+                    shape = shape[len(shape) - len(full) :]
             if op in _COMMUTE and ins[0].id > ins[1].id:
                 ins = (ins[1], ins[0])
             made = self.make(op, ins, attr, shape, dtype)
@@ -185,6 +189,8 @@ class Builder:
         shape = tuple(shape)
         if shape == x.shape:
             return x
+        if x.size == 1:
+            return self.view("expand", x, shape, x.off, (0,) * len(shape))
         lead = len(shape) - len(x.shape)
         strides = (0,) * lead + tuple(
             0 if n == 1 and m != 1 else s
@@ -197,7 +203,7 @@ class Builder:
         shape = tuple(shape)
         if shape == x.shape:
             return x
-        if self.strip(x).op == "const":
+        if self.strip(x).op == "const" or x.size == 1:
             return self.expand(self.strip(x), shape)
         strides = view_strides(x.shape, x.strides, shape)
         if strides is None:
@@ -231,11 +237,8 @@ class Builder:
 
     def pad(self, g: Val, shape: Sequence[int], off: int, strides: Sequence[int]) -> Val:
         """Zeros of `shape` with `g` written at (off, strides): the adjoint of a strided view."""
-        if _flat_pads(g) and len(g.shape) == 1:  # places in places
-            step = strides[0]
-            parts = [
-                (x, off + o * step, tuple(s * step for s in inner)) for x, o, inner in _pad_parts(g)
-            ]
+        if _flat_pads(g) and tuple(strides) == contiguous(g.shape):  # places in places
+            parts = [(x, off + inner, steps) for x, inner, steps in _pad_parts(g)]
             return self.padsum(tuple(shape), g.dtype, parts)
         return self.make("pad", (g,), (off, tuple(strides)), shape, g.dtype)
 

@@ -118,6 +118,8 @@ class GroupText:
 
     def _layout(self, one: Val) -> tuple[tuple[int, ...], int]:
         """Strides of an operand aligned to the domain: those of the rows, that of the columns."""
+        if one.size == 1:
+            return (0,) * (len(self.group.domain) - 1), 0
         lead = len(self.group.domain) - len(one.shape)
         pairs = zip(one.shape, one.strides, strict=True)
         strides = [0] * lead + [0 if n == 1 else s for n, s in pairs]

@@ -1,0 +1,18 @@
+"""Back ends that are there, and programs whose object code stays in a folder of the test run."""
+
+import pytest
+
+from pullback.compiled.llvm.machine import is_available
+
+BACKENDS = ["python", *(["llvm"] if is_available() else [])]
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request):
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory, monkeypatch):
+    folder = tmp_path_factory.getbasetemp() / "object-code"
+    monkeypatch.setenv("PULLBACK_CACHE", str(folder))
