@@ -160,6 +160,9 @@ class _Run:
         self.tracer.is_open = False
         for one in self.known.values():
             one.restore()
+        for tensor, array in self.tracer.swapped:
+            tensor._array = array
+        self.tracer.swapped.clear()
 
     # Results ----------------------------------------------------------------------------------
 

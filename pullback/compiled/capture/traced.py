@@ -135,11 +135,13 @@ for _name in _DATA.split():
 
 
 def standing_for(
-    shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...], storage: Storage | None = None
+    shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...], offset: int = 0
 ) -> TracedArray:
-    """An array without data of this geometry; a storage of its own unless one is given."""
+    """An array without data of this geometry, `offset` bytes into memory that nobody has."""
     if any(stride < 0 for stride in strides):
         raise CannotCapture("an array with negative strides")
-    array = meta.strided(shape, dtype, strides).view(TracedArray)
-    array.storage = storage
-    return array
+    dtype = numpy.dtype(dtype.type) if dtype.metadata else dtype
+    try:
+        return TracedArray(shape, dtype, meta._memory(), offset, strides)
+    except (TypeError, ValueError):
+        raise CannotCapture("tensors larger than the address space") from None

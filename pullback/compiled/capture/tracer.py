@@ -45,6 +45,8 @@ class Tracer:
         # id of a real array -> it, what stands for it, its value
         self.constants: dict[int, tuple[Any, TracedArray, Value]] = {}
         self.written: list[Storage] = []
+        self.top = 0  # bytes of memory given out, which does not exist
+        self.swapped: list[tuple[Tensor, Any]] = []  # tensors of the function's own, their arrays
         self.inferring = False  # whether a kernel runs for the shape of its results
         self.drew = False
 
@@ -57,7 +59,7 @@ class Tracer:
 
     def stand_in(self, array: Any) -> TracedArray:
         """A traced array in place of a real one from outside, with a storage of its own."""
-        traced = standing_for(array.shape, _plain(array.dtype), array.strides)
+        traced = self._standing(array.shape, _plain(array.dtype), array.strides)
         traced.value = self.new_value(traced.shape, traced.dtype, traced.strides)
         traced.storage = Storage(self, traced.value, traced)
         traced.seen = 0
@@ -132,13 +134,20 @@ class Tracer:
         self.calls.append(call)
         return call.results
 
-    def array_of(self, value: Value, storage: Storage | None = None) -> TracedArray:
-        """A traced array that has this value, in new memory or in that of `storage`."""
-        array = standing_for(value.shape, value.dtype, value.strides, storage)
-        if storage is None:
-            array.storage = Storage(self, value, array)
-        array.value, array.seen = value, array.storage.version
+    def array_of(self, value: Value) -> TracedArray:
+        """A traced array that has this value, in new memory."""
+        array = self._standing(value.shape, value.dtype, value.strides)
+        array.storage = Storage(self, value, array)
+        array.value, array.seen = value, 0
         return array
+
+    def _standing(self, shape: Any, dtype: Any, strides: Any) -> TracedArray:
+        """An array in memory of its own, so that nothing seems to overlap."""
+        made = standing_for(shape, dtype, strides, self.top)
+        pairs = zip(shape, strides, strict=True)
+        span = sum((n - 1) * s for n, s in pairs) + made.itemsize if made.size else 1
+        self.top += -(-span // 64) * 64
+        return made
 
     # Operators ------------------------------------------------------------------------------
 
@@ -183,7 +192,7 @@ class Tracer:
     def _traced_tree(self, values: dict[str, Any]) -> dict[str, Any]:
         def traced(one: Any) -> Any:
             if isinstance(one, Tensor):
-                return self.traced(one._array)
+                return self._standing_in(one)
             if isinstance(one, tuple | list):
                 return tuple([traced(part) for part in one])
             if isinstance(one, numpy.ndarray):
@@ -191,6 +200,15 @@ class Tracer:
             return one
 
         return {name: traced(one) for name, one in values.items()}
+
+    def _standing_in(self, tensor: Tensor) -> TracedArray:
+        """The traced array of a tensor, which from now on stands on it."""
+        array = tensor._array
+        traced = self.traced(array)
+        if traced is not array:
+            self.swapped.append((tensor, array))
+            tensor._array = traced
+        return traced
 
     def _value_tree(self, one: Any) -> Any:
         if one.__class__ is TracedArray:
@@ -207,12 +225,8 @@ class Tracer:
         """An in-place form: the result of the plain one is the target's new value."""
         pure = op if op.function is None else op.function.op  # not the one that writes itself
         (made,) = self._arrays(pure, values, dict(options))
-        array = target._array
         interpret_check(called, target, made)
-        traced = self.traced(array)
-        self.assign(traced, made)
-        if array is not traced:
-            target._array = traced
+        self.assign(self._standing_in(target), made)
         bump(target, called)
 
     def results_into(
@@ -222,9 +236,7 @@ class Tracer:
         for target, made in zip(targets, self._arrays(op, values, options), strict=True):
             if target._array.shape != made.shape:
                 raise CannotCapture("out= of another shape")
-            traced = self.traced(target._array)
-            self.assign(traced, made)
-            target._array = traced
+            self.assign(self._standing_in(target), made)
             bump(target, op.name)
 
     def assign(self, array: TracedArray, source: Any) -> None:
@@ -480,7 +492,7 @@ def _without_history(draw: Any) -> Any:
         content = cell.cell_contents
         if isinstance(content, Tensor):
             array = content._array
-            content = wrap(meta.strided(array.shape, array.dtype, array.strides))
+            content = wrap(meta.plain(meta.strided(array.shape, array.dtype, array.strides)))
         cells.append(CellType(content))
     light = FunctionType(draw.__code__, draw.__globals__, draw.__name__, draw.__defaults__,
                          tuple(cells))  # fmt: skip

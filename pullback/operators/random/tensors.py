@@ -248,7 +248,11 @@ def randperm(
 def _drawn_like(
     op: str, input: Any, fill: Fill, kinds: str, generator: Any, options: dict[str, Any]
 ) -> Tensor:
-    if get_mode().levels:  # an example of vmap: its size and dtype matter, its memory does not
+    mode = get_mode()
+    if mode.tracing is not None and not mode.levels:  # drawn anew in each run of the program
+        like = wrap(numpy.empty_like(input._array))
+        return drawn(op, lambda: _drawn_like(op, like, fill, kinds, generator, options))
+    if mode.levels:  # an example of vmap: its size and dtype matter, its memory does not
         shape, dtype = input._array.shape, input._array.dtype
 
         def drawn_with(front: tuple[int, ...]) -> Tensor:
