@@ -10,7 +10,7 @@ from pullback.compiled.python.program import PythonProgram
 __all__ = ["list_backends", "register_backend", "resolve"]
 
 
-def _python(calls: Any, inputs: Any, outputs: Any, constants: Any) -> Any:
+def _python(calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None) -> Any:
     return PythonProgram(calls, inputs, outputs)
 
 
@@ -21,7 +21,7 @@ def is_available() -> bool:
     return has_llvm()
 
 
-def _llvm(calls: Any, inputs: Any, outputs: Any, constants: Any) -> Any:
+def _llvm(calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None) -> Any:
     from pullback.compiled.llvm.machine import has_blas
     from pullback.compiled.llvm.program import LlvmProgram
 
@@ -29,7 +29,7 @@ def _llvm(calls: Any, inputs: Any, outputs: Any, constants: Any) -> Any:
     sizes = [one for call in alive for one in (*call.results, *call.inputs)]
     if not has_blas() or any(0 in one.shape for one in (*sizes, *inputs)):
         return PythonProgram(calls, inputs, outputs)
-    return LlvmProgram(calls, inputs, outputs, constants)
+    return LlvmProgram(calls, inputs, outputs, constants, wishes=wishes)
 
 
 _BACKENDS: dict[str, Any] = {"python": _python, "llvm": _llvm}

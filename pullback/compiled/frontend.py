@@ -13,7 +13,7 @@ from typing import Any
 from pullback.compiled import backends
 from pullback.compiled.capture.capture import capture
 from pullback.compiled.capture.reasons import CannotCapture
-from pullback.compiled.runtime.entry import MOST_UNUSED, Entry
+from pullback.compiled.runtime.entry import MOST_UNUSED, OVERLAPPING, Entry
 from pullback.compiled.runtime.quick import quick_way
 from pullback.core.forward import LEVELS
 from pullback.core.mode import INFERENCE, NO_GRAD, PLAIN, fast, get_mode, settle
@@ -86,7 +86,8 @@ class CompiledFunction:
         self.quick, self.quick_mode = entry.quick, entry.guards.mode
         if entry.unused >= MOST_UNUSED:
             self.quick = None
-        return entry(leaves)
+        made = entry(leaves)
+        return self.function(*args, **kwargs) if made is OVERLAPPING else made
 
     def _note(self, reason: str) -> None:
         self.reasons.append(reason)

@@ -388,6 +388,17 @@ def test_an_argument_returned_is_the_same_object_and_a_view_looks_at_it(compiled
     assert cut[0, 1] == 5
 
 
+def test_a_write_to_memory_that_another_argument_shares_is_left_to_eager(compiled):
+    def f(a, b):
+        a.add_(1)
+        return b * 2
+
+    g = compiled(f)
+    close(g(torch.zeros(3), torch.zeros(3)), torch.zeros(3))
+    memory = torch.zeros(4)
+    close(g(memory[:3], memory[1:]), torch.tensor([2.0, 2.0, 0.0]))
+
+
 def test_batch_norm_updates_its_statistics(compiled):
     one, other = nn.BatchNorm1d(3), nn.BatchNorm1d(3)
     f = compiled(one, fullgraph=True)

@@ -76,7 +76,14 @@ def last_only(value: Val, domain: tuple[int, ...]) -> bool:
 class Plan:
     """The steps of a program, and the memory that they share."""
 
-    def __init__(self, builder: Builder, outputs: list[Val], threads: int = 1) -> None:
+    def __init__(
+        self,
+        builder: Builder,
+        outputs: list[Val],
+        threads: int = 1,
+        wishes: dict[int, int] | None = None,
+    ) -> None:
+        """`wishes`: outputs, by number, that should take the place of an input, by number."""
         self.builder, self.outputs, self.threads = builder, outputs, threads
         self.values = live_values(builder.values, [*outputs, *_effects(builder)])
         self.at: dict[int, int] = {}
@@ -87,7 +94,41 @@ class Plan:
             self._place(value)
         self._sink()
         self._find_stored()
+        # Outputs that are written over the input that they replace: number -> input's number.
+        self.in_place = {
+            number: place
+            for number, place in (wishes or {}).items()
+            if self._may_overwrite(outputs[number], builder.inputs[place])
+        }
         self._lay_out()
+
+    def _may_overwrite(self, value: Val, target: Val) -> bool:
+        """Whether a value may be stored over an input: nobody reads it later, or elsewhere in it.
+
+        Within the group, an element must be read before it is written: at its own place, in the
+        one stage that there is.
+        """
+        step = self.steps[self.at[value.id]] if value.id in self.at else None
+        fits = value.shape == target.shape and value.strides == target.strides
+        if not isinstance(step, Group) or value.op not in EW or value.dtype != target.dtype:
+            return False
+        if not fits or value.shape != step.domain or any(v.op in REDUCTIONS for v in step.nodes):
+            return False
+        if sum(one.base is value for one in self.outputs) != 1:
+            return False
+        if any(one.base is target for one in self.outputs):
+            return False
+        for one in self.values:
+            for read in one.ins:
+                if read.base is not target or one.is_view:
+                    continue
+                if self.at[one.id] > step.place or one.op == "call":
+                    return False
+                if self.at[one.id] == step.place and (
+                    self.builder.strip(read) is not target or one.shape != value.shape
+                ):
+                    return False
+        return True
 
     def step_of(self, value: Val) -> int:
         """The number of the step after which it is there."""
@@ -246,6 +287,8 @@ class Plan:
             self.slot[value.id] = len(self.slot)
         count = len(self.slot)
         self.fresh: list[Val] = []  # outputs that the caller allocates
+        for number, place in self.in_place.items():
+            self.slot[self.outputs[number].id] = place
         for one in self.outputs:
             if one.base.id not in self.slot and one.base.op != "result":
                 self.slot[one.base.id] = count

@@ -36,13 +36,15 @@ class LlvmProgram:
         outputs: Sequence[Value],
         constants: dict[int, Any],
         threads: int = 1,
+        wishes: dict[int, int] | None = None,
     ) -> None:
         self.calls = live(calls, outputs)
         lowered = Lowered(self.calls, inputs, outputs, constants)
         self.how = lowered.how
         self.strides = [one.strides for one in inputs]
         self.builder = lowered.b
-        self.plan = Plan(lowered.b, lowered.outputs, threads)
+        self.plan = Plan(lowered.b, lowered.outputs, threads, wishes)
+        self.in_place = self.plan.in_place
         written = ModuleText(self.plan, machine())
         self.text = written.text
         self.code = Code(written.text)
@@ -84,6 +86,8 @@ class LlvmProgram:
         held: dict[int, Any] = {}
         for slot, array in enumerate(arrays):
             if array.strides != self.strides[slot] and array.size > 1:
+                if slot in self.in_place.values():
+                    raise AssertionError("an input to be overwritten lies as the guards say")
                 array = _laid_out(array, self.strides[slot])
             table[slot] = array.__array_interface__["data"][0]
             held[slot] = array

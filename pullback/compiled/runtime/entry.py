@@ -18,8 +18,10 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
 from pullback.core.view import edge_of
 
-__all__ = ["MOST_UNUSED", "Entry"]
+__all__ = ["MOST_UNUSED", "OVERLAPPING", "Entry"]
 
+_NOTHING = numpy.empty(0)
+OVERLAPPING = object()  # the answer to a call that would write to memory which two tensors share
 MOST_UNUSED = 2  # calls in a row whose gradients nobody wanted
 
 
@@ -34,6 +36,7 @@ class Entry:
         self.last: tuple[Any, list[bool]] | None = None
         self.calls = 0
         self.quick: Any = None
+        self._held: Any = None  # arrays of held tensors, and where they lie
         made = [one for one in captured.outputs if one.kind == "value"]
         self.results: list[Value] = [one.value for one in made]
         self.differentiable = [one.requires_grad for one in made]
@@ -58,8 +61,19 @@ class Entry:
         stores = [value for _, value in self.captured.stores if value is not None]
         return [value for _, value in self.captured.writes] + stores
 
-    def _built(self, calls: Any, wanted: list[Value], extra: list[Value], constants: Any) -> Any:
-        """A program for `wanted`, with the numbers of the inputs that it reads."""
+    def _built(
+        self,
+        calls: Any,
+        wanted: list[Value],
+        extra: list[Value],
+        constants: Any,
+        *,
+        in_place: bool = False,
+    ) -> Any:
+        """A program for `wanted`, with the numbers of the inputs that it reads.
+
+        With `in_place` it may write to the tensors that the function writes to by itself.
+        """
         alive = live(calls, wanted)
         read = {one.number for call in alive for one in call.inputs} | {v.number for v in wanted}
         made = {one.number for call in alive for one in call.results}
@@ -73,12 +87,18 @@ class Entry:
             for one in self.captured.inputs
             if one.kind == "constant" and one.value.number in read
         }
-        program = self.backend(calls, [*values, *given], wanted, {**fixed, **constants})
+        numbers = {place: number for number, place in enumerate(sources)}
+        wishes = {
+            len(self.results) + number: numbers[place]
+            for number, (place, _) in enumerate(self.captured.writes)
+            if place in numbers and in_place
+        }
+        program = self.backend(calls, [*values, *given], wanted, {**fixed, **constants}, wishes)
         return program, sources, given
 
     def _make_plain(self) -> Any:
         calls = self.captured.calls[: self.captured.forward]
-        return self._built(calls, [*self.results, *self._effects], [], {})
+        return self._built(calls, [*self.results, *self._effects], [], {}, in_place=True)
 
     def _make_joint(self) -> Any:
         """Results and gradients at once, for a gradient of 1."""
@@ -107,6 +127,8 @@ class Entry:
         """Run the program for a call that the guards let through."""
         self.calls += 1
         tensors = [self._tensor(one, leaves) for one in self.captured.inputs]
+        if self.captured.writes and self._overlaps(tensors):
+            return OVERLAPPING
         mode = get_mode()
         wants = bool(self.captured.tangents) and mode.grad
         if not wants:
@@ -116,6 +138,29 @@ class Entry:
         else:
             made = self._run_first(tensors)
         return self._finish(made, tensors, wants=wants)
+
+    def _overlaps(self, tensors: list[Any]) -> bool:
+        """Whether a tensor to be written shares memory with another one, in this call."""
+        held = [
+            None if tensor is None or one.kind != "held" else tensor._array
+            for tensor, one in zip(tensors, self.captured.inputs, strict=True)
+        ]
+        now = tuple(map(id, held))
+        if self._held is None or now != self._held[0]:
+            # The arrays too, so that nobody else gets their ids.
+            self._held = (now, held, [_span(array, n) for n, array in enumerate(held)])
+        spans = [
+            _span(tensor._array, n) if tensor is not None and known is None else known
+            for n, (tensor, known) in enumerate(zip(tensors, self._held[2], strict=True))
+        ]
+        targets = {place for place, _ in self.captured.writes}
+        high, owner = -1, -1
+        for start, end, place in sorted(one for one in spans if one is not None):
+            if start < high and (place in targets or owner in targets):
+                return True
+            if end > high:
+                high, owner = end, place
+        return False
 
     def _tensor(self, one: Any, leaves: list[Any]) -> Any:
         if one.kind == "argument":
@@ -137,7 +182,13 @@ class Entry:
         arrays = self._arrays(sources, tensors)
         if given:
             arrays += [numpy.ones(one.shape, one.dtype) for one in given]
-        return _apart(program(arrays), arrays)
+        made = program(arrays)
+        done = getattr(program, "in_place", None) or {}
+        kept = {number: made[number] for number in done}
+        for number in done:
+            made[number] = _NOTHING  # it is in its place already
+        made = _apart(made, arrays)
+        return [None if number in kept else one for number, one in enumerate(made)]
 
     def _run_first(self, tensors: list[Any]) -> list[Any]:
         (program, sources, _), _, _ = self._program("pair")
@@ -154,7 +205,9 @@ class Entry:
         rest = made[count:]
         for place, _ in captured.writes:
             target = tensors[place]
-            target._array[...] = rest.pop(0)
+            value = rest.pop(0)
+            if value is not None:
+                target._array[...] = value
             bump(target, "a compiled function")
         for place, value in captured.stores:
             tensors[place]._stored_grad = None if value is None else wrap(rest.pop(0))
@@ -247,6 +300,14 @@ def _viewed(tensor: Tensor, one: Any) -> Tensor:
 
 def _filled(arguments: dict[str, Any], tensor: Tensor) -> dict[str, Any]:
     return {name: tensor if one.__class__ is Value else one for name, one in arguments.items()}
+
+
+def _span(array: Any, place: int) -> tuple[int, int, int] | None:
+    """Where an array's memory begins and ends."""
+    if array is None or not array.size:
+        return None
+    start, end = numpy.lib.array_utils.byte_bounds(array)
+    return start, end, place
 
 
 def _apart(made: list[Any], given: list[Any]) -> list[Any]:
