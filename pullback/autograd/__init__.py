@@ -78,6 +78,10 @@ def _backward(
     >>> x.grad
     tensor([2., 4.])
     """
+    if gradient is None and inputs is None and not (retain_graph or create_graph):
+        alone = getattr(self._node, "_run_alone", None)  # of the node of a compiled call
+        if alone is not None and alone():
+            return
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 

@@ -12,13 +12,13 @@ import numpy
 from pullback.core import anomaly, errors, mode, origin, passes
 from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.hooks import leaf_hooks_in_use
-from pullback.core.nesting import refuse_inside
+from pullback.core.nesting import refuse_inside, running
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, node_and_number
 from pullback.core.ports import ports
 from pullback.core.saved import Freed
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, wrap
-from pullback.engine import ordered, plain, recorded, task, threads
+from pullback.engine import ordered, plain, recorded, task, threads, watch
 from pullback.engine.accumulate import accumulate
 from pullback.engine.arguments import (
     EmptyInputsError,
@@ -334,6 +334,32 @@ def _run(
                 passes.evaluating.set(node)
 
 
+def _wants_order() -> bool:
+    """Whether somebody could see in which order nodes run and leaves are served."""
+    return bool(
+        always_ordered
+        or leaf_hooks
+        or anomaly.state.enabled
+        or numbering.changed
+        or task.logs_nodes()
+    )
+
+
+def nobody_looks() -> bool:
+    """Whether a pass that began now would be plain, the only one, and seen by nobody.
+
+    Then a node that has all gradients of its leaves at hand may hand them over by itself.
+    """
+    return (
+        mode.get_mode() is mode.PLAIN
+        and mode.fast.plain is not None
+        and passes.running.get() is None
+        and not running.get()
+        and watch.watcher is None
+        and not _wants_order()
+    )
+
+
 def _without_data(roots: list[tuple[Any, Any]]) -> bool:
     for _, g in roots:  # noqa: SIM110 (a generator costs every pass half a microsecond)
         if type(g._array) is not numpy.ndarray:
@@ -411,13 +437,7 @@ class Request:
 
     def run(self) -> dict[Any, Any]:
         """Choose the pass and run it; returns what it captured."""
-        if (
-            always_ordered
-            or leaf_hooks
-            or anomaly.state.enabled
-            or numbering.changed
-            or task.logs_nodes()
-        ):
+        if _wants_order():
             return self._run_in_order()
         if self.wanted is not None:
             edges = [edge for edge, _ in self.roots]

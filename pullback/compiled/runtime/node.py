@@ -7,15 +7,18 @@ computes it computes the gradients as well, and the node only scales them by wha
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
 import numpy
 
 from pullback.core import errors
-from pullback.core.node import BuiltIn, OperatorNode
-from pullback.core.origin import getframe, user_frame
+from pullback.core.node import AccumulateGrad, BuiltIn, Leaf, OperatorNode
+from pullback.core.origin import getframe, internal, user_frame
 from pullback.core.saved import Freed
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new, wrap
+from pullback.engine.accumulate import accumulate
+from pullback.engine.backward import nobody_looks
 
 __all__ = ["CompiledBackward", "SpentBackward", "attach"]
 
@@ -45,6 +48,29 @@ class CompiledBackward(OperatorNode, metaclass=BuiltIn):
             return tuple([None if one is None else one * g.reshape(()) for one in ahead])
         self._check_versions()
         return self.entry.backward(self, g if isinstance(g, list) else [g])
+
+    def _run_alone(self) -> bool:
+        """A whole pass from here, where all gradients are at hand; False: the engine must."""
+        ahead = self.ahead
+        if ahead is None or self._cold is not None or not nobody_looks():
+            return False
+        for edge in self._edges:
+            if edge.__class__ is not AccumulateGrad or edge._cold is not None:
+                return False
+        self.used[0] = True
+        frame: Any = getframe(2)
+        if internal[frame.f_code.co_filename]:
+            frame = user_frame(frame)
+        self._release(Freed(frame, [ref(self)]))
+        for edge, g in zip(self._edges, ahead, strict=True):
+            leaf = edge.variable
+            if leaf._stored_grad is None and leaf._node.__class__ is Leaf and (
+                g.strides == leaf._array.strides and leaf._grad_dtype == "same"
+            ):
+                leaf._stored_grad = wrap(g)
+            else:
+                accumulate(edge, g, owned=True)
+        return True
 
     def _run_tensors(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
         """Differentiable gradients: the captured calls again, as operators on tensors."""
