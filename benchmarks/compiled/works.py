@@ -132,6 +132,71 @@ def mlp_style(torch: ModuleType) -> Program:
     return Program(run=run, answer=lambda _: [leaf.grad for leaf in leaves])
 
 
+def _adam_step(torch: ModuleType, leaves: list[Tensor], loss_of: Any, given: list[Tensor]) -> Program:
+    """A whole step with its optimizer."""
+    optimizer = torch.optim.Adam(leaves, lr=1e-4)
+
+    def step(*given: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = loss_of(*given)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    called = torch.compile(step) if is_ours(torch) else step
+    for _ in range(3):  # the first makes the optimizer's state
+        called(*given)
+    return Program(
+        run=lambda _: called(*given),
+        answer=lambda loss: [loss, *(leaf.detach() for leaf in leaves)],
+    )
+
+
+@compiled_work("MLP step with Adam, batch 128 (784-512-512-10)", rounds=15)
+def mlp_adam(torch: ModuleType) -> Program:
+    """Forward, backward and update as one program."""
+    layers, leaves, x, labels = _classifier(torch, [784, 512, 512, 10], 128)
+    cross_entropy = torch.nn.functional.cross_entropy
+
+    def loss_of(x: Tensor, labels: Tensor) -> Tensor:
+        return cross_entropy(mlp(torch, layers, x), labels)
+
+    return _adam_step(torch, leaves, loss_of, [x, labels])
+
+
+@compiled_work("tiny GPT (2 layers, 64 wide, 32 tokens, batch 8), step with Adam", rounds=15)
+def tiny_gpt(torch: ModuleType) -> Program:
+    """Embeddings, causal attention, feed-forward layers, cross entropy."""
+    functional_ = torch.nn.functional
+    batch, length, width, heads, words, depth = 8, 32, 64, 4, 65, 2
+    rng = np.random.default_rng(13)
+    tokens = torch.tensor(rng.integers(0, words, (batch, length)))
+    labels = torch.tensor(rng.integers(0, words, batch * length))
+    table, places = parameter(torch, rng, words, width), parameter(torch, rng, length, width)
+    layers = [
+        [torch.ones(width, requires_grad=True), torch.zeros(width, requires_grad=True),
+         parameter(torch, rng, 3 * width, width), parameter(torch, rng, width, width),
+         torch.ones(width, requires_grad=True), torch.zeros(width, requires_grad=True),
+         parameter(torch, rng, 4 * width, width), parameter(torch, rng, width, 4 * width)]
+        for _ in range(depth)
+    ]  # fmt: skip
+    head = parameter(torch, rng, words, width)
+    leaves = [table, places, head, *(leaf for layer in layers for leaf in layer)]
+
+    def loss_of(tokens: Tensor, labels: Tensor) -> Tensor:
+        x = functional_.embedding(tokens, table) + places
+        for norm_1, shift_1, joint, project, norm_2, shift_2, wide, narrow in layers:
+            y = functional_.layer_norm(x, (width,), norm_1, shift_1) @ joint.t()
+            q, k, v = (p.reshape(batch, length, heads, -1).transpose(1, 2) for p in y.chunk(3, -1))
+            y = functional_.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + y.transpose(1, 2).reshape(batch, length, width) @ project.t()
+            y = functional_.layer_norm(x, (width,), norm_2, shift_2)
+            x = x + functional_.gelu(y @ wide.t()) @ narrow.t()
+        return functional_.cross_entropy((x @ head.t()).reshape(-1, words), labels)
+
+    return _adam_step(torch, leaves, loss_of, [tokens, labels])
+
+
 def _block(torch: ModuleType) -> Any:
     functional_ = torch.nn.functional
     batch, length, width, heads = 8, 64, 128, 4
@@ -307,6 +372,35 @@ def lstm(torch: ModuleType) -> Program:
 def lstm_style(torch: ModuleType) -> Program:
     """The same through a node."""
     return torch_style(torch, *_lstm(torch))
+
+
+@compiled_work("bundle adjustment: residuals and their Jacobian, 200 observations", rounds=15)
+def bundle_adjustment(torch: ModuleType) -> Program:
+    """The reprojection error of ADBench, its Jacobian by camera and point for each observation."""
+    rng = np.random.default_rng(14)
+    count = 200
+    cameras = torch.tensor(rng.standard_normal((count, 11)) * 0.1 + 0.5)
+    points = torch.tensor(rng.standard_normal((count, 3)) + 2.0)
+    seen = torch.tensor(rng.standard_normal((count, 2)))
+
+    def residual(camera: Tensor, point: Tensor, seen: Tensor) -> Tensor:
+        rotation, centre, focal = camera[:3], camera[3:6], camera[6]
+        middle, radial = camera[7:9], camera[9:11]
+        angle = (rotation * rotation).sum().sqrt()
+        axis = rotation / angle
+        x = point - centre
+        crossed = torch.stack([axis[1] * x[2] - axis[2] * x[1], axis[2] * x[0] - axis[0] * x[2],
+                               axis[0] * x[1] - axis[1] * x[0]])  # fmt: skip
+        turned = x * angle.cos() + crossed * angle.sin()
+        turned = turned + axis * (axis * x).sum() * (1 - angle.cos())
+        flat = turned[:2] / turned[2]
+        square = (flat * flat).sum()
+        bent = flat * (1 + radial[0] * square + radial[1] * square * square)
+        return bent * focal + middle - seen
+
+    jacobian = torch.func.vmap(torch.func.jacrev(residual, argnums=(0, 1)))
+    called = torch.compile(jacobian, fullgraph=True) if is_ours(torch) else jacobian
+    return Program(run=lambda _: called(cameras, points, seen), answer=lambda made: list(made))
 
 
 # Second derivatives ------------------------------------------------------------------------------

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from pullback.compiled.capture.steps import live
+from pullback.compiled.counting import counters
 from pullback.compiled.python.program import PythonProgram
+
+log = logging.getLogger("pullback.compile")
 
 __all__ = ["list_backends", "register_backend", "resolve"]
 
@@ -29,7 +33,14 @@ def _llvm(calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = N
     sizes = [one for call in alive for one in (*call.results, *call.inputs)]
     if not has_blas() or any(0 in one.shape for one in (*sizes, *inputs)):
         return PythonProgram(calls, inputs, outputs)
-    return LlvmProgram(calls, inputs, outputs, constants, wishes=wishes)
+    try:
+        return LlvmProgram(calls, inputs, outputs, constants, wishes=wishes)
+    except Exception as error:
+        # A mistake of ours must not stop the user's program: the other back end runs anything.
+        reason = f"{type(error).__name__}: {error}"
+        counters["errors"][reason] += 1
+        log.warning("a program could not be machine code and runs on NumPy instead: %s", reason)
+        return PythonProgram(calls, inputs, outputs)
 
 
 _BACKENDS: dict[str, Any] = {"python": _python, "llvm": _llvm}

@@ -6,13 +6,13 @@ import functools
 import logging
 import threading
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from pullback.compiled import backends
 from pullback.compiled.capture.capture import capture
 from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.counting import counters
 from pullback.compiled.runtime.entry import MOST_UNUSED, OVERLAPPING, Entry
 from pullback.compiled.runtime.quick import quick_way
 from pullback.core.forward import LEVELS
@@ -26,11 +26,6 @@ log = logging.getLogger("pullback.compile")
 _capturing = threading.RLock()
 _MOST_ENTRIES = 8
 _MOST_TRIES = 3
-
-# How often what happened, in this process: captures, hits, misses, fallbacks.
-counters: dict[str, Counter[str]] = {"compile": Counter(), "fallbacks": Counter(),
-                                     "misses": Counter()}  # fmt: skip
-
 
 class CompiledFunction:
     """A function whose calls run as programs."""

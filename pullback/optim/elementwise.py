@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pullback.autograd.grad_mode import no_grad
+from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
 from pullback.operators.create.data import tensor
 from pullback.operators.pointwise.complex import view_as_real
@@ -168,11 +169,12 @@ def step_one(
 ) -> None:
     """Run a rule on one parameter and its own state."""
     as_real = as_real and p.is_complex()
+    is_captured = get_mode().tracing is not None
     values: dict[str, Any] = {}
     kept: dict[str, Any] = {}
     for name, value in state.items():
         if name in COUNTERS:
-            values[name] = value.item() if isinstance(value, Tensor) else value
+            values[name] = _counted(value)
         elif isinstance(value, Tensor):
             # The graph of the step before keeps the old values.
             kept[name] = value.clone() if differentiable else value
@@ -183,13 +185,20 @@ def step_one(
     for name, value in values.items():
         if name in kept:
             state[name] = kept[name]
-        elif name in COUNTERS and not isinstance(value, Tensor) and name in state:
+        elif name in COUNTERS and name in state and (is_captured or not isinstance(value, Tensor)):
             _set_counter(state, name, value)
         else:
             state[name] = value
 
 
-def _set_counter(state: dict[str, Any], name: str, value: float) -> None:
+def _counted(value: Any) -> Any:
+    """A count as a number; in a program that is being captured it stays a tensor, as it changes."""
+    if not isinstance(value, Tensor):
+        return value
+    return value.item() if get_mode().tracing is None else value.double()
+
+
+def _set_counter(state: dict[str, Any], name: str, value: Any) -> None:
     if isinstance(state[name], Tensor):
         with no_grad():
             state[name].fill_(value)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pullback.compiled.counting import counters
 from pullback.compiled.llvm.machine import is_available
 
 BACKENDS = ["python", *(["llvm"] if is_available() else [])]
@@ -16,3 +17,11 @@ def backend(request):
 def _own_cache(tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.getbasetemp() / "object-code"
     monkeypatch.setenv("PULLBACK_CACHE", str(folder))
+
+
+@pytest.fixture(autouse=True)
+def _no_errors_inside():
+    """A program that could not be compiled would run on NumPy, and hide a mistake of ours."""
+    counters["errors"].clear()
+    yield
+    assert not counters["errors"]

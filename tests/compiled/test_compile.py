@@ -465,6 +465,32 @@ def test_a_whole_training_step_with_backward_inside(compiled):
         assert a.grad is None
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop"])
+def test_a_whole_training_step_with_its_optimizer_is_one_program(compiled, name):
+    def made():
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
+        optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.01)
+
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = (model(x) - y).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return model, step
+
+    (one, ours), (other, eager) = made(), made()
+    f = compiled(ours)
+    x, y = torch.randn(16, 3), torch.randn(16, 1)
+    for _ in range(8):
+        close(f(x, y), eager(x, y))
+    for a, b in zip(one.parameters(), other.parameters(), strict=True):
+        close(a, b)
+    assert f.entries  # the first step makes the optimizer's state, and is left to eager
+
+
 def test_gradients_accumulate_as_in_eager(compiled):
     w = torch.ones(3, requires_grad=True)
 

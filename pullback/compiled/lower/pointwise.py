@@ -104,6 +104,14 @@ def _power(b: Builder, input: Val, exponent: Any) -> Val:
     raise NotLowered
 
 
+@lower("pow.Scalar")
+def _power_of_number(b: Builder, input: Val, base: Any) -> Val:
+    # exp(x log a) loses a digit for each of x log a: in double there are some to spare, near 0.
+    if input.dtype != "f8" or isinstance(base, complex) or not 0.5 < base < 1:
+        raise NotLowered
+    return b.ew("exp", b.ew("mul", input, constant(b, math.log(base), input)))
+
+
 @lower("_real_tanh_adjoint")
 def _tanh_adjoint(b: Builder, slope: Val, value: Val) -> Val:
     floating(slope, value)
@@ -166,8 +174,9 @@ def _fill(b: Builder, input: Val, value: Any) -> Val:
 
 @lower("_fill_with", "_refill_with")
 def _fill_with(b: Builder, input: Val, value: Val) -> Val:
-    floating(input, value)
-    return b.expand(value, input.shape)
+    if input.dtype not in FLOATING or value.dtype not in FLOATING:
+        raise NotLowered
+    return b.expand(b.ew("cast", value, dtype=input.dtype), input.shape)
 
 
 @lower("_copy")
