@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from pullback.compiled.ir.builder import Builder
-from pullback.compiled.ir.values import Val
+from pullback.compiled.ir.values import BYTES, Val
+from pullback.compiled.llvm.words import can_cast
 from pullback.compiled.lower.rules import FLOATING, NotLowered, constant, floating, lower
 
 _SAME = {
@@ -156,6 +157,18 @@ def _masked_fill(b: Builder, input: Val, mask: Val, value: Val) -> Val:
 @lower("clone")
 def _clone(b: Builder, input: Val, memory_format: Any = None) -> Val:
     return input
+
+
+@lower("_to_copy", "_to_fixed")
+def _to(b: Builder, input: Val, dtype: Any, memory_format: Any = None) -> Val:
+    wanted = input.dtype if dtype is None else _name_of(getattr(dtype, "numpy", dtype))
+    if wanted not in BYTES or not can_cast(input.dtype, wanted):
+        raise NotLowered
+    return b.ew("cast", input, dtype=wanted)
+
+
+def _name_of(dtype: Any) -> str:
+    return "b1" if dtype.kind == "b" else f"{dtype.kind}{dtype.itemsize}"
 
 
 @lower("zeros_of", "_zero")
