@@ -6,6 +6,7 @@ import functools
 import logging
 import threading
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,11 @@ log = logging.getLogger("pullback.compile")
 _capturing = threading.RLock()
 _MOST_ENTRIES = 8
 _MOST_TRIES = 3
+_MODES = (None, "default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+# All that are alive, for `reset`.
+known_functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
+
 
 class CompiledFunction:
     """A function whose calls run as programs."""
@@ -42,6 +48,7 @@ class CompiledFunction:
         self.failures = 0
         self.reasons: list[str] = []
         self._warned = False
+        known_functions.add(self)
         self.quick: Any = None  # the short way of the entry that ran last, and its mode
         self.quick_mode: Any = None
 
@@ -83,6 +90,22 @@ class CompiledFunction:
             self.quick = None
         made = entry(leaves)
         return self.function(*args, **kwargs) if made is OVERLAPPING else made
+
+    def clear(self) -> None:
+        """Forget all programs and reasons."""
+        self.entries.clear()
+        self.reasons.clear()
+        self.failures = 0
+        self.quick = None
+
+    def __getattr__(self, name: str) -> Any:
+        """A compiled module answers as the module does: parameters(), train() and so on."""
+        if name.startswith("__") or "function" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self.function, name)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self._name}>"
 
     def _note(self, reason: str) -> None:
         self.reasons.append(reason)
@@ -171,9 +194,16 @@ def compile(
             options=options, disable=disable,
         )  # fmt: skip
     if not callable(model):
-        raise RuntimeError(f"compile() takes a function or a module, got {type(model).__name__}.")
+        found = type(model).__name__
+        raise AssertionError(f"compile() takes a function or a module, not {found}.")  # noqa: TRY004
+    if mode is not None and options is not None:
+        raise RuntimeError("compile() takes `mode` or `options`, not both.")
+    if mode not in _MODES:
+        raise RuntimeError(f"compile(): there is no mode {mode!r}; the modes are {_MODES[1:]}.")
     if disable:
         return model
     made = backends.resolve(backend)
+    if (options or {}).get("verify"):
+        made = backends.verified(made)
     return CompiledFunction(model, made, fullgraph=fullgraph, dynamic=dynamic,
                             options=dict(options or {}))  # fmt: skip

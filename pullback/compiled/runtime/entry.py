@@ -56,6 +56,13 @@ class Entry:
             known = self._ready[name] = getattr(self, f"_make_{name}")()
         return known
 
+    def programs(self) -> list[Any]:
+        """The programs that were made so far."""
+        found = []
+        for name, made in self._ready.items():
+            found += [made[0][0], made[1][0]] if name == "pair" else [made[0]]
+        return found
+
     @property
     def _effects(self) -> list[Value]:
         stores = [value for _, value in self.captured.stores if value is not None]
@@ -132,7 +139,7 @@ class Entry:
         mode = get_mode()
         wants = bool(self.captured.tangents) and mode.grad
         if not wants:
-            made, results = self._run("plain", tensors), None
+            made = self._run("plain", tensors)
         elif self.is_ahead and self.unused < MOST_UNUSED:
             made = self._run("joint", tensors)
         else:

@@ -1,0 +1,139 @@
+"""What became of a function: its programs step by step, with the user's lines, and every refusal."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from pullback.compiled.ir.values import Val
+
+__all__ = ["Explanation", "explain", "program_text"]
+
+
+@dataclass
+class Explanation:
+    """What `explain(function)(*args)` found; printed, it reads as a report."""
+
+    name: str
+    programs: list[str] = field(default_factory=list)
+    guards: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    op_count: int = 0
+    seconds: float = 0.0
+
+    @property
+    def graph_count(self) -> int:
+        """Number of captured programs."""
+        return len(self.programs)
+
+    @property
+    def graph_break_count(self) -> int:
+        """Number of refusals: each means that a call ran eagerly."""
+        return len(self.reasons)
+
+    @property
+    def break_reasons(self) -> list[str]:
+        """Why calls ran eagerly."""
+        return self.reasons
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.graph_count} programs of {self.op_count} captured calls, "
+                 f"made in {self.seconds:.2f} s"]  # fmt: skip
+        lines += [f"runs eagerly: {reason}" for reason in self.reasons]
+        lines += [f"guard: {guard}" for guard in self.guards]
+        return "\n".join([*lines, *self.programs])
+
+
+def explain(function: Any, **options: Any) -> Any:
+    """A function of the arguments that captures one call and tells what became of it.
+
+    >>> import pullback as torch
+    >>> from pullback.compiled.explain import explain
+    >>> found = explain(lambda x: (x.sin() * 2).sum(), backend="python")(torch.ones(3))
+    >>> found.graph_count, found.op_count, found.graph_break_count
+    (1, 3, 0)
+    """
+    from pullback.compiled.frontend import CompiledFunction, compile
+
+    compiled = function if isinstance(function, CompiledFunction) else compile(function, **options)
+
+    def call(*args: Any, **kwargs: Any) -> Explanation:
+        start = time.perf_counter()
+        known = len(compiled.reasons)
+        compiled(*args, **kwargs)
+        seconds = time.perf_counter() - start
+        found = Explanation(compiled._name, reasons=compiled.reasons[known:], seconds=seconds)
+        for entry in compiled.entries:
+            found.op_count += len(entry.captured.calls)
+            found.guards += _guards_of(entry)
+            found.programs += [program_text(program) for program in entry.programs()]
+        return found
+
+    return call
+
+
+def _guards_of(entry: Any) -> list[str]:
+    guards = entry.guards
+    made = [f"argument {n}: {_shown(wanted)}" for n, wanted in enumerate(guards.leaves)]
+    made += [f"held tensor: {_shown(wanted)}" for _, wanted in guards.held]
+    world = guards.world
+    count = len(world.places) + len(world.cells) + len(world.lists)
+    if count:
+        made.append(f"{count} values in closures, globals and objects that the function can see")
+    return made
+
+
+def _shown(wanted: Any) -> str:
+    if wanted[0] is None:
+        return f"equal to {wanted[1]!r}"
+    kind, dtype, shape, strides, requires_grad = wanted
+    ends = ", requires grad" if requires_grad else ""
+    return f"{kind.__name__} {dtype}{list(shape)}, strides {strides}{ends}"
+
+
+def program_text(program: Any) -> str:
+    """A program as readable text, one value a line, with the line of the user's code."""
+    if program.backend == "python":
+        return str(program.source)
+    plan = program.plan
+    lines = [f"program: {len(plan.steps)} steps, {plan.arena} bytes of temporary memory"]
+    for number, step in enumerate(plan.steps):
+        nodes = step.nodes
+        if hasattr(step, "domain"):
+            read, written = _traffic(plan, step)
+            lines.append(f"  step {number}: loop over {step.domain}, {len(nodes)} values, "
+                         f"{read} bytes read, {written} written")  # fmt: skip
+        else:
+            lines.append(f"  step {number}: {_name(plan, nodes[0])}")
+        lines += [f"    {_line(one)}" for one in nodes]
+    return "\n".join(lines)
+
+
+def _name(plan: Any, v: Val) -> str:
+    return f"eager kernel {plan.builder.calls[v.attr].name}" if v.op == "call" else v.op
+
+
+def _line(v: Val) -> str:
+    read = ", ".join(_operand(one) for one in v.ins)
+    text = f"v{v.id} = {v.op}({read})"
+    return f"{text:44s} # {v.dtype}{list(v.shape)} {v.origin or ''}".rstrip()
+
+
+def _operand(one: Val) -> str:
+    while one.op == "expand":
+        one = one.ins[0]
+    if one.op == "const":
+        return repr(one.attr[0])
+    return f"v{one.id}" if not one.is_view else f"v{one.base.id}[view]"
+
+
+def _traffic(plan: Any, group: Any) -> tuple[int, int]:
+    """Bytes that a group reads from memory and writes to it."""
+    read: dict[int, int] = {}
+    for v in group.nodes:
+        for one in map(plan.builder.strip, v.ins):
+            if one.op not in ("const", "iota") and not group.is_local(one):
+                read[one.id] = one.size * one.itemsize
+    written = sum(v.size * v.itemsize for v in group.nodes if v.id in plan.stored)
+    return sum(read.values()), written

@@ -1,0 +1,54 @@
+"""What `torch.compiler` offers about compiled functions: questions, marks, and a clean slate."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from pullback.compiled.backends import list_backends, register_backend
+from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.counting import counters
+from pullback.compiled.explain import explain
+from pullback.compiled.frontend import known_functions
+from pullback.core.mode import get_mode
+
+__all__ = ["disable", "explain", "is_compiling", "list_backends", "register_backend", "reset"]
+
+
+def is_compiling() -> bool:
+    """Whether the calling code is being captured.
+
+    >>> import pullback as torch
+    >>> from pullback.compiled.names import is_compiling
+    >>> is_compiling()
+    False
+    """
+    return get_mode().tracing is not None
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """Mark a function as never to be captured: calls of compiled functions that reach it run eagerly.
+
+    >>> from pullback.compiled.names import disable
+    >>> @disable
+    ... def f(x):
+    ...     return x
+    """
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+
+    @functools.wraps(fn)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            why = f": {reason}" if reason else ""
+            raise CannotCapture(f"{getattr(fn, '__name__', fn)} is marked by disable(){why}")
+        return fn(*args, **kwargs)
+
+    return run
+
+
+def reset() -> None:
+    """Forget all programs, reasons and counts."""
+    for function in list(known_functions):
+        function.clear()
+    counters.clear()
