@@ -26,9 +26,10 @@ _BUFFERS = 192 * 1024  # bytes of the stack
 class GroupText:
     """Writes the function of one group."""
 
-    def __init__(self, plan: Plan, group: Group, name: str, functions: dict[str, str],
-                 machine: Any) -> None:  # fmt: skip
-        self.plan, self.group, self.name, self.functions = plan, group, name, functions
+    def __init__(
+        self, plan: Plan, group: Group, functions: dict[str, str], machine: Any
+    ) -> None:
+        self.plan, self.group, self.functions = plan, group, functions
         self.em = Emitter()
         count = sum(v.op in FUNCTIONS for v in group.nodes)
         self.outline = count > _INLINED_AT_MOST
@@ -162,7 +163,7 @@ class GroupText:
             total = str(off) if total == "0" else em.t(f"add i64 {total}, {off}")
         if extra != "0":
             total = extra if total == "0" else em.t(f"add i64 {total}, {extra}")
-        base = self.bases.setdefault(slot, f"%b{slot}")
+        base = self.bases.setdefault(slot, f"%b{len(self.bases)}")
         made = base
         if total != "0":
             made = em.t(f"getelementptr {_in_memory(dtype)}, ptr {base}, i64 {total}")
@@ -264,8 +265,13 @@ class GroupText:
 
     # The function -----------------------------------------------------------------------------
 
+    @property
+    def slots(self) -> list[int]:
+        """The slots that the function's bases are found at, in its own order."""
+        return list(self.bases)
+
     def text(self) -> str:
-        """The function's text."""
+        """The function's text after its name; equal for groups that differ in slots alone."""
         em, group = self.em, self.group
         loops = group.rows > 1
         em.raw("  br label %rows")
@@ -290,10 +296,11 @@ class GroupText:
         return "\n".join([*self._head(), *em.lines, "}"])
 
     def _head(self) -> list[str]:
-        head = [f"define void @{self.name}(ptr noalias %B, i64 %lo, i64 %hi, i64 %tid) #0 {{",
-                "entry:"]  # fmt: skip
-        for slot, name in self.bases.items():
-            head.append(f"  {name}.a = getelementptr ptr, ptr %B, i64 {slot}")
+        head = ["(ptr noalias %B, ptr %S, i64 %lo, i64 %hi, i64 %tid) #0 {", "entry:"]
+        for number, name in enumerate(self.bases.values()):
+            head.append(f"  {name}.s = getelementptr i32, ptr %S, i64 {number}")
+            head.append(f"  {name}.n = load i32, ptr {name}.s, !invariant.load !0")
+            head.append(f"  {name}.a = getelementptr ptr, ptr %B, i32 {name}.n")
             head.append(f"  {name} = load ptr, ptr {name}.a, !invariant.load !0")
         by_id = {v.id: v for v in self.group.nodes}
         for number, name in self.buffers.items():
@@ -366,7 +373,7 @@ class GroupText:
         totals = {}
         for number, v in enumerate(along):
             e = ELEMENTS[v.dtype]
-            so_far = f"%{loop}.a{v.id}"
+            so_far = f"%{loop}.a{number}"
             new = em.combine(v.op, so_far, parts[v.id], e, width)
             start = em.number(_start(v), e, width)
             em.lines[sums + number] = (

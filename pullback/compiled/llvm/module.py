@@ -33,7 +33,10 @@ class ModuleText:
         }
         self.addresses: dict[str, int] = {}  # what a slot beyond the buffers holds -> slot
         self.parts: list[tuple[str, Any]] = []
+        self.groups: dict[str, str] = {}  # text -> name of the function
+        self.tables: list[str] = []
         self._lines: list[str] = []
+        self._calls = 0
         self.work = 0
         for number, step in enumerate(plan.steps):
             self._step(f"g{number}", step)
@@ -49,7 +52,7 @@ class ModuleText:
         """The module."""
         width = self.machine.vector_bytes * 8
         attributes = f'attributes #0 = {{ nounwind "prefer-vector-width"="{width}" }}'
-        return "\n".join(["!0 = !{}", *sorted(self.declared), *self.functions.values(),
+        return "\n".join(["!0 = !{}", *sorted(self.declared), *self.tables, *self.functions.values(),
                           *self.texts, attributes])  # fmt: skip
 
     def _address(self, name: str) -> int:
@@ -93,11 +96,15 @@ class ModuleText:
         self.texts.append(dot_text(self.plan, name, v, slot, blas.whole))
         count = math.prod(v.shape[:-2] if v.attr is None else v.attr[2])
         self.work += v.size * v.ins[0].shape[-1]
-        self._run(name, count, parallel=count >= 8)
+        self._run(name, count, "null", parallel=count >= 8)
 
     def _group(self, name: str, group: Group) -> None:
-        writer = GroupText(self.plan, group, name, self.functions, self.machine)
-        self.texts.append(writer.text())
+        writer = GroupText(self.plan, group, self.functions, self.machine)
+        text = writer.text()
+        known = self.groups.get(text)
+        if known is None:  # else the same body comes again, on other buffers
+            known = self.groups[text] = name
+            self.texts.append(f"define void @{name}{text}")
         self.declared |= writer.em.declared
         work = group.rows * group.columns * sum(COST.get(v.op, 1) for v in group.nodes)
         self.work += work
@@ -108,7 +115,7 @@ class ModuleText:
         parallel = parallel and all(v.id in self.plan.offsets for v in totals)
         for v in totals:
             self._clear(v, threads if parallel else 1)
-        self._run(name, group.rows, parallel=parallel)
+        self._run(known, group.rows, self._slots(writer.slots), parallel=parallel)
         if parallel:
             for v in totals:
                 self.texts.append(_joined(self.plan, v, f"sum{v.id}", threads))
@@ -128,14 +135,26 @@ class ModuleText:
         self.functions[f"@fill_{v.dtype}"] = _fill_text(v.dtype)
         self._lines.append(f"  call void @fill_{v.dtype}(ptr {q}, i64 {size // v.itemsize})")
 
-    def _run(self, name: str, count: int, *, parallel: bool) -> None:
+    def _slots(self, slots: list[int]) -> str:
+        """A table of slots, for a function that is called for several groups."""
+        listed = ", ".join(f"i32 {slot}" for slot in slots)
+        name = f"@slots{len(self.tables)}"
+        self.tables.append(f"{name} = private constant [{len(slots)} x i32] [{listed}]")
+        return name
+
+    def _run(self, name: str, count: int, slots: str, *, parallel: bool) -> None:
+        given = f"ptr %B, ptr {slots}"
         if not (parallel and self.plan.threads > 1):
-            self._lines.append(f"  call void @{name}(ptr %B, i64 0, i64 {count}, i64 0)")
+            self._lines.append(f"  call void @{name}({given}, i64 0, i64 {count}, i64 0)")
             return
         slot = self._address("parallel")
-        self._lines += [f"  %{name}.pa = getelementptr ptr, ptr %B, i64 {slot}",
-                        f"  %{name}.p = load ptr, ptr %{name}.pa",
-                        f"  call void %{name}.p(ptr @{name}, ptr %B, i64 {count})"]  # fmt: skip
+        self._calls += 1
+        p = f"%par{self._calls}"
+        self._lines += [
+            f"  {p}.a = getelementptr ptr, ptr %B, i64 {slot}",
+            f"  {p} = load ptr, ptr {p}.a",
+            f"  call void {p}(ptr @{name}, {given}, i64 {count})",
+        ]
 
 
 def _fill_text(dtype: str) -> str:

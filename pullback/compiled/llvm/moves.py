@@ -89,30 +89,53 @@ def pad_text(plan: Plan, name: str, v: Val) -> str:
 
 
 def padsum_text(plan: Plan, name: str, v: Val) -> str:
-    """Zeros, and short rows added at their places, each as one vector."""
-    em, e = Emitter(), ELEMENTS[v.dtype]
-    bases: dict[int, str] = {}
-
-    def base(value: Val) -> str:
-        slot = plan.slot[value.base.id]
-        if slot not in bases:
-            at = em.t(f"getelementptr ptr, ptr %B, i64 {slot}")
-            bases[slot] = em.t(f"load ptr, ptr {at}")
-        return bases[slot]
-
-    target = base(v)
-    size = v.size * v.itemsize
-    em.raw(f"  call void @llvm.memset.p0.i64(ptr {target}, i8 0, i64 {size}, i1 false)")
+    """Zeros, and short rows added at their places: a loop over a table for each length of row."""
+    e, size = ELEMENTS[v.dtype], v.size * v.itemsize
+    rows: dict[int, list[tuple[int, int, int]]] = {}  # length -> slot, offset there, offset here
+    fixed: list[tuple[Any, int, int]] = []  # number, length, offset here
     for x, (offset, _) in zip(v.ins, v.attr, strict=True):
-        n = x.size
-        kind = vector_type(e, n)
         if x.base.op == "const":
-            a = em.number(x.base.attr[0], e, n)
+            fixed.append((x.base.attr[0], x.size, offset))
         else:
-            p = em.t(f"getelementptr {e}, ptr {base(x)}, i64 {x.off}")
-            a = em.t(f"load {kind}, ptr {p}, align {v.itemsize}")
+            rows.setdefault(x.size, []).append((plan.slot[x.base.id], x.off, offset))
+    em, tables = Emitter(), []
+    at = em.t(f"getelementptr ptr, ptr %B, i64 {plan.slot[v.id]}")
+    target = em.t(f"load ptr, ptr {at}")
+    em.raw(f"  call void @llvm.memset.p0.i64(ptr {target}, i8 0, i64 {size}, i1 false)")
+    for number, n, offset in fixed:
         q = em.t(f"getelementptr {e}, ptr {target}, i64 {offset}")
-        b = em.t(f"load {kind}, ptr {q}, align {v.itemsize}")
-        total = em.binary("fadd", a, b, e, n)
-        em.raw(f"  store {kind} {total}, ptr {q}, align {v.itemsize}")
-    return "\n".join([f"define void @{name}(ptr %B) #0 {{", *em.lines, "  ret void", "}"])
+        _added(em, q, em.number(number, e, n), e, n, v.itemsize)
+    before = "entry"
+    for n, places in rows.items():
+        listed = ", ".join(f"i64 {word}" for place in places for word in place)
+        table = f"@{name}_rows{n}"
+        tables.append(f"{table} = private constant [{3 * len(places)} x i64] [{listed}]")
+        loop = f"rows{n}"
+        em.raw(f"  br label %{loop}")
+        em.raw(f"{loop}:")
+        em.raw(f"  %{loop}.k = phi i64 [ 0, %{before} ], [ %{loop}.n, %{loop} ]")
+        row = em.t(f"mul i64 %{loop}.k, 3")
+        words = []
+        for word in range(3):
+            place = em.t(f"getelementptr i64, ptr {table}, i64 {em.t(f'add i64 {row}, {word}')}")
+            words.append(em.t(f"load i64, ptr {place}"))
+        slot = em.t(f"getelementptr ptr, ptr %B, i64 {words[0]}")
+        p = em.t(f"getelementptr {e}, ptr {em.t(f'load ptr, ptr {slot}')}, i64 {words[1]}")
+        x = em.t(f"load {vector_type(e, n)}, ptr {p}, align {v.itemsize}")
+        q = em.t(f"getelementptr {e}, ptr {target}, i64 {words[2]}")
+        _added(em, q, x, e, n, v.itemsize)
+        em.raw(f"  %{loop}.n = add i64 %{loop}.k, 1")
+        em.raw(f"  %{loop}.m = icmp slt i64 %{loop}.n, {len(places)}")
+        before = f"{loop}.end"
+        em.raw(f"  br i1 %{loop}.m, label %{loop}, label %{before}")
+        em.raw(f"{before}:")
+    head = f"define void @{name}(ptr %B) #0 {{\nentry:"
+    return "\n".join([*tables, head, *em.lines, "  ret void", "}"])
+
+
+def _added(em: Emitter, q: str, x: str, e: str, n: int, align: int) -> None:
+    """Add a vector to memory."""
+    kind = vector_type(e, n)
+    before = em.t(f"load {kind}, ptr {q}, align {align}")
+    total = em.binary("fadd", x, before, e, n)
+    em.raw(f"  store {kind} {total}, ptr {q}, align {align}")

@@ -13,6 +13,7 @@ from typing import Any
 
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import EW, REDUCTIONS, Val, live_values
+from pullback.compiled.llvm.repeats import epochs
 
 __all__ = ["Group", "Plan", "Step", "last_only"]
 
@@ -86,6 +87,7 @@ class Plan:
         """`wishes`: outputs, by number, that should take the place of an input, by number."""
         self.builder, self.outputs, self.threads = builder, outputs, threads
         self.values = live_values(builder.values, [*outputs, *_effects(builder)])
+        self.epochs = epochs(self.values)
         self.at: dict[int, int] = {}
         self.steps: list[Any] = []
         self._by_domain: dict[Any, list[Group]] = {}
@@ -174,6 +176,8 @@ class Plan:
     def _fits(self, value: Val, domain: tuple[int, ...], group: Group) -> bool:
         if len(group.nodes) >= _MOST_NODES:
             return False
+        if self.epochs and self.epochs[value.id] != self.epochs[group.nodes[0].id]:
+            return False
         per_row = domain != group.domain
         if per_row:
             same = len(domain) == len(group.domain) and domain[:-1] == group.domain[:-1]
@@ -242,6 +246,8 @@ class Plan:
         group = self.steps[groups.pop()]
         here = self.steps[self.at[value.id]]
         if not isinstance(group, Group) or group is here or group.domain != value.shape:
+            return
+        if self.epochs and self.epochs[value.id] != self.epochs[group.nodes[0].id]:
             return
         local = [self.builder.strip(one) for one in value.ins]
         local = [one for one in local if one.id in here.inside]

@@ -30,7 +30,7 @@ def dot_text(plan: Plan, name: str, v: Val, slot: int, whole: str) -> str:
     if v.attr is not None:  # rows of the result lie where a larger array has them
         out_strides, lead_c, batch, m, n = v.attr
     count = math.prod(batch)
-    lines = [f"define void @{name}(ptr %B, i64 %lo, i64 %hi, i64 %tid) #0 {{", "entry:"]
+    lines = [f"define void @{name}(ptr %B, ptr %S, i64 %lo, i64 %hi, i64 %tid) #0 {{", "entry:"]
     for letter, x in (("a", a), ("b", b), ("c", v)):
         lines.append(f"  %{letter}a = getelementptr ptr, ptr %B, i64 {plan.slot[x.base.id]}")
         lines.append(f"  %{letter}0 = load ptr, ptr %{letter}a")
