@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import gc
 import logging
 import threading
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pullback.compiled import backends
@@ -83,6 +85,9 @@ class CompiledFunction:
 
     def _run(self, entry: Entry, leaves: list[Any], args: Any, kwargs: Any) -> Any:
         """Run an entry, and let the next call take its short way."""
+        if not entry.calls:
+            with _quiet_collector():
+                entry.prepare()
         if entry.quick is None and entry.calls == 1:
             entry.quick = quick_way(entry, args, kwargs)
         self.quick, self.quick_mode = entry.quick, entry.guards.mode
@@ -121,7 +126,7 @@ class CompiledFunction:
             )
             return None
         try:
-            with _capturing:
+            with _capturing, _quiet_collector():
                 captured = capture(self.function, args, kwargs)
                 entry = Entry(captured, leaves, self.backend)
         except CannotCapture as error:
@@ -158,6 +163,18 @@ class CompiledFunction:
 
     def __get__(self, owner: Any, cls: Any = None) -> Any:
         return self if owner is None else functools.partial(self, owner)
+
+
+@contextmanager
+def _quiet_collector() -> Iterator[None]:
+    """Captures make many objects and drop few: the collector would look at all of them again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _may_run(mode: Any) -> bool:

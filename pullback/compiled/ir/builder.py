@@ -12,7 +12,7 @@ from pullback.compiled.ir.values import Val, contiguous, view_strides
 
 __all__ = ["Builder"]
 
-_PADS = ("pad", "padsum")
+_PADS = ("pad", "padsum", "padjoin", "padplace")
 _BOOLEAN = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "not"})
 _COMMUTE = frozenset({"add", "mul", "maximum", "minimum", "and", "or", "xor"})
 _FOLDED: dict[str, Any] = {
@@ -100,7 +100,7 @@ class Builder:
         if op == "add" and ins[0].op in _PADS and ins[1].op in _PADS:
             a, b = ins
             if a.shape == b.shape and _flat_pads(a) and _flat_pads(b):
-                return self.padsum(a.shape, a.dtype, [*_pad_parts(a), *_pad_parts(b)])
+                return self.make("padjoin", (a, b), None, a.shape, a.dtype)
         full = ins[0].shape
         for one in ins[1:]:
             if one.shape != full:
@@ -238,14 +238,30 @@ class Builder:
     def pad(self, g: Val, shape: Sequence[int], off: int, strides: Sequence[int]) -> Val:
         """Zeros of `shape` with `g` written at (off, strides): the adjoint of a strided view."""
         if _flat_pads(g) and tuple(strides) == contiguous(g.shape):  # places in places
-            parts = [(x, off + inner, steps) for x, inner, steps in _pad_parts(g)]
-            return self.padsum(tuple(shape), g.dtype, parts)
+            return self.make("padplace", (g,), off, shape, g.dtype)
         return self.make("pad", (g,), (off, tuple(strides)), shape, g.dtype)
 
-    def padsum(self, shape: Sequence[int], dtype: str, parts: list[Any]) -> Val:
-        """Zeros, with each part added at its places: gradients of many slices of one tensor."""
-        attr = tuple((off, strides) for _, off, strides in parts)
-        return self.make("padsum", [one[0] for one in parts], attr, shape, dtype)
+    def settle(self, outputs: Sequence[Val]) -> None:
+        """Make sums of padded parts what they come to: zeros, with each part added at its places.
+
+        Gradients of many slices of one tensor are such sums. They are joined two by two while the
+        program is built, and only here, where it is known which are asked for, laid out in a list.
+        """
+        seen: set[int] = set()
+        stack = list(outputs)
+        while stack:
+            one = stack.pop()
+            if one.id in seen:
+                continue
+            seen.add(one.id)
+            if one.op in ("padjoin", "padplace"):
+                parts = _pad_parts(one)
+                one.op = "padsum"
+                one.ins = tuple([part[0] for part in parts])
+                one.attr = tuple([(off, strides) for _, off, strides in parts])
+            stack += one.ins
+            if one.is_view:
+                stack.append(one.base)
 
     def cat(self, xs: Sequence[Val], dim: int) -> Val:
         """Values one after the other along a dimension."""
@@ -301,18 +317,30 @@ def blas_takes(x: Val) -> bool:
 
 
 def _flat_pads(one: Val) -> bool:
-    """Whether its parts are short rows without gaps, which padsum adds as vectors."""
-    if one.op == "padsum":
+    """Whether its parts are short rows without gaps, which are added as vectors."""
+    if one.op in ("padsum", "padjoin", "padplace"):
         return True
     if one.op != "pad":
         return False
-    off, strides = one.attr
+    _, strides = one.attr
     part = one.ins[0]
     dense = part.strides in ((), (1,)) or part.size == 1
     return len(part.shape) <= 1 and part.size <= 64 and strides in ((), (1,)) and dense
 
 
 def _pad_parts(one: Val) -> list[Any]:
-    if one.op == "pad":
-        return [(one.ins[0], *one.attr)]
-    return [(x, off, st) for x, (off, st) in zip(one.ins, one.attr, strict=True)]
+    """(part, offset, strides) of a sum of padded parts, in the order in which they were added."""
+    parts: list[Any] = []
+    stack: list[tuple[Val, int]] = [(one, 0)]
+    while stack:
+        v, at = stack.pop()
+        if v.op == "padjoin":
+            stack += [(v.ins[1], at), (v.ins[0], at)]
+        elif v.op == "padplace":
+            stack.append((v.ins[0], at + v.attr))
+        elif v.op == "pad":
+            parts.append((v.ins[0], at + v.attr[0], v.attr[1]))
+        else:
+            pairs = zip(v.ins, v.attr, strict=True)
+            parts += [(x, at + off, strides) for x, (off, strides) in pairs]
+    return parts

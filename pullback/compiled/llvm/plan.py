@@ -9,6 +9,7 @@ reused as soon as nobody reads it any more.
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from typing import Any
 
 from pullback.compiled.ir.builder import Builder
@@ -358,15 +359,14 @@ class _Arena:
 
     def give_back(self, where: int, size: int) -> None:
         """It is free again; neighbours become one."""
-        self.free.append((where, size))
-        self.free.sort()
-        merged: list[tuple[int, int]] = []
-        for one, room in self.free:
-            if merged and sum(merged[-1]) == one:
-                merged[-1] = (merged[-1][0], merged[-1][1] + room)
-            else:
-                merged.append((one, room))
-        self.free = merged
+        place = bisect(self.free, (where, size))
+        if place < len(self.free) and where + size == self.free[place][0]:
+            size += self.free.pop(place)[1]
+        if place and sum(self.free[place - 1]) == where:
+            start, room = self.free[place - 1]
+            self.free[place - 1] = (start, room + size)
+        else:
+            self.free.insert(place, (where, size))
 
 
 def _aligned(one: Val, shown: Val, group: Group) -> bool:

@@ -79,6 +79,7 @@ class Lowered:
         for call in calls:
             self._call(call)
         self.outputs = self._results(outputs)
+        self.b.settle([*self.outputs, *(v for v in self.b.values if v.op == "call")])
 
     def _input(self, one: Value, array: Any) -> Val:
         # Every input is entered, so that their order is the caller's; constants may not be read.

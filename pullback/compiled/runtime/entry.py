@@ -56,6 +56,15 @@ class Entry:
             known = self._ready[name] = getattr(self, f"_make_{name}")()
         return known
 
+    def prepare(self) -> None:
+        """Make the program that the first call will run."""
+        self._program(self._kind(get_mode()))
+
+    def _kind(self, mode: Any) -> str:
+        if not (self.captured.tangents and mode.grad):
+            return "plain"
+        return "joint" if self.is_ahead and self.unused < MOST_UNUSED else "pair"
+
     def programs(self) -> list[Any]:
         """The programs that were made so far."""
         found = []
@@ -136,15 +145,9 @@ class Entry:
         tensors = [self._tensor(one, leaves) for one in self.captured.inputs]
         if self.captured.writes and self._overlaps(tensors):
             return OVERLAPPING
-        mode = get_mode()
-        wants = bool(self.captured.tangents) and mode.grad
-        if not wants:
-            made = self._run("plain", tensors)
-        elif self.is_ahead and self.unused < MOST_UNUSED:
-            made = self._run("joint", tensors)
-        else:
-            made = self._run_first(tensors)
-        return self._finish(made, tensors, wants=wants)
+        kind = self._kind(get_mode())
+        made = self._run_first(tensors) if kind == "pair" else self._run(kind, tensors)
+        return self._finish(made, tensors, wants=kind != "plain")
 
     def _overlaps(self, tensors: list[Any]) -> bool:
         """Whether a tensor to be written shares memory with another one, in this call."""
