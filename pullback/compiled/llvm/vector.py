@@ -104,6 +104,16 @@ def exp(em: Emitter, x: str, e: str, w: int) -> str:
     return em.binary("fmul", em.binary("fmul", p, first, e, w), second, e, w)
 
 
+def _decay(em: Emitter, x: str, e: str, w: int) -> str:
+    """exp(x) in single for x between -80 and 0, where 2^n needs no second factor."""
+    t, r, _ = _reduced(em, x, e, w)
+    q = em.poly(r, _taylor_fit("exp2nd", 0.3467, 4), e, w)
+    p = em.binary("fadd", em.fma(em.mul(r, r, e, w), q, r, e, w), em.number(1, e, w), e, w)
+    i, shift, _ = _WHOLE[e]
+    n = em.binary("shl", em.bits(t, e, i, w), em.number(shift, i, w), i, w)
+    return em.bits(em.binary("add", em.bits(p, e, i, w), n, i, w), i, e, w)
+
+
 def expm1(em: Emitter, x: str, e: str, w: int) -> str:
     """exp(x) - 1: 2^n (exp(r) - 1) + (2^n - 1), whose second part is exact."""
     low, high = (-20.0, 88.8) if e == "float" else (-40.0, 709.9)
@@ -216,6 +226,7 @@ def tanh(em: Emitter, x: str, e: str, w: int) -> str:
     z = em.mul(x, x, e, w)
     slope = em.div(em.poly(z, _TANH_P, e, w), em.poly(z, _TANH_Q, e, w), e, w)
     near = em.fma(em.mul(x, z, e, w), slope, x, e, w)
+    near = em.intrinsic("copysign", (near, x), e, w)  # of zero, the sum may have another sign
     return em.select(em.compare("olt", a, n(0.625, e, w), e, w), near, far, e, w)
 
 
@@ -225,7 +236,14 @@ def sigmoid(em: Emitter, x: str, e: str, w: int) -> str:
     one = n(1, e, w)
     z = exp(em, em.neg(em.abs(x, e, w), e, w), e, w)
     top = em.select(em.compare("oge", x, n(0, e, w), e, w), one, z, e, w)
-    made = em.div(top, em.binary("fadd", one, z, e, w), e, w)
+    d = em.binary("fadd", one, z, e, w)
+    made = em.div(top, d, e, w)
+    if e == "double":
+        # What the sum and the quotient lost, taken in again.
+        lost = em.binary("fsub", z, em.binary("fsub", d, one, e, w), e, w)
+        rest = em.fma(em.neg(made, e, w), d, top, e, w)
+        rest = em.fma(em.neg(made, e, w), lost, rest, e, w)
+        made = em.binary("fadd", made, em.div(rest, d, e, w), e, w)
     return em.select(em.compare("uno", x, x, e, w), x, made, e, w)
 
 
@@ -240,29 +258,42 @@ _ERF_P = [5.57535335369399327526e2, 1.02755188689515710272e3, 9.3452852717195760
 _ERF_Q = [5.57535340817727675546e2, 1.65666309194161350182e3, 2.24633760818710981792e3,
           1.82390916687909736289e3, 9.75708501743205489753e2, 3.54937778887819891062e2,
           8.67072140885989742329e1, 1.32281951154744992508e1, 1.0]  # fmt: skip
-_ERF_P32 = [1.128379143519084, 0.18520832239976145, 0.050955695062380861, 0.0034082910107109506,
-            0.00022905065861350646]  # fmt: skip
-_ERF_Q32 = [1.0, 0.49746925110067538, 0.11098505178285362, 0.014070470171167667,
-            0.0010179625278914885, 0.000023547966471313185, -1.1791602954361697e-7]  # fmt: skip
+# The fraction less its value at 0, times which x is added exactly.
+_ERF_AT_0 = _ERF_T[0] / _ERF_U[0]
+_ERF_REST = [
+    float(_LONG(t) - _LONG(_ERF_AT_0) * _LONG(u))
+    for t, u in zip([*_ERF_T, 0.0], _ERF_U, strict=True)
+]
+# In single: x + x p(x^2) below 0.92, 1 - exp(q(|x|)) above (N. Juffa's fits).
+_ERF_NEAR = [1.28379166e-1, -3.76125336e-1, 1.12819925e-1, -2.67681349e-2, 4.99119423e-3,
+             -5.96761703e-4]  # fmt: skip
+_ERF_FAR = [-1.28717512e-1, -6.34846687e-1, -1.06777877e-1, 2.42546219e-2, -3.88396438e-3,
+            3.83197126e-4, -1.72853470e-5]  # fmt: skip
 
 
 def erf(em: Emitter, x: str, e: str, w: int) -> str:
     """The error function."""
     n = em.number
-    if e == "float":
-        y = _clamped(em, x, -3.832506856900711, 3.832506856900711, e, w)
-        z = em.mul(y, y, e, w)
-        p, q = em.poly(z, _ERF_P32, e, w), em.poly(z, _ERF_Q32, e, w)
-        return _clamped(em, em.div(em.mul(y, p, e, w), q, e, w), -1.0, 1.0, e, w)
     z = em.mul(x, x, e, w)
-    near = em.mul(x, em.div(em.poly(z, _ERF_T, e, w), em.poly(z, _ERF_U, e, w), e, w), e, w)
-    a = em.abs(_clamped(em, x, -6.0, 6.0, e, w), e, w)
-    decay = exp(em, em.neg(em.mul(a, a, e, w), e, w), e, w)
-    tail = em.div(em.poly(a, _ERF_P, e, w), em.poly(a, _ERF_Q, e, w), e, w)
-    far = em.fma(em.neg(decay, e, w), tail, n(1, e, w), e, w)
+    a = em.abs(x, e, w)
+    if e == "float":
+        near = em.fma(em.poly(z, _ERF_NEAR, e, w), x, x, e, w)
+        t = em.select(em.compare("olt", a, n(4, e, w), e, w), a, n(4, e, w), e, w)
+        power = em.fma(em.poly2(t, _ERF_FAR, e, w), t, em.neg(t, e, w), e, w)
+        far = em.binary("fsub", n(1, e, w), _decay(em, power, e, w), e, w)
+        bound = 0.921875
+    else:
+        slope = em.div(em.poly(z, _ERF_REST, e, w), em.poly(z, _ERF_U, e, w), e, w)
+        near = em.fma(x, n(_ERF_AT_0, e, w), em.mul(x, slope, e, w), e, w)
+        near = em.intrinsic("copysign", (near, x), e, w)
+        t = em.select(em.compare("olt", a, n(6, e, w), e, w), a, n(6, e, w), e, w)
+        decay = exp(em, em.neg(em.mul(t, t, e, w), e, w), e, w)
+        tail = em.div(em.poly(t, _ERF_P, e, w), em.poly(t, _ERF_Q, e, w), e, w)
+        far = em.fma(em.neg(decay, e, w), tail, n(1, e, w), e, w)
+        bound = 1.0
     far = em.intrinsic("copysign", (far, x), e, w)
     far = em.select(em.compare("uno", x, x, e, w), x, far, e, w)
-    return em.select(em.compare("olt", em.abs(x, e, w), n(1, e, w), e, w), near, far, e, w)
+    return em.select(em.compare("olt", a, n(bound, e, w), e, w), near, far, e, w)
 
 
 _SIN32 = [-1.6666654611e-1, 8.3321608736e-3, -1.9515295891e-4]
@@ -337,10 +368,6 @@ def _or_libm(name: str, near: Callable[[Emitter, str, str, int], str]) -> Any:
         return em.lines
 
     return lines
-
-
-def _magnitude(em: Emitter, x: str, e: str, w: int) -> str:
-    return em.abs(x, e, w)
 
 
 # Written into the place of their use.
