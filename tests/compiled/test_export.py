@@ -1,0 +1,80 @@
+"""Programs written for others agree with the function that they were made from."""
+
+import ctypes
+import importlib.util
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import pullback as torch
+from pullback import func
+from pullback.compiled.export import to_c, to_python
+
+W = torch.tensor(np.random.default_rng(1).standard_normal((3, 4)))
+
+
+def loss(x):
+    y = (x @ W).tanh() * 2 + x.sum(1, keepdim=True)
+    z = y.softmax(-1)[1:] * y.t()[:, 1:].t().exp().log1p()
+    return (z.reshape(-1)[:6] ** 2).sum() + torch.where(y > 0, y, y * 0.1).mean()
+
+
+def pieces(x):
+    a, b = x.chunk(2, 0)
+    return torch.cat([a * 2, b.erf()], 0), x.amax(1), x.logsumexp(0), x.sigmoid()
+
+
+FUNCTIONS = {"loss": loss, "gradient": func.grad(loss), "pieces": pieces}
+
+
+def wanted(function, x):
+    made = function(x)
+    return [one._array for one in (made if isinstance(made, tuple) else (made,))]
+
+
+def inputs(function, x):
+    return [x._array] if function is pieces else [x._array, W._array]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_python_module_on_numpy_alone(name, tmp_path):
+    function = FUNCTIONS[name]
+    x = torch.tensor(np.random.default_rng(0).standard_normal((4, 3)))
+    path = tmp_path / "exported.py"
+    to_python(function, path, x)
+    assert "pullback" not in path.read_text()
+    spec = importlib.util.spec_from_file_location("exported", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for ours, one in zip(module.program(*inputs(function, x)), wanted(function, x), strict=True):
+        np.testing.assert_allclose(ours, one, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_c_without_dependencies(name, dtype, tmp_path, monkeypatch):
+    function = FUNCTIONS[name]
+    monkeypatch.setattr(sys.modules[__name__], "W", torch.tensor(W._array.astype(dtype)))
+    x = torch.tensor(np.random.default_rng(0).standard_normal((4, 3)).astype(dtype))
+    path = tmp_path / "exported.c"
+    to_c(function, path, x)
+    library = tmp_path / "exported.so"
+    subprocess.run(["cc", "-std=c99", "-Wall", "-Werror", "-O2", "-shared", "-fPIC", "-o",
+                    str(library), str(path), "-lm"], check=True)  # fmt: skip
+    program = ctypes.CDLL(str(library)).program
+    answers = wanted(function, x)
+    results = [np.empty_like(np.ascontiguousarray(one)) for one in answers]
+    arrays = [*inputs(function, x), *results]
+    program(*[ctypes.c_void_p(one.ctypes.data) for one in arrays])
+    loose = 1e-12 if dtype is np.float64 else 2e-5
+    for ours, one in zip(results, answers, strict=True):
+        np.testing.assert_allclose(ours, one, rtol=loose, atol=loose)
+
+
+def test_what_has_no_lowering_is_named(tmp_path):
+    with pytest.raises(RuntimeError, match="sort"):
+        to_c(lambda x: x.sort().values, tmp_path / "p.c", torch.ones(3))
