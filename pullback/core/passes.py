@@ -16,6 +16,10 @@ running: ContextVar[Any] = ContextVar("pullback_running_pass", default=None)
 evaluating: ContextVar[Any] = ContextVar("pullback_evaluating", default=None)
 
 
+# What runs passes in place of the engine (compiled/backward); None: the engine does.
+taken_over: ContextVar[Any] = ContextVar("pullback_passes_taken_over", default=None)
+
+
 def serve_leaves() -> None:
     """Store the gradients that are complete by now: somebody looks at a leaf's `.grad`."""
     innermost = running.get()

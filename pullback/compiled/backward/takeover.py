@@ -1,0 +1,253 @@
+"""`compiled_autograd`: inside, backward passes are captured once and then run as programs."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from pullback.compiled import backends
+from pullback.compiled.backward.graph import Graph, Unsupported
+from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.capture.steps import live
+from pullback.compiled.capture.tracer import Tracer
+from pullback.compiled.counting import counters
+from pullback.core import passes
+from pullback.core.mode import NO_GRAD, PLAIN, changed, current, fast, settle
+from pullback.core.node import OUTPUT_SEQ
+from pullback.core.origin import getframe, user_frame
+from pullback.core.saved import Freed
+from pullback.core.tensor import wrap
+from pullback.engine.accumulate import accumulate
+from pullback.engine.backward import run_pass
+
+__all__ = ["clear_cache", "compile_reasons", "compiled_autograd", "is_cache_empty"]
+
+_MOST_PROGRAMS = 64
+_programs: OrderedDict[Any, Any] = OrderedDict()
+compile_reasons: list[str] = []  # why each program was made, the last ones
+
+
+class compiled_autograd:  # noqa: N801 (a context)
+    """Within the block, `backward()` and `grad()` of eager graphs run as captured programs.
+
+    The forward is untouched. What cannot be captured (hooks, custom Functions, `create_graph`) runs
+    on the engine; `fallback` says whether that is told: "warn", "silent" or "error".
+
+    >>> import pullback as torch
+    >>> from pullback.compiled.backward.takeover import compiled_autograd
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> with compiled_autograd(backend="python"):
+    ...     (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
+    def __init__(
+        self, backend: Any = None, dynamic: bool | None = None, fallback: str = "warn"
+    ) -> None:
+        if fallback not in ("warn", "silent", "error"):
+            raise ValueError(f"fallback must be 'warn', 'silent' or 'error', got {fallback!r}.")
+        self.backend = backends.resolve(backend)
+        self.fallback = fallback
+        self._before: list[Any] = []
+
+    def __enter__(self) -> compiled_autograd:
+        self._before.append(passes.taken_over.set(self))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        passes.taken_over.reset(self._before.pop())
+
+    # A pass -----------------------------------------------------------------------------------
+
+    def run(
+        self,
+        roots: list[tuple[Any, Any]],
+        wanted: list[Any] | None,
+        *,
+        retain_graph: bool,
+        accumulates: bool,
+    ) -> list[Any] | None:
+        """Run a pass; None where the engine must."""
+        if passes.running.get() is not None or settle() not in (PLAIN, NO_GRAD) or fast.detours:
+            return None  # inside another pass, or something is on that sees operators
+        try:
+            graph = Graph(roots, wanted)
+            known = _programs.get((self.backend, graph.key))
+            if known is None:
+                known = self._captured(graph, roots, wanted)
+            else:
+                counters["compiled_autograd"]["hits"] += 1
+                _programs.move_to_end((self.backend, graph.key))
+        except (Unsupported, CannotCapture) as reason:
+            return self._refuse(str(reason))
+        program, places, slots = known
+        made = program([graph.arrays[place] for place in places])
+        results = _owned(made, graph.arrays)
+        if not retain_graph:
+            freed = Freed(user_frame(getframe(3)), [])
+            for node in graph.nodes:
+                node._release(freed)
+        return self._deliver(graph, wanted, dict(zip(slots, results, strict=True)), accumulates)
+
+    def _deliver(
+        self, graph: Graph, wanted: list[Any] | None, results: dict[int, Any], accumulates: bool
+    ) -> list[Any]:
+        if wanted is None:
+            for number, leaf in enumerate(graph.leaves):
+                if number in results:
+                    accumulate(leaf, results[number], owned=True)
+            return []
+        if accumulates:
+            for number, edge in enumerate(wanted):
+                if number in results:
+                    accumulate(edge, results[number], owned=True)
+            return []
+        return [results.get(number) for number in range(len(wanted))]
+
+    def _refuse(self, reason: str) -> None:
+        counters["compiled_autograd"][f"fallback: {reason}"] += 1
+        if self.fallback == "error":
+            raise NotImplementedError(
+                f"compiled_autograd cannot capture this backward: {reason}. Run it outside of the "
+                "block, or use fallback='warn'."
+            )
+        if self.fallback == "warn":
+            warnings.warn(
+                f"compiled_autograd: the engine runs this backward: {reason}.",
+                UserWarning,
+                stacklevel=5,
+            )
+
+    # Capture ----------------------------------------------------------------------------------
+
+    def _captured(self, graph: Graph, roots: Any, wanted: list[Any] | None) -> Any:
+        if wanted is not None and any(
+            (edge.node if edge._seq == OUTPUT_SEQ else edge) not in graph.leaves for edge in wanted
+        ):
+            raise Unsupported("gradients of tensors inside the graph are asked for")
+        counters["compiled_autograd"]["captures"] += 1
+        compile_reasons.append(f"{len(graph.nodes)} nodes, {len(graph.arrays)} tensors")
+        del compile_reasons[:-64]
+        capture = _Capture(graph)
+        targets = graph.leaves if wanted is None else wanted
+        values, calls = capture.gradients(roots, targets)
+        slots = [number for number, value in enumerate(values) if value is not None]
+        outputs = [values[number] for number in slots]
+        read = {one.number for call in live(calls, outputs) for one in call.inputs}
+        read |= {one.number for one in outputs}
+        places = [n for n, one in enumerate(capture.values) if one.number in read]
+        constants = {
+            value.number: array for array, _, value in capture.tracer.constants.values()
+        }
+        program = _with_constants(
+            self.backend, calls, [capture.values[n] for n in places], outputs,
+            {n: a for n, a in constants.items() if n in read}, capture.tracer,
+        )  # fmt: skip
+        _programs[self.backend, graph.key] = (program, places, slots)
+        while len(_programs) > _MOST_PROGRAMS:
+            _programs.popitem(last=False)
+        return program, places, slots
+
+
+class _Capture:
+    """Saved values stand on arrays without data while the engine's pass runs once, on tensors."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.tracer = Tracer()
+        self.traced = [self.tracer.stand_in(array) for array in graph.arrays]
+        self.values = [one.value for one in self.traced]
+        self.by_array = {id(a): t for a, t in zip(graph.arrays, self.traced, strict=True)}
+
+    def gradients(self, roots: Any, targets: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Values of the gradients, and the calls that make them."""
+        mode = settle()
+        restore = self._stand_in()
+        try:
+            current.set(changed(mode, tracing=self.tracer, grad=False))
+            seeds = [(edge, wrap(self.by_array[id(array)])) for edge, array in self._seeds(roots)]
+            taken = passes.taken_over.set(None)
+            try:
+                made = run_pass(seeds, targets, retain_graph=True, create_graph=False)
+            finally:
+                passes.taken_over.reset(taken)
+            values = [None if g is None else self.tracer.value_of(g._array) for g in made]
+        finally:
+            current.set(mode)
+            self.tracer.is_open = False
+            for one, name, value in restore:
+                setattr(one, name, value)
+        return values, self.tracer.calls
+
+    def _seeds(self, roots: Any) -> list[tuple[Any, Any]]:
+        return [(edge, self.before.get(id(g), g._array)) for edge, g in roots]
+
+    def _stand_in(self) -> list[tuple[Any, str, Any]]:
+        restore: list[tuple[Any, str, Any]] = []
+        self.before: dict[int, Any] = {}
+        for tensor, array, traced in zip(
+            self.graph.tensors, self.graph.arrays, self.traced, strict=True
+        ):
+            if tensor is not None:
+                restore.append((tensor, "_array", array))
+                self.before[id(tensor)] = array
+                tensor._array = traced
+        for node in self.graph.nodes:
+            for name in type(node).plan.outputs:
+                array = getattr(node, f"s_{name}")
+                if id(array) in self.by_array:
+                    restore.append((node, f"s_{name}", array))
+                    setattr(node, f"s_{name}", self.by_array[id(array)])
+            for param in type(node).plan.inputs:
+                for one in _tensors_of(getattr(node, f"s_{param.name}")):
+                    traced = self.by_array.get(id(one._array))
+                    if traced is not None:  # another tensor on the same array
+                        restore.append((one, "_array", one._array))
+                        one._array = traced
+        restore.reverse()
+        return restore
+
+
+def _tensors_of(value: Any) -> list[Any]:
+    listed = value if isinstance(value, tuple) else (value,)
+    return [one for one in listed if hasattr(one, "_array")]
+
+
+def _with_constants(
+    backend: Any, calls: Any, inputs: Any, outputs: Any, constants: Any, tracer: Any
+) -> Callable[[list[Any]], list[Any]]:
+    """A program whose constants are given with each call."""
+    values = {value.number: value for _, _, value in tracer.constants.values()}
+    extra = [values[number] for number in constants]
+    program = backend(calls, [*inputs, *extra], outputs, constants)
+    arrays = list(constants.values())
+    return (lambda given: program([*given, *arrays])) if arrays else program
+
+
+def _owned(made: list[Any], given: list[Any]) -> list[Any]:
+    """Gradients that the engine may add to: new ones, each its own."""
+    seen = {id(one) for one in given}
+    results = []
+    for one in made:
+        fresh = one.base is None and id(one) not in seen and one.flags.writeable
+        results.append(one if fresh else numpy.array(one))
+        seen.add(id(one))
+    return results
+
+
+def is_cache_empty() -> bool:
+    """Whether no backward program is kept."""
+    return not _programs
+
+
+def clear_cache() -> None:
+    """Forget the backward programs; refused inside a pass."""
+    if passes.running.get() is not None:
+        raise RuntimeError("The cache of compiled backward passes is in use: a pass runs now.")
+    _programs.clear()
+    compile_reasons.clear()
