@@ -28,13 +28,14 @@ def is_available() -> bool:
 def _llvm(calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None) -> Any:
     from pullback.compiled.llvm.machine import has_blas
     from pullback.compiled.llvm.program import LlvmProgram
+    from pullback.compiled.runtime.threads import count
 
     alive = live(calls, outputs)
     sizes = [one for call in alive for one in (*call.results, *call.inputs)]
     if not has_blas() or any(0 in one.shape for one in (*sizes, *inputs)):
         return PythonProgram(calls, inputs, outputs)
     try:
-        return LlvmProgram(calls, inputs, outputs, constants, wishes=wishes)
+        return LlvmProgram(calls, inputs, outputs, constants, count(), wishes)
     except Exception as error:
         # A mistake of ours must not stop the user's program: the other back end runs anything.
         reason = f"{type(error).__name__}: {error}"

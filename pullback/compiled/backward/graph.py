@@ -1,7 +1,8 @@
 """The walk over a graph: which nodes a pass will run, what they keep, and a key that says so.
 
 Two graphs of one key differ in the values of their tensors alone, so the program captured from one
-serves the other. Sizes are part of the key.
+serves the other. Sizes are part of the key. Walking is what a captured pass still costs, so each
+class of nodes has a function written for it that reads its slots in a straight line.
 """
 
 from __future__ import annotations
@@ -21,23 +22,6 @@ class Unsupported(Exception):  # noqa: N818 (no error: the engine runs the pass)
     """Why a pass is not captured."""
 
 
-class _Reader:
-    """What the nodes of one class keep, by slot."""
-
-    __slots__ = ("inputs", "options", "outputs")
-
-    def __init__(self, cls: type[Any]) -> None:
-        plan = getattr(cls, "plan", None)
-        if plan is None:
-            raise Unsupported(f"{cls.__name__}, which no declared operator made")
-        self.inputs = [(f"s_{param.name}", f"s_{param.name}_v") for param in plan.inputs]
-        self.outputs = [(f"s_{n}", f"s_{n}_v", f"s_{n}_c") for n in plan.outputs]
-        self.options = [f"s_{name}" for name in (*plan.options, *plan.derived)]
-
-
-_readers: dict[type[Any], _Reader] = {}
-
-
 class Graph:
     """Nodes newest first, leaves, arrays (each once), and the key."""
 
@@ -46,97 +30,128 @@ class Graph:
         self.leaves: list[Any] = []
         self.arrays: list[Any] = []
         self.tensors: list[Any] = []  # the tensor that stands on an array, or None
-        self._places: dict[int, int] = {}  # id of an array -> its place
-        self._numbers: dict[int, int] = {}  # id of a node or leaf -> its number
+        self.places: dict[int, int] = {}  # id of an array -> its place
+        self.numbers: dict[int, int] = {}  # id of a node, output or leaf -> its number
+        self._heap: list[int] = []
+        self._waiting: dict[int, Any] = {}
         parts: list[Any] = []
-        heap: list[int] = []
-        waiting: dict[int, Any] = {}
         for edge, g in roots:
-            parts.append((self._edge(edge, heap, waiting), self.array(g._array, g)))
-        while heap:
-            node = waiting.pop(heappop(heap))
+            parts += (self.edge(edge), self.array(g._array, g))
+        self._walk(parts)
+        if wanted is not None:
+            for edge in wanted:
+                parts.append(self.numbers.get(id(edge.node if edge._seq == OUTPUT_SEQ else edge)))
+        parts += [(a.shape, a.strides, a.dtype) for a in self.arrays]
+        self.key = tuple(parts)
+
+    def _walk(self, parts: list[Any]) -> None:
+        heap, waiting = self._heap, self._waiting
+        numbers, places = self.numbers, self.places
+        node: Any = None
+        while True:
+            if len(waiting) == 1 and len(heap) == 1:
+                _, node = waiting.popitem()
+                heap.clear()
+            elif heap:
+                node = waiting.pop(heappop(heap))
+            else:
+                return
             if node._cold is not None:
                 raise Unsupported(f"hooks on {type(node).__name__}")
             self.nodes.append(node)
-            parts.append(self._node(node, heap, waiting))
-        if wanted is not None:
-            for edge in wanted:
-                target = edge.node if edge._seq == OUTPUT_SEQ else edge
-                parts.append((self._numbers.get(id(target)), edge._seq == OUTPUT_SEQ and edge.nr))
-        self.key = tuple(parts)
+            read = _readers.get(node.__class__)
+            if read is None:
+                read = _readers[node.__class__] = _written(node.__class__)
+            read(node, self, numbers, places, parts)
 
     def array(self, array: Any, tensor: Any = None) -> int:
         """The place of an array among the inputs."""
         if type(array) is not numpy.ndarray:
             raise Unsupported(f"an array of type {type(array).__name__}")
-        place = self._places.get(id(array))
+        place = self.places.get(id(array))
         if place is None:
-            place = self._places[id(array)] = len(self.arrays)
+            place = self.places[id(array)] = len(self.arrays)
             self.arrays.append(array)
             self.tensors.append(tensor)
         elif self.tensors[place] is None:
             self.tensors[place] = tensor
         return place
 
-    def _edge(self, edge: Any, heap: list[int], waiting: dict[int, Any]) -> Any:
+    def edge(self, edge: Any) -> Any:
+        """What stands for an edge in the key: the number of where it leads."""
         if edge is None or edge._seq > OUTPUT_SEQ:
             return None
-        number = None
-        node = edge
         if edge._seq == OUTPUT_SEQ:
-            node, number = edge.node, edge.nr
-        known = self._numbers.get(id(node))
-        if known is None:
-            known = self._numbers[id(node)] = len(self._numbers)
-            if node._seq == LEAF_SEQ:
-                if node._cold is not None or node.variable._post_accumulate_grad_hooks:
-                    raise Unsupported("hooks on a leaf")
-                if node.variable._leaf_hooks:
-                    raise Unsupported("hooks on a leaf")
-                self.leaves.append(node)
-            else:
-                waiting[node._seq] = node
-                heappush(heap, node._seq)
-        return (known, node._seq == LEAF_SEQ, number)
+            return (self.edge(edge.node), edge.nr)
+        known = self.numbers.get(id(edge))
+        if known is not None:
+            return known
+        known = self.numbers[id(edge)] = len(self.numbers)
+        if edge._seq == LEAF_SEQ:
+            leaf = edge.variable
+            if edge._cold is not None or leaf._post_accumulate_grad_hooks or leaf._leaf_hooks:
+                raise Unsupported("hooks on a leaf")
+            self.leaves.append(edge)
+            return -1 - known  # no node has such a number
+        self._waiting[edge._seq] = edge
+        heappush(self._heap, edge._seq)
+        return known
 
-    def _node(self, node: Any, heap: list[int], waiting: dict[int, Any]) -> Any:
-        cls = type(node)
-        reader = _readers.get(cls)
-        if reader is None:
-            reader = _readers[cls] = _Reader(cls)
-        part: list[Any] = [cls, node._g_shape, node._g_dtype]
-        for edge in node._edges:
-            part.append(self._edge(edge, heap, waiting))
-        for slot, version in reader.inputs:
-            part.append(self._kept(getattr(node, slot), getattr(node, version)))
-        for slot, version, cell in reader.outputs:
-            array = getattr(node, slot)
-            if array is None:
-                part.append(None)
-                continue
-            if getattr(node, cell)[0] != getattr(node, version):
-                raise Unsupported("a saved tensor that was changed")
-            part.append(self._described(array, None))
-        for slot in reader.options:
-            value = getattr(node, slot)
-            try:
-                hash(value)
-            except TypeError:
-                raise Unsupported(f"an option of {cls.__name__} that cannot be compared") from None
-            part.append((type(value), value))
-        return tuple(part)
-
-    def _kept(self, value: Any, version: Any) -> Any:
+    def kept(self, value: Any, version: Any) -> Any:
+        """What stands for a saved input in the key."""
         if isinstance(value, Tensor):
             if value._cell[0] != version:
                 raise Unsupported("a saved tensor that was changed")
-            return self._described(value._array, value)
+            return self.array(value._array, value)
         if isinstance(value, tuple):
             versions = version if isinstance(version, tuple) else (None,) * len(value)
-            return tuple(self._kept(v, n) for v, n in zip(value, versions, strict=True))
+            return tuple(self.kept(v, n) for v, n in zip(value, versions, strict=True))
         if value is None or isinstance(value, int | float | complex | numpy.generic):
             return (type(value), value)
         raise Unsupported(f"a saved value of type {type(value).__name__}")
 
-    def _described(self, array: Any, tensor: Any) -> Any:
-        return (self.array(array, tensor), array.shape, array.strides, array.dtype)
+
+def _option(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        raise Unsupported("an option that cannot be compared") from None
+    return (type(value), value)
+
+
+def _written(cls: type[Any]) -> Any:
+    """The function that adds a node of a class to the key."""
+    plan = getattr(cls, "plan", None)
+    if plan is None:
+        raise Unsupported(f"{cls.__name__}, which no declared operator made")
+    # Edges of known nodes are found here; everything else is asked of the graph.
+    lines = ["def read(node, graph, numbers, places, parts):", "    add = parts.append",
+             "    add(cls)", "    for edge in node._edges:", "        k = numbers.get(id(edge))",
+             "        add(graph.edge(edge) if k is None else k)"]  # fmt: skip
+    for param in plan.inputs:
+        name = f"s_{param.name}"
+        lines += [
+            f"    v = node.{name}",
+            f"    if v.__class__ is Tensor and v._cell[0] == node.{name}_v:",
+            "        k = places.get(id(v._array))",
+            "        add(graph.array(v._array, v) if k is None else k)",
+            "    else:",
+            f"        add(graph.kept(v, node.{name}_v))",
+        ]
+    for output in plan.outputs:
+        name = f"s_{output}"
+        lines += [
+            f"    v = node.{name}",
+            f"    if v is not None and node.{name}_c[0] != node.{name}_v:",
+            "        raise Unsupported('a saved tensor that was changed')",
+            "    add(None if v is None else graph.array(v))",
+        ]
+    for option in (*plan.options, *plan.derived):
+        lines.append(f"    add(option(node.s_{option}))")
+    scope: dict[str, Any] = {"cls": cls, "Tensor": Tensor, "Unsupported": Unsupported,
+                             "option": _option}  # fmt: skip
+    exec("\n".join(lines), scope)
+    return scope["read"]
+
+
+_readers: dict[type[Any], Any] = {}

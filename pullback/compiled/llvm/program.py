@@ -15,6 +15,7 @@ from pullback.compiled.llvm.machine import Code, machine
 from pullback.compiled.llvm.module import ModuleText
 from pullback.compiled.llvm.plan import Plan
 from pullback.compiled.lower.program import Lowered
+from pullback.compiled.runtime.pointers import put_pointers
 
 __all__ = ["LlvmProgram"]
 
@@ -67,7 +68,18 @@ class LlvmProgram:
         self.outputs = [_Result(self.plan, v) for v in lowered.outputs]
         self._spare: list[_Memory] = []
         self._lock = threading.Lock()
+        self._put = put_pointers()
         self.is_native = len(self.parts) <= 1 and all(p[2] is None for p in self.parts)
+
+    def _laid_out(self, arrays: list[Any], held: dict[int, Any]) -> list[Any]:
+        """Arrays with the strides that the program reads; of gradients, say, they may differ."""
+        made = list(arrays)
+        for slot, array in enumerate(arrays):
+            if array.strides != self.strides[slot] and array.size > 1:
+                if slot in self.in_place.values():
+                    raise AssertionError("an input to be overwritten lies as the guards say")
+                made[slot] = held[slot] = _laid_out(array, self.strides[slot])
+        return made
 
     def examples(self) -> list[Any]:
         """Arrays of the shape and dtype of each output."""
@@ -83,14 +95,11 @@ class LlvmProgram:
         """Run the program."""
         memory = self.memory()
         table = memory.table
-        held: dict[int, Any] = {}
-        for slot, array in enumerate(arrays):
-            if array.strides != self.strides[slot] and array.size > 1:
-                if slot in self.in_place.values():
-                    raise AssertionError("an input to be overwritten lies as the guards say")
-                array = _laid_out(array, self.strides[slot])
-            table[slot] = array.__array_interface__["data"][0]
-            held[slot] = array
+        held = dict(enumerate(arrays))
+        if [array.strides for array in arrays] != self.strides:
+            arrays = self._laid_out(arrays, held)
+        if not self._put(arrays, table):
+            raise TypeError("a program reads NumPy arrays alone")
         for shape, dtype, slot in self.fresh:
             array = held[slot] = numpy.empty(shape, dtype)
             table[slot] = array.__array_interface__["data"][0]

@@ -23,7 +23,7 @@ from pullback.compiled.llvm.machine import Code
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import UNWRITTEN
 
-__all__ = ["bound", "is_usable"]
+__all__ = ["address_of", "bound", "fastcall", "is_usable"]
 
 _METH_FASTCALL = 0x0080
 _NEW_FROM_DESCR = 94  # its place in NumPy's table of functions, fixed by its ABI
@@ -233,7 +233,8 @@ class _Method(ctypes.Structure):
     ]  # fmt: skip
 
 
-def _address(name: str) -> int:
+def address_of(name: str) -> int:
+    """Where a function of Python's C interface begins."""
     return int(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
 
 
@@ -289,10 +290,10 @@ def _entry() -> tuple[Any, int]:
     given = {
         "off_array": offsets["array"], "off_node": offsets["node"], "off_cell": offsets["cell"],
         "ndarray": id(numpy.ndarray), "tensor": id(Tensor), "none": id(None),
-        "cell": id(UNWRITTEN), "tuple_new": _address("PyTuple_New"),
-        "incref": _address("Py_IncRef"), "decref": _address("Py_DecRef"),
-        "alloc": _address("PyType_GenericAlloc"), "save": _address("PyEval_SaveThread"),
-        "restore": _address("PyEval_RestoreThread"),
+        "cell": id(UNWRITTEN), "tuple_new": address_of("PyTuple_New"),
+        "incref": address_of("Py_IncRef"), "decref": address_of("Py_DecRef"),
+        "alloc": address_of("PyType_GenericAlloc"), "save": address_of("PyEval_SaveThread"),
+        "restore": address_of("PyEval_RestoreThread"),
         "new_from_descr": _numpy_function(_NEW_FROM_DESCR),
         "row_bytes": _ROW * 8, "result_bytes": _RESULT * 8,
     }  # fmt: skip
@@ -384,12 +385,27 @@ def bound(
             words(places)]  # fmt: skip
     self_ = numpy.array(data, numpy.int64).tobytes()
     code, entry = _entry()
-    method = _Method(b"compiled", entry, _METH_FASTCALL, None)
+    method, function = _made(entry, self_)
+    return _Owned(function, [*kept, method, self_, code])
+
+
+def _made(address: int, self_: Any) -> tuple[Any, Any]:
+    """A built-in function at an address, bound to an object; and what must live as long."""
+    method = _Method(b"compiled", address, _METH_FASTCALL, None)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    function = make(ctypes.addressof(method), self_, None)
-    return _Owned(function, [*kept, method, self_, code])
+    return method, make(ctypes.addressof(method), self_, None)
+
+
+_kept_for_ever: list[Any] = []
+
+
+def fastcall(address: int, keep: list[Any]) -> Any:
+    """A function of the process's whole life at an address."""
+    method, function = _made(address, None)
+    _kept_for_ever.extend((method, *keep))
+    return function
 
 
 class _Owned:

@@ -1,0 +1,173 @@
+"""Worker threads for large loops: Python threads that stay in native code, without the lock.
+
+They wait on semaphores for (function, table, slots, rows); each does an equal part of the rows, the
+caller the first. Sums over rows have one copy a thread, added in order by the caller, so results do
+not depend on timing. One loop at a time is shared; a second caller meanwhile does all parts of its
+own, one after the other, which gives the same sums.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from functools import cache
+from typing import Any
+
+import numpy
+
+from pullback.compiled.llvm.machine import Code
+
+__all__ = ["can_share", "count", "parallel_address"]
+
+_SEMAPHORE = 64  # bytes for each, more than any sem_t
+_TEXT = """
+define void @work(i64 %tid) {
+entry:
+  %off = mul i64 %tid, 64
+  %sa = add i64 %off, {semaphores}
+  %sem = inttoptr i64 %sa to ptr
+  %done = inttoptr i64 {done} to ptr
+  br label %loop
+loop:
+  %w = call i32 inttoptr (i64 {sem_wait} to ptr)(ptr %sem)
+  %bad = icmp ne i32 %w, 0
+  br i1 %bad, label %loop, label %got
+got:
+  %job = inttoptr i64 {job} to ptr
+  %f = load volatile ptr, ptr %job
+  %ba = getelementptr i64, ptr %job, i64 1
+  %B = load volatile ptr, ptr %ba
+  %sl = getelementptr i64, ptr %job, i64 2
+  %S = load volatile ptr, ptr %sl
+  %ra = getelementptr i64, ptr %job, i64 3
+  %R = load volatile i64, ptr %ra
+  %l = mul i64 %R, %tid
+  %lo = udiv i64 %l, {threads}
+  %t1 = add i64 %tid, 1
+  %h = mul i64 %R, %t1
+  %hi = udiv i64 %h, {threads}
+  call void %f(ptr %B, ptr %S, i64 %lo, i64 %hi, i64 %tid)
+  %p = call i32 inttoptr (i64 {sem_post} to ptr)(ptr %done)
+  br label %loop
+}
+define void @par(ptr %f, ptr %B, ptr %S, i64 %R) {
+entry:
+  %job = inttoptr i64 {job} to ptr
+  %fa = getelementptr i64, ptr %job, i64 4
+  %was = atomicrmw xchg ptr %fa, i64 1 acquire, align 8
+  %alone = icmp ne i64 %was, 0
+  br i1 %alone, label %serial, label %shared
+serial:
+  %k = phi i64 [ 0, %entry ], [ %k1, %serial ]
+  %k1 = add i64 %k, 1
+  %kl = mul i64 %R, %k
+  %klo = udiv i64 %kl, {threads}
+  %kh = mul i64 %R, %k1
+  %khi = udiv i64 %kh, {threads}
+  call void %f(ptr %B, ptr %S, i64 %klo, i64 %khi, i64 %k)
+  %kmore = icmp slt i64 %k1, {threads}
+  br i1 %kmore, label %serial, label %over
+over:
+  ret void
+shared:
+  store volatile ptr %f, ptr %job
+  %ba = getelementptr i64, ptr %job, i64 1
+  store volatile ptr %B, ptr %ba
+  %sl = getelementptr i64, ptr %job, i64 2
+  store volatile ptr %S, ptr %sl
+  %ra = getelementptr i64, ptr %job, i64 3
+  store volatile i64 %R, ptr %ra
+{posts}
+  %hi = udiv i64 %R, {threads}
+  call void %f(ptr %B, ptr %S, i64 0, i64 %hi, i64 0)
+{waits}
+  store atomic i64 0, ptr %fa release, align 8
+  ret void
+}
+"""
+
+
+@cache
+def count() -> int:
+    """How many threads share a loop: `PULLBACK_THREADS`, one unless it is set."""
+    wanted = int(os.environ.get("PULLBACK_THREADS", "1"))
+    return max(1, wanted) if can_share() else 1
+
+
+@cache
+def can_share() -> bool:
+    """Whether the system has the semaphores that workers wait on."""
+    if not sys.platform.startswith("linux"):
+        return False
+    libc = ctypes.CDLL(None)
+    return all(hasattr(libc, name) for name in ("sem_init", "sem_wait", "sem_post"))
+
+
+class _Pool:
+    """The workers, and the memory through which they are told what to do."""
+
+    def __init__(self, threads: int) -> None:
+        libc = ctypes.CDLL(None)
+        self.memory = numpy.zeros(64 + _SEMAPHORE * (threads + 2), numpy.uint8)
+        start = self.memory.__array_interface__["data"][0]
+        self.job = -(-start // 64) * 64
+        semaphores, done = self.job + 64, self.job + 64 + _SEMAPHORE * threads
+        for number in range(threads + 1):
+            libc.sem_init(ctypes.c_void_p(semaphores + _SEMAPHORE * number), 0, 0)
+
+        def at(name: str) -> int:
+            return int(ctypes.cast(getattr(libc, name), ctypes.c_void_p).value or 0)
+
+        def calls(name: str, letter: str, places: list[int]) -> str:
+            return "\n".join(
+                f"  %{letter}{k} = call i32 inttoptr (i64 {at(name)} to ptr)"
+                f"(ptr inttoptr (i64 {place} to ptr))"
+                for k, place in enumerate(places)
+            )
+
+        starts = [semaphores + _SEMAPHORE * k for k in range(1, threads)]
+        given = {
+            "semaphores": semaphores, "done": done, "job": self.job, "threads": threads,
+            "sem_wait": at("sem_wait"), "sem_post": at("sem_post"),
+            "posts": calls("sem_post", "p", starts),
+            "waits": calls("sem_wait", "w", [done] * (threads - 1)),
+        }  # fmt: skip
+        text = _TEXT
+        for name, value in given.items():
+            text = text.replace("{" + name + "}", str(value))
+        self.code = Code(text, keep=False)
+        work = ctypes.CFUNCTYPE(None, ctypes.c_int64)(self.code.address("work"))
+        for number in range(1, threads):
+            threading.Thread(target=work, args=(number,), daemon=True).start()
+        self.work = work
+
+    def forget_workers(self) -> None:
+        """In a forked child there are none: every loop is done by its caller."""
+        flag = ctypes.c_int64.from_address(self.job + 32)
+        flag.value = 1
+
+
+_pools: list[_Pool] = []
+
+
+@cache
+def _pool() -> Any:
+    pool = _Pool(count())
+    _pools.append(pool)
+    return pool
+
+
+def _in_child() -> None:
+    for pool in _pools:
+        pool.forget_workers()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+def parallel_address() -> int:
+    """Where the function begins that shares a loop among the workers."""
+    return int(_pool().code.address("par"))

@@ -1,0 +1,63 @@
+"""Loops shared among threads: the results of one, whoever calls and whenever."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("llvmlite")
+
+PROGRAM = """
+import os, threading
+import numpy as np
+import pullback as torch
+from pullback.compiled.runtime.threads import can_share, count
+
+assert count() == (3 if can_share() else 1)
+x = torch.from_numpy(np.random.default_rng(0).standard_normal((700, 300), np.float32))
+w = torch.from_numpy(np.random.default_rng(1).standard_normal(300, np.float32)).requires_grad_()
+
+def f(x):
+    y = (x * w).softmax(-1)
+    return (y * x.exp()).sum(), y.amax(0), y.sum(0)
+
+g = torch.compile(f, fullgraph=True, backend="llvm")
+loss, top, total = g(x)
+wanted = f(x)
+for ours, one in zip((loss, top, total), wanted):
+    np.testing.assert_allclose(ours.detach()._array, one.detach()._array, rtol=2e-4, atol=1e-5)
+(loss + total.sum()).backward()
+ours, w.grad = w.grad, None
+(wanted[0] + wanted[2].sum()).backward()
+np.testing.assert_allclose(ours._array, w.grad._array, rtol=3e-3, atol=2e-2)
+first = [one.detach()._array.copy() for one in g(x)]
+
+def again():
+    for _ in range(20):
+        for a, b in zip(g(x), first):
+            if not (a.detach()._array == b).all():
+                os._exit(3)
+
+threads = [threading.Thread(target=again) for _ in range(3)]
+for one in threads:
+    one.start()
+again()
+for one in threads:
+    one.join()
+if hasattr(os, "fork"):
+    child = os.fork()
+    if child == 0:
+        g(x)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+print("fine")
+"""
+
+
+def test_shared_loops_give_fixed_results():
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM], capture_output=True,
+                          text=True, timeout=100, check=False,
+                          env={"PULLBACK_THREADS": "3", "PULLBACK_CACHE": "0",
+                               "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
+                               "PYTHONPATH": ":".join(sys.path)})  # fmt: skip
+    assert done.stdout.strip() == "fine", done.stderr
