@@ -16,7 +16,7 @@ COMPILED: dict[str, Work] = {}
 def compiled_work(
     title: str, *, rounds: int | None = None, needs: tuple[str, ...] = ()
 ) -> Callable[[Callable[[ModuleType], Program]], Callable[[ModuleType], Program]]:
-    """Register a function from library to program, apart from the works of `python -m benchmarks`."""
+    """Register a function from library to program, apart from `python -m benchmarks`."""
 
     def register(build: Callable[[ModuleType], Program]) -> Callable[[ModuleType], Program]:
         name = "compiled-" + build.__name__.replace("_", "-")
@@ -32,9 +32,13 @@ def is_ours(torch: ModuleType) -> bool:
 
 
 def functional(
-    torch: ModuleType, function: Callable[..., Tensor], inputs: list[Tensor], *, together: bool = True
+    torch: ModuleType,
+    function: Callable[..., Tensor],
+    inputs: list[Tensor],
+    *,
+    together: bool = True,
 ) -> Program:
-    """The gradient as a function: `func.grad` compiled; torch by `autograd.grad`, its fastest way."""
+    """The gradient as a function: `func.grad` compiled; torch by its fastest way."""
     numbers = tuple(range(len(inputs)))
     if is_ours(torch):
         given = [one.detach() for one in inputs]

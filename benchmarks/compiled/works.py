@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -74,7 +75,7 @@ def rosenbrock(torch: ModuleType) -> Program:
     def function(x: Tensor) -> Tensor:
         parts = x.unbind()
         total = 0.0
-        for a, b in zip(parts[:-1], parts[1:], strict=True):
+        for a, b in pairwise(parts):
             total = total + 100.0 * (b - a * a) ** 2 + (1.0 - a) ** 2
         return total  # type: ignore[return-value]  # a tensor since the first term
 
@@ -132,7 +133,9 @@ def mlp_style(torch: ModuleType) -> Program:
     return Program(run=run, answer=lambda _: [leaf.grad for leaf in leaves])
 
 
-def _adam_step(torch: ModuleType, leaves: list[Tensor], loss_of: Any, given: list[Tensor]) -> Program:
+def _adam_step(
+    torch: ModuleType, leaves: list[Tensor], loss_of: Any, given: list[Tensor]
+) -> Program:
     """A whole step with its optimizer."""
     optimizer = torch.optim.Adam(leaves, lr=1e-4)
 
@@ -202,8 +205,7 @@ def _block(torch: ModuleType) -> Any:
     batch, length, width, heads = 8, 64, 128, 4
     rng = np.random.default_rng(12)
     x = torch.tensor(rng.standard_normal((batch, length, width), dtype=np.float32))
-    norms = [torch.ones(width, requires_grad=True), torch.zeros(width, requires_grad=True),
-             torch.ones(width, requires_grad=True), torch.zeros(width, requires_grad=True)]  # fmt: skip
+    norms = [made(width, requires_grad=True) for made in (torch.ones, torch.zeros) * 2]
     joint, project = parameter(torch, rng, 3 * width, width), parameter(torch, rng, width, width)
     wide = parameter(torch, rng, 4 * width, width)
     narrow = parameter(torch, rng, width, 4 * width)
@@ -348,7 +350,7 @@ def _lstm(torch: ModuleType) -> Any:
     def objective(weights: Tensor, extra: Tensor) -> Tensor:
         state = [[torch.tensor(h), torch.tensor(c)] for h, c in state0]
         total: Any = 0.0
-        for x, target in zip(sequence[:-1], sequence[1:], strict=True):
+        for x, target in pairwise(sequence):
             y = x * extra[0]
             for layer in range(layers):
                 h, c = cell(weights[layer, 0], weights[layer, 1], *state[layer], y)

@@ -1,4 +1,4 @@
-"""What became of a function: its programs step by step, with the user's lines, and every refusal."""
+"""What became of a function: its programs, with the user's lines, and every refusal."""
 
 from __future__ import annotations
 

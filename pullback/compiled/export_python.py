@@ -168,8 +168,11 @@ def _sliced(v: Val, x: Val) -> str | None:
     wanted = [(n, s) for n, s in zip(v.shape, v.strides, strict=True) if n != 1]
     keys = []
     for d, (n, s) in enumerate(zip(x.shape, x.strides, strict=True)):
-        if wanted and s and wanted[0][1] % s == 0 and (
-            starts[d] + (wanted[0][0] - 1) * (wanted[0][1] // s) < n
+        if (
+            wanted
+            and s
+            and wanted[0][1] % s == 0
+            and (starts[d] + (wanted[0][0] - 1) * (wanted[0][1] // s) < n)
         ):
             count, stride = wanted.pop(0)
             step = stride // s
@@ -185,6 +188,6 @@ def _product(v: Val, read: list[str]) -> str:
     made = f"np.matmul({read[0]}, {read[1]})"
     if v.attr is None:
         return made
-    strides, lead, batch, m, n = v.attr
+    strides, lead, *_ = v.attr
     parts = f"({made}, 0, {(*strides, lead, 1)})"
     return f"_pad({v.shape}, {_dtype(v)}, [{parts}])"

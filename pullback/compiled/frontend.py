@@ -55,6 +55,7 @@ class CompiledFunction:
         self.quick_mode: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program of a call like this one; capture it where there is none."""
         quick = self.quick
         if quick is not None and not kwargs:
             fits = get_mode() is self.quick_mode and fast.plain is not None and not running.get()
@@ -78,10 +79,10 @@ class CompiledFunction:
                 return self._run(entry, leaves, args, kwargs)
             counters["misses"][reason] += 1
             self._note(reason)
-        entry = self._new_entry(args, kwargs, leaves)
-        if entry is None:
+        new = self._new_entry(args, kwargs, leaves)
+        if new is None:
             return self.function(*args, **kwargs)
-        return self._run(entry, leaves, args, kwargs)
+        return self._run(new, leaves, args, kwargs)
 
     def _run(self, entry: Entry, leaves: list[Any], args: Any, kwargs: Any) -> Any:
         """Run an entry, and let the next call take its short way."""

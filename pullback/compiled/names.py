@@ -27,7 +27,7 @@ def is_compiling() -> bool:
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Mark a function as never to be captured: calls of compiled functions that reach it run eagerly.
+    """Mark a function as never to be captured: compiled calls that reach it run eagerly.
 
     >>> from pullback.compiled.names import disable
     >>> @disable

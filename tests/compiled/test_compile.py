@@ -21,7 +21,7 @@ def compiled(backend):
     return lambda function, **options: torch.compile(function, backend=backend, **options)
 
 
-# Gradients -----------------------------------------------------------------------------------
+# Gradients ---------------------------------------------------------------------------------------
 
 
 def test_a_loss_and_its_gradients_are_those_of_eager(compiled):
@@ -87,7 +87,7 @@ def test_retained_graphs_run_again_and_freed_ones_refuse(compiled):
         close(x.grad, 2 * first)
         y.backward()
         close(x.grad, 3 * first)
-        with pytest.raises(RuntimeError, match="second time|freed"):
+        with pytest.raises(RuntimeError, match=r"second time|freed"):
             y.backward()
 
 
@@ -126,7 +126,7 @@ def test_nothing_is_recorded_without_grad_mode(compiled):
     assert f(x).requires_grad
 
 
-# Transforms ------------------------------------------------------------------------------------
+# Transforms --------------------------------------------------------------------------------------
 
 
 def test_transforms_under_compile(compiled):
@@ -252,13 +252,15 @@ def test_the_default_dtype_is_watched(compiled):
 
 def test_entries_are_bounded_and_the_rest_runs_eagerly(compiled):
     f = compiled(lambda x: x + 1, dynamic=False)
+    for n in range(1, 9):
+        close(f(torch.zeros(n)), torch.ones(n))
     with pytest.warns(UserWarning, match="programs were made"):
-        for n in range(1, 14):
-            close(f(torch.zeros(n)), torch.ones(n))
-    assert len(f.entries) <= 8
+        f(torch.zeros(9))
+    close(f(torch.zeros(10)), torch.ones(10))
+    assert len(f.entries) == 8
 
 
-# Falling back --------------------------------------------------------------------------------------
+# Falling back ------------------------------------------------------------------------------------
 
 
 def test_decisions_by_value_run_eagerly_with_a_reason(compiled):
@@ -275,7 +277,7 @@ def test_decisions_by_value_run_eagerly_with_a_reason(compiled):
 @pytest.mark.parametrize(
     "look",
     [lambda x: x.sum().item(), lambda x: float(x.sum()), lambda x: int(x.sum()),
-     lambda x: x.tolist()[0], lambda x: x.numpy().sum(), lambda x: list(x)[0] * 0 + x.nonzero()[0],
+     lambda x: x.tolist()[0], lambda x: x.numpy().sum(), lambda x: x.nonzero()[0],
      lambda x: x[x > 0].sum()],
 )  # fmt: skip
 def test_looking_at_values_is_never_baked_in(compiled, look):
@@ -287,7 +289,7 @@ def test_looking_at_values_is_never_baked_in(compiled, look):
 
 def test_the_functions_own_errors_reach_the_user(compiled):
     f = compiled(lambda a, b: a @ b)
-    with pytest.raises(RuntimeError, match="mm|matmul|shape"):
+    with pytest.raises(RuntimeError, match=r"mm|matmul|shape"):
         f(torch.ones(2, 3), torch.ones(2, 3))
     with pytest.raises(ZeroDivisionError):
         compiled(lambda x: x / (1 // 0))(torch.ones(2))
@@ -323,7 +325,7 @@ def test_a_tensor_kept_by_the_function_is_a_real_one(compiled):
         close(kept["y"], torch.tensor([2 * n]))
 
 
-# Writes and aliases --------------------------------------------------------------------------------
+# Writes and aliases ------------------------------------------------------------------------------
 
 
 def test_writes_to_arguments_and_held_tensors_happen(compiled):
@@ -413,7 +415,7 @@ def test_batch_norm_updates_its_statistics(compiled):
     close(f(x), other(x))
 
 
-# Randomness ----------------------------------------------------------------------------------------
+# Randomness --------------------------------------------------------------------------------------
 
 
 def test_random_numbers_come_from_the_same_stream(compiled):
@@ -509,7 +511,7 @@ def test_gradients_accumulate_as_in_eager(compiled):
     close(w.grad, x)
 
 
-# Modules, decorators, options ----------------------------------------------------------------------
+# Modules, decorators, options --------------------------------------------------------------------
 
 
 def test_a_module_keeps_its_parameters_training(compiled):
@@ -554,7 +556,7 @@ def test_unknown_back_ends_are_refused_with_the_known_ones():
         torch.compile(lambda x: x, backend="nonsense")
 
 
-# Lifetimes -------------------------------------------------------------------------------------------
+# Lifetimes ---------------------------------------------------------------------------------------
 
 
 def test_memory_stays_flat_without_the_collector(compiled):
@@ -600,9 +602,9 @@ def test_threads_share_a_compiled_function(compiled):
     def work(seed):
         mine = torch.from_numpy(np.random.default_rng(seed).standard_normal((64, 500), np.float32))
         wanted = (mine.exp() * 2 + mine).sum(-1)
-        for _ in range(60):
-            if not np.allclose(f(mine)._array, wanted._array, rtol=1e-4, atol=1e-4):
-                wrong.append(seed)
+        made = [f(mine)._array for _ in range(60)]
+        if not all(np.allclose(one, wanted._array, rtol=1e-4, atol=1e-4) for one in made):
+            wrong.append(seed)
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
     for one in threads:

@@ -84,7 +84,8 @@ class compiled_autograd:  # noqa: N801 (a context)
                 counters["compiled_autograd"]["hits"] += 1
                 _programs.move_to_end((self.backend, graph.key))
         except (Unsupported, CannotCapture) as reason:
-            return self._refuse(str(reason))
+            self._refuse(str(reason))
+            return None
         program, places, slots = known
         made = program([graph.arrays[place] for place in places])
         results = _owned(made, graph.arrays)
@@ -137,13 +138,11 @@ class compiled_autograd:  # noqa: N801 (a context)
         targets = graph.leaves if wanted is None else wanted
         values, calls = capture.gradients(roots, targets)
         slots = [number for number, value in enumerate(values) if value is not None]
-        outputs = [values[number] for number in slots]
+        outputs: list[Any] = [values[number] for number in slots]
         read = {one.number for call in live(calls, outputs) for one in call.inputs}
         read |= {one.number for one in outputs}
         places = [n for n, one in enumerate(capture.values) if one.number in read]
-        constants = {
-            value.number: array for array, _, value in capture.tracer.constants.values()
-        }
+        constants = {value.number: array for array, _, value in capture.tracer.constants.values()}
         program = _with_constants(
             self.backend, calls, [capture.values[n] for n in places], outputs,
             {n: a for n, a in constants.items() if n in read}, capture.tracer,
@@ -205,10 +204,10 @@ class _Capture:
                     setattr(node, f"s_{name}", self.by_array[id(array)])
             for param in type(node).plan.inputs:
                 for one in _tensors_of(getattr(node, f"s_{param.name}")):
-                    traced = self.by_array.get(id(one._array))
-                    if traced is not None:  # another tensor on the same array
+                    known = self.by_array.get(id(one._array))
+                    if known is not None:  # another tensor on the same array
                         restore.append((one, "_array", one._array))
-                        one._array = traced
+                        one._array = known
         restore.reverse()
         return restore
 

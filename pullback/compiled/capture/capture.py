@@ -123,8 +123,8 @@ class _Run:
                 self.world.restore()
         if change is not None:
             raise CannotCapture(f"the function changes the state of the program: {change}")
-        for one in self.known.values():
-            one.check()
+        for known in self.known.values():
+            known.check()
         leaves.clear()
         captured = Captured(
             calls=self.tracer.calls,
@@ -272,14 +272,15 @@ class _Run:
     def _inputs(self) -> list[Input]:
         inputs = []
         owner = {id(one.grad): one for one in self.known.values() if one.grad is not None}
-        place = {}
+        place: dict[int, int] = {}
         for number, leaf in enumerate(self.leaves):
             if isinstance(leaf, Tensor):
                 place.setdefault(id(leaf), number)
         for key, one in self.known.items():
             parameter = type(one.tensor) is not Tensor
             if key in self.world.tensors:
-                kind, where = "held", one.tensor
+                kind: str = "held"
+                where: Any = one.tensor
             elif key in place:
                 kind, where = "argument", place[key]
             else:

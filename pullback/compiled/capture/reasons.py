@@ -7,7 +7,7 @@ from pullback.core.origin import Origin, here
 __all__ = ["CannotCapture"]
 
 
-class CannotCapture(RuntimeError):
+class CannotCapture(RuntimeError):  # noqa: N818 (what happens is no mistake)
     """Raised inside a capture: the call runs eagerly instead, for this reason.
 
     `Unsupported` in torch's terms; with `fullgraph=True` the user sees it.

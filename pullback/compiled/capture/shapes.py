@@ -71,7 +71,8 @@ _MOST_KNOWN = 5000
 
 def _elementwise(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> MetaArray | None:
     """The result of contiguous operands; its dtype is asked once for each of their dtypes."""
-    shapes, key = [], [op]
+    shapes: list[Any] = []
+    key: list[Any] = [op]
     for one in arrays.values():
         if one.__class__ is TracedArray:
             if not one.flags.c_contiguous:

@@ -28,6 +28,8 @@ class Storage:
 
     __slots__ = ("address", "shape", "strides", "tracer", "value", "version")
 
+    value: Any  # a Value, or None where nobody wrote yet
+
     def __init__(self, tracer: Any, value: Value | None, array: Any) -> None:
         self.tracer = tracer
         self.value = value
@@ -41,8 +43,8 @@ class TracedArray(numpy.ndarray[Any, Any]):
 
     _device = CPU
 
-    storage: Storage | None = None
-    value: Value | None = None  # of this array, while `seen` is the storage's version
+    storage: Any = None  # a Storage
+    value: Any = None  # a Value: of this array, while `seen` is the storage's version
     seen = -1
 
     def __array_finalize__(self, source: Any) -> None:

@@ -130,7 +130,9 @@ class Tracer:
         frame = user_frame(getframe(2))
         call.origin = None if frame is None else Origin(frame.f_code, frame.f_lasti)
         call.single = single
-        call.results = tuple([self.new_value(*one, call) for one in made])
+        call.results = tuple(
+            [self.new_value(shape, dtype, steps, call) for shape, dtype, steps in made]
+        )
         self.calls.append(call)
         return call.results
 
@@ -340,8 +342,7 @@ class Tracer:
             first = meta.strided(args[0].shape, args[0].dtype, args[0].strides)
             kwargs = {"dtype": args[0].dtype, **kwargs}
             empty = numpy.empty_like(meta.plain(first), **_without(kwargs, "fill_value"))
-            made = func(empty, *args[1:], **kwargs)
-            return made
+            return func(empty, *args[1:], **kwargs)
         if func in (numpy.may_share_memory, numpy.shares_memory):
             return any(
                 a.storage is b.storage if b.__class__ is TracedArray else False

@@ -225,10 +225,10 @@ class Builder:
 
     def slice(self, x: Val, dim: int, start: int, count: int, step: int = 1) -> Val:
         """Every `step`-th of a dimension."""
-        shape = x.shape[:dim] + (count,) + x.shape[dim + 1 :]
+        shape = (*x.shape[:dim], count, *x.shape[dim + 1 :])
         if self.strip(x).op == "const":
             return self.expand(self.strip(x), shape)
-        strides = x.strides[:dim] + (x.strides[dim] * step,) + x.strides[dim + 1 :]
+        strides = (*x.strides[:dim], x.strides[dim] * step, *x.strides[dim + 1 :])
         return self.view("view", x, shape, x.off + start * x.strides[dim], strides)
 
     def squeeze(self, x: Val, dims: Sequence[int]) -> Val:
@@ -295,7 +295,7 @@ class Builder:
         if len(b.shape) == 2 and len(a.shape) > 2:  # one product of many rows
             rows = math.prod(a.shape[:-1])
             made = self.dot(self.reshape(a, (rows, a.shape[-1])), b)
-            return self.reshape(made, a.shape[:-1] + (b.shape[-1],))
+            return self.reshape(made, (*a.shape[:-1], b.shape[-1]))
         a, b = (self.expand(x, batch + x.shape[-2:]) for x in (a, b))
         a, b = (x if blas_takes(x) else self.copy(x) for x in (a, b))
         return self.make("dot", (a, b), None, (*batch, a.shape[-2], b.shape[-1]), a.dtype)

@@ -26,9 +26,7 @@ _BUFFERS = 192 * 1024  # bytes of the stack
 class GroupText:
     """Writes the function of one group."""
 
-    def __init__(
-        self, plan: Plan, group: Group, functions: dict[str, str], machine: Any
-    ) -> None:
+    def __init__(self, plan: Plan, group: Group, functions: dict[str, str], machine: Any) -> None:
         self.plan, self.group, self.functions = plan, group, functions
         self.em = Emitter()
         count = sum(v.op in FUNCTIONS for v in group.nodes)

@@ -137,8 +137,8 @@ class _Kept:
 
     def __init__(self, key: str) -> None:
         self.found = False
-        folder = os.environ.get("PULLBACK_CACHE", os.path.join(
-            os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "pullback"))  # fmt: skip
+        caches = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
+        folder = os.environ.get("PULLBACK_CACHE", os.path.join(caches, "pullback"))
         digest = hashlib.sha256(key.encode()).hexdigest()
         self.path = None if folder in ("", "0") else os.path.join(folder, f"{digest}.o")
 

@@ -52,8 +52,10 @@ class ModuleText:
         """The module."""
         width = self.machine.vector_bytes * 8
         attributes = f'attributes #0 = {{ nounwind "prefer-vector-width"="{width}" }}'
-        return "\n".join(["!0 = !{}", *sorted(self.declared), *self.tables, *self.functions.values(),
-                          *self.texts, attributes])  # fmt: skip
+        functions = self.functions.values()
+        return "\n".join(
+            ["!0 = !{}", *sorted(self.declared), *self.tables, *functions, *self.texts, attributes]
+        )
 
     def _address(self, name: str) -> int:
         if name not in self.addresses:
@@ -80,7 +82,7 @@ class ModuleText:
         elif v.op == "dot":
             self._dot(name, v)
         else:
-            texts = {"cat": cat_texts, "pad": pad_text, "padsum": padsum_text}[v.op](
+            texts: Any = {"cat": cat_texts, "pad": pad_text, "padsum": padsum_text}[v.op](
                 self.plan, name, v
             )
             listed = texts if isinstance(texts, list) else [texts]

@@ -121,9 +121,9 @@ def padsum_text(plan: Plan, name: str, v: Val) -> str:
             words.append(em.t(f"load i64, ptr {place}"))
         slot = em.t(f"getelementptr ptr, ptr %B, i64 {words[0]}")
         p = em.t(f"getelementptr {e}, ptr {em.t(f'load ptr, ptr {slot}')}, i64 {words[1]}")
-        x = em.t(f"load {vector_type(e, n)}, ptr {p}, align {v.itemsize}")
+        added = em.t(f"load {vector_type(e, n)}, ptr {p}, align {v.itemsize}")
         q = em.t(f"getelementptr {e}, ptr {target}, i64 {words[2]}")
-        _added(em, q, x, e, n, v.itemsize)
+        _added(em, q, added, e, n, v.itemsize)
         em.raw(f"  %{loop}.n = add i64 %{loop}.k, 1")
         em.raw(f"  %{loop}.m = icmp slt i64 %{loop}.n, {len(places)}")
         before = f"{loop}.end"

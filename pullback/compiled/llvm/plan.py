@@ -211,9 +211,7 @@ class Plan:
     def _is_per_row(self, value: Val, group: Group) -> bool:
         if not group.is_local(value) or group.domain[-1:] == (1,):
             return False
-        shape_fits = value.shape == group.domain[:-1] + (1,) or (
-            value.size == 1 and group.rows == 1
-        )
+        shape_fits = value.shape == (*group.domain[:-1], 1) or (value.size == 1 and group.rows == 1)
         return shape_fits and (value.op in EW or last_only(value, group.domain))
 
     def _sink(self) -> None:
@@ -373,7 +371,7 @@ def _aligned(one: Val, shown: Val, group: Group) -> bool:
     """Whether an expanded value of the group stands still along rows: same row, one element."""
     if one is shown or (shown.size == 1 and group.rows == 1):
         return True
-    return shown.shape == group.domain[:-1] + (1,) or shown.shape == group.domain
+    return shown.shape == (*group.domain[:-1], 1) or shown.shape == group.domain
 
 
 def _effects(builder: Builder) -> list[Val]:

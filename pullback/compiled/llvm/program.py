@@ -164,14 +164,14 @@ class _Between:
         self.kernel = plan.builder.calls[token.attr]
         self.inputs = [_Operand(plan, v) for v in token.ins]
         self.results = [
-            (v.attr, plan.slot[v.id], v.shape, _numpy_dtype(v.dtype), v.strides)
+            (v.attr, plan.slot[v.id], _numpy_dtype(v.dtype), v.strides)
             for v in plan.values
             if v.op == "result" and v.ins[0] is token
         ]
 
     def __call__(self, memory: _Memory, held: dict[int, Any]) -> None:
         made = self.kernel([one(memory, held) for one in self.inputs])
-        for number, slot, shape, dtype, strides in self.results:
+        for number, slot, dtype, strides in self.results:
             array = made[number]
             size = array.itemsize
             if dtype is not None and array.dtype != dtype:

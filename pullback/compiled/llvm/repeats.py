@@ -8,6 +8,7 @@ groups of equal text are then compiled once and called for each step (`module.py
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 from pullback.compiled.ir.values import EW, REDUCTIONS, Val
@@ -56,7 +57,7 @@ def _cuts(signs: list[int]) -> set[int]:
     for found in places.values():
         if len(found) < _FEWEST_REPEATS:
             continue
-        gaps = Counter(b - a for a, b in zip(found, found[1:], strict=False))
+        gaps = Counter(b - a for a, b in pairwise(found))
         gap, count = gaps.most_common(1)[0]
         if count >= 0.8 * (len(found) - 1) and gap >= _WINDOW:
             regular.append((count * gap, -found[0], gap, found))

@@ -26,16 +26,13 @@ _WHOLE = {"float": ("i32", 23, 127), "double": ("i64", 52, 1023)}
 
 
 @cache
-def _taylor_fit(name: str, bound: float, degree: int) -> list[float]:
-    """Coefficients of the interpolant at Chebyshev's points of (-bound, bound), in long double."""
-    function = {
-        "exp2nd": lambda x: (numpy.expm1(x) - x) / (x * x),  # what follows 1 + x in exp
-    }[name]
+def _exp_tail_fit(bound: float, degree: int) -> list[float]:
+    """What follows 1 + x in exp(x), by x^2: the interpolant at Chebyshev's points."""
     n = degree + 1
     k = numpy.arange(n, dtype=_LONG)
     nodes = numpy.cos(numpy.arccos(_LONG(-1)) * (k + _LONG(0.5)) / n)
     x = _LONG(bound) * nodes
-    y = function(x) if name != "exp2nd" else _second_order(x)
+    y = _second_order(x)
     c = [2 / _LONG(n) * numpy.sum(y * numpy.cos(j * numpy.arccos(nodes))) for j in range(n)]
     c[0] /= 2
     basis = [numpy.zeros(n, _LONG) for _ in range(n)]
@@ -90,7 +87,7 @@ def _powers_of_two(em: Emitter, t: str, e: str, w: int) -> tuple[str, str]:
 
 def _exp_tail(em: Emitter, r: str, e: str, w: int) -> str:
     """exp(r) - 1 for |r| at most ln 2 / 2."""
-    q = em.poly2(r, _taylor_fit("exp2nd", 0.3467, 5 if e == "float" else 10), e, w)
+    q = em.poly2(r, _exp_tail_fit(0.3467, 5 if e == "float" else 10), e, w)
     return em.fma(em.mul(r, r, e, w), q, r, e, w)
 
 
@@ -107,7 +104,7 @@ def exp(em: Emitter, x: str, e: str, w: int) -> str:
 def _decay(em: Emitter, x: str, e: str, w: int) -> str:
     """exp(x) in single for x between -80 and 0, where 2^n needs no second factor."""
     t, r, _ = _reduced(em, x, e, w)
-    q = em.poly(r, _taylor_fit("exp2nd", 0.3467, 4), e, w)
+    q = em.poly(r, _exp_tail_fit(0.3467, 4), e, w)
     p = em.binary("fadd", em.fma(em.mul(r, r, e, w), q, r, e, w), em.number(1, e, w), e, w)
     i, shift, _ = _WHOLE[e]
     n = em.binary("shl", em.bits(t, e, i, w), em.number(shift, i, w), i, w)
@@ -252,9 +249,17 @@ _ERF_T = [5.55923013010394962768e4, 7.00332514112805075473e3, 2.2320053459468431
           9.00260197203842689217e1, 9.60497373987051638749e0]  # fmt: skip
 _ERF_U = [4.92673942608635921086e4, 2.26290000613890934246e4, 4.59432382970980127987e3,
           5.21357949780152679795e2, 3.35617141647503099647e1, 1.0]  # fmt: skip
-_ERF_P = [5.57535335369399327526e2, 1.02755188689515710272e3, 9.34528527171957607540e2,
-          5.26445194995477358631e2, 1.96520832956077098242e2, 4.86371970985681366614e1,
-          7.46321056442269912687e0, 5.64189564831068821977e-1, 2.46196981473530512524e-10]  # fmt: skip
+_ERF_P = [
+    5.57535335369399327526e2,
+    1.02755188689515710272e3,
+    9.34528527171957607540e2,
+    5.26445194995477358631e2,
+    1.96520832956077098242e2,
+    4.86371970985681366614e1,
+    7.46321056442269912687e0,
+    5.64189564831068821977e-1,
+    2.46196981473530512524e-10,
+]
 _ERF_Q = [5.57535340817727675546e2, 1.65666309194161350182e3, 2.24633760818710981792e3,
           1.82390916687909736289e3, 9.75708501743205489753e2, 3.54937778887819891062e2,
           8.67072140885989742329e1, 1.32281951154744992508e1, 1.0]  # fmt: skip
@@ -298,10 +303,22 @@ def erf(em: Emitter, x: str, e: str, w: int) -> str:
 
 _SIN32 = [-1.6666654611e-1, 8.3321608736e-3, -1.9515295891e-4]
 _COS32 = [4.166664568298827e-2, -1.388731625493765e-3, 2.443315711809948e-5]
-_SIN64 = [-1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04,
-          2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969099521155010221e-10]  # fmt: skip
-_COS64 = [4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05,
-          -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11]  # fmt: skip
+_SIN64 = [
+    -1.66666666666666324348e-01,
+    8.33333333332248946124e-03,
+    -1.98412698298579493134e-04,
+    2.75573137070700676789e-06,
+    -2.50507602534068634195e-08,
+    1.58969099521155010221e-10,
+]
+_COS64 = [
+    4.16666666666666019037e-02,
+    -1.38888888888741095749e-03,
+    2.48015872894767294178e-05,
+    -2.75573143513906633035e-07,
+    2.08757232129817482790e-09,
+    -1.13596475577881948265e-11,
+]
 _HALF_PI = (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21)
 LARGEST_ANGLE = 1e5  # beyond, three parts of pi / 2 are not enough, and libm is asked
 

@@ -55,9 +55,8 @@ def _logical(word: str) -> Any:
     return rule
 
 
-for _name, _word in {"logical_and": "and", "logical_or": "or", "logical_xor": "xor",
-                     "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}.items():  # fmt: skip
-    lower(_name)(_logical(_word))
+for _word in ("and", "or", "xor"):
+    lower(f"logical_{_word}", f"bitwise_{_word}")(_logical(_word))
 
 
 @lower("logical_not", "bitwise_not")

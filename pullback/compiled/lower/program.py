@@ -74,6 +74,7 @@ class Lowered:
         self.values: dict[int, Val] = {}
         self.how: dict[str, str] = {}  # name of a call -> "lowered", "view" or "kernel"
         self.native = 0
+        self._checked: set[Any] = set()  # targets whose range is looked at already
         for one in inputs:
             self.values[one.number] = self._input(one, constants.get(one.number))
         for call in calls:
@@ -124,6 +125,7 @@ class Lowered:
     def _lowered(self, call: Call) -> list[Val]:
         if call.random:
             raise NotLowered
+        made: Any
         if call.op is None:
             made = self._other(call)
         elif call.op.kind == "view":
@@ -171,11 +173,10 @@ class Lowered:
         kernel = Check(call, classes.check_kernel(call))
         target, score = given["target"], given["input"]
         row = self.b.slice(score, 0, 0, 1) if score.base.op == "input" else target
-        done = getattr(self, "_checked", set())
         key = (target.id, score.shape)
-        if key in done:
+        if key in self._checked:
             return
-        self._checked = done | {key}
+        self._checked.add(key)
         ins = [one if one.base.op != "const" else self.b.copy(one) for one in (target, row)]
         self.b.call(kernel, ins, [])
 
@@ -194,9 +195,9 @@ class Lowered:
         x = self.values[source.number]
         if self.b.strip(x).op == "const" and all(v.dtype == source.dtype for v in call.results):
             return [self.b.expand(self.b.strip(x), v.shape) for v in call.results]
-        if all(v.shift is not None and v.dtype == source.dtype for v in call.results):
-            if _lies_alike(x, source):
-                return [self._geometry(x, v) for v in call.results]
+        shifted = all(v.shift is not None and v.dtype == source.dtype for v in call.results)
+        if shifted and _lies_alike(x, source):
+            return [self._geometry(x, v) for v in call.results]
         op = call.op
         assert op is not None
         rule = RULES.get(op.name)

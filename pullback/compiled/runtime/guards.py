@@ -28,7 +28,7 @@ class Guards:
         # finds elsewhere.
         tensors = [(n, leaf) for n, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
         first: dict[int, int] = {}
-        self.same = []
+        self.same: list[tuple[int, int | None, Any]] = []
         for number, leaf in tensors:
             if id(leaf) in captured.world.tensors:
                 self.same.append((number, None, leaf))

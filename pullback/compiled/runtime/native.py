@@ -5,8 +5,9 @@ dtype, rank, sizes and strides with what the program was made for, takes the dat
 the results through NumPy's C table, and calls the program. On any difference it answers None, and
 Python looks for the reason.
 
-Offsets are found in the running interpreter and tried on a known tensor first; any surprise (another
-NumPy, another interpreter) leaves the way through ctypes, which asks nothing of memory layouts.
+Offsets are found in the running interpreter and tried on a known tensor first; any surprise
+(another NumPy, another interpreter) leaves the way through ctypes, which asks nothing of memory
+layouts.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import ctypes
 import sys
 import sysconfig
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy
@@ -30,6 +32,7 @@ _NEW_FROM_DESCR = 94  # its place in NumPy's table of functions, fixed by its AB
 _ROW = 7  # words for each tensor read: argument (or -1), tensor, type, dtype, rank, sizes, strides
 _RESULT = 4  # words for each result: dtype, rank, sizes, slot
 
+# ruff: noqa: E501 (LLVM has no line breaks)
 _TEXT = """
 define ptr @entry(ptr %self, ptr %args, i64 %nargs) {
 entry:
@@ -239,7 +242,7 @@ def address_of(name: str) -> int:
 
 
 def _numpy_function(place: int) -> int:
-    from numpy._core import _multiarray_umath as multiarray
+    multiarray: Any = import_module("numpy._core._multiarray_umath")
 
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -268,8 +271,8 @@ def _check_array_layout() -> None:
     array = numpy.arange(6.0).reshape(2, 3).T
     at = id(array)
     word = ctypes.c_void_p.from_address
-    sizes = (ctypes.c_ssize_t * 2).from_address(word(at + 32).value)
-    strides = (ctypes.c_ssize_t * 2).from_address(word(at + 40).value)
+    sizes = (ctypes.c_ssize_t * 2).from_address(word(at + 32).value or 0)
+    strides = (ctypes.c_ssize_t * 2).from_address(word(at + 40).value or 0)
     agrees = (
         word(at + 8).value == id(numpy.ndarray)
         and word(at + 16).value == array.__array_interface__["data"][0]

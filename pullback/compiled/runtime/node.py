@@ -62,10 +62,13 @@ class CompiledBackward(OperatorNode, metaclass=BuiltIn):
         if internal[frame.f_code.co_filename]:
             frame = user_frame(frame)
         self._release(Freed(frame, [ref(self)]))
-        for edge, g in zip(self._edges, ahead, strict=True):
+        edges: Any = self._edges
+        for edge, g in zip(edges, ahead, strict=True):
             leaf = edge.variable
-            if leaf._stored_grad is None and leaf._node.__class__ is Leaf and (
-                g.strides == leaf._array.strides and leaf._grad_dtype == "same"
+            if (
+                leaf._stored_grad is None
+                and leaf._node.__class__ is Leaf
+                and (g.strides == leaf._array.strides and leaf._grad_dtype == "same")
             ):
                 leaf._stored_grad = wrap(g)
             else:

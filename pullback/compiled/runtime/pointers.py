@@ -1,4 +1,4 @@
-"""Where the data of many arrays begin: read natively, since asking NumPy takes a microsecond each."""
+"""Where the data of many arrays begin, read natively: asking NumPy takes a microsecond each."""
 
 from __future__ import annotations
 

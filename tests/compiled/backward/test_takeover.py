@@ -64,7 +64,7 @@ def test_graphs_are_freed_and_retained_as_by_the_engine(backend):
         y = (x * x).sum()
         y.backward(retain_graph=True)
         y.backward()
-        with pytest.raises(RuntimeError, match="second time|freed"):
+        with pytest.raises(RuntimeError, match=r"second time|freed"):
             y.backward()
     np.testing.assert_allclose(x.grad._array, [4.0, 4, 4])
 
@@ -73,8 +73,9 @@ def test_a_changed_saved_tensor_is_the_engines_error(backend):
     x, c = torch.ones(3, requires_grad=True), torch.ones(3)
     y = (x * c).sum()
     c.add_(1)
-    with compiled_autograd(backend=backend, fallback="silent"), pytest.raises(
-        RuntimeError, match="modified in place"
+    with (
+        compiled_autograd(backend=backend, fallback="silent"),
+        pytest.raises(RuntimeError, match="modified in place"),
     ):
         y.backward()
 
@@ -86,8 +87,9 @@ def test_hooks_and_custom_functions_run_on_the_engine(backend):
     with compiled_autograd(backend=backend), pytest.warns(UserWarning, match="hooks"):
         (x * x).sum().backward()
     assert len(seen) == 1
-    with compiled_autograd(backend=backend, fallback="error"), pytest.raises(
-        NotImplementedError, match="hooks"
+    with (
+        compiled_autograd(backend=backend, fallback="error"),
+        pytest.raises(NotImplementedError, match="hooks"),
     ):
         (x * x).sum().backward()
 
