@@ -21,13 +21,14 @@ endif
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format bench bench-sizes coverage clean
+.PHONY: help demo test lint format bench bench-compile bench-sizes coverage clean
 
 help:
 	@echo "make demo            train a small classifier, save a picture of it in build/"
 	@echo "make test            lint, types, layers and the whole test suite"
 	@echo "make test ORACLE=1   the same, and the comparison with $(ORACLE_PIN)"
 	@echo "make bench ORACLE=1  the benchmarks against $(ORACLE_PIN): programs, then operators by size"
+	@echo "make bench-compile ORACLE=1  compiled functions against $(ORACLE_PIN) as it runs"
 	@echo "make bench-sizes ORACLE=1  operators one by one, at three sizes, alone"
 	@echo "make coverage        write docs/coverage.md, the table of operators by mode"
 	@echo "make lint            ruff, mypy and import-linter alone"
@@ -56,6 +57,9 @@ bench: $(VENV)/.base $(oracle)
 	$(BIN)/python -m benchmarks $(ARGS); programs=$$?; \
 		$(BIN)/python -m benchmarks.sizes && exit $$programs
 
+bench-compile: $(VENV)/.base $(VENV)/.compile $(oracle)
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.compiled $(ARGS)
+
 bench-sizes: $(VENV)/.base $(oracle)
 	$(BIN)/python -m benchmarks.sizes $(ARGS)
 
@@ -75,7 +79,7 @@ $(VENV)/.base: pyproject.toml $(VENV)/.made
 	$(PIP) --editable .
 	@touch $@
 
-$(VENV)/.demo $(VENV)/.test: $(VENV)/.%: pyproject.toml $(VENV)/.made
+$(VENV)/.compile $(VENV)/.demo $(VENV)/.test: $(VENV)/.%: pyproject.toml $(VENV)/.made
 	$(PIP) --editable '.[$*]'
 	@touch $@
 
