@@ -8,6 +8,7 @@ from typing import Any
 from pullback.compiled.capture.steps import live
 from pullback.compiled.counting import counters
 from pullback.compiled.python.program import PythonProgram
+from pullback.compiler.errors import InvalidBackend
 
 log = logging.getLogger("pullback.compile")
 
@@ -44,7 +45,22 @@ def _llvm(calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = N
         return PythonProgram(calls, inputs, outputs)
 
 
-_BACKENDS: dict[str, Any] = {"python": _python, "llvm": _llvm}
+_BACKENDS: dict[str, Any] = {
+    "aot_eager": _python,
+    "eager": _python,
+    "llvm": _llvm,
+    "python": _python,
+}
+
+
+def _of_user(compiler: Any) -> Any:
+    """A back end of the user's: a function of a graph module and example inputs."""
+    from pullback.compiled.graph import GraphProgram
+
+    def build(calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None) -> Any:
+        return GraphProgram(compiler, calls, inputs, outputs)
+
+    return build
 
 
 def resolve(backend: Any) -> Any:
@@ -52,9 +68,9 @@ def resolve(backend: Any) -> Any:
     if backend is None or backend == "inductor":
         backend = "llvm" if is_available() else "python"
     if callable(backend):
-        return backend
+        return _of_user(backend)
     if backend not in _BACKENDS:
-        raise RuntimeError(f"There is no back end {backend!r}; known are {sorted(_BACKENDS)}.")
+        raise InvalidBackend(f"There is no back end {backend!r}; known are {sorted(_BACKENDS)}.")
     if backend == "llvm" and not is_available():
         raise RuntimeError(
             "The back end 'llvm' needs llvmlite: pip install 'pullback[compile]'. The back end "
@@ -74,8 +90,8 @@ def verified(backend: Any) -> Any:
 
 
 def register_backend(function: Any, name: str | None = None) -> Any:
-    """Make a back end known by its name."""
-    _BACKENDS[name or function.__name__] = function
+    """Make a back end of the user's known by its name."""
+    _BACKENDS[name or function.__name__] = _of_user(function)
     return function
 
 

@@ -18,10 +18,12 @@ from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.counting import counters
 from pullback.compiled.runtime.entry import MOST_UNUSED, OVERLAPPING, Entry
 from pullback.compiled.runtime.quick import quick_way
+from pullback.compiler.optimized_module import OptimizedModule
 from pullback.core.forward import LEVELS
 from pullback.core.mode import INFERENCE, NO_GRAD, PLAIN, fast, get_mode, settle
 from pullback.core.nesting import running
 from pullback.core.pytree import tree_flatten
+from pullback.nn.modules.module import Module
 
 __all__ = ["CompiledFunction", "compile", "counters"]
 
@@ -42,6 +44,7 @@ class CompiledFunction:
                  options: dict[str, Any]) -> None:  # fmt: skip
         functools.update_wrapper(self, function, updated=())
         self.function = function
+        self._torchdynamo_orig_callable = function  # where libraries look
         self.backend = backend
         self.fullgraph = fullgraph
         self.dynamic = dynamic
@@ -181,7 +184,7 @@ def _quiet_collector() -> Iterator[None]:
 def _may_run(mode: Any) -> bool:
     """Whether nothing is on that must see each operator: transforms, modes, anomaly, tangents."""
     usual = mode is PLAIN or mode is NO_GRAD or mode is INFERENCE
-    return usual and not fast.detours and not LEVELS and not running.get()
+    return usual and fast.plain is not None and not LEVELS and not running.get()
 
 
 def compile(
@@ -223,5 +226,7 @@ def compile(
     made = backends.resolve(backend)
     if (options or {}).get("verify"):
         made = backends.verified(made)
-    return CompiledFunction(model, made, fullgraph=fullgraph, dynamic=dynamic,
-                            options=dict(options or {}))  # fmt: skip
+    given = {"fullgraph": fullgraph, "dynamic": dynamic, "options": dict(options or {})}
+    if isinstance(model, Module):
+        return OptimizedModule(model, lambda module: CompiledFunction(module, made, **given))
+    return CompiledFunction(model, made, **given)

@@ -1,4 +1,4 @@
-"""`torch.compiler`: marks and questions about compiling; here programs run as they are."""
+"""`torch.compiler`: marks and questions about compiling. What compiles is in `compiled/`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from contextlib import ContextDecorator
 from typing import Any
 
 from pullback.compiler import config
+from pullback.core.mode import get_mode
 
 __all__ = [
     "allow_in_graph",
     "assume_constant_result",
     "compile",
+    "compiled_autograd",
     "config",
     "cudagraph_mark_step_begin",
     "disable",
@@ -51,18 +53,35 @@ def compile(*args: Any, **kwargs: Any) -> Any:
 
 
 def is_compiling() -> bool:
-    """Whether a program is being compiled: never.
+    """Whether the calling code is being captured for a compiled function.
 
     >>> import pullback as torch
     >>> torch.compiler.is_compiling()
     False
     """
-    return False
+    return get_mode().tracing is not None
+
+
+def compiled_autograd(
+    backend: Any = None, dynamic: bool | None = None, fallback: str = "warn"
+) -> Any:
+    """A block in which backward passes of eager graphs run as captured programs.
+
+    >>> import pullback as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> with torch.compiler.compiled_autograd(backend="python"):
+    ...     (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+    from pullback.compiled.backward.takeover import compiled_autograd
+
+    return compiled_autograd(backend, dynamic, fallback)
 
 
 def is_dynamo_compiling() -> bool:
-    """Whether a program is being traced for compiling: never."""
-    return False
+    """As `is_compiling`."""
+    return get_mode().tracing is not None
 
 
 def is_exporting() -> bool:
@@ -71,8 +90,13 @@ def is_exporting() -> bool:
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Mark a function as not to be compiled; with or without parentheses."""
-    return (lambda fn: fn) if fn is None else fn
+    """Mark a function as never to be captured; with or without parentheses.
+
+    A compiled function that calls it runs eagerly.
+    """
+    from pullback.compiled import names
+
+    return names.disable(fn, recursive, reason=reason)
 
 
 def allow_in_graph(fn: Any) -> Any:
@@ -122,7 +146,10 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reset() -> None:
-    """Forget what was compiled: nothing was."""
+    """Forget what was compiled."""
+    from pullback.compiled import names
+
+    names.reset()
 
 
 def cudagraph_mark_step_begin() -> None:
@@ -131,9 +158,9 @@ def cudagraph_mark_step_begin() -> None:
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
     """The names that `compile(backend=)` takes."""
-    from pullback.compiler.eager_wrapper import BACKENDS
+    from pullback.compiled import backends
 
-    return list(BACKENDS)
+    return backends.list_backends()
 
 
 _default_backend: Any = "inductor"

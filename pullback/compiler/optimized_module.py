@@ -14,13 +14,21 @@ class OptimizedModule(Module):
     """A module around another, `_orig_mod`, whose attributes it shows."""
 
     def __init__(self, mod: Module, dynamo_ctx: Any = None) -> None:
+        """`dynamo_ctx` makes a compiled function of the module; None: it runs as it is."""
         super().__init__()
         self._modules["_orig_mod"] = mod
         self.__dict__["training"] = mod.training
+        self.__dict__["_compiler"] = dynamo_ctx
+        self.__dict__["_compiled"] = None if dynamo_ctx is None else dynamo_ctx(mod)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module inside gives."""
-        return self._modules["_orig_mod"](*args, **kwargs)  # type: ignore[misc]  # it is there
+        called = self.__dict__.get("_compiled") or self._modules["_orig_mod"]
+        return called(*args, **kwargs)  # type: ignore[misc]  # one of them is there
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without programs, which are made anew where they are needed."""
+        return {**self.__dict__, "_compiled": None, "_compiler": None}
 
     def __getattr__(self, name: str) -> Any:
         if name == "_orig_mod":

@@ -16,6 +16,11 @@ def close(a, b):
     np.testing.assert_allclose(a.detach()._array, b.detach()._array, rtol=1e-5, atol=1e-6)
 
 
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
+
+
 @pytest.fixture
 def compiled(backend):
     return lambda function, **options: torch.compile(function, backend=backend, **options)

@@ -18,8 +18,8 @@ def test_nothing_is_compiling():
 
 def test_marks_give_the_function_back():
     compiler = torch.compiler
-    assert compiler.disable(function) is function
-    assert compiler.disable(recursive=False)(function) is function
+    assert compiler.disable(function).__wrapped__ is function
+    assert compiler.disable(recursive=False)(function).__wrapped__ is function
     assert compiler.allow_in_graph(function) is function
     assert compiler.allow_in_graph([function]) == [function]
     assert compiler.assume_constant_result(function) is function
@@ -33,7 +33,7 @@ def test_calls_without_effect():
     compiler = torch.compiler
     compiler.reset()
     compiler.cudagraph_mark_step_begin()
-    assert compiler.list_backends() == ["inductor"]
+    assert "python" in compiler.list_backends()
     with compiler.set_stance("force_eager"):
         pass
     assert compiler.set_stance("force_eager")(function)(2) == 2

@@ -73,7 +73,11 @@ class compiled_autograd:  # noqa: N801 (a context)
         accumulates: bool,
     ) -> list[Any] | None:
         """Run a pass; None where the engine must."""
-        if passes.running.get() is not None or settle() not in (PLAIN, NO_GRAD) or fast.detours:
+        if (
+            passes.running.get() is not None
+            or settle() not in (PLAIN, NO_GRAD)
+            or fast.plain is None
+        ):
             return None  # inside another pass, or something is on that sees operators
         try:
             graph = Graph(roots, wanted)

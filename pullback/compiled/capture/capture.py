@@ -98,8 +98,7 @@ class _Run:
     def whole(self, function: Any, args: Any, kwargs: Any, spec: TreeSpec) -> Captured:
         mode = settle()
         generators = [default_generator, *self.world.generators.values()]
-        states = [(one, one.get_state()) for one in generators if one._source is not None]
-        fresh = [one for one in generators if one._source is None]
+        states = [(one, one.get_state()) for one in generators]
         try:
             self._stand_in()
             current.set(changed(mode, tracing=self.tracer))
@@ -116,8 +115,6 @@ class _Run:
             self._restore()
             for one, state in states:
                 one.set_state(state)
-            for one in fresh:
-                one._source = None
             change = self.world.change()
             if change is not None:
                 self.world.restore()

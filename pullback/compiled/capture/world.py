@@ -129,6 +129,10 @@ class World:
             self._stack.append(space[name])
 
     def _visit_object(self, one: Any) -> None:
+        compiled = vars(one).get("_torchdynamo_orig_callable") if hasattr(one, "__dict__") else None
+        if compiled is not None:  # its programs are no state of the user's
+            self._stack.append(compiled)
+            return
         space = getattr(one, "__dict__", None)
         if isinstance(space, dict):
             self._visit_dict(space, whole=True)

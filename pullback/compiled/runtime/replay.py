@@ -11,7 +11,7 @@ from pullback.compiled.capture.steps import Call, Value, live
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor, wrap
 
-__all__ = ["replayed"]
+__all__ = ["again", "replayed"]
 
 
 def replayed(captured: Captured, tensors: list[Any], gradients: list[Any]) -> tuple[Any, ...]:
@@ -23,17 +23,18 @@ def replayed(captured: Captured, tensors: list[Any], gradients: list[Any]) -> tu
         known[value.number] = g
     wanted = [value for _, value in captured.gradients]
     for call in live(captured.calls, wanted):
-        for value, tensor in zip(call.results, _again(call, known), strict=True):
+        if call.random:
+            raise RuntimeError(
+                f"double backward through a compiled function that draws random numbers "
+                f"({call.name}) is not possible: they would be drawn anew. Call it without compile."
+            )
+        for value, tensor in zip(call.results, again(call, known), strict=True):
             known[value.number] = tensor
     return tuple(known[value.number] for value in wanted)
 
 
-def _again(call: Call, known: dict[int, Tensor]) -> list[Tensor]:
-    if call.random:
-        raise RuntimeError(
-            f"double backward through a compiled function that draws random numbers ({call.name}) "
-            "is not possible: they would be drawn anew. Call it without compile for that."
-        )
+def again(call: Call, known: dict[int, Tensor]) -> list[Tensor]:
+    """A captured call as an operator on tensors."""
     given = _tensors(call.kwargs, known)
     args = _tensors(call.args, known)
     if call.op is not None:

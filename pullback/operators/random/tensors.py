@@ -62,7 +62,8 @@ def sized(
     op: str, shape: tuple[int, ...], fill: Fill, dtype: NumpyDtype, given: tuple[Any, Any, Options]
 ) -> Tensor:
     """A new tensor, or `out`, that `fill` filled; `given` is generator, `out` and options."""
-    if settle().levels:
+    mode = settle()
+    if mode.levels or mode.tracing is not None:
         return drawn(
             op,
             lambda: _filled(op, shape, fill, dtype, given),

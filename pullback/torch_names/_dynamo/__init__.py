@@ -81,9 +81,9 @@ def optimize(
     backend: str | Callable[..., Any] = "inductor", *args: Any, **kwargs: Any
 ) -> Callable[[Any], Any]:
     """What makes of a function what `torch.compile` makes of it."""
-    from pullback.compiler import eager_wrapper
+    from pullback.compiled import frontend
 
-    return lambda model: eager_wrapper.compile(model, backend=backend)
+    return lambda model: frontend.compile(model, backend=backend)
 
 
 optimize_assert = optimize
@@ -95,13 +95,20 @@ def run(fn: Any = None) -> Any:
 
 
 def register_backend(compiler_fn: Any = None, name: str | None = None, tags: Any = ()) -> Any:
-    """Not there: no graph is handed to a backend."""
-    raise NotImplementedError("Backends get no graphs here: programs run as they are.")
+    """Make a back end known by name: a function of a graph module and example inputs."""
+    from pullback.compiled import backends
+
+    if compiler_fn is None:
+        return lambda fn: register_backend(fn, name)
+    return backends.register_backend(compiler_fn, name)
 
 
 def explain(f: Any, *args: Any, **kwargs: Any) -> Any:
-    """Not there: nothing is compiled."""
-    raise NotImplementedError("There is nothing to explain: programs run as they are.")
+    """What became of a function: a function of its arguments, or with these the answer."""
+    from pullback.compiled import names
+
+    told = names.explain(f)
+    return told(*args, **kwargs) if args or kwargs else told
 
 
 def export(f: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,25 +1,14 @@
-"""`torch.compile` gives what computes the same, and says once that nothing is compiled."""
+"""What `torch.compile` gives: functions and modules that compute the same."""
 
 import copy
-import logging
 import pickle
 
 import pytest
 
 import pullback as torch
 from pullback import nn
-from pullback.compiler import eager_wrapper
 
 X = torch.ones(2)
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    log = logging.getLogger("pullback.compiler")
-    before = log.level
-    log.setLevel(logging.ERROR)
-    yield
-    log.setLevel(before)
 
 
 def double(x):
@@ -40,15 +29,26 @@ def test_functions_and_decorators_compute_the_same():
     assert torch.compile(double, disable=True) is double
 
 
-def test_it_is_said_once(caplog):
-    eager_wrapper._say_once.cache_clear()
-    logging.getLogger("pullback.compiler").setLevel(logging.WARNING)
-    made = torch.compile(double)
-    assert not caplog.records
-    made(X)
-    made(X)
-    torch.compile(nn.Linear(1, 1))
-    assert len(caplog.records) == 1
+def test_back_ends_of_users_get_a_graph_that_runs():
+    seen = []
+
+    def backend(module, examples):
+        seen.append((module.code, [tuple(one.shape) for one in examples]))
+        return module
+
+    x = torch.ones(2, requires_grad=True)
+    y = torch.compile(lambda x: (x.sin() * 2).sum(), backend=backend)(x)
+    y.backward()
+    assert torch.allclose(x.grad, 2 * torch.ones(2).cos())
+    assert "sin" in seen[0][0]
+    with pytest.raises(RuntimeError, match="has to return"):
+        torch.compile(double, backend=lambda gm, inputs: 3, fullgraph=True)(X)
+
+
+def test_back_ends_are_registered_by_name():
+    torch._dynamo.register_backend(lambda gm, inputs: gm, "mine")
+    assert "mine" in torch.compiler.list_backends()
+    assert torch.compile(double, backend="mine")(X).tolist() == [2, 2]
 
 
 def test_module_is_around_the_other_and_shows_its_attributes():
