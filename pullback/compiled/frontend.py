@@ -226,7 +226,11 @@ def compile(
     made = backends.resolve(backend)
     if (options or {}).get("verify"):
         made = backends.verified(made)
-    given = {"fullgraph": fullgraph, "dynamic": dynamic, "options": dict(options or {})}
+    given: dict[str, Any] = {
+        "fullgraph": fullgraph,
+        "dynamic": dynamic,
+        "options": dict(options or {}),
+    }
     if isinstance(model, Module):
         return OptimizedModule(model, lambda module: CompiledFunction(module, made, **given))
     return CompiledFunction(model, made, **given)
