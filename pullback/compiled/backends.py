@@ -29,6 +29,7 @@ def is_available() -> bool:
 def _llvm(calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None) -> Any:
     from pullback.compiled.llvm.machine import has_blas
     from pullback.compiled.llvm.program import LlvmProgram
+    from pullback.compiled.lower.program import NeedsMemory
     from pullback.compiled.runtime.threads import count
 
     alive = live(calls, outputs)
@@ -37,6 +38,8 @@ def _llvm(calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = N
         return PythonProgram(calls, inputs, outputs)
     try:
         return LlvmProgram(calls, inputs, outputs, constants, count(), wishes)
+    except NeedsMemory:
+        return PythonProgram(calls, inputs, outputs)
     except Exception as error:
         # A mistake of ours must not stop the user's program: the other back end runs anything.
         reason = f"{type(error).__name__}: {error}"

@@ -15,7 +15,11 @@ from pullback.compiled.lower import classes, pointwise, products, rows, shapes  
 from pullback.compiled.lower.derived import derived
 from pullback.compiled.lower.rules import RULES, NotLowered
 
-__all__ = ["Kernel", "Lowered"]
+__all__ = ["Kernel", "Lowered", "NeedsMemory"]
+
+
+class NeedsMemory(Exception):  # noqa: N818 (no error: the other back end runs it)
+    """The program depends on how eager lays its arrays out."""
 
 
 class Kernel:
@@ -195,14 +199,19 @@ class Lowered:
         x = self.values[source.number]
         if self.b.strip(x).op == "const" and all(v.dtype == source.dtype for v in call.results):
             return [self.b.expand(self.b.strip(x), v.shape) for v in call.results]
-        shifted = all(v.shift is not None and v.dtype == source.dtype for v in call.results)
+        shifted = all(_is_within(v, source) for v in call.results)
         if shifted and _lies_alike(x, source):
             return [self._geometry(x, v) for v in call.results]
         op = call.op
         assert op is not None
         rule = RULES.get(op.name)
         if rule is None:
-            raise NotLowered
+            order = _dense_order(source)
+            if not shifted or order is None:
+                raise NotLowered
+            # In memory as eager has it, the view is a matter of strides again.
+            laid = self.b.copy(self.b.permute(x, order))
+            return [self._geometry(laid, v) for v in call.results]
         made = rule(self.b, **{name: self._argument(one) for name, one in call.kwargs.items()})
         return made if isinstance(made, list) else [made]
 
@@ -238,6 +247,8 @@ class Lowered:
         return self.b.view("view", x, given["shape"], off, given["strides"])
 
     def _kernel(self, call: Call) -> list[Val]:
+        if call.name in _ON_STORAGE:
+            raise NeedsMemory(f"{call.name} looks at memory beyond its input")
         self.how[call.name] = "kernel"
         inputs = list({one.number: one for one in call.inputs}.values())
         ins = []
@@ -251,6 +262,8 @@ class Lowered:
         return self.b.call(Kernel(call, inputs), ins, results)
 
 
+# Kernels that go by the whole memory behind an array; in programs that is another one.
+_ON_STORAGE = frozenset({"_as_strided"})
 _CHECKED = frozenset({"nn.functional.cross_entropy", "_cross_entropy_adjoint"})
 
 
@@ -262,6 +275,30 @@ def _vals(tree: Any) -> list[Val]:
     if isinstance(tree, tuple | list):
         return [v for one in tree for v in _vals(one)]
     return []
+
+
+def _is_within(v: Value, source: Value) -> bool:
+    """Whether a view of a value stays within the memory between its first and last element."""
+    if v.shift is None or v.dtype != source.dtype or v.shift < 0:
+        return False
+    size = v.dtype.itemsize
+    return v.shift + _extent(v) // size <= _extent(source) // size
+
+
+def _extent(v: Value) -> int:
+    return sum((n - 1) * s for n, s in zip(v.shape, v.strides, strict=True)) + v.dtype.itemsize
+
+
+def _dense_order(v: Value) -> list[int] | None:
+    """Dimensions from slowest to fastest, where memory has no gaps in that order; else None."""
+    order = sorted(range(len(v.shape)), key=lambda d: (-v.strides[d], d))
+    step = v.dtype.itemsize
+    for d in reversed(order):
+        if v.shape[d] != 1:
+            if v.strides[d] != step:
+                return None
+            step *= v.shape[d]
+    return order
 
 
 def _lies_alike(x: Val, value: Value) -> bool:
