@@ -230,6 +230,7 @@ _LATER = {
     "Tag": "pullback.library",
     "_assert": "pullback.fx._asserting",
     "compile": "pullback.compiled.frontend",
+    "cond": "pullback.func.control_flow",
 }
 # Methods that are functions too.
 _NAMES = """
@@ -249,6 +250,7 @@ _MODULES = frozenset(
         "_custom_op",
         "_custom_ops",
         "_dynamo",
+        "_higher_order_ops",
         "_inductor",
         "_jit_internal",
         "_library",
@@ -302,7 +304,7 @@ __all__ = sorted(
     {name for name in globals() if not name.startswith("_") and name != "annotations"}
     | _FAMILY.keys()
     | _METHODS
-    | {"compile", "embedding", "load", "save", "vmap"}
+    | {"compile", "cond", "embedding", "load", "save", "vmap"}
 )
 
 
