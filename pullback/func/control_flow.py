@@ -31,7 +31,7 @@ def cond(
     tensor(7.3891)
     """
     if not (callable(true_fn) and callable(false_fn)):
-        raise RuntimeError("cond(): both branches must be functions.")
+        raise RuntimeError("cond(): both branches must be functions.")  # noqa: TRY004 (torch's)
     if isinstance(pred, Tensor) and pred.numel() != 1:
         raise RuntimeError(
             f"cond(): the condition must be one number, got a tensor of shape {tuple(pred.shape)}."

@@ -188,6 +188,27 @@ def test_a_changed_closure_is_seen(compiled):
     close(g(x), x * 4 + 3)
 
 
+def test_the_elements_of_a_numpy_array_are_watched(compiled):
+    table = np.ones(3, np.float32)
+    f = compiled(lambda x: x * torch.tensor(table))
+    x = torch.ones(3)
+    close(f(x), x)
+    close(f(x), x)
+    table[:] = 4
+    close(f(x), x * 4)
+    large = np.ones(1 << 20, np.float32)
+    with pytest.raises(CannotCapture, match="too large"):
+        compiled(lambda x: x * float(large[0]), fullgraph=True)(x)
+
+
+def test_inference_mode_gives_inference_tensors(compiled):
+    f = compiled(lambda x: x * 2 + 1)
+    for _ in range(3):
+        with torch.inference_mode():
+            assert f(torch.ones(2)).is_inference()
+    assert not f(torch.ones(2)).is_inference()
+
+
 def test_a_tensor_written_or_exchanged_outside_is_read_afresh(compiled):
     w = torch.ones(3)
     f = compiled(lambda x: x + w)

@@ -10,6 +10,7 @@ in plain Python state is put back, and is a reason not to compile.
 from __future__ import annotations
 
 import enum
+import zlib
 from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -22,10 +23,11 @@ from pullback.core.dtype import dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.random.generator import Generator
 
-__all__ = ["MISSING", "World"]
+__all__ = ["MISSING", "World", "contents"]
 
 _PLAIN = (str, bytes, int, float, complex, type(None), dtype, device, numpy.dtype, numpy.generic,
           enum.Enum, range, slice, type(Ellipsis))  # fmt: skip
+_MOST_BYTES = 1 << 20
 _MOST = 50_000  # objects; a function that sees more is not compiled
 _LIBRARY = ("pullback", "numpy", "builtins", "math", "functools", "itertools", "collections", "abc",
             "typing", "operator", "contextlib", "dataclasses", "copy", "warnings", "scipy",
@@ -48,6 +50,7 @@ class World:
         self.cells: list[tuple[Any, Any]] = []  # closure cell, value
         self.lists: list[tuple[Any, tuple[Any, ...]]] = []  # list or set, its items
         self.sizes: list[tuple[dict[Any, Any], int]] = []  # dict, number of keys
+        self.contents: list[tuple[Any, int]] = []  # NumPy array of the user's, what was in it
         self.tensors: dict[int, Tensor] = {}
         self.generators: dict[int, Generator] = {}
         self._seen: set[int] = set()
@@ -98,7 +101,7 @@ class World:
             except ValueError:  # a variable that has no value yet
                 continue
             self.cells.append((cell, content))
-            self._stack.append(content)
+            self._found(function, content)
         self._stack += function.__defaults__ or ()
         self._stack += (function.__kwdefaults__ or {}).values()
         if _is_library(function.__module__):
@@ -109,7 +112,21 @@ class World:
         for name in names:
             if name in space:
                 self.places.append((space, name, space[name]))
-                self._stack.append(space[name])
+                self._found(function, space[name])
+
+    def _found(self, function: Any, value: Any) -> None:
+        """A value that a function names; of a NumPy array of the user's, the elements count too."""
+        if not isinstance(value, numpy.ndarray) or _is_library(function.__module__):
+            self._stack.append(value)
+            return
+        if value.nbytes > _MOST_BYTES:
+            raise CannotCapture(
+                f"a NumPy array of {value.nbytes} bytes, too large to be watched for changes; make "
+                "it a tensor outside of the function (torch.from_numpy shares its memory)"
+            )
+        if id(value) not in self._seen:
+            self._seen.add(id(value))
+            self.contents.append((value, contents(value)))
 
     def _visit_dict(self, one: dict[Any, Any], *, whole: bool) -> None:
         if whole:
@@ -164,6 +181,9 @@ class World:
         for space, count in self.sizes:
             if len(space) != count:
                 return f"a dict has {len(space)} keys and had {count}"
+        for array, known in self.contents:
+            if contents(array) != known:
+                return f"a NumPy array of shape {array.shape} has other elements"
         return None
 
     def restore(self) -> None:
@@ -184,6 +204,13 @@ class World:
             if len(space) != count:
                 for key in space.keys() - known.get(id(space), set()):
                     del space[key]
+
+
+def contents(array: Any) -> int:
+    """A number that tells whether an array's elements are what they were."""
+    if array.dtype.hasobject:
+        raise CannotCapture("a NumPy array of Python objects")
+    return zlib.crc32(numpy.ascontiguousarray(array).view(numpy.uint8)) if array.size else 0
 
 
 def _is(one: Any, other: Any) -> bool:

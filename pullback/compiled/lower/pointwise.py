@@ -177,6 +177,23 @@ def _zeros(b: Builder, input: Val) -> Val:
     return b.const(0, input.dtype, input.shape)
 
 
+@lower("_like")
+def _like(b: Builder, input: Val, number: Any, dtype: Any, memory_format: Any) -> Val:
+    return _filled(b, input.shape, number, dtype)
+
+
+@lower("_new")
+def _new(b: Builder, input: Val, size: Any, number: Any, dtype: Any) -> Val:
+    return _filled(b, tuple(size) if not isinstance(size, int) else (size,), number, dtype)
+
+
+def _filled(b: Builder, shape: tuple[int, ...], number: Any, dtype: Any) -> Val:
+    name = _name_of(dtype)
+    if number is None or isinstance(number, complex) or name not in FLOATING:
+        raise NotLowered
+    return b.const(float(number), name, shape)
+
+
 @lower("_fill", "_refill")
 def _fill(b: Builder, input: Val, value: Any) -> Val:
     if input.dtype not in FLOATING or isinstance(value, complex):

@@ -11,7 +11,7 @@ import linecache
 import weakref
 from typing import Any
 
-from pullback.compiled.capture.world import MISSING
+from pullback.compiled.capture.world import MISSING, contents
 from pullback.compiled.runtime import native
 from pullback.compiled.runtime.node import CompiledBackward
 from pullback.core.dtype import get_default_dtype
@@ -32,6 +32,8 @@ def quick_way(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     wants = bool(captured.tangents)
     if kwargs or captured.writes or captured.stores or captured.is_spent:
         return None
+    if captured.mode.inference:
+        return None  # whose tensors are marked as such
     if any(one.kind != "value" for one in captured.outputs) or not captured.outputs:
         return None
     if wants and not (entry.is_ahead and captured.gradients):
@@ -149,6 +151,10 @@ class _Writer:
                 for place, item in enumerate(items)
             ]
         conditions += [f"len({self.name(space)}) == {count}" for space, count in world.sizes]
+        conditions += [
+            f"{self.name(contents)}({self.name(array)}) == {known}"
+            for array, known in world.contents
+        ]
         return conditions
 
     # The program ------------------------------------------------------------------------------
