@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import linecache
 import weakref
+from operator import attrgetter, is_
 from typing import Any
 
 from pullback.compiled.capture.world import MISSING, contents
@@ -108,8 +109,12 @@ class _Writer:
             conditions.append(f"args[{number}] is {right}")
         default = self.name(get_default_dtype)
         conditions.append(f"{default}() is {self.name(guards.default_dtype)}")
+        held: list[Any] = []
         for one in self.captured.inputs:
             if one.kind == "constant":
+                continue
+            if one.kind == "held" and not one.requires_grad:
+                held.append(one.place)
                 continue
             who = f"args[{one.place}]" if one.kind == "argument" else self.name(one.place)
             if not one.requires_grad:
@@ -118,6 +123,8 @@ class _Writer:
                 conditions.append(f"{who}._node is not None")
             else:
                 conditions.append(f"{who}.requires_grad")
+        if held:
+            conditions.append(f"not any(map({self.name(attrgetter('_node'))}, {self.name(held)}))")
         # Those that the program does not read are checked for type here.
         inputs = [self.captured.inputs[place] for place in self.sources]
         read = {one.place for one in inputs if one.kind == "argument"}
@@ -145,11 +152,9 @@ class _Writer:
         for one, items in world.lists:
             if not isinstance(one, list):
                 return ["False"]
-            conditions.append(f"len({self.name(one)}) == {len(items)}")
-            conditions += [
-                f"{self.name(one)}[{place}] is {self.name(item)}"
-                for place, item in enumerate(items)
-            ]
+            listed = self.name(one)
+            conditions.append(f"len({listed}) == {len(items)}")
+            conditions.append(f"all(map({self.name(is_)}, {listed}, {self.name(items)}))")
         conditions += [f"len({self.name(space)}) == {count}" for space, count in world.sizes]
         conditions += [
             f"{self.name(contents)}({self.name(array)}) == {known}"
