@@ -65,6 +65,8 @@ def _without_data(one: Any) -> Any:
     return one
 
 
+# Running these once would load SciPy, half a second; a floating-point input tells their dtype.
+_SLOW_TO_ASK = frozenset({"_gelu_adjoint", "erf", "gelu"})
 _known: dict[Any, Any] = {}
 _MOST_KNOWN = 5000
 
@@ -95,6 +97,8 @@ def _elementwise(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Met
     except ValueError:
         return None  # said properly by the long way
     known = _known.get(tuple(key))
+    if known is None and op.name in _SLOW_TO_ASK and key[1] in (numpy.float32, numpy.float64):
+        known = _known[tuple(key)] = key[1]
     if known is None:
         if len(_known) > _MOST_KNOWN:
             _known.clear()

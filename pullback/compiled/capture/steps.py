@@ -44,7 +44,10 @@ class Value:
 class Call:
     """One step: a kernel, its arguments (values among them), and the values that it makes."""
 
-    __slots__ = ("args", "kernel", "kwargs", "name", "op", "origin", "random", "results", "single")
+    __slots__ = (
+        *("_inputs", "args", "kernel", "kwargs", "name", "op", "origin", "random", "results"),
+        "single",
+    )
 
     def __init__(
         self,
@@ -59,11 +62,14 @@ class Call:
         self.single = True
         self.random = False
         self.origin: Origin | None = None
+        self._inputs: list[Value] | None = None  # found when first asked for
 
     @property
     def inputs(self) -> list[Value]:
         """The values that it reads, in the order of its arguments."""
-        return list(values_in((self.args, self.kwargs)))
+        if self._inputs is None:
+            self._inputs = list(values_in((self.args, self.kwargs)))
+        return self._inputs
 
     def run(self, arrays: dict[int, Any]) -> list[Any]:
         """The arrays that it makes of those in `arrays`, by number of their values."""

@@ -210,7 +210,7 @@ def contents(array: Any) -> int:
     """A number that tells whether an array's elements are what they were."""
     if array.dtype.hasobject:
         raise CannotCapture("a NumPy array of Python objects")
-    return zlib.crc32(numpy.ascontiguousarray(array).view(numpy.uint8)) if array.size else 0
+    return zlib.crc32(numpy.ascontiguousarray(array).tobytes()) if array.size else 0
 
 
 def _is(one: Any, other: Any) -> bool:
