@@ -125,6 +125,25 @@ def _len_torch_function_stack() -> int:
     return len(get_mode().functions)
 
 
+def _push_mode(mode: TorchFunctionMode) -> None:
+    mode.__enter__()
+
+
+def _pop_mode() -> TorchFunctionMode:
+    mode = get_mode().functions[-1]
+    mode.__exit__(None, None, None)
+    return mode
+
+
+@contextmanager
+def _pop_mode_temporarily() -> Iterator[TorchFunctionMode]:
+    mode = _pop_mode()
+    try:
+        yield mode
+    finally:
+        _push_mode(mode)
+
+
 @contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
     """Inside, calls from a dispatch handler go through autograd and modes again."""

@@ -340,6 +340,14 @@ def no_data(what: str, kind: type[Exception] = NotImplementedError) -> Exception
     )
 
 
+def no_array(what: str, kind: type) -> Exception:
+    """Values asked of a tensor whose class keeps them in ways of its own."""
+    return RuntimeError(
+        f"{what}: {kind.__name__} answers operators by its __torch_dispatch__, so it has no array "
+        "of values to show. Ask the tensors that it wraps."
+    )
+
+
 def kernel_failed(op: str, shapes: str, error: Exception) -> Exception:
     """NumPy refused; say it with the operator's name and shapes.
 

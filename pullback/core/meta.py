@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy
 
-from pullback.core import arrays, errors, origin
+from pullback.core import arrays, errors
 from pullback.core.device import META
 
-__all__ = ["MARK", "MetaArray", "is_marked", "is_users_call", "like", "of", "plain", "tiny"]
+__all__ = ["MARK", "MetaArray", "is_marked", "like", "of", "plain", "reserved_memory", "tiny"]
 
 # A dtype with this note asks functions that make arrays for one without data.
 MARK = {"device": "meta"}
@@ -62,8 +62,7 @@ class MetaArray(numpy.ndarray[Any, Any]):
         self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any
     ) -> Any:
         targets = () if out is None else out
-        if origin.getframe(1).f_code.co_name == "written" and is_users_call():
-            _check_devices(ufunc, inputs)
+        _check_devices(ufunc, inputs)
         known = [plain(one) if isinstance(one, MetaArray) else one for one in inputs]
         if method == "__call__" and ufunc.signature is None:
             made = _elementwise(ufunc, known, kwargs)
@@ -81,25 +80,6 @@ class MetaArray(numpy.ndarray[Any, Any]):
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         made = func(*_plain_tree(args), **{name: _plain_tree(v) for name, v in kwargs.items()})
         return _meta_tree(made)
-
-
-def is_users_call() -> bool:
-    """Whether the operator that runs now was called by the user, not by a part of the library.
-
-    Our own compositions bring masks and tables along, which are on no device in particular; one
-    function between (`cat`, `where`) passes on what the user gave.
-    """
-    frame: Any = origin.getframe(2)
-    while frame is not None and frame.f_code.co_name != "written":
-        frame = frame.f_back
-    between = 0
-    while frame is not None and origin.internal[frame.f_code.co_filename]:
-        # An operator's first call comes by way of what builds it, any call by way of who asks.
-        code = frame.f_code
-        passing = code.co_name in ("stub", "_stub", "take_asked")
-        between += not passing and not code.co_filename.endswith(", asking>")
-        frame = frame.f_back
-    return between <= 2
 
 
 def _check_devices(ufunc: Any, inputs: tuple[Any, ...]) -> None:
@@ -129,7 +109,7 @@ arrays.NAMESPACES[MetaArray] = numpy
 
 
 @cache
-def _memory() -> mmap.mmap:
+def reserved_memory() -> mmap.mmap:
     """As large a stretch of zero pages as the system lets us reserve; it takes no memory."""
     for bits in range(46, 29, -1):
         try:
@@ -156,7 +136,7 @@ def of(shape: Sequence[int], dtype: Any, order: Sequence[int] | None = None) -> 
 def strided(shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...]) -> MetaArray:
     """An array without data, with strides in bytes."""
     try:
-        return MetaArray(shape, dtype, _memory(), 0, strides)
+        return MetaArray(shape, dtype, reserved_memory(), 0, strides)
     except (TypeError, ValueError):
         raise RuntimeError(
             f"A tensor of size {shape} on device 'meta' is larger than the address space."

@@ -1,46 +1,204 @@
-"""Subclasses of Tensor with a `__torch_function__` of their own, which takes operator calls.
+"""Classes of tensors that take calls: by `__torch_function__`, or below by `__torch_dispatch__`.
 
-The straight line of an operator must not pay for them. It begins by reading `_array` of its
-operands and leaves for the interpreter where that is an AttributeError; for instances of such a
-class it is, for that one reader, and the interpreter asks them.
+The straight line of an operator must not pay for them. It reads its operands' arrays as `_plain`,
+which on usual tensors is the slot `_array` by another name, at no cost. On a class that takes calls
+it is a property that raises `Taken`, so the line leaves for the interpreter, which asks the class.
+All else reads `_array`, which every tensor has. Where handlers are off (`excluded`: a handler has
+passed the call on) the property gives the array, and the line runs as for usual tensors.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
+from weakref import WeakSet, ref
 
-from pullback.core.origin import getframe
+__all__ = [
+    "ALL",
+    "DISPATCH",
+    "FUNCTIONS",
+    "LEAVES",
+    "Taken",
+    "answers",
+    "arrive",
+    "classes",
+    "disabled_dispatch",
+    "disabled_function",
+    "enter",
+    "excluded",
+    "nodes",
+    "run",
+    "unasked",
+]
 
-__all__ = ["classes", "disabled", "guard", "run"]
+# Which handlers: bits of `Tensor._takes` and of `excluded`.
+FUNCTIONS, DISPATCH = 1, 2
+ALL = FUNCTIONS | DISPATCH
 
-# The classes that were guarded; operators look for overrides among their arguments if there is any.
-classes: list[str] = []
-# Set while a class's own handler has handed the call on.
-disabled: ContextVar[bool] = ContextVar("pullback_overrides_disabled", default=False)
-
-
-def guard(cls: type, slot: Any) -> None:
-    """Make operators ask instances of `cls`; `slot` is where all tensors keep their array."""
-
-    def read(self: Any) -> Any:
-        if getframe(1).f_code.co_name == "written" and not disabled.get():
-            raise AttributeError("_array: this class takes operator calls by __torch_function__")
-        return slot.__get__(self)
-
-    cls._array = property(read, slot.__set__)  # type: ignore[attr-defined]  # a slot becomes a property
-    classes.append(cls.__qualname__)
+# The handlers that are off in this context.
+excluded: ContextVar[int] = ContextVar("pullback_excluded_handlers", default=0)
 
 
-def run(cls: type, base: type, func: Any, args: Any, kwargs: Any) -> Any:
-    """Call a function as if no class took calls; tensors that it makes become `cls`."""
-    before = disabled.get()
+class Taken(Exception):  # noqa: N818 (no error: the straight line is left)
+    """The array was read of a tensor whose class takes calls.
+
+    No AttributeError: a class with a `__getattr__` would be asked for the array then.
+    """
+
+
+# What makes a straight line leave: an operand that is no tensor, or one that takes calls.
+LEAVES = (AttributeError, Taken)
+
+# Classes that take calls; while there is none, nobody looks for them. Weak, by id.
+classes: dict[int, ref[type]] = {}
+
+# Nodes recorded around a `__torch_dispatch__`: a pass that comes to one computes with tensors.
+nodes: WeakSet[Any] = WeakSet()
+# The set inside: asking itself whether it is empty takes every pass a call.
+living_nodes: set[Any] = vars(nodes)["data"]
+
+
+class _Disabled:
+    """A handler that passes every call on, with handlers of its kind off.
+
+    No function, so that a class may have it as it is: `__torch_function__ =
+    torch._C._disabled_torch_function_impl`.
+    """
+
+    disables_torch_function = True
+
+    def __init__(self, name: str, bits: int) -> None:
+        self.__name__ = name
+        self._bits = bits
+
+    def __call__(
+        self,
+        func: Callable[..., Any],
+        types: Any = (),
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        before = excluded.get()
+        try:
+            excluded.set(before | self._bits)
+            return func(*args, **(kwargs or {}))
+        finally:
+            excluded.set(before)
+
+    def __repr__(self) -> str:
+        return f"<built-in handler {self.__name__}>"
+
+
+disabled_function = _Disabled("_disabled_torch_function_impl", FUNCTIONS)
+disabled_dispatch = _Disabled("_disabled_torch_dispatch_impl", DISPATCH)
+
+
+def _guard(bits: int, array: Any) -> property:
+    """`_plain` of a class with these handlers: the array where all of them are off."""
+    read = array.__get__
+
+    def plain(self: Any) -> Any:
+        if excluded.get() & bits == bits:
+            return read(self)
+        raise Taken
+
+    return property(plain)
+
+
+def enter(cls: type, base: Any) -> None:
+    """Make operators ask instances of `cls`, a subclass of `base`, if it has handlers."""
+    handler = cls.__torch_function__  # type: ignore[attr-defined]
+    below = cls.__torch_dispatch__  # type: ignore[attr-defined]
+    dispatches = below is not disabled_dispatch
+    if dispatches and getattr(handler, "__func__", None) is base.__torch_function__.__func__:
+        # Who answers below autograd has no use for results that are wrapped again above it.
+        cls.__torch_function__ = handler = disabled_function  # type: ignore[attr-defined]
+    takes = (FUNCTIONS if handler is not disabled_function else 0) | (DISPATCH * dispatches)
+    cls._takes = takes  # type: ignore[attr-defined]
+    array = next(vars(one)["_array"] for one in cls.__mro__ if "_array" in vars(one))
+    cls._plain = _guard(takes, array) if takes else array  # type: ignore[attr-defined]
+    if takes:
+        number = id(cls)
+        classes[number] = ref(cls, lambda _: classes.pop(number, None))
+
+
+def unasked(func: Callable[..., Any], *args: Any) -> Any:
+    """Call a function with all handlers of classes off."""
+    before = excluded.get()
     try:
-        disabled.set(True)
-        made = func(*args, **(kwargs or {}))
+        excluded.set(ALL)
+        return func(*args)
     finally:
-        disabled.set(before)
-    for one in made if isinstance(made, tuple | list) else (made,):
-        if type(one) is base:
-            one.__class__ = cls
+        excluded.set(before)
+
+
+def answers(*tensors: Any) -> bool:
+    """Whether one of these tensors is of a class that answers operators below autograd."""
+    for one in tensors:
+        if one._takes & DISPATCH:
+            return not excluded.get() & DISPATCH
+    return False
+
+
+# Called with a class when its first instance is made: compositions of operators begin to ask.
+arrivals: list[Callable[[type], None]] = []
+
+
+def arrive(cls: type) -> None:
+    """An instance of `cls` is made."""
+    if "_has_arrived" not in vars(cls):
+        cls._has_arrived = True  # type: ignore[attr-defined]
+        for announce in arrivals:
+            announce(cls)
+
+
+def run(
+    cls: type,
+    base: type,
+    func: Callable[..., Any],
+    types: tuple[type, ...],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+) -> Any:
+    """Call a function with `__torch_function__` off; tensors that it makes become `cls`."""
+    for kind in types:
+        if kind is not cls and not issubclass(cls, kind):
+            return NotImplemented
+    before = excluded.get()
+    try:
+        excluded.set(before | FUNCTIONS)
+        made = func(*args, **kwargs) if kwargs else func(*args)
+        if cls is base or cls._takes == 0 or func in unwrapped:  # type: ignore[attr-defined]
+            return made
+        if type(made) is base:
+            return _converted(made, cls, args)
+        return _all_converted(made, cls, base, args) if isinstance(made, tuple | list) else made
+    finally:
+        excluded.set(before)
+
+
+# Functions whose results stay what they are: what a tensor holds is shown, nothing is made.
+unwrapped: set[Any] = set()
+
+
+def _converted(made: Any, cls: Any, args: tuple[Any, ...]) -> Any:
+    for one in args:
+        if one is made or (type(one) in (list, tuple) and any(part is made for part in one)):
+            return made.as_subclass(cls)  # the caller's own tensor stays what it is
+    made.__class__ = cls
     return made
+
+
+def _all_converted(made: Any, cls: Any, base: type, args: tuple[Any, ...]) -> Any:
+    """The same for results in tuples and lists."""
+    converted = [
+        _converted(one, cls, args)
+        if type(one) is base
+        else _all_converted(one, cls, base, args)
+        if isinstance(one, tuple | list)
+        else one
+        for one in made
+    ]
+    same = all(one is before for one, before in zip(converted, made, strict=True))
+    return made if same else type(made)(converted)

@@ -8,6 +8,7 @@ attribute here, which the layer above fills when it is imported.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
     from pullback.core.view import View
 
 __all__ = ["Ports", "ports"]
+
+# Ports that most programs never use, and the modules that fill them when they are loaded.
+_FILLED_LATER = {
+    "answered_below": "pullback.library.builtin.overloads",
+    "class_answers": "pullback.library.builtin.makers",
+    "detached_below": "pullback.library.builtin.overloads",
+    "hollow": "pullback.core.hollow",
+    "overload_of": "pullback.library.builtin.overloads",
+    "shown_inside": "pullback.transforms.printing",
+}
 
 
 class Ports:
@@ -31,6 +42,14 @@ class Ports:
     describe_metadata: Callable[[Any, Any], tuple[Any, Any]]
     # core -> transforms: detach() inside a function transform.
     detached_inside: Callable[[Tensor, Derivative], Tensor]
+    # operators -> core/hollow: the array of a tensor without data, from its geometry.
+    hollow: Callable[..., Any]
+    # core -> library: detach() of a tensor whose class answers operators below autograd.
+    detached_below: Callable[[Tensor], Tensor]
+    # operators -> library: other functions without a declaration, by torch's name of the operator;
+    # and the first tensor of such a class is made, for functions that make tensors.
+    answered_below: Callable[..., Any]
+    class_answers: Callable[[type], None]
     # core -> autograd: the graph of a node as HTML, for notebooks.
     drawn: Callable[[Any], str]
     # core -> engine: an AccumulateGrad node called as a function.
@@ -41,6 +60,8 @@ class Ports:
     autocast: Callable[..., Any]
     # operators -> transforms: tangents of an operator without `jvp=`, by its reverse rules.
     transposed: Callable[[Any, dict[str, Any], list[Any], dict[str, Any]], list[Any]]
+    # operators -> transforms: how a tensor prints inside function transforms.
+    shown_inside: Callable[[Tensor], str | None]
     # operators -> transforms: a tangent with the examples of a level in front, as a batch.
     examples_in_front: Callable[[Any, Any], Any]
     # operators -> library: the overload that stands for an operator's call, with its arguments.
@@ -65,6 +86,10 @@ class Ports:
             setattr(self, name, call)
 
     def __getattr__(self, name: str) -> Any:
+        """A port that is not filled: what fills it is loaded now, if it is one of the few."""
+        if name in _FILLED_LATER:
+            import_module(_FILLED_LATER[name])
+            return vars(self)[name]
         raise AttributeError(f"The port {name!r} is not filled: the layer above is not imported.")
 
 

@@ -51,6 +51,12 @@ class Tensor:
     _array: Array
     _node: Any
     _cell: Cell
+    # The same array, as straight lines read it: not to be had of classes that take calls.
+    _plain: Array
+    # Which handlers the class has, see core/overriding.py.
+    _takes = 0
+    # Whether a handler of its own is asked for properties as well.
+    _asks_for_attributes = True
 
     # Cold state: class-level defaults, in the instance's __dict__ once set.
     _stored_grad: Tensor | None = None
@@ -106,8 +112,7 @@ class Tensor:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "__torch_function__" in vars(cls):
-            overriding.guard(cls, Tensor.__dict__["_array"])
+        overriding.enter(cls, Tensor)
 
     @classmethod
     def __torch_function__(
@@ -118,7 +123,10 @@ class Tensor:
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Run `func` as on any tensor; results are of this class. A subclass may write its own."""
-        return overriding.run(cls, Tensor, func, args, kwargs)
+        return overriding.run(cls, Tensor, func, types, args, kwargs)
+
+    # Below autograd: the call runs as on any tensor. A subclass may write its own.
+    __torch_dispatch__ = overriding.disabled_dispatch
 
     # ------------------------------------------------------------------ history
 
@@ -397,9 +405,19 @@ class Tensor:
     def _alias(self) -> Tensor:
         """The same memory and version counter, without history."""
         alias = new(Tensor)
-        alias._array = self._array
+        try:
+            alias._array = self._plain
+        except overriding.Taken:
+            alias = self._same_kind()
         alias._node = None
         alias._cell = own_cell(self)
+        return alias
+
+    def _same_kind(self) -> Tensor:
+        """Another of this class on the same array, with what the user set on this one."""
+        alias = new(type(self))
+        alias._array = self._array
+        vars(alias).update((k, v) for k, v in vars(self).items() if k not in COLD)
         return alias
 
     def detach(self) -> Tensor:
@@ -410,6 +428,11 @@ class Tensor:
         derivatives = running.get()
         if derivatives:
             return ports.detached_inside(self, derivatives[-1])
+        try:
+            self._plain  # noqa: B018 (asks whether the class takes calls)
+        except overriding.Taken:
+            if self._takes & overriding.DISPATCH & ~overriding.excluded.get():
+                return ports.detached_below(self)
         alias = self._alias()
         if self._node is not None:
             remember_cut(alias, "detach()")
@@ -436,7 +459,7 @@ class Tensor:
 
         Writes through it escape all checks.
         """
-        alias = self._alias()
+        alias = self.detach() if overriding.answers(self) else self._alias()
         alias._cell = UNWRITTEN
         if self._node is not None:
             remember_cut(alias, ".data")
@@ -484,6 +507,15 @@ class Tensor:
         if self._array.ndim == 0:
             raise TypeError("len() of a 0-d tensor: it has no dimension to count.")
         return len(self._array)
+
+
+# What a tensor's `__dict__` holds besides the user's own attributes.
+_NAMES = """
+    _cut _depth _former_mark _grad_dtype _leaf_hooks _post_accumulate_grad_hooks _scope _stored_grad
+"""
+COLD = frozenset(_NAMES.split())
+# One slot under two names; a class that takes calls has a property for the second.
+Tensor._plain = Tensor.__dict__["_array"]
 
 
 def wrap(array: Array) -> Tensor:

@@ -13,6 +13,7 @@ from pullback.core.device import CPU
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import get_mode
 from pullback.core.node import AccumulateGrad, Leaf, Node
+from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import INFERENCE_CELL, own_cell
@@ -113,6 +114,9 @@ def _still_a_leaf(leaf: Tensor) -> bool:
 
 def _add_into(stored: Tensor, g: Array, leaf: Tensor) -> None:
     array = stored._array
+    if type(array) is not numpy.ndarray and stored._takes & DISPATCH:
+        stored.add_(wrap(g))  # as its class does it
+        return
     if type(array) is numpy.ndarray:
         strides = array.strides
         if array.shape != g.shape or 0 in strides or stored._cell is INFERENCE_CELL:

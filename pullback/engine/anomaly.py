@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.core import origin
+from pullback.core.overriding import DISPATCH
 from pullback.core.tensor import Tensor
 
 
@@ -15,7 +16,7 @@ def check_nan(node: Any, results: tuple[Any, ...]) -> None:
     """Raise if any gradient that a node returned contains NaN."""
     for index, result in enumerate(results):
         array = result._array if isinstance(result, Tensor) else result
-        if array is not None and array.dtype.kind in "fcV" and numpy.isnan(array).any():
+        if array is not None and array.dtype.kind in "fcV" and _has_nan(result, array):
             raise RuntimeError(
                 f"{type(node).name(node)} returned nan values in its output {index} (the gradient "
                 "of its input "
@@ -23,6 +24,12 @@ def check_nan(node: Any, results: tuple[Any, ...]) -> None:
                 "a negative number "
                 "or an overflow."
             )
+
+
+def _has_nan(result: Any, array: Any) -> bool:
+    if isinstance(result, Tensor) and result._takes & DISPATCH:
+        return bool(result.isnan().any())
+    return bool(numpy.isnan(array).any())
 
 
 def show_forward(node: Any) -> None:

@@ -11,11 +11,14 @@ from pullback.core import errors
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.graph import GradientEdge, internal_edge
 from pullback.core.node import Leaf
+from pullback.core.overriding import DISPATCH, FUNCTIONS
 from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import edge_of
 from pullback.core.why import explain
 from pullback.engine import ordered
+from pullback.operators.create.sizes import ones_like, zeros_like
+from pullback.operators.watching.dispatch import unrecorded_call
 
 
 class EmptyInputsError(RuntimeError, ValueError):
@@ -106,11 +109,20 @@ def _implicit_gradient(root: Any, shape: tuple[int, ...], dtype: Any) -> Tensor:
             raise errors.implicit_gradient(shape)
     if dtype.kind == "c":
         raise errors.implicit_gradient_dtype(from_numpy_dtype(dtype))
+    if isinstance(root, Tensor) and root._takes & DISPATCH:
+        return unrecorded_call(lambda: ones_like(root))
     if isinstance(root, Tensor) and type(root._array) is not numpy.ndarray:
         return wrap(numpy.ones_like(root._array))
     one = numpy.empty(shape, dtype)
     one.fill(1)  # numpy.ones is three times as slow
     return wrap(one)
+
+
+def zeros_for(tensor: Tensor) -> Tensor:
+    """A gradient of zeros, of the tensor's class where that answers operators."""
+    if tensor._takes & DISPATCH:
+        return unrecorded_call(lambda: zeros_like(tensor))
+    return wrap(numpy.zeros_like(tensor._array))
 
 
 def _on_its_device(index: int, root: Tensor, g: Tensor) -> Any:
@@ -155,16 +167,16 @@ def retaining_edge(one: Any) -> Any:
 
 
 def foreign(values: Any) -> bool:
-    """Whether there is an object that is no tensor but acts as one, alone or in a list.
+    """Whether there is an object with a `__torch_function__`, alone or in a list.
 
-    Those have a `__torch_function__` and are offered the call.
+    Those are offered the call: tensors of a class of their own, and things that act as tensors.
     """
     if isinstance(values, Tensor):
-        return False
+        return bool(values._takes & FUNCTIONS)
     if not isinstance(values, _SEVERAL):
         return hasattr(type(values), "__torch_function__")
     for one in values:  # noqa: SIM110 (a generator costs every pass half a microsecond)
-        if not isinstance(one, Tensor) and foreign(one):
+        if type(one) is not Tensor and foreign(one):
             return True
     return False
 

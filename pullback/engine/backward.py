@@ -9,11 +9,12 @@ from weakref import ref
 
 import numpy
 
-from pullback.core import anomaly, errors, mode, origin, passes
+from pullback.core import anomaly, errors, mode, origin, overriding, passes
 from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.hooks import leaf_hooks_in_use
 from pullback.core.nesting import refuse_inside, running
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, node_and_number
+from pullback.core.overriding import living_nodes
 from pullback.core.ports import ports
 from pullback.core.saved import Freed
 from pullback.core.sequence import numbering
@@ -31,6 +32,7 @@ from pullback.engine.arguments import (
     retaining_edge,
     root_edge,
     why_untracked,
+    zeros_for,
 )
 from pullback.engine.early import EarlyLeaves
 from pullback.engine.filter import Filter
@@ -179,7 +181,7 @@ def _finished(
                 raise RuntimeError(
                     f"inputs[{index}] is a GradientEdge: zeros cannot be made for it."
                 )
-            zeros = wrap(numpy.zeros_like(one._array))
+            zeros = zeros_for(one)
             zeros._set_requires_grad(create_graph)
             finished.append(zeros)
         elif not allow:
@@ -314,6 +316,7 @@ def _run(
             or before.tracing is not None
             or (LEVELS and visible_levels())
             or _without_data(roots)
+            or (living_nodes and _any_answered(roots))
         )
         # Few passes have another one around them, on whose depth they are.
         alone = outer is None and not fork.lost_threads
@@ -370,6 +373,24 @@ def _without_data(roots: list[tuple[Any, Any]]) -> bool:
     for _, g in roots:  # noqa: SIM110 (a generator costs every pass half a microsecond)
         if type(g._array) is not numpy.ndarray:
             return True
+    return False
+
+
+def _any_answered(roots: list[tuple[Any, Any]]) -> bool:
+    """Whether a node was recorded around a class's `__torch_dispatch__`, which then runs again."""
+    if any(g._takes & overriding.DISPATCH for _, g in roots):
+        return True
+    waiting = [node_and_number(edge)[0] for edge, _ in roots]
+    seen = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        if node in overriding.nodes:
+            return True
+        for edge in getattr(node, "_edges", None) or ():
+            target = node_and_number(edge)[0]
+            if target is not None and target not in seen:
+                seen.add(target)
+                waiting.append(target)
     return False
 
 

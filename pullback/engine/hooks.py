@@ -14,6 +14,7 @@ import numpy
 from pullback.core import errors
 from pullback.core.mode import current, get_mode
 from pullback.core.node import Cold, Node
+from pullback.core.overriding import DISPATCH
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import NOWHERE
 from pullback.engine.accumulate import fitted
@@ -152,7 +153,9 @@ def retain(tensor: Tensor, g: Tensor) -> None:
     stored = tensor._stored_grad
     if stored is None:
         tensor._stored_grad = (
-            g.clone().contiguous() if g.requires_grad else wrap(private_copy(g._array))
+            g.clone().contiguous()
+            if g.requires_grad or g._takes & DISPATCH
+            else wrap(private_copy(g._array))
         )
     else:
         tensor._stored_grad = stored + g

@@ -23,7 +23,7 @@ from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import NOWHERE
 from pullback.engine import recorded, watch
-from pullback.engine.accumulate import accumulate, fitted
+from pullback.engine.accumulate import fitted
 from pullback.engine.anomaly import check_nan, show_forward
 from pullback.engine.hooks import (
     run_hooks,
@@ -250,7 +250,7 @@ def _accumulate(task: Task, node: AccumulateGrad, gradients: tuple[Any, ...]) ->
         if task.create_graph:
             recorded.accumulate(node, g)
         else:
-            accumulate(node, getattr(g, "_array", g), owned=False)
+            recorded.accumulate_any(node, g)
     hooks = leaf._post_accumulate_grad_hooks
     if hooks:
         for hook in list(hooks.values()):

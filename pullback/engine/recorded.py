@@ -5,12 +5,15 @@ Sums, casts and stores are operators. Otherwise as the plain pass.
 
 from __future__ import annotations
 
+from sys import getrefcount
 from typing import Any
 
 from pullback.core import errors, origin
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.node import OUTPUT_SEQ, AccumulateGrad, Node
+from pullback.core.overriding import DISPATCH
 from pullback.core.saved import Freed
+from pullback.core.tensor import Tensor, wrap
 from pullback.engine.accumulate import accumulate as accumulate_array
 from pullback.engine.accumulate import broadcast_dims
 from pullback.engine.filter import Filter
@@ -82,7 +85,8 @@ def run(
             if chosen is not None and leaf in chosen.captures:
                 captured[leaf, 0] = total
             else:
-                store(leaf, total, create_graph=create_graph)
+                alone = getrefcount(total) <= _ALONE
+                store(leaf, total, create_graph=create_graph, owned=alone)
     except BaseException:
         _keep_complete_leaves(inbox, chosen, create_graph=create_graph)
         raise
@@ -92,12 +96,46 @@ def run(
     return captured
 
 
-def store(leaf: AccumulateGrad, total: Any, *, create_graph: bool) -> None:
-    """Add a tensor to a leaf's `.grad`."""
+def _count_alone() -> int:
+    """References that `getrefcount` counts of what only a table that is gone through holds."""
+    for _, one in {0: object()}.items():  # noqa: PERF102 (as the loop in `run` is)
+        return getrefcount(one)
+    return 0
+
+
+_ALONE = _count_alone()
+
+
+def store(leaf: AccumulateGrad, total: Any, *, create_graph: bool, owned: bool = False) -> None:
+    """Add a tensor to a leaf's `.grad`; `owned`: nobody else holds it."""
     if create_graph:
         accumulate(leaf, total)
     else:
-        accumulate_array(leaf, total._array, owned=False)
+        accumulate_any(leaf, total, owned=owned)
+
+
+def accumulate_any(leaf: AccumulateGrad, g: Any, *, owned: bool = False) -> None:
+    """Add a gradient, array or tensor, to `.grad`, without history."""
+    stored = leaf.variable._stored_grad
+    if (getattr(g, "_takes", 0) | (0 if stored is None else stored._takes)) & DISPATCH:
+        _accumulate_answered(leaf, g if isinstance(g, Tensor) else wrap(g), owned=owned)
+    else:
+        accumulate_array(leaf, getattr(g, "_array", g), owned=False)
+
+
+def _accumulate_answered(leaf_node: AccumulateGrad, g: Any, *, owned: bool) -> None:
+    """Add a tensor of such a class to `.grad`, by operators that its class answers."""
+    leaf = leaf_node.variable
+    if not leaf.requires_grad:
+        return
+    if not leaf.is_leaf:
+        raise errors.leaf_moved_inside()
+    stored = leaf._stored_grad
+    if stored is None:
+        # What somebody else holds (another leaf, a hook) must not change with it.
+        leaf._stored_grad = g.detach() if owned else g.clone()
+    else:
+        stored.add_(g)
 
 
 def _keep_complete_leaves(inbox: Inbox, chosen: Filter | None, *, create_graph: bool) -> None:

@@ -13,6 +13,7 @@ from pullback.core.device import as_device
 from pullback.core.device import device as device_type
 from pullback.core.dtype import dtype as dtype_type
 from pullback.core.dtype import get_default_dtype
+from pullback.core.overriding import disabled_function
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import own_cell
 from pullback.operators.tensor.printing import describe
@@ -40,6 +41,19 @@ def _is_marked(tensor: Tensor) -> bool:
     return tensor.__dict__.get("_is_param", False) is True
 
 
+def _marked(data: Tensor, requires_grad: bool) -> Tensor:
+    """A leaf of the data's own class, marked as a parameter."""
+    made = data.detach()
+    if type(made) is not type(data):
+        raise RuntimeError(
+            f"Parameter(): detach() of {type(data).__name__} gave {type(made).__name__}; let the "
+            "class keep itself there, so that its parameters are of it."
+        )
+    made._set_requires_grad(requires_grad)
+    vars(made)["_is_param"] = True
+    return made
+
+
 class Parameter(Tensor, metaclass=_ParameterMeta):
     """A leaf on the memory of `data`, which requires grad unless told otherwise.
 
@@ -53,6 +67,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     """
 
     __slots__ = ()
+    __torch_function__ = disabled_function
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         """Take the memory and version counter of `data`; without data, be empty."""
@@ -63,6 +78,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
                 f"Parameter(): data must be a Tensor, got {type(data).__name__}; make one with "
                 "torch.tensor()."
             )
+        if cls is Parameter and data._takes:
+            return _marked(data, requires_grad)  # type: ignore[return-value]  # of its own class
         own = type(data)
         kept = cls is Parameter and own not in (Tensor, Buffer) and not issubclass(own, Parameter)
         made = new(own if kept else cls)
@@ -101,6 +118,7 @@ class Buffer(Tensor):
     """
 
     __slots__ = ()
+    __torch_function__ = disabled_function
 
     persistent: bool
 

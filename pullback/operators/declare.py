@@ -39,10 +39,12 @@ __all__ = ["Array", "Arrays", "Dim", "Dims", "Namespace", "Op", "Shape", "elemen
 REQUIRED: Any = object()
 _TENSOR_KINDS = {"Array": "tensor", "Array | None": "optional", "Arrays": "tensors"}
 _OPTION_KINDS = {"Dim": "dim", "Dims": "dims", "Shape": "shape"}
+# The names of the checks of options.py, see `Param.check`.
+CHECKS = frozenset({"dim", "dims", "optional_dim", "required_dims", "shape"})
 # What the written code calls its own (see build.py and nodes.py): a parameter of such a name would
 # take the place of one of them, or lose its value to it.
 _RESERVED = """
-    DEFAULT F32 F64 I64 INFERENCE_CELL INFERENCE_VIEW LOOSE MULTI_OUTPUT NOWHERE NO_GRAD_VIEW
+    DEFAULT F32 F64 I64 INFERENCE_CELL INFERENCE_VIEW LEAVES LOOSE MULTI_OUTPUT NOWHERE NO_GRAD_VIEW
     NO_NUMBERS NodeClass Output REQUIRED SPECIAL Tensor UNWRITTEN View above arrays as_dim
     as_dims as_optional_dim as_required_dims as_shape asarray attach below brought call
     call_inplace called cell check_fit check_history_can_change check_writable code creation
@@ -134,6 +136,9 @@ class Op:
         self.differentiable = tuple(param for param in self.params if param.name in rules)
         self.positional = tuple(param.name for param in self.params if not param.keyword_only)
         self.keywords = frozenset(param.name for param in self.params if param.keyword_only)
+        # Options that name dimensions or shapes: checked, and brought to one form.
+        self.checked = tuple(param for param in self.params if param.check in CHECKS)
+        self.has_defaults = any(param.default is not REQUIRED for param in self.params)
         # NumPy's names for what torch calls otherwise, taken too: `x.amax(axis=0, keepdims=True)`.
         names = {param.name for param in self.params}
         self.spellings: dict[str, str] = {

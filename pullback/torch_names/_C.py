@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback.core.mode import get_mode
 from pullback.core.node import AccumulateGrad, Node, next_sequence_number
+from pullback.core.overriding import disabled_dispatch, disabled_function
 from pullback.core.tensor import Tensor
 from pullback.core.view import CreationMeta, View
 from pullback.engine import task
@@ -16,6 +17,8 @@ from pullback.operators.declare import OPERATORS
 from pullback.operators.running.inplace import CopySlices
 from pullback.operators.writing.nodes import node_class
 
+_disabled_torch_function_impl = disabled_function
+_disabled_torch_dispatch_impl = disabled_dispatch
 _current_autograd_node = task.current_node
 _current_graph_task_execution_order = task.execution_order
 _current_graph_task_id = task.task_id
@@ -83,7 +86,27 @@ _autograd = SimpleNamespace(
 )
 
 
+_HANDLERS = "pullback.operators.watching.switching"
+_STACKS = "pullback.utils._python_dispatch"
 _LATER = {
+    "DisableTorchFunction": (_HANDLERS, "DisableTorchFunction"),
+    "DisableTorchFunctionSubclass": (_HANDLERS, "DisableTorchFunctionSubclass"),
+    "_DisableTorchDispatch": (_HANDLERS, "DisableTorchDispatch"),
+    "_EnableTorchFunction": (_HANDLERS, "EnableTorchFunction"),
+    "_get_dispatch_stack_at": (_HANDLERS, "dispatch_mode_at"),
+    "_get_function_stack_at": (_HANDLERS, "function_mode_at"),
+    "_has_torch_function": (_HANDLERS, "has_torch_function"),
+    "_has_torch_function_unary": (_HANDLERS, "has_torch_function_unary"),
+    "_has_torch_function_variadic": (_HANDLERS, "has_torch_function_variadic"),
+    "_is_torch_function_all_disabled": (_HANDLERS, "is_torch_function_all_disabled"),
+    "_is_torch_function_enabled": (_HANDLERS, "is_torch_function_enabled"),
+    "_is_torch_function_mode_enabled": (_HANDLERS, "is_function_mode_enabled"),
+    "_len_torch_dispatch_stack": (_HANDLERS, "len_dispatch_stack"),
+    "_len_torch_function_stack": (_HANDLERS, "len_function_stack"),
+    "_pop_torch_dispatch_stack": (_STACKS, "_pop_mode"),
+    "_push_on_torch_dispatch_stack": (_STACKS, "_push_mode"),
+    "_pop_torch_function_stack": ("pullback.overrides", "_pop_mode"),
+    "_push_on_torch_function_stack": ("pullback.overrides", "_push_mode"),
     "_AutoDispatchBelowAutograd": ("pullback.library.call.calling", "below_autograd"),
     "_AutoDispatchBelowADInplaceOrView": ("pullback.library.call.calling", "below_autograd"),
     "_get_autograd_fallback_mode": ("pullback.library.call.fallback", "get_autograd_fallback_mode"),

@@ -14,6 +14,7 @@ import numpy
 from pullback.core.arrays import Array
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.nesting import running
+from pullback.core.overriding import disabled_function
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, new
 from pullback.core.view import edge_of
@@ -27,6 +28,7 @@ class Batched(Tensor):
     """
 
     __slots__ = ("bdim", "example", "level", "value")
+    __torch_function__ = disabled_function
 
     value: Tensor
     bdim: int
@@ -165,7 +167,7 @@ class Batched(Tensor):
     def __repr__(self) -> str:
         if not self.level.open:
             return f"Batched({tuple(self.value.shape)}, dim {self.bdim}; its vmap has ended)"
-        return f"BatchedTensor(lvl={self.level.number}, bdim={self.bdim}, value={self.value!r})"
+        return str(ports.shown_inside(self))
 
 
 class Hidden(numpy.ndarray):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.core.mode import changed, current, settle
+from pullback.core.overriding import FUNCTIONS, unasked
 from pullback.core.tensor import Tensor
 from pullback.core.whole import Whole
 from pullback.transforms.batched import Batched, batched, is_batched_at
@@ -37,7 +38,11 @@ class mapped(Whole):  # noqa: N801 (a context)
 
 def entered(value: Any, dim: int | None, level: VmapLevel) -> Any:
     """One example of `value`, mapped along `dim`; None: all examples share it."""
-    return value if dim is None else batched(value, dim, level)
+    if dim is None:
+        return value
+    # A batch is no tensor of the user's class, and neither is what is made of it.
+    plain = not value._takes & FUNCTIONS
+    return batched(value if plain else unasked(value.as_subclass, Tensor), dim, level)
 
 
 def taken_out(result: Tensor, level: VmapLevel, dim: int = 0) -> Any:

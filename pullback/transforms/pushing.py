@@ -50,7 +50,13 @@ class Pushing(Whole):
     def _enter(self) -> list[Any]:
         """Open the level; the inputs, each with its tangent."""
         self._inside.open()
-        derivative = Derivative(self.transform, len(self._outside) + 1, self.level, self.scope)
+        derivative = Derivative(
+            self.transform,
+            len(self._outside) + 1,
+            self.level,
+            self.scope,
+            levels=self.before.levels,
+        )
         running.set((*self._outside, derivative))
         current.set(self._inside.mode)
         return [self._dual(p, t) for p, t in zip(self.primals, self.tangents, strict=True)]

@@ -17,6 +17,7 @@ from pullback.core.forward import LEVELS, open_levels
 from pullback.core.mode import changed, current, settle, with_grad
 from pullback.core.nesting import Derivative, pass_depth, running
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, OperatorNode, new_leaf_mark
+from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new, wrap
@@ -24,7 +25,9 @@ from pullback.core.version import own_cell
 from pullback.core.view import CreationMeta, attach, edge_of
 from pullback.core.whole import Whole
 from pullback.engine.backward import run_pass
+from pullback.operators.create.sizes import ones_like, zeros_like
 from pullback.operators.declare import Op, parameters_of
+from pullback.operators.watching.dispatch import unrecorded_call
 from pullback.transforms.batched import (
     Batched,
     base_of,
@@ -83,7 +86,7 @@ def _node_like(cls: type[Any], tensor: Tensor, edge: Any) -> Any:
 
 def _alias_of(tensor: Tensor, depth: int) -> Tensor:
     """A tensor on the same memory that a transform can differentiate with respect to."""
-    alias = new(Tensor)
+    alias = tensor._same_kind() if tensor._takes & DISPATCH else new(Tensor)
     alias._array = tensor._array
     alias._cell = own_cell(tensor)
     edge = edge_of(tensor)
@@ -128,6 +131,13 @@ def detached_inside(tensor: Tensor, derivative: Derivative) -> Tensor:
 
 
 ports.fill(detached_inside=detached_inside)
+
+
+def _filled_like(tensor: Tensor, value: int) -> Tensor:
+    """A constant gradient for a tensor, of its class where that answers operators."""
+    if tensor._takes & DISPATCH:
+        return unrecorded_call(lambda: (ones_like if value else zeros_like)(tensor))
+    return wrap(numpy.full_like(tensor._array, value))
 
 
 class Recording(Whole):
@@ -181,7 +191,7 @@ class Recording(Whole):
         inner = tuple(level for level in mode.levels if level not in self.levels)
         roots = [exposed(output, self.levels) for output in outputs]
         if cotangents is None:
-            seeds: list[Any] = [wrap(numpy.ones_like(root._array)) for root in roots]
+            seeds: list[Any] = [_filled_like(root, 1) for root in roots]
         else:
             seeds = [exposed_dual(one, self.levels) for one in cotangents]
         pairs = [
@@ -199,7 +209,7 @@ class Recording(Whole):
         finally:
             pass_depth.set(depth)
         return [
-            hidden(wrap(numpy.zeros_like(alias._array)) if g is None else g, self.levels)
+            hidden(_filled_like(alias, 0) if g is None else g, self.levels)
             for alias, g in zip(self.aliases, results, strict=True)
         ]
 

@@ -6,15 +6,35 @@ in library/builtin/overloads.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from pullback.core.mode import changed, current, get_mode, settle
 from pullback.core.whole import Reentrant, Whole
 from pullback.library.builtin.makers import MAKERS
 from pullback.operators.watching import dispatch
+from pullback.operators.watching.switching import (
+    dispatch_mode_at as _get_dispatch_stack_at,  # noqa: F401 (torch's name)
+)
+from pullback.operators.watching.switching import len_dispatch_stack as _len_torch_dispatch_stack
+from pullback.utils._wrapping import (
+    is_traceable_wrapper_subclass,
+    is_traceable_wrapper_subclass_type,
+    return_and_correct_aliasing,
+    transform_subclass,
+)
 
-__all__ = ["TorchDispatchMode", "is_in_torch_dispatch_mode"]
+__all__ = [
+    "BaseTorchDispatchMode",
+    "TorchDispatchMode",
+    "any_torch_dispatch_mode_on_stack",
+    "is_in_torch_dispatch_mode",
+    "is_traceable_wrapper_subclass",
+    "is_traceable_wrapper_subclass_type",
+    "return_and_correct_aliasing",
+    "transform_subclass",
+]
 
 M = TypeVar("M", bound="TorchDispatchMode")
 
@@ -90,6 +110,25 @@ class _Entry(Whole):
         MAKERS.end(self)
 
 
+class BaseTorchDispatchMode(TorchDispatchMode):
+    """A mode that passes every call on; to be subclassed."""
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: tuple[type, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """What the operator gives."""
+        return func(*args, **(kwargs or {}))
+
+
+def any_torch_dispatch_mode_on_stack() -> bool:
+    """Whether any dispatch mode is active in this thread."""
+    return _len_torch_dispatch_stack() > 0
+
+
 def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
     """Whether any dispatch mode is active in this thread."""
     return bool(get_mode().dispatch)
@@ -102,6 +141,25 @@ def _get_current_dispatch_mode() -> Any:
 
 def _get_current_dispatch_mode_stack() -> list[Any]:
     return list(get_mode().dispatch)
+
+
+def _push_mode(mode: TorchDispatchMode) -> None:
+    mode.__enter__()
+
+
+def _pop_mode(k: Any = None) -> Any:
+    mode = get_mode().dispatch[-1]
+    mode.__exit__(None, None, None)
+    return mode
+
+
+@contextmanager
+def _pop_mode_temporarily(k: Any = None) -> Iterator[Any]:
+    mode = _pop_mode()
+    try:
+        yield mode
+    finally:
+        _push_mode(mode)
 
 
 def _disable_current_modes() -> Any:

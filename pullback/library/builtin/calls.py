@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from pullback.core.dtype import from_numpy_dtype, numpy_dtype
 from pullback.core.layout import preserve_format
+from pullback.core.overriding import answers
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.indexing.advanced import index
 from pullback.operators.nn.activation.functions import _elu_
@@ -20,6 +21,7 @@ from pullback.operators.nn.conv.operators import convolution as convolution_kern
 from pullback.operators.nn.conv.operators import transposed_convolution
 from pullback.operators.shape import reshaping as shape
 from pullback.operators.shape.views import slice_along
+from pullback.operators.watching.dispatch import unrecorded_call
 
 __all__ = ["CALLS", "RUNS", "Call"]
 
@@ -58,7 +60,7 @@ def _matmul(bound: Bound) -> Call:
     a, b = bound["input"], bound["other"]
     left, right = a._array, b._array
     if left.ndim > 2 and right.ndim == 2:
-        rows = wrap(left.reshape(-1, left.shape[-1]))
+        rows = _in_shape(a, (-1, left.shape[-1]))
         return _reshaped(_call("mm", rows, b), (*left.shape[:-1], right.shape[-1]))
     if left.ndim == 3 and right.ndim == 3 and left.shape[0] == right.shape[0]:
         return _call("bmm", a, b)
@@ -69,18 +71,25 @@ def _linear(bound: Bound) -> Call:
     x, weight, bias = bound["input"], bound["weight"], bound["bias"]
     if weight._array.ndim != 2 or (bias is None and x._array.ndim == 1):
         return _call("linear", *_trimmed((x, weight, bias), (None,)))
-    columns = wrap(weight._array.T)
+    columns = unrecorded_call(weight.t) if answers(weight) else wrap(weight._array.T)
     size = x._array.shape
-    rows = x if len(size) == 2 else wrap(x._array.reshape(-1, size[-1]))
+    rows = x if len(size) == 2 else _in_shape(x, (-1, size[-1]))
     made = _call("mm", rows, columns) if bias is None else _call("addmm", bias, rows, columns)
     return made if len(size) == 2 else _reshaped(made, (*size[:-1], weight._array.shape[0]))
 
 
 def _reshaped(call: Call, size: tuple[int, ...]) -> Call:
     def finish(made: Tensor) -> Tensor:
-        return wrap(made._array.reshape(size))
+        return _in_shape(made, size)
 
     return call._replace(finish=finish)
+
+
+def _in_shape(x: Tensor, size: tuple[int, ...]) -> Tensor:
+    """A tensor in another shape: as its class answers, or unseen."""
+    if answers(x):
+        return unrecorded_call(lambda: x.reshape(size))
+    return wrap(x._array.reshape(size))
 
 
 def _convolution(bound: Bound) -> Call:

@@ -5,10 +5,12 @@ They have no declaration to go by, so their calls are spelled here, as torch doe
 
 from __future__ import annotations
 
+import weakref
 from types import FunctionType
 from typing import Any
 
 import pullback
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.library.builtin.overloads import namespace
 from pullback.operators.watching import dispatch
@@ -23,6 +25,7 @@ _NAMES = (
     *("randperm", "scalar_tensor", "tensor", "tril_indices", "triu_indices", "unique_consecutive"),
     "zeros",
 )
+_TAKING = ("normal", "rand_like", "randint_like", "randn_like", "unique_consecutive")
 _METHODS = {"detach": "detach", "item": "_local_scalar_dense", "equal": "equal"}
 
 
@@ -75,5 +78,18 @@ def _overload(
     return "default", args
 
 
+def _find_taking() -> list[FunctionType]:
+    """Those that take tensors, whose class may want to answer."""
+    return [getattr(pullback, name) for name in _TAKING]
+
+
+def _class_answers(cls: type) -> None:
+    entry = ("class", id(cls))
+    TAKING.begin(entry)
+    weakref.finalize(cls, TAKING.end, entry).atexit = False
+
+
 MAKERS = Watched(_find)
+TAKING = Watched(_find_taking)
+ports.fill(class_answers=_class_answers)
 makers.update(dict.fromkeys(_find(), _make))

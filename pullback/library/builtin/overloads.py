@@ -7,7 +7,7 @@ namespace `pullback` under the names of their declarations.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -151,6 +151,74 @@ def _key_of(op: Op) -> str:
 
 def overload_of(op: Op, called: str, bound: dict[str, Any]) -> dispatch.Spelled:
     """The overload that stands for a call of an operator, and the arguments it takes."""
+    try:
+        usual = _usual[op, called]
+    except KeyError:
+        usual = _usual[op, called] = _usual_spelling(op, called)
+    if usual is None or bound.get("out") is not None:
+        return _closely(op, called, bound)
+    for name, default in usual.unspelled:
+        if bound[name] is not default:
+            return _closely(op, called, bound)
+    overload = usual.overload
+    if usual.deciding and not isinstance(bound[usual.deciding], Tensor):
+        overload = usual.otherwise
+    if usual.as_given:
+        return overload, tuple([bound[name] for name in usual.names]), {}, None
+    args, kwargs = _arguments(op, usual.names, usual.keywords, bound)
+    return overload, args, kwargs, None
+
+
+class _Usual(NamedTuple):
+    """The spelling of an operator's calls, worked out once."""
+
+    overload: OpOverload
+    otherwise: OpOverload  # where no tensor is passed for `deciding`
+    deciding: str
+    names: tuple[str, ...]
+    keywords: tuple[str, ...]
+    as_given: bool  # arguments are handed over as they are: all are tensors
+    unspelled: tuple[tuple[str, Any], ...]  # options that must stand at these defaults
+
+
+_usual: dict[tuple[Op, str], _Usual | None] = {}
+
+
+def _usual_spelling(op: Op, called: str) -> _Usual | None:
+    """None for calls that are spelled in ways of their own."""
+    key = _key_of(op)
+    spelling = None if key in CALLS else _spelling(key)
+    if spelling is None or key == "sort.stable" or any(p.name == "fill" for p in op.params):
+        return None
+    packet = _aten(_name_called(op, called, spelling.name))
+    if packet is None:
+        return None
+    names = op.positional if spelling.names is None else tuple(spelling.names)
+    keywords = spelling.keywords
+    if keywords is None:
+        keywords = [param.name for param in op.params if param.keyword_only]
+    own = packet._with(spelling.overload)
+    other = packet._with(spelling.otherwise) if spelling.deciding else own
+    as_given = all(param.is_tensor and not param.keyword_only for param in op.params)
+    as_given = as_given and not op.has_defaults
+    unspelled = tuple(
+        (param.name, param.default)
+        for param in op.params
+        if key.endswith(".full") and param.kind in ("dim", "dims")
+    )
+    return _Usual(own, other, spelling.deciding, names, tuple(keywords), as_given, unspelled)
+
+
+def _name_called(op: Op, called: str, name: str) -> str:
+    """Torch's name of a call: that of the operator, or of its in-place form."""
+    if called == op.name:
+        return name
+    if hasattr(Tensor, called):
+        return called
+    return name if name.endswith("_") else f"{name}_"
+
+
+def _closely(op: Op, called: str, bound: dict[str, Any]) -> dispatch.Spelled:
     key = _key_of(op)
     out = bound.get("out")
     if "fill" in bound and called.endswith("_"):
@@ -161,10 +229,7 @@ def overload_of(op: Op, called: str, bound: dict[str, Any]) -> dispatch.Spelled:
         args, kwargs = _arguments(op, list(op.positional), None, bound)
         overload = "default"
     else:
-        name = called if called != op.name and hasattr(Tensor, called) else call.name
-        if called != op.name and not name.endswith("_"):
-            name += "_"
-        packet = _aten(name)
+        packet = _aten(_name_called(op, called, call.name))
         overload, args, kwargs = call.overload, call.args, dict(call.kwargs)
     if packet is None:
         raise RuntimeError(f"{key}: no overload object is known for this operator.")
@@ -180,6 +245,9 @@ def _spelled(key: str, op: Op, bound: dict[str, Any]) -> Call | None:
     spelling = _spelling(key)
     if spelling is None:
         return None
+    if key.endswith(".full") and _names_dims(op, bound):
+        # The operator over everything, as vmap calls it: over all but the batch.
+        return _spelled(key.removesuffix(".full"), op, bound)
     overload = spelling.overload
     if spelling.deciding and not isinstance(bound[spelling.deciding], Tensor):
         overload = spelling.otherwise
@@ -188,6 +256,11 @@ def _spelled(key: str, op: Op, bound: dict[str, Any]) -> Call | None:
     if key == "sort.stable":
         kwargs["stable"] = True
     return Call(spelling.name, overload, args, kwargs)
+
+
+def _names_dims(op: Op, bound: dict[str, Any]) -> bool:
+    named = (param for param in op.params if param.kind in ("dim", "dims"))
+    return any(not dispatch.is_default(bound[param.name], param.default) for param in named)
 
 
 class _Spelling(NamedTuple):
@@ -225,23 +298,28 @@ def _torch_name(key: str) -> str:
 
 
 def _arguments(
-    op: Op, names: list[str], keywords: list[str] | None, bound: dict[str, Any]
+    op: Op, names: Sequence[str], keywords: Sequence[str] | None, bound: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional arguments without trailing defaults, and keywords that differ from theirs."""
-    kinds = {param.name: param.kind for param in op.params}
-    defaults = {param.name: param.default for param in op.params} | op.aten_defaults
+    kinds, defaults = _kinds_and_defaults(op)
     if keywords is None:
         keywords = [param.name for param in op.params if param.keyword_only]
     count = len(names)
     while count and dispatch.is_default(bound[names[count - 1]], defaults[names[count - 1]]):
         count -= 1
-    args = tuple(_shown(op, kinds[name], bound[name]) for name in names[:count])
-    kwargs = {
-        name: _shown(op, kinds[name], bound[name])
-        for name in keywords
-        if not dispatch.is_default(bound[name], defaults[name])
-    }
+    args = tuple([_shown(op, kinds[name], bound[name]) for name in names[:count]])
+    kwargs = {}
+    for name in keywords:
+        value = bound[name]
+        if value is not defaults[name] and not dispatch.is_default(value, defaults[name]):
+            kwargs[name] = _shown(op, kinds[name], value)
     return args, kwargs
+
+
+@cache
+def _kinds_and_defaults(op: Op) -> tuple[dict[str, str], dict[str, Any]]:
+    kinds = {param.name: param.kind for param in op.params}
+    return kinds, {param.name: param.default for param in op.params} | op.aten_defaults
 
 
 _ONE_DIM = frozenset({"prod", "argmax", "argmin"})
@@ -249,6 +327,8 @@ _ONE_DIM = frozenset({"prod", "argmax", "argmin"})
 
 def _shown(op: Op, kind: str, value: Any) -> Any:
     """An option as torch's overloads take it: lists of dimensions, and dtypes of ours."""
+    if kind == "tensor":
+        return value
     if kind == "dims" and isinstance(value, int) and op.name not in _ONE_DIM:
         return [value]
     if kind in ("dims", "shape") and isinstance(value, tuple):
@@ -263,4 +343,19 @@ RUNS.update(
     detach=lambda input: input.detach(),
     _local_scalar_dense=lambda input: input.item(),
 )
-ports.fill(overload_of=overload_of)
+
+
+def _detached_below(tensor: Tensor) -> Tensor:
+    """detach() as the class of a tensor answers it."""
+    made = _answered_below("detach", tensor)
+    return made._alias() if made is tensor or made._node is not None else made
+
+
+def _answered_below(name: str, *args: Any) -> Any:
+    """What handlers below autograd make of a function that is no declared operator."""
+    packet = _aten(name)
+    assert packet is not None, name
+    return dispatch.hand_over(packet._with("default"), args, {})
+
+
+ports.fill(overload_of=overload_of, detached_below=_detached_below, answered_below=_answered_below)

@@ -19,6 +19,10 @@ from pullback.operators.running import inplace, interpret
 __all__ = ["caught", "gives_way", "written_in_place"]
 
 
+_KNOWN = frozenset((Tensor, int, float))
+_OTHERS = (numbers.Number, numpy.ndarray, numpy.generic)
+
+
 def gives_way(function: Any) -> Any:
     """What a sign calls: the operator, but operands it does not know get their turn (`__radd__`).
 
@@ -35,9 +39,10 @@ def gives_way(function: Any) -> Any:
 
 
 def _call_or_give_way(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if all(map(_is_operand, args)):
-        return interpret.call(op, args, kwargs)
-    return NotImplemented
+    for one in args:
+        if type(one) not in _KNOWN and not _is_operand(one):
+            return NotImplemented
+    return interpret.call(op, args, kwargs)
 
 
 def _write_or_give_way(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -68,6 +73,6 @@ def written_in_place(function: Any, name: str | None = None) -> Any:
 
 def _is_operand(value: Any) -> bool:
     """Whether operators know what to do with it; others may know what to do with a tensor."""
-    return isinstance(value, Tensor | numbers.Number | numpy.ndarray | numpy.generic) or hasattr(
-        type(value), "__torch_function__"
-    )
+    if type(value) in _KNOWN or isinstance(value, Tensor):
+        return True
+    return isinstance(value, _OTHERS) or hasattr(type(value), "__torch_function__")

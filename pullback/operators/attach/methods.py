@@ -25,7 +25,7 @@ from pullback.operators.shape.transposes import (
     matrix_transpose,
     reverse_dims,
 )
-from pullback.operators.tensor import convert, metadata, printing
+from pullback.operators.tensor import convert, metadata, printing, subclassing
 from pullback.operators.tensor import pickling as copying
 from pullback.operators.watching import asking
 
@@ -124,6 +124,10 @@ def attach_methods() -> None:
     for table in _SPECIAL:
         for name, function in table.items():
             setattr(Tensor, name, function)
+            if function.__name__ in (name[1:-2], "getitem", "setitem"):
+                function.__name__ = name  # as who is told of calls knows it
+    for name, function in subclassing.STATIC.items():
+        setattr(Tensor, name, staticmethod(function))
     for name, getter in PROPERTIES.items():
         attribute = getter if isinstance(getter, property) else property(getter)
         setattr(Tensor, name, attribute)

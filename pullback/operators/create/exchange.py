@@ -13,6 +13,7 @@ from pullback.core.arrays import F32, F64, Array, as_array
 from pullback.core.device import META, as_device, require_available
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import get_mode, settle
+from pullback.core.overriding import answers
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import remember_birth
 from pullback.operators.declare import METHODS
@@ -35,6 +36,8 @@ def _numpy(self: Tensor, *, force: bool = False) -> Array:
         >>> torch.ones(2).numpy()
         array([1., 1.], dtype=float32)
     """
+    if answers(self):
+        raise errors.no_array("numpy()", type(self))
     if not force:
         _check_leaves_no_history(self, "numpy()")
     if self.device is META:

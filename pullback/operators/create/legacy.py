@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core import overriding
 from pullback.core.device import DeviceLike, as_device, require_available
 from pullback.core.dtype import NumpyDtype, default, named_dtype
 from pullback.core.size import Size
@@ -47,6 +48,7 @@ def _new_tensor(cls: type[Tensor], /, *args: Any, device: DeviceLike | None = No
         return made
     result = new(cls)
     result._array, result._node, result._cell = made._array, None, made._cell
+    overriding.arrive(cls)
     return result
 
 

@@ -18,6 +18,7 @@ from pullback.core.captured import refuse_captured
 from pullback.core.mode import fast, get_mode
 from pullback.core.nesting import running
 from pullback.core.node import Leaf
+from pullback.core.overriding import Taken
 from pullback.core.ports import ports
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new, wrap
@@ -57,7 +58,13 @@ def setitem(self: Any, key: Any, value: Any, /) -> None:
     if place is None:
         _assign_indexed(self, key, value)
         return
-    array = self._array
+    try:
+        array = self._plain
+        if isinstance(value, Tensor):
+            value._plain  # noqa: B018 (asks whether its class takes calls)
+    except Taken:
+        _assign(basic_part(self, items_of(key))[0], value)
+        return
     try:
         if type(value) in _NUMBERS and _holds(array.dtype, value) and is_plain_write(self):
             array[place] = value

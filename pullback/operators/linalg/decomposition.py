@@ -274,7 +274,7 @@ def _reflected(A: Any, tau: Any, other: Any, inverse: bool) -> Any:
     a loop.
     """
     k = tau.shape[-1]
-    V = tril(A[..., :k], -1) + eye(A.shape[-2], k, dtype=A.dtype)
+    V = tril(A[..., :k], -1) + eye(A.shape[-2], k, dtype=A.dtype, device=A.device)
     scaled = diag_embed(tau)
     T = triangular(matmul(scaled, triu(matmul(adjoint(V), V), 1)), scaled, True, True, True)
     core = matmul(adjoint(T) if inverse else T, matmul(adjoint(V), other))
@@ -291,7 +291,9 @@ def householder_product(input: Any, tau: Any, *, out: Any = None) -> Any:
         raise RuntimeError(
             f"{op}: A must not have more columns than rows, got shape {tuple(input.shape)}."
         )
-    product = _reflected(input, tau, eye(m, n, dtype=input.dtype), inverse=False)
+    product = _reflected(
+        input, tau, eye(m, n, dtype=input.dtype, device=input.device), inverse=False
+    )
     return delivered(op, shown_as("LinalgHouseholderProductBackward0", product), out)
 
 

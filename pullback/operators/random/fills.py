@@ -13,6 +13,7 @@ from pullback.core.dtype import NumpyDtype, finfo, from_numpy_dtype
 from pullback.core.forward import LEVELS
 from pullback.core.layout import empty_like
 from pullback.core.mode import settle
+from pullback.core.overriding import answers
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
 from pullback.operators.create.sizes import zeros_like
@@ -61,7 +62,7 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
 
         return self.copy_(drawn(called, lambda: filled(()), filled))
     source = source_of(called, generator)
-    plain = not (mode.levels or mode.dispatch or mode.tracing or LEVELS)
+    plain = not (mode.levels or mode.dispatch or mode.tracing or LEVELS or answers(self))
     if plain and not starts_write(called, self, {"input": self}, mode):
         if type(self._array) is numpy.ndarray:
             fill(source, self._array)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.device import META
 from pullback.core.dtype import int64
 from pullback.core.errors import unsupported
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.tensor import Tensor
 from pullback.operators.arrays.reductions import (
     NOT_GIVEN,
     check_keepdim,
@@ -15,6 +16,7 @@ from pullback.operators.arrays.reductions import (
 )
 from pullback.operators.arrays.scatter import read_along
 from pullback.operators.arrays.sorting import has_nan, order_along, ranked, within
+from pullback.operators.create.constants import beside
 from pullback.operators.declare import Array, Dim, Dims, Namespace, method, primitive
 from pullback.operators.indexing.picking import pick
 from pullback.operators.indexing.selection import where
@@ -294,13 +296,13 @@ def _checked_fractions(op: str, input: Any, q: Any, interpolation: str) -> Any:
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:
             raise RuntimeError(f"{op}: q must be between 0 and 1, got {q}.")
-        return wrap(array.dtype.type(q).reshape(()))
+        return beside(input, array.dtype.type(q).reshape(()))
     if q.ndim > 1 or q.dtype is not input.dtype:
         raise RuntimeError(
             f"{op}: q must be a number, or a tensor of at most 1 dimension and dtype "
             f"{input.dtype}, got {q.dtype} and shape {tuple(q.shape)}."
         )
-    if not ((q._array >= 0) & (q._array <= 1)).all():
+    if q.device is not META and not ((q._array >= 0) & (q._array <= 1)).all():
         raise RuntimeError(f"{op}: q must be between 0 and 1, got {q._array}.")
     return q
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.overriding import answers
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.reductions import check_keepdim
 from pullback.operators.declare import Array, Dims, Namespace, method, primitive
@@ -52,11 +54,14 @@ def allclose(
     equal_nan: bool = False,
 ) -> bool:
     """Whether all elements of two tensors are as close as `isclose` asks."""
-    return bool(all(isclose(input, other, rtol, atol, equal_nan))._array)
+    close = all(isclose(input, other, rtol, atol, equal_nan))
+    return bool(close if answers(close) else close._array)
 
 
 @method
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and elements; NaN equals nothing."""
+    if answers(input, other):
+        return bool(ports.answered_below("equal", input, other))
     a, b = input._array, other._array
     return a.shape == b.shape and bool((a == b).all())

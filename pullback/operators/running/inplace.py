@@ -20,6 +20,7 @@ from pullback.core.forward import LEVELS
 from pullback.core.mode import Mode, get_mode, settle
 from pullback.core.nesting import running
 from pullback.core.node import QUIET, BuiltIn, Edge, Leaf, OperatorNode
+from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.core.promotion import can_cast
 from pullback.core.saved import Freed
@@ -64,16 +65,25 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
         raise errors.not_a_tensor(called, target_name, target)
     if mode.functions:
         return dispatch.public_call(op, args, kwargs, called=called)
-    if overriding.classes:
-        taken, answer = ports.met(op, args, kwargs, called=called)
-        if taken:
-            return answer
+    answers = bool(mode.dispatch)
+    if overriding.classes and (found := dispatch.guests(args, kwargs)):
+        functions = dispatch.with_functions(found)
+        if functions:
+            answer = dispatch.overridden(op, args, kwargs, None, functions, called=called)
+            if answer is not NotImplemented:
+                return answer
+        answers = answers or bool(dispatch.answering(found))
     if mode.levels:
         return mode.levels[-1].process_inplace(op, called, target, bound)
     values = {p.name: bound[p.name] for p in op.inputs}
     options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
     duals = tangents_of_write(op, bound, values) if LEVELS else None
     recording = starts_write(called, target, values, mode) and bool(op.rules)
+    if answers:
+        interpret.normalise(op, options, values)
+        history = _history(op, target, values, options, mode) if recording else None
+        dispatch.write(op, called, target, bound)
+        return _written(target, history, duals, mode)
     if op.kind == "elementwise":
         check_operands(called, target, values)
     try:
@@ -84,18 +94,22 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
             return answer
         raise
     interpret.normalise(op, options, arrays)
-    if mode.dispatch:
-        history = _history(op, target, values, options, mode) if recording else None
-        dispatch.write(op, called, target, bound)
-    elif mode.tracing is not None:
+    if mode.tracing is not None:
         history = _history(op, target, values, options, mode) if recording else None
         mode.tracing.write(op, called, target, values, options)
-    else:
-        result = as_array(interpret.compute(op, arrays, options))
-        check_fit(called, target, result)
-        history = _history(op, target, values, options, mode) if recording else None
-        target._array[...] = result
-        bump(target, called)
+        return _written(target, history, duals, mode)
+    result = as_array(interpret.compute(op, arrays, options))
+    check_fit(called, target, result)
+    history = _history(op, target, values, options, mode) if recording else None
+    target._array[...] = result
+    bump(target, called)
+    return _written(target, history, duals, mode)
+
+
+def _written(
+    target: Tensor, history: Callable[[Mode], None] | None, duals: Any, mode: Mode
+) -> Tensor:
+    """A tensor just written, with its new history and tangents."""
     if history is not None:
         history(mode)
     if duals is not None:
@@ -182,7 +196,7 @@ def _history(
     edges = recording.input_edges(op, values)
     plan = node_class(op).plan  # type: ignore[attr-defined]  # written by node_class
     name = op.inputs[0].name
-    if any(param.name == name for param in plan.inputs):
+    if any(param.name == name for param in plan.inputs) and recording.needed(plan, name, edges):
         values = {**values, name: old_value(target, edge_of(target))}
 
     # What is saved was read before the write: should it share the target's memory, backward must
@@ -209,6 +223,10 @@ def _history(
 
 def old_value(target: Tensor, edge: Edge | None) -> Tensor:
     """A private copy of what is about to be overwritten, in the target's place in the graph."""
+    if target._takes & DISPATCH & ~overriding.excluded.get():
+        kept = dispatch.unrecorded_call(target.clone)
+        kept._node = edge
+        return kept
     kept = new(Tensor)
     kept._array = target._array.copy()
     kept._node = edge

@@ -22,7 +22,8 @@ from pullback.core.tensor import Tensor, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN
 from pullback.operators.declare import REQUIRED, Op
 from pullback.operators.derive import any_dual, propagate
-from pullback.operators.options import NORMALISE
+from pullback.operators.running import answered
+from pullback.operators.running.answered import normalise as normalise
 from pullback.operators.running.recording import KeptInputs, input_edges, pack_inputs, record
 from pullback.operators.watching import dispatch
 from pullback.operators.writing import dual
@@ -37,14 +38,20 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if mode.autocast is not None and not mode.functions and not _overriding(args, kwargs):
         return ports.autocast(op, args, kwargs, mode)
     out = kwargs.pop("out", None)
-    bound = bind(op, args, kwargs)
     if mode.functions:
+        bind(op, args, kwargs)  # a wrong call is refused before anybody is asked
         return dispatch.public_call(op, args, kwargs, out)
-    if overriding.classes:
-        taken, answer = ports.met(op, args, kwargs, out)
-        if taken:
-            return answer
-    if mode.dual_depth == 1 and out is None and mode.forward_ad and not _is_watched(mode):
+    asked: list[Any] = []
+    if overriding.classes and (found := dispatch.guests(args, kwargs, out)):
+        functions, asked = dispatch.apart(found)
+        if functions:
+            answer = dispatch.overridden(op, args, kwargs, out, functions)
+            if answer is not NotImplemented:
+                return answer
+    bound = bind(op, args, kwargs)
+    answers = bool(asked or mode.dispatch)
+    watched = answers or mode.tracing is not None
+    if mode.dual_depth == 1 and out is None and mode.forward_ad and not watched:
         pushed = dual.form_of(op)
         if pushed is not None and dual.takes(mode, bound):
             return pushed(mode, **bound)
@@ -56,6 +63,8 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return mode.levels[-1].process(op, bound)
     if mode.dual_depth and out is None:
         return _with_tangents(op, bound, mode)
+    if answers and out is None and any_tensor(bound):
+        return answered.call(op, bound, mode, asked)
     values = {p.name: bound[p.name] for p in op.inputs}
     if not any_tensor(values):
         if not any_array(values):
@@ -65,8 +74,10 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             raise errors.not_a_tensor(op.name, op.inputs[0].name, bound[op.inputs[0].name])
         return _on_arrays(op, values, bound, mode)
     options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
-    if mode.dispatch:
-        return _by_mode(op, bound, values, options, out, mode)
+    if answers:
+        check_out(op, out, values, mode)
+        dispatch.results(op, {**bound, "out": out}, asked)
+        return out
     if mode.tracing is not None:
         return _written_down(op, values, options, out, mode)
     try:
@@ -107,29 +118,6 @@ def _finished(
     if LEVELS:
         propagate(op, values, options, tensors)
     return tensors[0] if len(op.outputs) == 1 and op.outputs != ("*",) else tuple(tensors)
-
-
-def _by_mode(
-    op: Op,
-    bound: dict[str, Any],
-    values: dict[str, Any],
-    options: dict[str, Any],
-    out: Any,
-    mode: Mode,
-) -> Any:
-    """The call as the user's dispatch mode answers it, recorded like any other."""
-    if out is not None:
-        check_out(op, out, values, mode)
-        dispatch.results(op, {**bound, "out": out})
-        return out
-    kept = pack_inputs(op, values) if mode.saved_hooks and mode.grad else None
-    tensors = dispatch.results(op, bound)
-    normalise(op, options, values)
-    return _finished(op, values, options, tensors, mode, kept)
-
-
-def _is_watched(mode: Mode) -> bool:
-    return bool(mode.dispatch) or mode.tracing is not None
 
 
 def _written_down(
@@ -173,6 +161,8 @@ def _with_tangents(op: Op, bound: dict[str, Any], mode: Mode) -> Any:
 def bind(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Arguments by parameter name, defaults filled in."""
     positional = op.positional
+    if not kwargs and not op.keywords and len(args) == len(positional):
+        return dict(zip(positional, args, strict=True))
     if len(args) == len(positional) and kwargs.keys() == op.keywords:
         return {**dict(zip(positional, args, strict=True)), **kwargs}
     if len(args) > len(positional):
@@ -199,11 +189,12 @@ def bind(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any
 
 def any_tensor(values: dict[str, Any]) -> bool:
     """Whether any input is a tensor."""
-    return any(
-        isinstance(value, Tensor)
-        or (isinstance(value, tuple | list) and any(isinstance(v, Tensor) for v in value))
-        for value in values.values()
-    )
+    for value in values.values():
+        if isinstance(value, Tensor):
+            return True
+        if isinstance(value, tuple | list) and any(isinstance(v, Tensor) for v in value):
+            return True
+    return False
 
 
 def any_array(values: dict[str, Any]) -> bool:
@@ -281,16 +272,6 @@ def _cast(op: Op, value: Any, dtype: numpy.dtype[Any]) -> Any:
                 f"{op.name}: the number {value} does not fit {from_numpy_dtype(dtype)}."
             ) from None
     return value if value.dtype == dtype else value.astype(dtype)
-
-
-def normalise(op: Op, options: dict[str, Any], arrays: dict[str, Any]) -> None:
-    """Check and complete options that name dimensions or shapes."""
-    first: Any = next(iter(arrays.values()), None)
-    for param in op.params:
-        check = NORMALISE.get(param.check)
-        if check is not None:
-            ndim = first.ndim if hasattr(first, "ndim") else 0
-            options[param.name] = check(options[param.name], ndim, op.name)
 
 
 def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.meta import MetaArray, grown, is_users_call, like, plain, tiny
+from pullback.core.meta import MetaArray, grown, like, plain, tiny
 from pullback.operators.declare import Op
 
 __all__ = ["among", "compute"]
@@ -87,7 +87,7 @@ def _check_devices(op: Op, arrays: dict[str, Any]) -> None:
     for name, value in arrays.items():
         for one in value if type(value) is tuple else (value,):
             foreign = type(one) is numpy.ndarray and one.ndim and one.dtype.kind not in "biu"
-            if foreign and is_users_call():
+            if foreign:
                 raise errors.devices_differ(op.name, name)
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pullback.core import anomaly, saved
+from pullback.core import anomaly, overriding, saved
 from pullback.core.arrays import Array, as_array
 from pullback.core.mode import Mode
 from pullback.core.node import Edge, OperatorNode
 from pullback.core.origin import getframe, user_frame
+from pullback.core.overriding import DISPATCH
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import own_cell
@@ -72,7 +73,8 @@ def _attach_view(
     mode: Mode,
 ) -> None:
     source = next(iter(values.values()))
-    if not shares_memory(result._array, source._array):
+    answered = result._takes & DISPATCH
+    if not answered and not shares_memory(result._array, source._array):
         result._node = edge
         return
     creation = CreationMeta.DEFAULT
@@ -83,7 +85,7 @@ def _attach_view(
     elif op.outputs == ("*",):
         creation = CreationMeta.MULTI_OUTPUT_NODE
     replay = None
-    if not op.strided or mode.view_replay:
+    if not op.strided or mode.view_replay or answered:
         replay = lambda base: op.function(base, **options)  # noqa: E731 (or nothing)
     attach(result, source, edge, replay, creation)
 
@@ -119,13 +121,13 @@ def make_node(
     frame = user_frame(getframe(2))
     node._code, node._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
     for param in plan.inputs:
-        needed = _needed(plan, param.name, edges)
-        if needed and kept is not None:
+        wanted = needed(plan, param.name, edges)
+        if wanted and kept is not None:
             value, version = kept.values[param.name]
             setattr(node, "s_" + param.name, value)
             setattr(node, "s_" + param.name + "_v", version)
         else:
-            keep_input(node, param.name, values[param.name] if needed else None, mode)
+            keep_input(node, param.name, values[param.name] if wanted else None, mode)
     for name in plan.options:
         setattr(node, "s_" + name, options[name])
     for name in plan.derived:
@@ -134,9 +136,22 @@ def make_node(
         for name in plan.outputs:
             keep_output(node, name, results[op.outputs.index(name)], mode)
     node._seq = numbering.next()
+    if overriding.classes and _any_answers(values, results):
+        overriding.nodes.add(node)
     if anomaly.state.enabled:
         anomaly.remember(node)
     return node
+
+
+def _any_answers(values: dict[str, Any], results: list[Tensor]) -> bool:
+    """Whether a class of tensors had a part in a call below autograd."""
+    for one in (*values.values(), *results):
+        if isinstance(one, Tensor):
+            if one._takes & DISPATCH:
+                return True
+        elif type(one) in (tuple, list) and _any_answers({}, list(one)):
+            return True
+    return False
 
 
 class KeptInputs(NamedTuple):
@@ -160,7 +175,7 @@ def pack_inputs(op: Op, values: dict[str, Any]) -> KeptInputs | None:
     packed = {
         param.name: _packed(values[param.name])
         for param in plan.inputs
-        if _needed(plan, param.name, edges)
+        if needed(plan, param.name, edges)
     }
     return KeptInputs(edges, packed)
 
@@ -172,7 +187,8 @@ def _packed(value: Any) -> tuple[Any, Any]:
     return saved.pack(value, output=False) if is_tensor else value, version_of(value)
 
 
-def _needed(plan: Any, name: str, edges: tuple[Any, ...]) -> bool:
+def needed(plan: Any, name: str, edges: tuple[Any, ...]) -> bool:
+    """Whether an edge that leads somewhere has a rule that asks for `name`."""
     return any(i < len(edges) and edges[i] is not None for i in plan.users(name))
 
 
@@ -202,7 +218,8 @@ def version_of(value: Any) -> int | None:
 def keep_output(node: OperatorNode, name: str, result: Tensor, mode: Mode) -> None:
     """Save an output without its owner, which holds the node."""
     packed = saved.pack(result, output=True) if mode.saved_hooks else None
-    setattr(node, "s_" + name, packed or result._array)
+    kept = result.detach() if not packed and result._takes & DISPATCH else result._array
+    setattr(node, "s_" + name, packed or kept)
     setattr(node, "s_" + name + "_c", packed._cell if packed else own_cell(result))
     setattr(node, "s_" + name + "_v", result._cell[0])
 

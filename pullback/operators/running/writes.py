@@ -19,6 +19,7 @@ from pullback.core.arrays import F32, F64, Array, Namespace, numbers32, numbers6
 from pullback.core.arrays import number_array as remembered
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import fast, get_mode
+from pullback.core.overriding import Taken
 from pullback.core.tensor import Tensor
 from pullback.core.version import INFERENCE_CELL
 from pullback.operators.arrays.blocks import ZEROS
@@ -75,7 +76,13 @@ def is_plain_write(target: Tensor, source: Tensor | None = None) -> bool:
         if source is not None and source._node is not None and source.requires_grad:
             return False
     # Strides of 0 are expanded memory, which must not be written; sizes of 1 may have them too.
-    return target._cell is not INFERENCE_CELL and 0 not in target._array.strides
+    try:
+        strides = target._plain.strides
+        if source is not None:
+            source._plain  # noqa: B018 (asks whether its class takes calls)
+    except Taken:
+        return False
+    return target._cell is not INFERENCE_CELL and 0 not in strides
 
 
 def number_array(op: str, value: Any, dtype: numpy.dtype[Any]) -> Array:

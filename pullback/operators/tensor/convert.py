@@ -29,6 +29,8 @@ from pullback.core.layout import (
     preserve_format,
     suggested_format,
 )
+from pullback.core.overriding import Taken, answers
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import METHODS, Array, Namespace, elementwise, linear, method
 
@@ -328,19 +330,31 @@ def item(self: Tensor) -> Any:
             f"item(): only a tensor of one element becomes a number, this one has {array.size} "
             f"(shape {array.shape}). Index or reduce it first, or use tolist()."
         )
-    return array.item()
+    return _number_of(self)
+
+
+def _number_of(self: Tensor) -> Any:
+    """The one element; the class of the tensor may be the one who knows it."""
+    try:
+        return self._plain.item()
+    except Taken:
+        if answers(self):
+            return ports.answered_below("_local_scalar_dense", self)
+        return self._array.item()
 
 
 @method
 def tolist(self: Tensor) -> Any:
     """The elements as nested lists of Python numbers; a number for a 0-d tensor."""
+    if answers(self):
+        raise errors.no_array("tolist()", type(self))
     return self._array.tolist()
 
 
 def _bool(self: Tensor) -> bool:
     array = self._array
     if array.size == 1:
-        return bool(array.item())
+        return bool(_number_of(self))
     many = "more than one value" if array.size else "no values"
     raise RuntimeError(
         f"The truth of a tensor with {many} is ambiguous (shape {array.shape}). Use .any(), .all() "
@@ -363,7 +377,7 @@ def _one_number(self: Tensor, kind: str) -> Any:
             f"{kind}(): only a tensor of one element becomes a number, this one has shape "
             f"{array.shape}."
         )
-    return array.item()
+    return _number_of(self)
 
 
 def _real_number(self: Tensor, kind: str) -> Any:

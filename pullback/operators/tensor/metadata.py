@@ -178,7 +178,9 @@ def data_ptr(self: Tensor) -> int:
 
 def _storage_offset(self: Tensor) -> int:
     """How many elements of the memory lie before the first one."""
-    return storage_offset(self._array)
+    array = self._array
+    own = getattr(array, "_offset", None)  # of a tensor without data
+    return storage_offset(array) if own is None else own
 
 
 _storage_offset.__name__ = _storage_offset.__qualname__ = "storage_offset"
@@ -314,8 +316,8 @@ METHODS.update({"ndimension": dim, "nelement": numel, "storage_offset": _storage
 
 
 def _layout(self: Tensor) -> layout:
-    """How the elements are stored: always `torch.strided`."""
-    return strided
+    """How the elements are stored: `torch.strided`, or what a wrapper says of itself."""
+    return vars(self).get("_own_layout", strided)
 
 
 def _nbytes(self: Tensor) -> int:

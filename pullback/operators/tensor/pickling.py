@@ -12,18 +12,20 @@ from typing import Any
 
 import numpy
 
-from pullback.core import errors, origin
+from pullback.core import errors, origin, overriding
 from pullback.core.arrays import Array
 from pullback.core.layout import order_kept
-from pullback.core.tensor import Tensor, new, wrap
-from pullback.operators.arrays.strides import address, extent, restrided, root
+from pullback.core.tensor import COLD, Tensor, new, wrap
+from pullback.operators.arrays.strides import address, element_strides, extent, restrided, root
+from pullback.operators.tensor.subclassing import make_wrapper_subclass
+from pullback.operators.watching.dispatch import unrecorded_call
 
 __all__: list[str] = []
 
 
 def attributes_of(tensor: Tensor) -> dict[str, Any]:
-    """What the user set on a tensor; our own cold state has class-level defaults."""
-    return {name: value for name, value in vars(tensor).items() if not hasattr(Tensor, name)}
+    """What the user set on a tensor."""
+    return {name: value for name, value in vars(tensor).items() if name not in COLD}
 
 
 def leaf(array: Array, kind: type[Tensor], *, requires_grad: bool) -> Tensor:
@@ -53,6 +55,8 @@ def _deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
         return memo[id(self)]
     if not self.is_leaf:
         raise errors.non_leaf_deepcopy()
+    if overriding.answers(self):
+        return _deepcopy_answered(self, memo)
     array = copied_memory(self._array, memo)
     result = leaf(array, type(self), requires_grad=self.requires_grad)
     memo[id(self)] = result
@@ -61,6 +65,25 @@ def _deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
         result._stored_grad = copy.deepcopy(self._stored_grad, memo)
     if "_grad_dtype" in vars(self):
         result._grad_dtype = self._grad_dtype
+    return result
+
+
+def _deepcopy_answered(self: Tensor, memo: dict[Any, Any]) -> Tensor:
+    """A leaf as the class of the tensor clones it, with copies of the attributes it lacks then."""
+    result = unrecorded_call(self.clone)
+    if type(result) is not type(self):
+        raise RuntimeError(
+            f"deepcopy: clone() of {type(self).__name__} gave {type(result).__name__}. Let its "
+            "__torch_dispatch__ keep the class, or define __deepcopy__."
+        )
+    memo[id(self)] = result
+    if self.requires_grad:
+        result._set_requires_grad(True)
+    for name, value in attributes_of(self).items():
+        if name not in vars(result):
+            vars(result)[name] = copy.deepcopy(value, memo)
+    if self._stored_grad is not None:
+        result._stored_grad = copy.deepcopy(self._stored_grad, memo)
     return result
 
 
@@ -93,6 +116,10 @@ def in_memory_order(array: Array) -> Array | None:
 
 def _reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     warn_of_hooks(self)
+    if self._takes & overriding.DISPATCH and type(self._array) is not numpy.ndarray:
+        size, strides = tuple(self._array.shape), element_strides(self._array)
+        about = size, strides, self.dtype, self.device, self.layout, self.requires_grad
+        return rebuilt_wrapper, (type(self), about, attributes_of(self))
     flat, strides = flat_memory(self._array)
     state = flat, self._array.shape, strides, self.requires_grad, attributes_of(self)
     return rebuilt, (type(self), *state)
@@ -134,6 +161,24 @@ def rebuilt(
     else:
         array = flat.reshape(shape)
     result = leaf(array, kind, requires_grad=requires_grad)
+    vars(result).update(attributes)
+    return result
+
+
+def rebuilt_wrapper(
+    kind: type[Tensor], about: tuple[Any, ...], attributes: dict[str, Any]
+) -> Tensor:
+    """What a pickle calls to make a tensor without data of its own again."""
+    size, strides, dtype, device, layout, requires_grad = about
+    result = make_wrapper_subclass(
+        kind,
+        size,
+        strides,
+        dtype=dtype,
+        device=device,
+        layout=layout,
+        requires_grad=requires_grad,
+    )
     vars(result).update(attributes)
     return result
 

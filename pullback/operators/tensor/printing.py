@@ -18,6 +18,8 @@ from pullback.core.arrays import Array
 from pullback.core.device import get_default_device
 from pullback.core.dtype import bool_, default, int64
 from pullback.core.forward import visible_levels
+from pullback.core.nesting import running
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 
 __all__ = ["get_printoptions", "printoptions", "set_printoptions"]
@@ -270,12 +272,15 @@ def _history(tensor: Tensor) -> str:
 
 
 def _repr(self: Tensor) -> str:
-    return describe(self, "tensor" if type(self) is Tensor else type(self).__name__)
+    if running.get() and (text := ports.shown_inside(self)):
+        return text
+    text = describe(self, "tensor" if type(self) is Tensor else type(self).__name__)
+    return f"Parameter({text})" if vars(self).get("_is_param") else text
 
 
 def _format(self: Tensor, spec: str) -> str:
     """A 0-d tensor is written as its number."""
-    if self._array.ndim == 0:
+    if self._array.ndim == 0 and type(self) is Tensor:
         return format(self._array.item(), spec)
     return object.__format__(self, spec)
 

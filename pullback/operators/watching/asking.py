@@ -13,11 +13,12 @@ from collections.abc import Iterable, Mapping
 from types import FunctionType
 from typing import Any
 
+from pullback.core import overriding
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.attach import later
 from pullback.operators.declare import Op
-from pullback.operators.watching import dispatch, intercept
+from pullback.operators.watching import attributes, dispatch, intercept
 from pullback.operators.watching.intercept import replaceable
 
 __all__ = ["QUICK", "WATCH", "by_name", "family", "met", "public", "public_functions"]
@@ -154,6 +155,45 @@ def public_functions() -> list[FunctionType]:
 
 
 WATCH = intercept.Watched(public_functions)
+# Those without a straight line, which would find out by itself that a tensor's class takes calls.
+COMPOSED = intercept.Watched(lambda: [f for f in public_functions() if _is_composed(f)])
+
+
+def _is_composed(function: FunctionType) -> bool:
+    return replaceable(function) and "build_now" not in function.__globals__
+
+
+def asks(function: FunctionType) -> bool:
+    """Whether a function asks by itself: a declared operator, or a composition of them."""
+    return "build_now" in function.__globals__ or function in _asking_functions()
+
+
+def _asking_functions() -> set[FunctionType]:
+    """The public functions, found anew when more of them are loaded."""
+    count = len(vars(Tensor)) + sum(len(space) for space, _ in _NAMESPACES)
+    if _found[0] != count:
+        _found[:] = [count, set(public_functions())]
+    return _found[1]
+
+
+_found: list[Any] = [0, set()]
+
+
+def _arrived(cls: type) -> None:
+    """The first tensor of a class is made."""
+    if cls._takes & overriding.FUNCTIONS:  # type: ignore[attr-defined]  # a class of tensors
+        entry = ("class", id(cls))
+        COMPOSED.begin(entry)
+        weakref.finalize(cls, COMPOSED.end, entry).atexit = False
+        handler = getattr(cls.__torch_function__, "__func__", None)  # type: ignore[attr-defined]
+        if handler is not Tensor.__torch_function__.__func__ and cls._asks_for_attributes:  # type: ignore[attr-defined]
+            _by_name.setdefault(vars(Tensor)["backward"], None)
+            attributes.take_over(cls)
+    if cls._takes & overriding.DISPATCH:  # type: ignore[attr-defined]
+        ports.class_answers(cls)
+
+
+overriding.arrivals.append(_arrived)
 
 
 def methods_attached() -> None:
@@ -224,7 +264,9 @@ def met(
     """
     if not _noted(args, kwargs):
         return False, None
-    return dispatch.overridden(op, args, kwargs, out, called=called)
+    asked = dispatch.with_functions(dispatch.guests(args, kwargs, out))
+    answer = dispatch.overridden(op, args, kwargs, out, asked, called=called)
+    return answer is not NotImplemented, answer
 
 
 _met: weakref.WeakSet[type] = weakref.WeakSet()

@@ -8,13 +8,15 @@ recorded, the node is made around what it returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any, TypeAlias
+from weakref import WeakSet
 
 from pullback.core import overriding
 from pullback.core.forward import LEVELS
-from pullback.core.mode import Mode, changed, current, get_mode
+from pullback.core.mode import NO_GRAD, PLAIN, Mode, changed, current, get_mode, with_grad
+from pullback.core.overriding import DISPATCH, FUNCTIONS, excluded
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.core.version import bump
@@ -28,24 +30,137 @@ Spelled: TypeAlias = tuple[Any, tuple[Any, ...], dict[str, Any], Callable[[Any],
 RULES: dict[tuple[Any, type], Callable[..., Any]] = {}
 
 
-def hand_over(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the innermost dispatch mode makes of a call; some mode must be active."""
+def hand_over(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asked: list[Any] | None = None
+) -> Any:
+    """What handlers below autograd make of a call: the innermost mode, then classes of arguments.
+
+    Some mode must be active, or some argument of a class that answers: `asked`, where it is known.
+    """
     mode = get_mode()
+    if asked is None and overriding.classes:
+        asked = answering(guests(args, kwargs))
+    types = tuple([type(one) for one in asked]) if asked else ()
     known = _last.get()
     if known is not None and known[0] is mode:
         below = known[1]
     else:
         below = _below(mode)
-        _last.set((mode, below))
-    handler = mode.dispatch[-1]
-    rule = RULES.get((func, type(handler))) if RULES else None
+        if below is not mode and mode is not PLAIN:
+            _last.set((mode, below))
     try:
         current.set(below)
-        if rule is not None:
-            return rule(handler, func, (), args, kwargs)
-        return handler.__torch_dispatch__(func, (), args, kwargs)
+        if mode.dispatch:
+            handler = mode.dispatch[-1]
+            rule = RULES.get((func, type(handler))) if RULES else None
+            if rule is not None:
+                return rule(handler, func, types, args, kwargs)
+            answer = handler.__torch_dispatch__(func, types, args, kwargs)
+            if answer is not NotImplemented:
+                return answer
+        for kind in types:
+            rule = RULES.get((func, kind)) if RULES else None
+            if rule is not None:
+                return rule(None, func, types, args, kwargs)
+            answer = kind.__torch_dispatch__(func, types, args, kwargs)
+            if answer is not NotImplemented:
+                return answer
     finally:
         current.set(mode)
+    raise _nobody(func, (*map(type, mode.dispatch[-1:]), *types))
+
+
+def _nobody(func: Any, kinds: tuple[type, ...]) -> TypeError:
+    names = ", ".join(kind.__name__ for kind in kinds)
+    return TypeError(
+        f"{func}: every __torch_dispatch__ that was asked returned NotImplemented ({names}); let "
+        "one of them answer this operator."
+    )
+
+
+def takes_of(args: Any, kwargs: dict[str, Any]) -> int:
+    """Which handlers arguments have that are not off: bits of core/overriding.py."""
+    takes = 0
+    for one in guests(args, kwargs):
+        takes |= one._takes if isinstance(one, Tensor) else FUNCTIONS
+    return takes & ~excluded.get()
+
+
+def guests(args: Any, kwargs: dict[str, Any], out: Any = None) -> list[Any]:
+    """Arguments of classes with handlers: one of each class, subclasses before their bases."""
+    found: list[Any] = []
+    for one in args:
+        kind = type(one)
+        if kind in QUIET or (found and kind is type(found[0])):
+            continue
+        if isinstance(one, Tensor):
+            if one._takes:
+                _enter(one, found)
+        else:
+            _guests_in(one, found)
+    if kwargs:
+        _guests_in(tuple(kwargs.values()), found)
+    if out is not None:
+        _guests_in(out, found)
+    return found
+
+
+def _guests_in(value: Any, found: list[Any]) -> None:
+    if isinstance(value, tuple | list):
+        for one in value:
+            if type(one) not in QUIET:
+                _guests_in(one, found)
+    elif isinstance(value, dict):
+        _guests_in(tuple(value.values()), found)
+    elif isinstance(value, Tensor):
+        if value._takes:
+            _enter(value, found)
+    elif _is_duck(value):
+        _enter(value, found)
+
+
+def _enter(value: Any, found: list[Any]) -> None:
+    """Add one of a class that is not there yet, before those of its bases."""
+    kind, at = type(value), len(found)
+    for place, other in enumerate(found):
+        if type(other) is kind:
+            return
+        if at == len(found) and issubclass(kind, type(other)):
+            at = place
+    found.insert(at, value)
+
+
+def _is_duck(value: Any) -> bool:
+    """Whether something that is no tensor takes calls as one."""
+    handler = getattr(type(value), "__torch_function__", None)
+    if handler is None or isinstance(value, type):
+        return False
+    return not getattr(handler, "disables_torch_function", False)
+
+
+def apart(found: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Guests who are asked above autograd, and those who are asked below."""
+    if len(found) == 1 and isinstance(found[0], Tensor):
+        takes = found[0]._takes & ~excluded.get()
+        return found if takes & FUNCTIONS else [], found if takes & DISPATCH else []
+    return with_functions(found), answering(found)
+
+
+def with_functions(found: list[Any]) -> list[Any]:
+    """Those among guests whose `__torch_function__` is to be asked."""
+    off = excluded.get()
+    return [
+        one
+        for one in found
+        if not isinstance(one, Tensor) or (one._takes & FUNCTIONS and not off & FUNCTIONS)
+    ]
+
+
+def answering(found: list[Any]) -> list[Any]:
+    """Those among guests whose `__torch_dispatch__` is to be asked."""
+    if excluded.get() & DISPATCH:
+        return []
+    return [one for one in found if isinstance(one, Tensor) and one._takes & DISPATCH]
 
 
 # The mode in which the last handler was called, and the one it ran in: making it takes 5 us.
@@ -58,7 +173,9 @@ def forget() -> None:
 
 
 def _below(mode: Mode) -> Mode:
-    """In which the handler of the innermost dispatch mode runs."""
+    """In which handlers below autograd run: not recorded, the innermost mode off."""
+    if mode is PLAIN and not LEVELS:
+        return NO_GRAD
     changes: dict[str, Any] = {"dispatch": mode.dispatch[:-1], "grad": False}
     if mode.saved_hooks:
         changes["saved_hooks"] = ()
@@ -67,30 +184,34 @@ def _below(mode: Mode) -> Mode:
     return changed(mode, **changes)
 
 
-def results(op: Op, bound: dict[str, Any]) -> list[Tensor]:
-    """An operator's results as a dispatch mode gives them, ready to be recorded."""
+def results(op: Op, bound: dict[str, Any], asked: list[Any] | None = None) -> list[Tensor]:
+    """An operator's results as handlers below autograd give them, ready to be recorded."""
     func, args, kwargs, finish = ports.overload_of(op, op.name, bound)
-    made = hand_over(func, args, kwargs)
+    made = hand_over(func, args, kwargs, asked)
     if finish is not None:
         made = finish(made)
-    single = len(op.outputs) == 1 and op.outputs != ("*",)
-    listed = [made] if single else made
-    if not isinstance(listed, tuple | list) or not all(isinstance(one, Tensor) for one in listed):
-        wanted = "a Tensor" if single else "a tuple of Tensors"
-        raise RuntimeError(
-            f"{func}: the dispatch mode returned {type(made).__name__}, but this operator gives "
-            f"{wanted}; return what func(*args, **kwargs) gives, or tensors in its place."
-        )
-    return [_unrecorded(op, one, args) for one in listed]
+    if len(op.outputs) == 1 and op.outputs != ("*",):
+        if isinstance(made, Tensor):
+            return [_unrecorded(op, made, args)]
+        raise _wrong_result(func, made, "a Tensor")
+    if not isinstance(made, tuple | list) or not all(isinstance(one, Tensor) for one in made):
+        raise _wrong_result(func, made, "a tuple of Tensors")
+    return [_unrecorded(op, one, args) for one in made]
+
+
+def _wrong_result(func: Any, made: Any, wanted: str) -> RuntimeError:
+    return RuntimeError(
+        f"{func}: __torch_dispatch__ returned {type(made).__name__}, but this operator gives "
+        f"{wanted}; return what func(*args, **kwargs) gives, or tensors in its place."
+    )
 
 
 def _unrecorded(op: Op, result: Tensor, args: tuple[Any, ...]) -> Tensor:
     """The tensor itself where its history can be set, else another on the same memory."""
-    given = any(
-        one is result or (type(one) in (list, tuple) and any(part is result for part in one))
-        for one in args
-    )
-    if given or (result._node is not None and not _is_view(op, result)):
+    for one in args:
+        if one is result or (type(one) in (list, tuple) and any(part is result for part in one)):
+            return result._alias()
+    if result._node is not None and not _is_view(op, result):
         return result._alias()
     return result
 
@@ -99,6 +220,16 @@ def _is_view(op: Op, result: Tensor) -> bool:
     """Whether it was made by the view operator itself, which is about to say of what."""
     info = result._node
     return op.kind == "view" and info.__class__ is View and info.node is None
+
+
+def unrecorded_call(function: Callable[[], Any]) -> Any:
+    """What a function gives with nothing recorded; classes of tensors answer all the same."""
+    mode = get_mode()
+    try:
+        current.set(with_grad(mode, grad=False))
+        return function()
+    finally:
+        current.set(mode)
 
 
 def write(op: Op, called: str, target: Tensor, bound: dict[str, Any]) -> None:
@@ -135,26 +266,48 @@ def public_call(
 
 
 def overridden(
-    op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any = None, *, called: str = ""
-) -> tuple[bool, Any]:
-    """As `overloaded`, for a declared operator whose arguments are filled in."""
-    if not types_of(args, kwargs):
-        return False, None
+    op: Op,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    out: Any,
+    asked: list[Any],
+    *,
+    called: str = "",
+) -> Any:
+    """What those `asked` make of a declared operator's call, whose arguments are filled in."""
+    for one in asked:
+        if not isinstance(one, Tensor) and type(one) not in _known_ducks:
+            _known_ducks.add(type(one))
+            taken, answer = ports.met(op, args, kwargs, out, called=called)
+            return answer if taken else NotImplemented
     args, kwargs = as_passed(op, args, kwargs)
     if out is not None:
         kwargs["out"] = out
     function = getattr(Tensor, called) if called else public_function(op)
-    return overloaded(function, args, kwargs)
+    return _offered(function, args, kwargs, asked)
+
+
+# Classes that are no tensors and were met: from then on all public functions ask.
+_known_ducks: WeakSet[type] = WeakSet()
 
 
 def public_function(op: Op) -> Any:
     """What users call: `sum` for the operator that sums everything."""
-    return getattr(Tensor, op.name.partition(".")[0], op.function)
+    known = _public.get(op)
+    if known is None:
+        name = _SIGNS.get(op.name, op.name.partition(".")[0])
+        known = _public[op] = getattr(Tensor, name, op.function)
+    return known
+
+
+_public: dict[Op, Any] = {}
+# Operators that few call by name: the signs that they stand for, as torch reports them.
+_SIGNS = {"rsub": "__rsub__", "true_divide": "div"}
 
 
 def types_of(args: Any, kwargs: Any) -> tuple[type, ...]:
     """Types of the arguments that have a `__torch_function__` of their own, each once."""
-    return tuple(map(type, _candidates((args, kwargs))))
+    return tuple(map(type, with_functions(guests(args, kwargs))))
 
 
 def overloaded(
@@ -164,44 +317,39 @@ def overloaded(
     asked: tuple[Any, ...] | None = None,
 ) -> tuple[bool, Any]:
     """Whether an argument's `__torch_function__` took the call, and its answer."""
-    candidates = _candidates((args, kwargs) if asked is None else asked)
-    types = tuple(map(type, candidates))
-    for one in candidates:
+    found = with_functions(guests(args, kwargs) if asked is None else guests(asked, {}))
+    if not found:
+        return False, None
+    answer = _offered(function, args, kwargs, found)
+    return answer is not NotImplemented, answer
+
+
+def _offered(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asked: list[Any]) -> Any:
+    """What the first makes of a call that takes it; NotImplemented if things refuse it."""
+    types = tuple([type(one) for one in asked])
+    for one in asked:
         answer = one.__torch_function__(function, types, args, kwargs)
         if answer is not NotImplemented:
-            return True, answer
-    return False, None
+            return answer
+    if any(issubclass(kind, Tensor) for kind in types):
+        raise unanswered(function, types)
+    return NotImplemented
+
+
+def unanswered(function: Any, types: Iterable[type]) -> TypeError:
+    """Everybody who was asked refused."""
+    names = ", ".join(kind.__name__ for kind in types)
+    return TypeError(
+        f"{getattr(function, '__name__', function)}: no __torch_function__ takes this call; all of "
+        f"{names} returned NotImplemented."
+    )
 
 
 def refuse(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Say that nobody took a call, if one was asked who is no tensor."""
     types = [one for one in types_of(args, kwargs) if not issubclass(one, Tensor)]
     if types:
-        names = ", ".join(one.__name__ for one in types)
-        raise TypeError(
-            f"{function.__name__}: __torch_function__ of {names} returned NotImplemented; it does "
-            "not take this function."
-        )
-
-
-def _candidates(value: Any) -> list[Any]:
-    """Who is asked: one of each type, in order, but subclasses before their bases."""
-    found: list[Any] = []
-    for one in _overriding(value):
-        if all(type(one) is not type(other) for other in found):
-            bases = (at for at, other in enumerate(found) if isinstance(one, type(other)))
-            found.insert(next(bases, len(found)), one)
-    return found
-
-
-def _overriding(value: Any) -> Iterator[Any]:
-    if isinstance(value, tuple | list):
-        for one in value:
-            yield from _overriding(one)
-    elif isinstance(value, dict):
-        yield from _overriding(list(value.values()))
-    elif _has_own_handler(value):
-        yield value
+        raise unanswered(function, types)
 
 
 # Classes whose instances need not be looked at.
@@ -216,20 +364,18 @@ def any_handler(value: Any) -> bool:
 
 
 def _has_own_handler(value: Any) -> bool:
-    """Whether a value's class takes calls itself; plain tensors and those of subclasses do not."""
-    handler = getattr(type(value), "__torch_function__", None)
-    if handler is None or isinstance(value, type):
-        return False
-    if not isinstance(value, Tensor):
-        return not getattr(handler, "disables_torch_function", False)
-    usual = Tensor.__torch_function__.__func__  # type: ignore[attr-defined]  # a class method
-    return getattr(handler, "__func__", None) is not usual and not overriding.disabled.get()
+    """Whether a value's class takes calls above autograd."""
+    if isinstance(value, Tensor):
+        return bool(value._takes & FUNCTIONS & ~excluded.get())
+    return _is_duck(value)
 
 
 def as_passed(
     op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments without those that stand at their defaults, which a written function fills in."""
+    if not op.has_defaults:
+        return args, dict(kwargs)
     positional = [param for param in op.params if not param.keyword_only]
     count = len(args)
     while count and is_default(args[count - 1], positional[count - 1].default):

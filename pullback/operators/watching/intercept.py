@@ -16,6 +16,7 @@ from typing import Any
 
 from pullback.core import origin
 from pullback.core.mode import get_mode
+from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.operators.watching import dispatch
 from pullback.operators.writing.guards import as_given, guard_of, required_by_name
@@ -119,7 +120,8 @@ class _Asking(Layer):
                 return self._ask(args, kwargs)
         if mode.autocast is not None and self.function in castings:
             return castings[self.function](self.plain, args, kwargs, mode)
-        if mode.dispatch and not mode.levels and self.function in makers:
+        makes = self.function in makers and not mode.levels
+        if makes and (mode.dispatch or dispatch.takes_of(args, kwargs) & DISPATCH):
             return makers[self.function](self.plain, args, kwargs)
         return self.plain(*args, **kwargs)
 

@@ -18,6 +18,7 @@ from pullback.core import arrays, errors, origin
 from pullback.core.first_use import first_use
 from pullback.core.mode import fast, get_mode
 from pullback.core.node import Leaf, Output
+from pullback.core.overriding import LEAVES
 from pullback.core.ports import ports
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new
@@ -74,7 +75,7 @@ def build(function: Any, op: Op, called: str, *, inplace: bool = False, **other:
         if code_of(function) is not stub.__code__:
             return function  # another thread was faster
         write = inplace_source_of if inplace else source_of
-        scope = {**_scope(op), "called": called, **other}
+        scope = {**scope_of(op), "called": called, **other}
         scope["unwatched"] = Unwatched(lambda: _unwatched(function, write(op, watched=False)))
         made = _executed(write(op, watched=True), {**function.__globals__, **scope}, called)
         # What can fail is over; an interrupt between these lines leaves a stub that builds again.
@@ -98,7 +99,8 @@ def _unwatched(function: Any, source: str) -> Any:
     return own
 
 
-def _scope(op: Op) -> dict[str, Any]:
+def scope_of(op: Op) -> dict[str, Any]:
+    """What the written code calls by name."""
     direct = array_call(op)
     return {
         "op": op,
@@ -147,6 +149,7 @@ def _scope(op: Op) -> dict[str, Any]:
         "F32": arrays.F32,
         "F64": arrays.F64,
         "I64": arrays.I64,
+        "LEAVES": LEAVES,
         "LOOSE": arrays.LOOSE,
         "whole_number": arrays.whole_number,
         "brought": interpret.brought,

@@ -295,8 +295,11 @@ def output_tensor(node: Any, name: str, number: int) -> Any:
         tensor = value.unpack(edge)
     else:
         array = saved.output_array(node, name)
-        tensor = new(Tensor)
-        tensor._array = array
+        if isinstance(array, Tensor):  # of a class that answers below autograd
+            tensor = array.detach()
+        else:
+            tensor = new(Tensor)
+            tensor._array = array
         tensor._cell = getattr(node, "s_" + name + "_c")
         tensor._node = edge
     for level in open_levels():

@@ -33,14 +33,14 @@ def array_lines(op: Op, leave: str, *, mixed: bool = False) -> list[str]:
     for i, param in enumerate(op.inputs):
         other = "" if param is not maybe_number(op) else f"a{i} = LOOSE" if mixed else leave
         lines += ["        " + line for line in _array_of(i, param, other)]
-    return [*lines, "    except AttributeError:", f"        {leave}"]
+    return [*lines, "    except LEAVES:", f"        {leave}"]
 
 
 def _array_of(i: int, param: Param, other: str) -> list[str]:
     """Its array; `other`, if given, is what to do with a number of another dtype."""
-    take = f"a{i} = {param.name}._array"
+    take = f"a{i} = {param.name}._plain"
     if param.kind == "optional":
-        return [f"a{i} = None if {param.name} is None else {param.name}._array"]
+        return [f"a{i} = None if {param.name} is None else {param.name}._plain"]
     if not other:
         return [take]
     # A number takes the dtype of the other operand if that is float32, float64, or int64 as it is.

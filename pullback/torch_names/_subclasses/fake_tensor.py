@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 import numpy
 
-from pullback.core import overriding
 from pullback.core.device import CPU, META, as_device, device
+from pullback.core.overriding import FUNCTIONS, excluded
 from pullback.core.pytree import tree_map
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.tensor.printing import describe
@@ -37,13 +37,15 @@ class DataDependentOutputException(RuntimeError):  # noqa: N818 (torch's name)
 class FakeTensor(Tensor):
     """A tensor without data that says it is on `fake_device`; made by a `FakeTensorMode`."""
 
+    _asks_for_attributes = False  # whose answers are right as they are
+
     fake_device: device = CPU
     fake_mode: FakeTensorMode | None = None
 
     @property
     def device(self) -> device:
         """The device it stands for; while an operator runs, the one without data."""
-        return META if overriding.disabled.get() else self.fake_device
+        return META if excluded.get() & FUNCTIONS else self.fake_device
 
     @classmethod
     def __torch_function__(

@@ -13,6 +13,7 @@ import numpy
 
 from pullback.core import origin
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.create.constants import beside
 from pullback.operators.pointwise.arithmetic import add, mul
 from pullback.operators.random import samplers as draw
 from pullback.operators.random.generator import default_generator, drawn
@@ -64,7 +65,7 @@ def _dropped(op: str, input: Any, p: float, *, inplace: bool, channels: bool = F
         none = wrap(numpy.zeros((), array.dtype))
         return _mul_(input, none) if inplace else mul(input, none)
     factor = array.dtype.type(1 / (1 - p))
-    mask = drawn(op, lambda: wrap(kept(input, p, channels=channels) * factor))
+    mask = drawn(op, lambda: beside(input, kept(input, p, channels=channels) * factor))
     return _mul_(input, mask) if inplace else mul(input, mask)
 
 
@@ -165,7 +166,9 @@ def _saturated(input: Any, p: float, *, inplace: bool, channels: bool) -> Any:
         zero = wrap(numpy.zeros((), input._array.dtype))
         return _mul_(input, zero) if inplace else mul(input, zero)
     kind = input._array.dtype.type
-    mask = drawn("alpha_dropout", lambda: wrap(kept(input, p, channels=channels).astype(kind)))
+    mask = drawn(
+        "alpha_dropout", lambda: beside(input, kept(input, p, channels=channels).astype(kind))
+    )
     scale = 1 / math.sqrt((_SATURATED**2 * p + 1) * (1 - p))
     factor = mask * scale
     shift = (1 - mask) * (scale * _SATURATED) - scale * _SATURATED * p

@@ -13,9 +13,10 @@ from typing import Any
 import numpy
 
 from pullback.core.errors import unsupported
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.tensor import Tensor
 from pullback.operators.arrays.windows import Sizes, check_tensor, volume
 from pullback.operators.batching import together
+from pullback.operators.create.constants import beside
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.linalg.products import matmul, total
 from pullback.operators.nn.image.kernels import How, added_up, looked_up, slopes
@@ -249,7 +250,8 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
         raise RuntimeError(
             f"affine_grid: {theta.shape[0]} matrices for a batch of {size[0]} (size {size})."
         )
-    base = wrap(_base_grid(numpy, size[2:], theta._array.dtype, bool(align_corners)))
+    grid = _base_grid(numpy, size[2:], theta._array.dtype, bool(align_corners))
+    base = beside(theta, grid)
     places = matmul(base, theta.mT).reshape((size[0], *size[2:], dims))
     return shown_as("AffineGridGeneratorBackward0", places)
 

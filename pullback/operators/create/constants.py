@@ -1,0 +1,19 @@
+"""Tables, masks and weights that our own compositions bring along, where their operands are."""
+
+from __future__ import annotations
+
+from numpy import ndarray
+
+from pullback.core.arrays import Array
+from pullback.core.tensor import Tensor, wrap
+
+__all__ = ["beside"]
+
+
+def beside(tensor: Tensor, array: Array) -> Tensor:
+    """An array of ours as a tensor on the device of `tensor`: without data if that has none."""
+    if type(tensor._array) is ndarray:
+        return wrap(array)
+    from pullback.core.meta import MetaArray, like
+
+    return wrap(like(array)) if type(tensor._array) is MetaArray else wrap(array)

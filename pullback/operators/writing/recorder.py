@@ -1,0 +1,83 @@
+"""Writes the function that gives a result its node, where the result came from a handler.
+
+The last lines of an operator's straight line, by themselves: what `recording.py` does step by step
+for any call takes 7 us, which is more than a handler does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.origin import GENERATED
+from pullback.operators.declare import Op
+from pullback.operators.writing.nodes import Plan, execute
+from pullback.operators.writing.record import edge_lines, node_lines
+from pullback.operators.writing.steps import has_straight_line, maybe_number
+
+__all__ = ["recorder_of"]
+
+_recorders: dict[Op, Any] = {}
+
+
+def recorder_of(op: Op) -> Any:
+    """A function of a result and the arguments by name, written when first needed.
+
+    It gives the result its node and tells whether it could; None for operators that need more.
+    """
+    known = _recorders.get(op, _recorders)
+    if known is _recorders:
+        known = _recorders[op] = _written(op) if _is_usual(op) else None
+    return known
+
+
+def _is_usual(op: Op) -> bool:
+    return (
+        has_straight_line(op)
+        and bool(op.rules)
+        and op.kind != "view"
+        and len(op.outputs) == 1
+        and not Plan(op).outputs
+    )
+
+
+def _written(op: Op) -> Any:
+    from pullback.operators.writing.build import scope_of  # which imports who calls here
+
+    scope = scope_of(op)
+    execute(source_of(op), scope, f"{GENERATED}record {op.name}>")
+    return scope["recorded"]
+
+
+def source_of(op: Op) -> str:
+    """The Python source of the function."""
+    number = maybe_number(op)
+    derived = {name.rpartition("_")[0] for name in Plan(op).derived}
+    arrays = [
+        f"    a{i} = None if {param.name} is None else asarray(getattr({param.name}, '_array', "
+        f"{param.name}))"
+        for i, param in enumerate(op.inputs)
+        if param.name in derived
+    ]
+    edges = [f"n{i}" for i in range(len(op.differentiable))]
+    others = [param.name for param in op.differentiable if param is not number]
+    lines = [
+        f"def recorded(result, {', '.join(param.name for param in op.params)}):",
+        *([f"    is_number = not isinstance({number.name}, Tensor)"] if number else []),
+        *(
+            f"    if {name} is not None and not isinstance({name}, Tensor):\n        return False"
+            for name in others
+        ),
+        *edge_lines(op, "return False"),
+        f"    if {' and '.join(f'{edge} is None' for edge in edges)}:",
+        "        result._node = None",
+        "        return True",
+        "    r = result._array",
+        "    if r.dtype.kind not in 'fcV':",
+        "        result._node = None",
+        "        return True",
+        *arrays,
+        *node_lines(op),
+        "    result._node = node",
+        "    return True",
+    ]
+    return "\n".join(lines)
