@@ -23,6 +23,7 @@ from pullback.operators.tensor.pickling import (
     attributes_of,
     flat_memory,
     in_memory_order,
+    is_hollow,
     warn_of_hooks,
 )
 
@@ -120,6 +121,8 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
     def reducer_override(self, obj: Any) -> Any:
         """The call that makes an object again."""
         kind = type(obj)
+        if isinstance(obj, Tensor) and is_hollow(obj):
+            return NotImplemented  # its class says how, as for any pickle
         if isinstance(obj, Tensor):
             return self._tensor(obj, kind)
         if kind is Size:

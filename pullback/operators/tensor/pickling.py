@@ -116,13 +116,19 @@ def in_memory_order(array: Array) -> Array | None:
 
 def _reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     warn_of_hooks(self)
-    if self._takes & overriding.DISPATCH and type(self._array) is not numpy.ndarray:
+    if is_hollow(self):
         size, strides = tuple(self._array.shape), element_strides(self._array)
         about = size, strides, self.dtype, self.device, self.layout, self.requires_grad
         return rebuilt_wrapper, (type(self), about, attributes_of(self))
     flat, strides = flat_memory(self._array)
     state = flat, self._array.shape, strides, self.requires_grad, attributes_of(self)
     return rebuilt, (type(self), *state)
+
+
+def is_hollow(tensor: Tensor) -> bool:
+    """Whether it is a wrapper, without data of its own."""
+    answers = tensor._takes & overriding.DISPATCH
+    return bool(answers) and type(tensor._array) is not numpy.ndarray
 
 
 def warn_of_hooks(tensor: Tensor) -> None:
