@@ -24,8 +24,20 @@ def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
     if g.shape != target._g_shape:
         g = sum_to(g, target._g_shape, node, index)
     if g.dtype != target._g_dtype:
-        g = cast(g, target._g_dtype, node, index)
+        wanted = dtype_there(target)
+        if wanted is not None:
+            g = cast(g, wanted, node, index)
     return g
+
+
+def dtype_there(target: Any) -> numpy.dtype[Any] | None:
+    """Which dtype gradients have at an edge; None where a leaf takes them as they come."""
+    kept = target.variable._grad_dtype if target.__class__ is AccumulateGrad else "same"
+    if kept == "same":
+        made: numpy.dtype[Any] = target._g_dtype
+        return made
+    wanted: numpy.dtype[Any] | None = None if kept is None else kept.numpy
+    return wanted
 
 
 def sum_to(g: Array, shape: tuple[int, ...], node: Node, index: int) -> Array:
@@ -149,15 +161,16 @@ _warned: list[bool] = []  # not empty: once in a process
 def _warn_of_layout(array: Array, leaf: Tensor) -> None:
     """A stored gradient in another order than its leaf slows everything that takes both."""
     like = leaf._array
-    sides = zip(array.strides, like.strides, like.shape, strict=False)
-    if not is_dense(like) or all(ours == theirs for ours, theirs, n in sides if n > 1):
+    ours = [stride // array.itemsize for stride in array.strides]
+    theirs = [stride // like.itemsize for stride in like.strides]
+    sides = zip(ours, theirs, like.shape, strict=False)
+    if not is_dense(like) or all(one == other for one, other, n in sides if n > 1):
         return
     _warned.append(True)
-    size = array.itemsize
     warnings.warn(
         f"The stored .grad has sizes {list(array.shape)} and strides "
-        f"{[s // size for s in array.strides]}, its leaf sizes {list(like.shape)} and strides "
-        f"{[s // size for s in like.strides]}. That is no error, but works with both are slower. "
+        f"{ours}, its leaf sizes {list(like.shape)} and strides {theirs}. "
+        "That is no error, but works with both are slower. "
         "Set .grad to None before backward() to have it made in the leaf's order, or silence this "
         "with torch.autograd.enforce_grad_layout_policy(False).",
         UserWarning,

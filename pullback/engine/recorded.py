@@ -15,7 +15,7 @@ from pullback.core.overriding import DISPATCH
 from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine.accumulate import accumulate as accumulate_array
-from pullback.engine.accumulate import broadcast_dims
+from pullback.engine.accumulate import broadcast_dims, dtype_there
 from pullback.engine.filter import Filter
 from pullback.engine.hooks import run_before, run_post_hooks
 from pullback.engine.inbox import Inbox
@@ -31,8 +31,9 @@ def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
         if dims is None:
             raise errors.gradient_shape(type(node).name(node), index, shape, target._g_shape)
         g = (g.sum(dims, keepdim=True) if dims else g).reshape(target._g_shape)
-    if g._array.dtype != target._g_dtype:
-        wanted = from_numpy_dtype(target._g_dtype)
+    there = target._g_dtype if g._array.dtype == target._g_dtype else dtype_there(target)
+    if there is not None and g._array.dtype != there:
+        wanted = from_numpy_dtype(there)
         if g.dtype.is_complex and not wanted.is_complex:
             if not hasattr(type(node), "op"):
                 raise errors.gradient_complex(type(node).name(node), index, wanted)

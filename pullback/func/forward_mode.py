@@ -144,7 +144,9 @@ def jacfwd(
         refuse_complex("jacfwd", "inputs", chosen.leaves)
         sizes = [math.prod(leaf.shape) for leaf in chosen.leaves]
         directions = basis(chosen.leaves, 0, sum(sizes))
-        with mapped(sum(sizes), randomness, for_tangents=True) as level:
+        # Numbers drawn for each tangent are batches that `func` itself sees.
+        drawn_apart = randomness == "different"
+        with mapped(sum(sizes), randomness, for_tangents=not drawn_apart) as level:
             inside = [batched(one, 0, level) for one in directions]
             output, tangent, aux = pushed(
                 "jacfwd",
@@ -155,8 +157,9 @@ def jacfwd(
                 strict=False,
                 has_aux=has_aux,
             )
-        outputs, spec = tree_flatten(output)
-        refuse_complex("jacfwd", "outputs", outputs)
+            # Inside: an output may itself be a batch, by numbers that were drawn for each tangent.
+            outputs, spec = tree_flatten(output)
+            refuse_complex("jacfwd", "outputs", outputs)
         columns = [taken_out(one, level, one_ndim(one)) for one in tree_flatten(tangent)[0]]
         blocks = [chosen.structured(_split(column, sizes, chosen.leaves)) for column in columns]
         result = tree_unflatten(blocks, spec)

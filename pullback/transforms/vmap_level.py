@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core import origin
+from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.mode import Mode, changed, current, get_mode
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
@@ -71,6 +72,8 @@ class VmapLevel:
             if not any(_is_batched(pair) for pair in split.values()) and not is_random(op):
                 return op.function(**bound)
             options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
+            if LEVELS:
+                split = {name: self._with_mapped_tangent(pair) for name, pair in split.items()}
             results = self._batched_call(op, split, options)
         finally:
             current.set(before)
@@ -87,6 +90,23 @@ class VmapLevel:
         if isinstance(value, tuple | list):
             return [self._split(one) for one in value]
         return (value, None)
+
+    def _with_mapped_tangent(self, pair: Any) -> Any:
+        """A value whose tangent is mapped here is mapped as well, once it meets one that is."""
+        if isinstance(pair, list):
+            return [self._with_mapped_tangent(one) for one in pair]
+        value, bdim = pair
+        if bdim is not None or not isinstance(value, Tensor):
+            return pair
+        pushed = [(level, level.get(value)) for level in visible_levels()]
+        mapped = [(level, one) for level, one in pushed if is_batched_at(one, self)]
+        if not mapped:
+            return pair
+        made = value.unsqueeze(0).expand((self.size, *value.shape))
+        for level, tangent in mapped:
+            there = tangent.value
+            level.put(made, there.movedim(tangent.bdim, 0) if tangent.bdim else there)
+        return made, 0
 
     def _batched_call(self, op: Op, split: dict[str, Any], options: dict[str, Any]) -> Any:
         if is_random(op):

@@ -518,3 +518,45 @@ def test_recorded_gradients_are_stored_as_differentiable_copies():
     assert x.grad is not first
     assert x.grad.tolist() == [6.0, 24.0]
     x.grad = None
+
+
+class _Widened(torch.autograd.Function):
+    forward = staticmethod(lambda ctx, x: x * 2)
+    backward = staticmethod(lambda ctx, g: g.double())
+
+
+@pytest.mark.filterwarnings("ignore:Using backward:UserWarning")
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_leaf_without_grad_dtype_keeps_gradients_as_they_come(recorded):
+    """R-10: they were cast to the leaf's dtype."""
+    x = leaf()
+    x.grad_dtype = None
+    _Widened.apply(x).sum().backward(create_graph=recorded)
+    assert x.grad.dtype is torch.float64
+    x.grad = None
+    (g,) = torch.autograd.grad(_Widened.apply(x).sum(), x, create_graph=recorded)
+    assert g.dtype is torch.float64
+
+
+def test_a_leaf_with_a_grad_dtype_rounds_gradients_once():
+    """R-10: to the leaf's dtype first."""
+
+    class Third(torch.autograd.Function):
+        forward = staticmethod(lambda ctx, x: x * 2)
+        backward = staticmethod(lambda ctx, g: g.double() / 3)
+
+    x = leaf()
+    x.grad_dtype = torch.float64
+    Third.apply(x).sum().backward()
+    assert x.grad.tolist() == [1 / 3, 1 / 3]
+
+
+def test_strides_are_compared_in_elements_not_bytes():
+    """R-11: a stored gradient of another dtype made a warning about strides."""
+    x = leaf(1.0, 2.0, dtype=torch.bfloat16)
+    x.grad_dtype = None
+    x.grad = torch.ones(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (x * 3).sum().backward()
+    assert x.grad.tolist() == [4.0, 4.0]

@@ -356,3 +356,27 @@ def test_a_leaf_that_no_graph_knows_any_more_starts_anew():
     x.requires_grad_()
     (x * 2).sum().backward()
     assert x.grad.tolist() == [5.0, 5.0]
+
+
+def test_a_leaf_of_another_size_gets_an_accumulator_of_that_size():
+    """R-8: the one of the old shape was used again."""
+    x = torch.ones(16, requires_grad=True)
+    for size in (15, 14):
+        with torch.no_grad():
+            x.set_(x[1:])
+            x.grad = None
+        kept = torch.cat((x, x))
+        kept.sum().backward()
+        assert x.grad.shape == (size,)
+
+
+def test_set_cuts_a_leaf_off_from_its_past():
+    """R-9: what was computed before belongs to the old accumulator, which the edge still names."""
+    x = torch.ones(2, requires_grad=True)
+    edge = torch.autograd.graph.get_gradient_edge(x)
+    out = x.clone()
+    with torch.no_grad():
+        x.set_(torch.zeros(2))
+    assert torch.autograd.grad(out.sum(), edge, retain_graph=True)[0].tolist() == [1.0, 1.0]
+    with pytest.raises(RuntimeError, match="not have been used"):
+        torch.autograd.grad(out.sum(), x)

@@ -20,9 +20,8 @@ from pullback.operators.arrays.scatter import (
 )
 from pullback.operators.declare import Dim, Namespace, Shape, linear, method, primitive
 from pullback.operators.indexing import batch as batch_indexing
-from pullback.operators.indexing.advanced import _index
 from pullback.operators.options import numpy_spelled
-from pullback.operators.pointwise.arithmetic import conj, zeros_of
+from pullback.operators.pointwise.arithmetic import conj, keep_where, zeros_of
 from pullback.operators.running.writes import number_array, writing
 from pullback.operators.shape.reshaping import expand, reshape
 
@@ -275,10 +274,15 @@ def _fill_tangent(d_input: Any, d_value: Any, input: Any, dim: int, index: Any, 
     return _fill_rows_with(d_input, dim, index, zeros_of(value) if d_value is None else d_value)
 
 
+def _to_filling(g: Any, dim: int, index: Any) -> Any:
+    """`g` in the filled rows, each of them once, however often the index names it."""
+    return keep_where(g, _fill_rows(zeros_of(g), dim, index, 1) != 0)  # the engine sums
+
+
 @primitive(
     batch=batch_indexing.rows,
     input=lambda g, dim, index: _fill_rows(g, dim, index, 0),
-    value=lambda g, dim, index: _index(g, (dim,), index) if g.ndim else g,  # the engine sums
+    value=_to_filling,
     jvp=_fill_tangent,
     node="IndexFillBackward1",
     has_out=False,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.arrays import Array
+from pullback.core.tensor import Tensor
 from pullback.operators.arrays.scatter import reduce_along, write_along
 from pullback.operators.batching import together
 from pullback.operators.declare import METHODS, Dim, Namespace, primitive
@@ -26,7 +27,10 @@ from pullback.operators.indexing.gather import (
 from pullback.operators.indexing.rows import check_rows, spread, upright
 from pullback.operators.indexing.selection import where
 from pullback.operators.pointwise.arithmetic import zeros_of
+from pullback.operators.reduce.scan import recurrence, shifted
+from pullback.operators.reduce.sorting import argsort
 from pullback.operators.running.inplace import inplace_of
+from pullback.operators.shape.tiling import flip
 from pullback.operators.tensor.convert import astype
 
 __all__ = ["index_reduce", "index_reduce_", "scatter_reduce", "scatter_reduce_"]
@@ -95,6 +99,42 @@ def _others(input: Any, dim: int, index: Any, src: Any, include_self: bool) -> t
     return own, others, product, alone, beside
 
 
+def _slope_of_input(input: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
+    if isinstance(src, Tensor):
+        ones = zeros_of(input) + 1
+        return scatter_reduce(ones, dim, index, src, "prod", include_self=include_self)
+    own, _, product, alone, _ = _others(input, dim, index, src, include_self)
+    return product / own * alone
+
+
+def _part_of_src(g: Any, input: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
+    if isinstance(src, Tensor):
+        g = g * input if include_self else g
+        return gather(g, dim, index) * _products_of_others(dim, index, src)
+    _, others, product, _, beside = _others(input, dim, index, src, include_self)
+    return gather(g * product, dim, index) / others * beside
+
+
+def _products_of_others(dim: int, index: Any, src: Any) -> Any:
+    """At each element of `src` the product of those that go to the same place, itself left out.
+
+    Those before it times those after it: no quotient, so that zeros keep all their derivatives.
+    """
+    order = argsort(index, dim)
+    values, places = gather(src, dim, order), gather(index, dim, order)
+    again = places == shifted(places, dim, 1, -1)
+    before = _running_products(dim, values, again)
+    again = flip(shifted(astype(again, values.dtype), dim, -1), (dim,)) != 0
+    after = flip(_running_products(dim, flip(values, (dim,)), again), (dim,))
+    return gather(before * after, dim, argsort(order, dim))
+
+
+def _running_products(dim: int, values: Any, again: Any) -> Any:
+    """Products of all earlier values of a run; `again` tells which places continue a run."""
+    again = astype(again, values.dtype)
+    return recurrence(shifted(values, dim, 1) * again, 1 - again, dim)
+
+
 def _to_input(
     g: Any, input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool, out: Any
 ) -> Any:
@@ -105,8 +145,7 @@ def _to_input(
         own, _, count = _ties(input, dim, index, src, include_self, out, g.dtype)
         g = g * own / count
     elif reduce == "prod":
-        own, _, product, alone, _ = _others(input, dim, index, src, include_self)
-        g = g * product / own * alone
+        g = g * _slope_of_input(input, dim, index, src, include_self)
     return g if include_self else fill_along(g, dim, index, 0)
 
 
@@ -121,8 +160,7 @@ def _to_src(
         _, others, count = _ties(input, dim, index, src, include_self, out, g.dtype)
         part = others * gather(g / count, dim, index)
     elif reduce == "prod":
-        _, others, product, _, beside = _others(input, dim, index, src, include_self)
-        part = gather(g * product, dim, index) / others * beside
+        part = _part_of_src(g, input, dim, index, src, include_self)
     else:
         part = gather(g, dim, index)
     return enlarged(part, shape)

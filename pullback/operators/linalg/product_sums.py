@@ -32,6 +32,11 @@ def _scaled(g: Any, factor: Any) -> Any:
     return g if factor == 1 else g * conj(factor)
 
 
+def _times(tangent: Any, factor: Any) -> Any:
+    """As `_scaled`, the other way: a tangent meets the factor itself."""
+    return tangent if factor == 1 else tangent * factor
+
+
 def _plus(xp: Namespace, op: str, result: Array, input: Array, beta: Any, alpha: Any) -> Array:
     """`beta * input + alpha * result`, into `result`, which is new."""
     if input.dtype is result.dtype and alpha == 1 == beta and result.ndim:
@@ -70,9 +75,9 @@ def _plus_tangent(
 ) -> Any:
     """The tangent of `beta * input + alpha * multiply(a, b)`."""
     return total(
-        d_input is not None and _scaled(d_input, beta),
-        d_a is not None and _scaled(multiply(d_a, b), alpha),
-        d_b is not None and _scaled(multiply(a, d_b), alpha),
+        d_input is not None and _times(d_input, beta),
+        d_a is not None and _times(multiply(d_a, b), alpha),
+        d_b is not None and _times(multiply(a, d_b), alpha),
     )
 
 
@@ -157,9 +162,9 @@ def _addbmm_tangent(
     d_input: Any, d_batch1: Any, d_batch2: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any
 ) -> Any:
     return total(
-        d_input is not None and _scaled(d_input, beta),
-        d_batch1 is not None and _scaled(sum(bmm(d_batch1, batch2), 0), alpha),
-        d_batch2 is not None and _scaled(sum(bmm(batch1, d_batch2), 0), alpha),
+        d_input is not None and _times(d_input, beta),
+        d_batch1 is not None and _times(sum(bmm(d_batch1, batch2), 0), alpha),
+        d_batch2 is not None and _times(sum(bmm(batch1, d_batch2), 0), alpha),
     )
 
 

@@ -114,16 +114,16 @@ def _pow_number(xp: Namespace, input: Array, exponent: Any) -> Array:
 # A number as base -------------------------------------------------------------------------------
 
 
-def _log_of(base: Any) -> Any:
-    if isinstance(base, complex):
-        return complex(numpy.log(base))
+def _log_of(base: Any, exponent: Any) -> Any:
+    if isinstance(base, complex) or (base < 0 and is_complex(exponent)):
+        return complex(numpy.log(complex(base)))
     return math.log(base) if base > 0 else math.nan
 
 
 def _slope_of_exponent(g: Any, input: Any, base: Any, out: Any) -> Any:
     if base == 0:  # constant to the right of 0, and falling without limit elsewhere
         return keep_where(g * conj(out * -math.inf), ~(real(input) >= 0))
-    return g * conj(out * _log_of(base))
+    return g * conj(out * _log_of(base, input))
 
 
 @elementwise(

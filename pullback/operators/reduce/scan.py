@@ -372,7 +372,10 @@ def logcumsumexp(xp: Namespace, input: Array, dim: Dim) -> Array:
 
 
 def _complex_logcumsumexp(xp: Namespace, input: Array, dim: int) -> Array:
-    """By runs of 2, 4, 8 ... places, since NumPy's logaddexp knows no complex numbers."""
+    """By runs of 2, 4, 8 ... places, since NumPy's logaddexp knows no complex numbers.
+
+    That may end in another branch of the logarithm than a running sum does.
+    """
     out = input.copy()
     before = (slice(None),) * dim
     step, size = 1, out.shape[dim]
@@ -383,4 +386,27 @@ def _complex_logcumsumexp(xp: Namespace, input: Array, dim: int) -> Array:
         total = larger + xp.log1p(xp.exp(smaller - larger))
         out[late] = xp.where(xp.isneginf(smaller.real), larger, total)
         step *= 2
-    return out
+    return _in_running_branch(xp, input, out, dim)
+
+
+def _in_running_branch(xp: Namespace, input: Array, out: Array, dim: int) -> Array:
+    """`out` with the imaginary parts of a sum that grows element by element.
+
+    Each follows the sum so far or the new element, whichever has the larger real part, and differs
+    from it by less than half a turn: what is known is added up along runs, then made exact.
+    """
+    input, out = xp.moveaxis(input, dim, -1), xp.moveaxis(out, dim, -1)
+    turn = 2 * math.pi
+    earlier = xp.concatenate((xp.full_like(out[..., :1], -math.inf), out[..., :-1]), -1)
+    fresh = ~(earlier.real > input.real)
+    followed = xp.where(fresh, input.imag, earlier.imag)
+    step = xp.nan_to_num(out.imag - followed, nan=0, posinf=0, neginf=0)
+    step -= turn * xp.rint(step / turn)
+    angle = xp.where(fresh, input.imag + step, step)
+    total = xp.add.accumulate(xp.where(fresh, 0, step).astype(xp.float64), -1)
+    place = xp.maximum.accumulate(xp.where(fresh, xp.arange(out.shape[-1]), 0), -1)
+    angle = xp.take_along_axis(angle, place, -1) + total - xp.take_along_axis(total, place, -1)
+    off = xp.nan_to_num(xp.rint((angle - out.imag) / turn), nan=0, posinf=0, neginf=0)
+    out = out.copy()
+    out.imag += (turn * off).astype(out.real.dtype)
+    return xp.moveaxis(out, -1, dim)

@@ -23,7 +23,7 @@ from pullback.core.layout import (
     suggested_format,
 )
 from pullback.core.mode import settle
-from pullback.core.node import Edge, Leaf, NotImplementedNode
+from pullback.core.node import Edge, Leaf, NotImplementedNode, new_leaf_mark
 from pullback.core.origin import here
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new
@@ -175,6 +175,9 @@ def _set(self: Tensor, source: Any = None, *unsupported: Any) -> Tensor:
         check_history_can_change("set_", self)
     self._array = numpy.empty(0, self._array.dtype) if source is None else source._array
     bump(self, "set_")
+    if self._leaf_mark().__class__ is Leaf:
+        # What was computed from the old memory belongs to the old accumulator, of the old shape.
+        self._set_leaf_mark(new_leaf_mark())
     if mode.grad and not mode.inference and tracked:
         self._node = unsupported_node("set_", edges, self)
     return self

@@ -312,3 +312,40 @@ def test_wide_slices_that_share_a_place_add_up(dim, most):
     expected = numpy.zeros(shape)
     numpy.add.at(expected, (slice(None),) * dim + (index,), values)
     numpy.testing.assert_allclose(found.numpy(), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_row_that_index_fill_names_twice_counts_once():
+    """R-5: the gradient by the value was 4."""
+    value = torch.tensor(3.0, requires_grad=True)
+    filled = torch.index_fill(torch.zeros(3, 2), 0, numbers(0, 0), value)
+    assert torch.autograd.grad(filled, value, torch.ones(3, 2))[0] == 2
+    target = torch.zeros(3, 2).index_fill_(0, numbers(0, -3), value)
+    assert torch.autograd.grad(target, value, torch.full((3, 2), torch.inf))[0] == torch.inf
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("function", [torch.index_reduce, torch.scatter_reduce])
+def test_products_with_zeros_have_all_their_second_derivatives(function, include_self):
+    """R-6: they were 0 where the source has a zero."""
+    input = torch.tensor([2.0, 0.0, 3.0], dtype=torch.double, requires_grad=True)
+    source = torch.tensor([0.0, 3.0, 2.0, 0.0, 5.0, 0.0], dtype=torch.double, requires_grad=True)
+    index = numbers(0, 0, 1, 1, 0, 1)
+
+    def product(input, source):
+        return function(input, 0, index, source, "prod", include_self=include_self)
+
+    assert gradcheck(product, (input, source))
+    assert gradgradcheck(product, (input, source))
+
+
+def test_products_that_meet_along_either_dimension_are_differentiated_twice():
+    """R-6, in two dimensions and under vmap."""
+    source = torch.tensor([[0.0, 3.0], [2.0, 0.0]], dtype=torch.double, requires_grad=True)
+    start = torch.tensor([[2.0, 5.0]], dtype=torch.double)
+    index = torch.zeros(2, 2, dtype=torch.int64)
+    assert gradgradcheck(lambda s: torch.scatter_reduce(start, 0, index, s, "prod"), (source,))
+    one = torch.func.hessian(lambda s: start[0].scatter_reduce(0, index[0], s, "prod").sum())
+    assert torch.func.vmap(one)(source).tolist() == [
+        [[0.0, 2.0], [2.0, 0.0]],
+        [[0.0, 2.0], [2.0, 0.0]],
+    ]

@@ -161,3 +161,31 @@ REFUSED = [
 def test_misfits_are_refused_with_their_shapes(kind, words, call):
     with pytest.raises(kind, match=words):
         call()
+
+
+COMPLEX = torch.tensor([[1 + 1j, 2.0], [0.5j, 1.0]], dtype=torch.complex128)
+SUMS = {
+    "addmm": (COMPLEX, COMPLEX, COMPLEX),
+    "addmv": (COMPLEX[0], COMPLEX, COMPLEX[1]),
+    "addr": (COMPLEX, COMPLEX[0], COMPLEX[1]),
+    "addbmm": (COMPLEX, COMPLEX[None], COMPLEX[None]),
+    "baddbmm": (COMPLEX[None], COMPLEX[None], COMPLEX[None]),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_tangents_of_sums_with_a_product_meet_the_complex_factors_as_they_are(name):
+    """R-4: they were conjugated."""
+
+    def call(*tensors):
+        return getattr(torch, name)(*tensors, beta=2j, alpha=1 + 2j)
+
+    for place, tensor in enumerate(SUMS[name]):
+        others = list(SUMS[name])
+
+        def of_one(one, place=place, others=others):
+            return call(*others[:place], one, *others[place + 1 :])
+
+        direction = tensor * (1 - 1j)
+        _, tangent = torch.func.jvp(of_one, (tensor,), (direction,))
+        assert torch.allclose(tangent, of_one(tensor + direction) - of_one(tensor))

@@ -1,5 +1,6 @@
 """Running sums, products and extremes: accuracy, zeros, the recurrence in both its forms."""
 
+import cmath
 import math
 
 import numpy
@@ -171,3 +172,16 @@ def test_infinity_in_a_long_row_spares_what_is_before_it():
     sums = x.cumsum(1)
     assert sums[3, :60].isfinite().all()
     assert sums[3, 60:].isinf().all()
+
+
+def test_complex_logcumsumexp_is_in_the_branch_of_a_running_sum():
+    """R-14: runs of places were combined, which may end a turn away."""
+    x = torch.tensor([2 + 0j, 2 + 0j, 2.5 + 6.2j, -1 - 9j, 7 + 20j, 6.9 + 17j])
+    expected, running = [], x[0].item()
+    for value in x.tolist():
+        if expected:
+            larger, smaller = sorted((running, value), key=lambda one: -one.real)
+            running = larger + cmath.log(1 + cmath.exp(smaller - larger))
+        expected.append(running)
+    for made in (torch.logcumsumexp(x, 0), torch.logcumsumexp(x[:, None].repeat(1, 2), 0)[:, 1]):
+        assert torch.allclose(made, torch.tensor(expected))
