@@ -41,6 +41,11 @@ _WIDE_UNSIGNED = frozenset((uint16, uint32, uint64))
 _BYTES = frozenset((uint8, int8))
 
 
+def is_half(dtype: NumpyDtype) -> bool:
+    """Whether a dtype is float16 or bfloat16, whose arithmetic is float32's, rounded."""
+    return dtype.itemsize == 2 and dtype.kind in "fV"
+
+
 class _HasDtype(Protocol):
     @property
     def dtype(self) -> NumpyDtype: ...

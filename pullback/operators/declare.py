@@ -98,6 +98,8 @@ class Op:
         self.shifts: bool = about.pop("shifts", True)
         # Whether a Python number may stand where a tensor is expected.
         self.numbers: bool = about.pop("numbers", self.promote is not None)
+        # Whether numbers beside half precision stay float32, and only the result is rounded.
+        self.wide_numbers: bool = about.pop("wide_numbers", False)
         self.has_out: bool = about.pop("has_out", kind != "view")
         # Refuses inputs by what they are before promotion: a function of (op's name, arrays).
         self.check_inputs: Callable[[str, dict[str, Any]], None] | None = about.pop(
@@ -306,7 +308,7 @@ def primitive(**declared: Any) -> Callable[[Callable[..., Array]], Callable[...,
 _ABOUT = (
     *("name", "outputs", "fixed", "promote", "has_out", "jvp", "batch", "strided", "node"),
     *("space", "method", "inplace", "numbers", "shifts", "check_inputs", "jointly"),
-    *("aten", "aten_defaults", "meta", "draws_singly"),
+    *("aten", "aten_defaults", "meta", "draws_singly", "wide_numbers"),
 )
 
 

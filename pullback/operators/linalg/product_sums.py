@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.arrays import F32
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.promotion import is_half
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.linalg import batch as batch_products
 from pullback.operators.linalg.checks import adjoint
@@ -52,6 +54,9 @@ def _plus(xp: Namespace, op: str, result: Array, input: Array, beta: Any, alpha:
         )
     if not expands(input.shape, result.shape):
         raise _does_not_expand(op, input, result)
+    if is_half(result.dtype) and not alpha == 1 == beta:  # in single, rounded once
+        wide = _plus(xp, op, result.astype(F32), input.astype(F32), beta, alpha)
+        return wide.astype(result.dtype)
     if alpha != 1:
         result *= _factor(op, "alpha", alpha, result)
     if beta == 0:  # whatever input holds, infinite or not

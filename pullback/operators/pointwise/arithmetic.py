@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from numpy import ndarray
 
+from pullback.core.arrays import F32
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.errors import unsupported
+from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import slices
 from pullback.operators.declare import Array, Namespace, elementwise, linear, method
 from pullback.operators.running.inplace import inplace_of
+from pullback.operators.running.writes import finite_array
 
 __all__ = [
     "add",
@@ -21,6 +25,8 @@ __all__ = [
     "conj",
     "conj_physical",
     "divide_number",
+    "gate",
+    "in_single",
     "is_complex",
     "keep_where",
     "kept",
@@ -35,6 +41,7 @@ __all__ = [
     "shortfall",
     "sub",
     "subtract",
+    "threshold_gate",
     "true_divide",
     "zeros_of",
 ]
@@ -107,6 +114,31 @@ def keep_where(xp: Namespace, input: Array, mask: Array) -> Array:
     return kept(xp, mask, input)
 
 
+def gate(node: str) -> Callable[..., Any]:
+    """`keep_where`, for a mask that depends on `at`: its derivative by `at` is 0, but recorded.
+
+    So the gradient of a function of straight pieces has a graph, as torch's has.
+    """
+
+    @elementwise(
+        input=lambda g, mask: keep_where(g, mask),
+        at=lambda g: zeros_of(g),
+        name=f"_gate.{node}",
+        promote=None,
+        method=False,
+        has_out=False,
+        node=node,
+        aten="",
+    )
+    def opened(xp: Namespace, input: Array, mask: Array, at: Array) -> Array:
+        return kept(xp, mask, input)
+
+    return opened
+
+
+threshold_gate = gate("ThresholdBackwardBackward0")
+
+
 def kept(xp: Namespace, mask: Array, input: Array) -> Array:
     """`xp.where(mask, input, 0)`, at one speed for all masks."""
     bits = _BITS.get(input.dtype.itemsize)
@@ -150,17 +182,29 @@ def shortfall(xp: Namespace, input: Array, bound: float) -> Array:
     return xp.maximum(bound - input, 0).astype(input.dtype, copy=False)
 
 
+# Half precision ---------------------------------------------------------------------------------
+
+
+def in_single(xp: Namespace, function: Any, *arrays: Array, **options: Any) -> Array:
+    """An operator on arrays of half precision: computed in float32, rounded once."""
+    wide = [array.astype(F32) for array in arrays]
+    made: Array = xp.asarray(function.op.forward(xp, *wide, **options))
+    return made.astype(arrays[0].dtype)
+
+
 # Sums -------------------------------------------------------------------------------------------
 
 
 def _scaled(op: str, other: Array, alpha: Any) -> Array:
-    """`other * alpha` in the dtype of `other`."""
+    """`other * alpha` in the dtype of `other`; of half precision, in single."""
     kind = other.dtype.kind
     if (isinstance(alpha, float) and kind in "biu") or (isinstance(alpha, complex) and kind != "c"):
         raise RuntimeError(
             f"{op}: alpha={alpha} does not fit a result of {from_numpy_dtype(other.dtype)}; pass "
             "an alpha of its kind, or convert an operand first."
         )
+    if is_half(other.dtype):
+        return other.astype(F32) * finite_array(op, alpha, other.dtype).astype(F32)
     return other * other.dtype.type(alpha)
 
 
@@ -171,7 +215,9 @@ def _scaled(op: str, other: Array, alpha: Any) -> Array:
 )
 def add(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """Add element by element, with broadcasting: `input + alpha * other`."""
-    return xp.add(input, other) if alpha == 1 else xp.add(input, _scaled("add", other, alpha))
+    if alpha == 1:
+        return xp.add(input, other)
+    return xp.add(input, _scaled("add", other, alpha)).astype(other.dtype, copy=False)
 
 
 def _refuse_bools(op: str, arrays: dict[str, Any]) -> None:
@@ -194,7 +240,7 @@ def sub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """Subtract element by element, with broadcasting: `input - alpha * other`."""
     if alpha == 1:
         return xp.subtract(input, other)
-    return xp.subtract(input, _scaled("sub", other, alpha))
+    return xp.subtract(input, _scaled("sub", other, alpha)).astype(other.dtype, copy=False)
 
 
 @elementwise(
@@ -207,7 +253,9 @@ def sub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
 )
 def rsub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """Subtract the other way round: `other - alpha * input`."""
-    return xp.subtract(other, input if alpha == 1 else _scaled("rsub", input, alpha))
+    if alpha == 1:
+        return xp.subtract(other, input)
+    return xp.subtract(other, _scaled("rsub", input, alpha)).astype(input.dtype, copy=False)
 
 
 @elementwise(input=lambda g: -g)
@@ -231,6 +279,7 @@ def positive(input: Tensor) -> Tensor:
     input=lambda g, other: g * conj(other),
     other=lambda g, input: g * conj(input),
     aten="mul.Tensor",
+    wide_numbers=True,
 )
 def mul(xp: Namespace, input: Array, other: Array) -> Array:
     """Multiply element by element, with broadcasting."""
@@ -243,6 +292,7 @@ def mul(xp: Namespace, input: Array, other: Array) -> Array:
     promote="float",
     node="DivBackward0",
     aten="div.Tensor",
+    wide_numbers=True,
 )
 def true_divide(xp: Namespace, input: Array, other: Array) -> Array:
     """Divide element by element; integers give floating-point results."""
@@ -270,6 +320,8 @@ def addcmul(
     xp: Namespace, input: Array, tensor1: Array, tensor2: Array, *, value: Any = 1
 ) -> Array:
     """`input + value * tensor1 * tensor2`."""
+    if is_half(input.dtype):
+        return in_single(xp, addcmul, input, tensor1, tensor2, value=value)
     return _plus_scaled(xp, input, xp.multiply(tensor1, tensor2), value)
 
 
@@ -296,6 +348,8 @@ def addcdiv(
             "addcdiv: whole numbers only (integers or bools), and a quotient of them is not whole; "
             "convert an operand first, e.g. with .float()."
         )
+    if is_half(input.dtype):
+        return in_single(xp, addcdiv, input, tensor1, tensor2, value=value)
     return _plus_scaled(xp, input, xp.true_divide(tensor1, tensor2), value)
 
 
@@ -326,8 +380,8 @@ def _lerp_number(xp: Namespace, input: Array, end: Array, weight: Any) -> Array:
     _check_lerp(input, end)
     if isinstance(weight, complex) and input.dtype.kind != "c":
         raise RuntimeError(f"lerp: the weight {weight} is complex, the tensors are not.")
-    if input.dtype.kind == "V":  # a Python float would make float32 of bfloat16
-        weight = input.dtype.type(weight)
+    if is_half(input.dtype):
+        return in_single(xp, _lerp_number, input, end, weight=weight)
     # From the nearer end: at weight 1 the result is `end`, to the last digit.
     if abs(weight) < 0.5:
         return input + (end - input) * weight
@@ -346,6 +400,8 @@ def _lerp_number(xp: Namespace, input: Array, end: Array, weight: Any) -> Array:
 )
 def _lerp_tensor(xp: Namespace, input: Array, end: Array, weight: Array) -> Array:
     _check_lerp(input, end, weight)
+    if is_half(input.dtype):
+        return in_single(xp, _lerp_tensor, input, end, weight)
     way = end - input
     nearer = xp.abs(weight) < 0.5
     return choose(xp, nearer, input + weight * way, end - way * (1 - weight))

@@ -15,7 +15,6 @@ from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where
 from pullback.operators.pointwise.comparison import isfinite
 from pullback.operators.pointwise.rounding import no_derivative
 from pullback.operators.results import result_class
-from pullback.operators.tensor.convert import astype
 
 __all__ = [
     "copysign",
@@ -191,10 +190,8 @@ def logaddexp2(xp: Namespace, input: Array, other: Array) -> Array:
 
 def _times_log(g: Any, input: Any, other: Any) -> Any:
     if not isinstance(other, int | float):
-        return g * keep_where(log(astype(other, g.dtype)), (input != 0) | ~(other <= 0))
-    if other > 0:
-        return g * math.log(other)
-    return keep_where(g * (-math.inf if other == 0 else math.nan), input != 0)
+        return keep_where(xlogy(g, other), (input != 0) | ~(other <= 0))
+    return g * math.log(other) if other > 0 else keep_where(xlogy(g, other), input != 0)
 
 
 @elementwise(

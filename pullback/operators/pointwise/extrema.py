@@ -9,14 +9,14 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import F32, F64
-from pullback.core.dtype import from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.promotion import dtype_with_number
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.reductions import number
 from pullback.operators.declare import Array, Namespace, elementwise, method
-from pullback.operators.pointwise.arithmetic import keep_where
+from pullback.operators.pointwise.arithmetic import keep_where, threshold_gate
 from pullback.operators.running.inplace import inplace_of
+from pullback.operators.running.writes import finite_array
 
 __all__ = [
     "clamp",
@@ -98,7 +98,7 @@ _MANY = 20_000
 _ZEROS = {F32: numpy.zeros((), F32), F64: numpy.zeros((), F64)}
 
 
-@elementwise(input=lambda g, out: keep_where(g, out != 0))
+@elementwise(input=lambda g, out: threshold_gate(g, out != 0, out))
 def relu(xp: Namespace, input: Array) -> Array:
     """Each element, or 0 where it is negative."""
     if input.dtype.kind in "bc":
@@ -123,12 +123,7 @@ def _bound(op: str, value: Any, dtype: Any) -> Array:
     """A number as an array of no dimensions, which ufuncs take sooner."""
     if dtype is F32 or dtype is F64:
         return number(value, dtype)
-    try:
-        return numpy.array(value, dtype)
-    except OverflowError:
-        raise RuntimeError(
-            f"{op}: the limit {value} does not fit {from_numpy_dtype(dtype)}; convert the tensor."
-        ) from None
+    return finite_array(op, value, dtype)
 
 
 def _limited(xp: Namespace, op: str, input: Array, min: Any, max: Any) -> Array:

@@ -173,6 +173,10 @@ def _pow_tensors(xp: Namespace, input: Array, exponent: Array) -> Array:
         return _integer_power(xp, input, exponent)
     if kind == "b":
         raise unsupported("pow", input)
+    if exponent.size == 1 and kind == "f" and exponent.item() == 0.5:
+        # NumPy takes the root then, whose values at -inf and -0.0 are not those of a power.
+        root = xp.sqrt(xp.add(input, xp.zeros(exponent.shape, input.dtype)))
+        return xp.where(input == -math.inf, input.dtype.type(math.inf), root)
     return xp.power(input, exponent)
 
 

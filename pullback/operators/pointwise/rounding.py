@@ -109,6 +109,7 @@ def _divided(xp: Namespace, op: str, input: Array, other: Array, rounding_mode: 
     node="DivBackward2",
     aten="div.Tensor_mode",
     aten_defaults={"rounding_mode": REQUIRED},
+    wide_numbers=True,
 )
 def _div_rounded(
     xp: Namespace, input: Array, other: Array, *, rounding_mode: str = "floor"
@@ -160,6 +161,7 @@ def no_derivative(op: str) -> Any:
     input=lambda g: no_derivative("floor_divide"),
     other=lambda g: no_derivative("floor_divide"),
     node="NotImplemented",
+    wide_numbers=True,
 )
 def floor_divide(xp: Namespace, input: Array, other: Array) -> Array:
     """Divide and round down; integers stay integers."""
@@ -180,7 +182,7 @@ def remainder(xp: Namespace, input: Array, other: Array) -> Array:
     # As torch; xp.remainder takes four times as long.
     rest = xp.fmod(input, other)
     wrong = (rest != 0) & ((rest < 0) != (other < 0))
-    return rest + xp.where(wrong, other, rest.dtype.type(0))
+    return xp.where(wrong, rest + other, rest)  # never -0.0 + 0
 
 
 @elementwise(

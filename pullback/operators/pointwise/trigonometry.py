@@ -203,7 +203,8 @@ def _converted(xp: Namespace, op: str, input: Array, factor: float) -> Array:
 
 def _sinc_slope(input: Any) -> Any:
     angle = input * math.pi
-    return keep_where((angle * cos(angle) - sin(angle)) / (angle * input), input != 0)
+    # Not by their product, which may be too small for a number.
+    return keep_where((angle * cos(angle) - sin(angle)) / angle / input, input != 0)
 
 
 @elementwise(input=lambda g, input: g * conj(_sinc_slope(input)), promote="float")

@@ -6,8 +6,9 @@ import numbers
 from typing import Any
 
 from pullback.core import errors
+from pullback.core.promotion import dtype_with_number
 from pullback.core.tensor import Tensor
-from pullback.operators.declare import method
+from pullback.operators.declare import Array, Namespace, linear, method
 from pullback.operators.linalg.products import delivered
 from pullback.operators.options import as_dim, as_dims, as_int, numpy_spelled
 from pullback.operators.pointwise.arithmetic import sub
@@ -63,7 +64,7 @@ def diff(
                 f"diff: prepend and append must have the input's {input.ndim} dimensions, got "
                 f"{part.ndim}."
             )
-    result = cat(around, at) if len(around) > 1 else input
+    result = cat(around, at) if len(around) > 1 and n else input
     result = _diff(result, min(n, result.shape[at]), at)
     return delivered("diff", result, out)
 
@@ -210,6 +211,19 @@ def _checked(op: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
     return None, at
 
 
+@linear(
+    input=lambda g, factor: _times(g, factor),
+    method=False,
+    has_out=False,
+    node="MulBackward1",
+    aten="",
+)
+def _times(xp: Namespace, input: Array, factor: float) -> Array:
+    """A product with a number, which the graph keeps: backward may run again."""
+    dtype = dtype_with_number(input.dtype, factor)
+    return xp.multiply(input.astype(dtype, copy=False), dtype.type(factor))
+
+
 def _neighbours(y: Any, dim: int) -> Any:
     """Sums of neighbours along `dim`."""
     size = y.shape[dim]
@@ -236,9 +250,9 @@ def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) 
     if step is None:
         return shown_as("DivBackward1", sum(_areas(y, x, at), at) / 2)
     if y.shape[at] == 0:
-        return shown_as("MulBackward1", sum(y, at) * float(step))
+        return _times(sum(y, at), float(step))
     ends = _part(y, at, 0, 1) + _part(y, at, y.shape[at] - 1, y.shape[at])
-    return shown_as("MulBackward1", (sum(y, at) - squeeze(ends, at) * 0.5) * step)
+    return _times(sum(y, at) - _times(squeeze(ends, at), 0.5), step)
 
 
 @numpy_spelled
@@ -247,7 +261,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim:
     step, at = _checked("cumulative_trapezoid", y, x, dx, dim)
     if step is None:
         return shown_as("DivBackward1", cumsum(_areas(y, x, at), at) / 2)
-    return cumsum(_neighbours(y, at) * (step / 2), at)
+    return cumsum(_times(_neighbours(y, at), step / 2), at)
 
 
 trapz = trapezoid

@@ -23,7 +23,7 @@ from pullback.operators.arrays.reductions import (
 )
 from pullback.operators.declare import Array, Dims, Namespace, method, primitive
 from pullback.operators.linalg.products import matmul
-from pullback.operators.pointwise.arithmetic import conj, is_complex, true_divide
+from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, true_divide
 from pullback.operators.pointwise.complex import complex as complex_of
 from pullback.operators.pointwise.complex import imag, real
 from pullback.operators.pointwise.extrema import clamp, clamp_min
@@ -174,6 +174,19 @@ def _std_tangent(
     return divide_or_zero(tangent, out + out)
 
 
+def _if_felt(
+    g: Any, input: Any, dim: Any, correction: float, keepdim: Any, adjoint: Any, *out: Any
+) -> Any:
+    """The gradient by way of the spread; without a degree of freedom, only where `g` is not 0.
+
+    The mean alone may be asked for, and what is infinite times 0 would spoil it.
+    """
+    made = adjoint(g, input, *out, dim, correction, keepdim)
+    if reduced_count(input.shape, dim) - correction > 0:
+        return made
+    return keep_where(made, restored(g, input.shape, dim, keepdim) != 0)
+
+
 def _mean_adjoint(g: Any, shape: Any, dim: Any, keepdim: Any) -> Any:
     count = reduced_count(shape, dim)
     return unreduce(g / count if count else g, shape, dim, keepdim)
@@ -214,7 +227,7 @@ def _std(
 
 @primitive(
     input=lambda g_spread, g_average, input, dim, correction, keepdim: (
-        _var_adjoint(g_spread, input, dim, correction, keepdim)
+        _if_felt(g_spread, input, dim, correction, keepdim, _var_adjoint)
         + _mean_adjoint(g_average, input.shape, dim, keepdim)
     ),
     jvp=lambda d_input, input, dim, correction, keepdim: (
@@ -236,7 +249,7 @@ def _var_mean(
 
 @primitive(
     input=lambda g_spread, g_average, input, spread, dim, correction, keepdim: (
-        _std_adjoint(g_spread, input, spread, dim, correction, keepdim)
+        _if_felt(g_spread, input, dim, correction, keepdim, _std_adjoint, spread)
         + _mean_adjoint(g_average, input.shape, dim, keepdim)
     ),
     jvp=lambda d_input, input, spread, dim, correction, keepdim: (

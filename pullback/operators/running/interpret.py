@@ -12,12 +12,12 @@ from typing import Any
 import numpy
 
 from pullback.core import errors, overriding
-from pullback.core.arrays import NAMESPACES, Array, as_array, namespace
+from pullback.core.arrays import F32, NAMESPACES, Array, as_array, namespace
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.forward import LEVELS, seeing, visible_levels
 from pullback.core.mode import Mode, changed, current, fast, settle
 from pullback.core.ports import ports
-from pullback.core.promotion import promote_to_float, result_dtype
+from pullback.core.promotion import is_half, promote_to_float, result_dtype
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN
 from pullback.operators.declare import REQUIRED, Op
@@ -256,12 +256,16 @@ def brought(op: Op, *operands: Any) -> list[Any] | None:
     dtype = result_dtype(operands)
     if op.promote == "float":
         dtype = promote_to_float(dtype)
+    if op.wide_numbers and is_half(dtype):
+        return None
     return [_cast(op, one, dtype) for one in operands]
 
 
 def _cast(op: Op, value: Any, dtype: numpy.dtype[Any]) -> Any:
     if value is None or type(value) is tuple:
         return value
+    if op.wide_numbers and is_half(dtype) and getattr(value, "ndim", 0) == 0:
+        dtype = dtype if getattr(value, "dtype", None) == dtype else F32
     if isinstance(value, numbers.Number) and not isinstance(value, numpy.generic):
         try:
             return numpy.array(value, dtype)
@@ -281,15 +285,25 @@ def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
 
         if meta.among(arrays):
             try:
-                return meta.compute(op, arrays, options)
+                return _rounded_once(op, arrays, meta.compute(op, arrays, options))
             except (ValueError, TypeError) as error:
                 raise explained(op, arrays, error) from None
     first = next((v for v in arrays.values() if v is not None), None)
     xp = namespace(first[0] if type(first) is tuple and first else first)
     try:
-        return op.forward(xp, **arrays, **options)
+        return _rounded_once(op, arrays, op.forward(xp, **arrays, **options))
     except (ValueError, TypeError) as error:
         raise explained(op, arrays, error) from None
+
+
+def _rounded_once(op: Op, arrays: dict[str, Any], result: Any) -> Any:
+    """The result in half precision, where only a number beside it made it float32."""
+    if not op.wide_numbers or result.dtype != F32:
+        return result
+    for one in arrays.values():
+        if is_half(one.dtype):
+            return result.astype(one.dtype)
+    return result
 
 
 def explained(

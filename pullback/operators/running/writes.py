@@ -20,6 +20,7 @@ from pullback.core.arrays import number_array as remembered
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import fast, get_mode
 from pullback.core.overriding import Taken
+from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor
 from pullback.core.version import INFERENCE_CELL
 from pullback.operators.arrays.blocks import ZEROS
@@ -85,6 +86,21 @@ def is_plain_write(target: Tensor, source: Tensor | None = None) -> bool:
     return target._cell is not INFERENCE_CELL and 0 not in strides
 
 
+def finite_array(op: str, value: Any, dtype: numpy.dtype[Any]) -> Array:
+    """As `number_array`; half precision does not make a finite number infinite either."""
+    made = number_array(op, value, dtype)
+    if is_half(dtype) and numpy.isinf(made) and math.isfinite(value):
+        raise _overflow(op, value, dtype)
+    return made
+
+
+def _overflow(op: str, value: Any, dtype: numpy.dtype[Any]) -> RuntimeError:
+    return RuntimeError(
+        f"{op}: the value {value} cannot be converted to {from_numpy_dtype(dtype)} without "
+        "overflow. Use a value that the tensor's dtype can hold, or convert the tensor first."
+    )
+
+
 def number_array(op: str, value: Any, dtype: numpy.dtype[Any]) -> Array:
     """A number as a 0-d array, to be read only; refused where `dtype` cannot hold it."""
     if type(value) in _PLAIN and (dtype is F64 or (dtype is F32 and -_LARGE < value < _LARGE)):
@@ -100,10 +116,7 @@ def number_array(op: str, value: Any, dtype: numpy.dtype[Any]) -> Array:
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         raise OverflowError(f"{op}: the number {value} has more than 64 bits.")
     if not _fits(value, dtype):
-        raise RuntimeError(
-            f"{op}: the value {value} cannot be converted to {from_numpy_dtype(dtype)} without "
-            "overflow. Use a value that the tensor's dtype can hold, or convert the tensor first."
-        )
+        raise _overflow(op, value, dtype)
     # A negative number for an unsigned dtype wraps around, as in torch.
     return numpy.array(int(value)).astype(dtype) if kind in "iu" else numpy.array(value, dtype)
 

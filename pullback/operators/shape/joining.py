@@ -123,8 +123,15 @@ def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> An
 
 def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
     """Views along `dim`: of one size each (the last may be smaller), or of the listed sizes."""
+    if isinstance(split_size_or_sections, Tensor) and split_size_or_sections.ndim == 0:
+        split_size_or_sections = int(split_size_or_sections)
     if isinstance(split_size_or_sections, int):
         return _split(tensor, split_size_or_sections, dim)
+    if not isinstance(split_size_or_sections, Sequence):
+        raise TypeError(
+            "split(): argument `split_size_or_sections` must be an int or a sequence of ints, got "
+            f"{type(split_size_or_sections).__name__}."
+        )
     return split_with_sizes(tensor, split_size_or_sections, dim)
 
 

@@ -70,7 +70,6 @@ from pullback.operators.special.polynomials import (
     shifted_chebyshev_polynomial_v,
     shifted_chebyshev_polynomial_w,
 )
-from pullback.operators.tensor.convert import astype
 
 __all__ = [
     "airy_ai",
@@ -281,10 +280,8 @@ def entr(xp: Namespace, input: Array) -> Array:
 
 def _times_log1p(g: Any, input: Any, other: Any) -> Any:
     if not isinstance(other, int | float):
-        return g * keep_where(log1p(astype(other, g.dtype)), (input != 0) | ~(other <= -1))
-    if other > -1:
-        return g * math.log1p(other)
-    return keep_where(g * (-math.inf if other == -1 else math.nan), input != 0)
+        return keep_where(xlog1py(g, other), (input != 0) | ~(other <= -1))
+    return g * math.log1p(other) if other > -1 else keep_where(xlog1py(g, other), input != 0)
 
 
 @elementwise(

@@ -1,7 +1,5 @@
 """Powers: values at the edges, and derivatives by the exponent."""
 
-import pytest
-
 import pullback as torch
 
 

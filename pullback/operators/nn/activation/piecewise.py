@@ -7,10 +7,19 @@ from typing import Any
 import numpy
 
 from pullback.core.errors import unsupported
+from pullback.core.promotion import is_half
 from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise
 from pullback.operators.nn.activation.smooth import check_floating, in_float32
-from pullback.operators.pointwise.arithmetic import choose, keep_where, kept
+from pullback.operators.pointwise.arithmetic import (
+    choose,
+    gate,
+    keep_where,
+    kept,
+    threshold_gate,
+    zeros_of,
+)
+from pullback.operators.running.writes import finite_array
 
 __all__ = [
     "hardshrink",
@@ -23,10 +32,16 @@ __all__ = [
     "threshold_kernel",
 ]
 
+_hardshrink_gate = gate("HardshrinkBackwardBackward0")
+_hardsigmoid_gate = gate("HardsigmoidBackwardBackward0")
+_hardtanh_gate = gate("HardtanhBackwardBackward0")
+_prelu_gate = gate("PreluKernelBackwardBackward0")
+_softshrink_gate = gate("SoftshrinkBackwardBackward0")
+
 
 @elementwise(
-    input=lambda g, input, min_val, max_val: keep_where(
-        g, ~((input <= min_val) | (input >= max_val))
+    input=lambda g, input, min_val, max_val: _hardtanh_gate(
+        g, ~((input <= min_val) | (input >= max_val)), input
     ),
     name="hardtanh",
     node="HardtanhBackward0",
@@ -37,16 +52,12 @@ def hardtanh_kernel(xp: Namespace, input: Array, min_val: float, max_val: float)
     """`x`, kept between two numbers; the slope is 0 at and beyond them."""
     if input.dtype.kind in "bcV":
         return in_float32("hardtanh", hardtanh_kernel, input, min_val, max_val)
-    try:
-        return input.clip(input.dtype.type(min_val), input.dtype.type(max_val))
-    except OverflowError:
-        raise RuntimeError(
-            f"hardtanh: the limits {min_val} and {max_val} do not fit {input.dtype}."
-        ) from None
+    low, high = (finite_array("hardtanh", limit, input.dtype) for limit in (min_val, max_val))
+    return input.clip(low, high)
 
 
 @elementwise(
-    input=lambda g, input: keep_where(g * (1 / 6), (input > -3) & (input < 3)),
+    input=lambda g, input: _hardsigmoid_gate(g * (1 / 6), (input > -3) & (input < 3), input),
     name="hardsigmoid",
     node="HardsigmoidBackward0",
     space="nn.functional",
@@ -107,30 +118,30 @@ def _near(input: Any, limit: float) -> Any:
 
 
 @elementwise(
-    input=lambda g, input, lambd: keep_where(g, ~_near(input, lambd)),
+    input=lambda g, input, lambd: _hardshrink_gate(g, ~_near(input, lambd), input),
     inplace=False,
 )
 def hardshrink(xp: Namespace, input: Array, lambd: float = 0.5) -> Array:
     """`x`, or 0 where it is between `-lambd` and `lambd`."""
     check_floating("hardshrink", input)
-    return kept(xp, ~_near(input, lambd), input)
+    return kept(xp, ~_near(input, input.dtype.type(lambd)), input)
 
 
 @elementwise(
-    input=lambda g, input, lambd: keep_where(g, ~_near(input, lambd)),
+    input=lambda g, input, lambd: _softshrink_gate(g, ~_near(input, lambd), input),
     space="nn.functional",
 )
 def softshrink(xp: Namespace, input: Array, lambd: float = 0.5) -> Array:
     """`x` moved towards 0 by `lambd`, and 0 where that would change its sign."""
     if lambd < 0:
         raise RuntimeError(f"softshrink: lambd must not be negative, got {lambd}.")
-    if input.dtype.kind != "f":
+    if input.dtype.kind != "f" or input.dtype.itemsize == 2:
         return in_float32("softshrink", softshrink, input, lambd)
     return input - input.clip(-lambd, lambd)
 
 
 @elementwise(
-    input=lambda g, input, threshold: keep_where(g, ~(input <= threshold)),
+    input=lambda g, input, threshold: threshold_gate(g, ~(input <= threshold), input),
     name="threshold",
     node="ThresholdBackward0",
     space="nn.functional",
@@ -140,10 +151,11 @@ def threshold_kernel(xp: Namespace, input: Array, threshold: float, value: float
     """`x` where it is above `threshold`, `value` elsewhere."""
     if input.dtype.kind in "bc":
         raise unsupported("threshold", input)
-    above = ~(input <= threshold)
+    # A number beside half precision is compared in single.
+    above = ~(input <= (xp.float32(threshold) if is_half(input.dtype) else threshold))
     if value == 0:
         return kept(xp, above, input)
-    return choose(xp, above, input, xp.asarray(value, input.dtype))
+    return choose(xp, above, input, finite_array("threshold", value, input.dtype))
 
 
 @elementwise(
@@ -156,7 +168,7 @@ def threshold_kernel(xp: Namespace, input: Array, threshold: float, value: float
 )
 def leaky_relu_kernel(xp: Namespace, input: Array, negative_slope: float) -> Array:
     """`x`, or `negative_slope * x` where it is negative."""
-    if input.dtype.kind != "f":
+    if input.dtype.kind != "f" or input.dtype.itemsize == 2:
         return in_float32("leaky_relu", leaky_relu_kernel, input, negative_slope)
     gentle = 0 <= negative_slope <= 1
     falling = xp.multiply(input, negative_slope)
@@ -165,7 +177,7 @@ def leaky_relu_kernel(xp: Namespace, input: Array, negative_slope: float) -> Arr
     return choose(xp, input > 0, input, falling)
 
 
-@elementwise(has_out=False)
+@elementwise(input=lambda g: zeros_of(g), has_out=False)
 def _leaky_slope(xp: Namespace, input: Array, negative_slope: float) -> Array:
     kind = input.dtype.type
     if 0 <= negative_slope <= 1:  # a mask chooses slowly where it has no pattern
@@ -175,7 +187,7 @@ def _leaky_slope(xp: Namespace, input: Array, negative_slope: float) -> Array:
 
 def _prelu_input(g: Any, input: Any, weight: Any) -> Any:
     positive = input > 0
-    right: Any = keep_where(g, positive)
+    right: Any = _prelu_gate(g, positive, input)
     return right + keep_where(g * weight, ~positive)
 
 

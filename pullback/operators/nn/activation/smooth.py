@@ -13,6 +13,7 @@ from numpy import float32, ndarray
 
 from pullback.core.arrays import F32
 from pullback.core.errors import unsupported
+from pullback.core.promotion import is_half
 from pullback.operators.arrays.blocks import ONES, ZEROS
 from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.batching import together
@@ -43,12 +44,12 @@ def check_floating(op: str, array: Array) -> None:
 
 
 def in_float32(op: str, function: Any, *arguments: Any) -> Array:
-    """For kernels of NumPy's own floats: bfloat16 as float32, rounded once; others are refused.
+    """For kernels of NumPy's own floats: half precision as float32, rounded; others are refused.
 
     Python's floats beside bfloat16 give float32 anyway.
     """
     dtype = arguments[0].dtype
-    if dtype.kind != "V":
+    if not is_half(dtype):
         raise unsupported(op, arguments[0])
     wide = [one.astype(float32) if isinstance(one, ndarray) else one for one in arguments]
     result: Array = function.op.forward(numpy, *wide).astype(dtype)

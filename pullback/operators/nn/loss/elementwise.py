@@ -24,6 +24,7 @@ from pullback.operators.pointwise.exponentials import exp, log, log1p, sigmoid, 
 from pullback.operators.pointwise.extrema import maximum
 from pullback.operators.reduce.sums import mean, sum
 from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.arrange import broadcast_tensors
 from pullback.operators.shape.reshaping import reshape
 
 __all__ = [
@@ -70,6 +71,15 @@ def reduced(losses: Any, reduction: str) -> Any:
     return mean(losses) if reduction == "mean" else sum(losses)
 
 
+def _aligned(op: str, input: Any, target: Any) -> tuple[Any, Any]:
+    """Both with one shape, so that a 0-d one counts in full where dtypes differ."""
+    _warn_of_broadcast(op, input, target)
+    if tuple(input.shape) == tuple(target.shape):
+        return input, target
+    input, target = broadcast_tensors(input, target)
+    return input, target
+
+
 def _warn_of_broadcast(op: str, input: Any, target: Any) -> None:
     if tuple(input.shape) != tuple(target.shape):
         warnings.warn(
@@ -91,7 +101,8 @@ def _weighted(losses: Any, weight: Any, reduction: str) -> Any:
 
 def _mse_slope(input: Any, target: Any, g: Any, reduction: str) -> Any:
     difference = input - target
-    return difference * (g * (2 / math.prod(difference.shape) if reduction == "mean" else 2))
+    count = math.prod(difference.shape) if reduction == "mean" else 1
+    return difference * (g * (2 / max(count, 1)))  # of nothing, nothing depends
 
 
 def _mse_tangent(d_input: Any, d_target: Any, input: Any, target: Any, reduction: str) -> Any:
@@ -138,7 +149,7 @@ def mse_loss(
     tensor(5.)
     """
     name = reduction_of("mse_loss", reduction, size_average, reduce)
-    _warn_of_broadcast("mse_loss", input, target)
+    input, target = _aligned("mse_loss", input, target)
     if weight is None:
         return _mse_loss(input, target, name)
     return _weighted(_mse_loss(input, target, "none"), weight, name)
@@ -154,7 +165,7 @@ def l1_loss(
 ) -> Any:
     """The sizes of the differences."""
     name = reduction_of("l1_loss", reduction, size_average, reduce)
-    _warn_of_broadcast("l1_loss", input, target)
+    input, target = _aligned("l1_loss", input, target)
     losses = abs(input - target)
     return reduced(losses, name) if weight is None else _weighted(losses, weight, name)
 
@@ -200,7 +211,7 @@ def smooth_l1_loss(
 ) -> Any:
     """Half the square of the difference over `beta`, and a straight line where it is above that."""
     name = reduction_of("smooth_l1_loss", reduction, size_average, reduce)
-    _warn_of_broadcast("smooth_l1_loss", input, target)
+    input, target = _aligned("smooth_l1_loss", input, target)
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}.")
     if beta == 0:

@@ -1,0 +1,183 @@
+"""Values, dtypes and errors at the edges: what was once found to differ from torch.
+
+The names of rows are those of the list of findings; a program without one stands for its siblings.
+"""
+
+import pytest
+
+from tests.differential.programs import compare
+
+inf, nan = float("inf"), float("nan")
+
+
+def half(torch, *values, dtype="float16"):
+    return torch.tensor(list(values), dtype=getattr(torch, dtype))
+
+
+def twice(torch, function, *args):
+    """The gradient at three points, and the gradient of that."""
+    x = torch.tensor([-1.0, 0.2, 2.0], requires_grad=True)
+    (g,) = torch.autograd.grad(function(x, *args).sum(), x, create_graph=True)
+    return g, torch.autograd.grad(g.sum(), x)
+
+
+STRAIGHT = {
+    **dict.fromkeys(("relu", "leaky_relu", "hardtanh", "relu6", "softshrink", "hardshrink"), ()),
+    "threshold": (0.1, 0.0),
+    "elu": (),
+    "hardswish": (),
+    "rrelu": (),
+}
+
+
+@pytest.mark.parametrize("name", STRAIGHT)
+def test_gradients_of_straight_pieces_have_a_graph(name):
+    """Issue 15, item 7: the gradient had none, where torch's is 0 then."""
+    compare(lambda torch: twice(torch, getattr(torch.nn.functional, name), *STRAIGHT[name]))
+
+
+def test_the_gradient_of_prelu_has_a_graph():
+    compare(lambda torch: twice(torch, torch.nn.functional.prelu, torch.tensor([0.2])))
+
+
+LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss", "kl_div")
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_of_nothing_have_an_empty_gradient(name):
+    def program(torch):
+        x = torch.ones(0, requires_grad=True)
+        getattr(torch.nn.functional, name)(x, torch.ones(0)).backward()
+        return x.grad
+
+    compare(program, warned=False)
+
+
+@pytest.mark.parametrize("name", LOSSES[:4])
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_a_target_without_dimensions_counts_in_full_for_the_dtype_of_a_loss(name, reduction):
+    def program(torch):
+        target = torch.tensor(0.5, dtype=torch.double)
+        loss = getattr(torch.nn.functional, name)(torch.ones(2, 2), target, reduction=reduction)
+        return loss.dtype
+
+    compare(lambda torch: str(program(torch)))
+
+
+@pytest.mark.parametrize("name", ["var_mean", "std_mean"])
+def test_the_mean_has_a_gradient_where_the_variance_has_none(name):
+    def program(torch):
+        x = torch.tensor([[3.0]], requires_grad=True)
+        both = getattr(torch, name)
+        return torch.autograd.grad(both(x)[1], x), torch.autograd.grad(both(x, dim=0)[1].sum(), x)
+
+    compare(program, warned=False)
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_products_with_a_logarithm_pass_no_gradient_on_where_none_arrives(shift):
+    def program(torch):
+        x = torch.tensor([0.0, 0.0, 1.0], requires_grad=True)
+        y = torch.tensor([0.0, 1.0, 0.0], requires_grad=True)
+        made = torch.special.xlog1py(x, y - 1) if shift else torch.xlogy(x, y)
+        numbers = torch.xlogy(x, -shift)
+        return [
+            torch.autograd.grad(made, (x, y), g, retain_graph=True)
+            for g in (torch.zeros(3), torch.ones(3))
+        ], torch.autograd.grad(numbers, x, torch.tensor([0.0, 1.0, 1.0]))
+
+    compare(program)
+
+
+@pytest.mark.parametrize("exponent", [0.5, -0.5, 1 / 3, 2.0, -1.0])
+@pytest.mark.parametrize("tensor", [False, True])
+def test_powers_of_infinities_and_zeros(exponent, tensor):
+    def program(torch):
+        base = torch.tensor([-inf, -0.0, -1.0, 0.0, inf, nan])
+        made = [
+            base.to(dtype) ** (torch.tensor(exponent, dtype=dtype) if tensor else exponent)
+            for dtype in (torch.float32, torch.float64)
+        ]
+        return made, [
+            one.nan_to_num(1.0).signbit() for one in made if not tensor or exponent == 0.5
+        ]
+
+    compare(program)
+
+
+def signs(torch, *results):
+    return [(one, torch.signbit(one)) for one in results]
+
+
+EDGES = {
+    "sinc of tiny numbers": lambda torch: torch.func.vmap(torch.func.grad(torch.sinc))(
+        torch.tensor([1e-310, -1e-310, 1e-200, 1e-5, 0.0], dtype=torch.double)
+    ),
+    "remainder keeps the sign of a zero": lambda torch: signs(
+        torch,
+        torch.remainder(torch.tensor([-1.5, 1.5, -3.0, 3.0, 0.0, -0.0]), torch.tensor(1.5)),
+        torch.remainder(torch.tensor([-1.5, 1.5, -3.0, 3.0, 0.0, -0.0]), -1.5),
+    ),
+    "split by a tensor": lambda torch: torch.split(torch.arange(4), torch.tensor(2)),
+    "split by a tensor of sizes": lambda torch: torch.arange(4).split(torch.tensor([1, 3])),
+    "split by a float": lambda torch: torch.arange(4).split(2.0),
+    "R-88 diff of order 0": lambda torch: torch.diff(
+        torch.arange(3.0), n=0, prepend=torch.ones(1), append=torch.ones(1)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_values_at_edges(name):
+    compare(EDGES[name])
+
+
+@pytest.mark.parametrize("name", ["trapezoid", "cumulative_trapezoid"])
+def test_integrals_keep_what_their_backward_needs(name):
+    def program(torch):
+        x = torch.arange(4.0, requires_grad=True)
+        total = getattr(torch, name)(x, dx=0.3).sum()
+        total.backward()
+        total.backward()
+        return x.grad
+
+    compare(program)
+
+
+# Half precision -----------------------------------------------------------------------------------
+
+HALVES = {
+    "product": lambda torch, t: t(0.001, 1000.0, 0.3) * 70000,
+    "small product": lambda torch, t: t(1000.0, 0.3, 0.7) * 1e-8,
+    "product in place": lambda torch, t: t(0.001).mul_(70000),
+    "product with a 0-d tensor": lambda torch, t: t(0.001) * torch.tensor(7e4),
+    "quotient": lambda torch, t: t(6e4, 0.3, 0.7) / 1e6,
+    "quotient in place": lambda torch, t: t(6e4, 0.3, 0.7).div_(1e6),
+    "quotient of a number": lambda torch, t: 1e-8 / t(1e-6),
+    "rounded quotient": lambda torch, t: torch.div(t(6e4), 0.3, rounding_mode="trunc"),
+    "floor_divide": lambda torch, t: t(6e4) // 0.3,
+    "sum": lambda torch, t: t(0.1, 0.3) + 0.1,
+    "difference": lambda torch, t: 1e5 - t(6e4),
+    "alpha": lambda torch, t: t(1.0).add(t(0.001), alpha=3e4),
+    "alpha too large": lambda torch, t: t(1.0).sub(t(0.001), alpha=1e39),
+    "lerp": lambda torch, t: torch.lerp(t(-6e4, 1.0, 0.1), t(6e4, 4.0, 0.7), 0.5),
+    "lerp near the start": lambda torch, t: torch.lerp(t(1.0, 2.0), t(4.0, 5.0), 0.3),
+    "lerp by tensors": lambda torch, t: torch.lerp(t(-6e4, 0.1), t(6e4, 0.7), t(0.5, 0.3)),
+    "addcmul": lambda torch, t: torch.addcmul(t(1.0), t(300.0), t(300.0), value=1e-3),
+    "addcdiv": lambda torch, t: torch.addcdiv(t(1.0), t(3.0), t(300.0), value=1e5),
+    "addmm": lambda torch, t: torch.addmm(t(1.0)[None], t(0.001)[None], t(1.0)[None], alpha=1e5),
+    "leaky_relu": lambda torch, t: torch.nn.functional.leaky_relu(t(-0.3), 1e5),
+    "softshrink": lambda torch, t: torch.nn.functional.softshrink(t(0.3, -0.3), 0.3),
+    "R-108 hardshrink": lambda torch, t: torch.nn.functional.hardshrink(t(0.3, -0.3), 0.3),
+    "threshold": lambda torch, t: torch.nn.functional.threshold(t(0.3), 0.3, 0.0),
+    "threshold too large": lambda torch, t: torch.nn.functional.threshold(t(0.3), 0.3, 1e39),
+    "clamp to too much": lambda torch, t: t(1.0).clamp(max=1e39),
+    "hardtanh of too much": lambda torch, t: torch.nn.functional.hardtanh(t(1.0), -1e39, 1e39),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", HALVES)
+def test_numbers_beside_half_precision_are_rounded_with_the_result_only(name, dtype):
+    """R-102: the number was rounded first."""
+    compare(lambda torch: HALVES[name](torch, lambda *values: half(torch, *values, dtype=dtype)))
