@@ -5,12 +5,13 @@ Each takes the number of points `M`; with `sym=False` the window is periodic, as
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Unpack
 
 import numpy
 
 from pullback.core.arrays import Array
+from pullback.core.dtype import float32, float64
 from pullback.core.tensor import Tensor
 from pullback.operators.create.factory import Options
 from pullback.operators.fourier.windows import cosines, triangle, window
@@ -31,19 +32,30 @@ __all__ = [
 ]
 
 
+def _window(
+    op: str, M: int, sym: bool, options: Options, values: Callable[[Array, int], Array]
+) -> Tensor:
+    dtype = options.get("dtype")
+    if dtype is not None and dtype not in (float32, float64):
+        raise ValueError(
+            f"{op}: a window has a floating-point dtype, float32 or float64, got {dtype}."
+        )
+    return window(op, M, sym, options, values)
+
+
 def bartlett(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
     """A triangle from 0 to 1 and back."""
-    return window("bartlett", M, sym, options, triangle)
+    return _window("bartlett", M, sym, options, triangle)
 
 
 def blackman(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
     """Three terms of cosines."""
-    return window("blackman", M, sym, options, cosines((0.42, 0.5, 0.08)))
+    return _window("blackman", M, sym, options, cosines((0.42, 0.5, 0.08)))
 
 
 def cosine(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
     """Half a period of a sine."""
-    return window(
+    return _window(
         "cosine", M, sym, options, lambda x, last: numpy.sin(numpy.pi * (x + 0.5) / (last + 1))
     )
 
@@ -68,7 +80,7 @@ def exponential(
         middle = last / 2 if center is None else center
         return numpy.exp(-numpy.abs(x - middle) / tau)
 
-    return window("exponential", M, sym, options, values)
+    return _window("exponential", M, sym, options, values)
 
 
 def gaussian(
@@ -81,7 +93,7 @@ def gaussian(
     """The density of a normal distribution, 1 in the middle."""
     if std <= 0:
         raise ValueError(f"gaussian: std must be positive, got {std}.")
-    return window(
+    return _window(
         "gaussian", M, sym, options, lambda x, last: numpy.exp(-(((x - last / 2) / std) ** 2) / 2)
     )
 
@@ -99,7 +111,7 @@ def general_cosine(
     coefficients = list(a)
     if not coefficients:
         raise ValueError("general_cosine: needs at least one coefficient.")
-    return window("general_cosine", M, sym, options, cosines(coefficients))
+    return _window("general_cosine", M, sym, options, cosines(coefficients))
 
 
 def general_hamming(
@@ -110,12 +122,12 @@ def general_hamming(
     **options: Unpack[Options],
 ) -> Tensor:
     """A raised cosine: `alpha - (1 - alpha) * cos`."""
-    return window("general_hamming", M, sym, options, cosines((alpha, 1 - alpha)))
+    return _window("general_hamming", M, sym, options, cosines((alpha, 1 - alpha)))
 
 
 def hamming(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
     """A raised cosine that ends above 0."""
-    return window("hamming", M, sym, options, cosines((0.54, 0.46)))
+    return _window("hamming", M, sym, options, cosines((0.54, 0.46)))
 
 
 def hann(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
@@ -125,7 +137,7 @@ def hann(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
     >>> torch.signal.windows.hann(5)
     tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
     """
-    return window("hann", M, sym, options, cosines((0.5, 0.5)))
+    return _window("hann", M, sym, options, cosines((0.5, 0.5)))
 
 
 def kaiser(
@@ -138,9 +150,10 @@ def kaiser(
     """Bessel functions; `beta` trades the main lobe against the others."""
     if beta < 0:
         raise ValueError(f"kaiser: beta must not be negative, got {beta}.")
-    return window("kaiser", M, sym, options, _kaiser(beta))
+    return _window("kaiser", M, sym, options, _kaiser(beta))
 
 
 def nuttall(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
     """Four terms of cosines with very low side lobes."""
-    return window("nuttall", M, sym, options, cosines((0.3635819, 0.4891775, 0.1365995, 0.0106411)))
+    weights = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
+    return _window("nuttall", M, sym, options, cosines(weights))

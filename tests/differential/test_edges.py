@@ -5,6 +5,7 @@ The names of rows are those of the list of findings; a program without one stand
 
 import pytest
 
+import pullback
 from tests.differential.programs import compare
 
 inf, nan = float("inf"), float("nan")
@@ -125,6 +126,113 @@ EDGES = {
         torch.arange(3.0), n=0, prepend=torch.ones(1), append=torch.ones(1)
     ),
 }
+
+
+LSTSQ = (([[2.0]], [[1.0]]), ([[2.0, 0.0], [0.0, 1.0]], [[1.0], [1.0]]))
+
+
+def solved(torch, *sides, **options):
+    made = torch.linalg.lstsq(*map(torch.tensor, sides), **options)
+    return made.solution, made.rank
+
+
+def cross_entropy_of_layer(torch, input, weight, target, *, dtype="int64", **options):
+    data = torch.arange(float(torch.Size(input).numel())).reshape(input)
+    factors = torch.arange(float(torch.Size(weight).numel())).reshape(weight) / 7
+    classes = torch.zeros(target, dtype=getattr(torch, dtype))
+    bias = torch.ones(options["bias"]) if "bias" in options else None
+    return torch.nn.functional.linear_cross_entropy(data, factors, classes, linear_bias=bias)
+
+
+EDGES |= {
+    "R-89 vander of a number": lambda torch: torch.linalg.vander(torch.tensor(3.0), N=3),
+    "R-89 vander of a number, without N": lambda torch: torch.linalg.vander(torch.tensor(3.0)),
+    "R-90 batch_norm of nothing": lambda torch: torch.nn.functional.batch_norm(
+        torch.rand(0), torch.rand(0), torch.rand(0)
+    ),
+    "R-90 batch_norm of a vector": lambda torch: torch.nn.functional.batch_norm(
+        torch.rand(3), torch.rand(3), torch.rand(3)
+    ),
+    "R-91 multi_margin_loss of a number": lambda torch: [
+        torch.nn.functional.multi_margin_loss(torch.tensor(2.0), target, reduction="none")
+        for target in (torch.tensor(0), torch.tensor([0]))
+    ],
+    "R-91 multilabel_margin_loss of a number": lambda torch: [
+        torch.nn.functional.multilabel_margin_loss(torch.tensor(2.0), target, reduction="none")
+        for target in (torch.tensor(0), torch.tensor([0]), torch.tensor(-1))
+    ],
+    "R-92 a weight of more dimensions": lambda torch: cross_entropy_of_layer(
+        torch, (4, 2), (2, 1, 2, 1, 2), (4, 1, 2, 1), bias=(2, 1, 2, 1)
+    ),
+    "R-92 with a bias that does not fit": lambda torch: cross_entropy_of_layer(
+        torch, (4, 2), (2, 1, 2, 1, 2), (4, 1, 2, 1), bias=(2,)
+    ),
+    "R-97 of three dimensions": lambda torch: cross_entropy_of_layer(
+        torch, (2, 3, 3), (2, 3), (3, 2), dtype="float32"
+    ),
+    "R-97 adaptive pools of too few dimensions": lambda torch: (
+        torch.nn.functional.adaptive_avg_pool2d(torch.ones(2, 2), (2, 2))
+    ),
+    "R-97 of too few dimensions, one size": lambda torch: torch.nn.functional.adaptive_max_pool3d(
+        torch.ones(2, 2, 2), 2
+    ),
+    "R-97 a weight of the wrong size": lambda torch: torch.nn.functional.multi_margin_loss(
+        torch.ones(5, 4), torch.zeros(5).long(), weight=torch.ones(5, 4)
+    ),
+    "R-97 narrow_copy": lambda torch: torch.narrow_copy(torch.ones(2, 2), 3, 0, 0),
+    "R-97 arange by half steps": lambda torch: torch.arange(
+        0, 64, 0.5, out=torch.empty(0, dtype=torch.long)
+    ),
+    "R-98 windows": lambda torch: torch.signal.windows.nuttall(3, dtype=torch.bfloat16),
+    "R-99 airy_ai far out": lambda torch: torch.special.airy_ai(
+        torch.tensor([1e8, -1e6, 1e6, nan], dtype=torch.double)
+    ).float(),
+    **{
+        f"R-107 lstsq, rcond={rcond}, {driver}": (
+            lambda torch, rcond=rcond, driver=driver: [
+                solved(torch, *sides, rcond=rcond, driver=driver) for sides in LSTSQ
+            ]
+        )
+        for rcond in (0.3, 0.5, 0.6, 1.0, 2.0)
+        for driver in ("gelsy", "gelsd", "gelss")
+    },
+}
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 2), (3, 2)])
+def test_the_residuals_of_lstsq_have_a_history(shape):
+    """R-93: those that are empty had none."""
+
+    def program(torch):
+        matrix = torch.eye(3)[: shape[0], : shape[1]].clone().requires_grad_()
+        residuals = torch.linalg.lstsq(matrix, torch.ones(shape[0], 1)).residuals
+        return residuals, residuals.requires_grad
+
+    compare(program)
+
+
+@pytest.mark.parametrize("shifted", ["", "shifted_"])
+@pytest.mark.parametrize("kind", "tuvw")
+def test_chebyshev_polynomials_of_high_degree(shifted, kind):
+    """R-100: each step of the recurrence took microseconds."""
+
+    def program(torch):
+        x = torch.tensor([0.5, 2.0, -0.5, -2.0, 1.0, -1.0, 0.1, inf], dtype=torch.double)
+        function = getattr(torch.special, f"{shifted}chebyshev_polynomial_{kind}")
+        degrees = (7.0, 64.0, 65.0, 66.0, 3e5)
+        made = [function(x, torch.tensor(n, dtype=torch.double)) for n in degrees]
+        return [(one.float() * 1e5).round() / 1e5 + 1 for one in made]
+
+    compare(program)
+
+
+def test_polynomials_of_any_degree_end():
+    """R-100: the degree was how often the loop ran."""
+    x = pullback.tensor([0.5, 2.0, -1.0], dtype=pullback.double)
+    degree = pullback.tensor(1e300, dtype=pullback.double)
+    made = pullback.special.chebyshev_polynomial_t(x, degree)
+    assert made.isfinite().tolist() == [True, False, True]
+    assert pullback.special.hermite_polynomial_h(x, degree).isnan().all()
 
 
 @pytest.mark.parametrize("name", EDGES)

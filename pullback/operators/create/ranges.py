@@ -50,7 +50,10 @@ def arange(
     if dtype.kind not in "iufV":
         raise NotImplementedError(f"arange(): not possible in {from_numpy_dtype(dtype)}.")
     if dtype == int64.numpy:  # exact, where double precision would not be
-        first, last, by = int(first), int(last), int(by)
+        first, last = int(first), int(last)
+        if by != 0 and int(by) == 0:
+            raise ValueError(f"arange(): a step of {by} is 0 in torch.int64.")
+        by = int(by)
     _check_range("arange", first, last, by)
     if isinstance(first, int) and isinstance(last, int) and isinstance(by, int):
         count = -((first - last) // by)

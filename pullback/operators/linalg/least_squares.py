@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.tensor import Tensor
 from pullback.operators.batching import aligned
 from pullback.operators.declare import Array, Namespace, method, primitive
 from pullback.operators.linalg.checks import (
@@ -24,6 +24,7 @@ from pullback.operators.pointwise.complex import real
 from pullback.operators.reduce.sums import sum
 from pullback.operators.results import result_class
 from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.reshaping import reshape
 
 __all__ = ["lstsq", "pinv", "pinverse"]
 
@@ -171,7 +172,7 @@ def lstsq(
             f"{op}: B must have as many rows as A, got shapes {tuple(input.shape)} and "
             f"{tuple(b.shape)}."
         )
-    smallest = _tolerance(input, rcond)
+    smallest = _tolerance(input, rcond, driver)
     result = _solution(input, right, smallest)
     rank, values = _rank(input.detach(), smallest, driver)
     residuals = _residuals(input, right, result, rank, driver)
@@ -183,10 +184,16 @@ def lstsq(
     return delivered_all(op, _Lstsq((solution, residuals, rank, values)), out)
 
 
-def _tolerance(A: Any, rcond: float | None) -> float:
-    if rcond is not None:
-        return float(rcond)
-    return float(numpy.finfo(A._array.dtype).eps) * int(max(A.shape[-2:]))
+def _tolerance(A: Any, rcond: float | None, driver: str) -> float:
+    """The part of the largest singular value up to which others count as 0, as LAPACK has it."""
+    eps = float(numpy.finfo(A._array.dtype).eps)
+    if rcond is None:
+        return eps * int(max(A.shape[-2:]))
+    if driver == "gelsd" and not 0 <= rcond < 1:
+        return eps
+    if driver in ("gelsy", "gels"):  # what equals the limit counts, and the largest always
+        return min(float(rcond), 1.0) * (1 - eps)
+    return float(rcond)
 
 
 def _rank(A: Any, smallest: float, driver: str) -> tuple[Any, Any]:
@@ -202,6 +209,6 @@ def _residuals(A: Any, B: Any, X: Any, rank: Any, driver: str) -> Any:
     # In a batch of vmap's the ranks cannot be looked at: they are taken to be full.
     full = type(rank) is not Tensor or bool((rank._array == n).all())
     if driver == "gelsy" or m <= n or not full:
-        return wrap(numpy.empty((0,), A._array.real.dtype))
+        return real(reshape(X, (-1,))[:0])  # nothing, with the history of the solution
     rest = matmul(A, X) - B
     return real(sum(rest * conj(rest), -2))

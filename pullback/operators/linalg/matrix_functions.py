@@ -357,14 +357,14 @@ _NO_POWERS = "?eE"  # bool, float16, bfloat16
 def vander(x: Any, *, N: int | None = None) -> Any:
     """For each element a row of its powers 0 to N - 1; without `N`, as many as elements."""
     count = N if N is not None else x.shape[-1] if x.ndim else 0
-    if x.ndim == 0 or count <= 1 or x._array.dtype.char in _NO_POWERS:
+    if count <= 1 or x._array.dtype.char in _NO_POWERS:
         raise RuntimeError(
-            "linalg.vander: needs numbers in at least one dimension, and N > 1 (by default as "
-            f"many as there are), got {x.dtype} of shape {tuple(x.shape)} and N={N}."
+            "linalg.vander: needs numbers, and N > 1 (by default as many as there are), got "
+            f" {x.dtype} of shape {tuple(x.shape)} and N={N}."
         )
-    column = x[..., None]
+    column = x[..., None] if x.ndim else x[None, None]
     if x._array.dtype.kind in "biu":
         column = astype(column, numpy.dtype("int64"))
     ones = column.detach().new_ones(tuple(column.shape))
-    powers = cumprod(expand(column, (*x.shape, count - 1)), -1)
+    powers = cumprod(expand(column, (*column.shape[:-1], count - 1)), -1)
     return cat([ones, powers], -1)

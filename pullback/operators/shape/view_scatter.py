@@ -254,6 +254,10 @@ def _narrow_copy(xp: Namespace, input: Array, dim: Dim, start: int, length: int)
 @numpy_spelled
 def narrow_copy(input: Any, dim: int, start: int, length: int, *, out: Any = None) -> Any:
     """As `narrow`, in new memory."""
+    if isinstance(input, Tensor) and isinstance(dim, int) and dim >= input.ndim:
+        raise RuntimeError(  # an IndexError in all others; torch's
+            f"narrow_copy: there is no dimension {dim}, shape is {tuple(input.shape)}."
+        )
     narrow(input, dim, start, length)  # refuses what does not fit
     size = input.shape[dim]
     first = start + size if start < 0 else start

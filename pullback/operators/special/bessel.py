@@ -6,6 +6,7 @@ installed. The others need it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -220,7 +221,18 @@ def airy_ai(xp: Namespace, x: Array) -> Array:
     """Airy's function Ai."""
     # SciPy gives Ai, Ai', Bi and Bi' at once, and no half precision.
     single = x.astype(xp.float32) if x.dtype.itemsize == 2 else x
-    return from_scipy(xp, "airy_ai", "airy", single)[0].astype(x.dtype)
+    value = xp.asarray(from_scipy(xp, "airy_ai", "airy", single)[0])
+    lost = xp.isnan(value) & xp.isfinite(single)
+    if lost.any():  # where SciPy gives up, for the large
+        value = xp.where(lost, _far_airy(xp, single), value)
+    return value.astype(x.dtype)
+
+
+def _far_airy(xp: Namespace, x: Array) -> Array:
+    """The first term of the expansion for large x: 0 at the right, a slow wave at the left."""
+    size = abs(x.astype(xp.float64))
+    angle = 2 * size * xp.sqrt(size) / 3 + math.pi / 4
+    return xp.where(x > 0, 0, xp.sin(angle) / xp.sqrt(math.pi * xp.sqrt(size)))
 
 
 @elementwise(promote="float", space="special")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from pullback.core.arrays import Array, Namespace
 from pullback.operators.declare import elementwise
@@ -24,24 +25,95 @@ __all__ = [
 ]
 
 Step = Callable[[int, Array, Array, Array], Array]
+Closed = Callable[[Namespace, Array, Array], Array]
 
 
-def _polynomial(xp: Namespace, x: Array, n: Array, first: Array, step: Step) -> Array:
+# Degrees up to here by the recurrence; Chebyshev's polynomials beyond in closed form, since a step
+# takes some microseconds and a degree may be any number.
+_FEW = 64
+
+
+def _polynomial(
+    xp: Namespace, x: Array, n: Array, first: Array, step: Step, beyond: Closed | None = None
+) -> Array:
     """The polynomial of degree `n` from those of degrees 0 and 1; 0 for a negative degree.
 
-    `step(k, x, last, before)` gives degree k + 1 from degrees k and k - 1.
+    `step(k, x, last, before)` gives degree k + 1 from degrees k and k - 1, `beyond(xp, x, n)` any.
     """
     degree = xp.trunc(n)
     before, last = xp.ones_like(x), first
     result = xp.zeros(xp.broadcast(x, degree).shape, x.dtype)
     result = xp.where((degree == 0) & (n > -1), before, result)
     highest = int(degree.max(initial=0, where=xp.isfinite(degree)))
+    if beyond is not None and highest > _FEW:
+        far = beyond(xp, x, xp.where(degree > _FEW, degree, 1))
+        result = xp.where(degree > _FEW, xp.where(xp.isfinite(far), far, math.nan), result)
+        highest = _FEW
     for k in range(1, highest + 1):
         result = xp.where(degree == k, last, result)
+        if k % _FEW == 0 and not xp.isfinite(last).any():
+            return xp.where(degree > k, math.nan, result).astype(x.dtype)
         before, last = last, step(k, x, last, before)
         if k % 64 == 0 and not xp.isfinite(last).any():  # and no later one is
             return xp.where(degree > k, math.nan, result).astype(x.dtype)
     return result.astype(x.dtype)
+
+
+def _by_angle(xp: Namespace, x: Array, inside: Any, outside: Any, at_one: Any) -> Array:
+    """Of x >= 0: `inside` of the angle whose cosine it is, `outside` of that of its cosh."""
+    angle = xp.arccos(xp.minimum(x, 1))
+    area = xp.arccosh(xp.maximum(x, 1))
+    ends = xp.where(x == 1, at_one, math.nan)
+    return xp.where(x < 1, inside(angle), xp.where(x > 1, outside(area), ends))
+
+
+def _first(xp: Namespace, x: Array, n: Array) -> Array:
+    return _by_angle(xp, x, lambda a: xp.cos(n * a), lambda a: xp.cosh(n * a), 1)
+
+
+def _second(xp: Namespace, x: Array, n: Array) -> Array:
+    return _by_angle(
+        xp,
+        x,
+        lambda a: xp.sin((n + 1) * a) / xp.sin(a),
+        lambda a: xp.sinh((n + 1) * a) / xp.sinh(a),
+        n + 1,
+    )
+
+
+def _third(xp: Namespace, x: Array, n: Array) -> Array:
+    return _by_angle(
+        xp,
+        x,
+        lambda a: xp.cos((n + 0.5) * a) / xp.cos(a / 2),
+        lambda a: xp.cosh((n + 0.5) * a) / xp.cosh(a / 2),
+        1,
+    )
+
+
+def _fourth(xp: Namespace, x: Array, n: Array) -> Array:
+    return _by_angle(
+        xp,
+        x,
+        lambda a: xp.sin((n + 0.5) * a) / xp.sin(a / 2),
+        lambda a: xp.sinh((n + 0.5) * a) / xp.sinh(a / 2),
+        2 * n + 1,
+    )
+
+
+def _mirrored(right: Closed, left: Closed) -> Closed:
+    """A closed form for all x: at the left another one, with the sign of the degree's parity."""
+
+    def closed(xp: Namespace, x: Array, n: Array) -> Array:
+        x, n = x.astype(xp.float64), n.astype(xp.float64)
+        sign = xp.where(xp.fmod(n, 2) == 0, 1.0, -1.0)
+        return xp.where(x >= 0, right(xp, abs(x), n), sign * left(xp, abs(x), n))
+
+    return closed
+
+
+_T, _U = _mirrored(_first, _first), _mirrored(_second, _second)
+_V, _W = _mirrored(_third, _fourth), _mirrored(_fourth, _third)
 
 
 def _chebyshev(k: int, x: Array, last: Array, before: Array) -> Array:
@@ -70,53 +142,53 @@ def _legendre(k: int, x: Array, last: Array, before: Array) -> Array:
 @elementwise(promote="float", space="special")
 def chebyshev_polynomial_t(xp: Namespace, x: Array, n: Array) -> Array:
     """Chebyshev's polynomial of the first kind, of degree `n`."""
-    return _polynomial(xp, x, n, x, _chebyshev)
+    return _polynomial(xp, x, n, x, _chebyshev, _T)
 
 
 @elementwise(promote="float", space="special")
 def chebyshev_polynomial_u(xp: Namespace, x: Array, n: Array) -> Array:
     """Chebyshev's polynomial of the second kind, of degree `n`."""
-    return _polynomial(xp, x, n, 2 * x, _chebyshev)
+    return _polynomial(xp, x, n, 2 * x, _chebyshev, _U)
 
 
 @elementwise(promote="float", space="special")
 def chebyshev_polynomial_v(xp: Namespace, x: Array, n: Array) -> Array:
     """Chebyshev's polynomial of the third kind, of degree `n`."""
-    return _polynomial(xp, x, n, 2 * x - 1, _chebyshev)
+    return _polynomial(xp, x, n, 2 * x - 1, _chebyshev, _V)
 
 
 @elementwise(promote="float", space="special")
 def chebyshev_polynomial_w(xp: Namespace, x: Array, n: Array) -> Array:
     """Chebyshev's polynomial of the fourth kind, of degree `n`."""
-    return _polynomial(xp, x, n, 2 * x + 1, _chebyshev)
+    return _polynomial(xp, x, n, 2 * x + 1, _chebyshev, _W)
 
 
 @elementwise(promote="float", space="special")
 def shifted_chebyshev_polynomial_t(xp: Namespace, x: Array, n: Array) -> Array:
     """`chebyshev_polynomial_t(2 * x - 1, n)`."""
     x = 2 * x - 1
-    return _polynomial(xp, x, n, x, _chebyshev)
+    return _polynomial(xp, x, n, x, _chebyshev, _T)
 
 
 @elementwise(promote="float", space="special")
 def shifted_chebyshev_polynomial_u(xp: Namespace, x: Array, n: Array) -> Array:
     """`chebyshev_polynomial_u(2 * x - 1, n)`."""
     x = 2 * x - 1
-    return _polynomial(xp, x, n, 2 * x, _chebyshev)
+    return _polynomial(xp, x, n, 2 * x, _chebyshev, _U)
 
 
 @elementwise(promote="float", space="special")
 def shifted_chebyshev_polynomial_v(xp: Namespace, x: Array, n: Array) -> Array:
     """`chebyshev_polynomial_v(2 * x - 1, n)`."""
     x = 2 * x - 1
-    return _polynomial(xp, x, n, 2 * x - 1, _chebyshev)
+    return _polynomial(xp, x, n, 2 * x - 1, _chebyshev, _V)
 
 
 @elementwise(promote="float", space="special")
 def shifted_chebyshev_polynomial_w(xp: Namespace, x: Array, n: Array) -> Array:
     """`chebyshev_polynomial_w(2 * x - 1, n)`."""
     x = 2 * x - 1
-    return _polynomial(xp, x, n, 2 * x + 1, _chebyshev)
+    return _polynomial(xp, x, n, 2 * x + 1, _chebyshev, _W)
 
 
 # Others -----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core import errors
 from pullback.core.tensor import Tensor
 from pullback.operators.indexing.selection import masked_fill
 from pullback.operators.linalg.affine import linear
@@ -138,6 +139,34 @@ def _smoothed(
     return chosen * (1 - smoothing) + evenly * (smoothing / input.shape[dim])
 
 
+def _check_linear(
+    op: str, shape: tuple[int, ...], weight_shape: tuple[int, ...], bias: Any
+) -> None:
+    if len(shape) not in (1, 2) or len(weight_shape) < 2 or shape[-1] != weight_shape[-1]:
+        raise RuntimeError(
+            f"{op}: input must be (features) or (N, features) and linear_weight (classes, ..., "
+            f"features), got shapes {shape} and {weight_shape}."
+        )
+    if len(weight_shape) > 2 and len(shape) == 1:
+        raise RuntimeError(
+            f"{op}: with a linear_weight of shape {weight_shape}, input must be (N, features), got "
+            f"{shape}."
+        )
+    if bias is not None and tuple(bias.shape) != weight_shape[:-1]:
+        raise RuntimeError(
+            f"{op}: linear_bias must have the shape {weight_shape[:-1]}, got {tuple(bias.shape)}."
+        )
+
+
+def _scores(input: Any, weight: Any, bias: Any) -> Any:
+    """Results of the layer: (N, classes, K1, ...) for a weight (classes, K1, ..., features)."""
+    if weight.ndim == 2:
+        return linear(input, weight, bias)
+    flat = reshape(weight, (-1, weight.shape[-1]))
+    made = linear(input, flat, None if bias is None else reshape(bias, (-1,)))
+    return reshape(made, (input.shape[0], *weight.shape[:-1]))
+
+
 def linear_cross_entropy(
     input: Any,
     linear_weight: Any,
@@ -158,19 +187,13 @@ def linear_cross_entropy(
         raise NotImplementedError(
             "linear_cross_entropy: there is one way to compute it here; leave options away."
         )
-    if input.ndim not in (1, 2):
-        raise RuntimeError(
-            f"linear_cross_entropy: input must be 1-d or 2-d, got shape {tuple(input.shape)}."
-        )
-    inner = tuple(linear_weight.shape[:-1])
-    if len(inner) > 1:
-        linear_weight = reshape(linear_weight, (-1, linear_weight.shape[-1]))
-        linear_bias = None if linear_bias is None else reshape(linear_bias, (-1,))
-    scores = linear(input, linear_weight, linear_bias)
-    if len(inner) > 1:
-        scores = reshape(scores, (*scores.shape[:-1], *inner))
+    op = "linear_cross_entropy"
+    for name, one in (("input", input), ("linear_weight", linear_weight), ("target", target)):
+        if not isinstance(one, Tensor):
+            raise errors.not_a_tensor(op, name, one)
+    _check_linear(op, tuple(input.shape), tuple(linear_weight.shape), linear_bias)
     return cross_entropy(
-        scores,
+        _scores(input, linear_weight, linear_bias),
         target,
         weight,
         ignore_index=-100 if ignore_index is None else ignore_index,

@@ -205,14 +205,15 @@ def multi_margin_loss(
         lacking = lacking * reshape(weight[classes], (-1, 1))
     others = index != wrap(numpy.arange(count))  # the target class itself does not count
     losses = sum(where(others, lacking, 0.0), 1) / count
-    result = reduced(losses if input.ndim > 1 else losses[0], name)
+    single = input.ndim == 1 or (input.ndim == 0 and target.ndim == 0)
+    result = reduced(losses[0] if single else losses, name)
     return shown_as("MultiMarginLossBackward0", result)
 
 
 def _batched(op: str, input: Any, target: Any) -> tuple[Any, Any]:
     """Scores as (batch, classes), targets as a vector."""
     if input.ndim > 2:
-        raise RuntimeError(f"{op}: input has at most 2 dimensions, got {tuple(input.shape)}.")
+        raise RuntimeError(f"{op}: input must have at most 2 dimensions, got {tuple(input.shape)}.")
     scores = reshape(input, (-1, input.shape[-1] if input.ndim else 1))
     if target._array.size != scores.shape[0] or target.ndim > 1:
         raise RuntimeError(
@@ -234,10 +235,11 @@ def multilabel_margin_loss(
     The targets of an example are listed first; -1 ends the list.
     """
     name = reduction_of("multilabel_margin_loss", reduction, size_average, reduce)
-    if input.ndim > 2 or tuple(input.shape) != tuple(target.shape):
+    single = input.ndim < 2 and target.ndim < 2 and input._array.size == target._array.size == 1
+    if input.ndim > 2 or not (single or tuple(input.shape) == tuple(target.shape)):
         raise RuntimeError(
-            "multilabel_margin_loss: target must have the shape of input, in up to 2 dimensions; "
-            f"got {tuple(input.shape)} and {tuple(target.shape)}."
+            "multilabel_margin_loss: target must have the shape of input, in at most 2 "
+            f"dimensions; got {tuple(input.shape)} and {tuple(target.shape)}."
         )
     count = input.shape[-1] if input.ndim else 1
     scores = reshape(input, (-1, count))

@@ -284,9 +284,9 @@ def batch_norm(
     In training the statistics are the batch's, and the running ones are moved towards them.
     """
     shape = input._array.shape
+    if shape == (0,):  # nothing, without channels
+        return input.clone()
     if len(shape) < 2:
-        if shape == (0,):
-            return input  # torch sees no channels there, and nothing to do
         raise RuntimeError(f"batch_norm: needs at least 2 dimensions, got shape {shape}.")
     if training and input._array.size == shape[1] and 0 not in shape:
         raise ValueError(

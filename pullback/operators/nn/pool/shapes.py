@@ -123,14 +123,17 @@ def are_apart(geometry: Geometry) -> bool:
     return all(s > d * (k - 1) for k, s, d in zip(kernel, stride, dilation, strict=True))
 
 
+def _check_enough(op: str, ndim: int, count: int) -> None:
+    """Torch compares a list of sizes with the dimensions before it looks at them."""
+    if ndim <= count:
+        raise ValueError(f"{op}: needs at least {count + 1} dimensions, got {ndim}.")
+
+
 def adaptive_sizes(op: str, dims: int, input: Any, output_size: Any) -> Sizes:
     """The output size, with the input's where None stands."""
     if input.__class__ is not Tensor or not 1 <= input._array.ndim - dims <= 2:
-        if dims > 1 and isinstance(input, Tensor) and input.ndim <= dims:
-            raise ValueError(  # torch's type here, and nowhere else
-                f"{op}: input must have {dims + 1} or {dims + 2} dimensions, got shape "
-                f"{tuple(input.shape)}."
-            )
+        if isinstance(input, Tensor) and isinstance(output_size, Sequence) and dims > 1:
+            _check_enough(op, input._array.ndim, len(output_size))
         check_tensor(op, input, dims + 1, dims + 2)
     shape = input._array.shape
     if 0 in shape:
