@@ -21,7 +21,7 @@ endif
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format bench bench-compile bench-sizes coverage clean
+.PHONY: help demo test lint format bench bench-compile bench-sizes coverage stress clean
 
 help:
 	@echo "make demo            train a small classifier, save a picture of it in build/"
@@ -30,6 +30,7 @@ help:
 	@echo "make bench ORACLE=1  the benchmarks against $(ORACLE_PIN): programs, then operators by size"
 	@echo "make bench-compile ORACLE=1  compiled functions against $(ORACLE_PIN) as it runs"
 	@echo "make bench-sizes ORACLE=1  operators one by one, at three sizes, alone"
+	@echo "make stress          random calls and programs for SECONDS each; STRESS=api for one part"
 	@echo "make coverage        write docs/coverage.md, the table of operators by mode"
 	@echo "make lint            ruff, mypy and import-linter alone"
 	@echo "make format          let ruff mend what it can"
@@ -62,6 +63,13 @@ bench-compile: $(VENV)/.base $(VENV)/.compile $(oracle)
 
 bench-sizes: $(VENV)/.base $(oracle)
 	$(BIN)/python -m benchmarks.sizes $(ARGS)
+
+# Parts are those of stress/__init__.py; the same seed makes the same calls.
+SECONDS ?= 60
+SEED ?= 0
+STRESS ?=
+stress: $(VENV)/.test $(oracle)
+	$(ONE_THREAD) $(BIN)/python -m stress $(STRESS) --seconds $(SECONDS) --seed $(SEED) $(ARGS)
 
 coverage: $(VENV)/.base
 	$(BIN)/python -m pullback.testing.coverage_page

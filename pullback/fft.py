@@ -8,7 +8,7 @@ import numpy
 
 from pullback.core.dtype import get_default_dtype
 from pullback.core.tensor import Tensor
-from pullback.operators.create.factory import Options, checked, made
+from pullback.operators.create.factory import Options, allocated, checked, made
 from pullback.operators.fourier import transforms as _transforms
 from pullback.operators.fourier.transforms import *  # noqa: F403 (its __all__ is the list)
 from pullback.operators.watching import asking as _asking
@@ -20,14 +20,16 @@ def fftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Unpack[Option
     """The frequencies of `fft` over `n` points `d` apart: rising from 0, then negative."""
     dtype = checked("fft.fftfreq", options, get_default_dtype().numpy, out)
     _check_count("fft.fftfreq", n)
-    return made("fft.fftfreq", numpy.fft.fftfreq(n, d).astype(dtype), options, out)
+    array = allocated("fft.fftfreq", numpy.fft.fftfreq, n, d).astype(dtype)
+    return made("fft.fftfreq", array, options, out)
 
 
 def rfftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Unpack[Options]) -> Tensor:
     """The frequencies of `rfft` over `n` points `d` apart."""
     dtype = checked("fft.rfftfreq", options, get_default_dtype().numpy, out)
     _check_count("fft.rfftfreq", n)
-    return made("fft.rfftfreq", numpy.fft.rfftfreq(n, d).astype(dtype), options, out)
+    array = allocated("fft.rfftfreq", numpy.fft.rfftfreq, n, d).astype(dtype)
+    return made("fft.rfftfreq", array, options, out)
 
 
 def _check_count(op: str, n: int) -> None:

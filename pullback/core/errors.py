@@ -348,12 +348,23 @@ def no_array(what: str, kind: type) -> Exception:
     )
 
 
+def too_large(op: str, error: Exception) -> RuntimeError:
+    """Memory, or a number, that no array has room for."""
+    if isinstance(error, MemoryError):
+        text = str(error).partition("Unable to allocate ")[2].partition(" for")[0]
+        wanted = f" {text}" if text else ""
+        return RuntimeError(f"{op}: there is no memory for the{wanted} that this needs.")
+    return RuntimeError(f"{op}: a number is too large for where it goes; 64 bits are the most.")
+
+
 def kernel_failed(op: str, shapes: str, error: Exception) -> Exception:
     """NumPy refused; say it with the operator's name and shapes.
 
     A TypeError stays one, as it is about an option of the wrong type, unless NumPy has no such
     operation for the inputs' dtype.
     """
+    if isinstance(error, MemoryError | OverflowError):
+        return too_large(op, error)
     text = str(error)
     about_dtype = type(error) is not TypeError or any(words in text for words in _ABOUT_DTYPES)
     if not about_dtype and text.startswith(f"{op}()"):

@@ -149,6 +149,9 @@ def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor
     modules = list(models)
     if not modules:
         raise RuntimeError("stack_module_state: needs at least one module, got none.")
+    for module in modules:
+        if not hasattr(module, "training"):
+            raise TypeError(f"stack_module_state: takes modules, got {type(module).__name__}.")
     if len({module.training for module in modules}) > 1:
         raise RuntimeError(
             "stack_module_state: all modules must be in training mode, or all in evaluation mode."
@@ -188,6 +191,10 @@ def replace_all_batch_norm_modules_(root: Any) -> Any:
 
     Without them the module can be mapped: examples would write to one and the same buffer.
     """
+    if not hasattr(root, "modules"):
+        raise TypeError(
+            f"replace_all_batch_norm_modules_: takes a module, got {type(root).__name__}."
+        )
     for module in root.modules():
         if hasattr(module, "track_running_stats") and "BatchNorm" in type(module).__name__:
             module.running_mean = None

@@ -11,6 +11,7 @@ from pullback.autograd.grad_mode import no_grad
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
 from pullback.nn.base.old_names import warn_of_old
+from pullback.operators.guarding import guard_all as _guard_all
 
 __all__ = [
     *("calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_"),
@@ -278,3 +279,4 @@ uniform, normal, constant, eye, dirac = map(_old, (uniform_, normal_, constant_,
 xavier_uniform, xavier_normal = map(_old, (xavier_uniform_, xavier_normal_))
 kaiming_uniform, kaiming_normal = map(_old, (kaiming_uniform_, kaiming_normal_))
 orthogonal, sparse = map(_old, (orthogonal_, sparse_))
+_guard_all(globals(), __all__)

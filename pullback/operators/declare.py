@@ -45,7 +45,7 @@ CHECKS = frozenset({"dim", "dims", "optional_dim", "required_dims", "shape"})
 # take the place of one of them, or lose its value to it.
 _RESERVED = """
     DEFAULT F32 F64 I64 INFERENCE_CELL INFERENCE_VIEW LEAVES LOOSE MULTI_OUTPUT NOWHERE NO_GRAD_VIEW
-    NO_NUMBERS NodeClass Output REQUIRED SPECIAL Tensor UNWRITTEN View above arrays as_dim
+    NO_NUMBERS NodeClass Output REFUSALS REQUIRED SPECIAL Tensor UNWRITTEN View above arrays as_dim
     as_dims as_optional_dim as_required_dims as_shape asarray attach below brought call
     call_inplace called cell check_fit check_history_can_change check_writable code creation
     edge edge_of edges error errors explained fast fill_missing fits forward frame get_mode
@@ -96,11 +96,20 @@ class Op:
         self.promote: str | None = about.pop("promote", "same" if kind == "elementwise" else None)
         # Whether vmap may batch an operator of one tensor by shifting its annotated options alone.
         self.shifts: bool = about.pop("shifts", True)
-        # Whether a Python number may stand where a tensor is expected.
-        self.numbers: bool = about.pop("numbers", self.promote is not None)
+        # Where a Python number may stand for a tensor: at all inputs (True), or at those named.
+        given: bool | str = about.pop("numbers", self.promote is not None)
+        names = [param.name for param in self.params if param.is_tensor]
+        self.number_names = frozenset(
+            given.split() if isinstance(given, str) else names if given else ()
+        )
+        self.numbers: bool = bool(self.number_names)
+        # Whether all of them may be numbers at once: `torch.add(1, 2)`.
+        self.of_numbers: bool = about.pop("of_numbers", False)
         # Whether numbers beside half precision stay float32, and only the result is rounded.
         self.wide_numbers: bool = about.pop("wide_numbers", False)
         self.has_out: bool = about.pop("has_out", kind != "view")
+        # Whether `out=` must have the dtype of the result, where others convert to a wider one.
+        self.exact_out: bool = about.pop("exact_out", False)
         # Refuses inputs by what they are before promotion: a function of (op's name, arrays).
         self.check_inputs: Callable[[str, dict[str, Any]], None] | None = about.pop(
             "check_inputs", None
@@ -142,11 +151,11 @@ class Op:
         self.checked = tuple(param for param in self.params if param.check in CHECKS)
         self.has_defaults = any(param.default is not REQUIRED for param in self.params)
         # NumPy's names for what torch calls otherwise, taken too: `x.amax(axis=0, keepdims=True)`.
-        names = {param.name for param in self.params}
+        known = {param.name for param in self.params}
         self.spellings: dict[str, str] = {
             theirs: ours
             for theirs, ours in (("axis", "dim"), ("keepdims", "keepdim"))
-            if ours in names and theirs not in names and not self.name.startswith("_")
+            if ours in known and theirs not in known and not self.name.startswith("_")
         }
         # What rules may call the gradients of the outputs.
         several = tuple(f"g_{name}" for name in self.outputs if name not in self.fixed_outputs)
@@ -308,7 +317,8 @@ def primitive(**declared: Any) -> Callable[[Callable[..., Array]], Callable[...,
 _ABOUT = (
     *("name", "outputs", "fixed", "promote", "has_out", "jvp", "batch", "strided", "node"),
     *("space", "method", "inplace", "numbers", "shifts", "check_inputs", "jointly"),
-    *("aten", "aten_defaults", "meta", "draws_singly", "wide_numbers"),
+    *("aten", "aten_defaults", "meta", "draws_singly", "wide_numbers", "of_numbers"),
+    "exact_out",
 )
 
 

@@ -16,6 +16,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.create.factory import Options
 from pullback.operators.fourier.windows import cosines, triangle, window
 from pullback.operators.fourier.windows import kaiser as _kaiser
+from pullback.operators.guarding import guard_all as _guard_all
 
 __all__ = [
     "bartlett",
@@ -157,3 +158,6 @@ def nuttall(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
     """Four terms of cosines with very low side lobes."""
     weights = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
     return _window("nuttall", M, sym, options, cosines(weights))
+
+
+_guard_all(globals(), __all__)

@@ -24,7 +24,22 @@ _EPSILON = 1e-6  # torch's, so that a norm of zero divides
 
 
 def _listed(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
-    return [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    if isinstance(parameters, Tensor):
+        return [parameters]
+    if not isinstance(parameters, Iterable) or isinstance(parameters, str | bytes):
+        raise TypeError(f"parameters must be Tensors, got {type(parameters).__name__}.")
+    given = list(parameters)
+    for one in given:
+        if not isinstance(one, Tensor):
+            raise TypeError(f"parameters must be Tensors, got {type(one).__name__} among them.")
+    return given
+
+
+def _as_float(max_norm: float) -> float:
+    try:
+        return float(max_norm)
+    except OverflowError:
+        raise ValueError("max_norm is an int that no float can hold.") from None
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
@@ -64,8 +79,10 @@ def clip_grads_with_norm_(
     foreach: bool | None = None,
 ) -> None:
     """Scale gradients down, in place, so that a known total norm becomes at most `max_norm`."""
+    if not isinstance(total_norm, Tensor):
+        raise TypeError(f"total_norm must be a Tensor, got {type(total_norm).__name__}.")
     with no_grad():
-        factor = (float(max_norm) / (total_norm + _EPSILON)).clamp(max=1.0)
+        factor = (_as_float(max_norm) / (total_norm + _EPSILON)).clamp(max=1.0)
         for g in _gradients(parameters):
             g.mul_(factor.to(g.dtype))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pullback.core.tensor import Tensor
+from pullback.nn.utils.clip_grad import _listed
 from pullback.operators.shape.joining import cat
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
@@ -17,7 +18,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     >>> torch.nn.utils.parameters_to_vector(torch.nn.Linear(2, 3).parameters()).shape
     torch.Size([9])
     """
-    return cat([parameter.view(-1) for parameter in parameters])
+    return cat([parameter.view(-1) for parameter in _listed(parameters)])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
@@ -25,7 +26,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     if not isinstance(vec, Tensor):
         raise TypeError(f"vector_to_parameters: a Tensor is needed, got {type(vec).__name__}.")
     start = 0
-    for parameter in parameters:
+    for parameter in _listed(parameters):
         count = parameter.numel()
         parameter.data = vec[start : start + count].view_as(parameter).data
         start += count

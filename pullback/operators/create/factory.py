@@ -103,6 +103,9 @@ def _dtype_of_out(op: str, out: Any, wanted: Any) -> NumpyDtype:
     return out._array.dtype
 
 
+_COUNTED = frozenset(("arange", "range", "linspace", "logspace"))
+
+
 def made(op: str, array: Array, options: Options, out: Any = None) -> Tensor:
     """The tensor on a new array, or `out` with the array's values."""
     if out is None:
@@ -111,6 +114,8 @@ def made(op: str, array: Array, options: Options, out: Any = None) -> Tensor:
     else:
         if out.requires_grad and get_mode().grad:
             raise errors.out_requires_grad(op)
+        if op in _COUNTED and isinstance(out, Tensor) and out._array.size == array.size:
+            array = array.reshape(out._array.shape)  # as many as there are places: these are filled
         write_out(op, out, array)
         result = out
     # A leaf requires grad as told, whatever the grad mode.
@@ -171,5 +176,5 @@ def allocated(op: str, allocate: Callable[..., Array], shape: Any, *args: Any) -
         return meta.of((shape,) if isinstance(shape, int) else shape, args[0])
     try:
         return allocate(shape, *args)
-    except (MemoryError, ValueError) as error:
-        raise RuntimeError(f"{op}(): no memory for a tensor of size {shape}: {error}") from None
+    except (MemoryError, OverflowError, ValueError):
+        raise RuntimeError(f"{op}(): no memory for a tensor of size {shape}.") from None

@@ -128,6 +128,7 @@ def cleared(g: Any, dim: int, index: Any) -> Any:
 
 
 @linear(
+    exact_out=True,
     batch=together,
     input=lambda g, input_shape, dim, index: (
         _gather_adjoint(g, input_shape, dim, index) if input_shape else g.sum()

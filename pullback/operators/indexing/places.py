@@ -245,7 +245,13 @@ def _cleared(xp: Namespace, input: Array, index: Array) -> Array:
 # Finding positions -------------------------------------------------------------------------------
 
 
-@primitive(batch=refused, method=False, aten="nonzero.default", meta="by values")
+@primitive(
+    exact_out=True,
+    batch=refused,
+    method=False,
+    aten="nonzero.default",
+    meta="by values",
+)
 def _nonzero(xp: Namespace, input: Array) -> Array:
     if not input.ndim:
         return xp.zeros((int(bool(input)), 0), "i8")

@@ -143,7 +143,7 @@ def _fill_tangent(d_input: Any, d_value: Any, input: Any, mask: Any) -> Any:
     jvp=_fill_tangent,
     inplace=True,
     has_out=False,
-    numbers=True,
+    numbers="value",
     aten="masked_fill.Tensor|Scalar:value",
     meta="lengths kept",
 )

@@ -11,7 +11,7 @@ from pullback.core.forward import LEVELS
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
 from pullback.operators.pointwise.arithmetic import conj
-from pullback.operators.running.inplace import write_out
+from pullback.operators.running.inplace import check_target, write_out
 
 __all__ = ["LinAlgError", "adjoint", "check_floating", "check_matrices", "check_square"]
 
@@ -89,8 +89,12 @@ def delivered_all(op: str, results: tuple[Any, ...], out: Any) -> Any:
     """Several results, in the tensors given as `out` where the user gave some."""
     if out is None:
         return results
+    if not isinstance(out, tuple | list) or len(out) != len(results):
+        raise TypeError(f"{op}(): argument `out` must be {len(results)} Tensors.")
     for result, target in zip(results, out, strict=True):
+        check_target(op, target, result._array)
         if result.requires_grad or (getattr(target, "requires_grad", False) and get_mode().grad):
             raise errors.out_requires_grad(op)
+    for result, target in zip(results, out, strict=True):
         write_out(op, target, result._array)
     return type(results)(out)

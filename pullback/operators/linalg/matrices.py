@@ -10,9 +10,10 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.core import origin
+from pullback.core import errors, origin
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.errors import unsupported
+from pullback.core.tensor import Tensor
 from pullback.operators.declare import Array, Dim, Namespace, linear, method, multilinear
 from pullback.operators.linalg import batch as batch_products
 from pullback.operators.linalg.products import delivered, in_one_dtype, mm, times_conjugate
@@ -193,6 +194,9 @@ def multi_dot(tensors: Sequence[Any], *, out: Any = None) -> Any:
     factors = list(tensors)
     if len(factors) < 2:
         raise RuntimeError(f"linalg.multi_dot: needs at least 2 tensors, got {len(factors)}.")
+    for one in factors:
+        if not isinstance(one, Tensor):
+            raise errors.not_a_tensor("linalg.multi_dot", "tensors", one)
     row, column = factors[0].ndim == 1, factors[-1].ndim == 1
     if row:
         factors[0] = factors[0][None, :]

@@ -212,6 +212,7 @@ def _scaled(op: str, other: Array, alpha: Any) -> Array:
     input=lambda g: g,
     other=lambda g, alpha: g if alpha == 1 else g * conj(alpha),
     aten="add.Tensor",
+    of_numbers=True,
 )
 def add(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """Add element by element, with broadcasting: `input + alpha * other`."""
@@ -235,6 +236,7 @@ def _refuse_bools(op: str, arrays: dict[str, Any]) -> None:
     other=lambda g, alpha: -g if alpha == 1 else g * conj(-alpha),
     check_inputs=_refuse_bools,
     aten="sub.Tensor",
+    of_numbers=True,
 )
 def sub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """Subtract element by element, with broadcasting: `input - alpha * other`."""
@@ -250,6 +252,7 @@ def sub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     node="RsubBackward1",
     check_inputs=_refuse_bools,
     aten="rsub.Tensor|Scalar:other",
+    numbers="other",
 )
 def rsub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """Subtract the other way round: `other - alpha * input`."""
@@ -258,7 +261,7 @@ def rsub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     return xp.subtract(other, _scaled("rsub", input, alpha)).astype(input.dtype, copy=False)
 
 
-@elementwise(input=lambda g: -g)
+@elementwise(input=lambda g: -g, exact_out=True)
 def neg(xp: Namespace, input: Array) -> Array:
     """Change the sign of each element."""
     return xp.negative(input)
@@ -279,6 +282,7 @@ def positive(input: Tensor) -> Tensor:
     input=lambda g, other: g * conj(other),
     other=lambda g, input: g * conj(input),
     aten="mul.Tensor",
+    of_numbers=True,
     wide_numbers=True,
 )
 def mul(xp: Namespace, input: Array, other: Array) -> Array:
@@ -292,6 +296,7 @@ def mul(xp: Namespace, input: Array, other: Array) -> Array:
     promote="float",
     node="DivBackward0",
     aten="div.Tensor",
+    of_numbers=True,
     wide_numbers=True,
 )
 def true_divide(xp: Namespace, input: Array, other: Array) -> Array:

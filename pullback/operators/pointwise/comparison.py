@@ -48,13 +48,13 @@ __all__ = [
 # Comparisons ------------------------------------------------------------------------------------
 
 
-@elementwise(inplace=False, aten="eq.Tensor|Scalar:other")
+@elementwise(inplace=False, numbers="other", aten="eq.Tensor|Scalar:other")
 def eq(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether elements are equal."""
     return xp.equal(input, other)
 
 
-@elementwise(inplace=False, aten="ne.Tensor|Scalar:other")
+@elementwise(inplace=False, numbers="other", aten="ne.Tensor|Scalar:other")
 def ne(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether elements differ."""
     return xp.not_equal(input, other)
@@ -63,7 +63,7 @@ def ne(xp: Namespace, input: Array, other: Array) -> Array:
 # NumPy orders complex numbers by their real parts first; nobody who compares them means that.
 
 
-@elementwise(inplace=False, aten="lt.Tensor|Scalar:other")
+@elementwise(inplace=False, numbers="other", aten="lt.Tensor|Scalar:other")
 def lt(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether elements of `input` are less than those of `other`."""
     if input.dtype.kind == "c":
@@ -71,7 +71,7 @@ def lt(xp: Namespace, input: Array, other: Array) -> Array:
     return xp.less(input, other)
 
 
-@elementwise(inplace=False, aten="le.Tensor|Scalar:other")
+@elementwise(inplace=False, numbers="other", aten="le.Tensor|Scalar:other")
 def le(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether elements of `input` are less than those of `other`, or equal."""
     if input.dtype.kind == "c":
@@ -79,7 +79,7 @@ def le(xp: Namespace, input: Array, other: Array) -> Array:
     return xp.less_equal(input, other)
 
 
-@elementwise(inplace=False, aten="gt.Tensor|Scalar:other")
+@elementwise(inplace=False, numbers="other", aten="gt.Tensor|Scalar:other")
 def gt(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether elements of `input` are greater than those of `other`."""
     if input.dtype.kind == "c":
@@ -87,7 +87,7 @@ def gt(xp: Namespace, input: Array, other: Array) -> Array:
     return xp.greater(input, other)
 
 
-@elementwise(inplace=False, aten="ge.Tensor|Scalar:other")
+@elementwise(inplace=False, numbers="other", aten="ge.Tensor|Scalar:other")
 def ge(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether elements of `input` are greater than those of `other`, or equal."""
     if input.dtype.kind == "c":

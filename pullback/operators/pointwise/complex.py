@@ -102,6 +102,7 @@ def _complex_tangent(d_real: Any, d_imag: Any) -> Any:
 
 
 @elementwise(
+    exact_out=True,
     real=lambda g: real(g),
     imag=lambda g: imag(g),
     jvp=_complex_tangent,

@@ -53,7 +53,7 @@ def _growth(d_input: Any, input: Any) -> Any:
     return real(conj(sgn(input)) * d_input)
 
 
-@elementwise(input=lambda g, input: g * sgn(input), jvp=_growth, inplace=False)
+@elementwise(input=lambda g, input: g * sgn(input), jvp=_growth, inplace=False, exact_out=True)
 def abs(xp: Namespace, input: Array) -> Array:
     """The absolute value of each element; real for complex ones."""
     return xp.absolute(input)

@@ -6,6 +6,7 @@ import math
 from functools import cache
 from typing import Any
 
+from pullback.core import errors
 from pullback.core.dtype import NumpyDtype, finfo, from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.operators.arrays.blocks import ONES
@@ -239,6 +240,7 @@ def logit(xp: Namespace, input: Array, eps: float | None = None) -> Array:
     other=lambda g: zeros_of(g),
     promote="float",
     aten="copysign.Tensor|Scalar:other",
+    numbers="other",
 )
 def copysign(xp: Namespace, input: Array, other: Array) -> Array:
     """The size of `input` with the sign of `other`."""
@@ -301,6 +303,9 @@ def nextafter(xp: Namespace, input: Array, other: Array) -> Array:
 
 def _of_one_dtype(op: str, arrays: dict[str, Any]) -> None:
     """Here torch does not promote."""
+    for name, array in arrays.items():
+        if not hasattr(array, "dtype"):
+            raise errors.not_a_tensor(op, name, array)
     first, second = (from_numpy_dtype(array.dtype) for array in arrays.values())
     if first is not second:
         raise RuntimeError(f"{op}: both tensors must have one dtype, got {first} and {second}.")

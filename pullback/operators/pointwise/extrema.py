@@ -39,6 +39,7 @@ def _won(g: Any, not_more: Any, tied: Any) -> Any:
 
 
 @elementwise(
+    numbers=False,
     input=lambda g, input, other: _won(g, input <= other, input == other),
     other=lambda g, input, other: _won(g, input >= other, input == other),
     inplace=False,
@@ -51,6 +52,7 @@ def maximum(xp: Namespace, input: Array, other: Array) -> Array:
 
 
 @elementwise(
+    numbers=False,
     input=lambda g, input, other: _won(g, input >= other, input == other),
     other=lambda g, input, other: _won(g, input <= other, input == other),
     inplace=False,
@@ -67,6 +69,7 @@ def _unordered(op: str) -> RuntimeError:
 
 
 @elementwise(
+    numbers=False,
     input=lambda g, input, other: keep_where(g, (input >= other) | (other != other)),
     other=lambda g, input, other: keep_where(g, ~((input >= other) | (other != other))),
     inplace=False,
@@ -79,6 +82,7 @@ def fmax(xp: Namespace, input: Array, other: Array) -> Array:
 
 
 @elementwise(
+    numbers=False,
     input=lambda g, input, other: keep_where(g, (input <= other) | (other != other)),
     other=lambda g, input, other: keep_where(g, ~((input <= other) | (other != other))),
     inplace=False,
@@ -218,6 +222,7 @@ def _clamp_tensors(
     input=lambda g, input, min: keep_where(g, input >= min),
     min=lambda g, input, min: keep_where(g, input < min),
     name="clamp_min.Tensor",
+    numbers=False,
     method=False,
     node="ClampMinBackward1",
     aten="clamp_min.Tensor",
@@ -232,6 +237,7 @@ def _clamp_min_tensor(xp: Namespace, input: Array, min: Array) -> Array:
     input=lambda g, input, max: keep_where(g, input <= max),
     max=lambda g, input, max: keep_where(g, input > max),
     name="clamp_max.Tensor",
+    numbers=False,
     method=False,
     node="ClampMaxBackward1",
     aten="clamp_max.Tensor",

@@ -189,6 +189,7 @@ def remainder(xp: Namespace, input: Array, other: Array) -> Array:
     input=lambda g: g,
     other=lambda g, input, other: -g * trunc(true_divide(input, other)),
     aten="fmod.Tensor|Scalar:other",
+    numbers="other",
 )
 def fmod(xp: Namespace, input: Array, other: Array) -> Array:
     """The rest of a division that cuts off; it has the sign of the dividend, as in C."""

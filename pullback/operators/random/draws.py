@@ -171,7 +171,9 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     return drawn
 
 
-@primitive(draws_singly=True)  # it takes a matrix at most: rows of all examples, one by one
+@primitive(
+    exact_out=True, draws_singly=True
+)  # it takes a matrix at most: rows of all examples, one by one
 def _multinomial(
     xp: Namespace, input: Array, num_samples: int, replacement: bool, generator: Any
 ) -> Array:

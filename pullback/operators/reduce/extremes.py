@@ -131,6 +131,7 @@ def _aminmax_tangent(d_input: Any, input: Any, min: Any, max: Any, dim: Any, kee
     input=_aminmax_adjoint,
     jvp=_aminmax_tangent,
     outputs="min max",
+    exact_out=True,
     name="aminmax",
     method=False,
 )
@@ -323,7 +324,7 @@ def _chosen(forms: Any, input: Any, dim: Any, keepdim: Any, other: Any, out: Any
 # Indices alone ------------------------------------------------------------------------------------
 
 
-@primitive(meta="lengths kept")
+@primitive(meta="lengths kept", exact_out=True)
 def argmax(
     xp: Namespace,
     input: Array,
@@ -334,7 +335,7 @@ def argmax(
     return kernels.index_of_extreme(xp, "argmax", input, dim, keepdim)
 
 
-@primitive(meta="lengths kept")
+@primitive(meta="lengths kept", exact_out=True)
 def argmin(
     xp: Namespace,
     input: Array,

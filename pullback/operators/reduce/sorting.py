@@ -227,7 +227,7 @@ def kthvalue(
 # Searching ----------------------------------------------------------------------------------------
 
 
-@primitive(batch=batch_indexing.searched, method=False, numbers=True, aten="searchsorted.Tensor")
+@primitive(batch=batch_indexing.searched, method=False, numbers="input", aten="searchsorted.Tensor")
 def searchsorted(
     xp: Namespace,
     sorted_sequence: Array,

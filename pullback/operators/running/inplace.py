@@ -352,8 +352,10 @@ def geometry_on(target: Tensor, base: Tensor) -> Geometry:
     return array.shape, element_strides(array), distance // int(array.itemsize)
 
 
-def write_out(op: str, target: Any, array: Array, operands: dict[str, Any] | None = None) -> None:
-    """Put a result into the tensor given as `out=`, resizing it where its shape differs.
+def check_target(
+    op: str, target: Any, array: Array, operands: dict[str, Any] | None = None
+) -> None:
+    """Refuse a tensor given as `out=` that cannot take a result.
 
     It must not overlap in part with the `operands` of an elementwise operator.
     """
@@ -364,6 +366,13 @@ def write_out(op: str, target: Any, array: Array, operands: dict[str, Any] | Non
         raise errors.inplace_dtype(op, target.dtype, source)
     if target.is_inference() and not get_mode().inference:
         raise RuntimeError(f"{op}: out= is an inference tensor; clone it outside inference_mode.")
+    if target._array.shape == array.shape:
+        check_operands(op, target, operands or {})
+
+
+def write_out(op: str, target: Any, array: Array, operands: dict[str, Any] | None = None) -> None:
+    """Put a result into the tensor given as `out=`, resizing it where its shape differs."""
+    check_target(op, target, array, operands)
     if target._array.shape != array.shape:
         if target._array.size:
             warnings.warn(
@@ -374,8 +383,6 @@ def write_out(op: str, target: Any, array: Array, operands: dict[str, Any] | Non
                 stacklevel=origin.stacklevel(),
             )
         target._array = numpy.empty(array.shape, target._array.dtype)
-    else:
-        check_operands(op, target, operands or {})
     if before_write:
         announce_write(target._array)
     target._array[...] = array

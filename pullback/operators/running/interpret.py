@@ -29,6 +29,8 @@ from pullback.operators.watching import dispatch
 from pullback.operators.writing import dual
 
 _WITH_DATA = frozenset({numpy.ndarray, type(None)})
+# What NumPy raises where arrays do not fit; the user is told by `explained`.
+REFUSALS = (ValueError, TypeError, MemoryError, OverflowError)
 NUMBERS = (bool, int, float, complex, numpy.generic)
 
 
@@ -66,7 +68,7 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if answers and out is None and any_tensor(bound):
         return answered.call(op, bound, mode, asked)
     values = {p.name: bound[p.name] for p in op.inputs}
-    if not any_tensor(values):
+    if not any_tensor(values) and not (op.of_numbers and _all_numbers(values)):
         if not any_array(values):
             taken, answer = ports.met(op, args, kwargs)
             if taken:
@@ -138,7 +140,7 @@ def _on_arrays(op: Op, values: dict[str, Any], bound: dict[str, Any], mode: Mode
     if mode.tracing is not None:
         options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
         return mode.tracing.arrays(op, values, options)
-    arrays = input_arrays(op, values) if op.promote else values
+    arrays = input_arrays(op, values)
     return compute(op, arrays, {p.name: bound[p.name] for p in op.params if not p.is_tensor})
 
 
@@ -197,6 +199,10 @@ def any_tensor(values: dict[str, Any]) -> bool:
     return False
 
 
+def _all_numbers(values: dict[str, Any]) -> bool:
+    return all(isinstance(value, numbers.Number) for value in values.values())
+
+
 def any_array(values: dict[str, Any]) -> bool:
     """Whether any input is a bare array: arrays in, arrays out."""
     return any(isinstance(value, numpy.ndarray | numpy.generic) for value in values.values())
@@ -225,7 +231,7 @@ def _array_of(op: Op, name: str, value: Any) -> Any:
         return value
     if isinstance(value, numpy.generic):
         return value.item() if op.promote else as_array(value)
-    if op.numbers and isinstance(value, numbers.Number):
+    if name in op.number_names and isinstance(value, numbers.Number):
         return value
     raise errors.not_a_tensor(op.name, name, value)
 
@@ -286,13 +292,13 @@ def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
         if meta.among(arrays):
             try:
                 return _rounded_once(op, arrays, meta.compute(op, arrays, options))
-            except (ValueError, TypeError) as error:
+            except REFUSALS as error:
                 raise explained(op, arrays, error) from None
     first = next((v for v in arrays.values() if v is not None), None)
     xp = namespace(first[0] if type(first) is tuple and first else first)
     try:
         return _rounded_once(op, arrays, op.forward(xp, **arrays, **options))
-    except (ValueError, TypeError) as error:
+    except REFUSALS as error:
         raise explained(op, arrays, error) from None
 
 
@@ -347,17 +353,39 @@ def _result(array: Array, mode: Mode) -> Tensor:
 
 
 def _into(op: Op, out: Any, values: dict[str, Any], result: Any, mode: Mode) -> Any:
-    from pullback.operators.running.inplace import write_out
+    from pullback.operators.running.inplace import check_target, write_out
 
     targets = check_out(op, out, values, mode)
-    for target, array in zip(targets, outputs_of(op, result), strict=True):
-        write_out(op.name, target, array, values if op.kind == "elementwise" else None)
+    results = outputs_of(op, result)
+    operands = values if op.kind == "elementwise" else None
+    for target, array in zip(targets, results, strict=True):  # all of them, before any is written
+        if op.exact_out:
+            _check_exact(op, target, array, values)
+        check_target(op.name, target, array, operands)
+    for target, array in zip(targets, results, strict=True):
+        write_out(op.name, target, array, operands)
     return out
+
+
+def _check_exact(op: Op, target: Tensor, array: Array, values: dict[str, Any]) -> None:
+    if target._array.dtype != array.dtype:
+        raise errors.inplace_dtype(op.name, target.dtype, from_numpy_dtype(array.dtype))
+    if op.kind == "elementwise":
+        return
+    for value in values.values():
+        if isinstance(value, Tensor) and numpy.may_share_memory(value._array, target._array):
+            raise errors.overlapping_write(op.name)
 
 
 def check_out(op: Op, out: Any, values: dict[str, Any], mode: Mode) -> Any:
     """The tensors given as `out=`; refused where gradients would be lost."""
-    targets = out if isinstance(out, tuple | list) else (out,)
+    single = len(op.outputs) == 1 and op.outputs != ("*",)
+    targets = (out,) if single or isinstance(out, Tensor) else out
+    if not isinstance(targets, tuple | list) or (not single and len(targets) != len(op.outputs)):
+        raise TypeError(
+            f"{op.name}(): argument `out` must be {len(op.outputs)} Tensors, got "
+            f"{type(out).__name__ if not isinstance(out, tuple | list) else len(out)}."
+        )
     for target in targets:
         if not isinstance(target, Tensor):
             raise errors.not_a_tensor(op.name, "out", target)

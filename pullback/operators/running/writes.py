@@ -114,7 +114,8 @@ def number_array(op: str, value: Any, dtype: numpy.dtype[Any]) -> Array:
     if isinstance(value, complex) and kind != "c" and value.imag == 0:
         value = value.real
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        raise OverflowError(f"{op}: the number {value} has more than 64 bits.")
+        bits = value.bit_length()
+        raise RuntimeError(f"{op}: a number of {bits} bits has more than the 64 that there are.")
     if not _fits(value, dtype):
         raise _overflow(op, value, dtype)
     # A negative number for an unsigned dtype wraps around, as in torch.

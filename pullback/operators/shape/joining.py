@@ -203,10 +203,15 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Any:
     )
 
 
+_MOST_PARTS = 2**31
+
+
 def _even_cuts(length: int, sections: int) -> list[int]:
     """Where to cut for parts of equal size, the first of them larger by one where need be."""
     if sections <= 0:
         raise RuntimeError(f"tensor_split: sections must be positive, got {sections}.")
+    if sections > _MOST_PARTS:
+        raise RuntimeError(f"tensor_split: there is no memory for {sections} views.")
     small, larger = divmod(length, sections)
     return [part * small + min(part, larger) for part in range(1, sections)]
 

@@ -15,6 +15,7 @@ from pullback.operators.arrays import gamma
 from pullback.operators.arrays.gamma import in_double
 from pullback.operators.arrays.scipy_special import from_scipy, scipy_or
 from pullback.operators.declare import METHODS, Array, Namespace, elementwise, method
+from pullback.operators.options import as_int
 from pullback.operators.pointwise.arithmetic import keep_where, zeros_of
 from pullback.operators.pointwise.exponentials import (
     exp,
@@ -161,10 +162,17 @@ def digamma(xp: Namespace, input: Array) -> Array:
 )
 def _polygamma(xp: Namespace, input: Array, n: int) -> Array:
     _check_real("polygamma", input)
+    if n > _LARGEST_FACTORIAL:
+        endless = math.inf if n % 2 else -math.inf
+        return in_double(xp, lambda xp, x: endless * gamma.zeta(xp, xp.float64(n + 1), x), input)
     return in_double(xp, lambda xp, x: gamma.polygamma(xp, n, x), input)
 
 
+_LARGEST_FACTORIAL = 170  # that a float can hold
+
+
 def _check_order(n: int) -> None:
+    as_int(n, "polygamma", "n")
     if n < 0:
         raise RuntimeError(f"polygamma: n={n} is negative; derivatives are counted from 0.")
 
@@ -203,6 +211,7 @@ def _sum_of_digammas(input: Any, p: int) -> Any:
 def mvlgamma(xp: Namespace, input: Array, p: int) -> Array:
     """The logarithm of the gamma function of `p` dimensions."""
     _check_real("mvlgamma", input)
+    p = as_int(p, "mvlgamma", "p")
     if p < 1:
         raise RuntimeError(f"mvlgamma: p={p}, but there is at least one dimension.")
 

@@ -31,6 +31,7 @@ Closed = Callable[[Namespace, Array, Array], Array]
 # Degrees up to here by the recurrence; Chebyshev's polynomials beyond in closed form, since a step
 # takes some microseconds and a degree may be any number.
 _FEW = 64
+_MANY = 1_000_000  # some seconds
 
 
 def _polynomial(
@@ -49,6 +50,10 @@ def _polynomial(
         far = beyond(xp, x, xp.where(degree > _FEW, degree, 1))
         result = xp.where(degree > _FEW, xp.where(xp.isfinite(far), far, math.nan), result)
         highest = _FEW
+    elif highest > _MANY:
+        raise RuntimeError(
+            f"A polynomial of degree {highest} takes as many steps; {_MANY} at most."
+        )
     for k in range(1, highest + 1):
         result = xp.where(degree == k, last, result)
         if k % _FEW == 0 and not xp.isfinite(last).any():

@@ -21,6 +21,7 @@ from pullback.core.dtype import (
     named_dtype,
     numpy_dtype,
 )
+from pullback.core.dtype import dtype as torch_dtype
 from pullback.core.layout import (
     empty_like,
     is_in_format,
@@ -301,7 +302,7 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
             known = ", ".join(_DTYPE_NAMES)
             raise ValueError(f"type(): {name!r} names no tensor type; known are {known}.")
         dtype = named_dtype(_DTYPE_NAMES[name])
-    elif not hasattr(dtype, "numpy"):
+    elif not isinstance(dtype, torch_dtype):
         raise TypeError(
             f"type(): dtype must be a torch.dtype, a type or its name, got {dtype!r} "
             f"of type {type(dtype).__name__}."

@@ -156,6 +156,7 @@ def scope_of(op: Op) -> dict[str, Any]:
         "numbers32": arrays.numbers32,
         "numbers64": arrays.numbers64,
         "number_array": arrays.number_array,
+        "REFUSALS": interpret.REFUSALS,
         "NodeClass": node_class(op) if op.rules else None,
         **{f"as_{kind}": check for kind, check in NORMALISE.items()},
         **{f"default_{p.name}": p.default for p in op.params if p.default is not REQUIRED},

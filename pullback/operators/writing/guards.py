@@ -3,7 +3,10 @@
     def flatten(input, start_dim=0, end_dim=-1):
         if layer.users or (input.__class__ is not Tensor and asks(input)):
             return layer.take_guarded((input, start_dim, end_dim))
-        return plain(input, start_dim, end_dim)
+        try:
+            return plain(input, start_dim, end_dim)
+        except REFUSALS as error:
+            ...  # says which argument was no tensor, see guarding.py
 
 Only arguments without a default are looked at: what takes calls itself is seldom an option, and an
 operator below meets it there.
@@ -17,6 +20,7 @@ from typing import Any
 
 from pullback.core import origin
 from pullback.core.tensor import Tensor
+from pullback.operators.guarding import REFUSALS, explained
 from pullback.operators.watching.dispatch import QUIET, any_handler
 from pullback.operators.writing.nodes import execute
 
@@ -37,11 +41,18 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
     looks += [f"_asks({more})"] if more else []
     values = "".join(f"{x}, " for x in (*positional, *keywords))
     extra = [f"more={more}"] * bool(more) + [f"named={others}"] * bool(others)
+    shown = [f"{x!r}: {x}" for x in (*positional, *keywords, *([more] if more else []))]
     source = [
         f"def guard({_parameters(code, positional, keywords, more, others)}):",
         f"    if {' or '.join(['_layer.users', *looks])}:",
         f"        return _layer.take_guarded({', '.join([f'({values})', *extra])})",
-        f"    return _plain({_arguments(positional, keywords, more, others)})",
+        "    try:",
+        f"        return _plain({_arguments(positional, keywords, more, others)})",
+        "    except _REFUSALS as error:",
+        f"        explained = _explain(_plain, error, {{{', '.join(shown)}}})",
+        "        if explained is None:",
+        "            raise",
+        "        raise explained from None",
     ]
     scope: dict[str, Any] = {}
     filename = f"{origin.GENERATED}{function.__name__}, asking>"
@@ -52,6 +63,8 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
         "_plain": layer.plain,
         "_Tensor": Tensor,
         "_asks": _asks,
+        "_explain": explained,
+        "_REFUSALS": REFUSALS,
     }
     return made.replace(
         co_consts=tuple(
@@ -71,8 +84,11 @@ def _with_constants(source: list[str]) -> list[str]:
     """Names of ours become constants of the code: a function's globals are its module's."""
     head, *body = source
     text = "\n".join(body)
-    used = [name for name in ("_layer", "_plain", "_Tensor", "_asks") if name in text]
+    used = [name for name in _OURS if name in text]
     return [head, *(f"    {name} = {name!r}" for name in used), *body]
+
+
+_OURS = ("_layer", "_plain", "_Tensor", "_asks", "_explain", "_REFUSALS")
 
 
 def _asks(value: Any) -> bool:

@@ -116,6 +116,6 @@ def _written(op: Op) -> list[str]:
         lines += after
     return [
         *lines,
-        "    except (ValueError, TypeError) as error:",
+        "    except REFUSALS as error:",
         f"        raise explained(op, {{{shown}}}, error, a0) from None",
     ]

@@ -67,10 +67,12 @@ def maybe_number(op: Op) -> Param | None:
     if not op.numbers:
         return None
     if op.promote is not None:
-        return op.inputs[1] if op.kind == "elementwise" and len(op.inputs) == 2 else None
-    last = op.inputs[-1]
-    allowed = len(op.inputs) > 1 and last.kind == "tensor" and last.name in op.rules
-    return last if allowed else None
+        last = op.inputs[1] if op.kind == "elementwise" and len(op.inputs) == 2 else None
+    else:
+        last = op.inputs[-1]
+        allowed = len(op.inputs) > 1 and last.kind == "tensor" and last.name in op.rules
+        last = last if allowed else None
+    return last if last is not None and last.name in op.number_names else None
 
 
 def takes_mixed(op: Op) -> bool:
@@ -173,6 +175,6 @@ def computed_lines(op: Op) -> list[str]:
     return [
         "    try:",
         f"        r = {call}",
-        "    except (ValueError, TypeError) as error:",
+        "    except REFUSALS as error:",
         f"        raise explained(op, {{{shown}}}, error) from None",
     ]

@@ -183,6 +183,8 @@ def native_group_norm(
     input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
 ) -> Any:
     """`group_norm` together with the mean and inverse deviation of each group."""
+    if not isinstance(group, int) or group < 1:
+        raise RuntimeError(f"native_group_norm: group must be a positive int, got {group!r}.")
     grouped = reshape(input, (N, group, C // group, HxW))
     stats = [reshape(stat, (N, group)) for stat in _statistics(grouped, _over(2, 4, eps, True))]
     return group_norm(input, group, weight, bias, eps), *stats

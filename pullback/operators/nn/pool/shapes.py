@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -123,6 +124,9 @@ def are_apart(geometry: Geometry) -> bool:
     return all(s > d * (k - 1) for k, s, d in zip(kernel, stride, dilation, strict=True))
 
 
+_MOST = 2**40  # elements; beyond, the windows alone would take hours to list
+
+
 def _check_enough(op: str, ndim: int, count: int) -> None:
     """Torch compares a list of sizes with the dimensions before it looks at them."""
     if ndim <= count:
@@ -146,6 +150,8 @@ def adaptive_sizes(op: str, dims: int, input: Any, output_size: Any) -> Sizes:
     checked = sizes(op, "output_size", output_size, dims)
     if min(checked) < 0:
         raise RuntimeError(f"{op}: output_size must not be negative, got {checked}.")
+    if math.prod(checked) > _MOST:
+        raise RuntimeError(f"{op}: there is no memory for an output of size {checked}.")
     return checked
 
 

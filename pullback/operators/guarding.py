@@ -1,0 +1,110 @@
+"""Errors of plain functions that were given something else than a tensor, or what is too large.
+
+Declared operators check their inputs. A plain function of operators would fail wherever it first
+asks the argument for what only tensors have. It may; then the guard before it (writing/guards.py)
+says which argument of which function it was. Public functions that no such guard stands before
+(initialisers, windows) get one of this file.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from types import FunctionType
+from typing import Any
+
+from pullback.core import errors
+from pullback.core.tensor import Tensor
+
+__all__ = ["REFUSALS", "explained", "guard_all", "guarded"]
+
+
+def _guard(*args: Any, **kwargs: Any) -> Any:
+    """The code of every guard; its names are those of the scope that it is given."""
+    try:
+        return function(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+    except REFUSALS as error:
+        told = explain(error, args, kwargs)  # type: ignore[name-defined]  # noqa: F821
+        if told is None:
+            raise
+        raise told from None
+
+
+REFUSALS = (AttributeError, MemoryError, OverflowError)
+_guards: dict[Any, Any] = {}
+_OURS = ("pullback.operators.", "pullback.nn.", "pullback.signal.")
+
+
+def guarded(function: Any) -> Any:
+    """`function`, which says in a TypeError which argument was no tensor; the same each time.
+
+    Not a closure, so that modes can be shown its calls (see watching/intercept.py).
+    """
+    known = _guards.get(function)
+    if known is not None:
+        return known
+    if hasattr(function, "op"):
+        return function  # which checks its inputs
+    scope = {
+        "__name__": function.__module__,
+        "function": function,
+        "explain": lambda error, args, kwargs: explained(
+            function, error, _named(function, args, kwargs)
+        ),
+        "REFUSALS": REFUSALS,
+    }
+    made = FunctionType(_guard.__code__, scope, function.__name__)
+    made.__qualname__, made.__doc__ = function.__qualname__, function.__doc__
+    made.__module__ = function.__module__
+    made.__wrapped__ = function  # type: ignore[attr-defined]  # what inspect follows
+    _guards[function] = _guards[made] = made
+    return made
+
+
+def guard_all(names: dict[str, Any], public: Iterable[str]) -> None:
+    """Guard the plain functions among the public names of a module."""
+    for name in public:
+        value = names.get(name)
+        if is_plain(value):
+            names[name] = guarded(value)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether this is a function of operators, written in this package, and no operator itself."""
+    return (
+        isinstance(value, FunctionType)
+        and not hasattr(value, "op")
+        and value.__module__.startswith(_OURS)
+        and not value.__module__.startswith("pullback.operators.create.")  # of no tensors
+        and _guards.get(value) is not value  # a guard itself
+    )
+
+
+def explained(function: Any, error: Exception, arguments: dict[str, Any]) -> Exception | None:
+    """The error in terms of the call; None where none of the arguments was asked."""
+    if not isinstance(error, AttributeError):
+        return errors.too_large(function.__name__, error)
+    asked = error.obj
+    for name, value in arguments.items():
+        inside = isinstance(value, tuple | list) and any(one is asked for one in value)
+        if value is not asked and not inside:
+            continue
+        if inside and name == "args":  # of a wrapper
+            name = f"number {[one is asked for one in value].index(True) + 1}"
+            value = asked
+        if isinstance(asked, Tensor):
+            return TypeError(f"{function.__name__}(): argument `{name}` must not be a Tensor.")
+        got = asked.__name__ if isinstance(asked, type) else type(asked).__name__
+        of = "a Tensor" if value is asked else "a sequence of Tensors"
+        return TypeError(f"{function.__name__}(): argument `{name}` must be {of}, got {got}.")
+    if any(isinstance(one, Tensor | tuple | list) for one in arguments.values()):
+        return None
+    return TypeError(f"{function.__name__}(): needs a Tensor, and none was given.")
+
+
+def _named(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments by the names of their parameters."""
+    try:
+        return dict(inspect.signature(function).bind_partial(*args, **kwargs).arguments)
+    except TypeError:  # a wrapper took other names than the function has
+        return {f"number {i + 1}": one for i, one in enumerate(args)} | kwargs

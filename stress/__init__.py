@@ -1,0 +1,11 @@
+"""Stress: random programs and calls, for as long as they are given, from a seed.
+
+`python -m stress` runs every part, `python -m stress api --seconds 60 --seed 1` one. A part is a
+module of this folder with `run(seconds, seed, calls)`, which returns a `Report`, and a line in
+`PARTS`. What a part finds becomes a test where the behaviour's tests are.
+"""
+
+# Name -> what it does; the module of that name runs it.
+PARTS = {
+    "api": "every public function with wrong arguments: kinds of errors, targets and modes intact",
+}

@@ -1,0 +1,57 @@
+"""Plain functions say which argument was no tensor, and pass everything else on."""
+
+import pytest
+
+import pullback as torch
+from pullback.operators.guarding import guarded
+
+CALLS = {
+    "flatten": lambda: torch.flatten(3),
+    "detach": lambda: torch.detach(3),
+    "cross": lambda: torch.cross(torch.ones(3), 3, dim=0),
+    "solve": lambda: torch.linalg.solve(torch.eye(2), 1.5),
+    "fft": lambda: torch.fft.fft("text"),
+    "masked_fill": lambda: torch.masked_fill(torch.ones(2), 3, 1.0),
+    "kron": lambda: torch.ones(2).kron(None),
+    "mse_loss": lambda: torch.nn.functional.mse_loss(torch.ones(2), [1.0, 1.0]),
+    "multi_dot": lambda: torch.linalg.multi_dot([torch.ones(2), 3]),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_is_no_tensor_is_named_with_its_function(name):
+    """Issue 15, item 8: these ended in "'int' object has no attribute '_array'"."""
+    with pytest.raises(TypeError, match=rf"{name}.*`[\w ]+` must be a"):
+        CALLS[name]()
+
+
+def test_memory_that_there_is_not_is_a_runtime_error():
+    with pytest.raises(RuntimeError, match="no memory"):
+        torch.signal.windows.hann(2**45)
+    with pytest.raises(RuntimeError, match="no memory"):
+        torch.fft.fftfreq(2**45)
+    with pytest.raises(RuntimeError, match="bits"):
+        torch.ones(2) + 10**400
+
+
+def test_errors_of_users_pass_through():
+    def mistaken(input):
+        return [].nothing
+
+    with pytest.raises(AttributeError, match="nothing"):
+        guarded(mistaken)(torch.ones(1))
+
+
+def test_a_guard_is_made_once_and_looks_like_its_function():
+    def plain(input, dim=0):
+        """What it does."""
+        return input + dim
+
+    guard = guarded(plain)
+    assert guarded(plain) is guard is guarded(guard)
+    assert (guard.__name__, guard.__doc__) == ("plain", "What it does.")
+    assert guard(torch.ones(1), dim=2).item() == 3.0
+
+
+def test_declared_operators_need_no_guard():
+    assert guarded(torch.add) is torch.add
