@@ -304,7 +304,7 @@ __all__ = sorted(
     {name for name in globals() if not name.startswith("_") and name != "annotations"}
     | _FAMILY.keys()
     | _METHODS
-    | {"compile", "cond", "embedding", "load", "save", "vmap"}
+    | {"adaptive_max_pool1d", "compile", "cond", "embedding", "load", "save", "vmap"}
 )
 
 
@@ -313,7 +313,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> _Any:
-    if name in _FAMILY:
+    if name == "adaptive_max_pool1d":  # torch's gives the indices, nn.functional's does not
+        found = _methods.load("nn.pool.maximum").adaptive_max_pool1d_with_indices
+    elif name in _FAMILY:
         found = getattr(_methods.load(_FAMILY[name]), name)
     elif name in _METHODS:
         found = getattr(Tensor, name)

@@ -199,6 +199,106 @@ EDGES |= {
 }
 
 
+def assigned(value, *, key=None, start=(1.0, -1.0, 2.0)):
+    """A program that writes `value` at a key, or where the tensor is positive."""
+
+    def program(torch):
+        x = torch.tensor(start)
+        x[x > 0 if key is None else key(torch, x)] = value(torch, x)
+        return x
+
+    return program
+
+
+def filled(call, *, shape=(2, 4)):
+    """A program that gives `call` a part of a tensor as `out=`, and returns the whole."""
+
+    def program(torch):
+        x = torch.zeros(shape)
+        call(torch, x)
+        return x
+
+    return program
+
+
+def deleted(torch):
+    x = torch.ones(2)
+    del x[0]
+
+
+FAR = (2**63 - 1, -(2**63), 2**31, -(2**31), 1, 0)
+EDGES |= {
+    "one element where a mask holds": assigned(lambda torch, x: torch.tensor([5])),
+    "one element of more dimensions": assigned(lambda torch, x: torch.tensor([[5]])),
+    "one complex element": assigned(lambda torch, x: torch.tensor([5j])),
+    "several of another dtype": assigned(lambda torch, x: torch.tensor([5, 6])),
+    "a tensor to itself": assigned(lambda torch, x: x, key=lambda torch, x: None),
+    "adaptive_max_pool1d at the top level": lambda torch: torch.adaptive_max_pool1d(
+        torch.arange(4.0).reshape(1, 4), 2
+    ),
+    "R-94 numbers first": lambda torch: torch.eq(2, torch.ones(2)),
+    "R-94 numbers in maximum": lambda torch: torch.maximum(torch.ones(2), 2),
+    "R-94 numbers in fmod": lambda torch: torch.fmod(2, torch.ones(2)),
+    "R-95 reflected methods": lambda torch: torch.Tensor.__radd__(2, torch.ones(1)),
+    "R-95 a reflected difference": lambda torch: torch.Tensor.__rsub__(2.0, torch.ones(1)),
+    "R-96 gather": lambda torch: torch.gather(
+        torch.ones(2, 2), 1, torch.zeros(2, 2).long(), out=torch.empty(2, 2, dtype=torch.double)
+    ),
+    "R-96 complex": lambda torch: torch.complex(
+        torch.ones(1).double(), torch.ones(1).double(), out=torch.empty(1, dtype=torch.cfloat)
+    ),
+    "R-96 multinomial": lambda torch: torch.multinomial(torch.ones(1, 2), 2, out=torch.empty(1, 2)),
+    "R-96 aminmax": lambda torch: torch.aminmax(
+        torch.ones(2), out=(torch.empty(()).double(), torch.empty(()))
+    ),
+    "R-103 arange": filled(lambda torch, x: torch.arange(4, out=x.narrow(1, 1, 2))),
+    "R-103 linspace": filled(lambda torch, x: torch.linspace(0, 1, 4, out=x[:, ::2])),
+    "R-103 logspace": filled(lambda torch, x: torch.logspace(0, 1, 4, out=x.t()[:, 0])),
+    "R-106 triangles": lambda torch: [
+        f(torch.ones(3, 2), diagonal) for f in (torch.triu, torch.tril) for diagonal in FAR
+    ],
+    "R-108 log1p": lambda torch: torch.log1p(
+        torch.tensor([1e-19 + 1e-18j, 1e-9 + 1e-5j, -0.5 + 0.5j, 3 + 4j, -1 + 1e-5j])
+    ),
+    "R-111 del": deleted,
+    "R-111 a number of int16 as index": lambda torch: torch.arange(3.0)[
+        torch.tensor(1, dtype=torch.int16)
+    ],
+    "R-111 int16 as indices": lambda torch: torch.arange(3.0)[torch.tensor([1], dtype=torch.int16)],
+    "R-111 sums of numbers": lambda torch: [torch.add(True, True), torch.add(1, 2)],
+    "R-111 products of numbers": lambda torch: [torch.mul(2, 3.0), torch.sub(2, 3)],
+    "R-111 quotients of numbers": lambda torch: torch.div(2, 3),
+    "R-112 neg": lambda torch: torch.neg(torch.ones(2), out=torch.empty(2, dtype=torch.cfloat)),
+    "R-112 nonzero": lambda torch: torch.nonzero(torch.ones(2), out=torch.empty(2, 1)),
+    "R-112 var of enough": lambda torch: torch.ones(2).var(correction=1),
+    "R-112 meshgrid": lambda torch: torch.meshgrid(torch.ones(2), torch.ones(3)),
+}
+
+
+@pytest.mark.parametrize("name", ["var", "std", "var_mean", "std_mean"])
+def test_a_spread_without_a_degree_of_freedom_is_warned_of(name):
+    """R-112. Torch warns once in a process, of which another test may be the first."""
+    function = getattr(pullback, name)
+    for call in (lambda: function(pullback.ones(1)), lambda: function(pullback.ones(2, 1), 1)):
+        with pytest.warns(UserWarning, match="degree of freedom"):
+            call()
+    function(pullback.ones(1), correction=0)
+
+
+def test_dropout3d_takes_four_dimensions_for_channels_first():
+    """R-108: they were read as a batch."""
+    made = pullback.nn.functional.dropout3d(pullback.ones(40, 30, 2, 2), 0.5)
+    assert all((channel == channel[0, 0, 0]).all() for channel in made)
+
+
+def test_the_variance_of_many_numbers_has_the_digits_of_single_precision():
+    """R-109: it had five."""
+    x = pullback.arange(3_000_000, dtype=pullback.float32).remainder(1000).sin() * 3 + 50
+    exact = x.double().var().item()
+    assert abs(x.var().item() / exact - 1) < 3e-7
+    assert abs(x.reshape(2, -1).var(1)[0].item() / x[:1_500_000].double().var().item() - 1) < 3e-7
+
+
 @pytest.mark.parametrize("shape", [(2, 3), (2, 2), (3, 2)])
 def test_the_residuals_of_lstsq_have_a_history(shape):
     """R-93: those that are empty had none."""

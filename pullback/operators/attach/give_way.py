@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core import errors
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import Op, unwritten
 from pullback.operators.running import inplace, interpret
@@ -39,6 +40,10 @@ def gives_way(function: Any) -> Any:
 
 
 def _call_or_give_way(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if args and isinstance(args[0], numbers.Number):  # a method without its tensor
+        if op.name == "rsub":
+            return NotImplemented
+        raise errors.not_a_tensor(op.name, "self", args[0])
     for one in args:
         if type(one) not in _KNOWN and not _is_operand(one):
             return NotImplemented

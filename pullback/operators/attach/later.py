@@ -69,7 +69,7 @@ FUNCTIONS: dict[str, str] = {
     """,
     "nn.pool.average": "adaptive_avg_pool1d avg_pool1d",
     "nn.pool.maximum": """
-        adaptive_max_pool1d max_pool1d max_pool1d_with_indices max_pool2d max_pool3d
+        max_pool1d max_pool1d_with_indices max_pool2d max_pool3d
     """,
     "linalg.product_sums": "addbmm addmm addmv addr baddbmm",
     "linalg.products": "bmm dot ger matmul mm mv outer vdot",

@@ -102,12 +102,26 @@ def _is_itself(self: Any, part: Array, value: Any) -> bool:
     )
 
 
+def _is_same_place(target: Array, value: Array) -> bool:
+    """Whether two arrays are one part of memory, but for dimensions of size 1: `x[None] = x`."""
+    if target.size != value.size or target.dtype is not value.dtype or target.base is None:
+        return False
+    if address(target) != address(value) or not target.size:
+        return False
+    sides = [
+        [(n, s) for n, s in zip(a.shape, a.strides, strict=True) if n != 1] for a in (target, value)
+    ]
+    return sides[0] == sides[1]
+
+
 def _assign(target: Any, value: Any) -> None:
     """Write `value` over all of `target`."""
     if not isinstance(value, Tensor):
         value = wrap(_number(target, value))
     if value._array.ndim == 0:
         fill_(target, value)
+    elif _is_same_place(target._array, value._array):
+        bump(target, "__setitem__")
     else:
         value = _trimmed(value, target._array.ndim)
         if value._array.base is not None and value._array.size != target._array.size:
@@ -282,10 +296,12 @@ def _assign_indexed(self: Any, key: Any, value: Any) -> None:
         return
     if not isinstance(value, Tensor):
         value = wrap(_number(self, value))
+    elif value._array.size == 1 and len(indices) == 1 and indices[0]._array.dtype.kind == "b":
+        if value._array.dtype.kind == "c" and self._array.dtype.kind != "c":
+            check_dtype(self, value)
+        value = astype(reshape(value, ()), self._array.dtype)  # one for all that the mask has
     elif value._array.ndim:
         value = _without_leading_ones(value)
-    elif len(indices) == 1 and indices[0]._array.dtype.kind == "b":
-        value = astype(value, self._array.dtype)
     check_dtype(self, value)
     put_at(part, indices, value, dims)
 
@@ -308,5 +324,10 @@ def _without_leading_ones(value: Any) -> Any:
     return _trimmed(value, len(shape) - (wide[0] if wide else len(shape)))
 
 
+def _no_deletion(self: Any, key: Any) -> None:
+    """What `del x[key]` says."""
+    raise TypeError("del: elements of a tensor cannot be deleted; pick those that stay.")
+
+
 # Python's brackets, for methods.py.
-DUNDERS = {"__getitem__": getitem, "__setitem__": setitem}
+DUNDERS = {"__delitem__": _no_deletion, "__getitem__": getitem, "__setitem__": setitem}

@@ -114,6 +114,8 @@ def as_index(index: Any, *, warn: bool = True) -> Any:
     char = index._array.dtype.char
     if char in "?liq":
         return index
+    if char in "bh" and not index._array.ndim:
+        return index.long()  # one number, whatever it is kept in
     if char != "B":
         raise IndexError(
             f"a tensor of {from_numpy_dtype(index._array.dtype)} cannot be an index; use int64, "

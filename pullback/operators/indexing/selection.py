@@ -194,6 +194,7 @@ def _triangle(xp: Namespace, op: str, input: Array, diagonal: int, *, upper: boo
     if type(diagonal) is not int:
         diagonal = as_int(diagonal, op, "diagonal")
     height, width = input.shape[-2:]
+    diagonal = max(-height, min(diagonal, width))  # beyond, there is nothing more to choose
     out = xp.zeros(input.shape, input.dtype)
     if height <= _ROWS and width <= _ROWS:
         xp.copyto(out, input, where=_mask(xp, height, width, diagonal, upper))

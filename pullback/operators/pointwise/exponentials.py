@@ -130,9 +130,21 @@ def log2(xp: Namespace, input: Array) -> Array:
 @elementwise(input=lambda g, input: g / conj(input + 1), promote="float", node="Log1PBackward0")
 def log1p(xp: Namespace, input: Array) -> Array:
     """`log(1 + x)`, with all its digits where x is small."""
+    if input.dtype.kind == "c":
+        return _complex_log1p(xp, input)
     if input.size < _FEW or input.dtype.kind != "f":
         return xp.log1p(input)
     return in_blocks(xp, _log1p, input)
+
+
+def _complex_log1p(xp: Namespace, z: Array) -> Array:
+    """NumPy's loses the real part where z is small: |1 + z| is 1 and a little more."""
+    x, y = z.real, z.imag
+    near = (abs(x) < 0.5) & (abs(y) < 0.5)
+    out = xp.asarray(xp.log1p(z))
+    small = xp.log1p(xp.where(near, x * (x + 2) + y * y, 0)) / 2
+    out.real[...] = xp.where(near, small, out.real)
+    return out
 
 
 # NumPy has fast loops for exp and log, not for log1p: 13 ms for a million float32, this takes 3.

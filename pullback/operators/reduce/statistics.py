@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
+from pullback.core import origin
 from pullback.core.arrays import F64
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import BLOCK, slices
 from pullback.operators.arrays.reductions import (
     MANY,
@@ -23,6 +26,7 @@ from pullback.operators.arrays.reductions import (
 )
 from pullback.operators.declare import Array, Dims, Namespace, method, primitive
 from pullback.operators.linalg.products import matmul
+from pullback.operators.options import as_dims
 from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, true_divide
 from pullback.operators.pointwise.complex import complex as complex_of
 from pullback.operators.pointwise.complex import imag, real
@@ -131,6 +135,10 @@ def _without_rounding(
 def _squared_deviations(xp: Namespace, input: Array, average: Array, axis: Any) -> Array:
     """The sum of squared deviations; the rows of large arrays in blocks that stay in cache."""
     trailing = axis is not None and min(axis) == input.ndim - len(axis)
+    if input.dtype.char == "f" and (axis is None or trailing) and input.flags.c_contiguous:
+        rows = input.reshape(average.size, -1) if average.size else input.reshape(0, 0)
+        if rows.shape[1] > _LONG:
+            return _long_squares(xp, rows, average.reshape(-1, 1)).reshape(average.shape)
     if input.size <= BLOCK or not trailing or not input.flags.c_contiguous:
         return total_of_squares(xp, xp.asarray(input - average), axis, keepdim=True)
     rows = input.reshape(math.prod(input.shape[: min(axis)]), -1)
@@ -139,6 +147,19 @@ def _squared_deviations(xp: Namespace, input: Array, average: Array, axis: Any) 
     for block in slices(*rows.shape):
         result[block] = total_of_squares(xp, rows[block] - centres[block], (1,), keepdim=False)
     return result.reshape(kept_shape(input.shape, axis))
+
+
+# So many float32 squares are added up in single precision; such sums are then added in double.
+_LONG = 2**16
+
+
+def _long_squares(xp: Namespace, rows: Array, centres: Array) -> Array:
+    """Sums of squared deviations of long rows of float32, without the error of a long sum."""
+    result = xp.zeros(len(rows), xp.float64)
+    for start in range(0, rows.shape[1], _LONG):
+        part = rows[:, start : start + _LONG] - centres
+        result += total_of_squares(xp, part, (1,), keepdim=False)
+    return result.astype(rows.dtype)
 
 
 # Rules --------------------------------------------------------------------------------------------
@@ -295,7 +316,24 @@ def _called(
     check_keepdim(op, keepdim)
     if correction is None:
         correction = 0 if unbiased is False else 1
-    return function(input, dim, correction, keepdim, out=out)
+    result = function(input, dim, correction, keepdim, out=out)
+    if isinstance(input, Tensor):
+        _warn_without_freedom(op, input, dim, correction)
+    return result
+
+
+def _warn_without_freedom(op: str, input: Tensor, dim: Any, correction: float) -> None:
+    shape = input._array.shape
+    if correction <= 0 or (dim is None and input._array.size > correction):
+        return  # the usual cases
+    dims = None if dim is None else as_dims(dim, len(shape), op)
+    if reduced_count(shape, dims) <= correction:
+        warnings.warn(
+            f"{op}: as many elements as are corrected for ({correction}), or fewer, leave no "
+            "degree of freedom; use correction=0 if the elements are all that there are.",
+            UserWarning,
+            stacklevel=origin.stacklevel(),
+        )
 
 
 @method
@@ -318,7 +356,10 @@ def var(
     """
     usual = unbiased is None and keepdim is False and correction is None and out is None
     if usual and (dim is None or dim.__class__ is int) and axis is None and keepdims is None:
-        return _var(input, dim)
+        result = _var(input, dim)
+        if result._array.size == input._array.size:  # of one element each
+            _warn_without_freedom("var", input, dim, 1)
+        return result
     return _called("var", _var, input, dim, unbiased, keepdim, correction, out, axis, keepdims)
 
 
@@ -337,7 +378,10 @@ def std(
     """The standard deviation: the square root of `var`; its gradient is 0 where it is 0."""
     usual = unbiased is None and keepdim is False and correction is None and out is None
     if usual and (dim is None or dim.__class__ is int) and axis is None and keepdims is None:
-        return _std(input, dim)
+        result = _std(input, dim)
+        if result._array.size == input._array.size:  # of one element each
+            _warn_without_freedom("std", input, dim, 1)
+        return result
     return _called("std", _std, input, dim, unbiased, keepdim, correction, out, axis, keepdims)
 
 

@@ -6,12 +6,13 @@ Plain functions of cat, stack and views.
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy
 
-from pullback.core import errors
+from pullback.core import errors, origin
 from pullback.core.arrays import Array
 from pullback.core.layout import contiguous_format
 from pullback.core.size import Size
@@ -209,6 +210,12 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> Any:
         raise RuntimeError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}.")
     if any(t.ndim > 1 for t in listed):
         raise RuntimeError("meshgrid: tensors must have at most one dimension.")
+    if indexing is None:
+        warnings.warn(
+            "meshgrid: give indexing='ij', which is meant without it, or 'xy', as NumPy has it.",
+            UserWarning,
+            stacklevel=origin.stacklevel(),
+        )
     swapped = indexing == "xy" and len(listed) >= 2
     order = (1, 0, *range(2, len(listed))) if swapped else tuple(range(len(listed)))
     ordered = [listed[i] for i in order]

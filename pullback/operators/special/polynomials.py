@@ -50,17 +50,13 @@ def _polynomial(
         far = beyond(xp, x, xp.where(degree > _FEW, degree, 1))
         result = xp.where(degree > _FEW, xp.where(xp.isfinite(far), far, math.nan), result)
         highest = _FEW
-    elif highest > _MANY:
-        raise RuntimeError(
-            f"A polynomial of degree {highest} takes as many steps; {_MANY} at most."
-        )
-    for k in range(1, highest + 1):
+    for k in range(1, min(highest, _MANY) + 1):
         result = xp.where(degree == k, last, result)
         if k % _FEW == 0 and not xp.isfinite(last).any():
             return xp.where(degree > k, math.nan, result).astype(x.dtype)
         before, last = last, step(k, x, last, before)
-        if k % 64 == 0 and not xp.isfinite(last).any():  # and no later one is
-            return xp.where(degree > k, math.nan, result).astype(x.dtype)
+    if highest > _MANY:
+        raise RuntimeError(f"A polynomial of degree {highest:.3e} takes as many steps; it may not.")
     return result.astype(x.dtype)
 
 

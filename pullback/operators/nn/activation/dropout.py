@@ -115,11 +115,11 @@ def _by_channel(
 ) -> Any:
     _check(op, input, p)
     ndim = input.ndim
-    # As torch has it: the second of the three does not know of inputs without a batch.
-    unbatched = spatial != 2 and ndim == spatial + 1
+    # As torch has it: the first knows of inputs without a batch, the last takes all others so.
+    unbatched = (spatial == 1 and ndim == 2) or (spatial == 3 and ndim != 5)
     if spatial == 1 and ndim not in (2, 3):
         raise RuntimeError(f"{op}: needs 2 or 3 dimensions, got shape {tuple(input.shape)}.")
-    if not unbatched and ndim != spatial + 2:
+    if ndim != spatial + 2 and not (unbatched and ndim == spatial + 1):
         warnings.warn(
             f"{op}: expects {spatial + 2} dimensions; this input of {ndim} is read as (batch, "
             "channels, ...).",
