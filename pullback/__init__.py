@@ -40,6 +40,7 @@ from pullback.torch_version import __version__
 
 # fmt: off
 from pullback.operators.attach import later as _later, methods as _methods
+from pullback.operators.guarding import guarded as _guarded
 from pullback.operators.watching import asking as _asking
 from pullback.operators.writing import build as _build
 from pullback.operators.indexing.advanced import index_put, index_put_
@@ -241,6 +242,8 @@ _NAMES = """
     sinh_ sqrt_ tan_ tanh_ trunc_ xlogy_
 """
 _METHODS = frozenset(_NAMES.split())
+# Where they trust to be called as methods, of a tensor.
+_TRUSTING = ("pullback.core.tensor", "pullback.operators.shape.reshape_inplace")
 # One a line, in order: modules that load when first asked for.
 _MODULES = frozenset(
     [
@@ -319,6 +322,8 @@ def __getattr__(name: str) -> _Any:
         found = getattr(_methods.load(_FAMILY[name]), name)
     elif name in _METHODS:
         found = getattr(Tensor, name)
+        if found.__module__ in _TRUSTING:
+            found = _guarded(found)
     elif name == "embedding":  # torch.embedding takes the weight first, nn.functional's does not
         found = _import_module("pullback.operators.nn.embedding.rows").embedding_rows
     elif name == "__pullback_version__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pullback.core.refused import refused
+from pullback.operators.guarding import guard_all as _guard_all
 from pullback.operators.reduce import masked as _masked
 from pullback.operators.reduce.masked import *  # noqa: F403 (its __all__ is the list)
 
@@ -13,3 +14,5 @@ __getattr__ = refused(
     "tensors with a mask of their own are a prototype in torch",
     "Pass mask= to the functions of this module, which are all here.",
 )
+
+_guard_all(globals(), __all__)

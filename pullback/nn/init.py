@@ -69,6 +69,8 @@ def trunc_normal_(
     generator: Any = None,
 ) -> Tensor:
     """Normally distributed numbers, drawn again outside of `a` to `b`."""
+    if isinstance(tensor, Tensor) and not tensor.is_floating_point():
+        raise RuntimeError(f"trunc_normal_: takes floating-point tensors, got {tensor.dtype}.")
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             f"trunc_normal_: mean {mean} is more than 2 std from [{a}, {b}]; the distribution of "
@@ -147,6 +149,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     if tensor.ndim not in (3, 4, 5):
         raise ValueError(f"dirac_: 3, 4 or 5 dimensions are needed, got {tuple(tensor.shape)}.")
     outputs = tensor.shape[0]
+    if not isinstance(groups, int) or groups < 1:
+        raise ValueError(f"dirac_: groups must be a positive int, got {groups!r}.")
     if outputs % groups:
         raise ValueError(f"dirac_: {outputs} channels cannot be cut into {groups} groups.")
     each = outputs // groups

@@ -92,9 +92,9 @@ def explained(function: Any, error: Exception, arguments: dict[str, Any]) -> Exc
         if inside and name == "args":  # of a wrapper
             name = f"number {[one is asked for one in value].index(True) + 1}"
             value = asked
-        if isinstance(asked, Tensor):
-            return TypeError(f"{function.__name__}(): argument `{name}` must not be a Tensor.")
         got = asked.__name__ if isinstance(asked, type) else type(asked).__name__
+        if isinstance(asked, Tensor) or not hasattr(Tensor, error.name):
+            return TypeError(f"{function.__name__}(): argument `{name}` must not be a {got}.")
         of = "a Tensor" if value is asked else "a sequence of Tensors"
         return TypeError(f"{function.__name__}(): argument `{name}` must be {of}, got {got}.")
     if any(isinstance(one, Tensor | tuple | list) for one in arguments.values()):

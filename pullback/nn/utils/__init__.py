@@ -15,6 +15,8 @@ from pullback.nn.utils.clip_grad import (
 from pullback.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
 from pullback.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from pullback.nn.utils.weight_norm import remove_weight_norm, weight_norm
+from pullback.operators.guarding import guard_all as _guard_all
+from pullback.operators.guarding import guarded as _guarded
 
 # Function -> the file that it is loaded from when first asked for: those need layers.
 _FILE_OF = {
@@ -50,10 +52,12 @@ __all__ = [
     "weight_norm",
 ]
 
+_guard_all(globals(), __all__)
+
 
 def __getattr__(name: str) -> Any:
     if name in _FILE_OF:
-        return getattr(import_module(f"pullback.nn.utils.{_FILE_OF[name]}"), name)
+        return _guarded(getattr(import_module(f"pullback.nn.utils.{_FILE_OF[name]}"), name))
     if name in _FILES:
         return import_module(f"pullback.nn.utils.{name}")
     raise AttributeError(f"module 'pullback.nn.utils' has no attribute {name!r}")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core import origin
+from pullback.core import errors, origin
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.blocks import ONES
@@ -314,6 +314,8 @@ def _guessed(op: str, input: Any, dim: int | None) -> int:
     """The dimension that torch once took where none is named; it warns."""
     if dim is not None:
         return dim
+    if not isinstance(input, Tensor):
+        raise errors.not_a_tensor(op, "input", input)
     dim = 0 if input.ndim in (0, 1, 3) else 1
     warnings.warn(
         f"{op} without dim guesses one (here {dim}), which is deprecated; pass dim.",
