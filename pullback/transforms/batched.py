@@ -93,10 +93,21 @@ class Batched(Tensor):
         """The same example without history."""
         return batched(self.value.detach(), self.bdim, self.level)
 
-    @property  # type: ignore[misc]  # its setter is inherited
+    @property
     def data(self) -> Tensor:
-        """The same memory without history."""
+        """The same memory without history; refused where vmap is the innermost transform."""
+        if not any(self.level in derivative.levels for derivative in running.get()):
+            raise RuntimeError(
+                "Reading .data of a tensor inside vmap is not possible; use detach() instead."
+            )
         return batched(self.value.data, self.bdim, self.level)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        raise RuntimeError(
+            "Setting .data of a tensor inside vmap is not possible: it is one example of a batch. "
+            "Use copy_(), or the value itself."
+        )
 
     def register_hook(self, hook: Callable[[Any], Any]) -> Any:
         """A hook on the gradient, which is one example's as the tensor is."""

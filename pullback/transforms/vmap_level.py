@@ -10,19 +10,20 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from pullback.core import origin
 from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.mode import Mode, changed, current, get_mode
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.strides import extent
 from pullback.operators.batching import aligned, filled, one_tensor
 from pullback.operators.declare import Op
 from pullback.operators.random.generator import drawn
 from pullback.operators.shape.joining import stack
 from pullback.operators.shape.reshaping import select
-from pullback.transforms.batched import Batched, base_of, batched, is_batched_at
+from pullback.transforms.batched import Batched, base_of, batched, check_open, is_batched_at
 
 _warned: set[str] = set()
 _numbers = itertools.count(1)
@@ -145,6 +146,32 @@ class VmapLevel:
             return stack(runs)
         return [stack(results) for results in zip(*runs, strict=True)]
 
+    def each_example(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Call a function that looks at values for each example, outside of this level."""
+        before = get_mode()
+        try:
+            current.set(self.below(before))
+            split = [self._split(arg) for arg in args]
+            named = {name: self._split(arg) for name, arg in kwargs.items()}
+            runs = [
+                function(
+                    *(_example(pair, number) for pair in split),
+                    **{name: _example(pair, number) for name, pair in named.items()},
+                )
+                for number in range(self.size)
+            ]
+            if len({tuple(one.shape) for one in runs}) > 1:
+                raise RuntimeError(
+                    f"vmap: the size of what {function.__name__} returns depends on the values of "
+                    "a mapped tensor, and differs between the examples."
+                )
+            whole = stack(runs)
+        finally:
+            current.set(before)
+        return batched(whole, 0, self)
+
     # Random numbers
     # --------------------------------------------------------------------------------
 
@@ -250,6 +277,71 @@ class VmapLevel:
         finally:
             current.set(before)
         return target
+
+    def new_memory(
+        self, like: Any, size: tuple[int, ...], stride: tuple[int, ...], options: dict[str, Any]
+    ) -> Any:
+        """Memory of its own for each example, with these strides."""
+        step = extent((size, stride, 0))
+        before = get_mode()
+        try:
+            current.set(self.below(before))
+            whole = like.value.new_empty_strided((self.size, *size), (step, *stride), **options)
+        finally:
+            current.set(before)
+        return batched(whole, 0, self)
+
+    def reshape_inplace(
+        self,
+        target: Any,
+        function: Callable[[Any], Any],
+        reshape: Callable[[Any, Callable[[Any], Any]], Any],
+    ) -> Any:
+        """Change the shape of every example, by changing that of the batch with `reshape`."""
+        check_open(target)
+        size, bdim = self.size, target.bdim
+        behind = 0 if bdim == 0 else bdim - target.value.ndim  # counted from the nearer end
+
+        def on_batch(value: Any) -> Any:
+            (made,), (dim,) = run_on_examples(
+                lambda one: (function(one),), (value,), (bdim,), _Examples(size, "error")
+            )
+            return made.movedim(dim, behind) if made.ndim > -behind else made
+
+        before = get_mode()
+        try:
+            current.set(self.below(before))
+            reshape(target.value, on_batch)
+        finally:
+            current.set(before)
+        target.bdim, target.example = behind % target.value.ndim, None
+        return target
+
+    def resize_inplace(self, target: Any, shape: tuple[int, ...], memory_format: Any) -> Any:
+        """Resize every example, its memory that of the batch; examples must be in front."""
+        check_open(target)
+        if target.bdim:
+            raise RuntimeError(
+                "resize_: inside vmap, the examples must be along the first dimension; use "
+                "in_dims=0, or reshape()."
+            )
+        if memory_format is not None:
+            raise RuntimeError("resize_: memory_format cannot be given inside vmap.")
+        before = get_mode()
+        try:
+            current.set(self.below(before))
+            target.value.resize_((self.size, *shape))
+        finally:
+            current.set(before)
+        target.example = None
+        return target
+
+
+class _Examples(NamedTuple):
+    """What `run_on_examples` asks of a batch."""
+
+    batch_size: int
+    randomness: str
 
 
 def run_on_examples(

@@ -133,7 +133,8 @@ class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
         if (
             not (recording or mode is fast.no_grad)
             or kwargs
-            or (not fills(cls, len(args)) if split else running.get())
+            or running.get()
+            or (split and not fills(cls, len(args)))
         ):
             return apply_whole(cls, args, kwargs)
         ctx: Any = cls._backward_cls()

@@ -16,7 +16,7 @@ from pullback.autograd.function.vmap import apply_at, has_generated_rule, level_
 from pullback.core import anomaly
 from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.mode import Mode, changed, current, settle, with_grad
-from pullback.core.nesting import inside_transform
+from pullback.core.nesting import inside_transform, running
 from pullback.core.node import QUIET
 from pullback.core.origin import getframe, user_frame
 from pullback.core.sequence import numbering
@@ -75,9 +75,25 @@ def missing_setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Non
     raise function_errors.no_setup_context(type(ctx)._forward_cls.__name__)
 
 
+def node_class(cls: Any) -> Any:
+    """The class of a call's node; inside reverse transforms it has a name of its own, as torch's.
+
+    There the node is one that the transform made from the Function's methods.
+    """
+    usual = cls._backward_cls
+    if not any(derivative.level is None for derivative in running.get()):
+        return usual
+    known = usual.__dict__.get("_generated")
+    if known is None:
+        name = f"{cls.__name__}GeneratedBackward"
+        members = {"__module__": usual.__module__, "__qualname__": name}
+        known = usual._generated = type(name, (usual,), members)
+    return known
+
+
 def start(cls: Any, args: tuple[Any, ...], mode: Mode) -> Any:
     """The ctx of a call, with the edges that the arguments have before forward runs."""
-    ctx = cls._backward_cls()
+    ctx = node_class(cls)()
     tensors = [arg for arg in args if isinstance(arg, Tensor)]
     recording = mode.grad and not mode.inference
     ctx._edges = tuple(edge_of(tensor) for tensor in tensors) if recording else ()
@@ -140,6 +156,8 @@ def bound(
     call = inspect.signature(cls.forward).bind(*args, **kwargs)
     call.apply_defaults()
     if call.kwargs:
+        if inside_transform():
+            raise function_errors.keyword_in_transform(cls.__name__, next(iter(call.kwargs)))
         names = list(inspect.signature(cls.forward).parameters)
         raise function_errors.unknown_argument(cls.__name__, next(iter(call.kwargs)), names)
     return call.args

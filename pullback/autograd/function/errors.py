@@ -318,6 +318,14 @@ def vmap_returned(function: str, what: str) -> RuntimeError:
     )
 
 
+def keyword_in_transform(name: str, argument: str) -> NotImplementedError:
+    """A keyword-only argument, inside a function transform."""
+    return NotImplementedError(
+        f"{name}.apply: argument `{argument}` can be given by keyword only, which function "
+        "transforms do not take. Give it by position, or outside of transforms."
+    )
+
+
 def out_dims_mismatch(function: str, dims: object, output: Any) -> RuntimeError:
     """out_dims does not follow output."""
     count = f"{len(output)} values" if isinstance(output, tuple | list) else f"a {_kind(output)}"

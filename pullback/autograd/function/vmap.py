@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from pullback.autograd.function import errors as function_errors
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.ports import ports
+from pullback.core.pytree import tree_flatten, tree_unflatten
 from pullback.core.tensor import Tensor
 from pullback.engine.accumulate import broadcast_dims
 from pullback.transforms.batched import batched as hide
@@ -79,7 +80,7 @@ def spread(dims: Any, output: Any, name: str) -> Any:
         return dims
     if dims is None or isinstance(dims, int):
         return tuple(spread(dims, one, name) for one in output)
-    if not isinstance(dims, tuple | list) or len(dims) != len(output):
+    if type(dims) is not type(output) or len(dims) != len(output):
         raise function_errors.out_dims_mismatch(name, dims, output)
     return tuple(spread(dim, one, name) for dim, one in zip(dims, output, strict=True))
 
@@ -89,15 +90,29 @@ def spread(dims: Any, output: Any, name: str) -> Any:
 
 def level_of(args: tuple[Any, ...], levels: tuple[Any, ...]) -> Any:
     """The innermost of `levels` at which an argument is batched, or None."""
+    leaves = [leaf for arg in args for leaf in _leaves(arg)]
     for level in reversed(levels):
-        if any(is_batched_at(arg, level) for arg in args):
+        if any(is_batched_at(leaf, level) for leaf in leaves):
             return level
     return None
 
 
+def _leaves(arg: Any) -> list[Any]:
+    return tree_flatten(arg)[0] if isinstance(arg, tuple | list | dict) else [arg]
+
+
+def _split(arg: Any, level: Any) -> tuple[Any, Any]:
+    """An argument with one level taken off, and its dims, nested as it is."""
+    if isinstance(arg, tuple | list | dict):
+        leaves, spec = tree_flatten(arg)
+        pairs = [_split(leaf, level) for leaf in leaves]
+        return tuple(tree_unflatten([pair[side] for pair in pairs], spec) for side in (0, 1))  # type: ignore[return-value]  # two sides
+    return (arg.value, arg.bdim) if is_batched_at(arg, level) else (arg, None)
+
+
 def apply_at(cls: Any, args: tuple[Any, ...], level: Any) -> Any:
     """Apply a Function to tensors batched at `level`; its rule runs with that level removed."""
-    pairs = [(a.value, a.bdim) if is_batched_at(a, level) else (a, None) for a in args]
+    pairs = [_split(arg, level) for arg in args]
     values, dims = (tuple(column) for column in zip(*pairs, strict=True))
     before = get_mode()
     try:

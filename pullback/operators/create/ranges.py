@@ -17,6 +17,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.values import number_argument
 from pullback.operators.create.factory import Options, Unpack, allocated, checked, made
 from pullback.operators.options import as_int
+from pullback.operators.running.by_example import each_example, level_reading
 
 __all__ = ["arange", "linspace", "logspace", "range"]
 
@@ -153,6 +154,8 @@ def linspace(
         >>> torch.linspace(0, 1, 5)
         tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
+    if (level := level_reading(start, end)) is not None:
+        return each_example(level, linspace, start, end, steps, out=out, **options)
     first, last, dtype = _ends("linspace", start, end, steps, options, out)
     array = _spread("linspace", first, last, steps, dtype)
     return made("linspace", array.astype(dtype), options, out)
@@ -174,6 +177,8 @@ def logspace(
         >>> torch.logspace(0, 2, 3)
         tensor([  1.,  10., 100.])
     """
+    if (level := level_reading(start, end)) is not None:
+        return each_example(level, logspace, start, end, steps, base, out=out, **options)
     base = number_argument("logspace", "base", base)
     if isinstance(base, complex):
         raise TypeError(f"logspace(): base must be a real number, got {base}.")

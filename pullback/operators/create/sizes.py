@@ -44,6 +44,7 @@ from pullback.operators.create.factory import (
 )
 from pullback.operators.declare import Namespace, Shape, elementwise, method, primitive
 from pullback.operators.options import as_int
+from pullback.operators.running.by_example import level_reading
 
 __all__ = [
     *("empty", "empty_like", "empty_permuted", "empty_strided", "eye", "full", "full_like", "ones"),
@@ -421,5 +422,7 @@ def new_full(self: Any, size: Any, fill_value: Any, **options: Unpack[Options]) 
 def new_empty_strided(self: Any, size: Any, stride: Any, **options: Unpack[Options]) -> Tensor:
     """As `torch.empty_strided`, in this tensor's dtype unless another is given."""
     dtype = _dtype_like("new_empty_strided", self, options)
+    if (level := level_reading(self)) is not None:
+        return level.new_memory(self, tuple(size), tuple(stride), options)
     result = made("new_empty_strided", _strided("new_empty_strided", size, stride, dtype), options)
     return fill_unwritten(result) if wish.fills else result

@@ -43,7 +43,8 @@ def rows(op: Op, size: int, split: Split, options: Options) -> Any:
             for name, one in values.items()
         }
     if "value" in values:
-        return _filled_rows(op, size, value, filled(index, size), values["value"], dim)
+        made = _filled_rows(op, size, value, filled(index, size), values["value"], dim)
+        return made if shape else made.reshape((size,))
     if index[1] is None:
         whole = {"shape": (size, *(shape or (1,)))} if "shape" in options else {}
         made = op.function(value, dim=dim + 1, index=index[0], **values, **whole, **kept)
@@ -103,6 +104,17 @@ def _lined_up(value: Any, dim: int) -> Any:
     """(examples, ..., dim, ...) as (examples * dim, ...)."""
     moved = value.movedim(dim + 1, 1)
     return moved.reshape((moved.shape[0] * moved.shape[1], *moved.shape[2:]))
+
+
+def gathered(op: Op, size: int, split: Split, options: Options) -> Any:
+    """gather: an example or an index without dimensions counts as a line of one element."""
+    value, index = (filled(split[name], size) for name in ("input", "index"))
+    shape = tuple(index.shape)
+    dim = as_dim(options["dim"], value.ndim - 1, op.name) if value.ndim > 1 else 0
+    if 1 in (value.ndim, index.ndim) and value.ndim + index.ndim <= 3:
+        value, index = (one.unsqueeze(1) if one.ndim == 1 else one for one in (value, index))
+    rest = {name: value for name, value in options.items() if name != "dim"}
+    return op.function(value, dim + 1, index, **rest).reshape(shape)
 
 
 # Places in the flattened tensor -------------------------------------------------------------------

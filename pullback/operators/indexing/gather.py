@@ -32,6 +32,7 @@ from pullback.operators.declare import (
     method,
     primitive,
 )
+from pullback.operators.indexing import batch as batch_indexing
 from pullback.operators.indexing.picking import clear, pick
 from pullback.operators.options import as_dim, numpy_spelled
 from pullback.operators.pointwise.arithmetic import zeros_of
@@ -129,7 +130,7 @@ def cleared(g: Any, dim: int, index: Any) -> Any:
 
 @linear(
     exact_out=True,
-    batch=together,
+    batch=batch_indexing.gathered,
     input=lambda g, input_shape, dim, index: (
         _gather_adjoint(g, input_shape, dim, index) if input_shape else g.sum()
     ),

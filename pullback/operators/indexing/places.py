@@ -16,6 +16,7 @@ from pullback.operators.indexing import batch as batch_indexing
 from pullback.operators.indexing.selection import masked_fill
 from pullback.operators.options import as_shape
 from pullback.operators.pointwise.arithmetic import zeros_of
+from pullback.operators.running.by_example import each_example, level_reading
 from pullback.operators.running.writes import writing
 
 __all__ = [
@@ -282,6 +283,8 @@ def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
 @method
 def argwhere(input: Any) -> Any:
     """Where `input` is not zero: a row of indices for each place."""
+    if (level := level_reading(input)) is not None:
+        return each_example(level, argwhere, input)
     return _nonzero(input)
 
 

@@ -23,6 +23,7 @@ from pullback.operators.pointwise.arithmetic import conj
 from pullback.operators.pointwise.complex import real
 from pullback.operators.reduce.sums import sum
 from pullback.operators.results import result_class
+from pullback.operators.running.by_example import each_example, level_reading
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import reshape
 
@@ -86,6 +87,8 @@ def pinv(
     >>> torch.linalg.pinv(torch.tensor([[2.0], [0.0]]))
     tensor([[0.5000, 0.0000]])
     """
+    if (level := level_reading(rcond, atol, rtol)) is not None:
+        return each_example(level, pinv, input, rcond, hermitian, atol=atol, rtol=rtol, out=out)
     if hermitian:
         check_square("linalg.pinv", input._array)
     check_matrices("linalg.pinv", input._array)

@@ -22,6 +22,7 @@ from pullback.operators.reduce.extremes import amax, amin
 from pullback.operators.reduce.norms import vector_norm
 from pullback.operators.reduce.scan import cumprod
 from pullback.operators.reduce.sums import sum
+from pullback.operators.running.by_example import each_example, level_reading
 from pullback.operators.shape.joining import cat
 from pullback.operators.shape.reshaping import clone, expand, movedim, reshape
 from pullback.operators.tensor.convert import astype
@@ -316,6 +317,10 @@ def matrix_rank(
     out: Any = None,
 ) -> Any:
     """How many singular values exceed `max(atol, rtol * the largest)`."""
+    if (level := level_reading(tol, atol, rtol)) is not None:
+        return each_example(
+            level, matrix_rank, input, tol, hermitian, atol=atol, rtol=rtol, out=out
+        )
     check_matrices("linalg.matrix_rank", input._array)
     if tol is not None:
         atol, rtol = tol, 0.0

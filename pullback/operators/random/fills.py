@@ -19,9 +19,16 @@ from pullback.core.version import bump
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.declare import Namespace, method, primitive
 from pullback.operators.random import samplers as draw
-from pullback.operators.random.draws import check_p, check_probabilities, check_std, no_gradient
+from pullback.operators.random.draws import (
+    bernoulli,
+    check_p,
+    check_probabilities,
+    check_std,
+    no_gradient,
+)
 from pullback.operators.random.generator import Generator, drawn
 from pullback.operators.random.tensors import Fill, exact_integers, integer_bounds, needs, source_of
+from pullback.operators.running.by_example import level_reading
 from pullback.operators.running.inplace import call_inplace, starts_write
 
 __all__: list[str] = []
@@ -123,6 +130,9 @@ def normal_(
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill with 1 with probability `p`, a number or a tensor that broadcasts, else 0."""
     overload = 2
+    if level_reading(p) is not None:
+        # Drawn for all examples together; a target that they share cannot take it.
+        return self.copy_(bernoulli(p.expand(self._array.shape), generator=generator))
     if isinstance(p, Tensor):
         overload = 1
         p = p._array

@@ -64,12 +64,19 @@ def sized(
     """A new tensor, or `out`, that `fill` filled; `given` is generator, `out` and options."""
     mode = settle()
     if mode.levels or mode.tracing is not None:
+        refuse_out(op, given[1])
         return drawn(
             op,
             lambda: _filled(op, shape, fill, dtype, given),
             lambda front: _filled(op, (*front, *shape), fill, dtype, given),
         )
     return _filled(op, shape, fill, dtype, given)
+
+
+def refuse_out(op: str, out: Any) -> None:
+    """Inside vmap: examples may draw numbers of their own, for which `out` has no room."""
+    if out is not None:
+        raise RuntimeError(f"{op}: out= cannot be used inside vmap; use the tensor returned.")
 
 
 def _filled(
@@ -240,6 +247,8 @@ def randperm(
         array = draw.permutation(source_of("randperm", generator), count).astype(dtype)
         return made("randperm", array, options, out)
 
+    if get_mode().levels:
+        refuse_out("randperm", out)
     return drawn("randperm", draw_once)
 
 

@@ -21,6 +21,7 @@ from pullback.operators.options import as_int, numpy_spelled
 from pullback.operators.pointwise.rounding import no_derivative
 from pullback.operators.results import result_class
 from pullback.operators.running.inplace import write_out
+from pullback.operators.shape.joining import stack
 from pullback.operators.shape.reshape_inplace import unsupported_node
 
 __all__ = ["bincount", "hash_tensor", "histc", "histogram", "histogramdd"]
@@ -285,8 +286,20 @@ def _edges(op: str, points: Array, bins: Any, low: float, high: float) -> Array:
 # Per value ----------------------------------------------------------------------------------------
 
 
+def _one_by_one(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    """How long a count is depends on the values; vmap wants one length for all examples."""
+    whole = {name: filled(pair, size) for name, pair in split.items()}
+    runs = [
+        op.function(**{n: None if t is None else t[k] for n, t in whole.items()}, **options)
+        for k in range(size)
+    ]
+    if len({tuple(one.shape) for one in runs}) > 1:
+        return refused(op, size, {}, {})
+    return stack(runs)
+
+
 @primitive(
-    batch=refused,
+    batch=_one_by_one,
     weights=lambda g: no_derivative("bincount"),
     node="NotImplemented",
     has_out=False,

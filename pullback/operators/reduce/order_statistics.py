@@ -35,6 +35,7 @@ from pullback.operators.reduce.extremes import (
 from pullback.operators.reduce.sorting import sort
 from pullback.operators.reduce.sums import sum
 from pullback.operators.results import result_class
+from pullback.operators.running.by_example import each_example, level_reading
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import expand, movedim, reshape, squeeze
 from pullback.operators.tensor.convert import astype
@@ -243,6 +244,9 @@ def quantile(
     >>> torch.quantile(torch.tensor([0.0, 1.0, 2.0]), 0.25)
     tensor(0.5000)
     """
+    if (level := level_reading(q)) is not None:
+        options = {"interpolation": interpolation, "out": out}
+        return each_example(level, quantile, input, q, dim, keepdim, **options)
     result = _quantiles("quantile", input, q, dim, keepdim, interpolation)
     return delivered("quantile", result, out)
 
@@ -259,6 +263,9 @@ def nanquantile(
     out: Any = None,
 ) -> Any:
     """As `quantile`, of the elements that are not NaN."""
+    if (level := level_reading(q)) is not None:
+        options = {"interpolation": interpolation, "out": out}
+        return each_example(level, nanquantile, input, q, dim, keepdim, **options)
     result = _quantiles("nanquantile", input, q, dim, keepdim, interpolation)
     return delivered("nanquantile", result, out)
 

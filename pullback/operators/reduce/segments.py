@@ -15,6 +15,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.operators.indexing.rows import index_add, index_select
 from pullback.operators.indexing.scatter_reduce import index_reduce
 from pullback.operators.indexing.selection import where
+from pullback.operators.running.by_example import each_example, level_reading
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import reshape
 
@@ -41,6 +42,11 @@ def segment_reduce(
     >>> torch.segment_reduce(torch.arange(5.0), "sum", lengths=torch.tensor([2, 3]))
     tensor([1., 9.])
     """
+    if (level := level_reading(lengths, offsets)) is not None:
+        segments = {"lengths": lengths, "indices": indices, "offsets": offsets, "axis": axis}
+        return each_example(
+            level, segment_reduce, data, reduce, **segments, unsafe=unsafe, initial=initial
+        )
     if reduce not in _STARTS:
         raise RuntimeError(
             f"segment_reduce: reduce must be one of {', '.join(_STARTS)}, got {reduce!r}."

@@ -22,6 +22,7 @@ from pullback.operators.declare import REQUIRED, Namespace, linear, method
 from pullback.operators.indexing.assignment import getitem
 from pullback.operators.indexing.rows import index_select
 from pullback.operators.options import also_called, as_dim, as_int, numpy_spelled
+from pullback.operators.running.by_example import each_example, level_reading
 from pullback.operators.shape.joining import cat, stack, tensor_split
 from pullback.operators.shape.reshaping import clone, expand, flatten, reshape, unsqueeze
 from pullback.operators.shape.tiling import flip
@@ -264,6 +265,8 @@ def repeat_interleave(
     >>> torch.tensor([1, 2]).repeat_interleave(torch.tensor([1, 3]))
     tensor([1, 2, 2, 2])
     """
+    if (level := level_reading(input if repeats is REQUIRED else repeats)) is not None:
+        return each_example(level, repeat_interleave, input, repeats, dim, output_size=output_size)
     if repeats is REQUIRED:
         return wrap(_repeated(input._array, len(_counts(input)), output_size))
     if dim is None:

@@ -60,8 +60,13 @@ def squeezed(op: Op, size: int, split: Split, options: Options) -> Any:
 def squeezed_at(op: Op, size: int, split: Split, options: Options) -> Any:
     """One dimension of each example; an example without any stays as it is."""
     value = _only(split)
-    dim = as_dim(options["dim"], value.ndim - 1, op.name)
-    return op.function(value, dim + 1) if value.ndim > 1 else value
+    if value.ndim == 1:
+        if options["dim"] not in (0, -1):
+            raise RuntimeError(
+                f"squeeze: dim {options['dim']} of an example without dimensions; it takes 0."
+            )
+        return value.squeeze(())  # a view of the batch, as of any other
+    return op.function(value, as_dim(options["dim"], value.ndim - 1, op.name) + 1)
 
 
 def expanded(op: Op, size: int, split: Split, options: Options) -> Any:

@@ -5,6 +5,7 @@ The elements stay, the tensor looks at them differently; its history gets the vi
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -48,23 +49,31 @@ def _reshaping(name: str, function: Callable[..., Any]) -> None:
     """A method that replaces what the tensor looks at by a view of it."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        mode = settle()
-        if mode.grad and not mode.inference and self.requires_grad:
-            check_history_can_change(name, self)
-        edge = self._interior_edge()
-        after = function(_stand_in(self, edge), *args, **kwargs)
-        self._array = after._array
-        bump(self, name)
-        if self._node.__class__ is View and self._node.replay is not None:
-            self._node.replay += (lambda base: function(base, *args, **kwargs),)
-        node = after._node.node if after._node.__class__ is View else after._node
-        if node is not None:
-            _take_history(self, edge, node)
-        return self
+        return _reshape(name, self, lambda before: function(before, *args, **kwargs))
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"As `{name[:-1]}`, changing the tensor itself."
     METHODS[name] = method
+
+
+def _reshape(name: str, tensor: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """Make `tensor` what `function`, a view, makes of it; inside vmap, of the batch."""
+    level = getattr(tensor, "level", None)
+    if level is not None:
+        return level.reshape_inplace(tensor, function, functools.partial(_reshape, name))
+    mode = settle()
+    if mode.grad and not mode.inference and tensor.requires_grad:
+        check_history_can_change(name, tensor)
+    edge = tensor._interior_edge()
+    after = function(_stand_in(tensor, edge))
+    tensor._array = after._array
+    bump(tensor, name)
+    if tensor._node.__class__ is View and tensor._node.replay is not None:
+        tensor._node.replay += (function,)
+    node = after._node.node if after._node.__class__ is View else after._node
+    if node is not None:
+        _take_history(tensor, edge, node)
+    return tensor
 
 
 def _stand_in(tensor: Tensor, edge: Edge | None) -> Tensor:
@@ -118,6 +127,8 @@ def _resize(
 ) -> Tensor:
     """Change the shape, keeping as many elements as fit; new ones are not set."""
     shape = shape_argument("resize_", sizes, size)
+    if getattr(self, "level", None) is not None:
+        return self.level.resize_inplace(self, shape, memory_format)
     if self.requires_grad:
         raise RuntimeError(
             "resize_: a tensor that requires grad cannot be resized; detach() it, or use reshape()."

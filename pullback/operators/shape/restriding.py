@@ -62,7 +62,11 @@ def _restride(xp: Namespace, input: Array, taken: Any, given: Any) -> Array:
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """A view of the tensor's memory with any shape, strides and offset, counted in elements."""
     source = geometry_of(input._array)
-    offset = source[2] if storage_offset is None else storage_offset
+    examples = getattr(input, "level", None) is not None
+    if storage_offset is None:
+        offset = source[2]
+    else:  # of one example: from its first element, as it knows of no memory before that
+        offset = storage_offset - (_first_place(input) if examples else 0)
     geometry = (tuple(size), tuple(stride), offset)
     if len(geometry[0]) != len(geometry[1]):
         raise RuntimeError(
@@ -72,12 +76,21 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     if any(s < 0 for s in geometry[1]):
         raise RuntimeError(f"as_strided: negative strides are not supported, got {geometry[1]}.")
     available = root(input._array).nbytes // input._array.itemsize
-    if 0 not in geometry[0] and extent(geometry) > available:
+    if examples:
+        available = extent(source)
+    if 0 not in geometry[0] and (extent(geometry) > available or offset < 0):
         raise RuntimeError(
             f"as_strided: sizes {geometry[0]}, strides {geometry[1]} and offset {offset} reach "
             f"element {extent(geometry)}, but the memory holds {available}."
         )
     return _as_strided(input, geometry, source)
+
+
+def _first_place(examples: Any) -> int:
+    """Where the memory of the first example begins, counted from that of the whole batch."""
+    while getattr(examples, "level", None) is not None:
+        examples = examples.value
+    return geometry_of(examples._array)[2]
 
 
 def regenerate(tensor: Tensor, info: View) -> Edge | None:

@@ -103,6 +103,11 @@ def strides_of(array: Array) -> tuple[int, ...]:
 @method
 def is_contiguous(self: Tensor, *, memory_format: memory_format = contiguous_format) -> bool:
     """Whether the elements lie in memory without gaps, the last dimension fastest."""
+    if memory_format is not contiguous_format and getattr(self, "level", None) is not None:
+        raise RuntimeError(
+            f"is_contiguous: inside vmap, {memory_format} has no meaning for one example; ask for "
+            "torch.contiguous_format."
+        )
     return is_in_format(self._array, memory_format)
 
 

@@ -12,10 +12,9 @@ import numpy
 
 from pullback.core import errors, origin
 from pullback.core.mode import get_mode
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.tensor import wrap
 from pullback.operators.arrays.blocks import ONES
 from pullback.operators.declare import Array, Dim, Namespace, method, primitive
-from pullback.operators.indexing.selection import masked_fill
 from pullback.operators.nn.activation import softmax as exponentials
 from pullback.operators.nn.activation.gelu import gelu
 from pullback.operators.nn.activation.piecewise import (
@@ -42,7 +41,7 @@ from pullback.operators.pointwise.direction import abs
 from pullback.operators.pointwise.exponentials import sigmoid
 from pullback.operators.pointwise.extrema import relu as relu_kernel
 from pullback.operators.pointwise.trigonometry import tanh
-from pullback.operators.random.generator import default_generator, drawn
+from pullback.operators.random.generator import default_generator
 from pullback.operators.random.samplers import exponential, multiplied_and_added
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.running.naming import shown_as
@@ -194,23 +193,20 @@ def rrelu(
     """`leaky_relu` with random slopes; where not in training, with the mean of the limits."""
     if lower > upper:
         raise RuntimeError(f"rrelu: lower ({lower}) must not be above upper ({upper}).")
+    if get_mode().levels:  # how many numbers it draws depends on the values
+        raise RuntimeError(
+            "rrelu: cannot be used inside vmap; use leaky_relu, or torch.rand for the slopes."
+        )
     if not training:
         made = leaky_relu(input, (lower + upper) / 2, inplace)
         return shown_as("RreluWithNoiseBackward0", made)
     check_floating("rrelu", input._array)
     array = input._array
-    examples = bool(get_mode().levels)  # of vmap: their values are not known here
-
-    def draw_once() -> Tensor:
-        slopes = numpy.ones(array.shape, array.dtype)
-        below = numpy.ones(array.shape, bool) if examples else ~(array > 0)
-        uniform = default_generator.draw_from().doubles(int(numpy.count_nonzero(below)))
-        slopes[below] = multiplied_and_added(uniform, upper - lower, lower)
-        return wrap(slopes)
-
-    slopes = drawn("rrelu", draw_once)
-    if examples:
-        slopes = masked_fill(slopes, input > 0, 1)
+    below = ~(array > 0)
+    uniform = default_generator.draw_from().doubles(int(numpy.count_nonzero(below)))
+    slopes_array = numpy.ones(array.shape, array.dtype)
+    slopes_array[below] = multiplied_and_added(uniform, upper - lower, lower)
+    slopes = wrap(slopes_array)
     return _mul_(input, slopes) if inplace else mul(input, slopes)
 
 

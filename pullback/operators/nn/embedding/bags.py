@@ -19,6 +19,7 @@ from pullback.operators.indexing.scatter_reduce import scatter_reduce
 from pullback.operators.indexing.selection import masked_fill
 from pullback.operators.nn.embedding.rows import embedding
 from pullback.operators.pointwise.extrema import clamp_min
+from pullback.operators.running.by_example import each_example, level_reading
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import reshape
 from pullback.operators.shape.views import _expand
@@ -52,6 +53,10 @@ def embedding_bag(
             stacklevel=stacklevel(),
         )
         input, weight = weight, input
+    if (level := level_reading(offsets)) is not None:
+        options = (max_norm, norm_type, scale_grad_by_freq, mode, sparse, per_sample_weights)
+        last = (include_last_offset, padding_idx)
+        return each_example(level, embedding_bag, input, weight, offsets, *options, *last)
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"embedding_bag: mode must be 'sum', 'mean' or 'max', got {mode!r}.")
     if per_sample_weights is not None and mode != "sum":
