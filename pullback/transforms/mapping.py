@@ -54,9 +54,15 @@ def taken_out(result: Tensor, level: VmapLevel, dim: int = 0) -> Any:
     return value if bdim == dim else value.movedim(bdim, dim)
 
 
-def over_batch(function: Callable[..., list[Any]], values: Sequence[Any], size: int) -> list[Any]:
+def over_batch(
+    function: Callable[..., list[Any]],
+    values: Sequence[Any],
+    size: int,
+    *,
+    for_tangents: bool = False,
+) -> list[Any]:
     """Call `function` once with one example of each value; its results, examples in front."""
-    with mapped(size, "same") as level:
+    with mapped(size, "same", for_tangents=for_tangents) as level:
         results = function(*(batched(value, 0, level) for value in values))
     return [None if r is None else taken_out(r, level) for r in results]
 

@@ -7,6 +7,17 @@ from tests.differential.printed import agree
 pytest.importorskip("torch")
 
 
+def test_tensors_show_the_transforms_that_hold_them():
+    """R-48."""
+    agree(
+        """
+        func.grad(lambda t: (print(t), t)[1])(torch.tensor(2.0))
+        func.vmap(lambda t: (print(t), t)[1])(torch.ones(2))
+        func.vmap(func.grad(lambda t: (print(t), t)[1]))(torch.ones(2))
+        """
+    )
+
+
 def test_nodes_of_functions_inside_grad_have_a_name_of_their_own():
     """R-49."""
     agree(

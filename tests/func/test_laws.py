@@ -17,7 +17,7 @@ EXAMPLES = 3
 BY_VALUE = {
     *("argwhere", "bincount", "masked_select", "nonzero", "unique", "unique_consecutive", "where"),
     *("nn.functional.one_hot", "repeat_interleave", "Tensor.__getitem__", "index_put"),
-    *("nn.functional.embedding_bag", "histogramdd", "segment_reduce"),
+    *("nn.functional.rrelu", "nn.functional.embedding_bag", "histogramdd", "segment_reduce"),
 }
 
 # Backward and forward mode refuse.

@@ -277,7 +277,7 @@ class Check:
                 return jacobians.pushed_forward(self.outputs, self.inputs, number, tangent)
 
             try:
-                batched = over_batch(push, [both], 2)
+                batched = over_batch(push, [both], 2, for_tangents=True)
             except RuntimeError as error:
                 raise _batch_failed(f"tangents of input {number}", error) from error
             singles = [push(wrap(numpy.array(both._array[k]))) for k in range(2)]

@@ -63,8 +63,9 @@ def sized(
 ) -> Tensor:
     """A new tensor, or `out`, that `fill` filled; `given` is generator, `out` and options."""
     mode = settle()
-    if mode.levels or mode.tracing is not None:
+    if mode.levels:
         refuse_out(op, given[1])
+    if mode.levels or mode.tracing is not None:
         return drawn(
             op,
             lambda: _filled(op, shape, fill, dtype, given),

@@ -12,7 +12,7 @@ import numpy
 
 from pullback.core import errors, origin
 from pullback.core.mode import get_mode
-from pullback.core.tensor import wrap
+from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.blocks import ONES
 from pullback.operators.declare import Array, Dim, Namespace, method, primitive
 from pullback.operators.nn.activation import softmax as exponentials
@@ -193,7 +193,8 @@ def rrelu(
     """`leaky_relu` with random slopes; where not in training, with the mean of the limits."""
     if lower > upper:
         raise RuntimeError(f"rrelu: lower ({lower}) must not be above upper ({upper}).")
-    if get_mode().levels:  # how many numbers it draws depends on the values
+    # How many numbers it draws depends on the values; for mapped tangents alone that is known.
+    if any(not level.for_tangents for level in get_mode().levels):
         raise RuntimeError(
             "rrelu: cannot be used inside vmap; use leaky_relu, or torch.rand for the slopes."
         )
