@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy
+
 from pullback.autograd.grad_mode import decorated
+from pullback.core.arrays import Array
+from pullback.core.dtype import dtype
 from pullback.core.forward import Level, close_level, open_level
 from pullback.core.mode import change, get_mode
-from pullback.core.tensor import Tensor
+from pullback.core.tensor import Tensor, wrap
 from pullback.core.whole import Whole
+from pullback.operators.arrays.strides import geometry_of, may_overlap, on_storage, root
 from pullback.operators.shape.reshaping import view_as
 from pullback.transforms.batched import (
     base_of,
@@ -148,14 +153,40 @@ def attach_tangent(tensor: Tensor, tangent: Tensor, level: Level) -> Tensor:
 def laid_out_as(tangent: Any, tensor: Any) -> Any:
     """The tangent itself if its memory is laid out as the tensor's, else a copy that is."""
     a, b = tangent._array, tensor._array
-    if a.strides == b.strides and (a.base is None) == (b.base is None):
+    if a.strides == b.strides and a.base is None and b.base is None:
         return tangent
-    if a.flags.c_contiguous and b.flags.c_contiguous:
+    if type(a) is not numpy.ndarray or type(b) is not numpy.ndarray:  # examples, or no data
+        if a.flags.c_contiguous and b.flags.c_contiguous:
+            return tangent
+        if tangent.__class__ is not Tensor and levels_of(tangent):
+            return tangent.clone()  # a batch of tangents has a layout of its own
+        return tensor.detach().clone().to(tangent.dtype).copy_(tangent)
+    if _is_laid_out_alike(a, b):
         return tangent
-    if tangent.__class__ is not Tensor and levels_of(tangent):
-        return tangent.clone()  # a batch of tangents has a layout of its own
-    fresh = tensor.detach().clone().to(tangent.dtype)
-    return fresh.copy_(tangent)
+    return _on_memory_like(b, tangent.dtype).copy_(tangent)
+
+
+def _is_laid_out_alike(a: Array, b: Array) -> bool:
+    """Whether the same places of memories of the same size are used, in the same order."""
+    ours, theirs = geometry_of(a), geometry_of(b)
+    steps = zip(a.shape, ours[1], theirs[1], strict=True)
+    return (
+        ours[2] == theirs[2]
+        and all(n < 2 or one == other for n, one, other in steps)
+        and _elements_under(a) == _elements_under(b)
+    )
+
+
+def _elements_under(array: Array) -> int:
+    return root(array).nbytes // int(array.itemsize)
+
+
+def _on_memory_like(array: Array, dtype: dtype) -> Tensor:
+    """Zeros that lie in memory as `array` does, with all that is beside it: views may reach it."""
+    geometry = geometry_of(array)
+    if may_overlap(geometry):
+        return wrap(numpy.zeros(array.shape, dtype.numpy))
+    return wrap(on_storage(numpy.zeros(_elements_under(array), dtype.numpy), geometry))
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:

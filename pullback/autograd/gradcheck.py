@@ -134,7 +134,7 @@ def gradgradcheck(
         check_rev_over_rev or not check_batched_grad,
         "check_batched_grad=True batches the backward pass: it needs check_rev_over_rev=True.",
     )
-    from pullback.autograd.check.derivatives import differentiable, tupled
+    from pullback.autograd.check.derivatives import differentiable, is_checked, tupled
 
     tensors = tupled(inputs)
     if grad_outputs is None:
@@ -142,9 +142,10 @@ def gradgradcheck(
         given = _random_gradients(outputs, strided=gen_non_contig_grad_outputs)
     else:
         given = tupled(grad_outputs)
+    everything = (*tensors, *given)
     return gradcheck(
-        _gradients_of(func, len(tensors)),
-        (*tensors, *given),
+        _gradients_of(func, len(tensors), [is_checked(one) for one in everything]),
+        everything,
         eps=eps,
         atol=atol,
         rtol=rtol,
@@ -160,11 +161,20 @@ def gradgradcheck(
     )
 
 
-def _gradients_of(func: Callable[..., Any], count: int) -> Callable[..., tuple[Tensor, ...]]:
-    """The gradients of `func` as a function of its `count` inputs and its outputs' gradients."""
+def _gradients_of(
+    func: Callable[..., Any], count: int, checked: list[bool]
+) -> Callable[..., tuple[Tensor, ...]]:
+    """The gradients of `func` as a function of its `count` inputs and its outputs' gradients.
+
+    Forward mode passes inputs without history; those that are `checked` must require grad again.
+    """
     from pullback.autograd.check.derivatives import differentiable, is_checked, tupled
 
     def gradients(*args: Any) -> tuple[Tensor, ...]:
+        args = tuple(
+            one.requires_grad_() if wanted and not one.requires_grad else one
+            for one, wanted in zip(args, checked, strict=True)
+        )
         outputs = differentiable(tupled(func(*args[:count])))
         wanted = [one for one in args[:count] if is_checked(one)]
         found = grad(outputs, wanted, args[count:], create_graph=True, allow_unused=True)

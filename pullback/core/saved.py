@@ -79,8 +79,11 @@ class Packed:
         tensor = self.unpack_hook(self.data)
         if not hasattr(tensor, "_cell"):
             raise errors.unpack_hook_returned(type(tensor))
+        node = edge if self.output else self.node
+        if node is None and tensor._node is None and not self.tangents:
+            return tensor  # nothing to add: the very object that the hook returned
         placed = tensor._alias()
-        placed._node = edge if self.output else self.node
+        placed._node = node
         for level, tangent in self.tangents:
             level.put(placed, tangent)
         return placed

@@ -400,6 +400,10 @@ class Tensor:
         self._leaf_hooks = hooks
         leaf_hooks_in_use[id(self)] = self
 
+    @_backward_hooks.deleter
+    def _backward_hooks(self) -> NoReturn:
+        raise RuntimeError("_backward_hooks cannot be deleted; assign None instead.")
+
     # ------------------------------------------------------------------ detaching
 
     def _alias(self) -> Tensor:

@@ -67,8 +67,9 @@ def loop(inbox, keep_graph, freed, chosen, captured):
                 set_evaluating(node)  #: tensors
                 results = node._run(g, edges)  #: arrays
                 results = node._run_tensors(g, edges)  #: tensors
-                if node._cold is not None:  #: tensors
-                    results = with_new_hooks(node, results, edges)  #: tensors
+                if node._cold is not None:  # an unpack hook may have added some
+                    results = with_new_hooks(node, results, edges)
+                    fresh = False  #: arrays
             elif cold is QUIET and g is not None:
                 set_evaluating(node)
                 results, fresh = node._run(g, edges), False  #: arrays

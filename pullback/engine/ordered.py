@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
+from sys import getrefcount
 from typing import Any
 
 import numpy
@@ -32,6 +33,7 @@ from pullback.engine.hooks import (
     run_tensor_hooks,
     tensors_of,
 )
+from pullback.engine.ownership import is_sole_reference, is_sole_tensor
 from pullback.engine.task import log_node
 from pullback.engine.turns import annotate
 
@@ -250,7 +252,10 @@ def _accumulate(task: Task, node: AccumulateGrad, gradients: tuple[Any, ...]) ->
         if task.create_graph:
             recorded.accumulate(node, g)
         else:
-            recorded.accumulate_any(node, g)
+            is_sole = is_sole_tensor if isinstance(g, Tensor) else is_sole_reference
+            references = getrefcount(g)  # a statement of its own: a call would hold it too
+            owned = is_sole(g, references, 1)  # `gradients` holds it too
+            recorded.accumulate_any(node, g, owned=owned)
     hooks = leaf._post_accumulate_grad_hooks
     if hooks:
         for hook in list(hooks.values()):
@@ -316,8 +321,8 @@ def _deliver(
 
 
 def order_of(task: Any) -> list[Node]:
-    """The nodes that a pass runs, in order, found without running any."""
-    return [node for node, runs in visits_of(task) if runs]
+    """The nodes that a pass stops by, in order, captured leaves too; found without running any."""
+    return [node for node, _ in visits_of(task)]
 
 
 def visits_of(task: Any) -> list[tuple[Node, bool]]:

@@ -1,7 +1,8 @@
-"""Copies that nobody else can see."""
+"""Arrays that nobody else can see: copies, and those that nobody else holds."""
 
 from __future__ import annotations
 
+from sys import getrefcount
 from typing import Any
 
 import numpy
@@ -12,3 +13,34 @@ from pullback.core.arrays import Array
 def private_copy(value: Any) -> Array:
     """A row-major array of its own, from an array or a NumPy scalar."""
     return numpy.array(value, order="C")
+
+
+def _counted() -> int:
+    """What `getrefcount` says of an object that one local name holds; versions of Python differ."""
+    alone = object()
+    return getrefcount(alone)
+
+
+_ALONE = _counted()
+
+
+def is_sole_reference(array: Any, references: int, others: int = 0) -> bool:
+    """Whether an array in a local name, and in `others` places known of, is held by nobody else.
+
+    `references` is `getrefcount` of it, called where the name is. Then its memory may be kept.
+    """
+    return (
+        references <= _ALONE + others
+        and type(array) is numpy.ndarray
+        and array.base is None
+        and array.flags.writeable
+    )
+
+
+def is_sole_tensor(g: Any, references: int, others: int = 0) -> bool:
+    """As `is_sole_reference` for a tensor, of the tensor and of its array."""
+    if references > _ALONE + others:
+        return False
+    array = g._array
+    references = getrefcount(array)
+    return is_sole_reference(array, references, 1)

@@ -6,6 +6,7 @@ same programs through both.
 
 from __future__ import annotations
 
+from sys import getrefcount
 from typing import Any
 
 from pullback.core.node import AccumulateGrad
@@ -15,6 +16,7 @@ from pullback.engine.accumulate import accumulate
 from pullback.engine.filter import Filter
 from pullback.engine.inbox import Inbox
 from pullback.engine.loop import loop_over
+from pullback.engine.ownership import is_sole_reference
 
 
 def run(
@@ -47,11 +49,14 @@ def run(
 def finish(inbox: Inbox, chosen: Filter | None, captured: dict[tuple[Any, int], Any]) -> None:
     """Hand the leaves what arrived for them."""
     store = accumulate if watch.watcher is None else _announced
-    for leaf, total in inbox.leaves.items():
+    for leaf in list(inbox.leaves):
+        total = inbox.leaves.pop(leaf)
         if chosen is not None and leaf in chosen.captures:
             captured[leaf, 0] = total
         else:
-            store(leaf, total, owned=leaf in inbox.owned_leaves)
+            references = getrefcount(total)  # a statement of its own: a call would hold it too
+            owned = leaf in inbox.owned_leaves or is_sole_reference(total, references)
+            store(leaf, total, owned=owned)
 
 
 def _announced(leaf: AccumulateGrad, total: Any, *, owned: bool) -> None:

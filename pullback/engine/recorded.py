@@ -121,7 +121,7 @@ def accumulate_any(leaf: AccumulateGrad, g: Any, *, owned: bool = False) -> None
     if (getattr(g, "_takes", 0) | (0 if stored is None else stored._takes)) & DISPATCH:
         _accumulate_answered(leaf, g if isinstance(g, Tensor) else wrap(g), owned=owned)
     else:
-        accumulate_array(leaf, getattr(g, "_array", g), owned=False)
+        accumulate_array(leaf, getattr(g, "_array", g), owned=owned)
 
 
 def _accumulate_answered(leaf_node: AccumulateGrad, g: Any, *, owned: bool) -> None:

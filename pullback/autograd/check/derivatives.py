@@ -103,16 +103,22 @@ class Check:
     grad_dtypes: bool
     # The inputs to differentiate by, under their number among all.
     checked: dict[int, Tensor] = field(init=False)
+    # Which of the outputs require grad.
+    places: list[int] = field(init=False)
 
     def run(self, asked: Asked) -> None:
         """All that is asked for; GradcheckError at the first failure."""
         self.checked = _checked_inputs(self.inputs)
-        outputs = self.outputs()
+        everything = tensors_of(tupled(self.func(*self.inputs)))
+        self.places = [place for place, one in enumerate(everything) if one.requires_grad]
+        outputs = [everything[place] for place in self.places]
         if not outputs:
             self.compare_with_zero()
             return
         compare = self.compare_projections if asked.fast else self.compare_jacobians
         compare(outputs, asked)
+        if asked.forward and asked.undefined:
+            self.check_undefined_tangents()
         if asked.batched_forward:
             self.check_batched_tangents()
         if not asked.backward:
@@ -126,6 +132,11 @@ class Check:
     def outputs(self, inputs: Sequence[Any] | None = None) -> list[Tensor]:
         """Call the function; its outputs that require grad."""
         return differentiable(tupled(self.func(*(self.inputs if inputs is None else inputs))))
+
+    def pushed(self, inputs: Sequence[Any]) -> list[Tensor]:
+        """Call the function on dual tensors without history: the same outputs as in `outputs`."""
+        everything = tensors_of(tupled(self.func(*inputs)))
+        return [everything[place] for place in self.places]
 
     def compare_with_zero(self) -> None:
         """Nothing requires grad, so nothing may depend on the inputs."""
@@ -150,7 +161,7 @@ class Check:
         wanted = list(self.checked.values())
         expected = [jacobians.numerical(self.outputs, parts, one, self.eps) for one in wanted]
         for column, number in enumerate(self.checked if asked.forward else ()):
-            found = jacobians.forward(self.outputs, self.inputs, number, parts)
+            found = jacobians.forward(self.pushed, self.inputs, number, parts)
             for part, a, n in zip(parts, found, expected[column], strict=True):
                 if not self.close(a, n, self.atol):
                     raise GradcheckError(_mismatch(part, number, a, n, "forward mode"))
@@ -190,7 +201,7 @@ class Check:
 
         for number in self.checked if asked.forward else ():
             u = directions[number]
-            found = jacobians.forward_along(self.outputs, self.inputs, number, parts, u)
+            found = jacobians.forward_along(self.pushed, self.inputs, number, parts, u)
             for index, tangent in enumerate(found):
                 compare(index, number, (tangent * weights[index]).sum(), "forward mode")
         wanted = list(self.checked.values())
@@ -268,13 +279,41 @@ class Check:
             for number, together, *alone in zip(self.checked, batched, *singles, strict=True):
                 self.compare_batch(f"gradients of output {index}, input {number}", together, alone)
 
+    def check_undefined_tangents(self) -> None:
+        """An input without a tangent must count as one whose tangent is zero."""
+        tangents: dict[int, Any] = {
+            number: wrap(numpy.array(_random_pair(one)._array[0]))
+            for number, one in self.checked.items()
+        }
+        for number, one in self.checked.items():
+            zero = wrap(numpy.zeros_like(one._array))
+            found = []
+            for given in (zero, None):
+                try:
+                    found.append(
+                        jacobians.pushed_forward(
+                            self.pushed, self.inputs, {**tangents, number: given}
+                        )
+                    )
+                except RuntimeError as error:
+                    raise GradcheckError(
+                        f"gradcheck: forward mode failed with {'no' if given is None else 'a zero'}"
+                        f" tangent of input {number}: {error}"
+                    ) from error
+            for index, (a, b) in enumerate(zip(*found, strict=True)):
+                if not numpy.allclose(a._array, b._array, self.rtol, self.atol, equal_nan=True):
+                    raise GradcheckError(
+                        f"gradcheck: the tangent of output {index} is\n{a._array}\nwith a zero "
+                        f"tangent of input {number} and\n{b._array}\nwith none; they must agree."
+                    )
+
     def check_batched_tangents(self) -> None:
         """Two tangents of an input in one batched run must give what two runs give."""
         for number, one in self.checked.items():
             both = _random_pair(one)
 
             def push(tangent: Tensor, number: int = number) -> list[Tensor]:
-                return jacobians.pushed_forward(self.outputs, self.inputs, number, tangent)
+                return jacobians.pushed_forward(self.pushed, self.inputs, {number: tangent})
 
             try:
                 batched = over_batch(push, [both], 2, for_tangents=True)
@@ -331,6 +370,7 @@ class Check:
             try:
                 found = grad(outputs, wanted, zeros, allow_unused=True)
             except RuntimeError as error:
+                _hint_at_undefined()
                 raise GradcheckError(
                     f"gradcheck: backward failed when the gradients of outputs {sorted(undefined)} "
                     "were undefined (None). It must treat them as zeros; pass "
@@ -338,11 +378,21 @@ class Check:
                 ) from error
             for number, result in zip(self.checked, found, strict=True):
                 if result is not None and numpy.any(result._array != 0):
+                    _hint_at_undefined()
                     raise GradcheckError(
                         f"gradcheck: with undefined (None) gradients of outputs "
                         f"{sorted(undefined)} and zeros for the others, input {number} gets\n"
                         f"{result._array}\nBackward must treat undefined gradients as zeros."
                     )
+
+
+def _hint_at_undefined() -> None:
+    warnings.warn(
+        "gradcheck: backward is expected to take undefined (None) gradients for zeros. Pass "
+        "check_undefined_grad=False if it never meets them.",
+        UserWarning,
+        stacklevel=origin.stacklevel(),
+    )
 
 
 def _random_pair(tensor: Tensor) -> Tensor:

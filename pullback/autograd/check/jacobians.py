@@ -73,7 +73,17 @@ def _slope(
     with moved(array, place, -step):
         behind = outputs()
         below = [part.of(behind) for part in parts]
+    _check_alike(ahead, behind)
     return [(a - b) / (2 * eps) for a, b in zip(above, below, strict=True)]
+
+
+def _check_alike(ahead: Sequence[Tensor], behind: Sequence[Tensor]) -> None:
+    kinds = [[(tuple(one.shape), one.dtype) for one in side] for side in (ahead, behind)]
+    if kinds[0] != kinds[1]:  # AssertionError is what torch raises; `assert` would vanish under -O
+        raise AssertionError(
+            "gradcheck: shapes or dtypes of the outputs depend on the values of the inputs: "
+            f"{kinds[0]} and {kinds[1]} at the two ends of one finite difference."
+        )
 
 
 def numerical(outputs: Outputs, parts: list[Part], input: Tensor, eps: float) -> list[Array]:
@@ -127,14 +137,27 @@ def analytical_along(output: Tensor, part: Part, inputs: Sequence[Tensor], v: Ar
     ]
 
 
+def dual_inputs(inputs: Sequence[Any], tangents: dict[int, Tensor | None]) -> list[Any]:
+    """The inputs as forward mode gets them: those to differentiate by with a tangent, no history.
+
+    `tangents` has those that are not zero; None leaves the tangent out.
+    """
+    duals = list(inputs)
+    for number, one in enumerate(inputs):
+        if not (isinstance(one, Tensor) and one.requires_grad):
+            continue
+        value = one.detach()
+        tangent = tangents.get(number, wrap(numpy.zeros_like(value._array)))
+        duals[number] = value if tangent is None else make_dual(value, tangent)
+    return duals
+
+
 def pushed_forward(
-    function: Function, inputs: Sequence[Any], number: int, tangent: Tensor
+    function: Function, inputs: Sequence[Any], tangents: dict[int, Tensor | None]
 ) -> list[Tensor]:
-    """The outputs' tangents when input `number` moves along `tangent`."""
+    """The outputs' tangents when the inputs move along `tangents`, those not named not at all."""
     with dual_level():
-        duals = list(inputs)
-        duals[number] = make_dual(inputs[number], tangent)
-        pushed = [unpack_dual(output) for output in function(duals)]
+        pushed = [unpack_dual(output) for output in function(dual_inputs(inputs, tangents))]
     return [
         wrap(numpy.zeros_like(primal._array)) if tangent is None else tangent
         for primal, tangent in pushed
@@ -152,7 +175,7 @@ def forward(
         for direction in (1, 1j) if array.dtype.kind == "c" else (1,):
             u = numpy.zeros(array.size, array.dtype)
             u[row] = direction
-            tangents = pushed_forward(function, inputs, number, wrap(u.reshape(array.shape)))
+            tangents = pushed_forward(function, inputs, {number: wrap(u.reshape(array.shape))})
             for jacobian, part in zip(jacobians, parts, strict=True):
                 jacobian[row] += direction * part.of(tangents)
     return jacobians
@@ -164,5 +187,5 @@ def forward_along(
     """For each part, its derivative along `u` by one tangent."""
     array = inputs[number]._array
     tangent = wrap(u.astype(array.dtype).reshape(array.shape))
-    tangents = pushed_forward(function, inputs, number, tangent)
+    tangents = pushed_forward(function, inputs, {number: tangent})
     return [part.of(tangents) for part in parts]

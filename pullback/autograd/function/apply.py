@@ -30,11 +30,15 @@ def apply_whole(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     mode = settle()
     split = is_split(cls)
     args = bound(cls, args, kwargs, split=split)
-    if not split and inside_transform():
-        raise function_errors.needs_setup_context(cls.__name__)
-    args = tuple(alive(arg) for arg in args)
     if mode.levels:
         mode.levels[-1].refuse_function(cls)
+    # Batches of dual tensors map tangents alone: forward sees nothing of it, and jvp takes them.
+    derivatives = running.get()
+    mapped = mode.levels and (derivatives or any(not one.for_tangents for one in mode.levels))
+    if not split and (mapped or derivatives):
+        raise function_errors.needs_setup_context(cls.__name__)
+    args = tuple(alive(arg) for arg in args)
+    if mapped:
         has_generated_rule(cls)  # refused without a rule, whatever the arguments are
         level = level_of(args, mode.levels)
         if level is not None:

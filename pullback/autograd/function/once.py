@@ -81,7 +81,10 @@ def _guarded(values: tuple[Any, ...], name: str) -> tuple[Any, ...]:
         f"{name} is differentiated twice, but its backward is marked @once_differentiable. Write "
         "it in differentiable operators and take the mark off, or ask for no second derivatives."
     )
-    node._edges = tuple(AccumulateGrad.of(leaf) for leaf in leaves)
+    made = iter(leaves)
+    node._edges = tuple(
+        AccumulateGrad.of(next(made)) if isinstance(v, Tensor) else None for v in values
+    )
     node._g_sizes = tuple((leaf._array.shape, leaf._array.dtype) for leaf in leaves)
     node._cold = node._code = None
     node._lasti = 0

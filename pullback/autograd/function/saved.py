@@ -99,6 +99,9 @@ def own_number(node: Any, tensor: Tensor) -> int | None:
     if edge is node:
         return 0
     if edge.__class__ is View:
+        written = edge.base._node  # a view that the function changed is known to its base
+        if getattr(written, "inner", None) is node:
+            return 0
         edge = edge.node
         if edge is node:
             return 0

@@ -23,7 +23,7 @@ from pullback.core.layout import (
     strides_in_order,
     suggested_format,
 )
-from pullback.core.mode import settle
+from pullback.core.mode import Mode, settle
 from pullback.core.node import Edge, Leaf, NotImplementedNode, new_leaf_mark
 from pullback.core.origin import here
 from pullback.core.sequence import numbering
@@ -62,6 +62,7 @@ def _reshape(name: str, tensor: Tensor, function: Callable[[Tensor], Tensor]) ->
     if level is not None:
         return level.reshape_inplace(tensor, function, functools.partial(_reshape, name))
     mode = settle()
+    _refuse_inference(name, tensor, mode)
     if mode.grad and not mode.inference and tensor.requires_grad:
         check_history_can_change(name, tensor)
     edge = tensor._interior_edge()
@@ -74,6 +75,14 @@ def _reshape(name: str, tensor: Tensor, function: Callable[[Tensor], Tensor]) ->
     if node is not None:
         _take_history(tensor, edge, node)
     return tensor
+
+
+def _refuse_inference(name: str, tensor: Tensor, mode: Mode) -> None:
+    if tensor.is_inference() and not mode.inference:
+        raise RuntimeError(
+            f"{name}: an inference tensor cannot be changed in place outside inference_mode. Clone "
+            "it first."
+        )
 
 
 def _stand_in(tensor: Tensor, edge: Edge | None) -> Tensor:
@@ -129,7 +138,9 @@ def _resize(
     shape = shape_argument("resize_", sizes, size)
     if getattr(self, "level", None) is not None:
         return self.level.resize_inplace(self, shape, memory_format)
-    if self.requires_grad:
+    mode = settle()
+    _refuse_inference("resize_", self, mode)
+    if self.requires_grad and not mode.inference:
         raise RuntimeError(
             "resize_: a tensor that requires grad cannot be resized; detach() it, or use reshape()."
         )

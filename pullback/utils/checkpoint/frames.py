@@ -153,7 +153,8 @@ class Rerun:
         """Give a saved tensor to its holder, if that is still waiting for it."""
         frame, position = self.frame, self.count
         self.count += 1
-        value = tensor._alias()
+        # Without history the object itself is kept, as the user may know it again.
+        value = tensor if tensor._node is None else tensor._alias()
         if position >= len(frame.holders):
             return value
         holder = frame.holders[position]()
