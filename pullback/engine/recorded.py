@@ -112,7 +112,8 @@ def store(leaf: AccumulateGrad, total: Any, *, create_graph: bool, owned: bool =
     if create_graph:
         accumulate(leaf, total)
     else:
-        accumulate_any(leaf, total, owned=owned)
+        # That nobody holds a plain tensor says nothing of its memory.
+        accumulate_any(leaf, total, owned=owned and bool(total._takes & DISPATCH))
 
 
 def accumulate_any(leaf: AccumulateGrad, g: Any, *, owned: bool = False) -> None:

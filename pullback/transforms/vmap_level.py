@@ -23,7 +23,6 @@ from pullback.operators.declare import Op
 from pullback.operators.random.generator import drawn
 from pullback.operators.shape.joining import stack
 from pullback.operators.shape.reshaping import select
-from pullback.transforms import showing  # noqa: F401 (fills its port)
 from pullback.transforms.batched import Batched, base_of, batched, check_open, is_batched_at
 
 _warned: set[str] = set()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.differential.programs import agree
+from tests.differential.printed import agree
 
 pytest.importorskip("torch")
 
