@@ -77,7 +77,7 @@ from pullback.operators.pointwise.rounding import (
 )
 from pullback.operators.shape.joining import (
     cat, chunk, narrow, split, split_with_sizes, stack, tensor_split, unbind, unsafe_chunk,
-    unsafe_split,
+    unsafe_split, unsafe_split_with_sizes,
 )
 from pullback.operators.shape.transposes import adjoint
 from pullback.operators.shape.reshaping import (
@@ -214,6 +214,11 @@ _LATER = {
         "pullback.operators.random.gamma",
     ),
     **dict.fromkeys(("compiled_with_cxx11_abi", "get_file_path"), "pullback.installed"),
+    **dict.fromkeys(
+        ("_is_all_true", "_is_any_true", "_test_check_tensor"), "pullback.operators.reduce.truth"
+    ),
+    **dict.fromkeys(("_unique", "_unique2"), "pullback.operators.reduce.unique"),
+    **dict.fromkeys(("is_warn_always_enabled", "set_warn_always"), "pullback.core.warning_once"),
     "get_device_module": "pullback.accelerator.found",
     "stand_in": "pullback.standing_in",
     "autocast": "pullback.amp.autocast_mode",
@@ -249,14 +254,18 @@ _MODULES = frozenset(
     [
         "__future__",
         "_C",
+        "_VF",
         "__config__",
         "_custom_op",
         "_custom_ops",
+        "_dispatch",
         "_dynamo",
         "_higher_order_ops",
+        "_functorch",
         "_inductor",
         "_jit_internal",
         "_library",
+        "_subclasses",
         "_vmap_internals",
         "accelerator",
         "amp",

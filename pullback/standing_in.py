@@ -24,6 +24,8 @@ __all__ = ["stand_in", "standing_in"]
 
 # Whose classes are known by where users find them, at the top of torch.
 _INNER = ("pullback.core.", "pullback.operators.")
+# Packages of their own that come with torch.
+_BESIDE = ("torch", "functorch")
 
 
 def stand_in() -> ModuleType:
@@ -71,7 +73,16 @@ def standing_in() -> Iterator[None]:
 
 
 def _torch_modules() -> dict[str, ModuleType]:
-    return {n: m for n, m in sys.modules.items() if n == "torch" or n.startswith("torch.")}
+    return {n: m for n, m in sys.modules.items() if n.partition(".")[0] in _BESIDE}
+
+
+def _own_name(name: str) -> str:
+    """The module of ours that a module of torch is."""
+    return (
+        f"pullback.{name}"
+        if name.startswith("functorch")
+        else "pullback" + name.removeprefix("torch")
+    )
 
 
 class _Place:
@@ -118,9 +129,9 @@ class _TorchFinder(MetaPathFinder, Loader):
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name.startswith("pullback."):
             return self._renaming(PathFinder.find_spec(name, path, target))
-        if not name.startswith("torch."):
+        if not name.startswith("torch.") and name.partition(".")[0] != "functorch":
             return None
-        known = find_spec("pullback" + name.removeprefix("torch"))
+        known = find_spec(_own_name(name))
         if known is None:
             return None
         spec = ModuleSpec(name, self, is_package=known.submodule_search_locations is not None)
@@ -133,7 +144,7 @@ class _TorchFinder(MetaPathFinder, Loader):
         return spec
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return import_module("pullback" + spec.name.removeprefix("torch"))
+        return import_module(_own_name(spec.name))
 
     def exec_module(self, module: ModuleType) -> None:
         # It ran when it was imported; importing it by this name has overwritten its own spec.

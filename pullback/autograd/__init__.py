@@ -63,6 +63,15 @@ _get_sequence_nr = next_sequence_number
 _is_checkpoint_valid = is_checkpoint_valid
 
 
+def _calculate_shape(output: Any, grad: Tensor, is_grads_batched: bool) -> tuple[Any, Any]:
+    """Shape of an output (a tensor or a GradientEdge) and of one gradient for it."""
+    if isinstance(output, Tensor):
+        shape = output.shape
+    else:
+        shape = type(grad.shape)(output.node._input_metadata[output.output_nr].shape)
+    return shape, grad.shape[1:] if is_grads_batched else grad.shape
+
+
 def _backward(
     self: Tensor,
     gradient: Any = None,
@@ -103,17 +112,21 @@ Tensor.backward = _backward  # type: ignore[attr-defined]  # methods attach them
 # Name -> the module of this package that has it; a module's own name stands for the module.
 _LATER = {
     "Function": "function",
+    "_profiler_enabled": "profiler",
     "detect_nan": "check.nan_search",
     "get_backward_threads": "backward_threads",
     "set_backward_threads": "backward_threads",
     "enforce_grad_layout_policy": "multithreading",
     "is_multithreading_enabled": "multithreading",
+    "kineto_available": "profiler",
     "set_multithreading_enabled": "multithreading",
 }
 _MODULES = ("forward_ad", "function", "functional", "graph", "profiler", "profiler_util")
 
 
 def __getattr__(name: str) -> Any:
+    if name == "torch":  # programs find the package through this module, as in torch
+        return import_module("pullback")
     if name in _MODULES:
         return import_module(f"pullback.autograd.{name}")
     if name not in _LATER:

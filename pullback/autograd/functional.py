@@ -482,3 +482,22 @@ def _first_order(
         gradients, entered, strict=strict, create_graph=True, function=function, said="the output"
     )
     return many, entered, output, filled
+
+
+def _construct_standard_basis_for(tensors: Any, tensor_numels: Any) -> tuple[Tensor, ...]:
+    """The identity of the space of all tensors together, its columns split among them.
+
+    >>> import pullback as torch
+    >>> torch.autograd.functional._construct_standard_basis_for([torch.ones(1), torch.ones(1)], [1, 1])
+    (tensor([[1.],
+            [0.]]), tensor([[0.],
+            [1.]]))
+    """
+    if len(tensors) != len(tensor_numels) or not tensors:
+        raise ValueError("One number of elements for each of one or more tensors is needed.")
+    total, start, made = sum(tensor_numels), 0, []
+    for tensor, count in zip(tensors, tensor_numels, strict=True):
+        made.append(tensor.new_zeros(total, count))
+        made[-1][start : start + count].fill_diagonal_(1)
+        start += count
+    return tuple(made)

@@ -267,6 +267,16 @@ class record_function:
         return named  # type: ignore[return-value]  # the same signature, by wraps
 
 
+def kineto_available() -> bool:
+    """Whether `profile(use_kineto=True)` can be used; it records the same as without."""
+    return True
+
+
+def _profiler_enabled() -> bool:
+    """Whether a profiler is on."""
+    return bool(recording.active())
+
+
 class emit_nvtx:
     """Marks for NVIDIA's own profiler, which needs a CUDA device."""
 

@@ -40,6 +40,9 @@ def format_time(microseconds: float) -> str:
     return f"{microseconds:.3f}us"
 
 
+_format_time = format_time  # torch's name for it
+
+
 class Times:
     """What an event and a sum of events both answer."""
 
@@ -78,41 +81,95 @@ class Times:
         return format_time(self.self_cpu_time_total)
 
 
-class FunctionEvent(Times):
-    """One call of an operator, one turn of a node, or one `record_function`."""
+# What an event may be made with by keyword, and what stands there otherwise.
+_FIELDS: dict[str, Any] = {
+    **dict.fromkeys(
+        (
+            *("overload_name", "fwd_thread", "input_shapes", "stack", "use_device", "flops"),
+            *("device_resource_id", "trace_name", "concrete_inputs", "kwinputs", "activity_type"),
+            *("metadata_json", "flow_id", "flow_type", "flow_start", "extra_meta"),
+        )
+    ),
+    **dict.fromkeys(
+        (
+            *("scope", "cpu_memory_usage", "device_memory_usage", "device_index"),
+            *("external_id", "linked_correlation_id"),
+        ),
+        0,
+    ),
+    **dict.fromkeys(("sequence_nr", "node_id"), -1),
+    **dict.fromkeys(
+        ("is_async", "is_remote", "is_legacy", "is_user_annotation", "is_python_function"), False
+    ),
+    "device_type": "cpu",
+}
 
-    def __init__(self, number: int, raw: Raw, begin: int, threads: dict[int, int]) -> None:
-        self.id = number
-        self.name: str = raw.name
-        self.trace_name = raw.name
-        self.overload_name = ""
-        self.node_id = -1
-        self.time_range = Interval((raw.start - begin) / 1000, (raw.end - begin) / 1000)
-        self.thread = threads[raw.thread]
-        self.fwd_thread: int | None = None
-        if raw.scope == recorder.BACKWARD or raw.name.startswith(recorder.EVALUATE):
-            made_in = recorder.forward_thread(raw.seq)
-            self.fwd_thread = None if made_in is None else threads.get(made_in)
-        self.sequence_nr = recorder.sequence_number(raw.seq)
-        self.scope = raw.scope
-        self.is_user_annotation = raw.scope == recorder.USER
+
+class FunctionEvent(Times):
+    """One call of an operator, one turn of a node, or one `record_function`.
+
+    >>> from pullback.autograd.profiler_util import FunctionEvent
+    >>> FunctionEvent(id=0, name="mine", thread=0, start_us=1.0, end_us=3.5).cpu_time
+    2.5
+    """
+
+    overload_name: str | None
+    fwd_thread: int | None
+    input_shapes: Any
+    stack: Any
+    flops: int | None
+    scope: int
+    node_id: int
+    sequence_nr: int
+    cpu_memory_usage: int
+    is_user_annotation: bool
+    concrete_inputs: Any
+    kwinputs: Any
+    use_device: str | None
+
+    def __init__(
+        self, id: int, name: str, thread: int, start_us: float, end_us: float, **more: Any
+    ) -> None:
+        if unknown := more.keys() - _FIELDS.keys():
+            raise TypeError(
+                f"FunctionEvent has no field {', '.join(sorted(unknown))}; beside the first five "
+                f"it has {', '.join(_FIELDS)}."
+            )
+        self.id = id
+        self.name = name
+        self.thread = thread
+        self.time_range = Interval(start_us, end_us)
+        self.__dict__.update(_FIELDS | more)
+        self.trace_name = more.get("trace_name") or name
         self.count = 1
         self.cpu_parent: FunctionEvent | None = None
         self.cpu_children: list[FunctionEvent] = []
-        self.input_shapes: list[Any] = list(raw.shapes)
-        self.concrete_inputs: list[Any] = list(raw.values)
-        self.kwinputs: dict[str, Any] = {}
-        self.stack: list[str] = list(raw.stack)
         self.kernels: list[Any] = []
-        self.is_async = self.is_remote = self.is_legacy = False
-        self.use_device: str | None = None
-        self.device_type = "cpu"
-        self.device_index = 0
-        self.flops: int | None = None
         # Bytes that came to be in it, less those that were freed; without and with its children.
-        self.self_cpu_memory_usage = raw.bytes
-        self.cpu_memory_usage = 0
-        self.seq = raw.seq  # what joins a forward with its backward in all threads
+        self.self_cpu_memory_usage = self.cpu_memory_usage
+        self.seq: int | None = None  # what joins a forward with its backward in all threads
+
+    @classmethod
+    def recorded(cls, number: int, raw: Raw, begin: int, threads: dict[int, int]) -> FunctionEvent:
+        """The event of a range that a recorder saw."""
+        event = cls(
+            *(number, raw.name, threads[raw.thread]),
+            *((raw.start - begin) / 1000, (raw.end - begin) / 1000),
+            overload_name="",
+            input_shapes=list(raw.shapes),
+            concrete_inputs=list(raw.values),
+            kwinputs={},
+            stack=list(raw.stack),
+            scope=raw.scope,
+            is_user_annotation=raw.scope == recorder.USER,
+            sequence_nr=recorder.sequence_number(raw.seq),
+        )
+        event.seq = raw.seq
+        event.self_cpu_memory_usage = raw.bytes
+        if raw.scope == recorder.BACKWARD or raw.name.startswith(recorder.EVALUATE):
+            made_in = recorder.forward_thread(raw.seq)
+            event.fwd_thread = None if made_in is None else threads.get(made_in)
+        return event
 
     @property
     def key(self) -> str:
@@ -169,6 +226,11 @@ class FunctionEventAvg(Times):
                 setattr(self, name, getattr(other, name))
             self.input_shapes, self.stack = other.input_shapes, other.stack
             self.cpu_children = other.cpu_children
+        elif other.key != self.key:
+            raise AssertionError(
+                f"Only events of one name can be summed up: this is {self.key}, and {other.key} "
+                "was added."
+            )
         self.count += other.count
         self.cpu_time_total += other.cpu_time_total
         self.self_cpu_time_total += other.self_cpu_time_total
@@ -239,11 +301,19 @@ class EventList(list[Any]):
             sums.values(), profile_memory=self.profile_memory, with_flops=self.with_flops
         )
 
+    def _populate_cpu_children(self) -> None:
+        """Tell each event which one of its thread encloses it; of several, the innermost."""
+        ordered = sorted(self, key=lambda event: (event.time_range.start, -event.time_range.end))
+        for event in self:
+            event.cpu_parent, event.cpu_children = None, []
+        _nest(ordered)
+
     def total_average(self) -> FunctionEventAvg:
         """All events as one."""
         total = FunctionEventAvg()
         for event in self:
             total += event
+            total.key = None  # the next may have another name
         total.key = "Total"
         return total
 
@@ -299,7 +369,7 @@ def events_of(raws: list[Raw], begin: int, freed: list[tuple[int, int, int]]) ->
         threads.setdefault(raw.thread, len(threads) + 1)
     # What starts together is sorted from outside in: the longer one first, then what ended last.
     order = sorted(range(len(raws)), key=lambda i: (raws[i].start, -raws[i].end, -i))
-    events = [FunctionEvent(n, raws[i], begin, threads) for n, i in enumerate(order)]
+    events = [FunctionEvent.recorded(n, raws[i], begin, threads) for n, i in enumerate(order)]
     _nest(events)
     events = _with_frees(events, begin, freed, threads)
     for event in reversed(events):  # children before their parents

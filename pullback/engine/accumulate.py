@@ -17,6 +17,7 @@ from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import INFERENCE_CELL, own_cell
+from pullback.core.warning_once import should_warn
 
 
 def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
@@ -133,7 +134,7 @@ def _add_into(stored: Tensor, g: Array, leaf: Tensor) -> None:
         strides = array.strides
         if array.shape != g.shape or 0 in strides or stored._cell is INFERENCE_CELL:
             _check_stored(stored, g)
-        if strides != leaf._array.strides and not _warned and get_mode().enforce_grad_layout:
+        if strides != leaf._array.strides and get_mode().enforce_grad_layout:
             _warn_of_layout(array, leaf)
     if array.dtype == g.dtype:
         numpy.add(array, g, out=array)
@@ -155,9 +156,6 @@ def _check_stored(stored: Tensor, g: Array) -> None:
         raise errors.overlapping_write("accumulating into .grad")
 
 
-_warned: list[bool] = []  # not empty: once in a process
-
-
 def _warn_of_layout(array: Array, leaf: Tensor) -> None:
     """A stored gradient in another order than its leaf slows everything that takes both."""
     like = leaf._array
@@ -166,7 +164,8 @@ def _warn_of_layout(array: Array, leaf: Tensor) -> None:
     sides = zip(ours, theirs, like.shape, strict=False)
     if not is_dense(like) or all(one == other for one, other, n in sides if n > 1):
         return
-    _warned.append(True)
+    if not should_warn("layout of a stored gradient"):
+        return
     warnings.warn(
         f"The stored .grad has sizes {list(array.shape)} and strides "
         f"{ours}, its leaf sizes {list(like.shape)} and strides {theirs}. "

@@ -19,6 +19,7 @@ from pullback.core.ports import ports
 from pullback.core.saved import Freed
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, wrap
+from pullback.core.warning_once import should_warn
 from pullback.engine import ordered, plain, recorded, task, threads, watch
 from pullback.engine.accumulate import accumulate
 from pullback.engine.arguments import (
@@ -43,7 +44,6 @@ from pullback.operators.watching.dispatch import overloaded
 # Tests set it to run every program through the whole pass.
 always_ordered = False
 
-_warned_of_cycle = False
 
 # What the weak dictionary is kept in: asking itself whether it is empty takes every pass a call.
 leaf_hooks: dict[int, Any] = vars(leaf_hooks_in_use)["data"]
@@ -511,9 +511,7 @@ def _parallel_loop() -> Any:
 
 
 def _warn_of_cycle() -> None:
-    global _warned_of_cycle
-    if not _warned_of_cycle:
-        _warned_of_cycle = True
+    if should_warn("cycle of a leaf and its gradient"):
         warnings.warn(
             "backward(create_graph=True) stores gradients with history in .grad, which makes a "
             "reference "

@@ -47,9 +47,8 @@ def vmap(
     def mapped_function(*args: Any, **kwargs: Any) -> Any:
         leaves, spec, dims, size = checked_inputs(func, in_dims, args)
         if chunk_size is not None and chunk_size < size:
-            return _in_chunks(
-                func, leaves, spec, dims, out_dims, randomness, chunk_size, size, kwargs
-            )
+            lengths = [min(chunk_size, size - at) for at in range(0, size, chunk_size)]
+            return in_chunks(func, leaves, spec, dims, out_dims, randomness, lengths, kwargs)
         return _run(func, leaves, spec, dims, out_dims, randomness, size, kwargs)
 
     return mapped_function
@@ -176,21 +175,21 @@ def _ndim(result: Any, level: Any) -> int:
 # Chunks -------------------------------------------------------------------------------------------
 
 
-def _in_chunks(
+def in_chunks(
     func: Any,
     leaves: list[Any],
     spec: Any,
     dims: list[int | None],
     out_dims: Any,
     randomness: str,
-    chunk_size: int,
-    size: int,
+    lengths: list[int],
     kwargs: dict[str, Any],
 ) -> Any:
+    """Map over parts of the batch, one after another, and join what they give."""
     state = _random_state() if randomness == "same" else None
     runs, out_spec, out = [], None, None
-    for start in range(0, size, chunk_size):
-        length = min(chunk_size, size - start)
+    start = 0
+    for length in lengths:
         part = [
             leaf if dim is None else leaf.narrow(dim, start, length)
             for leaf, dim in zip(leaves, dims, strict=True)
@@ -198,6 +197,7 @@ def _in_chunks(
         if state is not None:
             _restore(state)
         out = _run(func, part, spec, dims, out_dims, randomness, length, kwargs)
+        start += length
         flat, out_spec = tree_flatten(out)
         runs.append(flat)
     joined = []

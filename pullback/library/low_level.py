@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pullback.core.device import KINDS
-from pullback.library import registry
+from pullback.library import registering, registry
 from pullback.library.call import kernels
 from pullback.library.call.keys import checked_key, key_of_device
 from pullback.library.call.node import set_backward
 from pullback.library.overload import OpOverload
 from pullback.library.registry import Kernel, Operator
 from pullback.library.schema import parse_schema, tags
+from pullback.operators.watching import dispatch
 
 __all__ = ["Library", "define", "get_kernel", "impl"]
 
@@ -40,6 +41,7 @@ class _Owned:
         self.kernels: list[tuple[str, str, Kernel]] = []
         self.rules: list[tuple[Operator, str]] = []
         self.fallbacks: list[str] = []
+        self.dispatch_rules: list[tuple[Any, type]] = []
         self.undone = False
 
     def undo(self) -> None:
@@ -55,6 +57,8 @@ class _Owned:
             operator.settle()
         for operator in self.operators:
             registry.remove(operator)
+        for rule in self.dispatch_rules:
+            dispatch.RULES.pop(rule, None)
         for key in self.fallbacks:
             registry.FALLBACKS.pop(key, None)
         if self.kind == "DEF":
@@ -184,6 +188,14 @@ class Library:
         functions.register_fake(
             self._full_name(op_name), fn, lib=self, allow_override=allow_override
         )
+
+    def _register_torch_dispatch_rule(
+        self, op_name: Any, torch_dispatch_class: type, fn: Callable[..., Any]
+    ) -> None:
+        """`fn(mode, func, types, args, kwargs)` answers for an operator in modes of a class."""
+        overload = registry.find(self._full_name(op_name), "_register_torch_dispatch_rule").overload
+        registering.torch_dispatch(overload, torch_dispatch_class, fn)
+        self._owned.dispatch_rules.append((overload, torch_dispatch_class))
 
     def _ends_with(self, operator: Operator, attribute: str) -> None:
         """Take a rule of an operator away when this Library ends."""

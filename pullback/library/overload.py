@@ -83,6 +83,11 @@ class OpOverload:
         """What runs the operator."""
         return self._op
 
+    @property
+    def _defined_in_python(self) -> bool:
+        """Whether a user defined it; the built-in operators say no, as torch's do."""
+        return "_operator" in self.__dict__
+
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(
             f"{self} cannot be changed: {name!r} was assigned. Register kernels and formulas "

@@ -29,6 +29,22 @@ _warned: set[str] = set()
 _numbers = itertools.count(1)
 
 
+class _Loops:
+    """Whether each call that loops over the examples warns, or an operator's first alone."""
+
+    always_told = False
+
+
+def set_loop_warnings(enabled: bool) -> None:
+    """Warn of every loop over examples, or of the first that an operator makes."""
+    _Loops.always_told = bool(enabled)
+
+
+def loop_warnings_enabled() -> bool:
+    """What `set_loop_warnings` was last given."""
+    return _Loops.always_told
+
+
 def next_number() -> int:
     """The number of a level that opens; it grows inwards."""
     return next(_numbers)
@@ -127,7 +143,7 @@ class VmapLevel:
             raise RuntimeError(
                 f"vmap: {op.name} is a view and has no batching rule; use an operator that copies."
             )
-        if op.name not in _warned:
+        if op.name not in _warned or _Loops.always_told:
             _warned.add(op.name)
             warnings.warn(
                 f"vmap runs {op.name} in a loop over the examples: it has no batching rule, so it "

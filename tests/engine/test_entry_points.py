@@ -10,7 +10,7 @@ import pytest
 import pullback as torch
 from pullback.autograd import Function, backward, grad
 from pullback.autograd.graph import GradientEdge, get_gradient_edge
-from pullback.engine import backward as entry
+from pullback.core import warning_once
 
 pytestmark = pytest.mark.usefixtures("both_passes")
 
@@ -151,7 +151,7 @@ def test_create_graph_retains_unless_told_otherwise():
 
 def test_backward_with_create_graph_warns_once_per_process(monkeypatch):
     """E-12"""
-    monkeypatch.setattr(entry, "_warned_of_cycle", False)
+    monkeypatch.setattr(warning_once, "_given", set())
     x = leaf(3.0)
     with pytest.warns(UserWarning, match="cycle"):
         (x**2).backward(create_graph=True)

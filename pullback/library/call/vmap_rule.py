@@ -16,6 +16,7 @@ from pullback.library.registry import Operator
 from pullback.operators.shape.joining import stack
 from pullback.operators.shape.reshaping import select
 from pullback.transforms.batched import batched, is_batched_at
+from pullback.transforms.vmap_level import loop_warnings_enabled
 
 
 def apply(operator: Operator, values: list[Any], level: Any) -> Any:
@@ -125,7 +126,7 @@ def _each(operator: Operator, values: list[Any], dims: list[Any], size: int) -> 
             f"vmap: {operator.qualname} {what} and has no vmap rule, so it cannot run example by "
             "example. Give it one with register_vmap."
         )
-    if not operator.warned_of_loop:
+    if loop_warnings_enabled() or not operator.warned_of_loop:
         operator.warned_of_loop = True
         warnings.warn(
             f"vmap runs {operator.qualname} in a loop over the examples, as it has no rule for "

@@ -33,14 +33,20 @@ def warn_deprecated() -> None:
     )
 
 
-def checked_name(qualname: str) -> tuple[str, str]:
-    """Namespace and name of an operator."""
+def split_name(qualname: str) -> tuple[str, str]:
+    """Namespace and name of an operator, whichever it is."""
     parts = qualname.split("::")
     if len(parts) != 2 or not all(parts):
         raise ValueError(f"An operator is named 'ns::op', with its namespace; got {qualname!r}.")
     space, name = parts
     if "." in name:
         raise ValueError(f"{qualname!r}: overloads are not supported here; leave out the '.'.")
+    return space, name
+
+
+def checked_name(qualname: str) -> tuple[str, str]:
+    """Namespace and name of an operator that is to be made here."""
+    space, name = split_name(qualname)
     if "." in space:
         raise ValueError(f"{qualname!r}: a namespace has no '.'; choose another one.")
     if space in RESERVED:

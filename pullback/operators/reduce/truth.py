@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from pullback.core.overriding import answers
 from pullback.core.ports import ports
-from pullback.core.tensor import Tensor
+from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.reductions import check_keepdim
 from pullback.operators.declare import Array, Dims, Namespace, method, primitive
 from pullback.operators.pointwise.comparison import isclose
@@ -43,6 +45,32 @@ def count_nonzero(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     if not dim or not input.ndim:
         return xp.asarray(xp.count_nonzero(input), xp.int64)
     return xp.add.reduce(input != 0, dim, xp.int64)
+
+
+def _whole_truth(op: str, ufunc: Any, tensor: Any) -> Tensor:
+    """One truth value of all elements; inside vmap of the whole batch, and not mapped."""
+    if tensor._array.dtype.kind != "b":
+        raise RuntimeError(f"{op}: the tensor must be of dtype bool, got {tensor.dtype}.")
+    while hasattr(tensor, "bdim"):  # mapped: all examples count
+        tensor = tensor.value
+    return wrap(numpy.asarray(ufunc.reduce(tensor._array, None)))
+
+
+def _is_all_true(input: Tensor) -> Tensor:
+    """Whether all elements of a bool tensor are true, over the whole batch inside vmap."""
+    return _whole_truth("_is_all_true", numpy.logical_and, input)
+
+
+def _is_any_true(input: Tensor) -> Tensor:
+    """Whether any element of a bool tensor is true, over the whole batch inside vmap."""
+    return _whole_truth("_is_any_true", numpy.logical_or, input)
+
+
+def _test_check_tensor(input: Tensor) -> Tensor:
+    """The tensor itself; RuntimeError unless all its elements are true, over the whole batch."""
+    if not _is_all_true(input)._array:
+        raise RuntimeError("_test_check_tensor: an element of the tensor is false.")
+    return input
 
 
 @method

@@ -130,3 +130,50 @@ def unique_consecutive(
         counts = numpy.diff(starts.nonzero()[0], append=len(lines))
     found = numpy.moveaxis(lines[starts], 0, at), inverse, counts
     return _answer("unique_consecutive", "UniqueConsecutiveBackward0", input, found)
+
+
+# The forms behind `unique`: always as many results, an empty one where nothing was asked for ------
+
+
+def _unique(input: Tensor, sorted: bool = True, return_inverse: bool = False) -> Any:
+    """The elements once each, and where each went."""
+    array, _ = _checked("_unique", input, None, sorted=sorted, return_inverse=return_inverse)
+    found = _elements(array, input._array.shape, return_inverse=return_inverse, return_counts=False)
+    return _answer("_unique", "UniqueBackward0", input, _filled(found[:2]))
+
+
+def _unique2(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+) -> Any:
+    """The elements once each, where each went, and how often it came."""
+    flags = {"return_inverse": return_inverse, "return_counts": return_counts}
+    array, _ = _checked("_unique2", input, None, sorted=sorted, **flags)
+    found = _elements(array, input._array.shape, **flags)
+    return _answer("_unique2", "Unique2Backward0", input, _filled(found))
+
+
+def unique_dim(
+    input: Tensor,
+    dim: int,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+) -> Any:
+    """The slices along `dim` once each, where each went, and how often it came."""
+    values, inverse, counts = unique(input, sorted, True, True, dim)
+    return (
+        values,
+        inverse if return_inverse else _none(),
+        counts if return_counts else _none(),
+    )
+
+
+def _none() -> Tensor:
+    return wrap(numpy.zeros(0, numpy.int64))
+
+
+def _filled(found: tuple[Array | None, ...]) -> tuple[Array, ...]:
+    return tuple(numpy.zeros(0, numpy.int64) if one is None else one for one in found)

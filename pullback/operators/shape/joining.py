@@ -34,6 +34,7 @@ __all__ = [
     "unbind",
     "unsafe_chunk",
     "unsafe_split",
+    "unsafe_split_with_sizes",
 ]
 
 
@@ -103,10 +104,35 @@ def _unsafe_split(xp: Namespace, input: Array, split_size: int, dim: Dim) -> Any
     return [part.copy() for part in parts]
 
 
+@linear(
+    input=lambda g, dim: cat(g, dim),
+    outputs="*",
+    node="UnsafeSplitWithSizesBackward0",
+    method=False,
+    aten="unsafe_split_with_sizes.default",
+    aten_defaults={"dim": 0},
+)
+def _unsafe_split_with_sizes(xp: Namespace, input: Array, sizes: Any, dim: Dim) -> Any:
+    parts = _split_with_sizes.op.forward(xp, input, sizes, dim)  # type: ignore[attr-defined]  # declared
+    return [part.copy() for part in parts]
+
+
 @method
 @numpy_spelled
 def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> Any:
     """Views of the given sizes along `dim`."""
+    return _split_with_sizes(input, *_checked_sizes(input, split_sizes, dim))
+
+
+@method
+@numpy_spelled
+def unsafe_split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> Any:
+    """As `split_with_sizes`, of tensors that may be written to: they are no views."""
+    return _unsafe_split_with_sizes(input, *_checked_sizes(input, split_sizes, dim))
+
+
+def _checked_sizes(input: Any, split_sizes: Sequence[int], dim: int) -> tuple[Any, int]:
+    """The sizes, which must add up, and the dimension."""
     shape = input._array.shape
     at = as_dim(dim, len(shape), "split")
     if not shape:
@@ -118,7 +144,7 @@ def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> An
             f"split: sizes {list(sizes)} add up to {sum(sizes)}, but dimension {at} has size "
             f"{total}."
         )
-    return _split_with_sizes(input, sizes, at)
+    return sizes, at
 
 
 def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:

@@ -9,8 +9,40 @@ from pullback.library.call.fake import get_ctx
 from pullback.library.legacy import operator as legacy_op
 from pullback.library.legacy.operator import RESERVED as RESERVED_NS
 from pullback.library.legacy.operator import CustomOp, warn_deprecated
+from pullback.library.schema.infer import infer_schema
 
-__all__ = ["RESERVED_NS", "CustomOp", "custom_op", "get_ctx", "warn_deprecated"]
+__all__ = [
+    "RESERVED_NS",
+    "SUPPORTED_DEVICE_TYPE_TO_KEY",
+    "CustomOp",
+    "custom_op",
+    "get_ctx",
+    "get_op",
+    "global_registry",
+    "infer_schema",
+    "warn_deprecated",
+]
+
+SUPPORTED_DEVICE_TYPE_TO_KEY = {"cpu": "CPU", "cuda": "CUDA"}
+# Name -> operator of this interface, in the order of their making.
+global_registry = legacy_op.MADE
+
+
+def get_op(qualname: str) -> Any:
+    """The overload `torch.ops.ns.name.default`, of any operator.
+
+    >>> from pullback._custom_op.impl import get_op
+    >>> get_op("aten::sin")
+    <OpOverload(op='aten.sin', overload='default')>
+    """
+    from pullback import ops
+
+    space, name = legacy_op.split_name(qualname)
+    packet = getattr(getattr(ops, space), name, None)
+    found = getattr(packet, "default", None)
+    if found is None:
+        raise ValueError(f"There is no operator {qualname}; define it first.")
+    return found
 
 
 def custom_op(qualname: str, manual_schema: str | None = None) -> Any:

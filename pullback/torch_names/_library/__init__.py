@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import custom_ops, infer_schema
+from . import autograd, custom_ops, infer_schema, simple_registry, utils
 
-__all__ = ["custom_ops", "infer_schema"]
+__all__ = ["autograd", "custom_ops", "infer_schema", "simple_registry", "utils"]

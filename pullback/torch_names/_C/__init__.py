@@ -3,87 +3,44 @@
 from __future__ import annotations
 
 from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
-from pullback.core.mode import get_mode
-from pullback.core.node import AccumulateGrad, Node, next_sequence_number
-from pullback.core.overriding import disabled_dispatch, disabled_function
-from pullback.core.tensor import Tensor
-from pullback.core.view import CreationMeta, View
+from pullback.autograd.grad_mode import is_grad_enabled
+from pullback.core.mode import change, get_mode
+from pullback.core.overriding import disabled_dispatch as _disabled_torch_dispatch_impl
+from pullback.core.overriding import disabled_function as _disabled_torch_function_impl
 from pullback.engine import task
-from pullback.operators.attach import later
-from pullback.operators.declare import OPERATORS
-from pullback.operators.running.inplace import CopySlices
-from pullback.operators.writing.nodes import node_class
 
-_disabled_torch_function_impl = disabled_function
-_disabled_torch_dispatch_impl = disabled_dispatch
+from . import _autograd, _functions
+from ._weak import WeakTensorRef as _WeakTensorRef
+
+__all__ = [
+    "_WeakTensorRef",
+    "_autograd",
+    "_current_autograd_node",
+    "_current_graph_task_execution_order",
+    "_current_graph_task_id",
+    "_functions",
+    "_is_fwd_grad_enabled",
+    "_set_fwd_grad_enabled",
+    "_will_engine_execute_node",
+    "is_grad_enabled",
+]
+
 _current_autograd_node = task.current_node
 _current_graph_task_execution_order = task.execution_order
 _current_graph_task_id = task.task_id
 _will_engine_execute_node = task.will_execute
 
 
-def _view(tensor: Tensor) -> View:
-    if not tensor._is_view():
-        raise RuntimeError("Only views have a creation tag, and this tensor is none.")
-    return tensor._node
+def _set_fwd_grad_enabled(mode: bool) -> None:
+    """Let operators of this thread push tangents forward, or not."""
+    change(forward_ad=bool(mode))
 
 
-def _get_creation_meta(tensor: Tensor) -> CreationMeta:
-    """How a view was made, which decides what may be written through it."""
-    return _view(tensor).creation
-
-
-def _set_creation_meta(tensor: Tensor, tag: CreationMeta) -> None:
-    """Change what a view remembers of its making."""
-    _view(tensor).creation = tag
-
-
-def _saved_tensors_hooks_is_enabled() -> bool:
-    """Whether saved-tensor hooks may be used here."""
-    return get_mode().saved_hooks_forbidden is None
-
-
-def _saved_tensors_hooks_get_disabled_error_message() -> str | None:
-    """What using saved-tensor hooks would say; None where they may be used."""
-    return get_mode().saved_hooks_forbidden
-
-
-class _Functions:
-    """The classes of the built-in nodes, by name."""
-
-    def __getattr__(self, name: str) -> type[Node]:
-        found = _node_class(name)
-        if found is None:
-            for family in later.FUNCTIONS:
-                import_module(f"pullback.operators.{family}")
-            found = _node_class(name)
-        if found is None:
-            raise AttributeError(f"No operator has a node called {name!r}.")
-        return found
-
-
-def _node_class(name: str) -> type[Node] | None:
-    by_hand: dict[str, type[Node]] = {"AccumulateGrad": AccumulateGrad, "CopySlices": CopySlices}
-    if name in by_hand:
-        return by_hand[name]
-    named = (op for op in OPERATORS.values() if op.rules and op.node_name == name)
-    return next(map(node_class, named), None)
-
-
-_functions = _Functions()
-
-_autograd = SimpleNamespace(
-    CreationMeta=CreationMeta,
-    _get_creation_meta=_get_creation_meta,
-    _get_current_graph_task_keep_graph=task.keeps_graph,
-    _get_sequence_nr=next_sequence_number,
-    _saved_tensors_hooks_get_disabled_error_message=_saved_tensors_hooks_get_disabled_error_message,
-    _saved_tensors_hooks_is_enabled=_saved_tensors_hooks_is_enabled,
-    _set_creation_meta=_set_creation_meta,
-)
+def _is_fwd_grad_enabled() -> bool:
+    """Whether operators of this thread push tangents forward."""
+    return get_mode().forward_ad
 
 
 _HANDLERS = "pullback.operators.watching.switching"
@@ -113,12 +70,28 @@ _LATER = {
     "_set_autograd_fallback_mode": ("pullback.library.call.fallback", "set_autograd_fallback_mode"),
     "_after_ADInplaceOrView_keyset": ("pullback.library.call.kernels", "KEYSET"),
     "_after_autograd_keyset": ("pullback.library.call.kernels", "KEYSET"),
+    "_debug_only_are_vmap_fallback_warnings_enabled": (
+        "pullback.transforms.vmap_level",
+        "loop_warnings_enabled",
+    ),
+    "_debug_only_display_vmap_fallback_warnings": (
+        "pullback.transforms.vmap_level",
+        "set_loop_warnings",
+    ),
+    "FunctionSchema": ("pullback.library.schema", "Schema"),
+    "Tag": ("pullback.library", "Tag"),
+    "parse_schema": ("pullback.library.schema", "parse_schema"),
     "DispatchKeySet": ("pullback.library.call.kernels", "DispatchKeySet"),
 }
 
 
+_MODULES = ("_functorch", "_nn")
+
+
 def __getattr__(name: str) -> Any:
     """What belongs to the library of operators, which is not imported before it is needed."""
+    if name in _MODULES:
+        return import_module(f"pullback._C.{name}")
     if name not in _LATER:
         raise AttributeError(f"module 'pullback._C' has no attribute {name!r}")
     module, attribute = _LATER[name]

@@ -1,0 +1,43 @@
+"""`restore_vmap`: a map whose results are given with the dimension each is mapped along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pullback.core.pytree import broadcast_prefix, tree_flatten, tree_unflatten
+from pullback.func.vmap import vmap
+from pullback.transforms.batched import Batched
+from pullback.transforms.mapping import entered, mapped
+
+__all__ = ["restore_vmap", "vmap"]
+
+
+def restore_vmap(
+    func: Callable[..., Any], in_dims: Any, batch_size: int, randomness: str
+) -> Callable[..., Any]:
+    """As `vmap`, but the results come as they are: `(outputs, out_dims)`.
+
+    A result that no mapped argument went into is not expanded, its out dim is None.
+
+    >>> import pullback as torch
+    >>> from pullback._functorch.vmap import restore_vmap
+    >>> restore_vmap(lambda x, y: (x + 1, y), (0, None), 2, "error")(torch.zeros(2), 5)
+    ((tensor([1., 1.]), 5), (0, None))
+    """
+
+    def restored(*args: Any, **kwargs: Any) -> Any:
+        leaves, spec = tree_flatten(args)
+        dims = broadcast_prefix(in_dims, args)
+        if dims is None:
+            raise ValueError(f"restore_vmap: in_dims={in_dims!r} does not fit the arguments.")
+        with mapped(batch_size, randomness) as level:
+            inside = [entered(leaf, dim, level) for leaf, dim in zip(leaves, dims, strict=True)]
+            output = func(*tree_unflatten(inside, spec), **kwargs)
+        results, out_spec = tree_flatten(output)
+        own = [one.__class__ is Batched and one.level is level for one in results]
+        values = [one.value if m else one for one, m in zip(results, own, strict=True)]
+        out_dims = [one.bdim if m else None for one, m in zip(results, own, strict=True)]
+        return tree_unflatten(values, out_spec), tree_unflatten(out_dims, out_spec)
+
+    return restored
