@@ -13,10 +13,18 @@ from typing import Any
 from pullback.library.registry import NAMESPACES, namespace
 
 
+_given: set[str] = set()
+
+
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module 'pullback.ops' has no attribute {name!r}")
-    return namespace(name)
+    if name in _given:  # and deleted since: then a new object takes its place
+        NAMESPACES.pop(name, None)
+    _given.add(name)
+    # An attribute of its own, so that it can be deleted.
+    found = globals()[name] = namespace(name)
+    return found
 
 
 def __dir__() -> Iterator[str]:

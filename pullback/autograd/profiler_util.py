@@ -380,9 +380,9 @@ def events_of(raws: list[Raw], begin: int, freed: list[tuple[int, int, int]]) ->
 
 
 def _nest(events: list[FunctionEvent]) -> None:
-    open_ones: dict[int, list[FunctionEvent]] = {}
+    open_ones: dict[tuple[int, int], list[FunctionEvent]] = {}
     for event in events:
-        stack = open_ones.setdefault(event.thread, [])
+        stack = open_ones.setdefault((event.thread, event.node_id), [])
         while stack and stack[-1].time_range.end < event.time_range.end:
             stack.pop()
         if stack:

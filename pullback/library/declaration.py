@@ -70,5 +70,5 @@ def _param(argument: Argument) -> Param:
             kind = "optional"
         elif isinstance(argument.type, ListType):
             kind = "tensors"
-    default = argument.default_value if argument.has_default_value() else REQUIRED
+    default = argument.default if argument.has_default_value() else REQUIRED
     return Param(argument.name, kind, default, argument.kwarg_only)

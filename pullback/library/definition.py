@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from pullback.library import registering, registry
-from pullback.library.call.keys import EXPLICIT, device_keys, key_of_device
+from pullback.library.call.keys import DEVICE_KEYS, EXPLICIT, device_keys, key_of_device
 from pullback.library.registry import Kernel, Operator
 from pullback.library.schema import AliasInfo, Argument, Schema, parse_schema, tags
 from pullback.library.schema.infer import infer_schema
@@ -107,7 +108,11 @@ def _schema_of(
     name: str, function: Callable[..., Any], mutates_args: Any, text: str | None
 ) -> Schema:
     if text is None:
-        return parse_schema(infer_schema(function, mutates_args=mutates_args, op_name="op"))
+        schema = parse_schema(infer_schema(function, mutates_args=mutates_args, op_name="op"))
+        for argument in schema.arguments:  # a device's name stays one for the kernel
+            written = inspect.signature(function).parameters[argument.name].default
+            argument.passed = written if isinstance(written, str) else argument.passed
+        return schema
     schema = parse_schema(f"op{text}" if text.lstrip().startswith("(") else text)
     declared = {argument.name for argument in schema.arguments if argument.is_write}
     if mutates_args == "unknown":
@@ -247,7 +252,7 @@ class CustomOpDef:
     def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
         """Inside, the kernel of a type of device is on or off; without it the default one runs."""
         operator = self._operator
-        key = key_of_device(device_type)
+        key = DEVICE_KEYS.get(device_type) or device_type.upper()
         is_enabled = key not in operator.disabled
         if key not in operator.kernels or is_enabled == enabled:
             what = "has no kernel for it" if key not in operator.kernels else "is so already"

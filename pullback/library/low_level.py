@@ -334,8 +334,10 @@ def impl(qualname: Any, types: Any = "", func: Any = None, *, lib: Any = None) -
 
         return decorate
 
+    keys = _keys(types)
+
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        for key in _keys(types):
+        for key in keys:
             if lib is None:
                 kernel = Kernel(function, registry.where())
                 _add(_checked_qualname(qualname), key, kernel, allow_override=False)

@@ -116,4 +116,9 @@ def fake(operator: Operator, function: Callable[..., Any], *, allow_override: bo
 
 def vmap(operator: Operator, function: Callable[..., Any]) -> None:
     """Register a rule for batches."""
+    if any(argument.type.is_tensor_like for argument in operator.schema.keyword_only):
+        raise NotImplementedError(
+            f"{operator.qualname} cannot have a rule for batches: it has a keyword-only tensor. "
+            "Make it positional."
+        )
     operator.vmap_rule = Kernel(function, registry.where())

@@ -162,6 +162,10 @@ def namespace(name: str) -> OpNamespace:
             from pullback.library.builtin import overloads as builtin
 
             known = builtin.namespace(name)
+        elif name == "profiler":
+            from pullback.library.builtin import profiling
+
+            known = profiling.namespace()
         else:
             known = OpNamespace(name, lambda op: _packets.get(f"{name}::{op}"))
         NAMESPACES[name] = known

@@ -36,7 +36,10 @@ def custom_op(qualname: str, func_or_schema: Callable[..., Any] | str | None = N
     legacy_op.checked_name(qualname)
     legacy_op.warn_deprecated()
     if isinstance(func_or_schema, str):
-        schema = parse_schema(f"op{func_or_schema}").named(qualname, "")
+        try:
+            schema = parse_schema(f"op{func_or_schema}").named(qualname, "")
+        except RuntimeError as error:
+            raise AssertionError(f"{qualname}: {error}") from error  # torch's type
         legacy_op.made(qualname, legacy_op.checked_schema(qualname, schema))
         return None
 

@@ -13,7 +13,7 @@ from pullback.core.dtype import from_numpy_dtype, numpy_dtype
 from pullback.core.layout import preserve_format
 from pullback.core.overriding import answers
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.indexing.advanced import index
+from pullback.operators.indexing.advanced import index, index_put_at, index_put_at_
 from pullback.operators.nn.activation.functions import _elu_
 from pullback.operators.nn.activation.smooth import elu_kernel
 from pullback.operators.nn.activation.softmax import log_softmax, softmax
@@ -118,7 +118,7 @@ def _transposed_size(x: Any, weight: Any, stride: Any, padding: Any, dilation: A
     return [(n - 1) * step - 2 * pad + gap * (k - 1) + 1 for n, k, step, pad, gap in sizes]
 
 
-def _run_convolution(
+def run_convolution(
     input: Any,
     weight: Any,
     bias: Any,
@@ -129,6 +129,7 @@ def _run_convolution(
     output_padding: Any,
     groups: int,
 ) -> Any:
+    """A convolution by torch's arguments, transposed or not."""
     stride, dilation = tuple(stride), tuple(dilation)
     pads = tuple((one, one) for one in padding)
     if not transposed:
@@ -387,10 +388,12 @@ RUNS: dict[str, Callable[..., Any]] = {
     "_softmax": _run_softmax(softmax),
     "_to_copy": _run_to_copy,
     "clone": _run_clone,
-    "convolution": _run_convolution,
+    "convolution": run_convolution,
     "convolution.padded": _run_padded,
     "elu": _run_elu,
     "elu_": _run_elu_,
     "index": _run_index,
+    "index_put": index_put_at,
+    "index_put_": index_put_at_,
     "slice": _run_slice,
 }

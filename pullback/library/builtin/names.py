@@ -86,7 +86,7 @@ OVERLOADS: dict[str, tuple[str, ...]] = _overloads(
     bin_ct bins_tensor: histogram
     memory_format: empty
     sections indices: tensor_split
-    self ScalarOther ScalarSelf Scalar: where
+    default self ScalarOther ScalarSelf Scalar: where
     src value reduce value_reduce: scatter
     two: scatter_reduce
     using_ints: flatten

@@ -17,11 +17,13 @@ import pullback
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
+from pullback.library.builtin.adjoints import WRITTEN
 from pullback.library.builtin.calls import CALLS, RUNS, Call
 from pullback.library.builtin.names import OVERLOADS
 from pullback.library.builtin.schema import schema_of
 from pullback.library.overload import OpNamespace, OpOverload, OpOverloadPacket
 from pullback.library.registry import _packets
+from pullback.library.schema import parse_schema
 from pullback.operators.declare import OPERATORS, Op
 from pullback.operators.watching import dispatch
 
@@ -43,6 +45,8 @@ def _function(name: str) -> Callable[..., Any] | None:
     """The public function behind one of torch's names."""
     if name in RUNS:
         return RUNS[name]
+    if name in WRITTEN:
+        return WRITTEN[name][1]
     if name.startswith("_") and name not in _UNDERSCORED:
         return None
     for prefix, module in _MODULES:
@@ -66,6 +70,12 @@ def _declared(name: str) -> Callable[..., Any] | None:
     return None if declared is None else declared.function
 
 
+def _written(name: str, overload: str) -> tuple[str, Callable[..., Any]] | None:
+    """Schema and function of an overload that adjoints.py has."""
+    key = f"{name}.{overload}"
+    return WRITTEN.get(key) or (WRITTEN.get(name) if overload == "default" else None)
+
+
 class BuiltinPacket(OpOverloadPacket):
     """All overloads of a built-in name; called, it runs the public function."""
 
@@ -83,8 +93,12 @@ class BuiltinPacket(OpOverloadPacket):
     def _with(self, overload: str) -> OpOverload:
         """The overload of this name, added where it is an `out` form."""
         if overload not in self._overloads:
-            run = RUNS.get(f"{self._opname}.{overload}", self._run)
-            schema = schema_of(self.namespace, self._opname, overload, self._run)
+            text, run = _written(self._opname, overload) or ("", self._run)
+            run = RUNS.get(f"{self._opname}.{overload}", run)
+            if text:
+                schema = parse_schema(text.replace(".default", ""))
+            else:
+                schema = schema_of(self.namespace, self._opname, overload, self._run)
             self._add(OpOverload(self, schema, run, doc=run.__doc__))
         return self._overloads[overload]
 

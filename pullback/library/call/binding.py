@@ -6,7 +6,7 @@ operator's usual call (calling.py) which Python types need no conversion.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
@@ -40,7 +40,7 @@ class Plan:
 
     def __init__(self, schema: Schema) -> None:
         # For each argument: itself, its name and conversion.
-        self.arguments = [(one, one.name, converter(one.type)) for one in schema.arguments]
+        self.arguments = [(one, one.name, _of_argument(one.type)) for one in schema.arguments]
         self.count = len(schema.positional)
         self.keywords = [argument.name for argument in schema.keyword_only]
 
@@ -69,7 +69,7 @@ def bind(schema: Schema, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[
             value = kwargs[name]
             left -= 1
         elif argument._default is not NO_DEFAULT:
-            default = argument._default
+            default = argument.passed
             # A kernel that writes to its list must not change the schema.
             values.append(list(default) if default.__class__ is list else default)
             continue
@@ -141,6 +141,11 @@ def _wrong_type(schema: Schema, argument: Argument, position: int, value: Any) -
 
 def _tensor(value: Any) -> Any:
     return value if isinstance(value, Tensor) else REFUSED
+
+
+def _tensor_or_undefined(value: Any) -> Any:
+    """None is torch's undefined tensor, which it takes for every argument that is a Tensor."""
+    return value if isinstance(value, Tensor) or value is None else REFUSED
 
 
 def _is_number_tensor(value: Any) -> bool:
@@ -223,6 +228,10 @@ _BASIC: dict[str, Convert] = {
 _converters: dict[Type, Convert] = {}
 
 
+def _of_argument(kind: Type) -> Convert:
+    return _tensor_or_undefined if kind.text == "Tensor" else converter(kind)
+
+
 def converter(kind: Type) -> Convert:
     """The function that takes a value to what the type wants, or to REFUSED."""
     known = _converters.get(kind)
@@ -247,8 +256,10 @@ def _list(kind: ListType) -> Convert:
     of_numbers = not kind.is_tensor_like
 
     def convert(value: Any) -> Any:
-        if isinstance(value, list | tuple | range) or (
-            of_numbers and isinstance(value, numpy.ndarray) and value.ndim == 1
+        if (
+            isinstance(value, Sequence)
+            and not isinstance(value, str)
+            or (of_numbers and isinstance(value, numpy.ndarray) and value.ndim == 1)
         ):
             made = [inner(one) for one in value]
         elif size is not None and isinstance(value, int | float):

@@ -95,11 +95,13 @@ def run(operator: Operator, values: list[Any]) -> Any:
         return taken()
     if autocasting.enabled() and (inside := autocasting.region(operator, tensors)) is not None:
         return _in_region(operator, values, inside)
+    is_below = below.get()
+    if operator.legacy is not None and not is_below:
+        operator.legacy.check_has_formula(operator, tensors, mode)
     if mode.dispatch and not operator.is_composite:
         kernel = kernels.BY_MODE  # whatever is registered, the mode stands in its place
     else:
         kernel = kernels.choose(operator, values, tensors)
-    is_below = below.get()
     if not is_below and (special := kernels.for_autograd(operator, tensors)) is not None:
         return _in_place_of_autograd(operator, special, values)
     if kernel.key == IMPLICIT:
@@ -108,6 +110,8 @@ def run(operator: Operator, values: list[Any]) -> Any:
         _refuse_tangents(operator, tensors)
     if operator.legacy is not None and not is_below:
         return operator.legacy.run(operator, values, kernel, mode)
+    if operator.schema.is_view and operator.formula is not None:
+        _refuse_symbolic_view(operator)
     if is_below or (operator.kind != "custom_op" and operator.formula is None):
         return unrecorded(operator, kernel, values, tensors, mode, graph=not is_below)
     return recorded(operator, kernel, values, tensors, mode)
@@ -163,6 +167,16 @@ def _alive(value: Any) -> Any:
     if value.__class__ is list:
         return [alive(one) for one in value]
     return alive(value)
+
+
+def _refuse_symbolic_view(operator: Operator) -> None:
+    """A view by sizes that may be symbols cannot be made anew by its formula."""
+    for argument in operator.schema.arguments:
+        if "SymInt" in argument.type.text:
+            raise RuntimeError(
+                f"{operator.qualname} returns a view, has a formula and takes the SymInt "
+                f"{argument.name!r}; such operators are not supported. Declare it as an int."
+            )
 
 
 def _refuse_tangents(operator: Operator, tensors: list[Tensor]) -> None:

@@ -66,7 +66,7 @@ def computed(operator: Operator, kernel: kernels.Chosen, values: list[Any]) -> A
 def passed(operator: Operator, values: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Bound values as they may be passed: without those that stand at their defaults."""
     args, kwargs = split(operator.schema, values)
-    defaults = {a.name: a.default_value for a in operator.schema.keyword_only}
+    defaults = {a.name: a.default for a in operator.schema.keyword_only}
     kept = {n: v for n, v in kwargs.items() if not dispatch.is_default(v, defaults[n])}
     return args[: least(operator, values)], kept
 
@@ -84,7 +84,7 @@ def least(operator: Operator, values: list[Any]) -> int:
         argument, value = operator.schema.arguments[count - 1], values[count - 1]
         if not argument.has_default_value() or isinstance(value, Tensor):
             break
-        if type(value) is not type(argument.default_value) or value != argument.default_value:
+        if type(value) is not type(argument.default) or value != argument.default:
             break
         count -= 1
     return count

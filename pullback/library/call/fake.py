@@ -42,7 +42,7 @@ class FakeImplCtx:
                 f"({min})."
             )
         if self._new_size is None:
-            raise NotImplementedError(
+            raise RuntimeError(
                 f"{self._operator.qualname}: the shape of its result depends on data, and tensors "
                 "without data (device 'meta') cannot have such a shape. Run it on real tensors."
             )
@@ -53,6 +53,10 @@ class FakeImplCtx:
     new_unbacked_symint = new_dynamic_size
 
 
+# Makes sizes that depend on data, where someone can use them; see `opcheck`.
+sizes: ContextVar[Callable[[int, int | None], Any] | None] = ContextVar(
+    "pullback_fake_sizes", default=None
+)
 active: ContextVar[FakeImplCtx | None] = ContextVar("pullback_fake_ctx", default=None)
 
 
@@ -75,7 +79,7 @@ def run_fake(
     """Run the fake implementation; `new_size` makes sizes that depend on data."""
     before = active.get()
     try:
-        active.set(FakeImplCtx(operator, new_size))
+        active.set(FakeImplCtx(operator, new_size or sizes.get()))
         return _function_of(operator)(*args, **kwargs)
     finally:
         active.set(before)
@@ -94,7 +98,7 @@ def _function_of(operator: Operator) -> Callable[..., Any]:
     schema = operator.schema
     if not schema.returns and schema.is_mutable:
         return lambda *args, **kwargs: None
-    error = NotImplementedError if operator.kind == "define" else RuntimeError
+    error = RuntimeError if operator.kind == "custom_op" else NotImplementedError
     raise error(
         f"{operator.qualname} was called with a tensor that has no data (device 'meta' or a fake "
         "tensor), and it has no fake implementation that would tell the shape of its result. "

@@ -1,8 +1,9 @@
 """What happens where autograd was told nothing: results without history, and writes it cannot see.
 
 A kernel of the lower-level interface runs in the caller's grad mode, so operators inside it are
-recorded. Where it left pullback (NumPy, C), its result has no history although an argument requires
-grad; then a node is attached that says so when backward comes by.
+recorded. Nobody said that they are all there is, so backward warns when it comes by such a result.
+Where the kernel left pullback (NumPy, C), its result has no history although an argument requires
+grad; then a node is attached that says so.
 """
 
 from __future__ import annotations
@@ -19,27 +20,35 @@ from pullback.core.view import edge_of
 from pullback.library.call.node import no_formula
 from pullback.library.registry import Operator
 
-_MODES = ("error", "warn", "nothing")
+_MODES = ("nothing", "warn", "error")
 
 
 class _Setting:
     """What to do when a gradient arrives where there is no formula."""
 
-    mode = "error"
+    mode = "warn"
 
 
 def set_autograd_fallback_mode(mode: str) -> None:
-    """What backward does at an operator without formula: "error", "warn" or "nothing".
+    """What backward does at an operator without formula: "nothing", "warn" or "error".
 
-    Concerns operators made with `define` and `impl`; torch's default is "warn", which gives no
-    gradient to what lies behind. Those made with `custom_op` always raise.
+    Concerns operators made with `define` and `impl`: with "nothing" their results are left as the
+    kernel gave them. "error" is ours alone: a result that came from foreign code raises. Operators
+    made with `custom_op` always raise.
 
     >>> import pullback as torch
-    >>> torch.library.set_autograd_fallback_mode("error")
+    >>> torch.library.set_autograd_fallback_mode("warn")
     """
     if mode not in _MODES:
-        raise ValueError(f"the mode must be one of {', '.join(_MODES)}, got {mode!r}.")
+        raise RuntimeError(f"the mode must be one of {', '.join(_MODES)}, got {mode!r}.")
     _Setting.mode = mode
+
+
+def set_torch_fallback_mode(mode: str) -> None:
+    """As `set_autograd_fallback_mode`, with the two modes that torch has."""
+    if mode == "error":
+        raise RuntimeError("torch's modes are 'nothing' and 'warn', got 'error'.")
+    set_autograd_fallback_mode(mode)
 
 
 def get_autograd_fallback_mode() -> str:
@@ -59,18 +68,45 @@ class WarnNotImplemented(OperatorNode):
         if _Setting.mode == "error":
             raise no_formula(self._op)
         if _Setting.mode == "warn":
-            warnings.warn(
-                f"{self._op} has no backward formula: what lies behind it gets no gradient. "
-                "Register one with pullback.library.register_autograd.",
-                UserWarning,
-                stacklevel=origin.stacklevel(),
-            )
+            _warn(self._op, "what lies behind it gets no gradient")
         return (None,) * len(edges)
 
     _run_tensors = _run
 
 
+def _warn(op: str, so: str) -> None:
+    warnings.warn(
+        f"{op} has no backward formula: {so}. Register one with "
+        "pullback.library.register_autograd.",
+        UserWarning,
+        stacklevel=origin.stacklevel(),
+    )
+
+
 def attach(operator: Operator, tensors: list[Tensor], results: list[Any]) -> None:
+    """Let backward say that nobody told it of this operator, as the mode wants."""
+    if _Setting.mode == "nothing" or not any(tensor.requires_grad for tensor in tensors):
+        return
+    if _Setting.mode == "warn":
+        for result in results:
+            if isinstance(result, Tensor) and result.requires_grad:
+                _warn_behind(operator, result)
+    _attach_lost(operator, tensors, results)
+
+
+def _warn_behind(operator: Operator, result: Tensor) -> None:
+    """Warn when a gradient arrives at a result that the kernel gave a history."""
+    name = operator.qualname
+
+    def tell(g: Any) -> None:
+        _warn(name, "the gradients behind it are those of what its kernel called")
+
+    result.register_hook(tell)
+    if operator.schema.is_mutable and result._is_view() and result._base.requires_grad:
+        result._base.register_hook(tell)
+
+
+def _attach_lost(operator: Operator, tensors: list[Tensor], results: list[Any]) -> None:
     """Lead results that lost their history to a node that says so."""
     lost = [
         result
@@ -80,7 +116,7 @@ def attach(operator: Operator, tensors: list[Tensor], results: list[Any]) -> Non
         and result._array.dtype.kind in "fcV"
         and not any(result is tensor for tensor in tensors)
     ]
-    if not lost or not any(tensor.requires_grad for tensor in tensors):
+    if not lost:
         return
     node = WarnNotImplemented()
     node._op = operator.qualname

@@ -92,12 +92,15 @@ def _for_all(operator: Operator, kernel: Kernel) -> Kernel:
 
 
 def _for_meta(operator: Operator) -> Chosen:
-    """Shapes only: never a default kernel, which would look for data that is not there."""
+    """Shapes only: a kernel for all devices too, unless `custom_op` made it of one for data."""
     kernel = registered(operator, "Meta")
     if kernel is not None:
         return Chosen(kernel, "Meta")
-    if operator.fake is None and (composite := registered(operator, IMPLICIT)) is not None:
-        return Chosen(composite, IMPLICIT)
+    if operator.fake is None:
+        keys = (EXPLICIT, IMPLICIT) if operator.kind == "define" else (IMPLICIT,)
+        for key in keys:
+            if (composite := registered(operator, key)) is not None:
+                return Chosen(composite, key)
     return Chosen(fake.kernel_of(operator), "Meta")
 
 

@@ -45,7 +45,8 @@ def checked(operator: Operator, raw: Any) -> Any:
 
 def _one(operator: Operator, value: Any, kind: Any, which: str) -> Any:
     if kind.__class__ is TensorType:
-        made = value if isinstance(value, Tensor) else REFUSED
+        undefined = value is None and operator.kind == "define"
+        made = value if isinstance(value, Tensor) or undefined else REFUSED
     else:
         made = converter(kind)(value)
     if made is REFUSED:

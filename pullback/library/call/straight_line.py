@@ -72,7 +72,7 @@ def _scope(operator: Operator) -> dict[str, Any]:
         "is_tensor": tuple(a.type.is_tensor_like for a in operator.schema.positional),
     }  # fmt: skip
     for number, argument in enumerate(arguments):
-        value = argument.default_value if argument.has_default_value() else MISSING
+        value = argument.default if argument.has_default_value() else MISSING
         scope[f"default_{number}"] = value
     return scope
 
@@ -86,7 +86,7 @@ def _leave(
         arguments = operator.schema.arguments
         while given:
             argument = arguments[len(given) - 1]
-            filled = argument.has_default_value() and given[-1] is argument.default_value
+            filled = argument.has_default_value() and given[-1] is argument.default
             if given[-1] is not MISSING and not filled:
                 break
             given.pop()
@@ -104,8 +104,11 @@ def _bound(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     if may_override(args) or may_override(kwargs.values()):
         return call(operator, args, kwargs)
     values = bind(operator.schema, args, kwargs)
-    for value in values:
-        if isinstance(value, Tensor) and (
+    for argument, value in zip(operator.schema.arguments, values, strict=True):
+        if value is None:
+            if argument.type.text == "Tensor":  # an undefined tensor
+                return call(operator, args, kwargs)
+        elif isinstance(value, Tensor) and (
             value.__class__ not in PLAIN_CLASSES or value._array.__class__ is not ndarray
         ):
             return call(operator, args, kwargs)
@@ -264,7 +267,7 @@ def _open(operator: Operator, leave: str) -> list[str]:
         f"r = kernel({_passed(operator)})",
         "if r.__class__ is not Tensor:",
         "    r = checked(operator, r)",
-        f"if mode is plain and r._node is None and ({tracked}):",
+        f"if mode is plain and ({tracked}):",
         "    if not operator.is_open_to_autograd:",
         f"        attach(operator, [{tensors}], [r])",
         "return r",

@@ -45,18 +45,20 @@ class LegacyFormula:
         self.differentiability: list[bool] | None = None
         self.function: Any = None
 
+    def check_has_formula(self, operator: Operator, tensors: list[Tensor], mode: Mode) -> None:
+        """Refuse a call that would be recorded where nothing is registered, kernel or not."""
+        if self.save is not None or self.backward is not None:
+            return
+        if mode.grad and not mode.inference and any(tensor.requires_grad for tensor in tensors):
+            raise RuntimeError(
+                f"Autograd is not implemented for the operator {operator.qualname}, and an "
+                "argument requires grad. Register impl_save_for_backward and impl_backward for "
+                "it, or call it under no_grad."
+            )
+
     def run(self, operator: Operator, values: list[Any], kernel: kernels.Chosen, mode: Mode) -> Any:
         """A call of the operator."""
-        tensors = executing.tensors_of(values)
-        recording = mode.grad and not mode.inference
-        tracked = recording and any(tensor.requires_grad for tensor in tensors)
         if self.save is None and self.backward is None:
-            if tracked:
-                raise RuntimeError(
-                    f"Autograd is not implemented for the operator {operator.qualname}, and an "
-                    "argument requires grad. Register impl_save_for_backward and impl_backward for "
-                    "it, or call it under no_grad."
-                )
             try:
                 current.set(executing.kernel_mode(mode))
                 return executing.computed(operator, kernel, values)

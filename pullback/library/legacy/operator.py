@@ -10,7 +10,7 @@ from typing import Any
 
 from pullback.core import origin
 from pullback.library import registry
-from pullback.library.call.keys import key_of_device
+from pullback.library.call.keys import EXPLICIT, IMPLICIT, key_of_device
 from pullback.library.legacy.formulas import LegacyFormula
 from pullback.library.registry import Kernel, Operator, place
 from pullback.library.schema import Schema, parse_schema
@@ -104,12 +104,19 @@ def _check_matches(qualname: str, function: FunctionType, schema: Schema) -> Non
             f"{qualname}: the function has the parameters {names}, the schema {declared}; they "
             "must be the same."
         )
+    by_keyword = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    declared = [argument.name for argument in schema.keyword_only]
+    if by_keyword != declared:
+        raise ValueError(
+            f"{qualname}: the parameters {by_keyword} of the function are keyword-only, in the "
+            f"schema {declared} are; they must be the same."
+        )
 
 
 class CustomOp:
     """An operator of the older interface: call it, and register its parts on it."""
 
-    def __init__(self, operator: Operator, *, _private_access: bool = False) -> None:
+    def __init__(self, operator: Operator, *_more: Any, _private_access: bool = False) -> None:
         if not _private_access:
             raise RuntimeError(
                 "CustomOp is not made by hand; use custom_op(...), which returns one."
@@ -151,7 +158,8 @@ class CustomOp:
         return register
 
     def _add_kernel(self, key: str, kind: str, function: Callable[..., Any]) -> None:
-        self._refuse_second(self._operator.kernels.get(key), kind)
+        known = self._operator.kernels
+        self._refuse_second(known.get(key) or known.get(EXPLICIT) or known.get(IMPLICIT), kind)
         self._operator.kernels[key] = Kernel(function, registry.where())
         self._operator.settle()
 
@@ -212,6 +220,17 @@ class CustomOp:
 
     def _check_can_have_formula(self) -> None:
         schema = self._operator.schema
+        if schema.is_mutable or schema.is_view or not schema.returns:
+            raise RuntimeError(
+                f"{self._qualname} cannot have a backward formula: it writes to an argument, "
+                f"returns a view or returns nothing. Declaration: {schema}"
+            )
+        own = [key for key in self._operator.kernels if key.startswith("Autograd")]
+        if own or IMPLICIT in self._operator.kernels:
+            raise RuntimeError(
+                f"{self._qualname} cannot have a backward formula: it has a kernel for "
+                f"{own[0] if own else IMPLICIT}, which is differentiated through."
+            )
         for one in schema.returns:
             if one.type.text not in _RETURNS:
                 raise RuntimeError(
@@ -224,6 +243,9 @@ class CustomOp:
                 f"{self._qualname} cannot have a backward formula: its arguments {names} are "
                 f"keyword-only. Make them positional. Declaration: {schema}"
             )
+        if self._operator.legacy is None:  # of an operator that Library.define made
+            self._operator.legacy = LegacyFormula()
+            self._operator.settle()
 
     def _destroy(self) -> None:
         registry.remove(self._operator)
@@ -245,12 +267,14 @@ def made(qualname: str, schema: Schema) -> CustomOp:
 
 
 def found(qualname: str) -> CustomOp:
-    """The operator of this name, if it was made by the older interface."""
+    """The operator of this name, whichever interface made it."""
     checked_name(qualname)
     known = MADE.get(qualname)
-    if known is None:
+    if known is not None:
+        return known
+    operator = registry.OPERATORS.get(qualname)
+    if operator is None:
         raise ValueError(
-            f"There is no operator {qualname!r} of the older interface; define it with "
-            "_custom_ops.custom_op first."
+            f"There is no operator {qualname!r}; define it with _custom_ops.custom_op first."
         )
-    return known
+    return CustomOp(operator, _private_access=True)

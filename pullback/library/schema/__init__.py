@@ -30,6 +30,17 @@ class _NoDefault:
 NO_DEFAULT: Any = _NoDefault()
 
 
+_DTYPE_NUMBERS = {
+    f"torch.{name}": number
+    for number, name in enumerate(
+        (
+            *("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"),
+            *("complex32", "complex64", "complex128", "bool"),
+        )
+    )
+} | {"torch.bfloat16": 15}
+
+
 class AliasInfo(NamedTuple):
     """What a mark such as `(a!)` says: which memory, and whether it is written."""
 
@@ -59,7 +70,7 @@ class AliasInfo(NamedTuple):
 class Argument:
     """One argument or return of a schema."""
 
-    __slots__ = ("_default", "alias_info", "kwarg_only", "name", "type")
+    __slots__ = ("_default", "alias_info", "kwarg_only", "name", "passed", "type")
 
     def __init__(
         self,
@@ -73,12 +84,22 @@ class Argument:
         self.name = name
         self.type = type
         self._default = default
+        # What a kernel gets where nothing is given: the default as the user wrote it.
+        self.passed = default
         self.kwarg_only = kwarg_only
         self.alias_info = alias_info
 
     @property
     def default_value(self) -> Any:
-        """The default; None too where there is none, see `has_default_value`."""
+        """The default as torch's schemas show it, a dtype as its number.
+
+        None too where there is none, see `has_default_value`.
+        """
+        return _DTYPE_NUMBERS.get(str(self._default), self.default)
+
+    @property
+    def default(self) -> Any:
+        """The default; None too where there is none."""
         return None if self._default is NO_DEFAULT else self._default
 
     def has_default_value(self) -> bool:

@@ -236,6 +236,11 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     tensor([[2., 2.],
             [0., 0.]])
     """
+    return index_put_at(input, _all_given(indices), values, accumulate)
+
+
+def index_put_at(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """As `index_put`, and a None among the indices takes its dimension whole."""
     checked, dims = _put_arguments(input, indices, values)
     if len(checked) <= 2:
         return _index_put(input, values, dims, bool(accumulate), *checked)
@@ -244,6 +249,17 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 
 def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """In-place form of `index_put`: changes the tensor itself."""
+    return index_put_at_(input, _all_given(indices), values, accumulate)
+
+
+def _all_given(indices: Any) -> Any:
+    if isinstance(indices, Sequence) and any(one is None for one in indices):
+        raise TypeError("index_put(): `indices` must consist of Tensors, got a NoneType.")
+    return indices
+
+
+def index_put_at_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """As `index_put_`, and a None among the indices takes its dimension whole."""
     checked, dims = _put_arguments(input, indices, values)
     return put_at(input, checked, values, dims, accumulate=accumulate)
 
@@ -272,6 +288,9 @@ def _put_arguments(input: Any, indices: Any, values: Any) -> tuple[Any, Any]:
         )
     checked, dims, dim = [], [], 0
     for index in indices:
+        if index is None:
+            dim += 1
+            continue
         if not isinstance(index, Tensor):
             raise TypeError(
                 f"index_put(): `indices` must consist of Tensors, got a {type(index).__name__}."

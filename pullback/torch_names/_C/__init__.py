@@ -67,7 +67,7 @@ _LATER = {
     "_AutoDispatchBelowAutograd": ("pullback.library.call.calling", "below_autograd"),
     "_AutoDispatchBelowADInplaceOrView": ("pullback.library.call.calling", "below_autograd"),
     "_get_autograd_fallback_mode": ("pullback.library.call.fallback", "get_autograd_fallback_mode"),
-    "_set_autograd_fallback_mode": ("pullback.library.call.fallback", "set_autograd_fallback_mode"),
+    "_set_autograd_fallback_mode": ("pullback.library.call.fallback", "set_torch_fallback_mode"),
     "_after_ADInplaceOrView_keyset": ("pullback.library.call.kernels", "KEYSET"),
     "_after_autograd_keyset": ("pullback.library.call.kernels", "KEYSET"),
     "_debug_only_are_vmap_fallback_warnings_enabled": (

@@ -34,7 +34,6 @@ def test_arguments_go_by_position_or_keyword_and_defaults_fill_in(op):
         (("x",), {"k": "a"}, r"argument 'k' \(position 2\) must be float, but is 'a' of type str"),
         (("x", 1), {"n": 1}, "'n' is given by position and by keyword"),
         ((5,), {}, r"argument 'x' \(position 0\) must be Tensor, but is 5 of type int"),
-        ((None,), {}, "declare it as `Tensor.`"),
     ],
 )
 def test_arguments_that_do_not_fit_are_a_runtime_error(op, args, kwargs, says):

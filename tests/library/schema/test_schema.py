@@ -72,7 +72,8 @@ def test_defaults_have_the_type_of_their_argument():
         " -> Tensor"
     )
     values = [argument.default_value for argument in schema.arguments]
-    assert values == [1.0, [3, 3], True, torch.float64, torch.device("cpu"), None]
+    assert values == [1.0, [3, 3], True, 7, torch.device("cpu"), None]
+    assert schema.arguments[3].default is torch.float64
     assert isinstance(values[0], float)
 
 

@@ -1,0 +1,226 @@
+"""Operators that torch has under `torch.ops.aten` and nowhere else: adjoints, and a few parts.
+
+Rules here are written with public operators, so these are compositions of the same: differentiated
+through, mapped and pushed forward as they are. Each stands with the schema that torch gives it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+import pullback
+from pullback.core.tensor import Tensor, wrap
+from pullback.library.builtin.calls import run_convolution
+
+__all__ = ["WRITTEN"]
+
+WRITTEN: dict[str, tuple[str, Callable[..., Any]]] = {}
+
+
+def _aten(schema: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add a function to the table, under the name in its schema."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        WRITTEN[schema.partition("(")[0]] = (f"aten::{schema}", function)
+        return function
+
+    return add
+
+
+# Activations -------------------------------------------------------------------------------------
+
+
+@_aten("silu_backward(Tensor grad_output, Tensor self) -> Tensor")
+def _silu(g: Any, x: Any) -> Any:
+    s = x.sigmoid()
+    return g * s * (1 + x * (1 - s))
+
+
+@_aten("threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor")
+def _threshold(g: Any, x: Any, threshold: Any) -> Any:
+    return pullback.where(x <= threshold, pullback.zeros_like(g), g)
+
+
+@_aten("gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor")
+def _gelu(g: Any, x: Any, *, approximate: str = "none") -> Any:
+    if approximate == "none":
+        density = (x * x * -0.5).exp() / math.sqrt(2 * math.pi)
+        return g * ((1 + (x / math.sqrt(2)).erf()) / 2 + x * density)
+    if approximate != "tanh":
+        raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}.")
+    slope = math.sqrt(2 / math.pi)
+    t = (slope * (x + 0.044715 * x**3)).tanh()
+    return g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope * (1 + 3 * 0.044715 * x * x))
+
+
+@_aten("sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor")
+def _sigmoid(g: Any, output: Any) -> Any:
+    return g * ((1 - output) * output).conj()
+
+
+@_aten("tanh_backward(Tensor grad_output, Tensor output) -> Tensor")
+def _tanh(g: Any, output: Any) -> Any:
+    return g * (1 - output * output).conj()
+
+
+# Convolutions ------------------------------------------------------------------------------------
+
+
+def _convolved(options: tuple[Any, ...]) -> Callable[..., Any]:
+    return lambda input, weight, bias: run_convolution(input, weight, bias, *options)
+
+
+def _pulled_back(g: Any, x: Any, weight: Any, bias: Any, options: Any, mask: Any) -> list[Any]:
+    """The gradients of a convolution that the mask asks for, None for the others."""
+    given = [x, weight, bias]
+    wanted = [number for number, asked in enumerate(mask) if asked]
+
+    def function(*chosen: Any) -> Any:
+        values = list(given)
+        for number, one in zip(wanted, chosen, strict=True):
+            values[number] = one
+        return _convolved(options)(*values)
+
+    made: list[Any] = [None, None, None]
+    if wanted:
+        _, pull = pullback.func.vjp(function, *(given[number] for number in wanted))
+        for number, gradient in zip(wanted, pull(g), strict=True):
+            made[number] = gradient
+    return made
+
+
+@_aten(
+    "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, "
+    "SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, "
+    "SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"
+)
+def _convolution(
+    g: Any, x: Any, weight: Any, bias_sizes: Any, *options_and_mask: Any, output_mask: Any = None
+) -> Any:
+    options, mask = _split(options_and_mask, output_mask)
+    channels = weight.shape[1] * options[-1] if options[3] else weight.shape[0]
+    sizes = list(bias_sizes) if bias_sizes and bias_sizes != [0] else [channels]
+    bias = x.new_zeros(sizes)
+    return tuple(_pulled_back(g, x, weight, bias, options, mask))
+
+
+def _split(given: tuple[Any, ...], mask: Any) -> tuple[tuple[Any, ...], Any]:
+    return (given, mask) if mask is not None else (given[:-1], given[-1])
+
+
+@_aten(
+    "_convolution_double_backward(Tensor? ggI, Tensor? ggW, Tensor? ggb, Tensor gO, "
+    "Tensor weight, Tensor self, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
+    "bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) "
+    "-> (Tensor, Tensor, Tensor)"
+)
+def _convolution_double(
+    of_input: Any, of_weight: Any, of_bias: Any, g: Any, weight: Any, x: Any, *rest: Any
+) -> Any:
+    options, mask = rest[:-1], rest[-1]
+    seeds = [of_input, of_weight, of_bias]
+    asked = [seed is not None for seed in seeds]
+    channels = weight.shape[1] * options[-1] if options[3] else weight.shape[0]
+    bias = x.new_zeros(channels)
+
+    def gradients(g: Any, x: Any, weight: Any) -> Any:
+        made = _pulled_back(g, x, weight, bias, options, asked)
+        return tuple(one for one in made if one is not None)
+
+    if not any(asked):
+        return (None, None, None)
+    _, pull = pullback.func.vjp(gradients, g, x, weight)
+    made = pull(tuple(seed for seed in seeds if seed is not None))
+    return tuple(one if wanted else None for one, wanted in zip(made, mask, strict=True))
+
+
+# Pooling and losses ------------------------------------------------------------------------------
+
+
+@_aten("adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor")
+def _adaptive_max_pool(g: Any, x: Any, indices: Any) -> Any:
+    flat = x.new_zeros((*x.shape[:-2], x.shape[-2] * x.shape[-1]))
+    return flat.scatter_add(-1, indices.flatten(-2), g.flatten(-2)).reshape(x.shape)
+
+
+@_aten(
+    "nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, "
+    "SymInt ignore_index) -> (Tensor output, Tensor total_weight)"
+)
+def _nll(x: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+    names = ("none", "mean", "sum")
+    nll = pullback.nn.functional.nll_loss
+    output = nll(x, target, weight, ignore_index=ignore_index, reduction=names[reduction])
+    counted = target != ignore_index
+    if reduction == 0 and x.ndim > 1:
+        return output, x.new_zeros(())
+    if weight is None:
+        return output, counted.sum().to(x.dtype)
+    at = pullback.where(counted, target, pullback.zeros_like(target))
+    return output, (weight[at] * counted).sum()
+
+
+# Parts of others ---------------------------------------------------------------------------------
+
+
+@_aten("_linalg_check_errors(Tensor info, str api_name, *, bool is_matrix) -> ()")
+def _check_errors(info: Any, api_name: str, *, is_matrix: bool) -> None:
+    failed = numpy.flatnonzero(info._array)
+    if not failed.size:
+        return
+    number = int(info._array.reshape(-1)[failed[0]])
+    where = "" if is_matrix else f" (element {failed[0]} of the batch)"
+    raise pullback.linalg.LinAlgError(
+        f"{api_name}{where}: the computation failed at position {number}: the matrix is singular, "
+        "or what was looked for did not converge."
+    )
+
+
+@_aten(
+    "slice_inverse(Tensor(a) self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, "
+    "SymInt step=1) -> Tensor(a)"
+)
+def _slice_inverse(
+    x: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Any:
+    """The tensor that `x` would be a slice of: shaped as `src`, on the memory of `x`."""
+    dim %= src.ndim
+    first = slice(start, end, step).indices(src.shape[dim])[0]
+    strides = list(x.stride())
+    strides[dim] //= step
+    return x.as_strided(src.shape, strides, x.storage_offset() - first * strides[dim])
+
+
+@_aten(
+    "_new_zeros_with_same_feature_meta(Tensor self, Tensor other, *, int self_num_batch_dims=0) "
+    "-> Tensor"
+)
+def _new_zeros(x: Any, other: Any, *, self_num_batch_dims: int = 0) -> Tensor:
+    """Zeros with the shape and strides of `other`, and the first dims of `x` in front."""
+    first = tuple(x.shape[:self_num_batch_dims])
+    array = other._array
+    strides = array.strides
+    reach = sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True))
+    length = 1 + reach // array.itemsize if array.size else 0
+    flat = numpy.zeros((*first, length), array.dtype)
+    shape = (*first, *array.shape)
+    return wrap(numpy.lib.stride_tricks.as_strided(flat, shape, (*flat.strides[:-1], *strides)))
+
+
+@_aten("where.default(Tensor condition) -> Tensor[]")
+def _where(condition: Any) -> Any:
+    return list(pullback.where(condition))
+
+
+@_aten("_is_all_true(Tensor self) -> Tensor")
+def _all(x: Any) -> Any:
+    return pullback._is_all_true(x)
+
+
+@_aten("_is_any_true(Tensor self) -> Tensor")
+def _any(x: Any) -> Any:
+    return pullback._is_any_true(x)
