@@ -339,6 +339,10 @@ def __getattr__(name: str) -> _Any:
         found = _import_module("pullback.installed").version()
     elif name in _LATER:
         found = getattr(_import_module(_LATER[name]), name)
+    elif name.startswith("_foreach_"):
+        found = _import_module("pullback.operators.foreach").FUNCTIONS.get(name)
+        if found is None:
+            raise AttributeError(f"module 'pullback' has no attribute {name!r}")
     elif name in _MODULES:
         return _import_module(f"pullback.{name}")
     else:

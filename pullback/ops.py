@@ -12,7 +12,6 @@ from typing import Any
 
 from pullback.library.registry import NAMESPACES, namespace
 
-
 _given: set[str] = set()
 
 

@@ -488,7 +488,8 @@ def _construct_standard_basis_for(tensors: Any, tensor_numels: Any) -> tuple[Ten
     """The identity of the space of all tensors together, its columns split among them.
 
     >>> import pullback as torch
-    >>> torch.autograd.functional._construct_standard_basis_for([torch.ones(1), torch.ones(1)], [1, 1])
+    >>> from pullback.autograd.functional import _construct_standard_basis_for
+    >>> _construct_standard_basis_for([torch.ones(1), torch.ones(1)], [1, 1])
     (tensor([[1.],
             [0.]]), tensor([[0.],
             [1.]]))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from pullback.library import registering, registry
-from pullback.library.call.keys import DEVICE_KEYS, EXPLICIT, device_keys, key_of_device
+from pullback.library.call.keys import DEVICE_KEYS, EXPLICIT, device_keys
 from pullback.library.registry import Kernel, Operator
 from pullback.library.schema import AliasInfo, Argument, Schema, parse_schema, tags
 from pullback.library.schema.infer import infer_schema

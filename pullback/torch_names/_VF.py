@@ -1,4 +1,4 @@
-"""Functions of torch that its Python layer calls under a private name; `unique_dim` is only here."""
+"""Functions that torch's Python layer calls under a private name; `unique_dim` is only here."""
 
 from __future__ import annotations
 

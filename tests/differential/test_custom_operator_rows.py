@@ -1,4 +1,5 @@
 """Custom operators as programs: fallback of autograd, the older interface, what is refused."""
+# ruff: noqa: E501 (programs, as users write them in one line)
 
 import pytest
 

@@ -1,4 +1,5 @@
 """Torch's inner names as programs, run by both libraries."""
+# ruff: noqa: E501 (programs, as users write them in one line)
 
 import pytest
 

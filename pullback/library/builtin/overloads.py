@@ -25,6 +25,7 @@ from pullback.library.overload import OpNamespace, OpOverload, OpOverloadPacket
 from pullback.library.registry import _packets
 from pullback.library.schema import parse_schema
 from pullback.operators.declare import OPERATORS, Op
+from pullback.operators.foreach import FUNCTIONS as FOREACH
 from pullback.operators.watching import dispatch
 
 __all__ = ["namespace", "overload_of"]
@@ -47,6 +48,8 @@ def _function(name: str) -> Callable[..., Any] | None:
         return RUNS[name]
     if name in WRITTEN:
         return WRITTEN[name][1]
+    if name.startswith("_foreach_"):
+        return FOREACH.get(name)
     if name.startswith("_") and name not in _UNDERSCORED:
         return None
     for prefix, module in _MODULES:

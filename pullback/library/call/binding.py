@@ -256,10 +256,8 @@ def _list(kind: ListType) -> Convert:
     of_numbers = not kind.is_tensor_like
 
     def convert(value: Any) -> Any:
-        if (
-            isinstance(value, Sequence)
-            and not isinstance(value, str)
-            or (of_numbers and isinstance(value, numpy.ndarray) and value.ndim == 1)
+        if (isinstance(value, Sequence) and not isinstance(value, str)) or (
+            of_numbers and isinstance(value, numpy.ndarray) and value.ndim == 1
         ):
             made = [inner(one) for one in value]
         elif size is not None and isinstance(value, int | float):

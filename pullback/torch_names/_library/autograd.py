@@ -73,7 +73,7 @@ def supports_tensorlist(cls: Any) -> Any:
     """
     if cls.setup_context is not missing_setup_context:
         raise NotImplementedError(
-            f"supports_tensorlist: {cls.__name__} has a setup_context; let forward take ctx instead."
+            f"supports_tensorlist: {cls.__name__} has a setup_context; let forward take ctx."
         )
     own_forward, own_backward = cls.forward, cls.backward
 

@@ -18,7 +18,7 @@ from pullback._functorch.make_functional import FunctionalModule, FunctionalModu
 from pullback import func
 from pullback.core import origin
 from pullback.fx.experimental.proxy_tensor import make_fx
-from pullback.torch_version import __version__
+from pullback.torch_version import __version__ as __version__
 
 __all__ = [
     "FunctionalModule",
