@@ -67,7 +67,7 @@ from pullback.operators.create.data import as_tensor, asarray, frombuffer, tenso
 from pullback.operators.pointwise.direction import abs, abs_, absolute, angle, polar, sgn, sign
 from pullback.operators.create.exchange import from_dlpack, from_numpy
 from pullback.operators.tensor.metadata import (
-    UntypedStorage, get_device, is_complex, is_conj, is_floating_point, is_neg, is_same_size,
+    get_device, is_complex, is_conj, is_floating_point, is_neg, is_same_size,
     is_signed, is_storage, is_tensor, numel,
 )
 from pullback.operators.pointwise.powers import float_power, pow, rsqrt, sqrt, square, square_
@@ -219,6 +219,7 @@ _LATER = {
     ),
     **dict.fromkeys(("_unique", "_unique2"), "pullback.operators.reduce.unique"),
     **dict.fromkeys(("is_warn_always_enabled", "set_warn_always"), "pullback.core.warning_once"),
+    **dict.fromkeys(("TypedStorage", "UntypedStorage"), "pullback.storage"),
     "lobpcg": "pullback.operators.linalg.lobpcg",
     "get_device_module": "pullback.accelerator.found",
     "stand_in": "pullback.standing_in",
@@ -304,6 +305,7 @@ _MODULES = frozenset(
         "serialization",
         "signal",
         "special",
+        "storage",
         "testing",
         "torch_version",
         "types",
@@ -340,6 +342,10 @@ def __getattr__(name: str) -> _Any:
         found = _import_module("pullback.installed").version()
     elif name in _LATER:
         found = getattr(_import_module(_LATER[name]), name)
+    elif name.endswith("Storage"):
+        found = _import_module("pullback.storage").legacy_class(name)
+        if found is None:
+            raise AttributeError(f"module 'pullback' has no attribute {name!r}")
     elif name.startswith("_foreach_"):
         found = _import_module("pullback.operators.foreach").FUNCTIONS.get(name)
         if found is None:

@@ -150,6 +150,9 @@ def checked(hook: Any, returned: Any, g: Any) -> Any:
 
 def retain(tensor: Tensor, g: Tensor) -> None:
     """Store the gradient of a non-leaf: a copy first, then sums, always new objects."""
+    if g.__class__ is not Tensor and hasattr(g, "bdim"):
+        # A pass over a batch of gradients: all of them are kept, the examples in front.
+        g = g.value.movedim(g.bdim, 0)
     stored = tensor._stored_grad
     if stored is None:
         tensor._stored_grad = (

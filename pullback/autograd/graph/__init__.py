@@ -21,6 +21,7 @@ from pullback.core.node import node_and_number
 from pullback.core.tensor import Tensor
 from pullback.core.version import INFERENCE_CELL, bump
 from pullback.core.view import edge_of
+from pullback.engine import task
 
 __all__ = [
     "GradientEdge",
@@ -31,6 +32,7 @@ __all__ = [
     "get_gradient_edge",
     "increment_version",
     "memory_map",
+    "queue_callback",
     "region_activation_memory_budget",
     "register_multi_grad_hook",
     "save_on_cpu",
@@ -38,6 +40,20 @@ __all__ = [
     "set_override_stale_capture_stream",
     "set_warn_on_accumulate_grad_stream_mismatch",
 ]
+
+
+def queue_callback(callback: Callable[[], Any]) -> None:
+    """Call `callback` when the backward pass that runs is over; for use in hooks and formulas.
+
+    >>> import pullback as torch
+    >>> x = torch.ones(1, requires_grad=True)
+    >>> handle = x.register_hook(
+    ...     lambda g: torch.autograd.graph.queue_callback(lambda: print("over", x.grad))
+    ... )
+    >>> (x * 2).sum().backward()
+    over tensor([2.])
+    """
+    task.queue_callback(callback)
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:

@@ -96,6 +96,12 @@ def on_storage(array: Array, geometry: Geometry) -> Array:
     )
 
 
+def in_order(owner: Array) -> Array:
+    """The same memory with its dimensions in order; a window on foreign memory as it is."""
+    ordered = _row_major(owner)
+    return owner if ordered is None else ordered
+
+
 def _row_major(owner: Array) -> Array | None:
     """The same memory with its dimensions in order, as a buffer must have them."""
     if owner.flags.c_contiguous:

@@ -27,10 +27,16 @@ from pullback.core.mode import Mode, settle
 from pullback.core.node import Edge, Leaf, NotImplementedNode, new_leaf_mark
 from pullback.core.origin import here
 from pullback.core.sequence import numbering
-from pullback.core.tensor import Tensor, new
+from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import UNWRITTEN, bump
 from pullback.core.view import View, edge_of, move_retention
-from pullback.operators.arrays.strides import element_strides, on_storage, root, storage_offset
+from pullback.operators.arrays.strides import (
+    contiguous_strides,
+    element_strides,
+    on_storage,
+    root,
+    storage_offset,
+)
 from pullback.operators.create.factory import shape_argument
 from pullback.operators.declare import METHODS
 from pullback.operators.running.inplace import check_history_can_change
@@ -163,7 +169,7 @@ def _resized(array: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> 
     """The memory from the array's first element on, seen anew; a larger copy if it is too small."""
     offset = storage_offset(array)
     wanted = math.prod(shape)
-    kept = min(wanted, root(array).size - offset)
+    kept = min(wanted, root(array).nbytes // array.itemsize - offset)
     if kept == wanted:
         return on_storage(array, (shape, strides, offset))
     grown = numpy.zeros(wanted, array.dtype)
@@ -182,10 +188,17 @@ def _resize_as(
     return _resize(self, tuple(the_template.shape), memory_format=memory_format)
 
 
-def _set(self: Tensor, source: Any = None, *unsupported: Any) -> Tensor:
-    """Look at the memory of another tensor."""
-    if unsupported or not isinstance(source, Tensor | None):
-        raise TypeError("set_(): give another tensor, or nothing to become empty.")
+def _set(
+    self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None
+) -> Tensor:
+    """Look at the memory of another tensor, or at a storage, from an offset on in a shape."""
+    if hasattr(source, "untyped"):
+        source = _on_memory(self, source, storage_offset, size, stride)
+    elif not isinstance(source, Tensor | None):
+        raise TypeError("set_(): give a tensor or a storage, or nothing to become empty.")
+    elif size is not None and source is not None:
+        whole = source.untyped_storage()  # type: ignore[attr-defined]  # methods attach themselves
+        source = _on_memory(self, whole, storage_offset, size, stride)
     mode = settle()
     if mode.grad and self._leaf_mark().__class__ is Leaf:
         raise errors.leaf_written("set_")
@@ -203,6 +216,23 @@ def _set(self: Tensor, source: Any = None, *unsupported: Any) -> Tensor:
     if mode.grad and not mode.inference and tracked:
         self._node = unsupported_node("set_", edges, self)
     return self
+
+
+def _on_memory(self: Tensor, storage: Any, offset: int, size: Any, stride: Any) -> Tensor:
+    """A tensor of this one's dtype on a storage; the storage grows if it is too small."""
+    if getattr(storage, "dtype", self.dtype) is not self.dtype:
+        raise RuntimeError(
+            f"set_: the storage has elements of {storage.dtype}, the tensor of {self.dtype}; use "
+            "its untyped() form."
+        )
+    untyped, width = storage.untyped(), self._array.itemsize
+    shape = (untyped.nbytes() // width - offset,) if size is None else tuple(size)
+    steps = contiguous_strides(shape) if stride is None else tuple(stride)
+    reach = offset + sum((n - 1) * s for n, s in zip(shape, steps, strict=True)) + 1
+    if math.prod(shape) and reach * width > untyped.nbytes():
+        untyped.resize_(reach * width)
+    strides = tuple(s * width for s in steps)
+    return wrap(numpy.ndarray(shape, self._array.dtype, untyped._bytes, offset * width, strides))
 
 
 def unsupported_node(op: str, edges: tuple[Edge | None, ...], result: Tensor) -> NotImplementedNode:

@@ -18,6 +18,7 @@ from pullback.core.dtype import (
     as_dtype,
     dtype,
     from_numpy_dtype,
+    get_default_dtype,
     named_dtype,
     numpy_dtype,
 )
@@ -296,6 +297,8 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """
     if dtype is None:
         return f"torch.{TYPE_NAMES[self.dtype._name]}Tensor"
+    if dtype is Tensor:  # the class itself stands for the default type
+        dtype = get_default_dtype()
     if isinstance(dtype, str | type):
         name = dtype if isinstance(dtype, str) else getattr(dtype, "type_name", dtype.__name__)
         if name not in _DTYPE_NAMES:

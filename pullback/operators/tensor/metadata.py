@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from pullback.core import errors, origin, shared
 from pullback.core.arrays import Array
-from pullback.core.device import META, device
+from pullback.core.device import META
 from pullback.core.dtype import dtype
 from pullback.core.layout import contiguous_format, is_in_format, layout, memory_format, strided
 from pullback.core.size import Size, size_of
@@ -128,51 +130,24 @@ def is_same_size(self: Tensor, other: Tensor) -> bool:
 # Memory -----------------------------------------------------------------------------------------
 
 
-class UntypedStorage:
-    """The memory behind a tensor and all its views, in bytes; compare `data_ptr()` for aliasing.
-
-    Example:
-        >>> import pullback as torch
-        >>> x = torch.zeros(4)
-        >>> x[1:].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
-        True
-        >>> x[1:].untyped_storage().nbytes()
-        16
-    """
-
-    __slots__ = ("_owner", "device")
-
-    def __init__(self, owner: Array, device: device) -> None:
-        self._owner = owner
-        self.device = device
-
-    def data_ptr(self) -> int:
-        """The address of the first byte; 0 where there is none."""
-        return address(self._owner) if self._owner.size else 0
-
-    def nbytes(self) -> int:
-        """How many bytes there are."""
-        return self._owner.nbytes
-
-    size = nbytes
-    __len__ = nbytes
-
-    def element_size(self) -> int:
-        """Bytes have one byte."""
-        return 1
-
-    def tolist(self) -> list[int]:
-        """The bytes."""
-        return list(self._owner.tobytes("A"))
-
-    def __repr__(self) -> str:
-        return f"<torch.UntypedStorage(device={self.device}) of size {self.nbytes()}>"
+@method
+def untyped_storage(self: Tensor) -> Any:
+    """The memory that this tensor shares with its views."""
+    return import_module("pullback.storage").UntypedStorage._of(self)
 
 
 @method
-def untyped_storage(self: Tensor) -> UntypedStorage:
-    """The memory that this tensor shares with its views."""
-    return UntypedStorage(root(self._array), self.device)
+def _typed_storage(self: Tensor) -> Any:
+    """The memory that this tensor shares with its views, in elements."""
+    typed = import_module("pullback.storage").TypedStorage
+    return typed(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)  # type: ignore[attr-defined]
+
+
+@method
+def storage(self: Tensor) -> Any:
+    """As `untyped_storage`, in elements; the older form, which warns."""
+    import_module("pullback.storage")._told()
+    return _typed_storage(self)
 
 
 @method
@@ -311,7 +286,8 @@ def is_tensor(obj: Any) -> bool:
 
 def is_storage(obj: Any) -> bool:
     """Whether `obj` is the memory behind a tensor."""
-    return isinstance(obj, UntypedStorage)
+    loaded = sys.modules.get("pullback.storage")
+    return loaded is not None and isinstance(obj, loaded.UntypedStorage | loaded.TypedStorage)
 
 
 METHODS.update({"ndimension": dim, "nelement": numel, "storage_offset": _storage_offset})
