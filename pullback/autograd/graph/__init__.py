@@ -7,6 +7,7 @@ from importlib import import_module
 from numbers import Real
 from typing import Any
 
+from pullback.autograd.graph.creation import node_creation_hook
 from pullback.autograd.graph.memory import MemoryMap, memory_map
 from pullback.autograd.graph.multi_hook import register_multi_grad_hook
 from pullback.autograd.graph.mutation import allow_mutation_on_saved_tensors
@@ -32,6 +33,7 @@ __all__ = [
     "get_gradient_edge",
     "increment_version",
     "memory_map",
+    "node_creation_hook",
     "queue_callback",
     "region_activation_memory_budget",
     "register_multi_grad_hook",
