@@ -8,7 +8,6 @@ running the operator again. Both are dispatch modes, so they work below autograd
 from __future__ import annotations
 
 import enum
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -64,6 +63,11 @@ class _Kept:
         self.tensor = tensor._alias()
         self.version = self.tensor._version
 
+    @property
+    def val(self) -> Tensor:
+        """The tensor, under torch's name for it."""
+        return self.tensor
+
     def given(self, func: Any, *, mutable: bool) -> Tensor:
         """The tensor once more; refused if it was written since, unless that is allowed."""
         if not mutable and self.tensor._version != self.version:
@@ -78,14 +82,15 @@ class _Kept:
 
 # What stands in the record of an operator that is to run again.
 _AGAIN: Any = object()
-_Record = dict[Any, deque[Any]]
+# Operator -> what was kept of each of its calls, by number.
+_Record = dict[Any, dict[int, Any]]
 
 
-class _Keeping(TorchDispatchMode):
+class _CachingTorchDispatchMode(TorchDispatchMode):
     """The first run: asks the policy after each operator."""
 
     def __init__(self, policy: Callable[..., Any], record: _Record) -> None:
-        self.policy, self.record = policy, record
+        self.policy, self.storage = policy, record
 
     def __torch_dispatch__(
         self,
@@ -103,7 +108,8 @@ class _Keeping(TorchDispatchMode):
         # A write must happen again: what the second run made anew has not seen it.
         again = decision in _RECOMPUTED or func._schema.is_mutable
         entry = _AGAIN if again else tree_map(_kept, out)
-        self.record.setdefault(func, deque()).append(entry)
+        calls = self.storage.setdefault(func, {})
+        calls[len(calls)] = entry
         return out
 
 
@@ -111,11 +117,11 @@ def _kept(value: Any) -> Any:
     return _Kept(value) if isinstance(value, Tensor) else value
 
 
-class _Giving(TorchDispatchMode):
+class _CachedTorchDispatchMode(TorchDispatchMode):
     """The run in backward: gives the kept results in the order in which they were made."""
 
     def __init__(self, record: _Record, *, mutable: bool) -> None:
-        self.record, self.mutable = record, mutable
+        self.storage, self.mutable = record, mutable
 
     def __torch_dispatch__(
         self,
@@ -127,7 +133,7 @@ class _Giving(TorchDispatchMode):
         kwargs = kwargs or {}
         if func in SAC_IGNORED_OPS:
             return func(*args, **kwargs)
-        entries = self.record.get(func)
+        entries = self.storage.get(func)
         if entries is None:
             raise RuntimeError(
                 f"{func} runs in backward but did not run in the checkpointed forward, so nothing "
@@ -139,7 +145,7 @@ class _Giving(TorchDispatchMode):
                 f"{func}: all that was kept of this selectively checkpointed region is used up. "
                 "Backward may go through such a region only once; run the forward again."
             )
-        entry = entries.popleft()
+        entry = entries.pop(next(iter(entries)))
         if entry is _AGAIN:
             return func(*args, **kwargs)
         return tree_map(
@@ -183,7 +189,9 @@ def create_selective_checkpoint_contexts(
         )
     record: _Record = {}
     assert callable(policy)
-    return _Keeping(policy, record), _Giving(record, mutable=allow_cache_entry_mutation)
+    return _CachingTorchDispatchMode(policy, record), _CachedTorchDispatchMode(
+        record, mutable=allow_cache_entry_mutation
+    )
 
 
 def _listed(ops: list[Any]) -> Callable[..., CheckpointPolicy]:

@@ -136,6 +136,18 @@ PROGRAMS = {
         except RuntimeError: print("RuntimeError")
         R.apply(x, (2, 3))
     """,
+    "the level of dual numbers": """
+        f = imp("torch.autograd.forward_ad"); print(f._current_level)
+        with f.dual_level(): print(f._current_level)
+        print(f._current_level)
+    """,
+    "what selective checkpoints keep": """
+        c = imp("torch.utils.checkpoint")
+        first, second = c.create_selective_checkpoint_contexts([torch.ops.aten.sin.default])
+        print(type(first).__name__, type(second).__name__)
+        with first: y = torch.zeros(2).sin().cos()
+        kept = first.storage[torch.ops.aten.sin.default]; print(len(kept), kept[0].val, first.storage is second.storage)
+    """,
     "warn always": """
         torch.set_warn_always(True); print(torch.is_warn_always_enabled()); x = torch.ones(1, requires_grad=True)
         import warnings

@@ -42,6 +42,14 @@ def _check_count(what: str, names: Sequence[str], given: Sequence[Any]) -> None:
         )
 
 
+def _under_all_names(
+    names_map: dict[str, list[str]], names: Sequence[str], values: Sequence[Tensor]
+) -> dict[str, Tensor]:
+    """Each value under all names that share it: the empty module no longer ties them."""
+    pairs = zip(names, values, strict=True)
+    return {alias: value for name, value in pairs for alias in names_map[name]}
+
+
 class FunctionalModule(Module):
     """What `make_functional` returns: called with parameters and the module's own arguments."""
 
@@ -56,8 +64,8 @@ class FunctionalModule(Module):
     def forward(self, params: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
         """Run the module with these parameters."""
         _check_count("parameters", self.param_names, params)
-        state = dict(zip(self.param_names, params, strict=True))
-        with replaced(self.stateless_model, state):
+        state = _under_all_names(self.names_map, self.param_names, params)
+        with replaced(self.stateless_model, state, tie_weights=False):
             return self.stateless_model(*args, **kwargs)
 
 
@@ -84,8 +92,8 @@ class FunctionalModuleWithBuffers(Module):
         _check_count("parameters", self.param_names, params)
         _check_count("buffers", self.buffer_names, buffers)
         names = (*self.param_names, *self.buffer_names)
-        state = dict(zip(names, (*params, *buffers), strict=True))
-        with replaced(self.stateless_model, state):
+        state = _under_all_names(self.all_names_map, names, (*params, *buffers))
+        with replaced(self.stateless_model, state, tie_weights=False):
             return self.stateless_model(*args, **kwargs)
 
 

@@ -65,6 +65,8 @@ _SELECTIVE = (
     "SAC_IGNORED_OPS",
     "CheckpointPolicy",
     "SelectiveCheckpointContext",
+    "_CachedTorchDispatchMode",
+    "_CachingTorchDispatchMode",
     "create_selective_checkpoint_contexts",
 )
 
