@@ -4,7 +4,7 @@
 import pytest
 
 import pullback
-from tests.differential.programs import outcome
+from tests.differential.ran import outcome
 
 torch = pytest.importorskip("torch")
 

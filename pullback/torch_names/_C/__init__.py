@@ -7,8 +7,7 @@ from typing import Any
 
 from pullback.autograd.grad_mode import is_grad_enabled
 from pullback.core.mode import change, get_mode
-from pullback.core.overriding import disabled_dispatch as _disabled_torch_dispatch_impl
-from pullback.core.overriding import disabled_function as _disabled_torch_function_impl
+from pullback.core.overriding import disabled_dispatch, disabled_function
 from pullback.engine import task
 
 from . import _autograd, _functions
@@ -42,6 +41,9 @@ def _is_fwd_grad_enabled() -> bool:
     """Whether operators of this thread push tangents forward."""
     return get_mode().forward_ad
 
+
+_disabled_torch_function_impl = disabled_function
+_disabled_torch_dispatch_impl = disabled_dispatch
 
 _HANDLERS = "pullback.operators.watching.switching"
 _STACKS = "pullback.utils._python_dispatch"
