@@ -27,7 +27,15 @@ def namespace(array: Array) -> ModuleType:
 
 def as_array(value: Any) -> Array:
     """NumPy gives scalars where torch gives 0-d tensors; here they become arrays again."""
-    return value if type(value) in NAMESPACES else asarray(value)
+    return value if type(value) in NAMESPACES or isinstance(value, OtherArray) else asarray(value)
+
+
+class OtherArray:
+    """Base of what stands where tensors have an array, and is none; tensors on it have a class."""
+
+    __slots__ = ()
+
+    tensor_class: type
 
 
 # A ufunc takes 0.45 us more for a Python number than for an array of no dimensions, so numbers

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from numpy import ndarray
 
 from pullback.core import errors, origin, overriding, passes
-from pullback.core.arrays import Array
+from pullback.core.arrays import Array, OtherArray
 from pullback.core.device import CPU, device
 from pullback.core.dtype import dtype, from_numpy_dtype
 from pullback.core.forward import LEVELS, open_levels
 from pullback.core.hooks import HookTable, RemovableHandle, leaf_hooks_in_use
+from pullback.core.layout import sparse_coo
 from pullback.core.mode import get_mode
 from pullback.core.nesting import of_this_derivative, refuse_inside, running
 from pullback.core.node import Edge, Leaf, Node, new_leaf_mark, node_and_number
@@ -57,6 +58,9 @@ class Tensor:
     _takes = 0
     # Whether a handler of its own is asked for properties as well.
     _asks_for_attributes = True
+
+    # The layout, for all that is not strided; None costs a comparison.
+    _kind: Any = None
 
     # Cold state: class-level defaults, in the instance's __dict__ once set.
     _stored_grad: Tensor | None = None
@@ -315,6 +319,8 @@ class Tensor:
             raise errors.grad_mismatch("device", value.device, self.device)
         if value._array.shape != self._array.shape:
             raise errors.grad_mismatch("shape", tuple(value.shape), tuple(self.shape))
+        if value._kind is not self._kind and (self._kind or value._kind is not sparse_coo):
+            raise errors.grad_mismatch("layout", value.layout, self.layout)
 
     @property
     def grad_dtype(self) -> dtype | None:
@@ -410,9 +416,13 @@ class Tensor:
         """The same memory and version counter, without history."""
         alias = new(Tensor)
         try:
-            alias._array = self._plain
+            array = self._plain
         except overriding.Taken:
             alias = self._same_kind()
+        else:
+            if type(array) is not ndarray:
+                alias = new(class_for(array))
+            alias._array = array
         alias._node = None
         alias._cell = own_cell(self)
         return alias
@@ -522,9 +532,14 @@ COLD = frozenset(_NAMES.split())
 Tensor._plain = Tensor.__dict__["_array"]
 
 
+def class_for(array: Array) -> type[Tensor]:
+    """The class of tensors on an array that is no ndarray."""
+    return array.tensor_class if isinstance(array, OtherArray) else Tensor
+
+
 def wrap(array: Array) -> Tensor:
     """A tensor without history on `array`."""
-    tensor = new(Tensor)
+    tensor = new(Tensor if type(array) is ndarray else class_for(array))
     tensor._array = array
     tensor._node = None
     tensor._cell = INFERENCE_CELL if get_mode().inference else UNWRITTEN

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors, origin
-from pullback.core.arrays import Array
+from pullback.core.arrays import Array, OtherArray
 from pullback.core.device import CPU
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import get_mode
@@ -83,6 +83,9 @@ def accumulate(leaf_node: AccumulateGrad, g: Array, *, owned: bool) -> None:
     with leaf_node.lock:
         stored = leaf._stored_grad
         if stored is not None:
+            if stored._kind is not None:
+                leaf._stored_grad = _added_to_sparse(stored, g)
+                return
             _add_into(stored, g, leaf)
         else:
             leaf._stored_grad = wrap(_laid_out_as(leaf, g, owned=owned))
@@ -144,6 +147,22 @@ def _add_into(stored: Tensor, g: Array, leaf: Tensor) -> None:
         own_cell(stored)[0] += 1
 
 
+def _added_to_sparse(stored: Tensor, g: Any) -> Tensor:
+    """A sparse gradient added in place to a sparse one; a dense one makes a new, dense tensor."""
+    array = stored._array
+    if array.shape != g.shape:
+        raise errors.stored_grad_shape(array.shape, tuple(g.shape))
+    total = array + g
+    if not isinstance(total, OtherArray) or type(total) is not type(array):
+        return wrap(total)
+    if stored.is_inference() and not get_mode().inference:
+        raise errors.stored_grad_inference()
+    array.become(total.astype(array.dtype) if total.dtype != array.dtype else total)
+    if stored._cell is not INFERENCE_CELL:
+        own_cell(stored)[0] += 1
+    return stored
+
+
 def _check_stored(stored: Tensor, g: Array) -> None:
     """Refuse to add to what cannot be written, before anything is."""
     array = stored._array
@@ -184,6 +203,8 @@ def _laid_out_as(leaf: Tensor, g: Any, *, owned: bool) -> Array:
         if g.dtype != wanted:
             g, owned = g.astype(wanted), True
     if type(g) is not numpy.ndarray:
+        if isinstance(g, OtherArray):
+            return g if owned else g.copy()
         return g.copy() if hasattr(g, "_device") else numpy.array(g)  # without data: as it is
     like = leaf._array
     if owned and g.strides == like.strides and g.flags.writeable:

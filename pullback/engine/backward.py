@@ -174,14 +174,14 @@ def _finished(
     finished: list[Any] = []
     for index, value in enumerate(results):
         if value is not None:
-            finished.append(value if isinstance(value, Tensor) else wrap(numpy.asarray(value)))
+            finished.append(ordered.as_tensor(value))
         elif materialize:
             one = wanted[index]
             if not isinstance(one, Tensor):
                 raise RuntimeError(
                     f"inputs[{index}] is a GradientEdge: zeros cannot be made for it."
                 )
-            zeros = zeros_for(one)
+            zeros = zeros_for(one) if one._kind is None else wrap(one._array.zeros())
             zeros._set_requires_grad(create_graph)
             finished.append(zeros)
         elif not allow:
@@ -371,7 +371,7 @@ def nobody_looks() -> bool:
 
 def _without_data(roots: list[tuple[Any, Any]]) -> bool:
     for _, g in roots:  # noqa: SIM110 (a generator costs every pass half a microsecond)
-        if type(g._array) is not numpy.ndarray:
+        if type(g._array) is not numpy.ndarray and g._kind is None:
             return True
     return False
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
+from pullback.core.arrays import OtherArray
 from pullback.core.mode import current, get_mode
 from pullback.core.node import Cold, Node
 from pullback.core.overriding import DISPATCH
@@ -88,7 +89,8 @@ def tensors_of(values: Iterable[Any]) -> Iterable[Any]:
 
 
 def _array(value: Any) -> Any:
-    return value if hasattr(value, "ctypes") else private_copy(value)
+    kept = isinstance(value, OtherArray) or hasattr(value, "ctypes")
+    return value if kept else private_copy(value)
 
 
 def run_before(cold: Cold | None, gradients: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy
 
 from pullback.core import anomaly
+from pullback.core.arrays import as_array
 from pullback.core.mode import current, get_mode
 from pullback.core.node import AccumulateGrad, Node, node_and_number
 from pullback.core.passes import evaluating
@@ -349,4 +350,4 @@ def visits_of(task: Any) -> list[tuple[Node, bool]]:
 
 def as_tensor(value: Any) -> Tensor:
     """A captured gradient for the user."""
-    return value if isinstance(value, Tensor) else wrap(numpy.asarray(value))
+    return value if isinstance(value, Tensor) else wrap(as_array(value))

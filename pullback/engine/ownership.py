@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import Array
+from pullback.core.arrays import Array, OtherArray
 
 
 def private_copy(value: Any) -> Array:
     """A row-major array of its own, from an array or a NumPy scalar."""
-    return numpy.array(value, order="C")
+    return value.copy() if isinstance(value, OtherArray) else numpy.array(value, order="C")
 
 
 def _counted() -> int:

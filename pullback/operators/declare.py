@@ -139,6 +139,8 @@ class Op:
             raise TypeError(f"{self.name}: there is no meta={self.meta!r}.")
         # Whether vmap draws example by example, since the operator takes no batch of parameters.
         self.draws_singly: bool = about.pop("draws_singly", False)
+        # Whether results are of another kind (sparse): then there is no straight line to write.
+        self.makes_kind: bool = about.pop("makes_kind", False)
         if about:
             raise TypeError(f"{self.name}: a declaration has no {sorted(about)}.")
         # The parameters that take tensors, and those of them that have a rule, in the order of
@@ -318,7 +320,7 @@ _ABOUT = (
     *("name", "outputs", "fixed", "promote", "has_out", "jvp", "batch", "strided", "node"),
     *("space", "method", "inplace", "numbers", "shifts", "check_inputs", "jointly"),
     *("aten", "aten_defaults", "meta", "draws_singly", "wide_numbers", "of_numbers"),
-    "exact_out",
+    *("exact_out", "makes_kind"),
 )
 
 

@@ -1,4 +1,4 @@
-"""Short programs that both libraries run: what they print, and which kinds of warnings they give."""
+"""Short programs that both libraries run: what they print and warn of."""
 
 import contextlib
 import importlib

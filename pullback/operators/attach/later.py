@@ -88,7 +88,7 @@ FUNCTIONS: dict[str, str] = {
     "nn.activation.softmax": "log_softmax softmax",
     "linalg.solve": "inverse",
     "reduce.sorting": "argsort bucketize isin kthvalue msort searchsorted sort topk",
-    "tensor.sparse": """
+    "sparse.create": """
         sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor
         sparse_csc_tensor sparse_csr_tensor
     """,
@@ -167,8 +167,10 @@ METHODS: dict[str, str] = {
     "nn.activation.softmax": "log_softmax softmax",
     "linalg.solve": "inverse",
     "reduce.sorting": "argsort kthvalue msort sort topk",
-    "tensor.sparse": """
-        sparse_mask to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr
+    "sparse.convert": """
+        ccol_indices coalesce _coalesced_ col_indices crow_indices dense_dim _dimI _dimV indices
+        _indices is_coalesced _nnz row_indices sparse_dim sparse_mask to_dense to_sparse
+        to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr values _values
     """,
     "special.functions": """
         digamma digamma_ igamma igamma_ igammac igammac_ lgamma lgamma_ mvlgamma mvlgamma_ polygamma

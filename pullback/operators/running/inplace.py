@@ -31,7 +31,7 @@ from pullback.core.view import DEFAULT, View, edge_of, forbidden, move_retention
 from pullback.operators.arrays.strides import Geometry, address, element_strides, on_storage, relaid
 from pullback.operators.declare import Op, unwritten
 from pullback.operators.derive import tangents_of_write, write_tangents
-from pullback.operators.running import interpret, recording
+from pullback.operators.running import interpret, kinds, recording
 from pullback.operators.running.declared_node import DeclaredNode
 from pullback.operators.running.overlap import check_writable, has_overlap
 from pullback.operators.watching import dispatch
@@ -73,6 +73,10 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
             if answer is not NotImplemented:
                 return answer
         answers = answers or bool(dispatch.answering(found))
+    if kinds.HANDLERS:
+        taken, answer = kinds.taken(op, called, bound)
+        if taken:
+            return answer
     if mode.levels:
         return mode.levels[-1].process_inplace(op, called, target, bound)
     values = {p.name: bound[p.name] for p in op.inputs}

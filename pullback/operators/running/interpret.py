@@ -18,11 +18,11 @@ from pullback.core.forward import LEVELS, seeing, visible_levels
 from pullback.core.mode import Mode, changed, current, fast, settle
 from pullback.core.ports import ports
 from pullback.core.promotion import is_half, promote_to_float, result_dtype
-from pullback.core.tensor import Tensor, new
+from pullback.core.tensor import Tensor, class_for, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN
 from pullback.operators.declare import REQUIRED, Op
 from pullback.operators.derive import any_dual, propagate
-from pullback.operators.running import answered
+from pullback.operators.running import answered, kinds
 from pullback.operators.running.answered import normalise as normalise
 from pullback.operators.running.recording import KeptInputs, input_edges, pack_inputs, record
 from pullback.operators.watching import dispatch
@@ -51,6 +51,10 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if answer is not NotImplemented:
                 return answer
     bound = bind(op, args, kwargs)
+    if kinds.HANDLERS:
+        taken, answer = kinds.taken(op, op.name, bound, out)
+        if taken:
+            return answer
     answers = bool(asked or mode.dispatch)
     watched = answers or mode.tracing is not None
     if mode.dual_depth == 1 and out is None and mode.forward_ad and not watched:
@@ -342,7 +346,7 @@ def outputs_of(op: Op, result: Any) -> list[Array]:
 
 
 def _result(array: Array, mode: Mode) -> Tensor:
-    tensor = new(Tensor)
+    tensor = new(Tensor if type(array) is numpy.ndarray else class_for(array))
     tensor._array = array
     tensor._node = None
     if mode.inference:

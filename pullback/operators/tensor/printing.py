@@ -253,15 +253,16 @@ def _suffixes(tensor: Tensor) -> Iterator[str]:
         usual = usual or (own.is_complex and own.to_real() is default.dtype)
     if not usual:
         yield f"dtype={own}"
-    if history := _history(tensor):
-        yield history
+    if told := history(tensor):
+        yield told
     for level in visible_levels()[-1:]:
         tangent = level.get(tensor)
         if tangent is not None:
             yield f"tangent={tangent!r}"
 
 
-def _history(tensor: Tensor) -> str:
+def history(tensor: Tensor) -> str:
+    """What is shown of a tensor's place in the graph."""
     try:
         node = tensor.grad_fn
     except RuntimeError:  # a view whose base was written where that is forbidden

@@ -18,7 +18,8 @@ MODE_LINES = ["    mode = get_mode()", "    plain = fast.plain"]
 def has_straight_line(op: Op) -> bool:
     """Whether the operator is simple enough to be written out."""
     return (
-        all(param.kind != "tensors" for param in op.params)
+        not op.makes_kind
+        and all(param.kind != "tensors" for param in op.params)
         and op.outputs != ("*",)
         and (op.kind != "view" or (op.strided and len(op.outputs) == 1))
     )

@@ -1,0 +1,331 @@
+"""A pattern with values, in the place where other tensors have a NumPy array.
+
+It is no ndarray: it has a shape and a dtype, adds, scales and copies, which is what the engine does
+with gradients, and says of everything else that it cannot.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from pullback.core import kind_errors as errors
+from pullback.core.arrays import Array, OtherArray
+from pullback.core.layout import layout
+from pullback.operators.arrays.scatter import add_at
+from pullback.operators.sparse.pattern import Pattern, coordinates, emptied, same_places
+
+__all__ = ["SparseArray", "added", "flat_values", "is_sparse", "pattern_of", "values_at"]
+
+
+class SparseArray(NDArrayOperatorsMixin, OtherArray):
+    """Values and where they are."""
+
+    __slots__ = ("__weakref__", "pattern", "values")
+
+    strides = ()
+
+    def __init__(self, pattern: Pattern, values: Array) -> None:
+        self.pattern = pattern
+        self.values = values
+
+    @property
+    def base(self) -> Array:
+        """Whose memory it stands on, for the engine: a gradient on another's memory is not new."""
+        return self.values
+
+    @property
+    def layout(self) -> layout:
+        """How elements are stored."""
+        return self.pattern.layout
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the dimensions."""
+        return self.pattern.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.pattern.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy's dtype of the values."""
+        return self.values.dtype
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return int(self.values.itemsize)
+
+    @property
+    def size(self) -> int:
+        """How many elements there are, specified or not."""
+        return int(math.prod(self.shape))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getattr__(self, name: str) -> Any:
+        raise errors.has_no(name, self.layout)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise errors.is_no_array(self.layout)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        raise errors.not_taken(func.__name__, self.layout)
+
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any
+    ) -> Any:
+        rule = _UFUNCS.get(ufunc.__name__)
+        if rule is None or method != "__call__" or kwargs:
+            raise errors.not_taken(ufunc.__name__, self.layout)
+        if out is None:
+            return rule(*inputs)
+        (target,) = out
+        if ufunc is numpy.add and inputs[0] is target and isinstance(target, numpy.ndarray):
+            add_into(target, inputs[1])
+        else:
+            target[...] = rule(*inputs)
+        return target
+
+    def copy(self, order: str = "K") -> SparseArray:
+        """The same places with values of their own."""
+        return SparseArray(self.pattern, self.values.copy())
+
+    def astype(self, dtype: Any) -> SparseArray:
+        """The same places, values in another dtype."""
+        return SparseArray(self.pattern, self.values.astype(dtype))
+
+    @property
+    def real(self) -> SparseArray:
+        """The real parts."""
+        return SparseArray(self.pattern, self.values.real)
+
+    def conj(self) -> SparseArray:
+        """The complex conjugates."""
+        return SparseArray(self.pattern, self.values.conj())
+
+    def swapaxes(self, a: int, b: int) -> SparseArray:
+        """Two dimensions swapped; of coordinates, or of a matrix."""
+        if a == b:
+            return self
+        return SparseArray(swapped(self.pattern, a, b), self.values)
+
+    def transpose(self) -> SparseArray:
+        """A matrix with rows as columns."""
+        return self.swapaxes(0, 1)
+
+    def reshape(self, shape: Any) -> SparseArray:
+        """Itself: other shapes are refused."""
+        if tuple(shape) != self.shape:
+            raise errors.not_taken("reshape", self.layout)
+        return self
+
+    def sum(self, dims: Any = None, keepdims: bool = False) -> Array:
+        """Sums as a dense array."""
+        return dense_of(self).sum(dims, keepdims=keepdims)
+
+    def zeros(self) -> SparseArray:
+        """An array of the same layout, shape and dtype without specified elements."""
+        empty = emptied(self.pattern)
+        return SparseArray(empty, numpy.zeros(empty.values_shape, self.dtype))
+
+    def become(self, other: SparseArray) -> None:
+        """Take over another's places and values: what a write in place does."""
+        self.pattern, self.values = other.pattern, other.values
+
+
+def is_sparse(value: Any) -> bool:
+    """Whether an array or a tensor is sparse, in any layout."""
+    return type(value) is SparseArray or type(getattr(value, "_array", None)) is SparseArray
+
+
+def pattern_of(value: Any) -> Pattern:
+    """The pattern of a sparse array or tensor."""
+    pattern: Pattern = getattr(value, "_array", value).pattern
+    return pattern
+
+
+def flat_values(array: SparseArray) -> Array:
+    """Values as rows, one for each column of the pattern's indices."""
+    return array.values.reshape(array.pattern.flat_shape)
+
+
+def dense_of(array: SparseArray) -> Array:
+    """All elements, in an array of its own."""
+    return scattered(flat_values(array), array.pattern)
+
+
+def scattered(values: Array, pattern: Pattern) -> Array:
+    """Zeros with rows of values added at their places."""
+    out = numpy.zeros(pattern.shape, values.dtype)
+    _put(out, values, pattern)
+    return out
+
+
+def add_into(target: Array, array: SparseArray) -> None:
+    """Add the specified elements to a dense array, in place."""
+    if target.shape != array.shape:
+        raise ValueError(f"shapes {target.shape} and {array.shape} differ")
+    _put(target, flat_values(array), array.pattern)
+
+
+def _put(out: Array, values: Array, pattern: Pattern) -> None:
+    if not pattern.sparse_shape:
+        out += values.sum(0, dtype=values.dtype)
+    elif values.size:
+        if values.dtype != out.dtype:
+            values = values.astype(out.dtype)
+        if pattern.coalesced or values.dtype.kind not in "fciu":
+            _put_rows(out, values, pattern)
+            return
+        dims = tuple(range(len(pattern.sparse_shape)))
+        add_at(numpy, out, tuple(pattern.indices), dims, values)
+
+
+def _put_rows(out: Array, values: Array, pattern: Pattern) -> None:
+    places = tuple(pattern.indices)
+    if pattern.is_unique:
+        out[places] += values
+    else:
+        numpy.add.at(out, places, values)
+
+
+def values_at(array: Any, pattern: Pattern) -> Array:
+    """The elements of a dense or sparse array at the places of a pattern, as rows."""
+    if type(array) is not SparseArray:
+        return array[tuple(pattern.indices)].reshape(pattern.flat_shape)
+    own = array.pattern
+    if own is pattern and own.is_unique:
+        return flat_values(array)
+    if own.sparse_shape != pattern.sparse_shape:
+        return values_at(dense_of(array), pattern)
+    merged, values = coalesced_rows(array)
+    out = numpy.zeros(pattern.flat_shape, values.dtype)
+    if len(values) and pattern.count:
+        keys, asked = merged.keys, pattern.keys
+        found = numpy.searchsorted(keys, asked)
+        found[found == len(keys)] = 0
+        hit = keys[found] == asked
+        out[hit] = values[found[hit]]
+    return out
+
+
+def coalesced_rows(array: SparseArray) -> tuple[Pattern, Array]:
+    """The coalesced pattern, of coordinates, and the sum of the values at each place."""
+    pattern = array.pattern
+    merged, numbers, first = pattern.merging
+    values = flat_values(array)
+    if merged is pattern:
+        return merged, values
+    return merged, grouped(values, numbers, first)
+
+
+def grouped(values: Array, numbers: Array, first: Array) -> Array:
+    """Rows of values summed by their group's number; `first` is a row of each group."""
+    if len(first) == len(values):
+        return values[first]
+    out = numpy.zeros((len(first), *values.shape[1:]), values.dtype)
+    if values.dtype.kind in "fciu" and values.size:
+        add_at(numpy, out, (numbers,), (0,), values)
+    else:
+        numpy.add.at(out, numbers, values)
+    return out
+
+
+def swapped(pattern: Pattern, a: int, b: int) -> Pattern:
+    """A pattern with two dimensions swapped."""
+    kept = len(pattern.sparse_shape)
+    if pattern.stored is None:
+        if {a, b} != {kept - 2, kept - 1}:
+            raise errors.not_taken("transpose of a batch", pattern.layout)
+        return pattern.transposed
+    if a >= kept or b >= kept:
+        raise RuntimeError(
+            f"transpose: dimensions {a} and {b} must both be among the {kept} sparse ones of a "
+            "tensor of layout torch.sparse_coo; call to_dense() first."
+        )
+    order = list(range(len(pattern.shape)))
+    order[a], order[b] = b, a
+    shape = tuple(pattern.shape[dim] for dim in order)
+    return coordinates(pattern.stored[order[:kept]], shape, pattern.dense_dim)
+
+
+# Arithmetic ---------------------------------------------------------------------------------------
+
+
+def added(a: SparseArray, b: SparseArray) -> SparseArray:
+    """A sum: sorted where both are, else one after the other."""
+    if a.shape != b.shape:
+        raise ValueError(f"shapes {a.shape} and {b.shape} differ")
+    one, other = a.pattern, b.pattern
+    if same_places(one, other):
+        return SparseArray(one, a.values + b.values)
+    if one.stored is None or other.stored is None or one.sparse_shape != other.sparse_shape:
+        raise errors.not_taken("add of different places in", a.layout)
+    indices = numpy.concatenate([one.stored, other.stored], 1)
+    values = numpy.concatenate([a.values, b.values])
+    joined = SparseArray(coordinates(indices, a.shape, one.dense_dim), values)
+    if not (one.coalesced and other.coalesced):
+        return joined
+    return SparseArray(*coalesced_rows(joined))
+
+
+def _add(a: Any, b: Any) -> Any:
+    if type(a) is SparseArray and type(b) is SparseArray:
+        return added(a, b)
+    array, dense = (a, b) if type(a) is SparseArray else (b, a)
+    shape = numpy.broadcast_shapes(numpy.shape(dense), array.shape)
+    out = numpy.empty(shape, numpy.result_type(dense, array.values))
+    out[...] = dense
+    if shape == array.shape:
+        add_into(out, array)
+    else:
+        out += dense_of(array)
+    return out
+
+
+def _scaled(array: SparseArray, factor: Any, by: Any) -> SparseArray:
+    """Each value with the factor at its place, by a function of two arrays."""
+    if numpy.ndim(factor) == 0:
+        return SparseArray(array.pattern, by(array.values, factor))
+    factor = numpy.broadcast_to(factor, array.shape)
+    rows = by(flat_values(array), values_at(factor, array.pattern))
+    return SparseArray(array.pattern, rows.reshape(array.pattern.values_shape))
+
+
+def _multiply(a: Any, b: Any) -> Any:
+    if type(a) is not SparseArray:
+        a, b = b, a
+    if type(b) is not SparseArray:
+        return _scaled(a, b, numpy.multiply)
+    merged, values = coalesced_rows(a)
+    return SparseArray(merged, values * values_at(b, merged))
+
+
+def _divide(a: Any, b: Any) -> Any:
+    if type(b) is SparseArray:
+        raise errors.not_taken("division by", b.layout)
+    return _scaled(a, b, numpy.true_divide)
+
+
+def _on_values(ufunc: Any) -> Any:
+    return lambda a: SparseArray(a.pattern, ufunc(a.values))
+
+
+_UFUNCS: dict[str, Any] = {
+    "add": _add,
+    "subtract": lambda a, b: _add(a, -b),
+    "multiply": _multiply,
+    "divide": _divide,
+    "true_divide": _divide,
+    "negative": _on_values(numpy.negative),
+    "positive": _on_values(numpy.positive),
+    "conjugate": _on_values(numpy.conjugate),
+}

@@ -1,0 +1,314 @@
+"""From one layout to another, and what a sparse tensor tells of its indices and values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.core import kind_errors as errors
+from pullback.core.dtype import as_dtype
+from pullback.core.layout import (
+    layout as layout_type,
+)
+from pullback.core.layout import (
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
+)
+from pullback.core.tensor import Tensor, wrap
+from pullback.core.version import own_cell
+from pullback.operators.declare import METHODS
+from pullback.operators.indexing.rows import index_add
+from pullback.operators.running.naming import shown_as
+from pullback.operators.sparse import calls
+from pullback.operators.sparse.array import pattern_of
+from pullback.operators.sparse.layouts import pattern_in, places_of_dense
+from pullback.operators.sparse.pattern import BY_ROW, COMPRESSED, Pattern, same_places
+from pullback.operators.sparse.primitives import (
+    _whole,
+    as_dense,
+    at_places,
+    from_values,
+    rows_of,
+    values_of,
+)
+
+__all__: list[str] = []
+
+_NAMES = {
+    "coo": sparse_coo,
+    "csr": sparse_csr,
+    "csc": sparse_csc,
+    "bsr": sparse_bsr,
+    "bsc": sparse_bsc,
+}
+
+
+# To sparse and back -------------------------------------------------------------------------------
+
+
+def to_sparse(
+    self: Tensor,
+    sparse_dim: int | None = None,
+    *,
+    layout: Any = None,
+    blocksize: Any = None,
+    dense_dim: int | None = None,
+) -> Tensor:
+    """The elements that are not zero, as a tensor of coordinates or of another sparse layout.
+
+    The first `sparse_dim` dimensions are sparse, the others dense.
+
+    Example:
+        >>> import pullback as torch
+        >>> torch.tensor([[0.0, 2.0], [0.0, 0.0]]).to_sparse()
+        tensor(indices=tensor([[0],
+                               [1]]),
+               values=tensor([2.]),
+               size=(2, 2), nnz=1, layout=torch.sparse_coo)
+    """
+    wanted = sparse_coo if layout is None else layout
+    if sparse_dim is not None and (layout is not None or blocksize is not None):
+        raise RuntimeError("to_sparse: give sparse_dim, or layout with its options, not both.")
+    if wanted not in _NAMES.values():
+        raise RuntimeError(f"to_sparse: {wanted} is no sparse layout.")
+    if self._kind is not None:
+        return _to_layout(self, wanted, blocksize, sparse_dim)
+    return _from_dense(self, wanted, sparse_dim, dense_dim, blocksize)
+
+
+def _from_dense(
+    x: Tensor, layout: layout_type, sparse_dim: int | None, dense_dim: int | None, blocksize: Any
+) -> Tensor:
+    ndim = x.ndim
+    dense = 0 if dense_dim is None else dense_dim
+    if layout is sparse_coo:
+        kept = ndim - dense if sparse_dim is None else sparse_dim
+        if not 0 <= kept <= ndim or (ndim and not kept):
+            raise RuntimeError(
+                f"to_sparse: sparse_dim {kept} is not between 1 and {ndim}, the number of "
+                "dimensions."
+            )
+    else:
+        kept = ndim - dense
+        if kept < 2:
+            raise RuntimeError(
+                f"to_sparse: layout {layout} is for matrices; {ndim} dimensions, {dense} of them "
+                "dense, are too few."
+            )
+    places = places_of_dense(x._array, kept)
+    pattern = pattern_in(layout, places, tuple(x.shape), ndim - kept, blocksize)
+    return shown_as("ToSparseBackward0", from_values(at_places(x, pattern), pattern))
+
+
+def _to_layout(x: Tensor, layout: layout_type, blocksize: Any, sparse_dim: int | None) -> Tensor:
+    own = pattern_of(x)
+    block = tuple(blocksize) if blocksize is not None else None
+    if own.layout is layout and (block is None or block == own.block):
+        if sparse_dim is not None and sparse_dim != own.sparse_dim:
+            raise RuntimeError(
+                f"to_sparse: the tensor is sparse in {own.sparse_dim} dimensions already, not in "
+                f"{sparse_dim}. Call to_dense() first."
+            )
+        return x
+    if layout is sparse_coo:
+        return shown_as("ToSparseBackward0", from_values(rows_of(x), own.as_coordinates))
+    if own.stored is not None and len(own.stored) < 2:
+        raise RuntimeError(f"to_sparse: layout {layout} needs two sparse dimensions or more.")
+    pattern = pattern_in(layout, own.indices, own.shape, own.dense_dim, block)
+    name = f"ToSparse{layout._name[-3:].capitalize()}Backward0"
+    return shown_as(name, from_values(at_places(x, pattern), pattern))
+
+
+def _converter(name: str) -> Any:
+    layout = _NAMES[name]
+    blocked = name[0] == "b"
+
+    def convert(self: Tensor, dense_dim: int | None = None) -> Tensor:
+        return to_sparse(self, layout=layout, dense_dim=dense_dim)
+
+    def convert_blocks(self: Tensor, blocksize: Any, dense_dim: int | None = None) -> Tensor:
+        return to_sparse(self, layout=layout, blocksize=blocksize, dense_dim=dense_dim)
+
+    made = convert_blocks if blocked else convert
+    made.__name__ = made.__qualname__ = f"to_sparse_{name}"
+    made.__doc__ = f"The tensor in layout torch.sparse_{name}."
+    return made
+
+
+CONVERTERS = {f"to_sparse_{name}": _converter(name) for name in _NAMES if name != "coo"}
+
+
+def to_sparse_coo(self: Tensor) -> Tensor:
+    """The tensor in layout torch.sparse_coo."""
+    return to_sparse(self)
+
+
+def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """All elements; the gradient stays at the specified ones unless `masked_grad=False`.
+
+    Example:
+        >>> import pullback as torch
+        >>> torch.eye(2).to_sparse().to_dense()
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
+    made: Tensor = self
+    if self._kind is not None:
+        made = _whole(self, pattern_of(self)) if masked_grad is False else as_dense(self)
+    return made if dtype is None else made.to(as_dtype(dtype))
+
+
+# What it consists of -----------------------------------------------------------------------------
+
+
+def _coo(self: Tensor, op: str) -> Pattern:
+    if self._kind is not sparse_coo:
+        raise errors.wants(op, "torch.sparse_coo", self.layout)
+    return pattern_of(self)
+
+
+def coalesce(self: Tensor) -> Tensor:
+    """The same tensor with sorted coordinates, each once; duplicates are added up."""
+    pattern = _coo(self, "coalesce")
+    if pattern.coalesced:
+        return self
+    merged, numbers, first = pattern.merging
+    rows = summed_rows(rows_of(self), numbers, len(first))
+    return shown_as("CoalesceBackward0", from_values(rows, merged))
+
+
+def summed_rows(rows: Any, numbers: Any, count: int) -> Any:
+    """Rows added up by their group's number."""
+    zeros = wrap(numpy.zeros((count, *rows.shape[1:]), rows._array.dtype))
+    if rows.dtype.is_floating_point or rows.dtype.is_complex:
+        return index_add(zeros, 0, wrap(numbers), rows)
+    numpy.add.at(zeros._array, numbers, rows._array)
+    return zeros
+
+
+def is_coalesced(self: Tensor) -> bool:
+    """Whether coordinates are known to be sorted, each once."""
+    return _coo(self, "is_coalesced").coalesced
+
+
+def _coalesced_(self: Tensor, coalesced: bool) -> Tensor:
+    """Say whether coordinates are sorted, each once."""
+    from pullback.operators.sparse.pattern import coordinates
+
+    own = _coo(self, "_coalesced_")
+    self._array.pattern = coordinates(own.stored, own.shape, own.dense_dim, coalesced=coalesced)
+    return self
+
+
+def indices(self: Tensor) -> Tensor:
+    """The coordinates, a column for each element; of a coalesced tensor."""
+    pattern = _coo(self, "indices")
+    if not pattern.coalesced:
+        raise _uncoalesced("indices")
+    return wrap(pattern.stored)
+
+
+def values(self: Tensor) -> Tensor:
+    """The values, with history; of a coalesced tensor or a compressed one."""
+    if self._kind is None:
+        raise errors.wants("values", "torch.sparse_coo or a compressed one", self.layout)
+    if self._kind is sparse_coo and not pattern_of(self).coalesced:
+        raise _uncoalesced("values")
+    made: Tensor = values_of(self)
+    if made._node is None:
+        made._cell = own_cell(self)
+    return made
+
+
+def _uncoalesced(op: str) -> RuntimeError:
+    return RuntimeError(
+        f"{op}: the tensor may have several values at one place; call coalesce() first, or use "
+        f"_{op}()."
+    )
+
+
+def _indices(self: Tensor) -> Tensor:
+    """The coordinates as they are stored."""
+    return wrap(_coo(self, "_indices").stored)
+
+
+def _values(self: Tensor) -> Tensor:
+    """The values as they are stored, without history."""
+    _coo(self, "_values")
+    made = wrap(self._array.values)
+    made._cell = own_cell(self)
+    return made
+
+
+def _nnz(self: Tensor) -> int:
+    """How many values, or blocks of values, are specified."""
+    if self._kind is None:
+        raise errors.wants("_nnz", "torch.sparse_coo or a compressed one", self.layout)
+    return pattern_of(self).nnz
+
+
+def sparse_dim(self: Tensor) -> int:
+    """How many dimensions are sparse."""
+    return 0 if self._kind is None else pattern_of(self).sparse_dim
+
+
+def dense_dim(self: Tensor) -> int:
+    """How many dimensions are dense."""
+    return self.ndim if self._kind is None else pattern_of(self).dense_dim
+
+
+def _lines(name: str, *, by_row: bool, compressed: bool) -> Any:
+    def read(self: Tensor) -> Tensor:
+        kind: Any = self._kind
+        if kind not in COMPRESSED or (kind in BY_ROW) is not by_row:
+            wanted = "sparse_csr or sparse_bsr" if by_row else "sparse_csc or sparse_bsc"
+            raise errors.wants(name, f"torch.{wanted}", self.layout)
+        pattern = pattern_of(self)
+        return wrap(pattern.compressed if compressed else pattern.plain)
+
+    read.__name__ = read.__qualname__ = name
+    read.__doc__ = "The compressed indices." if compressed else "The plain indices."
+    return read
+
+
+LINES = {
+    name: _lines(name, by_row=by_row, compressed=compressed)
+    for name, by_row, compressed in (
+        ("crow_indices", True, True),
+        ("col_indices", True, False),
+        ("ccol_indices", False, True),
+        ("row_indices", False, False),
+    )
+}
+
+
+# Other sizes and places ---------------------------------------------------------------------------
+
+
+def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
+    """The elements at the places that a sparse tensor specifies, in its layout."""
+    if not isinstance(mask, Tensor) or mask._kind is None:
+        raise RuntimeError("sparse_mask: the mask must be a sparse tensor.")
+    if tuple(self.shape) != tuple(mask.shape):
+        raise RuntimeError(
+            f"sparse_mask: the tensor has shape {tuple(self.shape)}, the mask "
+            f"{tuple(mask.shape)}; they must be the same."
+        )
+    pattern = pattern_of(mask)
+    if self._kind is not None and same_places(pattern_of(self), pattern) and pattern.is_unique:
+        return self
+    return shown_as("SparseMaskBackward0", from_values(at_places(self, pattern), pattern))
+
+
+for _method in (
+    *(to_sparse, to_sparse_coo, to_dense, coalesce, is_coalesced, _coalesced_, indices, values),
+    *(_indices, _values, _nnz, sparse_dim, dense_dim, sparse_mask),
+    *(*CONVERTERS.values(), *LINES.values()),
+):
+    METHODS[_method.__name__] = _method
+METHODS["_dimI"], METHODS["_dimV"] = sparse_dim, dense_dim
+calls.install()

@@ -1,0 +1,139 @@
+"""Sparse tensors without specified elements, copies, and other sizes in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.core import kind_errors as errors
+from pullback.core.layout import sparse_coo
+from pullback.core.tensor import Tensor, wrap
+from pullback.core.version import bump
+from pullback.operators.sparse import calls
+from pullback.operators.sparse.array import SparseArray, pattern_of
+from pullback.operators.sparse.layouts import pattern_in
+from pullback.operators.sparse.pattern import Pattern, coordinates
+
+__all__: list[str] = []
+
+
+def _none(layout: Any, shape: tuple[int, ...], dense_dim: int = 0, block: Any = None) -> Pattern:
+    """A pattern of no places."""
+    kept = len(shape) - dense_dim
+    if layout is not sparse_coo and kept < 2:
+        raise RuntimeError(f"A tensor of layout {layout} is a matrix; {shape} is none.")
+    indices = numpy.zeros((kept, 0), numpy.int64)
+    return pattern_in(layout, indices, shape, dense_dim, block)
+
+
+def zeros(layout: Any, shape: tuple[int, ...], dtype: Any) -> Tensor:
+    """A sparse tensor of zeros: nothing is specified."""
+    pattern = _none(layout, shape)
+    return wrap(SparseArray(pattern, numpy.zeros(pattern.values_shape, dtype)))
+
+
+def like(input: Any, number: Any, dtype: Any, memory_format: Any) -> Tensor:
+    """`zeros_like` and `empty_like`."""
+    if number:
+        raise errors.not_taken("a *_like function that fills with other numbers than 0", input._kind)
+    return wrap(input._array.zeros().astype(dtype))
+
+
+def new(input: Any, size: Any, number: Any, dtype: Any) -> Tensor:
+    """`new_zeros` and `new_empty`."""
+    if number:
+        raise errors.not_taken("a new_* function that fills with other numbers than 0", input._kind)
+    shape = (size,) if isinstance(size, int) else tuple(size)
+    return zeros(input._kind, shape, dtype)
+
+
+def copied(input: Any, src: Any) -> Any:
+    """The values of `src` as a tensor like `input`."""
+    if input._kind is not src._kind:
+        raise errors.not_taken("copy_ between dense and sparse tensors;", input._kind or src._kind)
+    return src.clone() if src.dtype is input.dtype else src.to(input.dtype)
+
+
+def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
+    """Take over places and values of another sparse tensor."""
+    if not isinstance(other, Tensor) or other._kind is not self._kind:
+        raise RuntimeError(
+            f"copy_: a tensor of layout {self.layout} takes one of that layout; convert the "
+            "other one with to_sparse() or to_dense()."
+        )
+    return calls.replace(self, "copy_", copied(self, other))
+
+
+def zero_(self: Any) -> Any:
+    """Forget all specified elements."""
+    calls.check_write(self, "zero_", tracked=self.requires_grad)
+    array = self._array
+    if self._kind is sparse_coo:
+        array.become(array.zeros())
+    else:
+        array.values = numpy.zeros_like(array.values)
+    bump(self, "zero_")
+    return self
+
+
+# Other sizes -------------------------------------------------------------------------------------
+
+
+def sparse_resize_(self: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
+    """Another size in place, as long as no specified element would be lost."""
+    own = _resizable(self, "sparse_resize_", size, sparse_dim, dense_dim)
+    shape = tuple(int(n) for n in size)
+    values = self._array.values
+    if own.nnz:
+        if (sparse_dim, dense_dim) != (own.sparse_dim, own.dense_dim):
+            raise RuntimeError(
+                "sparse_resize_: a tensor with specified elements keeps its numbers of sparse and "
+                "dense dimensions; use sparse_resize_and_clear_()."
+            )
+        if any(new < old for new, old in zip(shape, own.shape, strict=True)):
+            raise RuntimeError(
+                f"sparse_resize_: {own.shape} cannot shrink to {shape} with elements specified; "
+                "use sparse_resize_and_clear_()."
+            )
+        grown = numpy.zeros((own.nnz, *shape[sparse_dim:]), values.dtype)
+        grown[(slice(None), *(slice(0, n) for n in values.shape[1:]))] = values
+        pattern = coordinates(own.stored, shape, dense_dim, coalesced=own.coalesced)
+        return _become(self, "sparse_resize_", SparseArray(pattern, grown))
+    return sparse_resize_and_clear_(self, size, sparse_dim, dense_dim)
+
+
+def sparse_resize_and_clear_(self: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
+    """Another size in place; all specified elements are dropped."""
+    _resizable(self, "sparse_resize_and_clear_", size, sparse_dim, dense_dim)
+    shape = tuple(int(n) for n in size)
+    pattern = _none(sparse_coo, shape, dense_dim)
+    empty = SparseArray(pattern, numpy.zeros(pattern.values_shape, self._array.dtype))
+    return _become(self, "sparse_resize_and_clear_", empty)
+
+
+def _resizable(self: Any, op: str, size: Any, sparse_dim: int, dense_dim: int) -> Pattern:
+    if self._kind is not sparse_coo:
+        raise errors.wants(op, "torch.sparse_coo", self.layout)
+    if sparse_dim + dense_dim != len(size):
+        raise RuntimeError(
+            f"{op}: {sparse_dim} sparse and {dense_dim} dense dimensions do not make the "
+            f"{len(size)} of {tuple(size)}."
+        )
+    if self.requires_grad:
+        raise RuntimeError(f"{op}: a tensor that requires grad cannot change its size.")
+    return pattern_of(self)
+
+
+def _become(self: Any, op: str, array: SparseArray) -> Any:
+    calls.check_write(self, op, tracked=False)
+    self._array.become(array)
+    bump(self, op)
+    return self
+
+
+def resize_as_sparse_(self: Any, the_template: Any) -> Any:
+    """The size, sparse and dense dimensions of another sparse tensor, in place."""
+    return sparse_resize_(
+        self, tuple(the_template.shape), the_template.sparse_dim(), the_template.dense_dim()
+    )

@@ -1,0 +1,187 @@
+"""Methods of Tensor that mean something else for sparse tensors, or nothing."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from pullback.core import kind_errors as errors
+from pullback.core.layout import sparse_coo
+from pullback.core.tensor import Tensor, wrap
+from pullback.operators.sparse import convert, filled, shape
+from pullback.operators.sparse.array import SparseArray, pattern_of
+from pullback.operators.sparse.pattern import Pattern, compressed, coordinates
+from pullback.operators.sparse.printing import describe
+from pullback.operators.sparse.tensor import SparseTensor
+from pullback.operators.tensor.pickling import attributes_of, warn_of_hooks
+
+__all__ = ["attach", "rebuilt"]
+
+
+def getitem(self: Any, key: Any) -> Any:
+    """`x[key]`: ints, slices, None, `...` and 1-d index tensors, one dimension after the other."""
+    items = key if isinstance(key, tuple) else (key,)
+    named = sum(item is not None and item is not Ellipsis for item in items)
+    dim = 0
+    for item in items:
+        if item is Ellipsis:
+            dim += self.ndim - named
+        elif item is None:
+            self = shape.unsqueeze(self, dim)
+            dim += 1
+        elif isinstance(item, slice):
+            if item != slice(None):
+                self = shape.slice_along(self, dim, item.start, item.stop, item.step or 1)
+            dim += 1
+        elif isinstance(item, int):
+            self = self.select(dim, item)
+            named -= 1  # as the tensor has a dimension less
+        elif isinstance(item, Tensor) and item.ndim == 1 and item.dtype.is_signed:
+            self = self.index_select(dim, item)
+            dim += 1
+        else:
+            raise errors.not_taken(f"indexing by {type(item).__name__}", self.layout)
+    return self
+
+
+def setitem(self: Any, key: Any, value: Any) -> NoReturn:
+    """Refused."""
+    raise errors.not_taken("assigning to x[...]", self.layout)
+
+
+def iterate(self: Any) -> Any:
+    """What stands at each index of the first dimension."""
+    return iter(self.unbind(0))
+
+
+def item(self: Any) -> Any:
+    """The only element, as a Python number."""
+    return self.to_dense().item()
+
+
+def _strides(self: Any, dim: int | None = None) -> Any:
+    if self._kind is not sparse_coo:
+        raise errors.has_no("strides", self.layout)
+    return (0,) * self.ndim if dim is None else 0
+
+
+def _refused(what: str, kind: type[Exception] = TypeError) -> Callable[..., NoReturn]:
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+        raise kind(
+            f"{what}: tensors of layout {self.layout} are not taken. Call to_dense() on it first."
+        )
+
+    return refuse
+
+
+def contiguous(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Refused, as in torch."""
+    raise RuntimeError(
+        f"contiguous: tensors of layout {self.layout} are not taken; values() of it are dense."
+    )
+
+
+def nbytes(self: Any) -> int:
+    """Refused, as in torch."""
+    raise RuntimeError("nbytes: a sparse tensor has several parts; add those of its parts.")
+
+
+# Copies ------------------------------------------------------------------------------------------
+
+
+def parts_of(pattern: Pattern) -> tuple[Any, ...]:
+    """What a pattern is made of."""
+    if pattern.stored is not None:
+        return (pattern.stored,)
+    return pattern.compressed, pattern.plain
+
+
+def rebuilt(
+    layout: Any,
+    parts: tuple[Any, ...],
+    values: Any,
+    size: tuple[int, ...],
+    coalesced: bool,
+    requires_grad: bool,
+    attributes: dict[str, Any],
+) -> Tensor:
+    """What a pickle calls to make the tensor again."""
+    if layout is sparse_coo:
+        pattern = coordinates(parts[0], size, values.ndim - 1, coalesced=coalesced)
+    else:
+        batch = parts[0].ndim - 1
+        block = values.shape[batch + 1 : batch + 3] if layout._name[7] == "b" else ()
+        pattern = compressed(layout, parts[0], parts[1], size, tuple(block))
+    made = wrap(SparseArray(pattern, values))
+    if requires_grad:
+        made.requires_grad_()
+    vars(made).update(attributes)
+    return made
+
+
+def _reduce(self: Any, protocol: Any) -> tuple[Any, ...]:
+    warn_of_hooks(self)
+    pattern = pattern_of(self)
+    state = pattern.shape, pattern.coalesced, self.requires_grad, attributes_of(self)
+    return rebuilt, (self.layout, parts_of(pattern), self._array.values, *state)
+
+
+def _copy(self: Any) -> Any:
+    made = self._alias()
+    if self.requires_grad:
+        made.requires_grad_()
+    vars(made).update(attributes_of(self))
+    return made
+
+
+def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
+    if id(self) in memo:
+        return memo[id(self)]
+    if not self.is_leaf:
+        from pullback.core.errors import non_leaf_deepcopy
+
+        raise non_leaf_deepcopy()
+    made = wrap(self._array.copy())
+    if self.requires_grad:
+        made.requires_grad_()
+    memo[id(self)] = made
+    vars(made).update(copy.deepcopy(attributes_of(self), memo))
+    if self._stored_grad is not None:
+        made._stored_grad = copy.deepcopy(self._stored_grad, memo)
+    return made
+
+
+def attach() -> None:
+    """Give the class of sparse tensors its own methods."""
+    for name, function in _METHODS.items():
+        setattr(SparseTensor, name, function)
+    SparseTensor.nbytes = property(nbytes)  # type: ignore[attr-defined]  # put there by this
+
+
+_METHODS: dict[str, Any] = {
+    "__copy__": _copy,
+    "__deepcopy__": _deepcopy,
+    "__getitem__": getitem,
+    "__iter__": iterate,
+    "__reduce_ex__": _reduce,
+    "__repr__": describe,
+    "__setitem__": setitem,
+    "__array__": _refused("a NumPy array"),
+    "contiguous": contiguous,
+    "copy_": filled.copy_,
+    "data_ptr": _refused("data_ptr", RuntimeError),
+    "expand": _refused("expand", RuntimeError),
+    "is_contiguous": lambda self, *args, **kwargs: False,
+    "item": item,
+    "numpy": _refused("numpy"),
+    "reshape": _refused("reshape", RuntimeError),
+    "squeeze": shape.squeeze,
+    "storage": _refused("storage", NotImplementedError),
+    "stride": _strides,
+    "to_dense": convert.to_dense,
+    "tolist": _refused("tolist", RuntimeError),
+    "untyped_storage": _refused("untyped_storage", NotImplementedError),
+    "view": _refused("view", NotImplementedError),
+    "zero_": filled.zero_,
+}

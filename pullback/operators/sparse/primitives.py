@@ -1,0 +1,234 @@
+"""The borders between sparse tensors and their values, and products, each with its adjoint.
+
+Everything else about sparse tensors is composed of these and of dense operators. A rule's gradient
+may be sparse itself or dense; `_values_at` reads either.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.arrays import Array, Namespace
+from pullback.operators.declare import linear, multilinear, primitive
+from pullback.operators.linalg.products import mm
+from pullback.operators.pointwise.arithmetic import conj
+from pullback.operators.shape.reshaping import reshape
+from pullback.operators.shape.views import transpose
+from pullback.operators.sparse import array as arrays
+from pullback.operators.sparse import kernels
+from pullback.operators.sparse.array import SparseArray, is_sparse, pattern_of
+from pullback.operators.sparse.pattern import Pattern
+
+__all__ = ["as_dense", "at_places", "from_values", "values_of"]
+
+
+# Between sparse tensors and their values ----------------------------------------------------------
+
+
+@linear(
+    input=lambda g, pattern: _on_places(g, pattern), aten="", has_out=False, node="ValuesBackward0"
+)
+def _values_of(xp: Namespace, input: Array, pattern: Any) -> Array:
+    """The values of a sparse tensor; the gradient is sparse, at its places."""
+    return input.values
+
+
+@linear(
+    values=lambda g, pattern: _values_at(g, pattern), aten="", has_out=False, makes_kind=True
+)
+def _from_values(xp: Namespace, values: Array, pattern: Any) -> Array:
+    """A sparse tensor of these values."""
+    return SparseArray(pattern, values)
+
+
+def _on_places(g: Any, pattern: Pattern) -> Any:
+    """The gradient of values as that of their tensor.
+
+    Values at one place are added up by all that reads them, so have one gradient; it stands once.
+    """
+    unique, first = pattern.without_duplicates
+    return _from_values(g if first is None else _rows_at(g, first), unique)
+
+
+@linear(input=lambda g, input_shape, places: _rows_put(g, input_shape, places), aten="", has_out=False)
+def _rows_at(xp: Namespace, input: Array, places: Any) -> Array:
+    """Some of the rows, given by a bare array of numbers."""
+    return input[places]
+
+
+@linear(input=lambda g, places: _rows_at(g, places), aten="", has_out=False)
+def _rows_put(xp: Namespace, input: Array, shape: Any, places: Any) -> Array:
+    """Zeros, with rows added where they came from."""
+    out = xp.zeros(shape, input.dtype)
+    xp.add.at(out, places, input)
+    return out
+
+
+def _values_at(g: Any, pattern: Pattern) -> Any:
+    """What a gradient, dense or sparse, says at the places of a pattern; in the shape of values."""
+    if is_sparse(g):
+        return _sparse_at(g, pattern_of(g), pattern)
+    return _dense_at(g, pattern)
+
+
+@linear(
+    input=lambda g, own, pattern: _sparse_at_adjoint(g, own, pattern), aten="", has_out=False
+)
+def _sparse_at(xp: Namespace, input: Array, own: Any, pattern: Any) -> Array:
+    """The elements of a sparse tensor at the places of another pattern, zero where it has none."""
+    return arrays.values_at(input, pattern).reshape(pattern.values_shape)
+
+
+def _sparse_at_adjoint(g: Any, own: Pattern, pattern: Pattern) -> Any:
+    unique = own.without_duplicates[0]
+    return _from_values(_sparse_at(_from_values(g, pattern), pattern, unique), unique)
+
+
+@linear(input=lambda g, pattern: _scattered(g, pattern), aten="", has_out=False)
+def _dense_at(xp: Namespace, input: Array, pattern: Any) -> Array:
+    """The elements of a dense tensor at the places of a pattern."""
+    return arrays.values_at(input, pattern).reshape(pattern.values_shape)
+
+
+@linear(values=lambda g, pattern: _values_at(g, pattern), aten="", has_out=False, node="ToDenseBackward0")
+def _scattered(xp: Namespace, values: Array, pattern: Any) -> Array:
+    """A dense tensor with these values added at their places."""
+    return arrays.scattered(values.reshape(pattern.flat_shape), pattern)
+
+
+# The names that the rest of the family uses ------------------------------------------------------
+
+
+def values_of(input: Any) -> Any:
+    """The values of a sparse tensor, with its history."""
+    return _values_of(input, pattern_of(input))
+
+
+def rows_of(input: Any) -> Any:
+    """The same as rows, one for each column of the pattern's indices."""
+    pattern = pattern_of(input)
+    values = _values_of(input, pattern)
+    return values if pattern.values_shape == pattern.flat_shape else reshape(values, pattern.flat_shape)
+
+
+def from_values(values: Any, pattern: Pattern) -> Any:
+    """A sparse tensor of values in the shape of the pattern's, or of rows."""
+    if tuple(values.shape) != pattern.values_shape:
+        values = reshape(values, pattern.values_shape)
+    return _from_values(values, pattern)
+
+
+def at_places(input: Any, pattern: Pattern) -> Any:
+    """The elements of a dense or sparse tensor at places, in the shape of values."""
+    return _values_at(input, pattern)
+
+
+def as_dense(input: Any) -> Any:
+    """All elements; the gradient is sparse, at the specified ones."""
+    pattern = pattern_of(input)
+    return _scattered(_values_of(input, pattern), pattern)
+
+
+# Whole gradients: not only at the places of the input ---------------------------------------------
+
+
+@linear(
+    input=lambda g, pattern: _everywhere(g, pattern), aten="", has_out=False, node="ToDenseBackward0"
+)
+def _whole(xp: Namespace, input: Array, pattern: Any) -> Array:
+    """All elements; the gradient has all of them too, in the input's layout."""
+    return arrays.dense_of(input)
+
+
+def _everywhere(g: Any, pattern: Pattern) -> Any:
+    if is_sparse(g):
+        return g
+    from pullback.operators.sparse.layouts import full_pattern
+
+    full = full_pattern(pattern)
+    return _from_values(_dense_at(g, full), full)
+
+
+@linear(input=lambda g, pattern: _spread(g, pattern), aten="", has_out=False, node="SumBackward0")
+def _total(xp: Namespace, input: Array, pattern: Any) -> Array:
+    """The sum of all elements; its gradient is dense."""
+    return input.values.sum(dtype=input.values.dtype)
+
+
+def _spread(g: Any, pattern: Pattern) -> Any:
+    from pullback.operators.shape.views import _expand
+
+    return _expand(g, pattern.shape)
+
+
+@primitive(
+    dense=lambda g: g,
+    input=lambda g: g,
+    jvp=lambda d_dense, d_input: d_dense + d_input,
+    aten="",
+    has_out=False,
+    node="AddBackward0",
+)
+def _dense_plus(xp: Namespace, dense: Array, input: Array) -> Array:
+    """A dense tensor plus a sparse one; both gradients are dense."""
+    out = dense.copy()
+    arrays.add_into(out, input)
+    return out
+
+
+# Products -----------------------------------------------------------------------------------------
+
+
+@multilinear(
+    values=lambda g, dense, pattern: _dots(g, conj(dense), pattern),
+    dense=lambda g, values, pattern: _product(conj(values), g, pattern.matrix.transposed),
+    aten="",
+    has_out=False,
+    node="SparseAddmmBackward0",
+)
+def _product(xp: Namespace, values: Array, dense: Array, pattern: Any) -> Array:
+    """A sparse matrix, given by rows of values, times a dense one."""
+    return kernels.product(values, dense, pattern)
+
+
+@multilinear(
+    left=lambda g, right, pattern: _product(g, conj(right), pattern),
+    right=lambda g, left, pattern: _product(g, conj(left), pattern.matrix.transposed),
+    aten="",
+    has_out=False,
+)
+def _dots(xp: Namespace, left: Array, right: Array, pattern: Any) -> Array:
+    """At each place (i, j), row i of `left` times row j of `right`."""
+    return kernels.rowwise_dots(left, right, pattern)
+
+
+@multilinear(
+    input=lambda g, dense: mm(g, conj(transpose(dense, 0, 1))),
+    dense=lambda g, input: _product(
+        conj(rows_of(input)), g, pattern_of(input).matrix.transposed
+    ),
+    aten="",
+    has_out=False,
+    node="MmBackward0",
+)
+def _product_whole(xp: Namespace, input: Array, dense: Array) -> Array:
+    """A sparse matrix times a dense one; the gradient of the sparse one is dense."""
+    return kernels.product(arrays.flat_values(input), dense, input.pattern)
+
+
+@multilinear(
+    left=lambda g, right, left_pattern, right_pattern, onto: _sparse_product(
+        g, conj(right), onto, right_pattern.matrix.transposed, left_pattern
+    ),
+    right=lambda g, left, left_pattern, right_pattern, onto: _sparse_product(
+        conj(left), g, left_pattern.matrix.transposed, onto, right_pattern
+    ),
+    aten="",
+    has_out=False,
+    node="SparseSparseMatmulBackward0",
+)
+def _sparse_product(
+    xp: Namespace, left: Array, right: Array, left_pattern: Any, right_pattern: Any, onto: Any
+) -> Array:
+    """The product of two sparse matrices, given by rows of values, at the places of a third."""
+    return kernels.product_at(left, right, left_pattern, right_pattern, onto)

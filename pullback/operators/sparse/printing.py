@@ -1,0 +1,55 @@
+"""How a sparse tensor looks: its indices and values as tensors, then what it is besides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pullback.core.dtype import bool_, default, int64
+from pullback.core.layout import sparse_coo
+from pullback.core.tensor import wrap
+from pullback.operators.sparse.array import pattern_of
+from pullback.operators.sparse.pattern import BY_ROW
+from pullback.operators.tensor.printing import history
+
+__all__ = ["describe"]
+
+_INDENT = " " * 7
+
+
+def describe(self: Any) -> str:
+    """The text that `repr` gives."""
+    pattern = pattern_of(self)
+    if self._kind is sparse_coo:
+        parts = {"indices": pattern.stored}
+    elif self._kind in BY_ROW:
+        parts = {"crow_indices": pattern.compressed, "col_indices": pattern.plain}
+    else:
+        parts = {"ccol_indices": pattern.compressed, "row_indices": pattern.plain}
+    parts["values"] = self._array.values
+    shown = [f"{name}={_part(name, array)}" for name, array in parts.items()]
+    facts = ", ".join(_facts(self, pattern))
+    join = f",\n{_INDENT}"
+    return f"tensor({join.join([*shown, facts])})"
+
+
+def _part(name: str, array: Any) -> str:
+    """An index or value tensor, its later lines under its first; an empty one tells its size."""
+    text = repr(wrap(array))
+    if array.size == 0:
+        text = f"tensor([], size={tuple(array.shape)})"
+    elif ", dtype=" in text:
+        text = text[: text.rindex(", dtype=")].rstrip(",\n ") + ")"
+    return text.replace("\n", "\n" + _INDENT + " " * (len(name) + 1))
+
+
+def _facts(self: Any, pattern: Any) -> Iterator[str]:
+    yield f"size={pattern.shape}"
+    yield f"nnz={pattern.nnz}"
+    own = self.dtype
+    usual = own is default.dtype or own in (int64, bool_)
+    if not (usual or (own.is_complex and own.to_real() is default.dtype)):
+        yield f"dtype={own}"
+    yield f"layout={self.layout}"
+    if told := history(self):
+        yield told
