@@ -304,6 +304,7 @@ _MODULES = frozenset(
         "return_types",
         "serialization",
         "signal",
+        "sparse",
         "special",
         "storage",
         "testing",

@@ -207,6 +207,8 @@ def _laid_out_as(leaf: Tensor, g: Any, *, owned: bool) -> Array:
             return g if owned else g.copy()
         return g.copy() if hasattr(g, "_device") else numpy.array(g)  # without data: as it is
     like = leaf._array
+    if type(like) is not numpy.ndarray and isinstance(like, OtherArray):
+        return g if owned and g.flags.writeable else numpy.array(g, order="C")
     if owned and g.strides == like.strides and g.flags.writeable:
         return g
     if not get_mode().enforce_grad_layout:

@@ -88,6 +88,8 @@ FUNCTIONS: dict[str, str] = {
     "nn.activation.softmax": "log_softmax softmax",
     "linalg.solve": "inverse",
     "reduce.sorting": "argsort bucketize isin kthvalue msort searchsorted sort topk",
+    "sparse.filled": "resize_as_sparse_",
+    "sparse.products": "dsmm hsmm hspmm saddmm smm spmm sspaddmm",
     "sparse.create": """
         sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor
         sparse_csc_tensor sparse_csr_tensor
@@ -167,6 +169,8 @@ METHODS: dict[str, str] = {
     "nn.activation.softmax": "log_softmax softmax",
     "linalg.solve": "inverse",
     "reduce.sorting": "argsort kthvalue msort sort topk",
+    "sparse.filled": "resize_as_sparse_ sparse_resize_ sparse_resize_and_clear_",
+    "sparse.products": "smm sspaddmm",
     "sparse.convert": """
         ccol_indices coalesce _coalesced_ col_indices crow_indices dense_dim _dimI _dimV indices
         _indices is_coalesced _nnz row_indices sparse_dim sparse_mask to_dense to_sparse

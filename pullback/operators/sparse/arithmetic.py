@@ -61,10 +61,11 @@ def add(input: Any, other: Any, alpha: Any = 1) -> Any:
     for one in (input, other):
         if not isinstance(one, Tensor):
             raise errors.not_taken("add", _kind_of(input, other), " with a number")
+    if input._kind is None:
+        return _with_dense(input, other, alpha)
     other = _scale(other, alpha)
-    if input._kind is None or other._kind is None:
-        dense, sparse = (input, other) if input._kind is None else (other, input)
-        return _with_dense(dense, sparse)
+    if other._kind is None:
+        return _with_dense(other, input, 1)
     if input._kind is not other._kind:
         raise errors.not_taken("add", other._kind, f" together with {input._kind}")
     return shown_as("AddBackward0", _added(*_one_dtype(input, other)))
@@ -92,7 +93,7 @@ def _cast(x: Any, dtype: Any) -> Any:
     return x.to(from_numpy_dtype(dtype)) if x._kind is not None else astype(x, dtype)
 
 
-def _with_dense(dense: Any, sparse: Any) -> Any:
+def _with_dense(dense: Any, sparse: Any, alpha: Any) -> Any:
     dense, sparse = _one_dtype(dense, sparse)
     if tuple(dense.shape) != tuple(sparse.shape):
         if dense.ndim > sparse.ndim:
@@ -101,7 +102,7 @@ def _with_dense(dense: Any, sparse: Any) -> Any:
                 f"{tuple(dense.shape)}; call to_dense() on it first."
             )
         dense = broadcast_to(dense, tuple(sparse.shape))
-    return _dense_plus(dense, sparse)
+    return _dense_plus(dense, sparse, alpha)
 
 
 def _added(a: Any, b: Any) -> Any:
@@ -129,7 +130,7 @@ def _union(one: Pattern, other: Pattern) -> Pattern:
 
 def sub(input: Any, other: Any, alpha: Any = 1) -> Any:
     """A difference, as `add`."""
-    return shown_as("SubBackward0", add(input, _scale(other, -alpha)))
+    return shown_as("SubBackward0", add(input, other, -alpha))
 
 
 def multiply(input: Any, other: Any) -> Any:

@@ -168,6 +168,7 @@ def table() -> dict[str, Callable[..., Any]]:
         "select": shape.select,
         "index_select": shape.index_select,
         "slice_along": shape.slice_along,
+        "_narrow_copy": shape.narrow,
         "unbind": shape.unbind,
         "cat": shape.cat,
         "stack": shape.stack,

@@ -26,7 +26,7 @@ from pullback.operators.running.naming import shown_as
 from pullback.operators.sparse import calls
 from pullback.operators.sparse.array import pattern_of
 from pullback.operators.sparse.layouts import pattern_in, places_of_dense
-from pullback.operators.sparse.pattern import BY_ROW, COMPRESSED, Pattern, same_places
+from pullback.operators.sparse.pattern import BY_ROW, COMPRESSED, Pattern
 from pullback.operators.sparse.primitives import (
     _whole,
     as_dense,
@@ -299,8 +299,6 @@ def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
             f"{tuple(mask.shape)}; they must be the same."
         )
     pattern = pattern_of(mask)
-    if self._kind is not None and same_places(pattern_of(self), pattern) and pattern.is_unique:
-        return self
     return shown_as("SparseMaskBackward0", from_values(at_places(self, pattern), pattern))
 
 

@@ -10,12 +10,13 @@ from pullback.core import kind_errors as errors
 from pullback.core.layout import sparse_coo
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
+from pullback.operators.declare import method
 from pullback.operators.sparse import calls
 from pullback.operators.sparse.array import SparseArray, pattern_of
 from pullback.operators.sparse.layouts import pattern_in
 from pullback.operators.sparse.pattern import Pattern, coordinates
 
-__all__: list[str] = []
+__all__ = ["resize_as_sparse_"]
 
 
 def _none(layout: Any, shape: tuple[int, ...], dense_dim: int = 0, block: Any = None) -> Pattern:
@@ -80,6 +81,7 @@ def zero_(self: Any) -> Any:
 # Other sizes -------------------------------------------------------------------------------------
 
 
+@method
 def sparse_resize_(self: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
     """Another size in place, as long as no specified element would be lost."""
     own = _resizable(self, "sparse_resize_", size, sparse_dim, dense_dim)
@@ -103,6 +105,7 @@ def sparse_resize_(self: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any
     return sparse_resize_and_clear_(self, size, sparse_dim, dense_dim)
 
 
+@method
 def sparse_resize_and_clear_(self: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
     """Another size in place; all specified elements are dropped."""
     _resizable(self, "sparse_resize_and_clear_", size, sparse_dim, dense_dim)
@@ -132,6 +135,7 @@ def _become(self: Any, op: str, array: SparseArray) -> Any:
     return self
 
 
+@method
 def resize_as_sparse_(self: Any, the_template: Any) -> Any:
     """The size, sparse and dense dimensions of another sparse tensor, in place."""
     return sparse_resize_(

@@ -163,17 +163,35 @@ def _spread(g: Any, pattern: Pattern) -> Any:
 
 @primitive(
     dense=lambda g: g,
-    input=lambda g: g,
-    jvp=lambda d_dense, d_input: d_dense + d_input,
+    input=lambda g, alpha: g if alpha == 1 else g * conj(alpha),
+    jvp=lambda d_dense, d_input, alpha: d_dense + d_input * alpha,
     aten="",
     has_out=False,
     node="AddBackward0",
 )
-def _dense_plus(xp: Namespace, dense: Array, input: Array) -> Array:
-    """A dense tensor plus a sparse one; both gradients are dense."""
+def _dense_plus(xp: Namespace, dense: Array, input: Array, alpha: Any = 1) -> Array:
+    """A dense tensor plus a multiple of a sparse one; both gradients are dense."""
     out = dense.copy()
-    arrays.add_into(out, input)
+    arrays.add_into(out, input if alpha == 1 else input * input.dtype.type(alpha))
     return out
+
+
+@linear(
+    input=lambda g, pattern, dim0, dim1: _moved_back(g, pattern, dim0, dim1),
+    aten="",
+    has_out=False,
+    makes_kind=True,
+    node="TransposeBackward0",
+)
+def _swapped(xp: Namespace, input: Array, pattern: Any, dim0: int, dim1: int) -> Array:
+    """Two dimensions swapped, values in the same order; a dense gradient stays whole."""
+    return SparseArray(arrays.swapped(pattern, dim0, dim1), input.values)
+
+
+def _moved_back(g: Any, pattern: Pattern, dim0: int, dim1: int) -> Any:
+    if not is_sparse(g):
+        return transpose(g, dim0, dim1)
+    return _on_places(_values_at(g, arrays.swapped(pattern, dim0, dim1)), pattern)
 
 
 # Products -----------------------------------------------------------------------------------------
@@ -214,6 +232,21 @@ def _dots(xp: Namespace, left: Array, right: Array, pattern: Any) -> Array:
 def _product_whole(xp: Namespace, input: Array, dense: Array) -> Array:
     """A sparse matrix times a dense one; the gradient of the sparse one is dense."""
     return kernels.product(arrays.flat_values(input), dense, input.pattern)
+
+
+@multilinear(
+    dense=lambda g, input: transpose(
+        _product(conj(rows_of(input)), transpose(g, 0, 1), pattern_of(input).matrix), 0, 1
+    ),
+    input=lambda g, dense: mm(conj(transpose(dense, 0, 1)), g),
+    aten="",
+    has_out=False,
+    node="MmBackward0",
+)
+def _times_whole(xp: Namespace, dense: Array, input: Array) -> Array:
+    """A dense matrix times a sparse one, whose gradient is dense."""
+    flipped = input.pattern.matrix.transposed
+    return kernels.product(arrays.flat_values(input), dense.swapaxes(0, 1), flipped).swapaxes(0, 1)
 
 
 @multilinear(

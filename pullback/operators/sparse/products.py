@@ -13,6 +13,7 @@ import numpy
 from pullback.core import kind_errors as errors
 from pullback.core.layout import sparse_coo
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.declare import METHODS
 from pullback.operators.indexing.rows import index_select
 from pullback.operators.indexing.scatter_reduce import scatter_reduce
 from pullback.operators.running.naming import shown_as
@@ -27,11 +28,12 @@ from pullback.operators.sparse.primitives import (
     _product,
     _product_whole,
     _sparse_product,
+    _times_whole,
     from_values,
     rows_of,
 )
 
-__all__: list[str] = []
+__all__ = ["dsmm", "hsmm", "hspmm", "saddmm", "smm", "spmm", "sspaddmm"]
 
 
 def _check(op: str, a: Any, b: Any) -> None:
@@ -57,13 +59,7 @@ def mm(input: Any, mat2: Any) -> Any:
         return sparse_times_sparse(input, mat2)
     if input._kind is not None:
         return _product_whole(input, mat2)
-    flipped = _product_whole(flip(mat2), transpose(input, 0, 1))
-    return shown_as("MmBackward0", transpose(flipped, 0, 1))
-
-
-def flip(x: Any) -> Any:
-    """A sparse matrix with rows as columns, its values in the same order."""
-    return from_values(rows_of(x), pattern_of(x).matrix.transposed)
+    return _times_whole(input, mat2)
 
 
 def sparse_times_sparse(a: Any, b: Any) -> Any:
@@ -236,6 +232,24 @@ def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1)
     return input * beta + smm(mat1, mat2) * alpha
 
 
+def saddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """As `sspaddmm`."""
+    return sspaddmm(input, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def _named(name: str, function: Any) -> Any:
+    def product(mat1: Any, mat2: Any) -> Any:
+        return function(mat1, mat2)
+
+    product.__name__ = product.__qualname__ = name
+    product.__doc__ = f"As `{function.__name__}`."
+    return product
+
+
+spmm, dsmm = _named("spmm", mm), _named("dsmm", mm)
+hsmm = _named("hsmm", hspmm)
+
+
 def spsolve(input: Any, other: Any, *, left: bool = True) -> Any:
     """The solution `x` of `input @ x = other`, for a square sparse matrix; needs SciPy.
 
@@ -256,3 +270,6 @@ def spsolve(input: Any, other: Any, *, left: bool = True) -> Any:
     columns = reshape(other, (-1, 1)) if other.ndim == 1 else other
     made = _solved(rows_of(input), columns, pattern_of(input).matrix)
     return reshape(made, (-1,)) if other.ndim == 1 else made
+
+
+METHODS["smm"], METHODS["sspaddmm"] = smm, sspaddmm

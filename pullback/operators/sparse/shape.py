@@ -21,7 +21,7 @@ from pullback.operators.shape.views import unsqueeze as dense_unsqueeze
 from pullback.operators.sparse import convert
 from pullback.operators.sparse.array import pattern_of, swapped
 from pullback.operators.sparse.pattern import Pattern, coordinates
-from pullback.operators.sparse.primitives import _rows_at, from_values, rows_of, values_of
+from pullback.operators.sparse.primitives import _rows_at, _swapped, from_values, rows_of, values_of
 
 __all__: list[str] = []
 
@@ -41,12 +41,11 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     if a == b:
         return input
     pattern = pattern_of(input)
-    made = swapped(pattern, a, b)
-    values = values_of(input)
-    if pattern.block:
-        first = len(pattern.batch_shape) + 1
-        values = dense_transpose(values, first, first + 1)
-    return shown_as("TransposeBackward0", from_values(values, made))
+    if not pattern.block:
+        return _swapped(input, pattern, a, b)
+    first = len(pattern.batch_shape) + 1
+    values = dense_transpose(values_of(input), first, first + 1)
+    return shown_as("TransposeBackward0", from_values(values, swapped(pattern, a, b)))
 
 
 def t(input: Any) -> Any:
@@ -128,7 +127,8 @@ def select(input: Any, dim: int, index: Any) -> Any:
         return from_values(values, made)
     keep = pattern.indices[at] == index % size
     if count == 1:
-        return dense_sum(_rows_at(rows_of(x), numpy.flatnonzero(keep)), (0,))
+        row = dense_sum(_rows_at(rows_of(x), numpy.flatnonzero(keep)), (0,))
+        return shown_as("SelectBackward0", row)
     left = numpy.delete(pattern.indices, at, 0)
     return shown_as("SelectBackward0", _kept_rows(x, pattern, keep, left, shape))
 
