@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["KindAttributeError", "gradient_layout", "has_no", "is_no_array", "not_taken", "wants"]
+__all__ = ["KindAttributeError", "gradient_layout", "has_no", "is_no_array", "not_taken", "root_layout", "wants"]
 
 
 class KindAttributeError(NotImplementedError, AttributeError):
@@ -34,6 +34,14 @@ def is_no_array(layout: object) -> TypeError:
 def wants(op: str, wanted: str, layout: object) -> RuntimeError:
     """A function of one layout, called on another."""
     return RuntimeError(f"{op}: needs a tensor of layout {wanted}, got one of layout {layout}.")
+
+
+def root_layout(index: int, got: object, expected: object) -> RuntimeError:
+    """A gradient given to backward() in a layout that cannot stand for its tensor's."""
+    return RuntimeError(
+        f"The gradient of tensor {index} has layout {got}, the tensor {expected}. Pass one of the "
+        "tensor's layout, or a dense or COO one (to_dense(), to_sparse())."
+    )
 
 
 def gradient_layout(node: str, index: int, got: object, expected: object) -> RuntimeError:

@@ -17,6 +17,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import edge_of
 from pullback.core.why import explain
 from pullback.engine import ordered
+from pullback.engine.layouts import check_root
 from pullback.operators.create.sizes import ones_like, zeros_like
 from pullback.operators.watching.dispatch import unrecorded_call
 
@@ -86,7 +87,7 @@ def why_untracked(root: Any) -> str:
 
 
 def _alike(a: Any, b: Any) -> bool:
-    return a.shape == b.shape and a.dtype is b.dtype and a.__class__ is b.__class__
+    return a.shape == b.shape and a.dtype is b.dtype and numpy.ndarray is a.__class__ is b.__class__
 
 
 def _root_gradient(index: int, root: Any, edge: Any, g: Any) -> Any:
@@ -98,6 +99,8 @@ def _root_gradient(index: int, root: Any, edge: Any, g: Any) -> Any:
         raise errors.root_gradient_shape(index, array.shape, shape)
     if (array.dtype.kind == "c") != (dtype.kind == "c"):
         raise errors.root_gradient_dtype(index, g.dtype, from_numpy_dtype(dtype))
+    if g._kind is not None:
+        check_root(index, g, root.layout if isinstance(root, Tensor) else None)
     if isinstance(root, Tensor) and type(array) is not type(root._array):
         g = _on_its_device(index, root, g)
     return g if g._array.dtype == dtype else g.to(from_numpy_dtype(dtype))

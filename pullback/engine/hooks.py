@@ -147,6 +147,8 @@ def checked(hook: Any, returned: Any, g: Any) -> Any:
         raise errors.hook_returned(hook, "device")
     if returned._array.shape != g._array.shape:
         raise errors.hook_returned(hook, "size")
+    if returned._kind is not g._kind:
+        raise errors.hook_returned(hook, "layout")
     return returned
 
 
@@ -158,12 +160,16 @@ def retain(tensor: Tensor, g: Tensor) -> None:
     stored = tensor._stored_grad
     if stored is None:
         tensor._stored_grad = (
-            g.clone().contiguous()
+            _own(g)
             if g.requires_grad or g._takes & DISPATCH
             else wrap(private_copy(g._array))
         )
     else:
         tensor._stored_grad = stored + g
+
+
+def _own(g: Tensor) -> Tensor:
+    return g.clone() if g._kind is not None else g.clone().contiguous()
 
 
 def run_pre_hooks(cold: Cold, gradients: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -81,12 +81,17 @@ class SGD(ElementwiseOptimizer):
         return {}  # the first gradient becomes the momentum, so the rule makes it
 
     def _step_sparse(self, p: Any, g: Any, options: dict[str, Any]) -> None:
-        if options["momentum"] != 0 or options["weight_decay"] != 0:
+        if options["weight_decay"] != 0:
             raise RuntimeError(
-                "SGD takes sparse gradients only without momentum and weight decay, which would "
-                "make every element change."
+                "SGD takes sparse gradients only without weight decay, which would make every "
+                "element change."
             )
-        p.add_(g, alpha=options["lr"] if options["maximize"] else -options["lr"])
+        if options["momentum"] != 0:
+            state = self.state[p]  # a sparse momentum: of the elements that ever had a gradient
+            _rule(p, g, state, options)
+            state["momentum_buffer"] = state["momentum_buffer"].coalesce()
+        else:
+            p.add_(g, alpha=options["lr"] if options["maximize"] else -options["lr"])
 
 
 def sgd(

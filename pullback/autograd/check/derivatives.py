@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from pullback.autograd.check import jacobians
+from pullback.autograd.check import jacobians, sparse
 from pullback.autograd.check.jacobians import Part, parts_of
 from pullback.autograd.gradcheck import GradcheckError
 from pullback.core import origin
@@ -68,6 +68,9 @@ def _checked_inputs(inputs: tuple[Any, ...]) -> dict[int, Tensor]:
                 UserWarning,
                 stacklevel=origin.stacklevel(),
             )
+        if one._kind is not None:
+            _check_coalesced(number, one)
+            continue
         sides = zip(array.shape, array.strides, strict=True)
         if array.size and any(size > 1 and stride == 0 for size, stride in sides):
             raise RuntimeError(
@@ -76,6 +79,14 @@ def _checked_inputs(inputs: tuple[Any, ...]) -> dict[int, Tensor]:
                 "input.contiguous()."
             )
     return checked
+
+
+def _check_coalesced(number: int, one: Tensor) -> None:
+    if not one._array.pattern.is_unique:
+        raise RuntimeError(
+            f"gradcheck: input {number} has several values at one place, which cannot be moved one "
+            "by one. Pass input.coalesce()."
+        )
 
 
 class Asked(NamedTuple):
@@ -131,7 +142,9 @@ class Check:
 
     def outputs(self, inputs: Sequence[Any] | None = None) -> list[Tensor]:
         """Call the function; its outputs that require grad."""
-        return differentiable(tupled(self.func(*(self.inputs if inputs is None else inputs))))
+        made = tupled(self.func(*(self.inputs if inputs is None else inputs)))
+        sparse.refuse_sparse(tensors_of(made))
+        return differentiable(made)
 
     def pushed(self, inputs: Sequence[Any]) -> list[Tensor]:
         """Call the function on dual tensors without history: the same outputs as in `outputs`."""
@@ -159,7 +172,8 @@ class Check:
         """Every element of every Jacobian; each one by backward is computed twice."""
         parts = parts_of(outputs)
         wanted = list(self.checked.values())
-        expected = [jacobians.numerical(self.outputs, parts, one, self.eps) for one in wanted]
+        with sparse.all_specified(self.checked, masked=self.masked):
+            expected = [jacobians.numerical(self.outputs, parts, one, self.eps) for one in wanted]
         for column, number in enumerate(self.checked if asked.forward else ()):
             found = jacobians.forward(self.pushed, self.inputs, number, parts)
             for part, a, n in zip(parts, found, expected[column], strict=True):
@@ -180,7 +194,7 @@ class Check:
         """One number for each Jacobian: between a random direction and random weights."""
         draw = numpy.random.default_rng(0)  # a generator of its own: the user's is left alone
         parts = parts_of(outputs)
-        directions = {n: _unit_vector(draw, one._array) for n, one in self.checked.items()}
+        directions = {n: _direction(draw, one) for n, one in self.checked.items()}
         weights = [_unit_vector(draw, outputs[part.output]._array.real) for part in parts]
         slopes = {
             number: jacobians.numerical_along(
@@ -343,7 +357,7 @@ class Check:
         for (number, one), result in zip(self.checked.items(), found, strict=True):
             if result is None:
                 continue
-            array = result._array
+            array = jacobians.flat(result)
             is_zero = numpy.allclose(array, 0) if self.masked else not numpy.any(array != 0)
             if not is_zero:
                 raise GradcheckError(
@@ -377,12 +391,12 @@ class Check:
                     "check_undefined_grad=False if it never meets them."
                 ) from error
             for number, result in zip(self.checked, found, strict=True):
-                if result is not None and numpy.any(result._array != 0):
+                if result is not None and numpy.any(jacobians.flat(result) != 0):
                     _hint_at_undefined()
                     raise GradcheckError(
                         f"gradcheck: with undefined (None) gradients of outputs "
                         f"{sorted(undefined)} and zeros for the others, input {number} gets\n"
-                        f"{result._array}\nBackward must treat undefined gradients as zeros."
+                        f"{jacobians.flat(result)}\nBackward must treat undefined gradients as zeros."
                     )
 
 
@@ -418,6 +432,16 @@ def _unit_vector(draw: numpy.random.Generator, array: Array) -> Array:
     if array.dtype.kind == "c":
         vector = vector + 1j * draw.uniform(0, 1, array.size)
     return vector / (numpy.linalg.norm(vector) or 1)
+
+
+def _direction(draw: numpy.random.Generator, input: Tensor) -> Array:
+    """A random direction to move an input in: a sparse one in its specified elements."""
+    vector = _unit_vector(draw, input._array)
+    if input._kind is not None:
+        kept = numpy.zeros(len(vector), bool)
+        kept[list(jacobians.movable(input)[1])] = True
+        vector *= kept
+    return vector
 
 
 def _mismatch(part: Part, number: int, analytical: Array, numerical: Array, how: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from pullback.autograd.check import sparse
 from pullback.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor, wrap
@@ -86,14 +87,27 @@ def _check_alike(ahead: Sequence[Tensor], behind: Sequence[Tensor]) -> None:
         )
 
 
+def movable(input: Tensor) -> tuple[Array, Sequence[int]]:
+    """What holds an input's elements, and the number of each: of a sparse one its values."""
+    if input._kind is None:
+        return input._array, range(input._array.size)
+    return sparse.movable(input)
+
+
+def flat(tensor: Tensor) -> Array:
+    """All elements of a gradient in a row."""
+    dense = tensor if tensor._kind is None else tensor.to_dense()
+    return dense._array.reshape(-1)
+
+
 def numerical(outputs: Outputs, parts: list[Part], input: Tensor, eps: float) -> list[Array]:
     """For each part, its Jacobian towards `input` by central differences."""
-    array = input._array
-    is_complex = array.dtype.kind == "c"
+    is_complex = input.dtype.is_complex
     sizes = [part.of(outputs()).size for part in parts]
     dtype = numpy.complex128 if is_complex else numpy.float64
-    jacobians = [numpy.zeros((array.size, size), dtype) for size in sizes]
-    for row, place in enumerate(numpy.ndindex(array.shape)):
+    jacobians = [numpy.zeros((input._array.size, size), dtype) for size in sizes]
+    array, rows = movable(input)
+    for row, place in zip(rows, numpy.ndindex(array.shape), strict=True):
         for direction in (1, 1j) if is_complex else (1,):
             slopes = _slope(outputs, parts, array, place, eps * direction, eps)
             for jacobian, slope in zip(jacobians, slopes, strict=True):
@@ -105,8 +119,8 @@ def numerical_along(
     outputs: Outputs, parts: list[Part], input: Tensor, u: Array, eps: float
 ) -> list[Array]:
     """For each part, its derivative along `u`, by one central difference."""
-    array = input._array
-    return _slope(outputs, parts, array, ..., eps * u.reshape(array.shape), eps)
+    array, rows = movable(input)
+    return _slope(outputs, parts, array, ..., eps * u[list(rows)].reshape(array.shape), eps)
 
 
 def pulled_back(output: Tensor, inputs: Sequence[Tensor], g: Array) -> tuple[Tensor | None, ...]:
@@ -125,14 +139,14 @@ def analytical(output: Tensor, part: Part, inputs: Sequence[Tensor]) -> list[Arr
         g[column] = part.unit
         for jacobian, found in zip(jacobians, pulled_back(output, inputs, g), strict=True):
             if found is not None:
-                jacobian[:, column] = found._array.reshape(-1)
+                jacobian[:, column] = flat(found)
     return jacobians
 
 
 def analytical_along(output: Tensor, part: Part, inputs: Sequence[Tensor], v: Array) -> list[Array]:
     """For each input, the gradient of the part weighted by `v`, flat."""
     return [
-        numpy.zeros(one._array.size, one._array.dtype) if g is None else g._array.reshape(-1)
+        numpy.zeros(one._array.size, one._array.dtype) if g is None else flat(g)
         for one, g in zip(inputs, pulled_back(output, inputs, part.unit * v), strict=True)
     ]
 

@@ -16,6 +16,7 @@ from pullback.autograd.function import errors as function_errors
 from pullback.autograd.function import saved as function_saved
 from pullback.autograd.function.ctx import FunctionCtx
 from pullback.core import origin, passes
+from pullback.core.arrays import as_array
 from pullback.core.dtype import get_default_dtype
 from pullback.core.mode import current, get_mode
 from pullback.core.node import InputMetadata, OperatorNode
@@ -25,6 +26,7 @@ from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import UNWRITTEN
 from pullback.core.view import NOWHERE
 from pullback.engine.accumulate import fitted
+from pullback.engine.layouts import check_layouts
 from pullback.engine.recorded import fitted as fitted_tensor
 
 ndarray = numpy.ndarray
@@ -202,7 +204,10 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
             returned = self._call(self._arguments(g))
         else:
             tensor = new(Tensor)
-            tensor._array = g if type(g) is ndarray else numpy.asarray(g)
+            if type(g) is not ndarray:
+                g = as_array(g)
+                tensor = wrap(g)
+            tensor._array = g
             tensor._node = None
             tensor._cell = UNWRITTEN
             returned = cls.backward(self, tensor)
@@ -254,7 +259,7 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
             elif isinstance(value, Tensor):
                 filled.append(value)
             else:
-                filled.append(wrap(numpy.asarray(value)))
+                filled.append(wrap(as_array(value)))
         return filled
 
     def _missing(self, number: int) -> Tensor | None:
@@ -295,6 +300,8 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
             if value is not None and not isinstance(value, Tensor):
                 raise function_errors.gradient_type(name, position, value)
             gradients.append(value)
+        if any(value is not None and value._kind is not None for value in gradients):
+            check_layouts(name, gradients, self._edges)
         return gradients
 
     # ------------------------------------------------------------------ as a node

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from numpy import ndarray
+
 from pullback.autograd.function import errors as function_errors
 from pullback.core import errors, saved
 from pullback.core.arrays import Array
@@ -16,7 +18,7 @@ from pullback.core.forward import open_levels
 from pullback.core.mode import Mode, current, get_mode, with_grad
 from pullback.core.node import Output
 from pullback.core.saved import Freed, Packed
-from pullback.core.tensor import Tensor, new
+from pullback.core.tensor import Tensor, class_for, new
 from pullback.core.version import own_cell, writes
 from pullback.core.view import View
 
@@ -61,8 +63,9 @@ class OwnResult:
         """A new tensor on the same memory, in the result's place in the graph."""
         if self.cell[0] != self.version:
             raise changed_since(node, index, self.array, self.cell, self.version)
-        tensor = new(Tensor)
-        tensor._array = self.array
+        array = self.array
+        tensor = new(Tensor if type(array) is ndarray else class_for(array))
+        tensor._array = array
         tensor._cell = self.cell
         tensor._node = node._output(self.number)
         for level in open_levels():

@@ -125,14 +125,24 @@ def cleared(g: Any, dim: int, index: Any) -> Any:
     return clear(g, index, dim)
 
 
+def _sparse_gradient(g: Any, input_shape: Any, dim: int, index: Any) -> Any:
+    from pullback.operators.sparse.gradients import element_gradient  # which few need
+
+    return element_gradient(g, input_shape, dim, index)
+
+
 # Gathering ---------------------------------------------------------------------------------------
 
 
 @linear(
     exact_out=True,
     batch=batch_indexing.gathered,
-    input=lambda g, input_shape, dim, index: (
-        _gather_adjoint(g, input_shape, dim, index) if input_shape else g.sum()
+    input=lambda g, input_shape, dim, index, sparse_grad: (
+        _sparse_gradient(g, input_shape, dim, index)
+        if sparse_grad and input_shape
+        else _gather_adjoint(g, input_shape, dim, index)
+        if input_shape
+        else g.sum()
     ),
     meta="lengths kept",
 )
@@ -141,16 +151,14 @@ def gather(
 ) -> Array:
     """The elements of `input` that `index` names along `dim`.
 
+    With `sparse_grad=True` the gradient is a sparse tensor of the elements that were read.
+
     >>> import pullback as torch
     >>> x = torch.tensor([[1, 2], [3, 4]])
     >>> torch.gather(x, 1, torch.tensor([[1], [0]]))
     tensor([[2],
             [3]])
     """
-    if sparse_grad:
-        raise NotImplementedError(
-            "gather: sparse gradients do not exist here; leave sparse_grad away for a dense one."
-        )
     if not index.size:
         return xp.empty(index.shape, input.dtype)
     check_along("gather", input, dim, index)

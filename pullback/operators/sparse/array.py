@@ -265,7 +265,7 @@ def added(a: SparseArray, b: SparseArray) -> SparseArray:
     if a.shape != b.shape:
         raise ValueError(f"shapes {a.shape} and {b.shape} differ")
     one, other = a.pattern, b.pattern
-    if same_places(one, other):
+    if one is other or (one.stored is None and same_places(one, other)):
         return SparseArray(one, a.values + b.values)
     if one.stored is None or other.stored is None or one.sparse_shape != other.sparse_shape:
         raise errors.not_taken("add of different places in", a.layout)

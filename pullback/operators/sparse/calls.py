@@ -18,6 +18,7 @@ from pullback.core.view import edge_of
 from pullback.operators.declare import OPERATORS, Op
 from pullback.operators.running import kinds
 from pullback.operators.running.inplace import check_history_can_change
+from pullback.operators.running.naming import shown_as
 from pullback.operators.sparse.array import add_into
 from pullback.operators.sparse.tensor import SparseTensor
 
@@ -130,7 +131,8 @@ def _write_dense(op: Op, called: str, target: Any, bound: dict[str, Any], layout
         bump(target, called)
         return target
     made = table()[op.name](**bound)
-    return target.copy_(made.to_dense() if made._kind is not None else made)
+    written = target.copy_(made.to_dense() if made._kind is not None else made)
+    return shown_as(op.node_name, written)
 
 
 # The table ---------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from pullback.core.mode import settle
 from pullback.core.tensor import Tensor
 from pullback.operators.create.data import as_tensor
 from pullback.operators.create.factory import checked
+from pullback.operators.running.naming import shown_as
 from pullback.operators.sparse import convert as _convert  # noqa: F401 (installs the table)
 from pullback.operators.sparse.checks import check_contents, check_shapes, checking, index_array
 from pullback.operators.sparse.pattern import (
@@ -129,7 +130,9 @@ def _finished(
     check_shapes(op, pattern, values)
     if check or (check is None and checking.enabled):
         check_contents(op, pattern)
-    made: Tensor = from_values(values, pattern)
+    coo = pattern.stored is not None
+    node = "SparseCooTensorWithDimsAndTensors" if coo else "SparseCompressedTensor"
+    made: Tensor = shown_as(f"{node}Backward0", from_values(values, pattern))
     return made.requires_grad_() if requires_grad else made
 
 

@@ -164,7 +164,8 @@ def _reduced(mat1: Any, mat2: Any, reduce: str) -> Any:
     terms = rows_of(mat1)[:, None] * index_select(mat2, 0, wrap(column))
     zeros = wrap(numpy.zeros((mat1.shape[0], mat2.shape[1]), mat1._array.dtype))
     places = _expand(wrap(row[:, None]), tuple(terms.shape))
-    return scatter_reduce(zeros, 0, places, terms, reduce, include_self=reduce == "sum")
+    made = scatter_reduce(zeros, 0, places, terms, reduce, include_self=reduce == "sum")
+    return shown_as("SparseMmReduceImplBackward0", made)
 
 
 def sparse_addmm(
@@ -200,6 +201,7 @@ def sampled_addmm(
         )
     dots = _dots(mat1, transpose(mat2, 0, 1), pattern)
     made = from_values(rows_of(input) * beta + dots * alpha, pattern)
+    shown_as("SparseSampledAddmmBackward0", made)
     if out is None:
         return made
     with_out: Tensor = out.copy_(made)

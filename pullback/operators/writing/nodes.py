@@ -295,11 +295,8 @@ def output_tensor(node: Any, name: str, number: int) -> Any:
         tensor = value.unpack(edge)
     else:
         array = saved.output_array(node, name)
-        if isinstance(array, Tensor):  # of a class that answers below autograd
-            tensor = array.detach()
-        else:
-            tensor = new(Tensor)
-            tensor._array = array
+        # A Tensor: of a class that answers below autograd.
+        tensor = array.detach() if isinstance(array, Tensor) else wrap(array)
         tensor._cell = getattr(node, "s_" + name + "_c")
         tensor._node = edge
     for level in open_levels():

@@ -63,6 +63,8 @@ def embedding_bag(
         raise NotImplementedError(
             f"embedding_bag: per_sample_weights go with mode='sum' only, got mode={mode!r}."
         )
+    if sparse and mode == "max":
+        raise ValueError("embedding_bag: mode='max' has no sparse gradient; use sparse=False.")
     if weight.device is META:
         raise errors.no_data("embedding_bag()")  # where bags start is a question of values
     numbers, bags, count = _bags(input, offsets, include_last_offset=include_last_offset)

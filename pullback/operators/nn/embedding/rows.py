@@ -19,8 +19,10 @@ __all__ = ["embedding", "embedding_rows", "one_hot"]
 
 @primitive(
     batch=batch_layers.table_rows,
-    weight=lambda g, indices, weight_shape, padding_idx, scale_grad_by_freq: _embedding_adjoint(
-        g, indices, weight_shape, padding_idx, scale_grad_by_freq
+    weight=lambda g, indices, weight_shape, padding_idx, scale_grad_by_freq, sparse: (
+        _sparse_gradient(g, indices, weight_shape, padding_idx, scale_grad_by_freq)
+        if sparse
+        else _embedding_adjoint(g, indices, weight_shape, padding_idx, scale_grad_by_freq)
     ),
     jvp=lambda d_weight, indices: embedding_rows(d_weight, indices),
     name="embedding",
@@ -35,16 +37,28 @@ def embedding_rows(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Array:
-    """The rows of `weight` that `indices` name; the row `padding_idx` gets no gradient."""
+    """The rows of `weight` that `indices` name; the row `padding_idx` gets no gradient.
+
+    With `sparse=True` the gradient is a sparse tensor of one row for each that was read.
+    """
     if weight.ndim != 2:
         raise RuntimeError(f"embedding: weight must be a matrix, got shape {weight.shape}.")
-    if sparse:
-        raise NotImplementedError(
-            "embedding: there are no sparse gradients here; use sparse=False."
-        )
     check_index_dtype("embedding", indices)
     check_bounds("embedding", indices, len(weight), 0, IndexError)
     return weight[indices]
+
+
+def _sparse_gradient(
+    g: Any, indices: Any, weight_shape: Any, padding_idx: int, scale_grad_by_freq: bool
+) -> Any:
+    if scale_grad_by_freq:
+        raise RuntimeError(
+            "embedding: scale_grad_by_freq=True divides by counts, which sparse gradients do not "
+            "have; use sparse=False."
+        )
+    from pullback.operators.sparse.gradients import row_gradient  # which few need
+
+    return row_gradient(g, indices, weight_shape, padding_idx)
 
 
 @primitive(

@@ -1,0 +1,60 @@
+"""Sparse inputs of gradcheck: which of their elements are moved.
+
+Specified ones with `masked=True`. Without, all: while the function is evaluated beside the input,
+that has every place specified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy
+
+from pullback.core.arrays import Array
+from pullback.core.tensor import Tensor
+
+__all__ = ["all_specified", "movable", "refuse_sparse"]
+
+
+def movable(input: Tensor) -> tuple[Array, Sequence[int]]:
+    """The values of a sparse tensor without their dense dimensions, and the number of each."""
+    array = input._array
+    pattern = array.pattern
+    array.values = numpy.ascontiguousarray(array.values)  # to be moved where they are
+    width = int(numpy.prod(pattern.dense_shape))
+    rows = pattern.keys[:, None] * width + numpy.arange(width)
+    return array.values.reshape(-1), rows.reshape(-1).tolist()
+
+
+@contextmanager
+def all_specified(inputs: dict[int, Tensor], *, masked: bool) -> Iterator[None]:
+    """Specify every place of the sparse inputs for a while, unless `masked`."""
+    from pullback.operators.sparse.array import SparseArray, values_at
+    from pullback.operators.sparse.layouts import full_pattern
+
+    before: list[tuple[Any, Any]] = []
+    for one in inputs.values():
+        if one._kind is None or masked:
+            continue
+        array = one._array
+        full = full_pattern(array.pattern)
+        values = values_at(array, full).reshape(full.values_shape)
+        before.append((array, SparseArray(array.pattern, array.values)))
+        array.become(SparseArray(full, values))
+    try:
+        yield
+    finally:
+        for array, old in before:
+            array.become(old)
+
+
+def refuse_sparse(outputs: Sequence[Tensor]) -> None:
+    """Sparse outputs have no elements to compare."""
+    for one in outputs:
+        if one._kind is not None:
+            raise ValueError(
+                f"gradcheck: an output has layout {one.layout}; let the function end with "
+                "to_dense(masked_grad=...)."
+            )
