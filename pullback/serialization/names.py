@@ -25,6 +25,7 @@ _GLOBALS: dict[tuple[str, str], Any] = {
     (_UTILS, "_rebuild_tensor_v2"): rebuild.rebuild_tensor_v2,
     (_UTILS, "_rebuild_tensor_v3"): rebuild.rebuild_tensor_v3,
     (_UTILS, "_rebuild_meta_tensor_no_storage"): rebuild.rebuild_meta_tensor,
+    (_UTILS, "_rebuild_sparse_tensor"): rebuild.rebuild_sparse_tensor,
     (_UTILS, "_rebuild_parameter"): rebuild.rebuild_parameter,
     (_UTILS, "_rebuild_parameter_with_state"): rebuild.rebuild_parameter,
     ("torch._tensor", "_rebuild_from_type_v2"): rebuild.rebuild_with_state,

@@ -47,6 +47,7 @@ class _Global:
 _REBUILD_TENSOR = _Global("torch._utils", "_rebuild_tensor_v2")
 _REBUILD_UNTYPED = _Global("torch._utils", "_rebuild_tensor_v3")
 _REBUILD_META = _Global("torch._utils", "_rebuild_meta_tensor_no_storage")
+_REBUILD_SPARSE = _Global("torch._utils", "_rebuild_sparse_tensor")
 _REBUILD_PARAMETER = _Global("torch._utils", "_rebuild_parameter")
 _REBUILD_PARAMETER_WITH_STATE = _Global("torch._utils", "_rebuild_parameter_with_state")
 _REBUILD_WITH_STATE = _Global("torch._tensor", "_rebuild_from_type_v2")
@@ -144,12 +145,18 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
                 return _REBUILD_PARAMETER_WITH_STATE, (*args, attributes)
             return _REBUILD_PARAMETER, args
         build, parts = self._parts(tensor)
+        if tensor._kind is not None:
+            kind = Tensor  # a class of ours, which files do not name
         if kind is Tensor and not attributes:
             return build, parts
         return _REBUILD_WITH_STATE, (build, kind, parts, attributes)
 
     def _parts(self, tensor: Tensor) -> tuple[_Global, tuple[Any, ...]]:
         """The function that makes a plain tensor again, and its arguments."""
+        if tensor._kind is not None:
+            from pullback.serialization.sparse import parts_of  # which loads the family
+
+            return _REBUILD_SPARSE, parts_of(tensor)
         array = tensor._array
         shape, requires_grad = tuple(array.shape), tensor.requires_grad
         if tensor.device is META:

@@ -139,6 +139,14 @@ def rebuild_meta_tensor(
 
 
 @_torch_name
+def rebuild_sparse_tensor(budget: Budget | None, kind: Any, data: Any) -> Tensor:
+    """A sparse tensor: its layout and the tensors it consists of."""
+    sparse: Any = importlib.import_module("pullback.serialization.sparse")
+    made: Tensor = sparse.rebuilt(kind, data)
+    return made
+
+
+@_torch_name
 def rebuild_parameter(
     budget: Budget | None, data: Any, requires_grad: Any, hooks: Any, state: Any = None
 ) -> Any:
