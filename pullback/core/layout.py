@@ -51,7 +51,7 @@ class _Named:
 
 @final
 class layout(_Named):  # noqa: N801  torch's name
-    """How a tensor stores its elements; only `strided` ones can be made here.
+    """How a tensor stores its elements: `strided`, or one of five sparse ways.
 
     Example:
         >>> import pullback as torch
@@ -96,6 +96,7 @@ sparse_csc: layout = _make(layout, "sparse_csc")
 sparse_bsr: layout = _make(layout, "sparse_bsr")
 sparse_bsc: layout = _make(layout, "sparse_bsc")
 jagged: layout = _make(layout, "jagged")
+SPARSE = (sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc)
 
 contiguous_format: memory_format = _make(memory_format, "contiguous_format")
 preserve_format: memory_format = _make(memory_format, "preserve_format")

@@ -73,7 +73,8 @@ def _check_memory(op: str, options: Options) -> device:
         if not isinstance(kind, layout):
             raise TypeError(f"{op}(): layout must be a torch.layout, got {type(kind).__name__}.")
         raise NotImplementedError(
-            f"{op}(): tensors of layout {kind} cannot be made; the only layout is torch.strided."
+            f"{op}(): tensors of layout {kind} cannot be made by it; use torch.strided, and "
+            "to_sparse() on the result for a sparse one."
         )
     pin = options.get("pin_memory", False)
     if pin is not None and not isinstance(pin, bool):

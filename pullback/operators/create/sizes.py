@@ -23,6 +23,7 @@ from pullback.core.dtype import (
     int64,
 )
 from pullback.core.layout import (
+    SPARSE,
     contiguous_format,
     empty_in_order,
     memory_format,
@@ -67,8 +68,20 @@ def zeros(*sizes: Any, size: Any = None, out: Any = None, **options: Unpack[Opti
                 [0., 0., 0.]])
     """
     shape = shape_argument("zeros", sizes, size)
+    if options and options.get("layout") in SPARSE:
+        return _sparse_zeros("zeros", shape, options)
     dtype = checked("zeros", options, default.numpy, out)
     return made("zeros", allocated("zeros", numpy.zeros, shape, dtype), options, out)
+
+
+def _sparse_zeros(op: str, shape: tuple[int, ...], options: Options) -> Tensor:
+    """Zeros in a sparse layout: no element is specified."""
+    from pullback.operators.sparse.filled import zeros as of_layout  # which few need
+
+    kind = options.pop("layout")
+    dtype = checked(op, options, default.numpy)
+    made = of_layout(kind, shape, dtype)
+    return made.requires_grad_() if options.get("requires_grad") else made
 
 
 def ones(*sizes: Any, size: Any = None, out: Any = None, **options: Unpack[Options]) -> Tensor:
@@ -101,6 +114,8 @@ def empty(
         torch.Size([2, 3])
     """
     shape = shape_argument("empty", sizes, size)
+    if options and options.get("layout") in SPARSE:
+        return _sparse_zeros("empty", shape, options)
     dtype = checked("empty", options, default.numpy, out)
     if memory_format is None or memory_format is contiguous_format:
         array = allocated("empty", numpy.empty, shape, dtype)

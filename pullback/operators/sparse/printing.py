@@ -7,10 +7,9 @@ from typing import Any
 
 from pullback.core.dtype import bool_, default, int64
 from pullback.core.layout import sparse_coo
-from pullback.core.tensor import wrap
 from pullback.operators.sparse.array import pattern_of
 from pullback.operators.sparse.pattern import BY_ROW
-from pullback.operators.tensor.printing import history
+from pullback.operators.tensor.printing import history, values_text, with_suffixes
 
 __all__ = ["describe"]
 
@@ -28,19 +27,17 @@ def describe(self: Any) -> str:
         parts = {"ccol_indices": pattern.compressed, "row_indices": pattern.plain}
     parts["values"] = self._array.values
     shown = [f"{name}={_part(name, array)}" for name, array in parts.items()]
-    facts = ", ".join(_facts(self, pattern))
-    join = f",\n{_INDENT}"
-    return f"tensor({join.join([*shown, facts])})"
+    between = f",\n{_INDENT}"
+    text = f"tensor({between.join(shown)}"
+    apart = self._kind is sparse_coo  # others go on behind the values, as in torch
+    return with_suffixes(text, len(_INDENT), _facts(self, pattern), on_a_new_line=apart)
 
 
 def _part(name: str, array: Any) -> str:
-    """An index or value tensor, its later lines under its first; an empty one tells its size."""
-    text = repr(wrap(array))
+    """An index or value tensor; an empty one tells its size."""
     if array.size == 0:
-        text = f"tensor([], size={tuple(array.shape)})"
-    elif ", dtype=" in text:
-        text = text[: text.rindex(", dtype=")].rstrip(",\n ") + ")"
-    return text.replace("\n", "\n" + _INDENT + " " * (len(name) + 1))
+        return f"tensor([], size={tuple(array.shape)})"
+    return f"tensor({values_text(array, len(f'{_INDENT}{name}=tensor('))})"
 
 
 def _facts(self: Any, pattern: Any) -> Iterator[str]:

@@ -208,7 +208,8 @@ def _row(array: Array, indent: int, format: Format, width: int, *, edges_only: b
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
 
 
-def _values(array: Array, indent: int) -> str:
+def values_text(array: Array, indent: int) -> str:
+    """The elements in brackets, from column `indent` on."""
     if array.size == 0:
         return "[]"
     edges_only = array.size > _options.threshold
@@ -224,12 +225,20 @@ def describe(tensor: Tensor, prefix: str = "tensor") -> str:
     """The text that `repr` gives; subclasses may pass another word in front."""
     array = tensor._array
     opening = f"{prefix}("
-    text = opening + ("..." if _has_no_data(array) else _values(array, len(opening)))
+    text = opening + ("..." if _has_no_data(array) else values_text(array, len(opening)))
+    return with_suffixes(text, len(opening), _suffixes(tensor))
+
+
+def with_suffixes(
+    text: str, indent: int, suffixes: Iterator[str], *, on_a_new_line: bool = False
+) -> str:
+    """The text and what follows it, lines broken before the width is reached."""
     last_line = len(text) - text.rfind("\n") + 1
-    for suffix in _suffixes(tensor):
-        if last_line + len(suffix) + 2 > _options.linewidth:
-            text += ",\n" + " " * len(opening) + suffix
-            last_line = len(opening) + len(suffix)
+    for suffix in suffixes:
+        if on_a_new_line or last_line + len(suffix) + 2 > _options.linewidth:
+            text += ",\n" + " " * indent + suffix
+            last_line = indent + len(suffix)
+            on_a_new_line = False
         else:
             text += ", " + suffix
             last_line += len(suffix) + 2
