@@ -64,18 +64,17 @@ def mm(input: Any, mat2: Any) -> Any:
 
 def sparse_times_sparse(a: Any, b: Any) -> Any:
     """The sparse product of two sparse matrices, in the layout of the first."""
+    for one in (a, b):
+        if pattern_of(one).block:
+            raise errors.not_taken("sparse.mm of two sparse matrices", one._kind)
     if a._kind is sparse_coo:
         a, b = convert.coalesce(a), b if b._kind is not sparse_coo else convert.coalesce(b)
     left, right = pattern_of(a), pattern_of(b)
     shape = (left.shape[0], right.shape[1])
     places = kernels.product_places(left, right)
-    made = pattern_in(left.layout, places, shape, 0, _blocks(left, right))
+    made = pattern_in(left.layout, places, shape, 0)
     rows = _sparse_product(rows_of(a), rows_of(b), left, right, made)
     return shown_as("SparseSparseMatmulBackward0", from_values(rows, made))
-
-
-def _blocks(left: Any, right: Any) -> Any:
-    return (left.block[0], (right.block or left.block)[1]) if left.block else None
 
 
 def mv(input: Any, vec: Any) -> Any:
@@ -193,6 +192,8 @@ def sampled_addmm(
     if input._kind is None or mat1._kind is not None or mat2._kind is not None:
         raise RuntimeError("sparse.sampled_addmm: needs a sparse input and two dense matrices.")
     _check("sparse.sampled_addmm", mat1, mat2)
+    if input._kind is sparse_coo:
+        input = convert.coalesce(input)
     pattern = pattern_of(input)
     if pattern.shape != (mat1.shape[0], mat2.shape[1]):
         raise RuntimeError(

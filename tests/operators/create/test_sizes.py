@@ -41,7 +41,7 @@ def test_what_does_not_fit_memory_is_a_runtime_error():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("layout", torch.sparse_coo),
+        ("layout", torch.jagged),
         ("pin_memory", True),
         ("device", "cuda"),
         ("device", "mps"),

@@ -114,9 +114,11 @@ REFUSED = [
         lambda: functional.embedding(numbers(0), table(), padding_idx=7),
     ),
     (
-        NotImplementedError,
+        ValueError,
         "sparse",
-        lambda: functional.embedding(numbers(0), table(), sparse=True),
+        lambda: functional.embedding_bag(
+            torch.eye(2).long(), table(), mode="max", sparse=True
+        ),
     ),
     (ValueError, "mode", lambda: functional.embedding_bag(torch.eye(2).long(), table(), mode="x")),
     (ValueError, "offsets", lambda: functional.embedding_bag(numbers(0), table())),
