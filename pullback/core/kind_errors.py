@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["KindAttributeError", "gradient_layout", "has_no", "is_no_array", "not_taken", "root_layout", "wants"]
+__all__ = [
+    "KindAttributeError",
+    "gradient_layout",
+    "has_no",
+    "is_no_array",
+    "not_taken",
+    "root_layout",
+    "wants",
+]
 
 
 class KindAttributeError(NotImplementedError, AttributeError):

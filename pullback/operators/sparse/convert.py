@@ -219,8 +219,6 @@ def values(self: Tensor) -> Tensor:
     if self._kind is sparse_coo and not pattern_of(self).coalesced:
         raise _uncoalesced("values")
     made: Tensor = values_of(self)
-    if made._node is None:
-        made._cell = own_cell(self)
     return made
 
 

@@ -18,7 +18,8 @@ from pullback.core.layout import (
     sparse_csr,
 )
 from pullback.core.mode import settle
-from pullback.core.tensor import Tensor
+from pullback.core.tensor import Tensor, wrap
+from pullback.core.version import INFERENCE_CELL, own_cell
 from pullback.operators.create.data import as_tensor
 from pullback.operators.create.factory import checked
 from pullback.operators.running.naming import shown_as
@@ -104,8 +105,6 @@ def _empty_coo(size: Any, options: dict[str, Any], requires_grad: bool) -> Tenso
     shape = tuple(int(n) for n in size)
     kept = checked("sparse_coo_tensor", options, default.numpy)  # type: ignore[arg-type]  # a dict
     none = numpy.zeros((len(shape), 0), numpy.int64)
-    from pullback.core.tensor import wrap
-
     rows = wrap(numpy.zeros(0, kept))
     pattern = coordinates(none, shape, 0, coalesced=True)
     return _finished("sparse_coo_tensor", pattern, rows, None, requires_grad)
@@ -133,6 +132,8 @@ def _finished(
     coo = pattern.stored is not None
     node = "SparseCooTensorWithDimsAndTensors" if coo else "SparseCompressedTensor"
     made: Tensor = shown_as(f"{node}Backward0", from_values(values, pattern))
+    if made._array.values is values._array and made._cell is not INFERENCE_CELL:
+        made._cell = own_cell(values)  # one memory
     return made.requires_grad_() if requires_grad else made
 
 

@@ -31,7 +31,9 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) 
     rows = reshape(diagonals, (1, -1)) if diagonals.ndim == 1 else diagonals
     numbers = offsets._array.reshape(-1)
     if rows.ndim != 2 or numbers.dtype.kind not in "iu" or len(shape) != 2:
-        raise RuntimeError("sparse.spdiags: needs a matrix, offsets that are integers, and 2 sizes.")
+        raise RuntimeError(
+            "sparse.spdiags: needs a matrix, offsets that are integers, and 2 sizes."
+        )
     if len(numbers) != len(rows):
         raise RuntimeError(f"sparse.spdiags: {len(rows)} diagonals, but {len(numbers)} offsets.")
     if len(numpy.unique(numbers)) != len(numbers):

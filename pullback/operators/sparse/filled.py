@@ -37,7 +37,9 @@ def zeros(layout: Any, shape: tuple[int, ...], dtype: Any) -> Tensor:
 def like(input: Any, number: Any, dtype: Any, memory_format: Any) -> Tensor:
     """`zeros_like` and `empty_like`."""
     if number:
-        raise errors.not_taken("a *_like function that fills with other numbers than 0", input._kind)
+        raise errors.not_taken(
+            "a *_like function that fills with other numbers than 0", input._kind
+        )
     return wrap(input._array.zeros().astype(dtype))
 
 

@@ -199,9 +199,7 @@ def emptied(pattern: Pattern) -> Pattern:
         none = numpy.zeros((len(pattern.stored), 0), numpy.int64)
         return coordinates(none, pattern.shape, pattern.dense_dim, coalesced=True)
     starts = numpy.zeros_like(pattern.compressed)
-    return compressed(
-        pattern.layout, starts, pattern.plain[..., :0], pattern.shape, pattern.block
-    )
+    return compressed(pattern.layout, starts, pattern.plain[..., :0], pattern.shape, pattern.block)
 
 
 def same_places(a: Pattern, b: Pattern) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.arrays import Array, Namespace
+from pullback.core.tensor import Tensor
+from pullback.core.version import INFERENCE_CELL, own_cell
 from pullback.operators.declare import linear, multilinear, primitive
 from pullback.operators.linalg.products import mm
 from pullback.operators.pointwise.arithmetic import conj
@@ -33,9 +35,7 @@ def _values_of(xp: Namespace, input: Array, pattern: Any) -> Array:
     return input.values
 
 
-@linear(
-    values=lambda g, pattern: _values_at(g, pattern), aten="", has_out=False, makes_kind=True
-)
+@linear(values=lambda g, pattern: _values_at(g, pattern), aten="", has_out=False, makes_kind=True)
 def _from_values(xp: Namespace, values: Array, pattern: Any) -> Array:
     """A sparse tensor of these values."""
     return SparseArray(pattern, values)
@@ -50,7 +50,9 @@ def _on_places(g: Any, pattern: Pattern) -> Any:
     return _from_values(g if first is None else _rows_at(g, first), unique)
 
 
-@linear(input=lambda g, input_shape, places: _rows_put(g, input_shape, places), aten="", has_out=False)
+@linear(
+    input=lambda g, input_shape, places: _rows_put(g, input_shape, places), aten="", has_out=False
+)
 def _rows_at(xp: Namespace, input: Array, places: Any) -> Array:
     """Some of the rows, given by a bare array of numbers."""
     return input[places]
@@ -71,9 +73,7 @@ def _values_at(g: Any, pattern: Pattern) -> Any:
     return _dense_at(g, pattern)
 
 
-@linear(
-    input=lambda g, own, pattern: _sparse_at_adjoint(g, own, pattern), aten="", has_out=False
-)
+@linear(input=lambda g, own, pattern: _sparse_at_adjoint(g, own, pattern), aten="", has_out=False)
 def _sparse_at(xp: Namespace, input: Array, own: Any, pattern: Any) -> Array:
     """The elements of a sparse tensor at the places of another pattern, zero where it has none."""
     return arrays.values_at(input, pattern).reshape(pattern.values_shape)
@@ -90,7 +90,12 @@ def _dense_at(xp: Namespace, input: Array, pattern: Any) -> Array:
     return arrays.values_at(input, pattern).reshape(pattern.values_shape)
 
 
-@linear(values=lambda g, pattern: _values_at(g, pattern), aten="", has_out=False, node="ToDenseBackward0")
+@linear(
+    values=lambda g, pattern: _values_at(g, pattern),
+    aten="",
+    has_out=False,
+    node="ToDenseBackward0",
+)
 def _scattered(xp: Namespace, values: Array, pattern: Any) -> Array:
     """A dense tensor with these values added at their places."""
     return arrays.scattered(values.reshape(pattern.flat_shape), pattern)
@@ -100,15 +105,22 @@ def _scattered(xp: Namespace, values: Array, pattern: Any) -> Array:
 
 
 def values_of(input: Any) -> Any:
-    """The values of a sparse tensor, with its history."""
-    return _values_of(input, pattern_of(input))
+    """The values of a sparse tensor, with its history and its version counter."""
+    made = _values_of(input, pattern_of(input))
+    if isinstance(made, Tensor) and made._cell is not INFERENCE_CELL:
+        made._cell = own_cell(input)  # writes to either are writes to both
+    return made
 
 
 def rows_of(input: Any) -> Any:
     """The same as rows, one for each column of the pattern's indices."""
     pattern = pattern_of(input)
-    values = _values_of(input, pattern)
-    return values if pattern.values_shape == pattern.flat_shape else reshape(values, pattern.flat_shape)
+    values = values_of(input)
+    return (
+        values
+        if pattern.values_shape == pattern.flat_shape
+        else reshape(values, pattern.flat_shape)
+    )
 
 
 def from_values(values: Any, pattern: Pattern) -> Any:
@@ -126,14 +138,17 @@ def at_places(input: Any, pattern: Pattern) -> Any:
 def as_dense(input: Any) -> Any:
     """All elements; the gradient is sparse, at the specified ones."""
     pattern = pattern_of(input)
-    return _scattered(_values_of(input, pattern), pattern)
+    return _scattered(values_of(input), pattern)
 
 
 # Whole gradients: not only at the places of the input ---------------------------------------------
 
 
 @linear(
-    input=lambda g, pattern: _everywhere(g, pattern), aten="", has_out=False, node="ToDenseBackward0"
+    input=lambda g, pattern: _everywhere(g, pattern),
+    aten="",
+    has_out=False,
+    node="ToDenseBackward0",
 )
 def _whole(xp: Namespace, input: Array, pattern: Any) -> Array:
     """All elements; the gradient has all of them too, in the input's layout."""
@@ -222,9 +237,7 @@ def _dots(xp: Namespace, left: Array, right: Array, pattern: Any) -> Array:
 
 @multilinear(
     input=lambda g, dense: mm(g, conj(transpose(dense, 0, 1))),
-    dense=lambda g, input: _product(
-        conj(rows_of(input)), g, pattern_of(input).matrix.transposed
-    ),
+    dense=lambda g, input: _product(conj(rows_of(input)), g, pattern_of(input).matrix.transposed),
     aten="",
     has_out=False,
     node="MmBackward0",

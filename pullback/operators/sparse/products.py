@@ -167,9 +167,7 @@ def _reduced(mat1: Any, mat2: Any, reduce: str) -> Any:
     return shown_as("SparseMmReduceImplBackward0", made)
 
 
-def sparse_addmm(
-    mat: Any, mat1: Any, mat2: Any, *, beta: Any = 1.0, alpha: Any = 1.0
-) -> Any:
+def sparse_addmm(mat: Any, mat1: Any, mat2: Any, *, beta: Any = 1.0, alpha: Any = 1.0) -> Any:
     """`beta * mat + alpha * mat1 @ mat2`, the gradient of `mat1` at its places alone."""
     product = sparse_mm(mat1, mat2)
     if mat._kind is None and product._kind is not None:
@@ -267,7 +265,9 @@ def spsolve(input: Any, other: Any, *, left: bool = True) -> Any:
     if input._kind is None or input.ndim != 2 or input.shape[0] != input.shape[1]:
         raise RuntimeError("sparse.spsolve: needs a square sparse matrix.")
     if other._kind is not None or other.ndim not in (1, 2) or len(other) != len(input):
-        raise RuntimeError("sparse.spsolve: the right side must be dense and as long as the matrix.")
+        raise RuntimeError(
+            "sparse.spsolve: the right side must be dense and as long as the matrix."
+        )
     from pullback.operators.sparse.solving import _solved
 
     columns = reshape(other, (-1, 1)) if other.ndim == 1 else other

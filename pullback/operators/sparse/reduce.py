@@ -83,13 +83,9 @@ def summed(input: Any, dim: Any, *, keepdim: bool = False) -> Any:
         return dense_sum(rows, (0,))
     indices = pattern.indices[kept]
     if keepdim:
-        indices = numpy.where(
-            numpy.isin(numpy.arange(count), dims)[:, None], 0, pattern.indices
-        )
+        indices = numpy.where(numpy.isin(numpy.arange(count), dims)[:, None], 0, pattern.indices)
     shape = tuple(
-        1 if d in dims else size
-        for d, size in enumerate(pattern.shape)
-        if keepdim or d not in dims
+        1 if d in dims else size for d, size in enumerate(pattern.shape) if keepdim or d not in dims
     )
     made = from_values(rows, coordinates(indices, shape, rows.ndim - 1))
     return convert.coalesce(made)
@@ -106,7 +102,9 @@ def norm(
 ) -> Any:
     """The norm of all elements; zeros add nothing to it."""
     if dim is not None or out is not None or not ord > 0:
-        raise errors.not_taken("norm with dim or out, or of an order that counts zeros,", input._kind)
+        raise errors.not_taken(
+            "norm with dim or out, or of an order that counts zeros,", input._kind
+        )
     x = convert.coalesce(input) if input._kind is sparse_coo else input
     values = values_of(x)
     return vector_norm(values if dtype is None else values.to(as_dtype(dtype)), ord)

@@ -16,8 +16,8 @@ __all__: list[str] = []
 
 
 @primitive(
-    values=lambda g, values, out, pattern: -_dots(
-        _solved(conj(values), g, pattern.transposed), conj(out), pattern
+    values=lambda g, values, out, pattern: (
+        -_dots(_solved(conj(values), g, pattern.transposed), conj(out), pattern)
     ),
     right=lambda g, values, pattern: _solved(conj(values), g, pattern.transposed),
     jvp=lambda d_values, d_right, values, out, pattern: _solved(

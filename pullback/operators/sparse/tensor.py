@@ -55,5 +55,4 @@ class SparseTensor(Tensor):
         return self._kind is sparse_csr
 
 
-
 SparseArray.tensor_class = SparseTensor

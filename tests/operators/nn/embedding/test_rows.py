@@ -116,9 +116,7 @@ REFUSED = [
     (
         ValueError,
         "sparse",
-        lambda: functional.embedding_bag(
-            torch.eye(2).long(), table(), mode="max", sparse=True
-        ),
+        lambda: functional.embedding_bag(torch.eye(2).long(), table(), mode="max", sparse=True),
     ),
     (ValueError, "mode", lambda: functional.embedding_bag(torch.eye(2).long(), table(), mode="x")),
     (ValueError, "offsets", lambda: functional.embedding_bag(numbers(0), table())),
