@@ -1,4 +1,4 @@
-"""What is said where a sparse tensor meets what takes strided ones: operator, layout, what to do."""
+"""What is said where a sparse tensor meets what takes strided ones: who, which layout, what now."""
 
 from __future__ import annotations
 

@@ -396,7 +396,8 @@ class Check:
                     raise GradcheckError(
                         f"gradcheck: with undefined (None) gradients of outputs "
                         f"{sorted(undefined)} and zeros for the others, input {number} gets\n"
-                        f"{jacobians.flat(result)}\nBackward must treat undefined gradients as zeros."
+                        f"{jacobians.flat(result)}\nBackward must treat undefined gradients as "
+                        "zeros."
                     )
 
 
