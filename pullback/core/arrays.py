@@ -36,6 +36,10 @@ class OtherArray:
     __slots__ = ()
 
     tensor_class: type
+    dtype: Any
+    copy: Any
+    astype: Any
+    become: Any  # takes over another's contents: a write in place
 
 
 # A ufunc takes 0.45 us more for a Python number than for an array of no dimensions, so numbers

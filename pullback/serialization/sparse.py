@@ -38,9 +38,12 @@ def rebuilt(kind: Any, data: Any) -> Tensor:
     try:
         if kind is sparse_coo:
             coalesced = bool(rest[1]) if len(rest) > 1 else None
-            return sparse_coo_tensor(*parts, size, check_invariants=True, is_coalesced=coalesced)
+            options = {"check_invariants": True, "is_coalesced": coalesced}
+            return sparse_coo_tensor(parts[0], parts[1], size, **options)
         if kind in COMPRESSED:
-            return sparse_compressed_tensor(*parts, size, layout=kind, check_invariants=True)
+            return sparse_compressed_tensor(
+                parts[0], parts[1], parts[2], size, layout=kind, check_invariants=True
+            )
     except (RuntimeError, TypeError, ValueError) as error:
         raise refuse(f"the parts of a sparse tensor do not fit: {error}") from None
     raise refuse(f"{kind} is no layout of sparse tensors")

@@ -16,6 +16,7 @@ from pullback.core.tensor import Tensor
 from pullback.testing.coverage import COVERAGE, Support
 from pullback.testing.coverage_notes import OUT, OWN_TESTS
 from pullback.testing.samples import SAMPLES, resolve
+from pullback.testing.sparse_samples import LAYOUTS, TAKEN
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "coverage.md"
 YES = "yes"
@@ -106,6 +107,21 @@ def table(family: str) -> list[str]:
     return rows
 
 
+def sparse_table() -> list[str]:
+    """Which programs take a sparse matrix, by layout."""
+    rows = [
+        "Programs of `pullback/testing/sparse_samples.py`; each `yes` is tested, with derivatives,",
+        "and each empty place is a refusal by name.",
+        "",
+        f"| program | {' | '.join(LAYOUTS)} |",
+        "|" + "---|" * (len(LAYOUTS) + 1),
+    ]
+    for name, taken in TAKEN.items():
+        marks = [YES if layout in taken else "" for layout in LAYOUTS]
+        rows.append(f"| `{name}` | {' | '.join(marks)} |")
+    return rows
+
+
 def page() -> str:
     """The whole page."""
     families = list(dict.fromkeys(support.family for support in COVERAGE.values()))
@@ -122,6 +138,7 @@ def page() -> str:
     ]
     for family in families:
         lines += ["", f"## {family}", "", *table(family)]
+    lines += ["", "## Sparse tensors", "", *sparse_table()]
     lines += ["", "## Tests of their own", ""]
     for path, (reason, names) in OWN_TESTS.items():
         listed = ", ".join(f"`{name}`" for name in names.split())

@@ -59,10 +59,14 @@ def _unary(name: str) -> Program:
     return lambda lib, x: getattr(x, name)()
 
 
+def _test(name: str) -> Program:
+    return lambda lib, x: getattr(x, name)().double()
+
+
 # Name -> the program, and the layouts that it takes.
 _ROWS: dict[str, tuple[Program, str]] = {
     **{name: (_unary(name), _ALL) for name in _UNARY.split()},
-    **{name: (lambda lib, x, n=name: getattr(x, n)().double(), _ALL) for name in _TESTS.split()},
+    **{name: (_test(name), _ALL) for name in _TESTS.split()},
     "sqrt": (lambda lib, x: (x * x + x * x).sqrt(), _ALL),
     "pow": (lambda lib, x: x**3, _ALL),
     "to_dense": (lambda lib, x: x.to_dense(), _ALL),

@@ -210,7 +210,7 @@ def values_at(array: Any, pattern: Pattern) -> Array:
     out = numpy.zeros(pattern.flat_shape, values.dtype)
     if len(values) and pattern.count:
         keys, asked = merged.keys, pattern.keys
-        found = numpy.searchsorted(keys, asked)
+        found: Array = numpy.searchsorted(keys, asked)
         found[found == len(keys)] = 0
         hit = keys[found] == asked
         out[hit] = values[found[hit]]

@@ -13,7 +13,7 @@ from pullback.core.tensor import wrap
 from pullback.operators.indexing.rows import index_select
 from pullback.operators.nn.activation.softmax import log_softmax as dense_log_softmax
 from pullback.operators.nn.activation.softmax import softmax as dense_softmax
-from pullback.operators.options import as_dims
+from pullback.operators.options import as_dim, as_dims
 from pullback.operators.pointwise.exponentials import exp, log
 from pullback.operators.reduce.norms import vector_norm
 from pullback.operators.reduce.sums import sum as dense_sum
@@ -72,7 +72,7 @@ def sparse_sum(input: Any, dim: Any = None, dtype: Any = None) -> Any:
 def summed(input: Any, dim: Any, *, keepdim: bool = False) -> Any:
     """Sums of a tensor of coordinates over some dimensions."""
     pattern = pattern_of(input)
-    dims = as_dims(dim, input.ndim, "sum")
+    dims: Any = as_dims(dim, input.ndim, "sum")
     count = len(pattern.sparse_shape)
     rows = rows_of(input)
     dense = tuple(d - count + 1 for d in dims if d >= count)
@@ -137,7 +137,7 @@ def _softmax(name: str, input: Any, dim: int, dtype: Any) -> Any:
         input = input.to(as_dtype(dtype))
     x = convert.coalesce(input)
     pattern = pattern_of(x)
-    (along,) = as_dims(dim, x.ndim, name)
+    along = as_dim(dim, x.ndim, name)
     count = len(pattern.sparse_shape)
     rows = rows_of(x)
     if along >= count:

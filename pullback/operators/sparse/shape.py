@@ -205,10 +205,10 @@ def unbind(input: Any, dim: int = 0) -> Any:
 
 def cat(tensors: Any, dim: int = 0) -> Any:
     """Tensors of coordinates one after the other along a dimension."""
-    patterns = [_coo(x, "cat") if x._kind is not None else None for x in tensors]
-    if None in patterns:
+    if any(x._kind is None for x in tensors):
         raise errors.not_taken("cat", sparse_coo, " together with dense ones")
-    first: Any = patterns[0]
+    patterns = [_coo(x, "cat") for x in tensors]
+    first = patterns[0]
     at = as_dim(dim, len(first.shape), "cat")
     for one in patterns:
         same = one.shape[:at] == first.shape[:at] and one.shape[at + 1 :] == first.shape[at + 1 :]
@@ -259,7 +259,7 @@ def stack(tensors: Any, dim: int = 0) -> Any:
 def squeeze(input: Any, dim: Any = None) -> Any:
     """Dimensions of size 1 left away."""
     pattern = _coo(input, "squeeze")
-    dims = range(input.ndim) if dim is None else as_dims(dim, input.ndim, "squeeze")
+    dims: Any = range(input.ndim) if dim is None else as_dims(dim, input.ndim, "squeeze")
     gone = [d for d in dims if pattern.shape[d] == 1]
     for d in reversed(gone):
         input = select(input, d, 0)

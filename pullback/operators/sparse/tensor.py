@@ -37,7 +37,7 @@ class SparseTensor(Tensor):
 
     @property
     def _kind(self) -> layout:
-        return _slot.__get__(self).pattern.layout  # type: ignore[no-any-return]  # a slot's
+        return _slot.__get__(self).pattern.layout
 
     @property
     def layout(self) -> layout:
