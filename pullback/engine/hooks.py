@@ -160,9 +160,7 @@ def retain(tensor: Tensor, g: Tensor) -> None:
     stored = tensor._stored_grad
     if stored is None:
         tensor._stored_grad = (
-            _own(g)
-            if g.requires_grad or g._takes & DISPATCH
-            else wrap(private_copy(g._array))
+            _own(g) if g.requires_grad or g._takes & DISPATCH else wrap(private_copy(g._array))
         )
     else:
         tensor._stored_grad = stored + g

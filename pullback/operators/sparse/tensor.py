@@ -1,16 +1,15 @@
 """The class of sparse tensors: a tensor whose array is a `SparseArray`, in any of the five layouts.
 
-The straight line of an operator begins by reading `_array` of its operands and leaves for the
-interpreter where that is an AttributeError. For sparse tensors it is, for that reader alone; the
-interpreter then asks `calls.py`. So dense tensors pay nothing for there being sparse ones.
+Straight lines read `_plain` of their operands, which sparse tensors do not give: the line leaves for
+the interpreter, which asks `calls.py`. So dense tensors pay nothing for there being sparse ones.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from pullback.core import overriding
 from pullback.core.layout import layout, sparse_coo, sparse_csr
-from pullback.core.origin import GENERATED, getframe
 from pullback.core.tensor import Tensor
 from pullback.operators.sparse.array import SparseArray
 
@@ -24,16 +23,8 @@ class SparseTensor(Tensor):
 
     __slots__ = ()
 
-    def _read(self) -> SparseArray:
-        code = getframe(1).f_code
-        if code.co_name == "written" or (
-            code.co_name == "<listcomp>" and code.co_filename.startswith(GENERATED)
-        ):
-            raise AttributeError("_array: sparse")
-        array: SparseArray = _slot.__get__(self)
-        return array
-
-    _array = property(_read, _slot.__set__)
+    # No class of a user's: results are of the kind that operators give them.
+    __torch_function__ = overriding.disabled_function  # type: ignore[assignment]  # no method
 
     @property
     def _kind(self) -> layout:
@@ -55,4 +46,10 @@ class SparseTensor(Tensor):
         return self._kind is sparse_csr
 
 
+def _leave(self: SparseTensor) -> SparseArray:
+    """What straight lines read: they leave, and the interpreter looks for who takes the kind."""
+    raise overriding.Taken
+
+
+SparseTensor._plain = property(_leave)  # type: ignore[assignment]  # see core/overriding.py
 SparseArray.tensor_class = SparseTensor
