@@ -144,6 +144,6 @@ def standing_for(
         raise CannotCapture("an array with negative strides")
     dtype = numpy.dtype(dtype.type) if dtype.metadata else dtype
     try:
-        return TracedArray(shape, dtype, meta._memory(), offset, strides)
+        return TracedArray(shape, dtype, meta.reserved_memory(), offset, strides)
     except (TypeError, ValueError):
         raise CannotCapture("tensors larger than the address space") from None
