@@ -18,7 +18,6 @@ from pullback.core.size import Size
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.strides import address, element_strides, root
 from pullback.operators.tensor.convert import TYPE_NAMES
-from pullback.operators.tensor.metadata import UntypedStorage
 from pullback.operators.tensor.pickling import (
     attributes_of,
     flat_memory,
@@ -26,6 +25,7 @@ from pullback.operators.tensor.pickling import (
     is_hollow,
     warn_of_hooks,
 )
+from pullback.storage import UntypedStorage
 
 __all__ = ["Pickler", "Storage"]
 

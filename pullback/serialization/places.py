@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from pullback.core.device import CPU, META, as_device, device, require_available
-from pullback.operators.tensor.metadata import UntypedStorage
+from pullback.storage import UntypedStorage
 
 __all__ = ["MAP_LOCATION", "default_restore_location", "location_tag", "register_package"]
 

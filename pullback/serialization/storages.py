@@ -10,8 +10,8 @@ from pullback.core.arrays import Array
 from pullback.core.device import META, device
 from pullback.core.dtype import NumpyDtype, dtype, named_dtype
 from pullback.operators.tensor.convert import TYPE_NAMES
-from pullback.operators.tensor.metadata import UntypedStorage
 from pullback.serialization.budget import Budget, refuse
+from pullback.storage import UntypedStorage
 
 __all__ = ["LoadedStorage", "StorageType", "as_loaded", "storage_reference", "storage_type"]
 
@@ -55,8 +55,8 @@ class LoadedStorage(UntypedStorage):
 
     def __init__(self, flat: Array, kind: StorageType, place: device) -> None:
         """Stand on `flat`, an array of the type's dtype, in this machine's byte order."""
-        super().__init__(flat, place)
-        self.flat = flat
+        super().__init__(0, device=place)
+        self._owner = self.flat = flat
         self.kind = kind
         self.swapped = False
         self._others: dict[Any, Array] = {}
