@@ -277,6 +277,7 @@ _MODULES = frozenset(
         "cpu",
         "cuda",
         "export",
+        "distributed",
         "distributions",
         "export",
         "fft",

@@ -1,0 +1,38 @@
+"""Gradients across processes: collectives, data parallelism, distributed autograd.
+
+`engines` carry numbers between ranks; `collectives` put torch's names on them; `ddp` averages
+gradients; `rpc` and `autograd` follow gradients through remote calls. Loading this package loads no
+engine.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta as _timedelta
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+from pullback.distributed.collectives import *
+from pullback.distributed.errors import *
+from pullback.distributed.group import DEFAULT_TIMEOUT as _DEFAULT_TIMEOUT
+from pullback.distributed.group import ProcessGroup, Work
+from pullback.distributed.messages import *
+from pullback.distributed.objects import *
+from pullback.distributed.reduction import ReduceOp
+from pullback.distributed.store import *
+from pullback.distributed.world import *
+
+default_pg_timeout = _timedelta(seconds=_DEFAULT_TIMEOUT)
+
+_PARTS = (
+    *("_functional_collectives", "algorithms", "autograd", "checkpoint", "ddp", "launch", "nn"),
+    *("optim", "rpc", "simulate", "threads"),
+)
+_ELSEWHERE = {"GradBucket": "ddp.buckets"}
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _PARTS:
+        return _import_module(f"pullback.distributed.{name}")
+    if name in _ELSEWHERE:
+        return getattr(_import_module(f"pullback.distributed.{_ELSEWHERE[name]}"), name)
+    raise AttributeError(f"module 'pullback.distributed' has no attribute {name!r}")

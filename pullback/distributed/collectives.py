@@ -1,0 +1,460 @@
+"""Collectives on tensors: torch's names and argument order, in place, on data alone.
+
+Nothing here is recorded by autograd; `distributed.nn.functional` has what is. What is not
+contiguous is packed before and unpacked after.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from pullback.core.tensor import Tensor
+from pullback.core.version import bump
+from pullback.distributed.call import Call, describe
+from pullback.distributed.group import ProcessGroup, in_seconds
+from pullback.distributed.reduction import ReduceOp, check_op
+from pullback.distributed.world import group_of
+
+__all__ = [
+    "all_gather",
+    "all_gather_coalesced",
+    "all_gather_into_tensor",
+    "all_reduce",
+    "all_reduce_coalesced",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "broadcast",
+    "gather",
+    "monitored_barrier",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "scatter",
+]
+
+
+def array_of(tensor: Any, what: str) -> Any:
+    """The array behind a tensor in main memory."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{what} takes tensors, got {type(tensor).__name__}.")
+    array = tensor._array
+    if not isinstance(array, numpy.ndarray):
+        raise RuntimeError(f"{what} needs a tensor on the cpu, got one on {tensor.device}.")
+    return array
+
+
+def packed(array: Any) -> Any:
+    """The array itself if an engine can take it, or a contiguous copy."""
+    return array if array.flags.c_contiguous else numpy.ascontiguousarray(array)
+
+
+def own_group(group: Any, what: str) -> ProcessGroup | None:
+    """The group, or None with a warning where this rank has no part in it."""
+    known = group_of(group)
+    if known is None:
+        warnings.warn(
+            f"{what} was called on a rank that is not in the group; it does nothing there.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return known
+
+
+def member(known: ProcessGroup, rank: int | None, in_group: int | None, what: str) -> int:
+    """A root or peer, given by its global rank or by its rank in the group."""
+    if (rank is None) == (in_group is None):
+        raise ValueError(f"{what}: give the rank, or the one in the group, and not both.")
+    if in_group is not None:
+        if not 0 <= in_group < known.size():
+            raise ValueError(f"{what}: {known} has no rank {in_group}.")
+        return in_group
+    if rank not in known.ranks:
+        raise ValueError(f"{what}: rank {rank} is not in the group of ranks {known.ranks}.")
+    return known.ranks.index(rank)
+
+
+def written(tensor: Tensor, array: Any, what: str) -> None:
+    """Put a packed array back where it came from, and count the write."""
+    if array is not tensor._array:
+        numpy.copyto(tensor._array, array.reshape(tensor._array.shape))
+    bump(tensor, what)
+
+
+def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
+    """Replace `tensor` on every rank by the reduction over all of them.
+
+    >>> import pullback as torch
+    >>> import pullback.distributed as dist
+    >>> def largest():
+    ...     x = torch.tensor(float(dist.get_rank()))
+    ...     dist.all_reduce(x, op=dist.ReduceOp.MAX)
+    ...     return x.item()
+    >>> dist.threads.run(largest, 4)
+    [3.0, 3.0, 3.0, 3.0]
+    """
+    known = own_group(group, "all_reduce")
+    if known is None:
+        return None
+    array, op = array_of(tensor, "all_reduce"), ReduceOp.of(op)
+    check_op(op, array.dtype)
+    call = Call("all_reduce", f"{describe(array)} {op.name}", known.timeout)
+
+    def act() -> None:
+        data = packed(array)
+        known.communicator.all_reduce(call, data, op)
+        written(tensor, data, "all_reduce")
+
+    return known.do(call, act, later=async_op, result=[tensor])
+
+
+def reduce(
+    tensor: Any,
+    dst: int | None = None,
+    op: Any = ReduceOp.SUM,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Any:
+    """As `all_reduce`, with the result on rank `dst` alone."""
+    known = own_group(group, "reduce")
+    if known is None:
+        return None
+    array, op = array_of(tensor, "reduce"), ReduceOp.of(op)
+    check_op(op, array.dtype)
+    root = member(known, dst, group_dst, "reduce")
+    call = Call("reduce", f"{describe(array)} {op.name} to {root}", known.timeout)
+
+    def act() -> None:
+        data = packed(array)
+        known.communicator.reduce(call, data, op, root)
+        if known.rank() == root:
+            written(tensor, data, "reduce")
+
+    return known.do(call, act, later=async_op, result=[tensor])
+
+
+def broadcast(
+    tensor: Any,
+    src: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_src: int | None = None,
+) -> Any:
+    """Replace `tensor` on every rank by that of rank `src`."""
+    known = own_group(group, "broadcast")
+    if known is None:
+        return None
+    array = array_of(tensor, "broadcast")
+    root = member(known, src, group_src, "broadcast")
+    call = Call("broadcast", f"{describe(array)} from {root}", known.timeout)
+
+    def act() -> None:
+        data = packed(array)
+        known.communicator.broadcast(call, data, root)
+        if known.rank() != root:
+            written(tensor, data, "broadcast")
+
+    return known.do(call, act, later=async_op, result=[tensor])
+
+
+def _check_list(tensors: Any, size: int, like: Any, what: str) -> list[Any]:
+    """Arrays of as many tensors as there are ranks, all as large as `like`."""
+    arrays = [array_of(tensor, what) for tensor in tensors]
+    if len(arrays) != size:
+        raise ValueError(f"{what}: a list of {len(arrays)} tensors for {size} ranks.")
+    for number, array in enumerate(arrays):
+        if array.size != like.size or array.dtype != like.dtype:
+            raise ValueError(
+                f"{what}: the tensor for rank {number} is {describe(array)}, not {describe(like)}."
+            )
+    return arrays
+
+
+def _unstack(tensors: Sequence[Any], rows: Any, what: str) -> None:
+    for tensor, row in zip(tensors, rows, strict=True):
+        numpy.copyto(tensor._array, row.reshape(tensor._array.shape))
+        bump(tensor, what)
+
+
+def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool = False) -> Any:
+    """Fill `tensor_list` with what every rank gives."""
+    known = own_group(group, "all_gather")
+    if known is None:
+        return None
+    array = array_of(tensor, "all_gather")
+    _check_list(tensor_list, known.size(), array, "all_gather")
+    call = Call("all_gather", describe(array), known.timeout)
+
+    def act() -> None:
+        rows = numpy.empty((known.size(), *array.shape), array.dtype)
+        known.communicator.all_gather(call, rows, packed(array))
+        _unstack(tensor_list, rows, "all_gather")
+
+    return known.do(call, act, later=async_op, result=tensor_list)
+
+
+def all_gather_into_tensor(
+    output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
+) -> Any:
+    """Fill one tensor with what every rank gives, one after the other or stacked."""
+    known = own_group(group, "all_gather_into_tensor")
+    if known is None:
+        return None
+    what = "all_gather_into_tensor"
+    out, array = array_of(output_tensor, what), array_of(input_tensor, what)
+    if out.size != array.size * known.size() or out.dtype != array.dtype:
+        raise ValueError(
+            f"{what}: {known.size()} ranks give {describe(array)} each; the output is "
+            f"{describe(out)}."
+        )
+    call = Call(what, describe(array), known.timeout)
+
+    def act() -> None:
+        data = packed(out)
+        known.communicator.all_gather(call, data, packed(array))
+        written(output_tensor, data, what)
+
+    return known.do(call, act, later=async_op, result=[output_tensor])
+
+
+def gather(
+    tensor: Any,
+    gather_list: Any = None,
+    dst: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Any:
+    """Fill `gather_list`, on rank `dst` alone, with what every rank gives."""
+    known = own_group(group, "gather")
+    if known is None:
+        return None
+    if dst is None and group_dst is None:
+        group_dst = 0
+    root, array = member(known, dst, group_dst, "gather"), array_of(tensor, "gather")
+    at_root = known.rank() == root
+    if at_root:
+        _check_list(gather_list or (), known.size(), array, "gather")
+    elif gather_list:
+        raise ValueError(f"gather: gather_list is for rank {root} alone.")
+    call = Call("gather", f"{describe(array)} to {root}", known.timeout)
+
+    def act() -> None:
+        rows = numpy.empty((known.size(), *array.shape), array.dtype) if at_root else None
+        known.communicator.gather(call, rows, packed(array), root)
+        if at_root:
+            _unstack(gather_list, rows, "gather")
+
+    return known.do(call, act, later=async_op, result=gather_list)
+
+
+def scatter(
+    tensor: Any,
+    scatter_list: Any = None,
+    src: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_src: int | None = None,
+) -> Any:
+    """Fill `tensor` with this rank's item of the list that rank `src` gives."""
+    known = own_group(group, "scatter")
+    if known is None:
+        return None
+    if src is None and group_src is None:
+        group_src = 0
+    root, array = member(known, src, group_src, "scatter"), array_of(tensor, "scatter")
+    at_root = known.rank() == root
+    given = _check_list(scatter_list or (), known.size(), array, "scatter") if at_root else []
+    if scatter_list and not at_root:
+        raise ValueError(f"scatter: scatter_list is for rank {root} alone.")
+    call = Call("scatter", f"{describe(array)} from {root}", known.timeout)
+
+    def act() -> None:
+        rows = numpy.stack([one.reshape(array.shape) for one in given]) if at_root else None
+        data = packed(array)
+        known.communicator.scatter(call, data, rows, root)
+        written(tensor, data, "scatter")
+
+    return known.do(call, act, later=async_op, result=[tensor])
+
+
+def reduce_scatter(
+    output: Any, input_list: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Any:
+    """Fill `output` with the reduction, over all ranks, of their lists' item for this one."""
+    known = own_group(group, "reduce_scatter")
+    if known is None:
+        return None
+    out, op = array_of(output, "reduce_scatter"), ReduceOp.of(op)
+    check_op(op, out.dtype)
+    given = _check_list(input_list, known.size(), out, "reduce_scatter")
+    call = Call("reduce_scatter", f"{describe(out)} {op.name}", known.timeout)
+
+    def act() -> None:
+        rows = numpy.stack([one.reshape(out.shape) for one in given])
+        data = packed(out)
+        known.communicator.reduce_scatter(call, data, rows, op)
+        written(output, data, "reduce_scatter")
+
+    return known.do(call, act, later=async_op, result=[output])
+
+
+def reduce_scatter_tensor(
+    output: Any, input: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Any:
+    """As `reduce_scatter`, from one tensor whose parts are the ranks'."""
+    known = own_group(group, "reduce_scatter_tensor")
+    if known is None:
+        return None
+    what = "reduce_scatter_tensor"
+    out, array, op = array_of(output, what), array_of(input, what), ReduceOp.of(op)
+    check_op(op, out.dtype)
+    if array.size != out.size * known.size() or out.dtype != array.dtype:
+        raise ValueError(
+            f"{what}: an output of {describe(out)} for each of {known.size()} ranks; the input is "
+            f"{describe(array)}."
+        )
+    call = Call(what, f"{describe(out)} {op.name}", known.timeout)
+
+    def act() -> None:
+        data = packed(out)
+        rows = packed(array).reshape(known.size(), *out.shape)
+        known.communicator.reduce_scatter(call, data, rows, op)
+        written(output, data, what)
+
+    return known.do(call, act, later=async_op, result=[output])
+
+
+def all_to_all_single(
+    output: Any,
+    input: Any,
+    output_split_sizes: Sequence[int] | None = None,
+    input_split_sizes: Sequence[int] | None = None,
+    group: Any = None,
+    async_op: bool = False,
+) -> Any:
+    """Send each rank its part of `input`; `output` gets theirs, in rank order."""
+    known = own_group(group, "all_to_all_single")
+    if known is None:
+        return None
+    what = "all_to_all_single"
+    out, array = array_of(output, what), array_of(input, what)
+    size = known.size()
+    out_sizes = split_sizes(output_split_sizes, out, size, "output")
+    sizes = split_sizes(input_split_sizes, array, size, "input")
+    call = Call(what, f"{array.dtype.name} rows {list(array.shape[1:])}", known.timeout)
+
+    def act() -> None:
+        data = packed(out)
+        known.communicator.all_to_all(call, data, out_sizes, packed(array), sizes)
+        written(output, data, what)
+
+    return known.do(call, act, later=async_op, result=[output])
+
+
+def split_sizes(sizes: Sequence[int] | None, array: Any, ranks: int, what: str) -> list[int]:
+    """How many rows go to, or come from, each rank; equal parts where nothing is said."""
+    length = array.shape[0] if array.ndim else 1
+    if not sizes:
+        if length % ranks:
+            raise RuntimeError(
+                f"all_to_all_single: {length} rows of {what} do not part evenly among {ranks} "
+                f"ranks; give {what}_split_sizes."
+            )
+        return [length // ranks] * ranks
+    if len(sizes) != ranks or sum(sizes) != length:
+        raise RuntimeError(
+            f"all_to_all_single: {what}_split_sizes {list(sizes)} is for {ranks} ranks and "
+            f"{length} rows."
+        )
+    return [int(size) for size in sizes]
+
+
+def all_to_all(
+    output_tensor_list: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
+) -> Any:
+    """Send each rank its tensor of one list; the other is filled with theirs."""
+    known = own_group(group, "all_to_all")
+    if known is None:
+        return None
+    size = known.size()
+    outs = [array_of(tensor, "all_to_all") for tensor in output_tensor_list]
+    given = [array_of(tensor, "all_to_all") for tensor in input_tensor_list]
+    if len(outs) != size or len(given) != size:
+        raise RuntimeError(
+            f"all_to_all: lists of {len(outs)} outputs and {len(given)} inputs for {size} ranks."
+        )
+    call = Call("all_to_all", given[0].dtype.name, known.timeout)
+
+    def act() -> None:
+        flat = numpy.concatenate([one.reshape(-1) for one in given])
+        out_sizes, sizes = [one.size for one in outs], [one.size for one in given]
+        filled = numpy.empty(sum(out_sizes), outs[0].dtype)
+        known.communicator.all_to_all(call, filled, out_sizes, flat, sizes)
+        rows = numpy.split(filled, numpy.cumsum(out_sizes)[:-1])
+        _unstack(output_tensor_list, rows, "all_to_all")
+
+    return known.do(call, act, later=async_op, result=output_tensor_list)
+
+
+def all_reduce_coalesced(
+    tensors: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Any:
+    """`all_reduce` of several tensors of one dtype in one message."""
+    known = own_group(group, "all_reduce_coalesced")
+    if known is None:
+        return None
+    op = ReduceOp.of(op)
+    arrays = [array_of(tensor, "all_reduce_coalesced") for tensor in tensors]
+    if len({array.dtype for array in arrays}) > 1:
+        raise ValueError("all_reduce_coalesced: all tensors have the same dtype.")
+    check_op(op, arrays[0].dtype)
+    shapes = ", ".join(map(describe, arrays))
+    call = Call("all_reduce_coalesced", f"{shapes} {op.name}", known.timeout)
+
+    def act() -> None:
+        flat = numpy.concatenate([array.reshape(-1) for array in arrays])
+        known.communicator.all_reduce(call, flat, op)
+        ends = numpy.cumsum([array.size for array in arrays])[:-1]
+        _unstack(tensors, numpy.split(flat, ends), "all_reduce_coalesced")
+
+    return known.do(call, act, later=async_op, result=tensors)
+
+
+def all_gather_coalesced(
+    output_tensor_lists: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
+) -> Any:
+    """`all_gather` of several tensors."""
+    works = [
+        all_gather(outs, given, group, async_op)
+        for outs, given in zip(output_tensor_lists, input_tensor_list, strict=True)
+    ]
+    return works[-1] if works else None
+
+
+def barrier(
+    group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None
+) -> Any:
+    """Wait until every rank is here."""
+    known = own_group(group, "barrier")
+    if known is None:
+        return None
+    call = Call("barrier", "", in_seconds(timeout, known.timeout))
+    return known.do(call, lambda: known.communicator.barrier(call), later=async_op)
+
+
+def monitored_barrier(
+    group: Any = None, timeout: Any = None, wait_all_ranks: bool = False
+) -> None:
+    """As `barrier`; the error names the ranks that did not come."""
+    known = own_group(group, "monitored_barrier")
+    if known is not None:
+        call = Call("monitored_barrier", "", in_seconds(timeout, known.timeout))
+        known.do(call, lambda: known.communicator.monitored_barrier(call), later=False)
+
+

@@ -1,0 +1,1 @@
+"""What carries numbers between ranks; each engine is a `Communicator`, on arrays."""

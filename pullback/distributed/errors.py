@@ -1,0 +1,52 @@
+"""What goes wrong between ranks. Every message says which rank speaks, and about which call."""
+
+from __future__ import annotations
+
+__all__ = ["DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "RankErrors"]
+
+
+class DistError(RuntimeError):
+    """Something between ranks failed."""
+
+
+class DistBackendError(DistError):
+    """A collective failed: ranks did not agree, did not come, or died."""
+
+
+class DistNetworkError(DistError):
+    """A connection could not be made or was lost."""
+
+
+class DistStoreError(DistError):
+    """A store did not answer, or did not know a key in time."""
+
+
+class RankErrors(DistError):
+    """What each rank died of; `errors` has the exceptions by rank."""
+
+    def __init__(self, errors: dict[int, BaseException], first: int) -> None:
+        self.errors = errors
+        self.first = first
+        lines = [
+            f"  rank {rank}: {type(error).__name__}: {error}"
+            for rank, error in sorted(errors.items())
+        ]
+        super().__init__(
+            f"{len(errors)} rank(s) failed, rank {first} first:\n" + "\n".join(lines)
+        )
+
+
+def not_initialized() -> ValueError:
+    """A question about the default group before there is one."""
+    return ValueError(
+        "There is no default process group yet: call init_process_group() first, or run the "
+        "function with pullback.distributed.threads.run()."
+    )
+
+
+def missing_engine(name: str, extra: str, packages: str) -> ImportError:
+    """An engine whose packages are not installed."""
+    return ImportError(
+        f"The {name!r} engine needs {packages}: pip install 'pullback[{extra}]' "
+        f"(or pip install {packages})."
+    )

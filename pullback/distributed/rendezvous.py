@@ -1,0 +1,147 @@
+"""How processes find one another: under mpiexec, or through RANK, WORLD_SIZE and an address."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from pullback.distributed import pmi
+from pullback.distributed.engines.communicator import Communicator
+from pullback.distributed.engines.fake import FakeCommunicator
+
+__all__ = ["Place", "find"]
+
+# What launchers of MPI leave in the environment of the processes that they start.
+_UNDER_MPIEXEC = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_FD")
+
+
+class Place:
+    """Which rank of how many this process is, and where the others are to be found."""
+
+    def __init__(
+        self, backend: str, rank: int, size: int, address: tuple[str, int] | None = None
+    ) -> None:
+        self.backend = backend
+        self.rank, self.size = rank, size
+        self.address = address
+
+    def connect(self) -> Communicator:
+        """Be that rank."""
+        if self.backend == "fake":
+            return FakeCommunicator(max(self.rank, 0), max(self.size, 1))
+        if self.size == 1 and not _under_mpiexec(os.environ):
+            return _alone()
+        if self.address is not None and not _under_mpiexec(os.environ):
+            pmi.join(self.address, self.rank, self.size)
+        from pullback.distributed.engines.mpi import MPICommunicator, load_mpi
+
+        mpi = load_mpi()
+        communicator = MPICommunicator(mpi, mpi.COMM_WORLD)
+        self._check(communicator, mpi)
+        return communicator
+
+    def _check(self, communicator: Communicator, mpi: Any) -> None:
+        wrong = self.size not in (-1, communicator.size) or self.rank not in (
+            -1,
+            communicator.rank,
+        )
+        if wrong:
+            library = mpi.Get_library_version().split("\n")[0].strip("\0")
+            raise RuntimeError(
+                f"This process should be rank {self.rank} of {self.size}, MPI says "
+                f"{communicator.rank} of {communicator.size} ({library}). Open MPI joins only "
+                "processes that mpiexec or srun started; MPICH (pip install mpich) also those of "
+                "`pullback launch` and of RANK and WORLD_SIZE."
+            )
+
+
+def _under_mpiexec(environment: Mapping[str, str]) -> bool:
+    return any(name in environment for name in _UNDER_MPIEXEC)
+
+
+def _alone() -> Communicator:
+    """One rank needs no MPI."""
+    from pullback.distributed.engines.threads import ThreadCommunicator, ThreadWorld
+
+    return ThreadCommunicator(ThreadWorld(1).room("world", (0,)), 0)
+
+
+def _engine_of(backend: str | None) -> str:
+    """The name, checked; of `cpu:gloo,cuda:nccl` the one for arrays in main memory."""
+    name = "mpi" if backend is None else str(backend).lower()
+    for part in name.split(","):
+        device, _, engine = part.rpartition(":")
+        if device in ("", "cpu"):
+            name = engine
+    if name == "threads":
+        raise ValueError(
+            "Ranks that are threads are begun by pullback.distributed.threads.run(function, n)."
+        )
+    if name == "nccl":
+        raise NotImplementedError(
+            "There is no engine for NCCL: arrays are in main memory. Use backend='mpi'."
+        )
+    if name not in ("mpi", "gloo", "fake"):
+        raise ValueError(f"backend is 'mpi', 'gloo' (carried by MPI) or 'fake', got {backend!r}.")
+    return name
+
+
+def find(
+    backend: str | None, method: str | None, size: int, rank: int, store: Any = None
+) -> Place:
+    """What the arguments and the environment say."""
+    engine = _engine_of(backend)
+    if engine == "fake":
+        return Place(engine, rank, size)
+    if store is not None:
+        if method is not None:
+            raise ValueError("init_process_group takes init_method or store, not both.")
+        return Place(engine, rank, size, pmi.address_in(store, rank))
+    if method is not None and not method.startswith("env://"):
+        return _from_url(engine, method, size, rank)
+    if _under_mpiexec(os.environ):
+        return Place(engine, rank, size)
+    return _from_environment(engine, size, rank)
+
+
+def _from_environment(engine: str, size: int, rank: int) -> Place:
+    environment = os.environ
+    size = size if size != -1 else int(environment.get("WORLD_SIZE", "-1"))
+    rank = rank if rank != -1 else int(environment.get("RANK", "-1"))
+    if size == -1 and rank == -1 and engine == "mpi":
+        return Place(engine, 0, 1)
+    missing = [
+        name for name, value in (("RANK", rank), ("WORLD_SIZE", size)) if value == -1
+    ]
+    if size != 1:
+        missing += [n for n in ("MASTER_ADDR", "MASTER_PORT") if n not in environment]
+    if missing:
+        raise ValueError(
+            f"init_process_group: {', '.join(missing)} not set. Start the program with `pullback "
+            f"launch -n 2 {os.path.basename(sys.argv[0]) or 'train.py'}` or mpiexec, or set them."
+        )
+    if size == 1:
+        return Place(engine, rank, size)
+    port = environment.get("PULLBACK_PMI_PORT", environment["MASTER_PORT"])
+    return Place(engine, rank, size, (environment["MASTER_ADDR"], int(port)))
+
+
+def _from_url(engine: str, method: str, size: int, rank: int) -> Place:
+    url = urlsplit(method)
+    query = parse_qs(url.query)
+    size = int(query["world_size"][0]) if "world_size" in query else size
+    rank = int(query["rank"][0]) if "rank" in query else rank
+    if size < 1 or rank < 0:
+        raise ValueError(f"init_process_group({method!r}) needs world_size and rank.")
+    if url.scheme == "file":
+        from pullback.distributed.store import FileStore
+
+        return Place(engine, rank, size, pmi.address_in(FileStore(url.path, size), rank))
+    if url.scheme != "tcp" or url.hostname is None or url.port is None:
+        raise ValueError(
+            f"init_method is env://, tcp://host:port or file:///path, got {method!r}."
+        )
+    return Place(engine, rank, size, (url.hostname, url.port))

@@ -1,0 +1,384 @@
+"""Who we are: the default group, other groups, and how they begin and end.
+
+A process has one default group. Where ranks are threads each has its own, kept in the context
+that the thread runs in; that is the only place where the two kinds differ.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import weakref
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any
+
+from pullback.distributed import errors, rendezvous
+from pullback.distributed.call import Call
+from pullback.distributed.engines.communicator import Communicator
+from pullback.distributed.group import DEFAULT_TIMEOUT, ProcessGroup, in_seconds
+
+__all__ = [
+    "GroupMember",
+    "destroy_process_group",
+    "get_backend",
+    "get_global_rank",
+    "get_group_rank",
+    "get_node_local_rank",
+    "get_process_group_ranks",
+    "get_rank",
+    "get_world_size",
+    "group",
+    "init_process_group",
+    "is_available",
+    "is_backend_available",
+    "is_gloo_available",
+    "is_initialized",
+    "is_mpi_available",
+    "is_nccl_available",
+    "is_torchelastic_launched",
+    "is_ucc_available",
+    "is_xccl_available",
+    "new_group",
+    "new_subgroups",
+    "new_subgroups_by_enumeration",
+    "split_group",
+]
+
+
+class World:
+    """The default group of one rank, and the groups made from it."""
+
+    def __init__(self, default: ProcessGroup) -> None:
+        self.default = default
+        self.groups: list[ProcessGroup] = [default]
+        self.made = 0
+        self.at_end: list[Callable[[], None]] = []
+
+    def close(self) -> None:
+        for act in self.at_end:
+            act()
+        for known in reversed(self.groups):
+            known.close()
+        self.groups.clear()
+
+
+_of_process: World | None = None
+_of_thread: ContextVar[World | None] = ContextVar("pullback_distributed_world", default=None)
+_by_name: weakref.WeakValueDictionary[str, ProcessGroup] = weakref.WeakValueDictionary()
+
+
+def current_world() -> World | None:
+    """The world of this thread, or else of this process."""
+    return _of_thread.get() or _of_process
+
+
+def enter_thread(communicator: Communicator, timeout: float) -> World:
+    """Make this thread a rank."""
+    size = communicator.size
+    world = World(ProcessGroup(communicator, list(range(size)), timeout, communicator.engine))
+    _of_thread.set(world)
+    return world
+
+
+class GroupMember:
+    """What stands for a group: `WORLD`, or that of others, in which this rank has no part."""
+
+    NON_GROUP_MEMBER = -100
+
+    @property
+    def WORLD(self) -> ProcessGroup | None:  # noqa: N802 (torch's name)
+        """The default group, if there is one."""
+        world = current_world()
+        return None if world is None else world.default
+
+
+group = GroupMember()
+
+
+def is_available() -> bool:
+    """Always: the engine `threads` needs nothing."""
+    return True
+
+
+def is_initialized() -> bool:
+    """Whether there is a default group."""
+    return current_world() is not None
+
+
+def _has(module: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(module) is not None
+
+
+def is_mpi_available() -> bool:
+    """Whether mpi4py is installed."""
+    return _has("mpi4py")
+
+
+def is_gloo_available() -> bool:
+    """Whether scripts that ask for gloo can run: MPI carries them."""
+    return is_mpi_available()
+
+
+def is_nccl_available() -> bool:
+    """No: there is no engine for NCCL."""
+    return False
+
+
+def is_ucc_available() -> bool:
+    """No."""
+    return False
+
+
+def is_xccl_available() -> bool:
+    """No."""
+    return False
+
+
+def is_backend_available(backend: str) -> bool:
+    """Whether an engine of this name can be used here."""
+    if backend.lower() in ("mpi", "gloo"):
+        return is_mpi_available()
+    return backend.lower() in ("threads", "fake")
+
+
+def is_torchelastic_launched() -> bool:
+    """Whether a launcher that restarts ranks started this process."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def init_process_group(
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: Any = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Any = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
+) -> None:
+    """Join the other ranks: under mpiexec, `pullback launch`, or by RANK and WORLD_SIZE.
+
+    `backend` is "mpi" (also by the name "gloo", which scripts written for torch say), "fake", or
+    None: MPI where this process is one of several. Ranks that are threads are begun by
+    `pullback.distributed.threads.run`, and need not call this.
+
+    >>> import pullback.distributed as dist
+    >>> dist.init_process_group("fake", rank=1, world_size=4)
+    >>> dist.get_rank(), dist.get_world_size()
+    (1, 4)
+    >>> dist.destroy_process_group()
+    """
+    global _of_process
+    limit = in_seconds(timeout, DEFAULT_TIMEOUT)
+    if _of_thread.get() is not None:
+        if backend not in (None, "threads", "gloo", "mpi", "cpu:gloo"):
+            raise ValueError(f"This rank is a thread: its backend is 'threads', not {backend!r}.")
+        _of_thread.get().default.timeout = limit  # type: ignore[union-attr]
+        return
+    if _of_process is not None:
+        raise ValueError(
+            "init_process_group() was called already; destroy_process_group() ends that group."
+        )
+    place = rendezvous.find(backend, init_method, world_size, rank, store)
+    communicator = place.connect()
+    size = communicator.size
+    default = ProcessGroup(communicator, list(range(size)), limit, place.backend)
+    _of_process = World(default)
+    _by_name[default.group_name] = default
+    if size > 1 and communicator.engine == "mpi":
+        sys.excepthook = _abort_on_exception(communicator, sys.excepthook)
+
+
+def _abort_on_exception(communicator: Communicator, before: Any) -> Any:
+    """An exception that ends one rank ends the job: the others would wait for it."""
+
+    def hook(
+        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        before(kind, error, trace)
+        if issubclass(kind, KeyboardInterrupt) or _of_process is None:
+            return
+        last = traceback.format_exception_only(kind, error)[-1].strip()
+        sys.stdout.flush()
+        communicator.abort(f"ended by {last}; the job is aborted.")
+
+    return hook
+
+
+def destroy_process_group(group: Any = None) -> None:
+    """End one group, or everything."""
+    global _of_process
+    world = _need_world()
+    if group is not None and group is not world.default:
+        world.groups.remove(group)
+        group.close()
+        return
+    world.close()
+    if _of_thread.get() is not None:
+        _of_thread.set(None)
+    else:
+        _of_process = None
+
+
+def _need_world() -> World:
+    world = current_world()
+    if world is None:
+        raise errors.not_initialized()
+    return world
+
+
+def group_of(group: Any) -> ProcessGroup | None:
+    """The group meant by an argument; None where this rank is no part of it."""
+    if group is None:
+        return _need_world().default
+    if isinstance(group, ProcessGroup):
+        return group
+    if isinstance(group, int) and group == GroupMember.NON_GROUP_MEMBER:
+        return None
+    if isinstance(group, str) and group in _by_name:
+        return _by_name[group]
+    raise TypeError(f"group= takes a ProcessGroup or None, got {type(group).__name__}.")
+
+
+def get_rank(group: Any = None) -> int:
+    """This rank's number in the group; -1 where it has no part."""
+    known = group_of(group)
+    return -1 if known is None else known.rank()
+
+
+def get_world_size(group: Any = None) -> int:
+    """How many ranks the group has; -1 where this one has no part."""
+    known = group_of(group)
+    return -1 if known is None else known.size()
+
+
+def get_backend(group: Any = None) -> str:
+    """The name of the engine as it was asked for."""
+    known = group_of(group)
+    if known is None:
+        raise ValueError("get_backend(): this rank is not in the group.")
+    return known.backend
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """The number among the ranks of this machine, as the launcher says it."""
+    if "LOCAL_RANK" in os.environ:
+        return int(os.environ["LOCAL_RANK"])
+    if fallback_rank is None:
+        raise RuntimeError("LOCAL_RANK is not set; pass fallback_rank.")
+    return int(fallback_rank)
+
+
+def get_process_group_ranks(group: Any) -> list[int]:
+    """The numbers of the group's ranks in the default group."""
+    known = group_of(group)
+    return [] if known is None else list(known.ranks)
+
+
+def get_group_rank(group: Any, global_rank: int) -> int:
+    """The number in the group of a rank of the default group."""
+    known = group_of(group)
+    if known is None or global_rank not in known.ranks:
+        raise ValueError(f"Rank {global_rank} is not in {known}.")
+    return known.ranks.index(global_rank)
+
+
+def get_global_rank(group: Any, group_rank: int) -> int:
+    """The number in the default group of a rank of the group."""
+    known = group_of(group)
+    if known is None or not 0 <= group_rank < known.size():
+        raise ValueError(f"{known} has no rank {group_rank}.")
+    return known.ranks[group_rank]
+
+
+def new_group(
+    ranks: Sequence[int] | None = None,
+    timeout: Any = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    use_local_synchronization: bool = False,
+    group_desc: str | None = None,
+    device_id: Any = None,
+    sort_ranks: bool = True,
+) -> Any:
+    """A group of some ranks. Every rank calls this, also one that is not in it."""
+    world = _need_world()
+    default = world.default
+    chosen = list(range(default.size())) if ranks is None else [int(rank) for rank in ranks]
+    if sort_ranks:
+        chosen.sort()
+    wrong = [rank for rank in chosen if not 0 <= rank < default.size()]
+    if wrong or len(set(chosen)) != len(chosen) or not chosen:
+        raise ValueError(
+            f"new_group: ranks are different numbers below {default.size()}, got {chosen}."
+        )
+    if backend not in (None, default.backend, default.communicator.engine):
+        raise ValueError(f"new_group: the backend is {default.backend!r}, as of the default group.")
+    world.made += 1
+    name = group_desc or f"group {world.made} of ranks {chosen}"
+    limit = in_seconds(timeout, default.timeout)
+    call = Call("new_group", f"ranks {chosen}", default.timeout)
+    made = default.do(
+        call, lambda: default.communicator.split(call, chosen, name), later=False
+    )
+    if made is None:
+        return GroupMember.NON_GROUP_MEMBER
+    fresh = ProcessGroup(made, chosen, limit, default.backend)
+    world.groups.append(fresh)
+    _by_name[name] = fresh
+    return fresh
+
+
+def new_subgroups_by_enumeration(
+    ranks_per_subgroup_list: Sequence[Sequence[int]],
+    timeout: Any = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
+    """One group for each list of ranks; the one this rank is in, and all."""
+    mine, all_groups = None, []
+    for ranks in ranks_per_subgroup_list:
+        made = new_group(ranks, timeout, backend, pg_options, group_desc=group_desc)
+        all_groups.append(made)
+        if get_rank() in ranks:
+            mine = made
+    return mine, all_groups
+
+
+def new_subgroups(
+    group_size: int | None = None,
+    group: Any = None,
+    timeout: Any = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
+    """Groups of `group_size` neighbours each."""
+    size = get_world_size(group)
+    if group_size is None or group_size < 1 or size % group_size:
+        raise ValueError(f"new_subgroups: {size} ranks do not part into groups of {group_size}.")
+    ranks = get_process_group_ranks(group)
+    parts = [ranks[start : start + group_size] for start in range(0, size, group_size)]
+    return new_subgroups_by_enumeration(parts, timeout, backend, pg_options, group_desc)
+
+
+def split_group(
+    parent_pg: Any = None,
+    split_ranks: Sequence[Sequence[int]] | None = None,
+    timeout: Any = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> Any:
+    """The group, of those in `split_ranks`, that this rank is in; None if in none."""
+    if not split_ranks:
+        raise ValueError("split_group: split_ranks is empty.")
+    ranks = get_process_group_ranks(parent_pg)
+    parts = [[ranks[number] for number in part] for part in split_ranks]
+    return new_subgroups_by_enumeration(parts, timeout, None, pg_options, group_desc)[0]
