@@ -6,6 +6,7 @@ pass must show what has arrived by then, and an unpack hook may ask for the node
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -14,6 +15,9 @@ running: ContextVar[Any] = ContextVar("pullback_running_pass", default=None)
 
 # The node whose backward or hooks run now: parent of the nodes made meanwhile.
 evaluating: ContextVar[Any] = ContextVar("pullback_evaluating", default=None)
+
+# Called when an outermost backward() has written its `.grad`s, before it returns.
+at_end: list[Callable[[], None]] = []
 
 
 # What runs passes in place of the engine (compiled/backward); None: the engine does.

@@ -34,8 +34,10 @@ class Call:
         self.number = 0  # in its group, counted by the communicator
 
     def __str__(self) -> str:
-        return f"{self.name} #{self.number} ({self.detail})" if self.detail else (
-            f"{self.name} #{self.number}"
+        return (
+            f"{self.name} #{self.number} ({self.detail})"
+            if self.detail
+            else (f"{self.name} #{self.number}")
         )
 
     def fingerprint(self) -> int:

@@ -85,7 +85,9 @@ def written(tensor: Tensor, array: Any, what: str) -> None:
     bump(tensor, what)
 
 
-def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
+def all_reduce(
+    tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Any:
     """Replace `tensor` on every rank by the reduction over all of them.
 
     >>> import pullback as torch
@@ -448,13 +450,9 @@ def barrier(
     return known.do(call, lambda: known.communicator.barrier(call), later=async_op)
 
 
-def monitored_barrier(
-    group: Any = None, timeout: Any = None, wait_all_ranks: bool = False
-) -> None:
+def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
     """As `barrier`; the error names the ranks that did not come."""
     known = own_group(group, "monitored_barrier")
     if known is not None:
         call = Call("monitored_barrier", "", in_seconds(timeout, known.timeout))
         known.do(call, lambda: known.communicator.monitored_barrier(call), later=False)
-
-

@@ -31,9 +31,7 @@ class RankErrors(DistError):
             f"  rank {rank}: {type(error).__name__}: {error}"
             for rank, error in sorted(errors.items())
         ]
-        super().__init__(
-            f"{len(errors)} rank(s) failed, rank {first} first:\n" + "\n".join(lines)
-        )
+        super().__init__(f"{len(errors)} rank(s) failed, rank {first} first:\n" + "\n".join(lines))
 
 
 def not_initialized() -> ValueError:

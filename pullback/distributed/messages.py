@@ -40,7 +40,10 @@ def _receiving(known: ProcessGroup, tensor: Any, peer: int | None, tag: int) -> 
 
 
 def send(
-    tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0,
+    tensor: Any,
+    dst: int | None = None,
+    group: Any = None,
+    tag: int = 0,
     group_dst: int | None = None,
 ) -> None:
     """Give a tensor to rank `dst`."""
@@ -51,7 +54,10 @@ def send(
 
 
 def recv(
-    tensor: Any, src: int | None = None, group: Any = None, tag: int = 0,
+    tensor: Any,
+    src: int | None = None,
+    group: Any = None,
+    tag: int = 0,
     group_src: int | None = None,
 ) -> int:
     """Fill a tensor with what rank `src` sends (None: anyone), and tell who it was."""
@@ -65,7 +71,10 @@ def recv(
 
 
 def isend(
-    tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0,
+    tensor: Any,
+    dst: int | None = None,
+    group: Any = None,
+    tag: int = 0,
     group_dst: int | None = None,
 ) -> Work | None:
     """Begin to send; the tensor is to be left alone until `wait()`."""
@@ -78,7 +87,10 @@ def isend(
 
 
 def irecv(
-    tensor: Any, src: int | None = None, group: Any = None, tag: int = 0,
+    tensor: Any,
+    src: int | None = None,
+    group: Any = None,
+    tag: int = 0,
     group_src: int | None = None,
 ) -> Work | None:
     """Begin to receive."""
@@ -95,8 +107,13 @@ class P2POp:
     """One message of a batch: `isend` or `irecv`, its tensor and its peer."""
 
     def __init__(
-        self, op: Callable[..., Any], tensor: Any, peer: int | None = None, group: Any = None,
-        tag: int = 0, group_peer: int | None = None,
+        self,
+        op: Callable[..., Any],
+        tensor: Any,
+        peer: int | None = None,
+        group: Any = None,
+        tag: int = 0,
+        group_peer: int | None = None,
     ) -> None:
         if op not in (isend, irecv):
             raise ValueError("P2POp: op is distributed.isend or distributed.irecv.")

@@ -53,14 +53,19 @@ def _dump(value: Any) -> bytes:
 
 
 def gather_object(
-    obj: Any, object_gather_list: list[Any] | None = None, dst: int | None = None,
-    group: Any = None, group_dst: int | None = None,
+    obj: Any,
+    object_gather_list: list[Any] | None = None,
+    dst: int | None = None,
+    group: Any = None,
+    group_dst: int | None = None,
 ) -> None:
     """Fill a list, on rank `dst` alone, with what every rank gives."""
     known = own_group(group, "gather_object")
     if known is None:
         return
-    root = member(known, dst, 0 if dst is None and group_dst is None else group_dst, "gather_object")
+    root = member(
+        known, dst, 0 if dst is None and group_dst is None else group_dst, "gather_object"
+    )
     at_root = known.rank() == root
     if at_root and (object_gather_list is None or len(object_gather_list) != known.size()):
         raise ValueError(f"gather_object: rank {root} needs a list of {known.size()}.")
@@ -72,7 +77,10 @@ def gather_object(
 
 
 def broadcast_object_list(
-    object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None,
+    object_list: list[Any],
+    src: int | None = None,
+    group: Any = None,
+    device: Any = None,
     group_src: int | None = None,
 ) -> None:
     """Replace the objects of a list by those of rank `src`."""
@@ -88,8 +96,11 @@ def broadcast_object_list(
 
 
 def scatter_object_list(
-    scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None = None,
-    src: int | None = None, group: Any = None, group_src: int | None = None,
+    scatter_object_output_list: list[Any],
+    scatter_object_input_list: list[Any] | None = None,
+    src: int | None = None,
+    group: Any = None,
+    group_src: int | None = None,
 ) -> None:
     """Put this rank's item of the list that rank `src` gives first in the output list."""
     known = own_group(group, "scatter_object_list")
@@ -109,8 +120,12 @@ def scatter_object_list(
 
 
 def send_object_list(
-    object_list: list[Any], dst: int | None = None, group: Any = None, device: Any = None,
-    group_dst: int | None = None, use_batch: bool = False,
+    object_list: list[Any],
+    dst: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_dst: int | None = None,
+    use_batch: bool = False,
 ) -> None:
     """Send objects to one rank."""
     data = numpy.frombuffer(_dump(list(object_list)), numpy.uint8)
@@ -119,8 +134,12 @@ def send_object_list(
 
 
 def recv_object_list(
-    object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None,
-    group_src: int | None = None, use_batch: bool = False,
+    object_list: list[Any],
+    src: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_src: int | None = None,
+    use_batch: bool = False,
 ) -> int:
     """Fill a list with the objects that a rank sent, and tell who it was."""
     size = wrap(numpy.zeros(1, numpy.int64))

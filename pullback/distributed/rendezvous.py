@@ -89,9 +89,7 @@ def _engine_of(backend: str | None) -> str:
     return name
 
 
-def find(
-    backend: str | None, method: str | None, size: int, rank: int, store: Any = None
-) -> Place:
+def find(backend: str | None, method: str | None, size: int, rank: int, store: Any = None) -> Place:
     """What the arguments and the environment say."""
     engine = _engine_of(backend)
     if engine == "fake":
@@ -113,9 +111,7 @@ def _from_environment(engine: str, size: int, rank: int) -> Place:
     rank = rank if rank != -1 else int(environment.get("RANK", "-1"))
     if size == -1 and rank == -1 and engine == "mpi":
         return Place(engine, 0, 1)
-    missing = [
-        name for name, value in (("RANK", rank), ("WORLD_SIZE", size)) if value == -1
-    ]
+    missing = [name for name, value in (("RANK", rank), ("WORLD_SIZE", size)) if value == -1]
     if size != 1:
         missing += [n for n in ("MASTER_ADDR", "MASTER_PORT") if n not in environment]
     if missing:
@@ -141,7 +137,5 @@ def _from_url(engine: str, method: str, size: int, rank: int) -> Place:
 
         return Place(engine, rank, size, pmi.address_in(FileStore(url.path, size), rank))
     if url.scheme != "tcp" or url.hostname is None or url.port is None:
-        raise ValueError(
-            f"init_method is env://, tcp://host:port or file:///path, got {method!r}."
-        )
+        raise ValueError(f"init_method is env://, tcp://host:port or file:///path, got {method!r}.")
     return Place(engine, rank, size, (url.hostname, url.port))

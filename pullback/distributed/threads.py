@@ -102,5 +102,3 @@ class _Job:
         own = [rank for rank in self._order if not isinstance(self._errors[rank], DistError)]
         first = (own or self._order)[0]
         raise RankErrors(self._errors, first) from self._errors[first]
-
-

@@ -198,9 +198,7 @@ def init_process_group(
 def _abort_on_exception(communicator: Communicator, before: Any) -> Any:
     """An exception that ends one rank ends the job: the others would wait for it."""
 
-    def hook(
-        kind: type[BaseException], error: BaseException, trace: TracebackType | None
-    ) -> None:
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         before(kind, error, trace)
         if issubclass(kind, KeyboardInterrupt) or _of_process is None:
             return
@@ -324,9 +322,7 @@ def new_group(
     name = group_desc or f"group {world.made} of ranks {chosen}"
     limit = in_seconds(timeout, default.timeout)
     call = Call("new_group", f"ranks {chosen}", default.timeout)
-    made = default.do(
-        call, lambda: default.communicator.split(call, chosen, name), later=False
-    )
+    made = default.do(call, lambda: default.communicator.split(call, chosen, name), later=False)
     if made is None:
         return GroupMember.NON_GROUP_MEMBER
     fresh = ProcessGroup(made, chosen, limit, default.backend)

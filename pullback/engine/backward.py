@@ -323,6 +323,9 @@ def _run(
         captured = request.run() if alone else nested(request.run)
         if request.callbacks:
             task.run_callbacks(request)
+        if passes.at_end and accumulates and outer is None:
+            for act in tuple(passes.at_end):
+                act()
         if wanted is None:
             return []
         return [

@@ -168,8 +168,11 @@ class MPICommunicator(Communicator):
         if total is not None:
             if op is ReduceOp.AVG:
                 total /= self.size
-            numpy.copyto(array.reshape(-1), total.view(array.dtype) if array.dtype.kind == "b"
-                         else total, casting="unsafe")
+            numpy.copyto(
+                array.reshape(-1),
+                total.view(array.dtype) if array.dtype.kind == "b" else total,
+                casting="unsafe",
+            )
 
     def broadcast(self, call: Call, array: Any, root: int) -> None:
         self._meet(call)
@@ -245,14 +248,18 @@ class MPICommunicator(Communicator):
                 answered.Cancel()
                 raise DistBackendError(late_text(self.rank, self.name, call, [0], call.timeout))
             return
-        waiting = {r: self._comm.Irecv(numpy.zeros(1, numpy.uint8), r, _ARRIVED)
-                   for r in range(1, self.size)}
-        if not wait_until(lambda: all(r.Test() for r in list(waiting.values())), call.timeout,
-                          SPEAK_AFTER, lambda: "rank 0: monitored_barrier waits"):
+        waiting = {
+            r: self._comm.Irecv(numpy.zeros(1, numpy.uint8), r, _ARRIVED)
+            for r in range(1, self.size)
+        }
+        if not wait_until(
+            lambda: all(r.Test() for r in list(waiting.values())),
+            call.timeout,
+            SPEAK_AFTER,
+            lambda: "rank 0: monitored_barrier waits",
+        ):
             missing = [rank for rank, request in waiting.items() if not request.Test()]
-            raise DistBackendError(
-                late_text(self.rank, self.name, call, missing, call.timeout)
-            )
+            raise DistBackendError(late_text(self.rank, self.name, call, missing, call.timeout))
         for rank in waiting:
             self._comm.Send(token, rank, _ALL_HERE)
 

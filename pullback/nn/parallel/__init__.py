@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from pullback.nn.parallel.data_parallel import DataParallel, data_parallel
@@ -9,16 +10,27 @@ from pullback.nn.parallel.parallel_apply import parallel_apply
 from pullback.nn.parallel.replicate import replicate
 from pullback.nn.parallel.scatter_gather import gather, scatter
 
-__all__ = ["DataParallel", "data_parallel", "gather", "parallel_apply", "replicate", "scatter"]
+__all__ = [
+    "DataParallel",
+    "DistributedDataParallel",
+    "data_parallel",
+    "gather",
+    "parallel_apply",
+    "replicate",
+    "scatter",
+]
 
 _ELSEWHERE = {
-    "DistributedDataParallel": "processes share gradients by way of pullback.distributed only",
     "DistributedDataParallelCPU": "it is an old name of DistributedDataParallel",
     "comm": "it copies between GPUs",
 }
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("DistributedDataParallel", "distributed"):
+        # A layer above this one: found by name, when somebody asks.
+        module = import_module("pullback.distributed.ddp")
+        return module if name == "distributed" else module.DistributedDataParallel
     if name in _ELSEWHERE:
         raise AttributeError(
             f"pullback.nn.parallel has no {name}: {_ELSEWHERE[name]}. On one machine call the "

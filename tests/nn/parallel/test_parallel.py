@@ -41,6 +41,7 @@ def test_scatter_and_gather_undo_each_other():
     assert nn.parallel.parallel_apply([nn.ReLU()] * 2, [torch.ones(1)] * 2)[1].item() == 1
 
 
-def test_distributed_says_why_not():
-    with pytest.raises(AttributeError, match="DistributedDataParallel: "):
-        nn.parallel.DistributedDataParallel
+def test_distributed_data_parallel_is_found_here():
+    from pullback.distributed.ddp import DistributedDataParallel
+
+    assert nn.parallel.DistributedDataParallel is DistributedDataParallel
