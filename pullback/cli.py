@@ -1,4 +1,4 @@
-"""The command line: `pullback run script.py`, `pullback graph script.py`, `pullback show mul`."""
+"""The command line: `pullback run script.py`, `pullback graph`, `pullback launch`, `pullback show`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     show = commands.add_parser("show", help="print an operator's declaration and built source")
     show.add_argument("operator", help="its name, e.g. mul or nn.functional.gelu")
     _add_graph_command(commands)
+    commands.add_parser(
+        "launch",
+        add_help=False,
+        help="start a script on several ranks: pullback launch -n 4 train.py",
+    )
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["launch"]:  # its options are its own, also those of the script
+        from pullback.distributed.launch import main as launch
+
+        return launch(given[1:])
     parsed = parser.parse_args(arguments)
     if parsed.command == "graph":
         return draw_graph(parsed)

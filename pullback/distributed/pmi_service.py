@@ -4,6 +4,9 @@
 runs as a process of its own, since starting MPI may hold Python's lock for long, and imports
 nothing of ours, so that it starts at once. Every job has a fresh name: MPICH names its shared
 memory after it, and would stumble over what a killed job left.
+
+Beside it each rank holds a second connection, on which nothing is said but `bye`: one that closes
+without a word is that of a rank that died, and the others are told.
 """
 
 from __future__ import annotations
@@ -21,73 +24,94 @@ _PATIENCE = 300.0  # seconds in which all ranks must have come
 
 
 class Service:
-    """Keys and values of one job, and its barriers."""
+    """Keys and values of one job, its barriers, and who is still there."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, on_each_node: int = 0) -> None:
         self.size = size
         self.job = f"pullback_{os.getpid()}_{secrets.token_hex(6)}"
         self._values: dict[str, str] = {}
+        if on_each_node:
+            nodes = -(-size // on_each_node)
+            self._values["PMI_process_mapping"] = f"(vector,(0,{nodes},{on_each_node}))"
         self._inside = 0
         self._round = 0
         self._changed = threading.Condition()
         self._lost = False
+        self._watchers: dict[int, socket.socket] = {}
 
     def serve(self, listening: socket.socket) -> None:
         """Answer all ranks until each has said that it ends, or is gone."""
         threads = []
         listening.settimeout(_PATIENCE)
-        for _ in range(self.size):
+        for _ in range(2 * self.size):
             connection, _ = listening.accept()
             connection.settimeout(None)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            thread = threading.Thread(target=self._answer_all, args=(connection,), daemon=True)
+            thread = threading.Thread(target=self._hear, args=(connection,), daemon=True)
             thread.start()
             threads.append(thread)
         listening.close()
         for thread in threads:
             thread.join()
 
-    def _answer_all(self, connection: socket.socket) -> None:
+    def _hear(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError), connection, connection.makefile("r") as lines:
-            for line in lines:
-                words = dict(word.split("=", 1) for word in line.split() if "=" in word)
-                answer = self._answer(words)
-                connection.sendall(f"{answer}\n".encode())
-                if words.get("cmd") == "finalize":
-                    return
-        with self._changed:  # it went without a word: nobody waits for it any more
-            self._lost = True
+            first = lines.readline()
+            if first.startswith("watch "):
+                self._watch(int(first.split()[1]), connection, lines)
+                return
+            self._answer_all(first, connection, lines)
+
+    def _watch(self, rank: int, connection: socket.socket, lines: object) -> None:
+        """Wait for a rank's `bye`; if the connection ends without, tell the others."""
+        with self._changed:
+            self._watchers[rank] = connection
+        said = ""
+        with contextlib.suppress(OSError):
+            said = lines.readline()  # type: ignore[attr-defined]
+        with self._changed:
+            del self._watchers[rank]
+            if said.startswith("bye"):
+                return
+            self._lost = True  # nobody waits for it any more
             self._changed.notify_all()
+            for other in self._watchers.values():
+                with contextlib.suppress(OSError):
+                    other.sendall(f"lost {rank}\n".encode())
+
+    def _answer_all(self, line: str, connection: socket.socket, lines: object) -> None:
+        while line:
+            words = dict(word.split("=", 1) for word in line.split() if "=" in word)
+            connection.sendall(f"{self._answer(words)}\n".encode())
+            if words.get("cmd") == "finalize":
+                return
+            line = lines.readline()  # type: ignore[attr-defined]
 
     def _answer(self, words: dict[str, str]) -> str:
         command = words.get("cmd", "")
-        if command == "init":
-            return "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0"
-        if command == "get_maxes":
-            return "cmd=maxes kvsname_max=256 keylen_max=256 vallen_max=1024 rc=0"
-        if command == "get_appnum":
-            return "cmd=appnum appnum=0 rc=0"
-        if command == "get_my_kvsname":
-            return f"cmd=my_kvsname kvsname={self.job} rc=0"
-        if command == "get_universe_size":
-            return f"cmd=universe_size size={self.size} rc=0"
+        fixed = {
+            "init": "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
+            "get_maxes": "cmd=maxes kvsname_max=256 keylen_max=256 vallen_max=1024 rc=0",
+            "get_appnum": "cmd=appnum appnum=0 rc=0",
+            "get_my_kvsname": f"cmd=my_kvsname kvsname={self.job} rc=0",
+            "get_universe_size": f"cmd=universe_size size={self.size} rc=0",
+            "finalize": "cmd=finalize_ack rc=0",
+        }
+        if command in fixed:
+            return fixed[command]
         if command == "put":
             with self._changed:
                 self._values[words["key"]] = words["value"]
             return "cmd=put_result rc=0 msg=success"
         if command == "get":
-            return self._get(words["key"])
+            with self._changed:
+                value = self._values.get(words["key"])
+            if value is None:
+                return "cmd=get_result rc=-1 msg=key_not_found value=unknown"
+            return f"cmd=get_result rc=0 msg=success value={value}"
         if command == "barrier_in":
             return f"cmd=barrier_out rc={self._barrier()}"
-        if command == "finalize":
-            return "cmd=finalize_ack rc=0"
         return f"cmd={command}_result rc=-1 msg=unknown_command"
-
-    def _get(self, key: str) -> str:
-        with self._changed:
-            if key in self._values:
-                return f"cmd=get_result rc=0 msg=success value={self._values[key]}"
-        return "cmd=get_result rc=-1 msg=key_not_found value=unknown"
 
     def _barrier(self) -> int:
         with self._changed:
@@ -102,12 +126,12 @@ class Service:
 
 
 def main() -> None:
-    """Serve one job: `pmi.py SIZE HOST PORT`; prints the port."""
-    size, host, port = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    listening = socket.create_server((host, port), backlog=min(size, 1024))
+    """Serve one job: `pmi_service.py SIZE ON_EACH_NODE HOST PORT`; prints the port."""
+    size, on_each_node, host, port = sys.argv[1:5]
+    listening = socket.create_server((host, int(port)), backlog=min(2 * int(size), 1024))
     print(listening.getsockname()[1], flush=True)
     sys.stdout.close()
-    Service(size).serve(listening)
+    Service(int(size), int(on_each_node)).serve(listening)
 
 
 if __name__ == "__main__":

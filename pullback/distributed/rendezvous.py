@@ -34,10 +34,11 @@ class Place:
             return FakeCommunicator(max(self.rank, 0), max(self.size, 1))
         if self.size == 1 and not _under_mpiexec(os.environ):
             return _alone()
+        from pullback.distributed.engines.mpi import MPICommunicator, load_mpi, need_mpi
+
+        need_mpi()
         if self.address is not None and not _under_mpiexec(os.environ):
             pmi.join(self.address, self.rank, self.size)
-        from pullback.distributed.engines.mpi import MPICommunicator, load_mpi
-
         mpi = load_mpi()
         communicator = MPICommunicator(mpi, mpi.COMM_WORLD)
         self._check(communicator, mpi)

@@ -202,7 +202,7 @@ def _abort_on_exception(communicator: Communicator, before: Any) -> Any:
         before(kind, error, trace)
         if issubclass(kind, KeyboardInterrupt) or _of_process is None:
             return
-        last = traceback.format_exception_only(kind, error)[-1].strip()
+        last = traceback.format_exception_only(kind, error)[-1].split("\n")[0]
         sys.stdout.flush()
         communicator.abort(f"ended by {last}; the job is aborted.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from pullback.autograd.grad_mode import no_grad
 from pullback.core.dtype import DTYPES
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
@@ -13,6 +14,7 @@ from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
 from pullback.operators.create.data import tensor
 from pullback.operators.create.sizes import empty, ones, zeros
+from pullback.operators.shape.joining import cat
 
 __all__ = [
     *("BatchNorm1d", "BatchNorm2d", "BatchNorm3d"),
@@ -108,14 +110,19 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
-    def forward(self, input: Tensor) -> Any:
-        """Apply it; while training, take the statistics of this batch in."""
-        self._check_input_dim(input)
+    def _factor(self) -> float:
+        """How much this batch counts in the running statistics; while training it is counted."""
         factor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:  # the plain mean of all batches
                 factor = 1.0 / float(self.num_batches_tracked)
+        return factor
+
+    def forward(self, input: Tensor) -> Any:
+        """Apply it; while training, take the statistics of this batch in."""
+        self._check_input_dim(input)
+        factor = self._factor()
         # Without statistics, those of the batch are used in evaluation too.
         of_batch = self.training or (self.running_mean is None and self.running_var is None)
         tracked = not self.training or self.track_running_stats
@@ -190,11 +197,40 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input: Tensor) -> Any:
         """Apply it; while training, take the statistics of this batch in."""
         if self.training and _processes(self.process_group) > 1:
-            raise RuntimeError(
-                "SyncBatchNorm does not share statistics between processes here; use BatchNorm "
-                "with larger batches, or GroupNorm."
-            )
+            self._check_input_dim(input)
+            return self._over_all_processes(input)
         return super().forward(input)
+
+    def _over_all_processes(self, input: Tensor) -> Any:
+        """Normalise by the mean and variance of all processes' batches, which autograd follows."""
+        import sys
+
+        sum_over = sys.modules["pullback.distributed"].nn.functional.all_reduce
+        factor = self._factor()
+        others = [dim for dim in range(input.ndim) if dim != 1]
+        count = input.numel() // max(input.shape[1], 1)
+        local = cat([input.sum(others), input.new_full((1,), float(count))])
+        sums = sum_over(local, group=self.process_group)
+        total = float(sums[-1])
+        if total <= 1:
+            raise ValueError(
+                "SyncBatchNorm: more than 1 value per channel is needed while training, over all "
+                f"processes; got shape {tuple(input.shape)} here."
+            )
+        shape = [1, -1, *(1 for _ in others[1:])]
+        mean = sums[:-1] / total
+        centred = input - mean.view(shape)
+        variance = sum_over((centred * centred).sum(others), group=self.process_group) / total
+        if self.track_running_stats and self.running_mean is not None:
+            assert self.running_var is not None
+            with no_grad():
+                self.running_mean.lerp_(mean.to(self.running_mean.dtype), factor)
+                unbiased = variance * (total / (total - 1))
+                self.running_var.lerp_(unbiased.to(self.running_var.dtype), factor)
+        out = centred * (variance + self.eps).rsqrt().view(shape)
+        if self.weight is not None:
+            out = out * self.weight.view(shape)
+        return out if self.bias is None else out + self.bias.view(shape)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Any:

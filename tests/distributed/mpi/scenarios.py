@@ -1,0 +1,140 @@
+"""What ranks that are processes do in the tests beside: `scenarios.py NAME`, started by launchers."""
+
+import os
+import sys
+import time
+
+import torch  # pullback: these run under `pullback run`
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+
+def collectives():
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for dtype in (torch.float16, torch.float32, torch.float64, torch.int64, torch.complex64):
+        x = torch.full((3, 2), rank + 1, dtype=dtype).t()
+        dist.all_reduce(x)
+        assert x.tolist() == torch.full((2, 3), size * (size + 1) // 2, dtype=dtype).tolist()
+        dist.broadcast(x, size - 1)
+    flags = torch.tensor([rank == 0, False])
+    dist.all_reduce(flags)
+    assert flags.tolist() == [True, False]
+    mean = torch.tensor([float(rank)])
+    dist.all_reduce(mean, dist.ReduceOp.AVG)
+    assert mean.item() == (size - 1) / 2
+    at_root = torch.tensor([float(rank)])
+    dist.reduce(at_root, 0, dist.ReduceOp.MAX)
+    assert at_root.item() == (size - 1 if rank == 0 else rank)
+    rows = [torch.zeros(2) for _ in range(size)]
+    dist.all_gather(rows, torch.full((2,), float(rank)))
+    assert [row[0].item() for row in rows] == list(range(size))
+    gathered = [torch.zeros(1) for _ in range(size)] if rank == 0 else None
+    dist.gather(torch.tensor([float(rank)]), gathered, dst=0)
+    assert rank or [one.item() for one in gathered] == list(range(size))
+    part = torch.zeros(1)
+    dist.scatter(part, [torch.tensor([k * 2.0]) for k in range(size)] if rank == 0 else None, src=0)
+    assert part.item() == 2 * rank
+    dist.reduce_scatter_tensor(part, torch.arange(float(size)))
+    assert part.item() == size * rank
+    sizes = [k + 1 for k in range(size)]
+    out = torch.zeros(size * (rank + 1))
+    dist.all_to_all_single(out, torch.full((sum(sizes),), float(rank)), [rank + 1] * size, sizes)
+    assert out[:: rank + 1].tolist() == list(range(size))
+    empty = torch.zeros(0)
+    dist.all_reduce(empty)
+    dist.monitored_barrier()
+    known = [None] * size
+    dist.all_gather_object(known, "x" * rank)
+    assert known == ["x" * k for k in range(size)]
+
+
+def pieces():
+    x = torch.arange(5_000_000.0) % 7 + dist.get_rank()
+    dist.all_reduce(x)  # 20 MB
+    size = dist.get_world_size()
+    assert torch.equal(x, size * (torch.arange(5_000_000.0) % 7) + size * (size - 1) / 2)
+
+
+def messages():
+    rank, size = dist.get_rank(), dist.get_world_size()
+    works = [dist.isend(torch.tensor([float(rank), k]), (rank + 1) % size) for k in range(3)]
+    for k in range(3):
+        got = torch.zeros(2)
+        assert dist.recv(got, (rank - 1) % size) == (rank - 1) % size
+        assert got.tolist() == [(rank - 1) % size, k]
+    for work in works:
+        work.wait()
+
+
+def groups():
+    rank = dist.get_rank()
+    group = dist.new_group([0, 1])
+    if rank < 2:
+        x = torch.ones(1)
+        dist.all_reduce(x, group=group)
+        assert x.item() == 2
+    works = [dist.all_reduce(torch.ones(100), async_op=True) for _ in range(5)]
+    for work in works:
+        work.wait()
+    assert works[4].result()[0][0].item() == dist.get_world_size()
+
+
+def training():
+    options = [{}, {"overlap": True}, {"gradient_as_bucket_view": True}]
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for given in options:
+        model = torch.nn.Sequential(
+            torch.nn.Linear(300, 300), torch.nn.SyncBatchNorm(300), torch.nn.Linear(300, 2)
+        )
+        parallel = DistributedDataParallel(model, **given)
+        optimizer = torch.optim.Adam(parallel.parameters())
+        for step in range(3):
+            generator = torch.Generator().manual_seed(100 * step + rank)
+            optimizer.zero_grad()
+            parallel(torch.randn(4, 300, generator=generator)).square().mean().backward()
+            optimizer.step()
+        bits = b"".join(
+            t.detach().numpy().tobytes() for p in model.parameters() for t in (p, p.grad)
+        )
+        known = [None] * size
+        dist.all_gather_object(known, bits)
+        assert all(one == bits for one in known)
+
+
+def gradients():
+    x = torch.full((2,), dist.get_rank() + 1.0, dtype=torch.float64, requires_grad=True)
+    y = dist.nn.functional.all_reduce(x, dist.ReduceOp.PRODUCT)
+    (g,) = torch.autograd.grad((y * y).sum(), x, create_graph=True)
+    g.sum().backward()
+    assert x.grad.isfinite().all()
+
+
+def mismatch():
+    dist.all_reduce(torch.ones(dist.get_rank() + 1))
+
+
+def exception():
+    if dist.get_rank() == 1:
+        raise ValueError("boom")
+    dist.all_reduce(torch.ones(2))
+
+
+def death():
+    if dist.get_rank() == 1:
+        os._exit(3)
+    dist.all_reduce(torch.ones(2))
+
+
+def late():
+    if dist.get_rank() == 1:
+        time.sleep(60)
+    dist.all_reduce(torch.ones(2))
+
+
+if __name__ == "__main__":
+    name = sys.argv[1]
+    dist.init_process_group("gloo", timeout=2.0 if name == "late" else 60.0)
+    started = time.monotonic()
+    globals()[name]()
+    print(f"rank {dist.get_rank()} of {dist.get_world_size()} did {name}", flush=True)
+    dist.destroy_process_group()

@@ -1,0 +1,152 @@
+"""`pullback launch`: torchrun's variables, exits told, restarts. No MPI is needed for these."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pullback.cli import main as command
+from pullback.distributed import pmi
+
+ROOT = Path(__file__).parents[2]
+
+SCRIPT = """
+import os, sys, time
+rank = int(os.environ["RANK"])
+with open(os.path.join(sys.argv[1], f"said_{rank}_{os.environ['TORCHELASTIC_RESTART_COUNT']}"), "w") as file:
+    names = ("LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "GROUP_RANK")
+    file.write(" ".join(os.environ[name] for name in names))
+if sys.argv[2] == "fail" and rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    os._exit(7)
+if sys.argv[2] == "fail" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return path
+
+
+def test_ranks_get_torchruns_variables(script, tmp_path):
+    options = ["--nproc_per_node=2", "--standalone"]
+    assert (
+        command(
+            ["launch", *options, "--no-python", sys.executable, str(script), str(tmp_path), "ok"]
+        )
+        == 0
+    )
+    assert (tmp_path / "said_0_0").read_text() == "0 2 2 127.0.0.1 0"
+    assert (tmp_path / "said_1_0").read_text() == "1 2 2 127.0.0.1 0"
+
+
+def test_a_failed_rank_ends_the_others_and_all_exits_are_told(script, tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr("pullback.distributed.launch._GRACE", 0.2)
+    started = time.monotonic()
+    given = ["-n", "3", "--no-python", sys.executable, str(script), str(tmp_path), "fail"]
+    assert command(["launch", *given]) == 7
+    assert time.monotonic() - started < 20
+    told = capfd.readouterr().err
+    assert "rank 1 exited with status 7; the others are ended" in told
+    assert "rank 0 was ended by the launcher" in told
+    assert "rank 2 was ended by the launcher" in told
+
+
+def test_restarts_begin_again(script, tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr("pullback.distributed.launch._GRACE", 0.2)
+    given = [
+        "--max-restarts",
+        "1",
+        "--no-python",
+        sys.executable,
+        str(script),
+        str(tmp_path),
+        "fail",
+    ]
+    assert command(["launch", "-n", "2", *given]) == 0
+    assert "restart 1 of 1" in capfd.readouterr().err
+    assert (tmp_path / "said_1_1").exists()
+
+
+def test_logs_can_go_to_files(script, tmp_path):
+    logs = tmp_path / "logs"
+    given = ["--log-dir", str(logs), "--no-python", sys.executable, "-c", "print('hello')"]
+    assert command(["launch", "-n", "2", *given]) == 0
+    assert (logs / "rank_1.log").read_text() == "hello\n"
+
+
+def test_wrong_numbers_are_refused():
+    with pytest.raises(SystemExit, match="a number or auto, got 'many'"):
+        command(["launch", "-n", "many", "train.py"])
+    with pytest.raises(SystemExit, match="node 2 of 2 nodes"):
+        command(["launch", "--nnodes", "2", "--node-rank", "2", "train.py"])
+    with pytest.raises(SystemExit, match="need --master-port"):
+        command(["launch", "--nnodes", "2", "train.py"])
+
+
+class Rank:
+    """A client that speaks PMI-1 as MPICH does, and the connection by which it is watched."""
+
+    def __init__(self, port, rank):
+        import socket
+
+        self.watched = socket.create_connection(("127.0.0.1", port), 5)
+        self.watched.sendall(f"watch {rank}\n".encode())
+        self.told = self.watched.makefile("r")
+        self.connection = socket.create_connection(("127.0.0.1", port), 5)
+        self.lines = self.connection.makefile("r")
+
+    def ask(self, text):
+        self.connection.sendall(f"{text}\n".encode())
+        return self.lines.readline().strip()
+
+    def leave(self, *, well):
+        if well:
+            self.ask("cmd=finalize")
+            self.watched.sendall(b"bye\n")
+        for one in (self.lines, self.told, self.connection, self.watched):
+            one.close()
+
+
+def test_the_service_keeps_values_and_ends_with_its_ranks():
+    service, port = pmi.start_service(1, on_each_node=1)
+    rank = Rank(port, 0)
+    assert "rc=0" in rank.ask("cmd=init pmi_version=1 pmi_subversion=1")
+    job = rank.ask("cmd=get_my_kvsname").split("kvsname=")[1].split()[0]
+    assert job.startswith("pullback_")
+    assert rank.ask(f"cmd=put kvsname={job} key=a value=b").startswith("cmd=put_result rc=0")
+    assert "value=b" in rank.ask(f"cmd=get kvsname={job} key=a")
+    assert "rc=-1" in rank.ask(f"cmd=get kvsname={job} key=none")
+    assert "value=(vector,(0,1,1))" in rank.ask(f"cmd=get kvsname={job} key=PMI_process_mapping")
+    assert rank.ask("cmd=barrier_in") == "cmd=barrier_out rc=0"
+    assert "rc=-1" in rank.ask("cmd=dance")
+    rank.leave(well=True)
+    assert service.wait(10) == 0
+
+
+def test_the_service_tells_of_a_rank_that_died():
+    service, port = pmi.start_service(2)
+    stays, dies = Rank(port, 0), Rank(port, 1)
+    started = time.monotonic()
+    dies.leave(well=False)
+    assert stays.told.readline() == "lost 1\n"
+    assert stays.ask("cmd=barrier_in") == "cmd=barrier_out rc=-1"
+    assert time.monotonic() - started < 5
+    stays.leave(well=True)
+    assert service.wait(10) == 0
+
+
+def test_a_port_that_is_taken_is_an_error():
+    from pullback.distributed import DistNetworkError
+
+    service, port = pmi.start_service(1)
+    with pytest.raises(DistNetworkError, match=f"could not listen at 127.0.0.1:{port}"):
+        pmi.start_service(1, port=port)
+    service.kill()
+    service.wait()
+    assert isinstance(service, subprocess.Popen)

@@ -1,0 +1,81 @@
+"""Stores: the same dict for all, wherever it is kept."""
+
+import threading
+import time
+
+import pytest
+
+import pullback.distributed as dist
+
+
+@pytest.fixture(params=["hash", "file", "tcp", "prefix"])
+def store(request, tmp_path):
+    if request.param == "hash":
+        yield dist.HashStore()
+    elif request.param == "file":
+        yield dist.FileStore(str(tmp_path / "store"), 2)
+    elif request.param == "prefix":
+        yield dist.PrefixStore("job", dist.HashStore())
+    else:
+        made = dist.TCPStore("127.0.0.1", 0, is_master=True)
+        yield made
+        made.close()
+
+
+def test_a_store_keeps_values(store):
+    store.set("a", "1")
+    assert store.get("a") == b"1"
+    assert store.add("n", 2) == 2
+    assert store.add("n", 3) == 5
+    store.append("a", "2")
+    assert store.get("a") == b"12"
+    assert store.compare_set("a", "12", "new") == b"new"
+    assert store.compare_set("a", "12", "other") == b"new"
+    assert store.check(["a", "n"])
+    assert not store.check(["a", "b"])
+    assert store.num_keys() == 2
+    assert store.delete_key("a")
+    assert not store.delete_key("a")
+    store.multi_set(["x", "y"], ["1", "2"])
+    assert store.multi_get(["x", "y"]) == [b"1", b"2"]
+
+
+def test_get_waits_for_a_key(store):
+    threading.Timer(0.05, store.set, ("late", "here")).start()
+    assert store.get("late") == b"here"
+
+
+def test_a_key_that_never_comes_is_an_error_in_time(store):
+    started = time.monotonic()
+    with pytest.raises(dist.DistStoreError, match=r"Nobody set \['never'\] within 0\.1 s"):
+        store.wait(["never"], 0.1)
+    assert time.monotonic() - started < 5
+
+
+def test_many_threads_count_right(store):
+    def count():
+        for _ in range(20):
+            store.add("n", 1)
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert store.add("n", 0) == 80
+
+
+def test_clients_of_a_tcp_store_see_its_masters_values():
+    master = dist.TCPStore("127.0.0.1", 0, is_master=True)
+    client = dist.TCPStore("127.0.0.1", master.port)
+    master.set("a", "1")
+    assert client.get("a") == b"1"
+    client.close()
+    master.close()
+
+
+def test_a_tcp_store_that_is_not_there_is_an_error_in_time():
+    started = time.monotonic()
+    with pytest.raises(dist.DistNetworkError, match="No store answers at 127.0.0.1:9"):
+        dist.TCPStore("127.0.0.1", 9, timeout=0.2)
+    assert time.monotonic() - started < 5
