@@ -109,6 +109,11 @@ def gradients():
     assert x.grad.isfinite().all()
 
 
+def everything():
+    for one in (collectives, pieces, messages, groups, training, gradients):
+        one()
+
+
 def mismatch():
     dist.all_reduce(torch.ones(dist.get_rank() + 1))
 

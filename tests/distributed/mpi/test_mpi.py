@@ -44,20 +44,18 @@ def launch(ranks, name, *options):
     return finished([*PYTHON, "launch", "-n", str(ranks), *options, str(SCRIPT), name])
 
 
-GOOD = ["collectives", "pieces", "messages", "groups", "training", "gradients"]
-
-
 @pytest.mark.skipif(MPIEXEC is None, reason="there is no mpiexec")
 @pytest.mark.parametrize("ranks", [2, 3])
-@pytest.mark.parametrize("name", GOOD)
-def test_under_mpiexec(name, ranks):
+def test_under_mpiexec(ranks):
+    name = "everything"
     status, output, _ = finished([MPIEXEC, "-n", str(ranks), *PYTHON, "run", str(SCRIPT), name])
     assert status == 0, output
     assert all(f"rank {k} of {ranks} did {name}" in output for k in range(ranks))
 
 
-@pytest.mark.parametrize(("name", "ranks"), [("collectives", 4), ("training", 2)])
-def test_under_the_launcher(name, ranks):
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_under_the_launcher(ranks):
+    name = "everything"
     status, output, _ = launch(ranks, name)
     assert status == 0, output
     assert all(f"rank {k} of {ranks} did {name}" in output for k in range(ranks))

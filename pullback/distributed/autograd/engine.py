@@ -1,0 +1,321 @@
+"""The distributed backward pass.
+
+First it is marked: from the roots on, workers tell one another which of the tensors they sent will
+get a gradient. Then gradients flow. A worker that has all gradients it waits for runs one local
+pass, which serves its leaves and whatever goes back to others. Where something goes back to others
+before all is there (a value that went to a worker and came home again), a local pass for just that
+runs first. A pass's gradients join the context's when all workers have finished; if one fails they
+are dropped everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pullback
+from pullback.autograd import grad
+from pullback.autograd.graph import get_gradient_edge
+from pullback.core.node import AccumulateGrad, walk
+from pullback.core.tensor import Tensor
+from pullback.distributed.autograd.contexts import Context
+from pullback.distributed.rpc.agent import Agent, current_agent, waited
+from pullback.futures import Future
+
+__all__ = ["backward"]
+
+
+class _Pass:
+    """One backward pass on one worker."""
+
+    def __init__(self, context: Context, *, everything: bool) -> None:
+        self.context = context
+        # Sends that will get a gradient; the roots are under the number None.
+        self.awaited: dict[int | None, list[Any]] = {}
+        self.arrived: dict[int | None, list[Any]] = {}
+        self.shipped: set[int] = set()
+        self.marked: set[int] = set()
+        self.staged: dict[Any, Any] = {}
+        self.reach: dict[int | None, tuple[set[int], list[Tensor]]] = {}
+        self.keep = False
+        if everything:  # the fast way: all that was sent is taken to get a gradient
+            for number, sent in context.sends.items():
+                self.expect(number, sent.edges)
+
+    def expect(self, number: int | None, edges: list[Any]) -> set[int]:
+        """Await gradients for edges; the receives that they lead to."""
+        if number not in self.awaited:
+            self.awaited[number] = edges
+            self.reach[number] = self._reached(edges)
+        return self.reach[number][0]
+
+    def _reached(self, edges: list[Any]) -> tuple[set[int], list[Tensor]]:
+        receives = {
+            edge.node: number
+            for number, received in self.context.receives.items()
+            for edge in received.edges
+        }
+        found: set[int] = set()
+        leaves: list[Tensor] = []
+        for node in walk(iter([edge.node for edge in edges])):
+            if node in receives:
+                found.add(receives[node])
+            elif isinstance(node, AccumulateGrad):
+                leaves.append(node.variable)
+        return found, leaves
+
+    @property
+    def complete(self) -> bool:
+        return self.awaited.keys() == self.arrived.keys()
+
+    def ready(self) -> list[int]:
+        """Receives whose gradients nothing that has not arrived can change."""
+        waiting = self.awaited.keys() - self.arrived.keys()
+        blocked = {number for one in waiting for number in self.reach[one][0]}
+        reached = {number for one in self.arrived for number in self.reach[one][0]}
+        return sorted(reached - blocked - self.shipped)
+
+    def run(self) -> list[tuple[int, list[Any]]]:
+        """A local pass for what can be known by now; gradients to ship, by message."""
+        numbers = self.ready()
+        leaves = self._leaves() if self.complete else []
+        inputs: list[Any] = [
+            edge for number in numbers for edge in self.context.receives[number].edges
+        ]
+        inputs += [get_gradient_edge(leaf) for leaf in leaves]
+        self.shipped.update(numbers)
+        if not inputs:
+            return []
+        roots, given = [], []
+        for number, gradients in self.arrived.items():
+            roots += self.awaited[number]
+            given += gradients
+        found = list(
+            grad(
+                roots,
+                inputs,
+                given,
+                retain_graph=self.keep or not self.complete,
+                allow_unused=True,
+            )
+        )
+        for leaf, gradient in zip(leaves, found[len(found) - len(leaves) :], strict=True):
+            if gradient is not None:
+                self.staged[leaf] = gradient
+        return self._parted(numbers, found)
+
+    def _leaves(self) -> list[Tensor]:
+        """This worker's leaves; not those at which the graph of a received tensor begins."""
+        starts = {
+            id(node.variable)
+            for received in self.context.receives.values()
+            for edge in received.edges
+            for node in walk(iter([edge.node]))
+            if isinstance(node, AccumulateGrad)
+        }
+        found = {id(leaf): leaf for _, leaves in self.reach.values() for leaf in leaves}
+        return [leaf for key, leaf in found.items() if key not in starts]
+
+    def _parted(self, numbers: list[int], found: list[Any]) -> list[tuple[int, list[Any]]]:
+        out, start = [], 0
+        for number in numbers:
+            like = self.context.receives[number].like
+            part = found[start : start + len(like)]
+            start += len(like)
+            filled = [
+                pullback.zeros(shape, dtype=dtype) if one is None else one.detach()
+                for one, (shape, dtype) in zip(part, like, strict=True)
+            ]
+            out.append((number, filled))
+        return out
+
+
+def backward(
+    context_id: int, roots: Sequence[Tensor], retain_graph: bool = False, *, mode: str = "smart"
+) -> None:
+    """Gradients of the sum of the roots, in the contexts of all workers they lead to.
+
+    `mode="fast"` takes every tensor that was sent to have a part in the roots, and skips the
+    messages that would find out; an unused result is then an error.
+    """
+    agent = current_agent()
+    context = agent.contexts.need(context_id)
+    edges = _checked(list(roots))
+    if mode not in ("smart", "fast"):
+        raise ValueError(f"mode is 'smart' or 'fast', got {mode!r}.")
+    with context.lock:
+        if context.running is not None:
+            raise RuntimeError(f"A backward pass runs already in context {context_id}.")
+        context.running = _Pass(context, everything=mode == "fast")
+        context.running.keep = retain_graph
+        receives = context.running.expect(None, edges)
+    workers: set[int] = {agent.info.id}
+    try:
+        if mode == "smart":
+            workers |= _mark_all(agent, context, receives, retain_graph)
+        ones = [pullback.ones((), dtype=root.dtype).reshape(root.shape) for root in roots]
+        workers |= _deliver(agent, context, None, ones)
+        _finish(agent, context_id, workers, mode)
+    except Exception as error:
+        _drop(agent, context_id)
+        raise RuntimeError(f"The distributed backward pass failed {_told(error)}") from error
+
+
+def _checked(roots: list[Tensor]) -> list[Any]:
+    if not roots:
+        raise RuntimeError("distributed backward: there are no roots.")
+    for number, root in enumerate(roots):
+        if not root.requires_grad:
+            raise RuntimeError(f"distributed backward: roots[{number}] does not require grad.")
+        if root.numel() != 1:
+            raise RuntimeError(
+                f"distributed backward: roots[{number}] has {root.numel()} elements, not 1."
+            )
+        if root.grad_fn is None:
+            raise RuntimeError(f"distributed backward: roots[{number}] has no grad_fn.")
+    return [get_gradient_edge(root) for root in roots]
+
+
+def _told(error: BaseException) -> str:
+    where = getattr(error, "_pullback_worker", None)
+    place = f"on {where}: " if where is not None else ": "
+    return f"{place}{type(error).__name__}: {error}".replace(" : ", ": ")
+
+
+def _on(agent: Agent, worker: int, act: Callable[[Agent], Any]) -> Future[Any]:
+    """Do something on a worker; a future of its result."""
+    target = agent.find(worker)
+    future: Future[Any] = Future()
+    if target is agent:
+        future.set_result(act(agent))
+        return future
+
+    def serve() -> None:
+        try:
+            result = act(target)
+        except Exception as error:
+            if not hasattr(error, "_pullback_worker"):
+                error._pullback_worker = target.info.name  # type: ignore[attr-defined]
+            raise
+        future.set_result(result)
+
+    target.submit(serve, future)
+    return future
+
+
+def _all(agent: Agent, futures: list[Future[Any]]) -> set[int]:
+    """The workers of all answers; the first error, when all have answered."""
+    workers: set[int] = set()
+    failed: Exception | None = None
+    for future in futures:
+        try:
+            workers |= waited(future, agent.timeout, "A worker's part of the pass")
+        except Exception as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
+    return workers
+
+
+def _mark_all(agent: Agent, context: Context, receives: set[int], keep: bool) -> set[int]:
+    """Tell the peers of these receives that gradients will come; the workers they tell in turn."""
+    with context.lock:
+        running: _Pass = context.running
+        fresh = receives - running.marked
+        running.marked |= fresh
+    futures = []
+    for number in sorted(fresh):
+        act = _marker(context.id, number, keep)
+        futures.append(_on(agent, context.receives[number].peer, act))
+    return _all(agent, futures)
+
+
+def _marker(context_id: int, number: int, keep: bool) -> Callable[[Agent], set[int]]:
+    def act(target: Agent) -> set[int]:
+        context = target.contexts.need(context_id)
+        with context.lock:
+            running = _joined(context, keep, everything=False)
+            reached = running.expect(number, _sent(context, number).edges)
+        return {target.info.id} | _mark_all(target, context, reached, keep)
+
+    return act
+
+
+def _joined(context: Context, keep: bool, *, everything: bool) -> _Pass:
+    if context.running is None:
+        context.running = _Pass(context, everything=everything)
+        context.running.keep = keep
+    return context.running
+
+
+def _sent(context: Context, number: int) -> Any:
+    if number not in context.sends:
+        raise RuntimeError(f"Context {context.id} has sent no message {number} from here.")
+    return context.sends[number]
+
+
+def _deliver(agent: Agent, context: Context, number: int | None, given: list[Any]) -> set[int]:
+    """Gradients have arrived: run what can be run, ship what can be shipped, wait for answers."""
+    with context.lock:
+        running: _Pass = context.running
+        running.arrived[number] = given
+        outgoing = running.run()
+    futures = []
+    for message, gradients in outgoing:
+        act = _carrier(context.id, message, gradients, running.keep)
+        futures.append(_on(agent, context.receives[message].peer, act))
+    return {agent.info.id} | _all(agent, futures)
+
+
+def _carrier(
+    context_id: int, number: int, gradients: list[Any], keep: bool
+) -> Callable[[Agent], set[int]]:
+    def act(target: Agent) -> set[int]:
+        context = target.contexts.need(context_id)
+        with context.lock:
+            _joined(context, keep, everything=True)
+            _sent(context, number)
+        return _deliver(target, context, number, gradients)
+
+    return act
+
+
+def _finish(agent: Agent, context_id: int, workers: set[int], mode: str) -> None:
+    """All messages are answered: check that nobody waits, then let gradients join the contexts'."""
+    if mode == "fast":  # otherwise what is awaited is known to come
+        asked = [_on(agent, worker, _misses(context_id)) for worker in sorted(workers)]
+        missing = _all(agent, asked)
+        if missing:
+            raise RuntimeError(
+                f"no gradient came for the messages {sorted(missing)}: results of calls that the "
+                "roots do not depend on, which mode='fast' does not allow."
+            )
+    _all(agent, [_on(agent, worker, _commits(context_id)) for worker in sorted(workers)])
+
+
+def _misses(context_id: int) -> Callable[[Agent], set[int]]:
+    def act(target: Agent) -> set[int]:
+        running = target.contexts.need(context_id).running
+        return {n for n in running.awaited.keys() - running.arrived.keys() if n is not None}
+
+    return act
+
+
+def _commits(context_id: int) -> Callable[[Agent], set[int]]:
+    def act(target: Agent) -> set[int]:
+        context = target.contexts.need(context_id)
+        with context.lock:
+            for leaf, gradient in context.running.staged.items():
+                before = context.gradients.get(leaf)
+                context.gradients[leaf] = gradient if before is None else before + gradient
+            context.running = None
+        return set()
+
+    return act
+
+
+def _drop(agent: Agent, context_id: int) -> None:
+    """After a failure: no worker keeps anything of this pass."""
+    for target in agent.directory.by_id.values():
+        if target.contexts.has(context_id):
+            target.contexts.need(context_id).running = None
