@@ -1,4 +1,4 @@
-"""The command line: `pullback run script.py`, `pullback graph`, `pullback launch`, `pullback show`."""
+"""The command line: `pullback run`, `pullback graph`, `pullback launch`, `pullback show`."""
 
 from __future__ import annotations
 

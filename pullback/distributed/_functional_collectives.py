@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pullback
 from pullback.core.tensor import Tensor
 from pullback.distributed.nn import functional
 from pullback.distributed.world import current_world, group_of
+from pullback.operators.create.sizes import empty
+from pullback.operators.shape.joining import cat
 
 __all__ = [
     "all_gather_inplace",
@@ -70,7 +71,7 @@ def broadcast(self: Tensor, src: int, group: Any, tag: str = "") -> Tensor:
 
 def all_gather_tensor(self: Tensor, gather_dim: int, group: Any, tag: str = "") -> Tensor:
     """All ranks' tensors, one after the other along a dimension."""
-    return pullback.cat(functional.all_gather(self, group=_group(group)), gather_dim)
+    return cat(functional.all_gather(self, group=_group(group)), gather_dim)
 
 
 def reduce_scatter_tensor(
@@ -99,7 +100,7 @@ def all_to_all_single(
 ) -> Tensor:
     """Each rank's part for this one."""
     rows = self.shape[0] if output_split_sizes is None else sum(output_split_sizes)
-    out = pullback.empty((rows, *self.shape[1:]), dtype=self.dtype)
+    out = empty((rows, *self.shape[1:]), dtype=self.dtype)
     return functional.all_to_all_single(
         out, self, output_split_sizes, input_split_sizes, group=_group(group)
     )

@@ -77,7 +77,7 @@ class Job:
     def buckets(self) -> list[float]:
         """Sizes of the buckets, in the order in which they leave."""
         left = self.size
-        sizes = []
+        sizes: list[float] = []
         while left > 0:
             sizes.append(min(left, self.bucket if sizes else _FIRST_BUCKET))
             left -= sizes[-1]

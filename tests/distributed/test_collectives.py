@@ -176,11 +176,10 @@ def test_all_to_all_moves_uneven_parts():
 
 def test_parts_that_do_not_fit_are_an_error_on_all_ranks():
     def one():
+        wanted = None if dist.get_rank() == 0 else [2, 1]
+        out = torch.zeros(2 if wanted is None else 3)
         with pytest.raises(RuntimeError, match=r"rank 1 expects pieces of \[2, 1\] .* \[1, 1\]"):
-            if dist.get_rank() == 0:
-                dist.all_to_all_single(torch.zeros(2), torch.zeros(2))
-            else:
-                dist.all_to_all_single(torch.zeros(3), torch.zeros(2), [2, 1])
+            dist.all_to_all_single(out, torch.zeros(2), wanted)
 
     on(2, one)
 
@@ -342,9 +341,10 @@ def test_the_same_bits_come_out_of_every_run():
         dist.all_reduce(x)
         return x.numpy().tobytes()
 
-    runs = [
-        on(5, one, delay=lambda rank, name, size: 0.002 * ((rank * 7 + k) % 5)) for k in range(3)
-    ]
+    def waits(turn):
+        return lambda rank, _name, _size: 0.002 * ((rank * 7 + turn) % 5)
+
+    runs = [on(5, one, delay=waits(turn)) for turn in range(3)]
     assert len({bits for run in runs for bits in run}) == 1
 
 

@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import os, sys, time
 rank = int(os.environ["RANK"])
-with open(os.path.join(sys.argv[1], f"said_{rank}_{os.environ['TORCHELASTIC_RESTART_COUNT']}"), "w") as file:
+attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
+with open(os.path.join(sys.argv[1], f"said_{rank}_{attempt}"), "w") as file:
     names = ("LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "GROUP_RANK")
     file.write(" ".join(os.environ[name] for name in names))
 if sys.argv[2] == "fail" and rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":

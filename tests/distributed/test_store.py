@@ -76,6 +76,6 @@ def test_clients_of_a_tcp_store_see_its_masters_values():
 
 def test_a_tcp_store_that_is_not_there_is_an_error_in_time():
     started = time.monotonic()
-    with pytest.raises(dist.DistNetworkError, match="No store answers at 127.0.0.1:9"):
+    with pytest.raises(dist.DistNetworkError, match=r"No store answers at 127\.0\.0\.1:9"):
         dist.TCPStore("127.0.0.1", 9, timeout=0.2)
     assert time.monotonic() - started < 5

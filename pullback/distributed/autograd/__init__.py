@@ -70,8 +70,7 @@ def _release(agent: Any, context_id: int) -> None:
         if one.info.id in seen:
             continue
         seen.add(one.info.id)
-        for worker in one.contexts.release(context_id):
-            waiting.append(one.find(worker))
+        waiting.extend(one.find(worker) for worker in one.contexts.release(context_id))
 
 
 def _is_valid_context(context_id: int) -> bool:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pullback
 from pullback.autograd import grad
 from pullback.autograd.graph import get_gradient_edge
 from pullback.core.node import AccumulateGrad, walk
@@ -21,6 +20,7 @@ from pullback.core.tensor import Tensor
 from pullback.distributed.autograd.contexts import Context
 from pullback.distributed.rpc.agent import Agent, current_agent, waited
 from pullback.futures import Future
+from pullback.operators.create.sizes import ones, zeros
 
 __all__ = ["backward"]
 
@@ -123,7 +123,7 @@ class _Pass:
             part = found[start : start + len(like)]
             start += len(like)
             filled = [
-                pullback.zeros(shape, dtype=dtype) if one is None else one.detach()
+                zeros(shape, dtype=dtype) if one is None else one.detach()
                 for one, (shape, dtype) in zip(part, like, strict=True)
             ]
             out.append((number, filled))
@@ -153,12 +153,12 @@ def backward(
     try:
         if mode == "smart":
             workers |= _mark_all(agent, context, receives, retain_graph)
-        ones = [pullback.ones((), dtype=root.dtype).reshape(root.shape) for root in roots]
-        workers |= _deliver(agent, context, None, ones)
+        start = [ones(root.shape, dtype=root.dtype) for root in roots]
+        workers |= _deliver(agent, context, None, start)
         _finish(agent, context_id, workers, mode)
     except Exception as error:
         _drop(agent, context_id)
-        raise RuntimeError(f"The distributed backward pass failed {_told(error)}") from error
+        raise RuntimeError(f"The distributed backward pass failed{_told(error)}") from error
 
 
 def _checked(roots: list[Tensor]) -> list[Any]:
@@ -178,8 +178,8 @@ def _checked(roots: list[Tensor]) -> list[Any]:
 
 def _told(error: BaseException) -> str:
     where = getattr(error, "_pullback_worker", None)
-    place = f"on {where}: " if where is not None else ": "
-    return f"{place}{type(error).__name__}: {error}".replace(" : ", ": ")
+    place = "" if where is None else f" on {where}"
+    return f"{place}: {type(error).__name__}: {error}"
 
 
 def _on(agent: Agent, worker: int, act: Callable[[Agent], Any]) -> Future[Any]:

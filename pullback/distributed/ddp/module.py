@@ -100,7 +100,7 @@ class DistributedDataParallel(Module, Joinable):
             for name, parameter in self.module.named_parameters()
             if parameter.requires_grad and name not in ignored
         ]
-        self._watched = [parameter for _, parameter in named]
+        self._averaged = [parameter for _, parameter in named]
         self.reducer = Reducer(
             named,
             self.process_group,
@@ -131,7 +131,7 @@ class DistributedDataParallel(Module, Joinable):
         return output
 
     def _check_frozen(self) -> None:
-        for parameter in self._watched:
+        for parameter in self._averaged:
             if not parameter.requires_grad:
                 raise RuntimeError(
                     "DistributedDataParallel: a parameter that required grad when the module was "
@@ -195,7 +195,7 @@ class DistributedDataParallel(Module, Joinable):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        for name in ("process_group", "reducer", "_watched"):
+        for name in ("process_group", "reducer", "_averaged"):
             state.pop(name, None)
         return state
 
@@ -229,7 +229,7 @@ class DistributedDataParallel(Module, Joinable):
     @property
     def join_device(self) -> Any:
         """The CPU."""
-        return self._watched[0].device
+        return self._averaged[0].device
 
     @property
     def join_process_group(self) -> ProcessGroup:

@@ -12,7 +12,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pullback
 from pullback.autograd.function import Function
 from pullback.core.tensor import Tensor
 from pullback.distributed import collectives
@@ -20,6 +19,8 @@ from pullback.distributed.collectives import member, split_sizes
 from pullback.distributed.group import ProcessGroup
 from pullback.distributed.reduction import ReduceOp
 from pullback.distributed.world import group_of
+from pullback.operators.create.sizes import empty, empty_like, zeros_like
+from pullback.operators.shape.joining import cat, stack
 
 __all__ = [
     "all_gather",
@@ -49,7 +50,7 @@ def _in_group(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _copy(tensor: Tensor) -> Tensor:
-    return tensor.detach().clone(memory_format=pullback.contiguous_format)
+    return tensor.detach().contiguous().clone()
 
 
 class _SumEverywhere(Function):
@@ -68,13 +69,13 @@ class _SumEverywhere(Function):
 
 
 class _ExtremeEverywhere(Function):
-    """The largest or smallest; its cotangents, summed, go to the ranks that have it, in equal parts."""
+    """The largest or smallest; the sum of its cotangents goes to who has it, in equal parts."""
 
     @staticmethod
     def forward(ctx: Any, group: ProcessGroup, op: ReduceOp, tensor: Tensor) -> Tensor:
         out = _copy(tensor)
         collectives.all_reduce(out, op, group)
-        has_it = (tensor.detach() == out).to(out.dtype)
+        has_it = tensor.detach().eq(out).to(out.dtype)
         holders = has_it.clone()
         collectives.all_reduce(holders, group=group)
         ctx.group = group
@@ -121,7 +122,7 @@ class _Gather(Function):
     @staticmethod
     def forward(ctx: Any, group: ProcessGroup, root: int, tensor: Tensor) -> tuple[Tensor, ...]:
         ctx.group, ctx.root = group, root
-        outs = [pullback.zeros_like(tensor) for _ in range(group.size())]
+        outs = [zeros_like(tensor) for _ in range(group.size())]
         given = outs if group.rank() == root else None
         collectives.gather(_copy(tensor), given, group=group, group_dst=root)
         return tuple(outs)
@@ -151,7 +152,7 @@ class _AllGather(Function):
     @staticmethod
     def forward(ctx: Any, group: ProcessGroup, tensor: Tensor) -> tuple[Tensor, ...]:
         ctx.group = group
-        outs = [pullback.empty_like(tensor) for _ in range(group.size())]
+        outs = [empty_like(tensor) for _ in range(group.size())]
         collectives.all_gather(outs, _copy(tensor), group)
         return tuple(outs)
 
@@ -181,7 +182,7 @@ class _AllToAll(Function):
         ctx: Any, group: ProcessGroup, shapes: Sequence[Any], *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         ctx.group, ctx.shapes = group, [tuple(one.shape) for one in tensors]
-        outs = [pullback.empty(shape, dtype=tensors[0].dtype) for shape in shapes]
+        outs = [empty(shape, dtype=tensors[0].dtype) for shape in shapes]
         collectives.all_to_all(outs, [_copy(one) for one in tensors], group)
         return tuple(outs)
 
@@ -211,7 +212,7 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Ten
     if op in (ReduceOp.MAX, ReduceOp.MIN):
         return _ExtremeEverywhere.apply(group, op, tensor)
     if op is ReduceOp.PRODUCT:
-        return pullback.stack(_AllGather.apply(group, tensor)).prod(0)
+        return stack(_AllGather.apply(group, tensor)).prod(0)
     raise NotImplementedError(f"all_reduce: ReduceOp.{op.name} has no derivative.")
 
 
@@ -264,7 +265,7 @@ def reduce_scatter(
         return _ReduceScatter.apply(group, *input_list)
     if op is ReduceOp.AVG:
         return _ReduceScatter.apply(group, *input_list) / group.size()
-    return all_reduce(pullback.stack(tuple(input_list)), op, group=group)[group.rank()]
+    return all_reduce(stack(tuple(input_list)), op, group=group)[group.rank()]
 
 
 @_in_group
@@ -291,7 +292,7 @@ def all_to_all_single(
     sizes = split_sizes(input_split_sizes, input._array, size, "input")
     out_sizes = split_sizes(output_split_sizes, output._array, size, "output")
     shapes = [(rows, *output.shape[1:]) for rows in out_sizes]
-    return pullback.cat(_AllToAll.apply(group, shapes, *input.split(sizes)))
+    return cat(_AllToAll.apply(group, shapes, *input.split(sizes)))
 
 
 def _one_for_each(tensors: Sequence[Tensor], group: ProcessGroup, what: str) -> None:

@@ -113,7 +113,7 @@ def rpc_sync(
     """Call a function on a worker and wait for the result; what it raises is raised here."""
     agent = current_agent()
     future = agent.call(to, func, args, kwargs)
-    limit = agent.timeout if not timeout else timeout
+    limit = timeout if timeout else agent.timeout
     return waited(future, limit, f"{_named(func)}() on {agent.find(to).info.name!r}")
 
 

@@ -1,4 +1,4 @@
-"""Arguments and results on their way: pickled, with tensors taken out so that autograd sees them."""
+"""Arguments and results on their way: pickled, with tensors taken out for autograd to see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints: a shard for each rank, complete or not there, and training that goes on unchanged."""
+"""Checkpoints: a shard for each rank, complete or not there; training goes on unchanged."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Data parallel: bits equal on all ranks, means of what each rank's backward made, loud failures."""
+"""Data parallel: equal bits on all ranks, means of what each rank's backward made."""
 
 import copy
 import gc
@@ -222,17 +222,39 @@ def test_a_static_graph_learns_what_is_unused_and_refuses_a_change():
     dist.threads.run(one, 2)
 
 
-def test_two_backwards_that_together_reach_all_parameters_average_once():
-    def one():
-        model = Branches()
-        parallel = DDP(model)
-        x = torch.full((1, 2), dist.get_rank() + 1.0)
-        parallel.forward = parallel.forward
-        out = parallel(x, "abc")["deep"][0]
-        out.sum().backward()
-        return model.a.weight.grad.tolist()
+@pytest.mark.parametrize("overlap", [False, True])
+def test_two_backwards_that_together_reach_all_parameters_average_once(overlap):
+    class Two(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = (torch.nn.Linear(2, 1, bias=False) for _ in range(2))
 
-    assert dist.threads.run(one, 2) == [[[1.5, 1.5]]] * 2
+        def forward(self, x):
+            return self.a(x), self.b(x)
+
+    def one():
+        parallel = DDP(Two(), overlap=overlap)
+        first, second = parallel(torch.full((1, 2), dist.get_rank() + 1.0))
+        first.sum().backward()
+        alone = parallel.module.a.weight.grad.tolist()
+        second.sum().backward()
+        return alone, [p.grad.tolist() for p in parallel.parameters()]
+
+    results = dist.threads.run(one, 2)
+    assert [result[0] for result in results] == [[[1.0, 1.0]], [[2.0, 2.0]]]
+    assert [result[1] for result in results] == [[[[1.5, 1.5]]] * 2] * 2
+
+
+def test_hooks_of_the_wrapped_module_and_of_modules_in_it_still_run():
+    def one():
+        parallel = DDP(network())
+        seen = []
+        parallel.register_full_backward_hook(lambda *_: seen.append("whole"))
+        parallel.module[0].register_full_backward_hook(lambda *_: seen.append("first"))
+        parallel(batch(0).requires_grad_()).sum().backward()
+        return seen
+
+    assert dist.threads.run(one, 2) == [["first", "whole"]] * 2
 
 
 def test_checkpointed_parts_are_averaged_once():

@@ -1,4 +1,4 @@
-"""What ranks that are processes do in the tests beside: `scenarios.py NAME`, started by launchers."""
+"""What ranks that are processes do in the tests beside: `scenarios.py NAME`."""
 
 import os
 import sys
