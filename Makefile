@@ -22,11 +22,13 @@ endif
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo test lint format bench bench-compile bench-sizes coverage stress clean
+.PHONY: help demo test test-distributed lint format bench bench-sizes coverage clean
 
 help:
 	@echo "make demo            train a small classifier, save a picture of it in build/"
 	@echo "make test            lint, types, layers and the whole test suite"
 	@echo "make test ORACLE=1   the same, and the comparison with $(ORACLE_PIN)"
+	@echo "make test-distributed  ranks that are processes too: installs MPI from PyPI"
 	@echo "make bench ORACLE=1  the benchmarks against $(ORACLE_PIN): programs, then operators by size"
 	@echo "make bench-compile ORACLE=1  compiled functions against $(ORACLE_PIN) as it runs"
 	@echo "make bench-sizes ORACLE=1  operators one by one, at three sizes, alone"
@@ -42,6 +44,10 @@ demo: $(VENV)/.demo
 test: lint $(VENV)/.demo $(VENV)/.browser $(oracle)
 	$(ONE_THREAD) HYPOTHESIS_PROFILE=$(HYPOTHESIS_PROFILE) \
 		$(BIN)/python -m pytest -n $(JOBS) --timeout $(TEST_TIMEOUT) $(ARGS)
+
+# Processes, and what they do when one of them fails: a minute or two.
+test-distributed: $(VENV)/.test $(VENV)/.mpi
+	$(ONE_THREAD) $(BIN)/python -m pytest --timeout $(TEST_TIMEOUT) tests/distributed $(ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check
@@ -88,6 +94,7 @@ $(VENV)/.base: pyproject.toml $(VENV)/.made
 	@touch $@
 
 $(VENV)/.compile $(VENV)/.demo $(VENV)/.test: $(VENV)/.%: pyproject.toml $(VENV)/.made
+$(VENV)/.demo $(VENV)/.mpi $(VENV)/.test: $(VENV)/.%: pyproject.toml $(VENV)/.made
 	$(PIP) --editable '.[$*]'
 	@touch $@
 
