@@ -2,8 +2,9 @@
 
     python -m benchmarks.distributed [--ranks 2]
 
-The same worker runs on both, in processes that find one another by RANK and WORLD_SIZE. A quiet
-machine with more cores than ranks is needed for figures that mean something: MPI polls.
+The same worker runs on both, in processes that find one another by RANK and WORLD_SIZE; ours are
+started by mpiexec where there is one. A quiet machine with more cores than ranks is needed for
+figures that mean something: MPI polls.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import socket
 import statistics
 import subprocess
@@ -77,24 +79,22 @@ def worker(side: str) -> None:
 
 def measured(side: str, ranks: int) -> dict[str, float]:
     """Start the ranks of one side, and read what rank 0 found."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    processes = []
-    for rank in range(ranks):
-        environment = {
-            **os.environ,
-            "RANK": str(rank),
-            "WORLD_SIZE": str(ranks),
-            "MASTER_PORT": port,
-            "MASTER_ADDR": "127.0.0.1",
-            "OMP_NUM_THREADS": "1",
-            "OPENBLAS_NUM_THREADS": "1",
-        }
-        command = [sys.executable, "-m", "benchmarks.distributed", "--worker", side]
-        processes.append(
-            subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-        )
+    command = [sys.executable, "-m", "benchmarks.distributed", "--worker", side]
+    one = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    mpiexec = shutil.which("mpiexec")
+    if side == "pullback" and mpiexec is not None:
+        one |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        starts = [([mpiexec, "-n", str(ranks), *command], one)]
+    else:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = str(probe.getsockname()[1])
+        one |= {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        starts = [(command, {**one, "RANK": str(rank)}) for rank in range(ranks)]
+    processes = [
+        subprocess.Popen(start, env=environment, stdout=subprocess.PIPE, text=True)
+        for start, environment in starts
+    ]
     outputs = [process.communicate(timeout=500)[0] for process in processes]
     if any(process.returncode for process in processes):
         raise SystemExit(f"benchmarks.distributed: a rank of {side} failed.")

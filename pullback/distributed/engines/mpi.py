@@ -161,7 +161,7 @@ class MPICommunicator(Communicator):
                 self._comm.Allreduce(self._mpi.IN_PLACE, flat[start : start + step], operation)
         if op is ReduceOp.AVG:
             flat /= self.size
-        if not numpy.shares_memory(work, array):
+        if work.dtype != array.dtype and array.dtype.kind != "b":  # it was a copy
             numpy.copyto(array, work, casting="unsafe")
 
     def reduce(self, call: Call, array: Any, op: ReduceOp, root: int) -> None:
