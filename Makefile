@@ -21,8 +21,8 @@ endif
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format bench bench-compile bench-sizes coverage stress clean
-.PHONY: help demo test test-distributed lint format bench bench-sizes coverage clean
+.PHONY: help demo test test-distributed lint format bench bench-compile bench-sizes coverage
+.PHONY: stress clean
 
 help:
 	@echo "make demo            train a small classifier, save a picture of it in build/"
@@ -93,8 +93,7 @@ $(VENV)/.base: pyproject.toml $(VENV)/.made
 	$(PIP) --editable .
 	@touch $@
 
-$(VENV)/.compile $(VENV)/.demo $(VENV)/.test: $(VENV)/.%: pyproject.toml $(VENV)/.made
-$(VENV)/.demo $(VENV)/.mpi $(VENV)/.test: $(VENV)/.%: pyproject.toml $(VENV)/.made
+$(VENV)/.compile $(VENV)/.demo $(VENV)/.mpi $(VENV)/.test: $(VENV)/.%: pyproject.toml $(VENV)/.made
 	$(PIP) --editable '.[$*]'
 	@touch $@
 
