@@ -109,6 +109,9 @@ class DistributedDataParallel(Module, Joinable):
             find_unused=self.find_unused_parameters,
             static=self.static_graph,
             early=self.overlap,
+            sparse=[
+                layer.weight for layer in self.module.modules() if getattr(layer, "sparse", False)
+            ],
         )
         self.reducer.hook = self._comm_hook
 

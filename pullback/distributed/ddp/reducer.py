@@ -20,6 +20,7 @@ from pullback.core.node import AccumulateGrad, walk
 from pullback.core.tensor import Tensor
 from pullback.distributed.call import Call
 from pullback.distributed.ddp.buckets import ALONE_BYTES, FIRST_BYTES, Bucket, GradBucket, assign
+from pullback.distributed.ddp.sparse import average_sparse
 from pullback.distributed.group import ProcessGroup, Work
 from pullback.distributed.reduction import ReduceOp
 
@@ -41,6 +42,7 @@ class Reducer:
         find_unused: bool = False,
         static: bool = False,
         early: bool | None = None,
+        sparse: Iterable[Tensor] = (),
     ) -> None:
         self.names = [name for name, _ in named]
         self.parameters = [parameter for _, parameter in named]
@@ -53,6 +55,8 @@ class Reducer:
         self._static_unused: set[int] | None = None
         self._everything = set(range(len(self.parameters)))
         self._index = {id(parameter): n for n, parameter in enumerate(self.parameters)}
+        # Those whose gradients are sparse travel by themselves, when all others have.
+        self._sparse = sorted(self._index[id(one)] for one in sparse if id(one) in self._index)
         self._make_buckets(list(reversed(range(len(self.parameters)))))
         self._before: list[tuple[Any, int]] = []
         self._syncs = False
@@ -67,7 +71,8 @@ class Reducer:
     def _make_buckets(self, order: Sequence[int]) -> None:
         alone = max(ALONE_BYTES, 1) if not self._as_views else 1 << 62
         first = min(FIRST_BYTES, self._cap)
-        parts = assign(self.parameters, order, self._cap, first, min(alone, self._cap))
+        dense = [number for number in order if number not in self._sparse]
+        parts = assign(self.parameters, dense, self._cap, first, min(alone, self._cap))
         self.buckets = [
             Bucket([self.parameters[n] for n in part], part, keeps=self._as_views) for part in parts
         ]
@@ -195,13 +200,16 @@ class Reducer:
     def _average(self) -> None:
         """Send what has not left yet, and give every parameter the mean."""
         self._before = []  # until the next forward, passes are none of our business
-        everywhere = self._used_anywhere()
+        everywhere = self._used_anywhere(self._used)
         for number in range(len(self.buckets)):
             if number < len(self._works):
                 bucket, flat, work = self._works[number]
             else:
                 bucket, flat, work = self._send(number, later=False)
             bucket.write(_arrived(flat, work), everywhere)
+        for number in self._sparse:
+            if number in everywhere:
+                average_sparse(self.parameters[number], self.group, self.divisor)
         self._works = []
         self._got, self._used = set(), set()
         self._rebuild()
@@ -225,12 +233,12 @@ class Reducer:
         act = lambda: communicator.all_reduce(call, flat, ReduceOp.SUM)  # noqa: E731
         return self.group.do(call, act, later=later)
 
-    def _used_anywhere(self) -> set[int]:
+    def _used_anywhere(self, used: set[int]) -> set[int]:
         """Which parameters some rank has used: the others keep the `.grad` they have."""
         if not (self._find_unused or self._static):
             return self._everything
         flags = numpy.zeros(len(self.parameters), numpy.int32)
-        flags[list(self._used)] = 1
+        flags[list(used)] = 1
         self._exchange_flags(flags)
         return set(numpy.flatnonzero(flags).tolist())
 
@@ -257,8 +265,7 @@ class Reducer:
 
     def shadow(self) -> None:
         """Take part in an average with nothing: for a rank that has no more batches."""
-        if self._find_unused or self._static:
-            self._exchange_flags(numpy.zeros(len(self.parameters), numpy.int32))
+        everywhere = self._used_anywhere(set())
         for number, bucket in enumerate(self.buckets):
             flat = numpy.zeros(bucket.total, bucket.dtype)
             if self.hook is None:
@@ -267,6 +274,9 @@ class Reducer:
                 state, hook = self.hook
                 last = number == len(self.buckets) - 1
                 _arrived(flat, hook(state, GradBucket(number, last, bucket, flat)))
+        for number in self._sparse:
+            if number in everywhere:
+                average_sparse(self.parameters[number], self.group, self.divisor, give=False)
 
 
 def _forget(at_end: Callable[[], None]) -> None:

@@ -456,3 +456,34 @@ def test_nothing_is_left_of_a_wrapped_module():
     from pullback.core import passes
 
     assert passes.at_end == []
+
+
+@pytest.mark.parametrize("options", [{}, {"find_unused_parameters": True}, {"overlap": True}])
+def test_sparse_gradients_are_averaged_by_themselves(options):
+    def network():
+        model = torch.nn.Sequential(torch.nn.Embedding(6, 2, sparse=True), torch.nn.Linear(2, 1))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.copy_(torch.linspace(-1, 1, parameter.numel()).view_as(parameter))
+        return model
+
+    def rows(rank):
+        return torch.tensor([rank, 1, 1 + 2 * rank])
+
+    def one():
+        model = network()
+        parallel = DDP(model, **options)
+        for _ in range(2):
+            parallel.zero_grad()
+            parallel(rows(dist.get_rank())).square().sum().backward()
+        assert model[0].weight.grad.is_sparse
+        return model[0].weight.grad.to_dense(), model[1].weight.grad
+
+    wanted = 0
+    for rank in range(2):
+        model = network()
+        model(rows(rank)).square().sum().backward()
+        wanted = wanted + model[0].weight.grad.to_dense() / 2
+    results = dist.threads.run(one, 2)
+    torch.testing.assert_close(results[0][0], wanted)
+    assert bits(results[0]) == bits(results[1])
