@@ -140,7 +140,7 @@ def _parts_of_function(function: Any) -> list[Any]:
             parts.append(cell.cell_contents)
         except ValueError:  # a variable that has no value yet
             continue
-    if not (function.__module__ or "").startswith("pullback."):
+    if not function.__globals__.get("__name__", "").startswith("pullback."):
         names = _names(function.__code__)
         parts += [function.__globals__[name] for name in names if name in function.__globals__]
     return parts

@@ -38,7 +38,7 @@ class PHWithMeta(PHBase):
 
 def annotations_of(function: Any) -> dict[str, Any]:
     """A function's annotations, which become the types of nodes; not those of the package's own."""
-    own = getattr(function, "__module__", None) or ""
+    own = getattr(function, "__globals__", {}).get("__name__", "")
     if own.startswith("pullback."):
         return {}
     return getattr(function, "__annotations__", {})

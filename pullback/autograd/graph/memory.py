@@ -167,6 +167,7 @@ def _arrays(value: Any) -> Iterator[tuple[Any, str | None]]:
             yield from _arrays(one)
     else:
         for attribute in ("tensor", "array", "packed", "data"):
-            if type(value).__module__.startswith("pullback.") and hasattr(value, attribute):
+            ours = type(value).__module__.startswith(("pullback.", "torch."))
+            if ours and hasattr(value, attribute):
                 yield from _arrays(getattr(value, attribute))
                 return

@@ -136,7 +136,7 @@ def _functions(namespace: Mapping[str, Any], names: tuple[str, ...] | None) -> I
     for name in namespace if names is None else names:
         value = namespace.get(name)
         if isinstance(value, FunctionType) and (name[0] != "_" or name in _DUNDERS):
-            own = value.__module__ or ""
+            own = value.__globals__.get("__name__", "")  # `__module__` may say torch
             ours = own.startswith("pullback.operators.") or own == namespace.get("__name__")
             if (ours and own not in _APART) or name in _METADATA:
                 yield value
