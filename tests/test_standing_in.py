@@ -104,3 +104,35 @@ def test_a_block_leaves_all_names_as_they_were():
     assert sys.modules.get("torch") is theirs
     with pytest.raises(ImportError):
         from torch.no_such_module import nothing  # noqa: F401
+
+
+def test_the_package_knows_its_own_by_another_name():
+    run(
+        """
+        import pullback
+        torch = pullback.stand_in()
+        from torch.distributions import Independent, Normal
+        d = Independent(Normal(torch.zeros(3), torch.ones(3)), 1).expand((2,))
+        assert d.batch_shape == (2,)
+
+        class Mine(Normal):
+            def __init__(self):
+                super().__init__(0.0, 1.0)
+
+        try:
+            Mine().expand((2,))
+        except NotImplementedError:
+            pass
+        else:
+            raise AssertionError
+
+        import torch.nn.functional as F
+        class Asked:
+            @classmethod
+            def __torch_function__(cls, function, types, args=(), kwargs=None):
+                return function
+
+        for function in (torch.einsum, F.gelu, torch.linalg.norm, torch.stft, F.multi_head_attention_forward):
+            assert function(*[Asked()] * (2 if function is torch.einsum else 1)) is function
+        """
+    )

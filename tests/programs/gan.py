@@ -37,7 +37,7 @@ def distance():
     return mean + (fake.var(0) - 2).abs().mean().item()
 
 
-for step in range(61):
+for step in range(31):
     fake = generator(torch.randn(64, 4))
     optimizer_d.zero_grad()
     loss_d = criterion(critic(real(64)), ones) + criterion(critic(fake.detach()), zeros)
@@ -48,5 +48,5 @@ for step in range(61):
     loss_g = criterion(critic(fake), ones)
     loss_g.backward()
     optimizer_g.step()
-    if step % 15 == 0:
+    if step % 6 == 0:
         print(f"step {step} d {loss_d.item():.4f} g {loss_g.item():.4f} loss {distance():.4f}")

@@ -1,0 +1,105 @@
+"""Runs the programs here on torch, where it is installed, and on pullback, and compares the prints.
+
+`python -m clients` runs all and writes docs/clients.md; `python -m clients einops zuko` runs some;
+`python -m clients --on pullback einops` runs one and shows what it prints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.printed import difference, printed
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "clients.md"
+
+# A program's file is called as the module it imports; here are those released under another name.
+RELEASED_AS = {
+    "backpack": "backpack-for-pytorch",
+    "lion_pytorch": "lion-pytorch",
+    "opt_einsum": "opt-einsum",
+    "pyro": "pyro-ppl",
+    "torch_optimizer": "torch-optimizer",
+    "vit_pytorch": "vit-pytorch",
+    "x_transformers": "x-transformers",
+}
+
+HEAD = """# Libraries that run on pullback
+
+Written by `make clients` (the last column wants `ORACLE=1`). Each library is installed from PyPI as it
+is, without torch; a program of ours, [clients/](../clients)`<name>.py`, uses what its documentation
+shows, with `import torch` answered by pullback. The same program on torch 2.13.0 prints the same.
+
+| library | release | on pullback | lines printed | as on torch |
+|---|---|---|---|---|
+"""
+
+
+class Outcome(NamedTuple):
+    """What became of one program on one side."""
+
+    text: str
+    error: str | None
+    seconds: float
+
+
+def main() -> int:
+    """Entry point; 0 where every program ran and agreed."""
+    parser = argparse.ArgumentParser(prog="python -m clients", description=__doc__)
+    parser.add_argument("names", nargs="*", help="which programs; all of them if none is named")
+    parser.add_argument("--on", choices=("torch", "pullback"), help="run one, show its print")
+    asked = parser.parse_args()
+    if asked.on:
+        for name in asked.names:
+            print(printed(HERE / f"{name}.py", asked.on == "pullback"), end="")
+        return 0
+    names = asked.names or sorted(path.stem for path in HERE.glob("[a-z]*.py"))
+    rows = [compare(name) for name in names]
+    if not asked.names:
+        PAGE.write_text(HEAD + "".join(row for row, _ in rows))
+    return 0 if all(fine for _, fine in rows) else 1
+
+
+def compare(name: str) -> tuple[str, bool]:
+    """Run one program on both sides; its row of the table, and whether all is well."""
+    ours = run(name, "pullback")
+    agreed = "not tried"
+    if find_spec("torch") is not None:
+        theirs = run(name, "torch")
+        differs = theirs.error or difference(ours.text, theirs.text)
+        agreed = f"no: {differs}" if differs else "yes"
+    if ours.error is not None:
+        agreed = "-"
+    lines = len(ours.text.splitlines())
+    print(f"{name:16} {ours.error or 'works'} ({ours.seconds:.1f} s), as on torch: {agreed}")
+    released = RELEASED_AS.get(name, name)
+    state = "works" if ours.error is None else f"no: {ours.error}"
+    row = f"| {released} | {metadata.version(released)} | {state} | {lines} | {agreed} |\n"
+    return row.replace("\\", "").replace("`", "'"), agreed in ("yes", "not tried")
+
+
+def run(name: str, side: str) -> Outcome:
+    """One program in a process of its own, with one thread."""
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "clients", "--on", side, name],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=HERE.parent,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+    error = None if done.returncode == 0 else done.stderr.strip().splitlines()[-1][:160]
+    return Outcome(done.stdout, error, time.perf_counter() - start)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
