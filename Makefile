@@ -23,6 +23,8 @@ endif
 .NOTPARALLEL:
 .PHONY: help demo test test-distributed lint format bench bench-compile bench-sizes coverage
 .PHONY: stress clean
+.PHONY: help demo test lint format bench bench-compile bench-sizes coverage stress clean
+.PHONY: help demo test lint format bench bench-sizes coverage clients clean
 
 help:
 	@echo "make demo            train a small classifier, save a picture of it in build/"
@@ -34,6 +36,7 @@ help:
 	@echo "make bench-sizes ORACLE=1  operators one by one, at three sizes, alone"
 	@echo "make stress          random calls and programs for SECONDS each; STRESS=api for one part"
 	@echo "make coverage        write docs/coverage.md, the table of operators by mode"
+	@echo "make clients ORACLE=1  libraries written for torch, from PyPI, on pullback; docs/clients.md"
 	@echo "make lint            ruff, mypy and import-linter alone"
 	@echo "make format          let ruff mend what it can"
 	@echo "make clean           remove the environment and everything built"
@@ -79,6 +82,22 @@ stress: $(VENV)/.test $(oracle)
 
 coverage: $(VENV)/.base
 	$(BIN)/python -m pullback.testing.coverage_page
+
+# Libraries are installed without what they ask for, so that torch comes with ORACLE=1 alone.
+CLIENTS := build/clients
+clients: $(CLIENTS)/.made $(if $(oracle),$(CLIENTS)/.oracle)
+	$(ONE_THREAD) $(CLIENTS)/bin/python -m clients $(ARGS)
+
+$(CLIENTS)/.made: clients/requirements.txt pyproject.toml
+	$(PYTHON) -m venv --clear $(CLIENTS)
+	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check setuptools wheel numpy
+	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		--no-build-isolation --editable . --requirement clients/requirements.txt
+	@touch $@
+
+$(CLIENTS)/.oracle: $(CLIENTS)/.made Makefile
+	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check $(ORACLE_PIN)
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

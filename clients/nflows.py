@@ -15,6 +15,7 @@ from nflows.transforms.lu import LULinear
 from nflows.transforms.permutations import RandomPermutation, ReversePermutation
 
 torch.manual_seed(0)
+torch.set_default_dtype(torch.float64)  # small differences grow in training
 first = torch.randn(128)
 data = torch.stack([first, first.square() - 1 + 0.3 * torch.randn(128)], -1)
 

@@ -237,6 +237,15 @@ _LATER = {
     "vmap": "pullback.func",
     "Tag": "pullback.library",
     "_assert": "pullback.fx._asserting",
+    **dict.fromkeys(
+        (
+            *("_check", "_check_index", "_check_is_size", "_check_not_implemented"),
+            *("_check_tensor_all", "_check_tensor_all_with", "_check_type", "_check_value"),
+            "_check_with",
+        ),
+        "pullback.core.checks",
+    ),
+    "Future": "pullback.futures",
     "compile": "pullback.compiled.frontend",
     "cond": "pullback.func.control_flow",
 }
@@ -342,6 +351,8 @@ def __getattr__(name: str) -> _Any:
         found = _import_module("pullback.operators.nn.embedding.rows").embedding_rows
     elif name == "__pullback_version__":
         found = _import_module("pullback.installed").version()
+    elif name.startswith("_foreach_"):
+        found = getattr(_import_module("pullback.operators.pointwise.foreach"), name)
     elif name in _LATER:
         found = getattr(_import_module(_LATER[name]), name)
     elif name.endswith("Storage"):

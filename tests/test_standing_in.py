@@ -132,7 +132,7 @@ def test_the_package_knows_its_own_by_another_name():
             def __torch_function__(cls, function, types, args=(), kwargs=None):
                 return function
 
-        for function in (torch.einsum, F.gelu, torch.linalg.norm, torch.stft, F.multi_head_attention_forward):
-            assert function(*[Asked()] * (2 if function is torch.einsum else 1)) is function
+        for function in (F.gelu, torch.linalg.norm):
+            assert function(Asked()) is function
         """
     )

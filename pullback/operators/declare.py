@@ -137,6 +137,9 @@ class Op:
         self.meta: str = about.pop("meta", "")
         if self.meta not in ("", "lengths kept", "like first", "by values"):
             raise TypeError(f"{self.name}: there is no meta={self.meta!r}.")
+        # Options that once were positional, as numbers between the tensors: `x.add_(2, y)`. Such
+        # calls still work; see `numbers_between`.
+        self.once_positional: tuple[str, ...] = tuple(about.pop("once_positional", "").split())
         # Whether vmap draws example by example, since the operator takes no batch of parameters.
         self.draws_singly: bool = about.pop("draws_singly", False)
         # Whether results are of another kind (sparse): then there is no straight line to write.
@@ -320,7 +323,7 @@ _ABOUT = (
     *("name", "outputs", "fixed", "promote", "has_out", "jvp", "batch", "strided", "node"),
     *("space", "method", "inplace", "numbers", "shifts", "check_inputs", "jointly"),
     *("aten", "aten_defaults", "meta", "draws_singly", "wide_numbers", "of_numbers"),
-    *("exact_out", "makes_kind"),
+    *("exact_out", "makes_kind", "once_positional"),
 )
 
 

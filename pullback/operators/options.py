@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
+import numpy
+
 from pullback.core import errors
+from pullback.core.tensor import Tensor
 from pullback.operators.declare import REQUIRED, Op
 
 
@@ -151,3 +155,34 @@ def respelled(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if default is REQUIRED and name not in given:
             raise TypeError(f"{op.name}() misses its argument {name!r}.")
     return op.function(**given)
+
+
+def numbers_between(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The call as it is written today: `x.add_(2, y)` is `x.add_(y, alpha=2)`.
+
+    What multiplies the first tensor may stand before it too: `addmm(2, x, 3, a, b)`.
+    """
+    order = "".join("T" if isinstance(a, Tensor) else "n" if _is_number(a) else "?" for a in args)
+    rest = "T" * (len(op.positional) - 1)
+    both = len(op.once_positional) == 2
+    if order not in {f"Tn{rest}", *([f"nT{rest}", f"Tnn{rest}", f"nTn{rest}"] if both else [])}:
+        kinds = ", ".join(type(value).__name__ for value in args)
+        raise TypeError(
+            f"{called}() takes {len(op.positional)} arguments by position "
+            f"({', '.join(op.positional)}), but got {len(args)}: {kinds}. Name the others."
+        )
+    numbers = [value for value in args if not isinstance(value, Tensor)]
+    options = dict(zip(op.once_positional, numbers, strict=False))
+    today = ", ".join((*op.positional, *(f"{name}=" for name in options)))
+    warnings.warn(
+        f"{called}: numbers between the tensors are deprecated; write {called}({today}).",
+        UserWarning,
+        stacklevel=3,
+    )
+    tensors = [value for value in args if isinstance(value, Tensor)]
+    function = op.function if called == op.name else getattr(Tensor, called)
+    return function(*tensors, **{**kwargs, **options})
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | complex | numpy.number)

@@ -105,6 +105,7 @@ def _factor(op: str, name: str, value: Any, like: Array) -> Any:
     ),
     inplace=True,
     meta="lengths kept",
+    once_positional="beta alpha",
 )
 def addmm(
     xp: Namespace, input: Array, mat1: Array, mat2: Array, *, beta: Any = 1, alpha: Any = 1
@@ -132,6 +133,7 @@ def addmm(
     ),
     inplace=True,
     meta="lengths kept",
+    once_positional="beta alpha",
 )
 def addmv(
     xp: Namespace, input: Array, mat: Array, vec: Array, *, beta: Any = 1, alpha: Any = 1
@@ -153,6 +155,7 @@ def addmv(
     promote="same",
     numbers=False,
     meta="lengths kept",
+    once_positional="beta alpha",
 )
 def addr(
     xp: Namespace, input: Array, vec1: Array, vec2: Array, *, beta: Any = 1, alpha: Any = 1
@@ -181,6 +184,7 @@ def _addbmm_tangent(
     jvp=_addbmm_tangent,
     inplace=True,
     meta="lengths kept",
+    once_positional="beta alpha",
 )
 def addbmm(
     xp: Namespace, input: Array, batch1: Array, batch2: Array, *, beta: Any = 1, alpha: Any = 1
@@ -200,6 +204,7 @@ def addbmm(
     ),
     inplace=True,
     meta="lengths kept",
+    once_positional="beta alpha",
 )
 def baddbmm(
     xp: Namespace, input: Array, batch1: Array, batch2: Array, *, beta: Any = 1, alpha: Any = 1

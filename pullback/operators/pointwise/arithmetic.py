@@ -213,6 +213,7 @@ def _scaled(op: str, other: Array, alpha: Any) -> Array:
     other=lambda g, alpha: g if alpha == 1 else g * conj(alpha),
     aten="add.Tensor",
     of_numbers=True,
+    once_positional="alpha",
 )
 def add(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """Add element by element, with broadcasting: `input + alpha * other`."""
@@ -237,6 +238,7 @@ def _refuse_bools(op: str, arrays: dict[str, Any]) -> None:
     check_inputs=_refuse_bools,
     aten="sub.Tensor",
     of_numbers=True,
+    once_positional="alpha",
 )
 def sub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """Subtract element by element, with broadcasting: `input - alpha * other`."""
@@ -320,6 +322,7 @@ def divide_number(input: Any, other: Any) -> Any:
     tensor1=lambda g, tensor2, value: g * conj(tensor2 if value == 1 else tensor2 * value),
     tensor2=lambda g, tensor1, value: g * conj(tensor1 if value == 1 else tensor1 * value),
     numbers=False,
+    once_positional="value",
 )
 def addcmul(
     xp: Namespace, input: Array, tensor1: Array, tensor2: Array, *, value: Any = 1
@@ -343,6 +346,7 @@ def _plus_scaled(xp: Namespace, input: Array, part: Array, value: Any) -> Array:
     tensor1=lambda g, tensor2, value: g * conj(value / tensor2),
     tensor2=lambda g, tensor1, tensor2, value: g * conj(tensor1 * -value / (tensor2 * tensor2)),
     numbers=False,
+    once_positional="value",
 )
 def addcdiv(
     xp: Namespace, input: Array, tensor1: Array, tensor2: Array, *, value: Any = 1

@@ -25,11 +25,12 @@ from pullback.core.tensor import Tensor, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, shorten
 from pullback.core.view import NOWHERE, CreationMeta, View, attach, edge_of
 from pullback.operators.declare import REQUIRED, Op, stub
-from pullback.operators.options import NORMALISE, respelled
+from pullback.operators.options import NORMALISE, numbers_between, respelled
 from pullback.operators.running import inplace, interpret, overlap
 from pullback.operators.watching.observe import Unwatched, look, shown
 from pullback.operators.writing.call import (
     everything,
+    once_positional_lines,
     respelled_lines,
     signature_of,
     watched_lines,
@@ -121,6 +122,7 @@ def scope_of(op: Op) -> dict[str, Any]:
         "SPECIAL": (Leaf, View),
         "explained": interpret.explained,
         "respelled": respelled,
+        "numbers_between": numbers_between,
         "REQUIRED": REQUIRED,
         "Tensor": Tensor,
         "UNWRITTEN": UNWRITTEN,
@@ -165,8 +167,8 @@ def scope_of(op: Op) -> dict[str, Any]:
 
 def source_of(op: Op, *, watched: bool = True) -> str:
     """The Python source of the operator's function; its first line asks who looks on."""
-    lines = [f"def written({signature_of(op)}):", *(watched_lines(op) if watched else [])]
-    lines += respelled_lines(op)
+    lines = [f"def written({signature_of(op)}):", *once_positional_lines(op)]
+    lines += [*(watched_lines(op) if watched else []), *respelled_lines(op)]
     if takes_sequence(op) or gives_sequence(op):
         return "\n".join([*lines, *_sequence_line(op)])
     if not has_straight_line(op):

@@ -14,7 +14,8 @@ def signature_of(op: Op, *, out: bool = True) -> str:
         keywords.append("out=None")
     if out:
         keywords += [f"{name}=None" for name in op.spellings]
-    return ", ".join([*parts, *(["*"] if keywords else []), *keywords])
+    rest = "*more" if op.once_positional else "*"
+    return ", ".join([*parts, *([rest] if keywords else []), *keywords])
 
 
 def _parameter(param: Param, spelled: list[str]) -> str:
@@ -46,6 +47,14 @@ def watched_lines(op: Op, *, out: bool = True) -> list[str]:
         "    if look.by is not None:",
         f"        return shown(op, called, unwatched, ({args}), {{{kwargs}}}, ({operands}))",
     ]
+
+
+def once_positional_lines(op: Op, *, out: bool = True) -> list[str]:
+    """Leave for `numbers_between` where options come as numbers between the tensors."""
+    if not op.once_positional:
+        return []
+    args, kwargs = everything(op, out=out).split("), {")
+    return ["    if more:", f"        return numbers_between(op, called, {args}*more), {{{kwargs})"]
 
 
 def respelled_lines(op: Op) -> list[str]:

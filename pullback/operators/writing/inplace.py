@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pullback.core.version import MOST_WRITES
 from pullback.operators.declare import Op
-from pullback.operators.writing.call import everything, signature_of, watched_lines
+from pullback.operators.writing.call import (
+    everything,
+    once_positional_lines,
+    signature_of,
+    watched_lines,
+)
 from pullback.operators.writing.nodes import Plan
 from pullback.operators.writing.record import edge_lines, frame_lines, node_lines, version_of
 from pullback.operators.writing.specialise import array_call
@@ -21,6 +26,7 @@ from pullback.operators.writing.steps import (
 def inplace_source_of(op: Op, *, watched: bool = True) -> str:
     """The Python source of the in-place form; its first line asks who looks on."""
     lines = [f"def written({signature_of(op, out=False)}):"]
+    lines += once_positional_lines(op, out=False)
     lines += watched_lines(op, out=False) if watched else []
     leave = f"return call_inplace(op, called, {everything(op, out=False)})"
     starts_with_target = bool(op.differentiable) and op.differentiable[0] == op.inputs[0]

@@ -45,9 +45,24 @@ def _is_fwd_grad_enabled() -> bool:
 _disabled_torch_function_impl = disabled_function
 _disabled_torch_dispatch_impl = disabled_dispatch
 
+def _get_tracing_state() -> bool | None:
+    """Something while `torch.jit.trace` runs a function, else None."""
+    return import_module("pullback.jit").is_tracing() or None
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Nothing is reported to anybody."""
+
+
 _HANDLERS = "pullback.operators.watching.switching"
 _STACKS = "pullback.utils._python_dispatch"
 _LATER = {
+    "TensorBase": ("pullback", "Tensor"),
+    "_TensorBase": ("pullback", "Tensor"),
+    "_LinAlgError": ("pullback.linalg", "LinAlgError"),
+    "_fft": ("pullback", "fft"),
+    "_linalg": ("pullback", "linalg"),
+    "_special": ("pullback", "special"),
     "DisableTorchFunction": (_HANDLERS, "DisableTorchFunction"),
     "DisableTorchFunctionSubclass": (_HANDLERS, "DisableTorchFunctionSubclass"),
     "_DisableTorchDispatch": (_HANDLERS, "DisableTorchDispatch"),
@@ -88,12 +103,21 @@ _LATER = {
 
 
 _MODULES = ("_functorch", "_nn")
+# Types that users know by a shorter path.
+_PUBLIC = frozenset(
+    [
+        *("AcceleratorError", "Future", "Generator", "OutOfMemoryError", "Size", "Tag", "device"),
+        *("dtype", "finfo", "iinfo", "layout", "memory_format", "qscheme"),
+    ]
+)
 
 
 def __getattr__(name: str) -> Any:
-    """What belongs to the library of operators, which is not imported before it is needed."""
+    """What belongs to other modules, which are not imported before they are needed."""
     if name in _MODULES:
         return import_module(f"pullback._C.{name}")
+    if name in _PUBLIC:
+        return getattr(import_module("pullback"), name)
     if name not in _LATER:
         raise AttributeError(f"module 'pullback._C' has no attribute {name!r}")
     module, attribute = _LATER[name]
