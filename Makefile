@@ -88,11 +88,11 @@ CLIENTS := build/clients
 clients: $(CLIENTS)/.made $(if $(oracle),$(CLIENTS)/.oracle)
 	$(ONE_THREAD) $(CLIENTS)/bin/python -m clients $(ARGS)
 
-$(CLIENTS)/.made: clients/requirements.txt pyproject.toml
+$(CLIENTS)/.made: clients/requirements.txt
 	$(PYTHON) -m venv --clear $(CLIENTS)
 	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check setuptools wheel numpy
 	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
-		--no-build-isolation --editable . --requirement clients/requirements.txt
+		--no-build-isolation --requirement clients/requirements.txt
 	@touch $@
 
 $(CLIENTS)/.oracle: $(CLIENTS)/.made Makefile

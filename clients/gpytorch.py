@@ -65,7 +65,7 @@ labels = (train_y > 0).float()
 model, likelihood = Variational(train_x[::5].clone()), gpytorch.likelihoods.BernoulliLikelihood()
 mll = gpytorch.mlls.VariationalELBO(likelihood, model, 40)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
-for step in range(10):
+for _ in range(10):
     optimizer.zero_grad()
     loss = -mll(model(train_x), labels)
     loss.backward()

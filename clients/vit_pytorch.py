@@ -1,12 +1,22 @@
 """vit-pytorch: several vision transformers, a step of training each, masked autoencoding."""
 
 import torch
+
+try:
+    import torchvision
+except RuntimeError:
+    # vit-pytorch imports torchvision for its transforms. Where the operators in its shared library
+    # cannot be loaded, since they were compiled for another torch, it only wants them to be known.
+    operators = torch.library.Library("torchvision", "DEF")
+    for name in ("nms", "qnms"):
+        operators.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    import torchvision
+
 from vit_pytorch import MAE, SimpleViT, ViT
 from vit_pytorch.cait import CaiT
 from vit_pytorch.cct import CCT
 from vit_pytorch.cross_vit import CrossViT
 from vit_pytorch.deepvit import DeepViT
-from vit_pytorch.mobile_vit import MobileViT
 from vit_pytorch.pit import PiT
 from vit_pytorch.t2t import T2TViT
 
@@ -27,7 +37,6 @@ for name, make in {
                                  lg_enc_depth=1, lg_enc_heads=2, lg_enc_mlp_dim=16, depth=1,
                                  cross_attn_depth=1, cross_attn_heads=2, sm_enc_dim_head=8,
                                  lg_enc_dim_head=8, cross_attn_dim_head=8),
-    "MobileViT": lambda: MobileViT((32, 32), dims=[16, 16, 16], channels=[8, 8, 12, 12, 16, 16, 16, 16, 16, 16, 24], num_classes=5),
     "T2TViT": lambda: T2TViT(t2t_layers=((7, 4), (3, 2)), **small),
 }.items():  # fmt: skip
     torch.manual_seed(1)

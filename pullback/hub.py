@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import importlib
 import importlib.util
 import os
 import sys
@@ -181,3 +182,40 @@ def load_state_dict_from_url(
     if not file.exists():
         _refuse(f"{url} is not on this machine", f"Put the file to {file} yourself.")
     return load_file(str(file), map_location, weights_only=weights_only)
+
+
+class _NoBar:
+    """What stands for a progress bar where tqdm is not installed: it counts and shows nothing."""
+
+    def __init__(
+        self, iterable: Any = None, *, total: int | None = None, **options: Any
+    ) -> None:
+        self.iterable, self.total, self.n = iterable, total, 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for one in self.iterable:
+            yield one
+            self.update(1)
+
+    def update(self, n: int = 1) -> None:
+        """Count."""
+        self.n += n
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def __enter__(self) -> _NoBar:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def __getattr__(name: str) -> Any:
+    """`tqdm`, as torch.hub has it: the library's where it is installed."""
+    if name != "tqdm":
+        raise AttributeError(f"module 'pullback.hub' has no attribute {name!r}")
+    try:
+        return importlib.import_module("tqdm").tqdm
+    except ImportError:
+        return _NoBar

@@ -86,3 +86,14 @@ def test_mistakes(folder, tmp_path):
     (folder / "hubconf.py").write_text("dependencies = ['no_such_package']\n")
     with pytest.raises(RuntimeError, match="no_such_package"):
         hub.list(folder)
+
+
+def test_a_progress_bar_is_there_with_and_without_tqdm(monkeypatch):
+    from pullback.utils import model_zoo
+
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    with model_zoo.tqdm(range(3), total=3, disable=True) as bar:
+        assert list(bar) == [0, 1, 2]
+    assert bar.n == 3
+    with pytest.raises(AttributeError, match="no_such"):
+        hub.no_such

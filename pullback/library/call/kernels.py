@@ -11,8 +11,22 @@ from pullback.library.call.keys import DEVICE_KEYS, EXPLICIT, IMPLICIT, winner
 from pullback.library.registry import FALLBACKS, Kernel, Operator
 
 
+class _Keys(type):
+    def __getattr__(cls, name: str) -> str:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return name
+
+
+class DispatchKey(metaclass=_Keys):
+    """Torch's names of keys: each is its own name, as `Library.impl` takes it."""
+
+
 class DispatchKeySet:
     """Stands for torch's sets of keys where a kernel asks for one; `redispatch` ignores it."""
+
+    def __init__(self, *keys: str) -> None:
+        pass
 
     def __and__(self, other: Any) -> DispatchKeySet:
         return self

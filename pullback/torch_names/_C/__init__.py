@@ -98,6 +98,7 @@ _LATER = {
     "FunctionSchema": ("pullback.library.schema", "Schema"),
     "Tag": ("pullback.library", "Tag"),
     "parse_schema": ("pullback.library.schema", "parse_schema"),
+    "DispatchKey": ("pullback.library.call.kernels", "DispatchKey"),
     "DispatchKeySet": ("pullback.library.call.kernels", "DispatchKeySet"),
 }
 
@@ -106,7 +107,7 @@ _MODULES = ("_functorch", "_nn")
 # Types that users know by a shorter path.
 _PUBLIC = frozenset(
     [
-        *("AcceleratorError", "Future", "Generator", "OutOfMemoryError", "Size", "Tag", "device"),
+        *("AcceleratorError", "Future", "Generator", "OutOfMemoryError", "Size", "device"),
         *("dtype", "finfo", "iinfo", "layout", "memory_format", "qscheme"),
     ]
 )
