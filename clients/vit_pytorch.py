@@ -1,4 +1,4 @@
-"""vit-pytorch: several vision transformers, a step of training each, masked autoencoding."""
+"""vit-pytorch: several vision transformers, two steps of training each."""
 
 import torch
 
@@ -12,7 +12,7 @@ except RuntimeError:
         operators.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     import torchvision
 
-from vit_pytorch import MAE, SimpleViT, ViT
+from vit_pytorch import SimpleViT, ViT
 from vit_pytorch.cait import CaiT
 from vit_pytorch.cct import CCT
 from vit_pytorch.cross_vit import CrossViT
@@ -50,8 +50,3 @@ for name, make in {
         optimizer.step()
         losses.append(f"{loss.item():.4f}")
     print(name, losses)
-torch.manual_seed(1)
-mae = MAE(encoder=ViT(patch_size=8, **small), masking_ratio=0.75, decoder_dim=16, decoder_depth=1)
-loss = mae(images)
-loss.backward()
-print(f"MAE {loss.item():.4f}")

@@ -1,6 +1,7 @@
 """torch.hub with folders on this machine, and nothing else."""
 
 import os
+import sys
 
 import pytest
 
@@ -89,8 +90,6 @@ def test_mistakes(folder, tmp_path):
 
 
 def test_a_progress_bar_is_there_with_and_without_tqdm(monkeypatch):
-    from pullback.utils import model_zoo
-
     monkeypatch.setitem(sys.modules, "tqdm", None)
     with model_zoo.tqdm(range(3), total=3, disable=True) as bar:
         assert list(bar) == [0, 1, 2]
