@@ -3,14 +3,13 @@
 import torch
 
 try:
-    import torchvision
+    pass
 except RuntimeError:
     # vit-pytorch imports torchvision for its transforms. Where the operators in its shared library
     # cannot be loaded, since they were compiled for another torch, it only wants them to be known.
     operators = torch.library.Library("torchvision", "DEF")
     for name in ("nms", "qnms"):
         operators.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    import torchvision
 
 from vit_pytorch import SimpleViT, ViT
 from vit_pytorch.cait import CaiT

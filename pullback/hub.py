@@ -187,9 +187,7 @@ def load_state_dict_from_url(
 class _NoBar:
     """What stands for a progress bar where tqdm is not installed: it counts and shows nothing."""
 
-    def __init__(
-        self, iterable: Any = None, *, total: int | None = None, **options: Any
-    ) -> None:
+    def __init__(self, iterable: Any = None, *, total: int | None = None, **options: Any) -> None:
         self.iterable, self.total, self.n = iterable, total, 0
 
     def __iter__(self) -> Iterator[Any]:

@@ -54,7 +54,7 @@ def sparse(dense, rows):
 @pytest.mark.parametrize(("kind", "dense_kind"), [("SparseAdam", "Adam"), ("Adagrad", "Adagrad")])
 @pytest.mark.parametrize("maximize", [False, True])
 def test_sparse_gradients_step_their_rows_as_dense_ones_would(kind, dense_kind, maximize):
-    """B-64: rows without a gradient stay, with their averages; the others go as in the dense form."""
+    """B-64: rows without a gradient stay, with their averages; others go as in the dense form."""
     p = torch.ones(4, 3, dtype=torch.float64, requires_grad=True)
     q = torch.ones(2, 3, dtype=torch.float64, requires_grad=True)
     optimizer = getattr(torch.optim, kind)([p], lr=0.1, maximize=maximize)

@@ -1,7 +1,7 @@
 """The class of sparse tensors: a tensor whose array is a `SparseArray`, in any of the five layouts.
 
-Straight lines read `_plain` of their operands, which sparse tensors do not give: the line leaves for
-the interpreter, which asks `calls.py`. So dense tensors pay nothing for there being sparse ones.
+Straight lines read `_plain` of their operands, which sparse tensors do not give: the line leaves
+for the interpreter, which asks `calls.py`. So dense tensors pay nothing for sparse ones.
 """
 
 from __future__ import annotations

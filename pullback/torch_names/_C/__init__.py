@@ -45,6 +45,7 @@ def _is_fwd_grad_enabled() -> bool:
 _disabled_torch_function_impl = disabled_function
 _disabled_torch_dispatch_impl = disabled_dispatch
 
+
 def _get_tracing_state() -> bool | None:
     """Something while `torch.jit.trace` runs a function, else None."""
     return import_module("pullback.jit").is_tracing() or None
