@@ -8,4 +8,5 @@ module of this folder with `run(seconds, seed, calls)`, which returns a `Report`
 # Name -> what it does; the module of that name runs it.
 PARTS = {
     "api": "every public function with wrong arguments: kinds of errors, targets and modes intact",
+    "programs": "random programs on torch too, where it is installed: values, dtypes, gradients",
 }

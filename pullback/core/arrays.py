@@ -54,7 +54,9 @@ def number_array(value: float, dtype: numpy.dtype[Any]) -> ndarray[Any, Any]:
     try:
         array = numpy.array(value, dtype)
     except OverflowError:
-        raise RuntimeError(f"An int of {len(bin(value))} bits does not fit {dtype}.") from None
+        raise RuntimeError(
+            f"An int of {int(value).bit_length()} bits does not fit {dtype}."
+        ) from None
     array.flags.writeable = False
     table = numbers64 if dtype is F64 else numbers32
     if value != 0:  # 0.0 and -0.0 are one key, but not one number

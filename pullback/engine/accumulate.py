@@ -33,7 +33,7 @@ def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
 
 def dtype_there(target: Any) -> numpy.dtype[Any] | None:
     """Which dtype gradients have at an edge; None where a leaf takes them as they come."""
-    kept = target.variable._grad_dtype if target.__class__ is AccumulateGrad else "same"
+    kept: Any = target.variable._grad_dtype if target.__class__ is AccumulateGrad else "same"
     if kept == "same":
         made: numpy.dtype[Any] = target._g_dtype
         return made

@@ -93,7 +93,7 @@ def explained(function: Any, error: Exception, arguments: dict[str, Any]) -> Exc
             name = f"number {[one is asked for one in value].index(True) + 1}"
             value = asked
         got = asked.__name__ if isinstance(asked, type) else type(asked).__name__
-        if isinstance(asked, Tensor) or not hasattr(Tensor, error.name):
+        if isinstance(asked, Tensor) or not hasattr(Tensor, error.name or ""):
             return TypeError(f"{function.__name__}(): argument `{name}` must not be a {got}.")
         of = "a Tensor" if value is asked else "a sequence of Tensors"
         return TypeError(f"{function.__name__}(): argument `{name}` must be {of}, got {got}.")
