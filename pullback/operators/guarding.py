@@ -22,7 +22,7 @@ __all__ = ["REFUSALS", "explained", "guard_all", "guarded"]
 def _guard(*args: Any, **kwargs: Any) -> Any:
     """The code of every guard; its names are those of the scope that it is given."""
     try:
-        return function(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+        return function(*args, **kwargs)  # noqa: F821 (in the scope it runs in)
     except REFUSALS as error:
         told = explain(error, args, kwargs)  # type: ignore[name-defined]  # noqa: F821
         if told is None:
