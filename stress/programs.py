@@ -199,7 +199,7 @@ def run(seconds: float, seed: int, calls: int | None = None) -> Report:
     end = time.monotonic() + seconds
     number = 0
     judge: Callable[..., str | None] = functools.partial(disagreement, torch)
-    with warnings.catch_warnings(), numpy.errstate(all="ignore"):
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         while time.monotonic() < end and (calls is None or number < calls):
             leaves, steps = drawn(random.Random(f"{seed}:{number}"))
