@@ -351,8 +351,6 @@ def __getattr__(name: str) -> _Any:
         found = _import_module("pullback.operators.nn.embedding.rows").embedding_rows
     elif name == "__pullback_version__":
         found = _import_module("pullback.installed").version()
-    elif name.startswith("_foreach_"):
-        found = getattr(_import_module("pullback.operators.pointwise.foreach"), name)
     elif name in _LATER:
         found = getattr(_import_module(_LATER[name]), name)
     elif name.endswith("Storage"):
