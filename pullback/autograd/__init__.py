@@ -112,12 +112,14 @@ Tensor.backward = _backward  # type: ignore[attr-defined]  # methods attach them
 # Name -> the module of this package that has it; a module's own name stands for the module.
 _LATER = {
     "Function": "function",
+    "_force_original_view_tracking": "grad_mode",
     "_profiler_enabled": "profiler",
     "detect_nan": "check.nan_search",
     "get_backward_threads": "backward_threads",
     "set_backward_threads": "backward_threads",
     "enforce_grad_layout_policy": "multithreading",
     "is_multithreading_enabled": "multithreading",
+    "is_view_replay_enabled": "grad_mode",
     "kineto_available": "profiler",
     "set_multithreading_enabled": "multithreading",
 }

@@ -307,3 +307,8 @@ class inference_mode(_ModeContext):
 
     def _changes(self) -> dict[str, Any]:
         return {"inference": self.mode, "grad": not self.mode, "forward_ad": not self.mode}
+
+
+def is_view_replay_enabled() -> bool:
+    """Whether views remember the operators that made them."""
+    return get_mode().view_replay

@@ -407,7 +407,7 @@ def _with_frees(
             holder.self_cpu_memory_usage += size
             continue
         raw = Raw("[memory]", time, time, in_thread, recorder.FUNCTION, None, size)
-        alone.append(FunctionEvent(len(events) + len(alone), raw, begin, threads))
+        alone.append(FunctionEvent.recorded(len(events) + len(alone), raw, begin, threads))
     return events + alone
 
 

@@ -148,6 +148,15 @@ PROGRAMS = {
         with first: y = torch.zeros(2).sin().cos()
         kept = first.storage[torch.ops.aten.sin.default]; print(len(kept), kept[0].val, first.storage is second.storage)
     """,
+    "views that remember their operators": """
+        A = torch.autograd; print(A.is_view_replay_enabled())
+        with A._force_original_view_tracking(True):
+            print(A.is_view_replay_enabled())
+            x = torch.ones(4, requires_grad=True).clone(); y = x.view(2, 2)[0]; x.mul_(2); print(y.grad_fn.name(), y.grad_fn.next_functions[0][0].name())
+            b = torch.ones(2, 2, requires_grad=True).clone(); w = b.t(); w.mul_(3); print(w.grad_fn.name(), b.grad_fn.name())
+        z = x.view(2, 2); x.mul_(2); print(z.grad_fn.name())
+        A._force_original_view_tracking(True); print(A.is_view_replay_enabled()); A._force_original_view_tracking(False)
+    """,
     "warn always": """
         torch.set_warn_always(True); print(torch.is_warn_always_enabled()); x = torch.ones(1, requires_grad=True)
         import warnings
