@@ -220,7 +220,7 @@ _LATER = {
     **dict.fromkeys(("_unique", "_unique2"), "pullback.operators.reduce.unique"),
     **dict.fromkeys(("is_warn_always_enabled", "set_warn_always"), "pullback.core.warning_once"),
     **dict.fromkeys(("TypedStorage", "UntypedStorage"), "pullback.storage"),
-    "lobpcg": "pullback.operators.linalg.lobpcg",
+    "lobpcg": "pullback._lobpcg",
     "get_device_module": "pullback.accelerator.found",
     "stand_in": "pullback.standing_in",
     "autocast": "pullback.amp.autocast_mode",

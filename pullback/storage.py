@@ -200,7 +200,7 @@ class UntypedStorage:
         tensor = None if self._tensor is None else self._tensor()
         if tensor is not None:
             self._owner = numpy.zeros(0, _BYTE)  # so that the tensor alone sees its memory
-            tensor.share_memory_()  # type: ignore[attr-defined]  # methods attach themselves
+            tensor.share_memory_()
             self._owner = root(tensor._array)
         else:
             self._owner = shared.shared_copy(self._owner)
@@ -391,7 +391,7 @@ class TypedStorage:
             raise RuntimeError("A TypedStorage is not sliced; use UntypedStorage or a tensor.")  # noqa: TRY004 (torch's type)
         if not isinstance(index, int):
             raise RuntimeError(f"A TypedStorage is indexed by an int, got {type(index).__name__}.")  # noqa: TRY004 (torch's type)
-        return wrap(self._elements[_size_of(index, len(self), "TypedStorage")].reshape(())).item()  # type: ignore[attr-defined]
+        return wrap(self._elements[_size_of(index, len(self), "TypedStorage")].reshape(())).item()
 
     def __setitem__(self, index: Any, value: Any) -> None:
         where = index if isinstance(index, slice) else _size_of(index, len(self), "TypedStorage")
@@ -539,9 +539,11 @@ class _LegacyMeta(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype
 
-    def from_buffer(cls, *args: Any, **kwargs: Any) -> TypedStorage:
+    def from_buffer(
+        cls, buffer: Any, byte_order: str = "native", count: int = -1, offset: int = 0
+    ) -> TypedStorage:
         """A copy of the elements of a buffer."""
-        made = UntypedStorage.from_buffer(*args, dtype=cls.dtype, **kwargs)
+        made = UntypedStorage.from_buffer(buffer, byte_order, count, offset, cls.dtype)
         return TypedStorage(wrap_storage=made, dtype=cls.dtype)
 
     def from_file(cls, filename: str, shared: bool = False, size: int = 0) -> TypedStorage:

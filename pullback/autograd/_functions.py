@@ -20,7 +20,7 @@ class Resize(Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, tensor: Any, sizes: Any) -> Any:  # type: ignore[override]  # its own arguments
+    def forward(ctx: Any, tensor: Any, sizes: Any) -> Any:
         """The elements in the new shape."""
         if math.prod(sizes) != tensor.numel():
             raise RuntimeError(
@@ -31,6 +31,6 @@ class Resize(Function):
         return tensor.contiguous().view(*sizes).clone()
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, g: Any) -> Any:
         """The gradient in the old shape."""
         return g.contiguous().view(ctx.input_sizes), None

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pullback
 from pullback.core.tensor import Tensor
+from pullback.operators.pointwise.powers import pow
+from pullback.operators.reduce.norms import vector_norm
 
 __all__ = ["FUNCTIONS"]
 
@@ -76,7 +77,7 @@ def _binary(name: str, base: str) -> Callable[..., Any]:
     def call(self: Any, other: Any, *, alpha: Any = 1) -> Any:
         if plain == "pow" and not writes and isinstance(self, int | float | complex):
             exponents = _checked(name, other)
-            return tuple([pullback.pow(self, one) for one in exponents])
+            return tuple([pow(self, one) for one in exponents])
         if alpha != 1 and plain not in _ALPHA:
             raise TypeError(f"{name}(): has no argument alpha.")
         if isinstance(other, Tensor):
@@ -134,8 +135,7 @@ def _lerp(name: str, base: str) -> Callable[..., Any]:
 
 def _foreach_norm(self: Any, ord: Any = 2, dtype: Any = None) -> Any:
     """The norm of all elements of each tensor."""
-    norm = pullback.linalg.vector_norm
-    return tuple([norm(one, ord, dtype=dtype) for one in _checked("_foreach_norm", self)])
+    return tuple([vector_norm(one, ord, dtype=dtype) for one in _checked("_foreach_norm", self)])
 
 
 def _foreach_powsum(self: Any, ord: Any = 2, dtype: Any = None) -> Any:
@@ -155,7 +155,8 @@ def _foreach_mm(self: Any, mat2: Any) -> Any:
     """The products of two lists of matrices."""
     tensors = _checked("_foreach_mm", self)
     others = _each("_foreach_mm", _checked("_foreach_mm", mat2), len(tensors))
-    return tuple([pullback.mm(a, b) for a, b in zip(tensors, others, strict=True)])
+    pairs: Any = zip(tensors, others, strict=True)
+    return tuple([a.mm(b) for a, b in pairs])
 
 
 def _foreach_clone(self: Any, *, memory_format: Any = None) -> Any:

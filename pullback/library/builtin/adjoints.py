@@ -15,6 +15,7 @@ import numpy
 import pullback
 from pullback.core.tensor import Tensor, wrap
 from pullback.library.builtin.calls import run_convolution
+from pullback.operators.create.sizes import zeros_like
 
 __all__ = ["WRITTEN"]
 
@@ -42,7 +43,7 @@ def _silu(g: Any, x: Any) -> Any:
 
 @_aten("threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor")
 def _threshold(g: Any, x: Any, threshold: Any) -> Any:
-    return pullback.where(x <= threshold, pullback.zeros_like(g), g)
+    return pullback.where(x <= threshold, zeros_like(g), g)
 
 
 @_aten("gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor")
@@ -160,7 +161,7 @@ def _nll(x: Any, target: Any, weight: Any, reduction: int, ignore_index: int) ->
         return output, x.new_zeros(())
     if weight is None:
         return output, counted.sum().to(x.dtype)
-    at = pullback.where(counted, target, pullback.zeros_like(target))
+    at = pullback.where(counted, target, zeros_like(target))
     return output, (weight[at] * counted).sum()
 
 

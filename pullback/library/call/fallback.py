@@ -102,8 +102,9 @@ def _warn_behind(operator: Operator, result: Tensor) -> None:
         _warn(name, "the gradients behind it are those of what its kernel called")
 
     result.register_hook(tell)
-    if operator.schema.is_mutable and result._is_view() and result._base.requires_grad:
-        result._base.register_hook(tell)
+    base = result._base if operator.schema.is_mutable else None
+    if base is not None and base.requires_grad:
+        base.register_hook(tell)
 
 
 def _attach_lost(operator: Operator, tensors: list[Tensor], results: list[Any]) -> None:

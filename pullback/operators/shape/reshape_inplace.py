@@ -197,7 +197,7 @@ def _set(
     elif not isinstance(source, Tensor | None):
         raise TypeError("set_(): give a tensor or a storage, or nothing to become empty.")
     elif size is not None and source is not None:
-        whole = source.untyped_storage()  # type: ignore[attr-defined]  # methods attach themselves
+        whole = source.untyped_storage()
         source = _on_memory(self, whole, storage_offset, size, stride)
     mode = settle()
     if mode.grad and self._leaf_mark().__class__ is Leaf:

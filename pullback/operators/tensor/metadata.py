@@ -140,7 +140,7 @@ def untyped_storage(self: Tensor) -> Any:
 def _typed_storage(self: Tensor) -> Any:
     """The memory that this tensor shares with its views, in elements."""
     typed = import_module("pullback.storage").TypedStorage
-    return typed(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)  # type: ignore[attr-defined]
+    return typed(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
 
 
 @method

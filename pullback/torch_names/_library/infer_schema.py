@@ -57,4 +57,5 @@ def tuple_to_list(tuple_type: Any) -> Any:
     elements = tuple(one for one in inside if one is not Ellipsis)
     if not elements:
         return list
-    return list[typing.Union[elements]]  # type: ignore[misc]  # noqa: UP007 (made of values)
+    element: Any = typing.Union[elements]  # noqa: UP007 (made of values)
+    return list[element]

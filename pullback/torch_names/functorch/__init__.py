@@ -11,9 +11,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from pullback._functorch import apis
-from pullback._functorch import make_functional as _modules
-from pullback._functorch.make_functional import FunctionalModule, FunctionalModuleWithBuffers
+from pullback._functorch import apis  # type: ignore[import-not-found]
+from pullback._functorch import make_functional as _modules  # type: ignore[import-not-found]
 
 from pullback import func
 from pullback.core import origin
@@ -55,6 +54,8 @@ def _moved(function: Callable[..., Any], instead: str) -> Any:
     return warns
 
 
+FunctionalModule = _modules.FunctionalModule
+FunctionalModuleWithBuffers = _modules.FunctionalModuleWithBuffers
 chunk_vmap = apis.chunk_vmap
 functionalize = _moved(func.functionalize, "torch.func.functionalize")
 grad = _moved(func.grad, "torch.func.grad")

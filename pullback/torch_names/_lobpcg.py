@@ -4,6 +4,7 @@ Knyazev's locally optimal block method: the best vectors within the span of the 
 residuals and the last directions. Derivatives come from the equation that eigenpairs solve, by one
 linear system for each of them, so they need no others.
 """
+# ruff: noqa: N803, N806 (matrices, as torch names them)
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ import pullback
 from pullback.autograd.function import Function
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.create.sizes import eye, zeros_like
 
 __all__ = ["lobpcg"]
 
@@ -80,9 +82,10 @@ class _Eigenpairs(Function):
     """The iteration, and derivatives of what it finds."""
 
     @staticmethod
-    def forward(ctx: Any, A: Any, B: Any, X: Any, iK: Any, *options: Any) -> Any:  # type: ignore[override]
+    def forward(ctx: Any, A: Any, B: Any, X: Any, iK: Any, *options: Any) -> Any:
         """Each matrix of the batch by itself."""
-        a, b, x, p = (None if one is None else one._array for one in (A, B, X, iK))
+        a, x = A._array, X._array
+        b, p = (None if one is None else one._array for one in (B, iK))
         rows = a.shape[-1]
         values, vectors = [], []
         for index in numpy.ndindex(a.shape[:-2]):
@@ -103,11 +106,11 @@ class _Eigenpairs(Function):
         return w, v
 
     @staticmethod
-    def backward(ctx: Any, of_values: Any, of_vectors: Any) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, of_values: Any, of_vectors: Any) -> Any:
         """From A u = l B u with u' B u = 1: one linear system for each pair."""
         A, B, values, vectors = ctx.saved_tensors
-        metric = pullback.eye(A.shape[-1], dtype=A.dtype) if B is None else B
-        of_a, of_b = pullback.zeros_like(A), pullback.zeros_like(A)
+        metric = eye(A.shape[-1], dtype=A.dtype) if B is None else B
+        of_a, of_b = zeros_like(A), zeros_like(A)
         for i in range(values.shape[-1]):
             u, g = vectors[..., i : i + 1], of_vectors[..., i : i + 1]
             value, dual = values[..., i, None, None], metric @ vectors[..., i : i + 1]
