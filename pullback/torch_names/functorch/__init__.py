@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback._functorch import apis  # type: ignore[import-not-found]
-from pullback._functorch import make_functional as _modules  # type: ignore[import-not-found]
+from pullback._functorch import make_functional as _modules
 
 from pullback import func
 from pullback.core import origin
