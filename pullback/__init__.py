@@ -358,7 +358,7 @@ def __getattr__(name: str) -> _Any:
         if found is None:
             raise AttributeError(f"module 'pullback' has no attribute {name!r}")
     elif name.startswith("_foreach_"):
-        found = _import_module("pullback.operators.foreach").FUNCTIONS.get(name)
+        found = _import_module("pullback.operators.pointwise.foreach").FUNCTIONS.get(name)
         if found is None:
             raise AttributeError(f"module 'pullback' has no attribute {name!r}")
     elif name in _MODULES:
