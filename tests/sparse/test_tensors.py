@@ -238,8 +238,10 @@ def test_forward_mode_goes_through_values():
 
     def program(values):
         x = torch.sparse_coo_tensor([[0, 1], [1, 0]], values, (2, 2))
-        return torch.sparse.mm(x * x, torch.eye(2))
+        return torch.sparse.mm(x * x, torch.eye(2)), torch.sparse.mm(x, x).to_dense()
 
     out, moved = torch.func.jvp(program, (values,), (tangent,))
-    assert out.tolist() == [[0, 1], [4, 0]]
-    assert moved.tolist() == [[0, 6], [16, 0]]
+    assert out[0].tolist() == [[0, 1], [4, 0]]
+    assert moved[0].tolist() == [[0, 6], [16, 0]]
+    assert out[1].tolist() == [[2, 0], [0, 2]]
+    assert moved[1].tolist() == [[10, 0], [0, 10]]

@@ -185,6 +185,10 @@ def _put(out: Array, values: Array, pattern: Pattern) -> None:
         if pattern.coalesced or values.dtype.kind not in "fciu":
             _put_rows(out, values, pattern)
             return
+        if values.size * 8 < out.size:  # where adding by a product would go through all of `out`
+            merged, numbers, first = pattern.merging
+            out[tuple(merged.indices)] += grouped(values, numbers, first)
+            return
         dims = tuple(range(len(pattern.sparse_shape)))
         add_at(numpy, out, tuple(pattern.indices), dims, values)
 
@@ -231,6 +235,12 @@ def grouped(values: Array, numbers: Array, first: Array) -> Array:
     """Rows of values summed by their group's number; `first` is a row of each group."""
     if len(first) == len(values):
         return values[first]
+    if len(values) - len(first) < len(values) // 4:  # few come again: those are added to the rest
+        again = numpy.ones(len(values), bool)
+        again[first] = False
+        out = values[first]
+        numpy.add.at(out, numbers[again], values[again])
+        return out
     out = numpy.zeros((len(first), *values.shape[1:]), values.dtype)
     if values.dtype.kind in "fciu" and values.size:
         add_at(numpy, out, (numbers,), (0,), values)
@@ -251,6 +261,8 @@ def swapped(pattern: Pattern, a: int, b: int) -> Pattern:
             f"transpose: dimensions {a} and {b} must both be among the {kept} sparse ones of a "
             "tensor of layout torch.sparse_coo; call to_dense() first."
         )
+    if kept == 2 and len(pattern.shape) == 2:
+        return pattern.transposed  # which is kept
     order = list(range(len(pattern.shape)))
     order[a], order[b] = b, a
     shape = tuple(pattern.shape[dim] for dim in order)

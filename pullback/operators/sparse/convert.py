@@ -119,6 +119,8 @@ def _to_layout(x: Tensor, layout: layout_type, blocksize: Any, sparse_dim: int |
     if own.stored is not None and len(own.stored) < 2:
         raise RuntimeError(f"to_sparse: layout {layout} needs two sparse dimensions or more.")
     pattern = pattern_in(layout, own.indices, own.shape, own.dense_dim, block)
+    if own.coalesced and layout is sparse_csr and not pattern.batch_shape:  # the same order
+        return shown_as("ToSparseCsrBackward0", from_values(rows_of(x), pattern))
     name = f"ToSparse{layout._name[-3:].capitalize()}Backward0"
     return shown_as(name, from_values(at_places(x, pattern), pattern))
 

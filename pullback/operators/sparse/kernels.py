@@ -88,24 +88,23 @@ def pairs(left: Pattern, right: Pattern) -> tuple[Array, Array]:
     return ours, theirs if order is None else order[theirs]
 
 
-def product_places(left: Pattern, right: Pattern) -> Array:
-    """The coordinates, sorted, at which the product of two matrices is specified."""
-    shape = (left.shape[0], right.shape[1])
-    scipy = _scipy()
-    if scipy is not None:
-        made = _matrix(left) @ _matrix(right)
+def product_places(
+    left: Array, right: Array, left_pattern: Pattern, right_pattern: Pattern
+) -> tuple[Array, Array | None]:
+    """The coordinates, sorted, of the product of two matrices; and its values, if they are known."""
+    shape = (left_pattern.shape[0], right_pattern.shape[1])
+    if _scipy() is not None and left.dtype.char in "fdFD" and left.dtype == right.dtype:
+        made = _matrix(left_pattern, left) @ _matrix(right_pattern, right)
         made.sort_indices()
         rows = numpy.arange(shape[0]).repeat(numpy.diff(made.indptr))
-        return numpy.stack([rows, made.indices.astype(numpy.int64)])
-    ours, theirs = pairs(left, right)
-    places = numpy.stack([left.indices[0][ours], right.indices[1][theirs]])
-    return from_flat_places(numpy.unique(flat_places(places, shape)), shape)
+        return numpy.stack([rows, made.indices.astype(numpy.int64)]), made.data
+    ours, theirs = pairs(left_pattern, right_pattern)
+    places = numpy.stack([left_pattern.indices[0][ours], right_pattern.indices[1][theirs]])
+    return from_flat_places(numpy.unique(flat_places(places, shape)), shape), None
 
 
-def _matrix(pattern: Pattern, values: Array | None = None) -> Any:
-    """A matrix of SciPy's: of ones, where it is about places alone."""
-    if values is None:
-        values = numpy.ones(pattern.count, numpy.float32)
+def _matrix(pattern: Pattern, values: Array) -> Any:
+    """A matrix of SciPy's."""
     starts, columns, rows = _rows(values, pattern.matrix)
     return _scipy().csr_array((rows, columns, starts), shape=pattern.shape[:2])
 
@@ -120,7 +119,7 @@ def product_at(
     shape = onto.shape[:2]
     if _scipy() is not None and left.dtype.kind in "fc":
         made = _matrix(left_pattern, left) @ _matrix(right_pattern, right)
-        made.sum_duplicates()
+        made.sort_indices()
         rows = numpy.arange(shape[0]).repeat(numpy.diff(made.indptr))
         keys, terms = flat_places(numpy.stack([rows, made.indices]), shape), made.data
     else:
@@ -129,7 +128,9 @@ def product_at(
         keys, inverse = numpy.unique(flat_places(places, shape), return_inverse=True)
         terms = numpy.zeros(len(keys), out.dtype)
         numpy.add.at(terms, inverse.reshape(-1), left[ours] * right[theirs])
-    if len(keys) and onto.count:
+    if numpy.array_equal(keys, onto.keys):
+        out = terms
+    elif len(keys) and onto.count:
         found = numpy.minimum(numpy.searchsorted(keys, onto.keys), len(keys) - 1)
         hit = keys[found] == onto.keys
         out[hit] = terms[found[hit]]

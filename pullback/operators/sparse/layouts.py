@@ -15,6 +15,7 @@ from pullback.operators.sparse.pattern import (
     Pattern,
     compressed,
     coordinates,
+    flat_places,
     from_flat_places,
 )
 
@@ -30,18 +31,25 @@ def pattern_in(
 ) -> Pattern:
     """The pattern of a layout that has these places; whole blocks where it has blocks."""
     if layout is sparse_coo:
-        order = numpy.lexsort(indices[::-1]) if len(indices) else slice(None)
-        return coordinates(indices[:, order], shape, dense_dim, coalesced=True)
+        indices = _sorted(indices, shape[: len(shape) - dense_dim])
+        return coordinates(indices, shape, dense_dim, coalesced=True)
     *batch, row, column = indices
     block = _block(layout, blocksize, shape, dense_dim)
     if block:
         row, column = row // block[0], column // block[1]
     line, other = (row, column) if layout in BY_ROW else (column, row)
-    lines = _lines(layout, shape, dense_dim, block)
-    columns = numpy.stack([*batch, line, other])
-    if columns.shape[1]:
-        columns = numpy.unique(columns, axis=1)
+    lines, across = _lines(layout, shape, dense_dim, block)
+    sizes = (*shape[: len(shape) - dense_dim - 2], lines, across)
+    columns = _sorted(numpy.stack([*batch, line, other]), sizes)
     return _compressed(layout, columns, shape, dense_dim, lines, block)
+
+
+def _sorted(indices: Array, shape: tuple[int, ...]) -> Array:
+    """The same places in order, each once; themselves where they are that already."""
+    keys = flat_places(indices, shape)
+    if (keys[1:] > keys[:-1]).all():
+        return indices
+    return from_flat_places(numpy.unique(keys), shape)
 
 
 def _compressed(
@@ -98,10 +106,13 @@ def _block(
     return tuple(blocksize)
 
 
-def _lines(layout: layout, shape: tuple[int, ...], dense_dim: int, block: tuple[int, ...]) -> int:
+def _lines(
+    layout: layout, shape: tuple[int, ...], dense_dim: int, block: tuple[int, ...]
+) -> tuple[int, int]:
+    """How many lines are compressed, and how long they are; in blocks, if there are any."""
     first = len(shape) - dense_dim - 2
-    side = 0 if layout in BY_ROW else 1
-    return shape[first + side] // (block[side] if block else 1)
+    rows, columns = (shape[first + side] // (block[side] if block else 1) for side in (0, 1))
+    return (rows, columns) if layout in BY_ROW else (columns, rows)
 
 
 def places_of_dense(array: Array, sparse_dim: int) -> Array:

@@ -139,7 +139,7 @@ class Pattern:
                 vars(made)["indices"] = self.indices[[*range(len(self.batch_shape)), -1, -2]]
         else:
             shape = (*self.shape[1::-1], *self.shape[2:])
-            made = coordinates(self.stored[::-1], shape, self.dense_dim)
+            made = coordinates(self.stored[[1, 0]], shape, self.dense_dim)
         return made
 
     @cached_property

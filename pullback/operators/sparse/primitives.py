@@ -274,7 +274,19 @@ def _times_whole(xp: Namespace, dense: Array, input: Array) -> Array:
     node="SparseSparseMatmulBackward0",
 )
 def _sparse_product(
-    xp: Namespace, left: Array, right: Array, left_pattern: Any, right_pattern: Any, onto: Any
+    xp: Namespace,
+    left: Array,
+    right: Array,
+    left_pattern: Any,
+    right_pattern: Any,
+    onto: Any,
+    known: Any = None,
 ) -> Array:
-    """The product of two sparse matrices, given by rows of values, at the places of a third."""
+    """The product of two sparse matrices, given by rows of values, at the places of a third.
+
+    `known` has two factors and their product, where whoever looked for the places came by it;
+    tangents and gradients are other factors.
+    """
+    if known is not None and known[0] is left and known[1] is right:
+        return known[2]
     return kernels.product_at(left, right, left_pattern, right_pattern, onto)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 
 from pullback.core import kind_errors as errors
-from pullback.core.layout import sparse_coo
+from pullback.core.layout import sparse_coo, sparse_csc
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import METHODS
 from pullback.operators.indexing.rows import index_select
@@ -71,9 +71,13 @@ def sparse_times_sparse(a: Any, b: Any) -> Any:
         a, b = convert.coalesce(a), b if b._kind is not sparse_coo else convert.coalesce(b)
     left, right = pattern_of(a), pattern_of(b)
     shape = (left.shape[0], right.shape[1])
-    places = kernels.product_places(left, right)
+    x, y = rows_of(a), rows_of(b)
+    places, product = kernels.product_places(x._array, y._array, left, right)
     made = pattern_in(left.layout, places, shape, 0)
-    rows = _sparse_product(rows_of(a), rows_of(b), left, right, made)
+    known = None
+    if product is not None and left.layout is not sparse_csc:  # it is in the order of rows
+        known = x._array, y._array, product
+    rows = _sparse_product(x, y, left, right, made, known)
     return shown_as("SparseSparseMatmulBackward0", from_values(rows, made))
 
 

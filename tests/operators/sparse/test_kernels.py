@@ -47,12 +47,15 @@ def test_products_of_sparse_matrices_at_places(dtype):
     draw = numpy.random.default_rng(1)
     a, left, x = sparse(draw, (5, 6), sparse_coo, dtype)
     b, right, y = sparse(draw, (6, 4), sparse_csr, dtype)
-    places = kernels.product_places(left, right)
+    places, known = kernels.product_places(x, y, left, right)
     assert {tuple(place) for place in numpy.argwhere(a @ b)} <= {*map(tuple, places.T.tolist())}
     onto = pattern_in(sparse_csc, places, (5, 4), 0)
     made = kernels.product_at(x, y, left, right, onto)
     assert made.dtype == dtype
     numpy.testing.assert_array_equal(made, values_at(a @ b, onto))
+    if known is not None:
+        in_order = pattern_in(sparse_csr, places, (5, 4), 0)
+        numpy.testing.assert_array_equal(known, values_at(a @ b, in_order))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -82,4 +85,6 @@ def test_nothing_specified(shape):
     pattern = pattern_in(sparse_csr, numpy.zeros((2, 0), int), shape, 0)
     made = kernels.product(numpy.zeros(0), numpy.ones((shape[1], 2)), pattern)
     numpy.testing.assert_array_equal(made, numpy.zeros((shape[0], 2)))
-    assert kernels.product_places(pattern, pattern.transposed).shape == (2, 0)
+    none = numpy.zeros(0)
+    places, _ = kernels.product_places(none, none, pattern, pattern.transposed)
+    assert places.shape == (2, 0)
