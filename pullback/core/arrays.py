@@ -37,6 +37,7 @@ class OtherArray:
 
     tensor_class: type
     dtype: Any
+    values: Any
     copy: Any
     astype: Any
     become: Any  # takes over another's contents: a write in place

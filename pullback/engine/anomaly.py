@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.core import origin
+from pullback.core.arrays import OtherArray
 from pullback.core.overriding import DISPATCH
 from pullback.core.tensor import Tensor
 
@@ -16,6 +17,8 @@ def check_nan(node: Any, results: tuple[Any, ...]) -> None:
     """Raise if any gradient that a node returned contains NaN."""
     for index, result in enumerate(results):
         array = result._array if isinstance(result, Tensor) else result
+        if isinstance(array, OtherArray):
+            array = array.values
         if array is not None and array.dtype.kind in "fcV" and _has_nan(result, array):
             raise RuntimeError(
                 f"{type(node).name(node)} returned nan values in its output {index} (the gradient "

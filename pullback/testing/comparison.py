@@ -35,6 +35,7 @@ class _Rules:
     check_device: bool
     check_dtype: bool
     check_stride: bool
+    check_layout: bool = True
 
 
 def assert_close(
@@ -65,7 +66,7 @@ def assert_close(
     """
     if (rtol is None) != (atol is None):
         raise ValueError("assert_close: give rtol and atol, or neither of them.")
-    rules = _Rules(rtol, atol, equal_nan, check_device, check_dtype, check_stride)
+    rules = _Rules(rtol, atol, equal_nan, check_device, check_dtype, check_stride, check_layout)
     for place, problem in _problems(actual, expected, "", rules, allow_subclasses):
         text = f"{problem} (in {place})" if place else problem
         raise AssertionError(msg(text) if callable(msg) else msg or text)
@@ -149,6 +150,10 @@ def _problem(actual: Any, expected: Any, rules: _Rules, subclasses: bool) -> str
         return f"got a {type(actual).__name__}, expected a {type(expected).__name__}."
     if is_tensor and rules.check_device and actual.device != expected.device:
         return f"device is {actual.device}, expected {expected.device}."
+    if is_tensor and (actual._kind is not None or expected._kind is not None):
+        if rules.check_layout and actual.layout is not expected.layout:
+            return f"layout is {actual.layout}, expected {expected.layout}."
+        actual, expected = (one.detach().to_dense() for one in (actual, expected))
     a, b = (numpy.asarray(getattr(one, "_array", one)) for one in (actual, expected))
     if a.shape != b.shape:
         return f"shape is {a.shape}, expected {b.shape}."

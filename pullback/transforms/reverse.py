@@ -20,7 +20,7 @@ from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, OperatorNode, new_leaf_mark
 from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.core.sequence import numbering
-from pullback.core.tensor import Tensor, new, wrap
+from pullback.core.tensor import Tensor, class_for, new, wrap
 from pullback.core.version import own_cell
 from pullback.core.view import CreationMeta, attach, edge_of
 from pullback.core.whole import Whole
@@ -86,8 +86,12 @@ def _node_like(cls: type[Any], tensor: Tensor, edge: Any) -> Any:
 
 def _alias_of(tensor: Tensor, depth: int) -> Tensor:
     """A tensor on the same memory that a transform can differentiate with respect to."""
-    alias = tensor._same_kind() if tensor._takes & DISPATCH else new(Tensor)
-    alias._array = tensor._array
+    array = tensor._array
+    if tensor._takes & DISPATCH:
+        alias = tensor._same_kind()
+    else:
+        alias = new(Tensor if type(array) is numpy.ndarray else class_for(array))
+    alias._array = array
     alias._cell = own_cell(tensor)
     edge = edge_of(tensor)
     if edge is None:

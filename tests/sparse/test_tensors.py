@@ -245,3 +245,56 @@ def test_forward_mode_goes_through_values():
     assert moved[0].tolist() == [[0, 6], [16, 0]]
     assert out[1].tolist() == [[2, 0], [0, 2]]
     assert moved[1].tolist() == [[10, 0], [0, 10]]
+
+
+def test_parameters_and_modules_hold_them():
+    module = torch.nn.Module()
+    module.weight = torch.nn.Parameter(torch.eye(2).to_sparse_csr())
+    module.register_buffer("mask", torch.eye(2).to_sparse())
+    assert isinstance(module.weight, torch.nn.Parameter)
+    assert [name for name, _ in module.named_parameters()] == ["weight"]
+    torch.sparse.mm(module.weight, torch.ones(2, 2)).sum().backward()
+    assert module.weight.grad.to_dense().tolist() == [[2, 0], [0, 2]]
+    assert module.double().mask.dtype is torch.float64
+
+
+def test_anomaly_mode_looks_at_sparse_gradients():
+    weight = torch.ones(2, 2, requires_grad=True)
+    rows = torch.nn.functional.embedding(torch.tensor([1]), weight, sparse=True)
+    with torch.autograd.set_detect_anomaly(True):
+        rows.sum().backward(retain_graph=True)
+        with (
+            pytest.warns(UserWarning),
+            pytest.raises(RuntimeError, match="EmbeddingBackward0.*nan"),
+        ):
+            rows.backward(torch.full((1, 2), float("nan")))
+
+
+def test_transforms_and_checkpoints_take_them():
+    x = matrix(torch, "coo")
+    made = torch.func.grad(lambda v: (v.to_dense() ** 2).sum())(x)
+    assert torch.equal(made.to_dense(), 2 * x.to_dense())
+    leaf = x.detach().requires_grad_()
+    run = lambda v: torch.sparse.mm(v.sin(), torch.ones(3, 2, dtype=v.dtype))  # noqa: E731
+    torch.utils.checkpoint.checkpoint(run, leaf, use_reentrant=False).sum().backward()
+    other = x.detach().requires_grad_()
+    run(other).sum().backward()
+    assert torch.equal(leaf.grad.to_dense(), other.grad.to_dense())
+
+
+def test_assert_close_compares_them():
+    close = torch.testing.assert_close
+    close(matrix(torch, "coo"), matrix(torch, "uncoalesced"))
+    with pytest.raises(AssertionError, match="layout"):
+        close(matrix(torch, "coo"), matrix(torch, "csr"))
+    with pytest.raises(AssertionError, match="differ"):
+        close(matrix(torch, "coo"), matrix(torch, "coo") * 2)
+
+
+def test_products_take_the_gradients_of_their_dense_factor():
+    dense = torch.ones(3, 2, dtype=torch.float64, requires_grad=True)
+    for layout in ALL:
+        dense.grad = None
+        (matrix(torch, layout) @ dense).sum().backward()
+        expected = matrix(torch, layout).to_dense().sum(0)
+        assert torch.allclose(dense.grad, expected[:, None].expand(3, 2))

@@ -91,7 +91,7 @@ def pairs(left: Pattern, right: Pattern) -> tuple[Array, Array]:
 def product_places(
     left: Array, right: Array, left_pattern: Pattern, right_pattern: Pattern
 ) -> tuple[Array, Array | None]:
-    """The coordinates, sorted, of the product of two matrices; and its values, if they are known."""
+    """The coordinates, sorted, of the product of two matrices; and its values, if known."""
     shape = (left_pattern.shape[0], right_pattern.shape[1])
     if _scipy() is not None and left.dtype.char in "fdFD" and left.dtype == right.dtype:
         made = _matrix(left_pattern, left) @ _matrix(right_pattern, right)
