@@ -146,6 +146,8 @@ def attach_tangent(tensor: Tensor, tangent: Tensor, level: Level) -> Tensor:
     dual = view_as(tensor, tensor)
     if dual._is_view():  # inference tensors have none
         dual._node.forward = False
+    if base_of(tangent).requires_grad:
+        level.tracked = True
     level.put(dual, laid_out_as(tangent, tensor))
     return dual
 

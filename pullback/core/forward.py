@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 class Level:
     """One perturbation, and the tangents of the tensors that feel it."""
 
-    __slots__ = ("__weakref__", "everywhere", "saved", "tangents")
+    __slots__ = ("__weakref__", "everywhere", "saved", "tangents", "tracked")
 
     def __init__(self, *, everywhere: bool) -> None:
         self.everywhere = everywhere
+        # Whether a tangent came in with a history: someone outside differentiates by the direction.
+        self.tracked = False
         self.tangents: dict[int, tuple[weakref.ref[Any], Any]] = {}
         # node -> {name of a saved output: its tangent}
         self.saved: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()

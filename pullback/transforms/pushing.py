@@ -73,7 +73,10 @@ class Pushing(Whole):
             dual = view_as(base, base)
         if dual._is_view():  # inference tensors have none
             dual._node.forward = False
-        self.level.put(dual, exposed(tangent, levels))
+        given = exposed(tangent, levels)
+        if base_of(given).requires_grad:
+            self.level.tracked = True
+        self.level.put(dual, given)
         return hidden(dual, levels)
 
     def tangent_of(self, output: Any) -> Any:

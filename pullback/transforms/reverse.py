@@ -219,8 +219,10 @@ class Recording(Whole):
 
     def _seen_outside(self, pairs: list[tuple[Any, Any]]) -> bool:
         """Whether someone outside could differentiate the gradients."""
-        return any(base_of(seed).requires_grad for _, seed in pairs) or self.leads_outside(
-            [edge for edge, _ in pairs]
+        return (
+            any(base_of(seed).requires_grad for _, seed in pairs)
+            or any(level.tracked for level in open_levels())  # by way of a tangent
+            or self.leads_outside([edge for edge, _ in pairs])
         )
 
     def leads_outside(self, edges: list[Any]) -> bool:

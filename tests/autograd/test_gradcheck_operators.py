@@ -28,11 +28,14 @@ def _smallest(name, dtype, count):
     samples.sort(key=lambda sample: all(one.ndim == 0 for one in sample.differentiable))
     for sample in samples[:count]:
         call = sample.bound(function)
+        made = tensors_in(call(*sample.differentiable))
+        places = [place for place, one in enumerate(made) if one.requires_grad]
 
-        def carrying(*inputs, call=call):
-            return tuple(one for one in tensors_in(call(*inputs)) if one.requires_grad)
+        def carrying(*inputs, call=call, places=places):
+            made = list(tensors_in(call(*inputs)))
+            return tuple(made[place] for place in places)
 
-        if carrying(*sample.differentiable):
+        if places:
             yield carrying, tuple(sample.differentiable)
 
 

@@ -149,6 +149,11 @@ class Check:
     def pushed(self, inputs: Sequence[Any]) -> list[Tensor]:
         """Call the function on dual tensors without history: the same outputs as in `outputs`."""
         everything = tensors_of(tupled(self.func(*inputs)))
+        if len(everything) <= self.places[-1]:
+            raise GradcheckError(
+                f"gradcheck: in forward mode the function returned {len(everything)} outputs, "
+                "fewer than before. There its inputs are dual tensors that do not require grad."
+            )
         return [everything[place] for place in self.places]
 
     def compare_with_zero(self) -> None:
