@@ -210,3 +210,19 @@ def test_function_takes_the_keywords_of_its_forward():
     assert same(Times.apply(POINT, DIRECTION, scale=2.0), 2 * POINT * DIRECTION)
     with pytest.raises(TypeError, match="other"):
         Times.apply(POINT, DIRECTION, other=2.0)
+
+
+def test_a_gradient_inside_jvp_is_differentiable_by_the_direction():
+    """Issue 16: only the tangent leads outside, and the inner pass must be recorded for it."""
+    point = torch.tensor([0.2, 0.65])
+    inner = torch.func.grad(lambda v: (v.sin() * v.sum()).sum())
+
+    def along(direction):
+        return torch.func.jvp(inner, (point,), (direction,))[1]
+
+    second = torch.func.jacfwd(along)(point)
+    assert torch.allclose(torch.func.jacrev(along)(point), second)
+    assert second.abs().sum() > 1
+    leaf = point.clone().requires_grad_()
+    (outside,) = torch.autograd.grad(along(leaf).sum(), leaf)
+    assert torch.allclose(outside, second.sum(0))
