@@ -106,7 +106,7 @@ def _split(arg: Any, level: Any) -> tuple[Any, Any]:
     if isinstance(arg, tuple | list | dict):
         leaves, spec = tree_flatten(arg)
         pairs = [_split(leaf, level) for leaf in leaves]
-        return tuple(tree_unflatten([pair[side] for pair in pairs], spec) for side in (0, 1))  # type: ignore[return-value]  # two sides
+        return tuple(tree_unflatten([pair[side] for pair in pairs], spec) for side in (0, 1))
     return (arg.value, arg.bdim) if is_batched_at(arg, level) else (arg, None)
 
 
