@@ -38,7 +38,7 @@ def rebuilt(kind: Any, data: Any) -> Tensor:
     try:
         if kind is sparse_coo:
             coalesced = bool(rest[1]) if len(rest) > 1 else None
-            options = {"check_invariants": True, "is_coalesced": coalesced}
+            options: dict[str, Any] = {"check_invariants": True, "is_coalesced": coalesced}
             return sparse_coo_tensor(parts[0], parts[1], size, **options)
         if kind in COMPRESSED:
             return sparse_compressed_tensor(

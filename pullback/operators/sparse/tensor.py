@@ -24,7 +24,7 @@ class SparseTensor(Tensor):
     __slots__ = ()
 
     # No class of a user's: results are of the kind that operators give them.
-    __torch_function__ = overriding.disabled_function  # type: ignore[assignment]  # no method
+    __torch_function__ = overriding.disabled_function
 
     @property
     def _kind(self) -> layout:
@@ -51,5 +51,5 @@ def _leave(self: SparseTensor) -> SparseArray:
     raise overriding.Taken
 
 
-SparseTensor._plain = property(_leave)  # type: ignore[assignment]  # see core/overriding.py
+SparseTensor._plain = property(_leave)  # see core/overriding.py
 SparseArray.tensor_class = SparseTensor
