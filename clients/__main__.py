@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import time
@@ -97,7 +98,9 @@ def run(name: str, side: str) -> Outcome:
         cwd=HERE.parent,
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     )
-    error = None if done.returncode == 0 else done.stderr.strip().splitlines()[-1][:160]
+    error = None
+    if done.returncode != 0:  # what it says last, without the paths of this machine
+        error = re.sub(r" ?\(?/\S*", "", done.stderr.strip().splitlines()[-1])[:160]
     return Outcome(done.stdout, error, time.perf_counter() - start)
 
 

@@ -3,13 +3,14 @@
 import torch
 
 try:
-    pass
+    import torchvision
 except RuntimeError:
     # vit-pytorch imports torchvision for its transforms. Where the operators in its shared library
     # cannot be loaded, since they were compiled for another torch, it only wants them to be known.
     operators = torch.library.Library("torchvision", "DEF")
     for name in ("nms", "qnms"):
         operators.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    import torchvision  # noqa: F401
 
 from vit_pytorch import SimpleViT, ViT
 from vit_pytorch.cait import CaiT
