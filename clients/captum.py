@@ -1,5 +1,6 @@
 """captum: attributions by gradients, perturbations, layers and neurons, for one small network."""
 
+import numpy as np
 import torch
 from captum import attr
 from torch import nn
@@ -47,6 +48,7 @@ show("ablation", attr.FeatureAblation(model).attribute(x, target=0))
 show("shapley", attr.ShapleyValueSampling(model).attribute(
     x, target=0, n_samples=2, feature_mask=torch.arange(36).reshape(1, 1, 6, 6) // 12))  # fmt: skip
 torch.manual_seed(1)
+np.random.seed(1)  # noqa: NPY002 (what captum draws baselines with)
 show("gradient shap", attr.GradientShap(model).attribute(x, torch.cat([base, x]), target=0))
 show("noise tunnel", attr.NoiseTunnel(attr.Saliency(model)).attribute(x, nt_samples=3, target=0))
 show("grad cam", attr.LayerGradCam(model, model.conv).attribute(x, target=0))
