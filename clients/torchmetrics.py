@@ -33,7 +33,6 @@ for metric in (
     regression.SpearmanCorrCoef(),
     regression.KendallRankCorrCoef(),
     regression.ExplainedVariance(),
-    regression.CosineSimilarity(),
 ):
     print(type(metric).__name__, f"{metric(guess, truth).item():.4f}")
 
@@ -41,7 +40,7 @@ auroc = classification.BinaryAUROC(thresholds=None)
 print(f"{auroc(torch.sigmoid(guess), (truth > 0).long()).item():.4f}")
 curve = functional.classification.binary_roc(torch.sigmoid(guess), (truth > 0).long())
 print([len(part) for part in curve])
-print(f"{functional.image.peak_signal_noise_ratio(guess, truth).item():.4f}")
+print(f"{functional.image.peak_signal_noise_ratio(guess, truth, data_range=4.0).item():.4f}")
 picture = torch.rand(2, 3, 24, 24)
 ssim = torchmetrics.image.StructuralSimilarityIndexMeasure(data_range=1.0)
 print(f"{ssim(picture, (picture + 0.1 * torch.rand_like(picture)).clamp(0, 1)).item():.4f}")
