@@ -47,8 +47,14 @@ def run_script(script: str, arguments: Sequence[str]) -> dict[str, Any]:
     from pullback.standing_in import standing_in
 
     sys.argv = [script, *arguments]
-    with standing_in():
-        return runpy.run_path(script, run_name="__main__")
+    folder = os.path.dirname(os.path.abspath(script))
+    sys.path.insert(0, folder)  # as `python script.py` does: modules beside it are found
+    try:
+        with standing_in():
+            return runpy.run_path(script, run_name="__main__")
+    finally:
+        if folder in sys.path:
+            sys.path.remove(folder)
 
 
 def _add_graph_command(commands: Any) -> None:

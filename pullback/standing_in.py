@@ -31,13 +31,12 @@ _BESIDE = ("torch", "functorch")
 def stand_in() -> ModuleType:
     """From here on, `import torch` gives pullback; calling it again changes nothing.
 
-        RuntimeError where torch itself is loaded already: what was imported from it would not mix.
+    RuntimeError where torch itself is loaded already: what was imported from it would not mix.
 
-        >>> import pullback
-    from pullback.torch_version import __version__
-        >>> torch = pullback.stand_in()  # doctest: +SKIP
-        >>> torch.__name__  # doctest: +SKIP
-        'torch'
+    >>> import pullback
+    >>> torch = pullback.stand_in()  # doctest: +SKIP
+    >>> torch.__name__  # doctest: +SKIP
+    'torch'
     """
     if _standing():
         return pullback

@@ -50,3 +50,15 @@ def test_modules_of_torch_are_the_modules_of_pullback(tmp_path):
     command = [sys.executable, "-m", "pullback", "run", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "No module named 'torch.no_such_module'\n"
+
+
+def test_a_script_finds_the_modules_beside_it(tmp_path):
+    (tmp_path / "beside_it.py").write_text("import torch\nvalue = torch.ones(2).sum().item()\n")
+    (tmp_path / "script.py").write_text("import beside_it\nprint(beside_it.value)\n")
+    ran = subprocess.run(
+        [sys.executable, "-m", "pullback", "run", str(tmp_path / "script.py")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout == "2.0\n"
