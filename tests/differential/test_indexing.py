@@ -74,9 +74,10 @@ def assert_same(program, *arrays, node=True):
         if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
             assert a.shape == b.shape, key
             assert a.dtype == b.dtype, key
-            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6, err_msg=key)
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-5, err_msg=key)
         elif isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-            assert not np.any(a if b is None else b), (key, a, b)
+            zeros = a if b is None else b  # up to rounding
+            np.testing.assert_allclose(zeros, 0, atol=1e-5, err_msg=key)
         elif key != "node" or node:
             assert a == b, key
 

@@ -60,7 +60,8 @@ class VonMises(Distribution):
                 f = (1 + r * z) / (r + z)
                 c = k * (r - f)
                 accepted = ((c * (2 - c) - u2) > 0) | ((c / u2).log() + 1 - c >= 0)
-                angle = torch.where(accepted & ~found, (u3 - 0.5).sign() * f.acos(), angle)
+                # Also where one was found before: the last one counts, as in torch.
+                angle = torch.where(accepted, (u3 - 0.5).sign() * f.acos(), angle)
                 found = found | accepted
             turned = (angle + math.pi + self.loc.double()) % (2 * math.pi) - math.pi
             return turned.to(self.loc.dtype)

@@ -121,7 +121,10 @@ def _assign(target: Any, value: Any) -> None:
     if value._array.ndim == 0:
         fill_(target, value)
     elif _is_same_place(target._array, value._array):
-        bump(target, "__setitem__")
+        if inplace.starts_write("__setitem__", target, {"value": value}, get_mode()):
+            copy_(target, clone(value))  # recorded: the values stay, the history does not
+        else:
+            bump(target, "__setitem__")
     else:
         value = _trimmed(value, target._array.ndim)
         if value._array.base is not None and value._array.size != target._array.size:

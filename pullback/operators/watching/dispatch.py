@@ -8,6 +8,7 @@ recorded, the node is made around what it returns.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any, TypeAlias
@@ -133,9 +134,15 @@ def _enter(value: Any, found: list[Any]) -> None:
 def _is_duck(value: Any) -> bool:
     """Whether something that is no tensor takes calls as one."""
     handler = getattr(type(value), "__torch_function__", None)
-    if handler is None or isinstance(value, type):
+    if handler is None or isinstance(value, type) or _is_of_torch(value):
         return False
     return not getattr(handler, "disables_torch_function", False)
+
+
+def _is_of_torch(value: Any) -> bool:
+    """Whether it is a tensor of torch itself, where that is loaded too: it would ask us in turn."""
+    kind = getattr(sys.modules.get("torch"), "Tensor", Tensor)
+    return kind is not Tensor and isinstance(value, kind)
 
 
 def apart(found: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -365,8 +372,9 @@ def any_handler(value: Any) -> bool:
 
 def _has_own_handler(value: Any) -> bool:
     """Whether a value's class takes calls above autograd."""
-    if isinstance(value, Tensor):
-        return bool(value._takes & FUNCTIONS & ~excluded.get())
+    kind = type(value)  # a stand-in may claim to be a Tensor
+    if issubclass(kind, Tensor):
+        return bool(kind._takes & FUNCTIONS & ~excluded.get())
     return _is_duck(value)
 
 

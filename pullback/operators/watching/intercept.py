@@ -41,7 +41,7 @@ def _asking(*args: Any, **kwargs: Any) -> Any:
 class _Asking(Layer):
     """One function, what it does after asking, and how many want it to ask."""
 
-    __slots__ = ("asking", "function", "guarded", "users")
+    __slots__ = ("asking", "function", "guarding", "users")
 
     def __init__(self, function: FunctionType) -> None:
         plain = FunctionType(
@@ -54,8 +54,10 @@ class _Asking(Layer):
         plain.__kwdefaults__ = function.__kwdefaults__
         plain.__module__, plain.__qualname__ = function.__module__, function.__qualname__
         plain.__doc__ = function.__doc__
+        plain.__dict__.update(function.__dict__)  # what it wraps itself
         super().__init__(plain)
-        self.function, self.guarded = function, False
+        self.function = function
+        self.guarding: CodeType | None = None
         self.users: set[Any] = set()
         code = _asking.__code__
         stand_in = next(one for one in code.co_consts if isinstance(one, str) and "_Asking" in one)
@@ -67,11 +69,11 @@ class _Asking(Layer):
         )
 
     def guard(self) -> None:
-        """Let the function look at its arguments for ever: then nothing is swapped any more."""
-        if not self.guarded:
-            self.guarded = True
-            code = guard_of(self.function, self)
-            self._stand_before(code)
+        """Let the function look at its arguments for ever."""
+        if self.guarding is None:
+            self.guarding = guard_of(self.function, self)
+            if not self.users:
+                self._stand_before(self.guarding)
 
     def use(self, user: Any, *, wanted: bool) -> None:
         """Ask, or stop asking, on behalf of somebody."""
@@ -79,18 +81,22 @@ class _Asking(Layer):
             self.users.add(user)
         else:
             self.users.discard(user)
-        if self.guarded:
-            return  # it reads `users`
         function = self.function
-        if self.users:
+        if self.users:  # then keywords are handed over as keywords
             if function.__code__ is not self.asking:
                 self._stand_before(self.asking)
+            return
+        if self.guarding is not None:
+            function.__code__ = self.guarding
             return
         # Each step sets something to what it was: an interrupt between them is mended by the next.
         if function.__code__ is self.asking:
             function.__code__ = self.plain.__code__
         LAYERS.pop(function, None)
-        function.__dict__.pop("__wrapped__", None)
+        if "__wrapped__" in self.plain.__dict__:
+            function.__wrapped__ = self.plain.__wrapped__  # type: ignore[attr-defined]  # inspect's
+        else:
+            function.__dict__.pop("__wrapped__", None)
 
     def _stand_before(self, code: CodeType) -> None:
         function, plain = self.function, self.plain

@@ -1,7 +1,7 @@
 """Writes what stands before a public composition: a look at its arguments, then its own code.
 
     def flatten(input, start_dim=0, end_dim=-1):
-        if layer.users or (input.__class__ is not Tensor and asks(input)):
+        if input.__class__ is not Tensor and asks(input):
             return layer.take_guarded((input, start_dim, end_dim))
         try:
             return plain(input, start_dim, end_dim)
@@ -44,7 +44,7 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
     shown = [f"{x!r}: {x}" for x in (*positional, *keywords, *([more] if more else []))]
     source = [
         f"def guard({_parameters(code, positional, keywords, more, others)}):",
-        f"    if {' or '.join(['_layer.users', *looks])}:",
+        f"    if {' or '.join(looks) or 'False'}:",
         f"        return _layer.take_guarded({', '.join([f'({values})', *extra])})",
         "    try:",
         f"        return _plain({_arguments(positional, keywords, more, others)})",

@@ -37,12 +37,12 @@ WITHOUT = {
     "torch.nn.modules.container": {"T"},
     "torch.nn.utils.fusion": {"ConvT", "LinearT"},
     "torch.nn.utils.rnn": {"bind"},
+    "torch.nn.parallel": {"DistributedDataParallelCPU"},
 }
 EXPLAINED = {
     "torch.nn.functional": {
         *("ScalingType", "SwizzleType", "grouped_mm", "scaled_grouped_mm", "scaled_mm"),
     },
-    "torch.nn.parallel": {"DistributedDataParallel", "DistributedDataParallelCPU"},
 }
 
 

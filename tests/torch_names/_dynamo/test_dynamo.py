@@ -37,7 +37,7 @@ def test_marks_and_counters():
     dynamo.mark_static(x)
     dynamo.graph_break()
     dynamo.reset()
-    assert dynamo.disable(len) is len
+    assert dynamo.disable(len)([1]) == 1
     assert dynamo.utils.counters["stats"]["calls_captured"] == 0
     assert dynamo.optimize("eager")(lambda x: x + 1)(1) == 2
     assert issubclass(dynamo.exc.Unsupported, RuntimeError)
@@ -47,8 +47,6 @@ def test_marks_and_counters():
     "call",
     [
         lambda: torch._dynamo.export(len),
-        lambda: torch._dynamo.explain(len),
-        lambda: torch._dynamo.register_backend(len),
     ],
 )
 def test_what_is_not_there_says_so(call):

@@ -16,6 +16,7 @@ import numpy
 from pullback.core import errors
 from pullback.core.device import META
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.meta import MetaArray
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.batching import filled
 from pullback.operators.declare import Array, Namespace, Op, primitive
@@ -218,7 +219,9 @@ def _lengths(name: str, lengths: Any, batch: int) -> Array:
     values = lengths._array if isinstance(lengths, Tensor) else lengths
     if isinstance(values, tuple | list):
         values = [operator.index(length) for length in values]
-    array = numpy.asanyarray(values, numpy.int64).reshape(-1)
+    # What has no data stays what it is, and says so; examples of a vmap share their lengths.
+    taken = numpy.asanyarray if isinstance(values, MetaArray) else numpy.asarray
+    array = taken(values, numpy.int64).reshape(-1)
     if array.shape != (batch,):
         raise RuntimeError(f"ctc_loss: {name} must have {batch} elements, one for each example.")
     if batch and array.min() < 0:
