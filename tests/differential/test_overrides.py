@@ -21,6 +21,8 @@ APART = {("torch", "affine_grid_generator"), ("torch", "unravel_index"), ("torch
 APART |= {("torch", name) for name in SHARED}
 APART |= {("nn.functional", "l1_loss"), ("nn.functional", "glu")}
 APART |= {("torch", "is_inference")}  # a method of Tensor, which the package itself calls
+APART |= {("torch", "detach")}  # asked, as the method that it is
+APART |= {("torch", "lobpcg")}  # an iteration over many operators, asked by the first of them
 
 PLACES = ["torch", "nn.functional", "linalg", "fft", "special"]
 
