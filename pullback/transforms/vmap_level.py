@@ -89,7 +89,7 @@ class VmapLevel:
             if not any(_is_batched(pair) for pair in split.values()) and not is_random(op):
                 return op.function(**bound)
             options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
-            if LEVELS:
+            if LEVELS and not is_random(op):  # examples share a draw whose tangents differ
                 split = {name: self._with_mapped_tangent(pair) for name, pair in split.items()}
             results = self._batched_call(op, split, options)
         finally:

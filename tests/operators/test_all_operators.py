@@ -115,9 +115,12 @@ def is_for_differences(sample):
 def differentiable_part(sample, function):
     """What gradcheck wants: a function of tensors to those outputs that have a history."""
     bound = sample.bound(function)
+    made = outputs(bound(*sample.differentiable))
+    places = [place for place, one in enumerate(made) if one.requires_grad]
 
     def call(*tensors):
-        return tuple(out for out in outputs(bound(*tensors)) if out.requires_grad)
+        found = list(outputs(bound(*tensors)))
+        return tuple(found[place] for place in places)
 
     return call
 
@@ -223,6 +226,7 @@ def test_forward_mode_agrees_with_finite_differences(name, dtype):
         pytest.skip("has no forward mode")
     function = resolve(pullback, name)
     options = {"check_forward_ad": True, "check_backward_ad": False, "fast_mode": True}
+    options["check_undefined_grad"] = False  # means of nothing are NaN: of a zero tangent, too
     for sample in samples_for(name, dtype):
         if is_for_differences(sample):
             with naming(sample):
