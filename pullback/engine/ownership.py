@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import Array, OtherArray
+from pullback.core.overriding import DISPATCH
 
 
 def private_copy(value: Any) -> Array:
@@ -41,6 +42,8 @@ def is_sole_tensor(g: Any, references: int, others: int = 0) -> bool:
     """As `is_sole_reference` for a tensor, of the tensor and of its array."""
     if references > _ALONE + others:
         return False
+    if g._takes & DISPATCH:  # it has no array of its own
+        return True
     array = g._array
     references = getrefcount(array)
     return is_sole_reference(array, references, 1)
