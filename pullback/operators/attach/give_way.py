@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import Op, unwritten
 from pullback.operators.running import inplace, interpret
@@ -24,8 +25,10 @@ _KNOWN = frozenset((Tensor, int, float))
 _OTHERS = (numbers.Number, numpy.ndarray, numpy.generic)
 
 
-def gives_way(function: Any) -> Any:
+def gives_way(function: Any, sign: str = "") -> Any:
     """What a sign calls: the operator, but operands it does not know get their turn (`__radd__`).
+
+    An operand that takes calls itself is asked as the `sign`, not as the operator that it is.
 
     For a declared operator that is the same code with another way out of the straight line, so the
     usual call costs nothing.
@@ -33,20 +36,26 @@ def gives_way(function: Any) -> Any:
     op = getattr(function, "op", None)
     if op is None:
         return caught(function)
-    sign = unwritten(op, op.name, call=_call_or_give_way)
-    sign.__doc__ = function.__doc__
-    sign.op = op  # as the operator's own function has it
-    return sign
+    made = unwritten(op, op.name, call=functools.partial(_call_or_give_way, sign))
+    made.__doc__ = function.__doc__
+    made.op = op  # as the operator's own function has it
+    return made
 
 
-def _call_or_give_way(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call_or_give_way(sign: str, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if args and isinstance(args[0], numbers.Number):  # a method without its tensor
         if op.name == "rsub":
             return NotImplemented
         raise errors.not_a_tensor(op.name, "self", args[0])
     for one in args:
-        if type(one) not in _KNOWN and not _is_operand(one):
+        if type(one) in _KNOWN or isinstance(one, Tensor):
+            continue
+        if not _is_operand(one):
             return NotImplemented
+        if sign and hasattr(type(one), "__torch_function__"):
+            taken, answer = ports.met_by(sign, args)
+            if taken:
+                return answer
     return interpret.call(op, args, kwargs)
 
 

@@ -43,8 +43,8 @@ _METADATA = frozenset(_NAMES.split())
 # Compositions without a guard, which would cost them most: an operator below them meets what they
 # do not know, and asks as the same function; see `met`.
 _NAMES = """
-    clamp clamp_max clamp_min contiguous empty full item log_softmax max mean min numpy ones pow
-    prod reshape_as scalar_tensor softmax sum tensor to tolist type_as view_as view_method zeros
+    clamp clamp_max clamp_min contiguous empty full item max mean min numpy ones pow prod reshape_as
+    scalar_tensor sum tensor to tolist type_as view_as view_method zeros
 """
 QUICK = frozenset(_NAMES.split())
 
@@ -286,10 +286,10 @@ def _noted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def met_by(method: str, args: tuple[Any, ...]) -> tuple[bool, Any]:
-    """As `met`, for a method of Tensor that is no operator."""
+    """As `met`, for a sign, or a method of Tensor that is no operator."""
     if not _noted(args, {}):
         return False, None
-    return dispatch.overloaded(getattr(Tensor, method), args, {})
+    return dispatch.overloaded(getattr(Tensor, _SIGNS.get(method, method)), args, {})
 
 
 ports.fill(met_by=met_by)

@@ -71,7 +71,9 @@ class _Asking(Layer):
     def guard(self) -> None:
         """Let the function look at its arguments for ever."""
         if self.guarding is None:
-            self.guarding = guard_of(self.function, self)
+            # A family that loads while functions ask has its own code in `plain` already.
+            own = self.plain if self.function in LAYERS else self.function
+            self.guarding = guard_of(own, self)
             if not self.users:
                 self._stand_before(self.guarding)
 

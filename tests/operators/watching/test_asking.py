@@ -90,6 +90,14 @@ def test_assignment_asks_the_key_and_the_value(seen, t):
     assert torch.equal(t, torch.ones(2, 2))
 
 
+def test_keywords_of_an_operator_are_told_by_position_the_first_time(seen, t):
+    """What was passed how is not known before the class is; from then on it is."""
+    d = duck(seen)
+    torch.add(t, other=d)
+    torch.add(t, other=d)
+    assert [one[1:] for one in seen] == [((t, d), {}), ((t,), {"other": d})]
+
+
 def test_keywords_stay_keywords(seen, t):
     d = duck(seen)
     torch.add(t, d)  # from now on every function asks with what it was passed
@@ -118,8 +126,6 @@ SIGNS = {
 @pytest.mark.parametrize("name", SIGNS)
 def test_sign_is_reported_as_its_method(name, seen, t):
     d = duck(seen)
-    torch.add(t, d)
-    seen.clear()
     assert SIGNS[name](t, d) == "taken"
     assert SIGNS[name](t, d) == "taken"
     assert [one[0] for one in seen] == [getattr(torch.Tensor, name)] * 2
@@ -188,3 +194,22 @@ def test_functions_do_not_ask_any_more_when_the_class_is_gone():
 
 def test_signature_of_a_function_that_asks_is_its_own():
     assert list(inspect.signature(torch.linalg.cholesky).parameters) == ["input", "upper", "out"]
+
+
+def test_a_function_that_loads_while_functions_ask_gets_its_own_guard():
+    program = """
+import pullback as torch
+
+class Duck:
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func.__name__, len(args), kwargs
+
+torch.add(torch.ones(1), Duck())  # functions ask from here on
+assert torch.nn.functional.adaptive_max_pool1d_with_indices(Duck(), 2)[1] == 2
+print(torch.nn.functional.max_pool1d(torch.ones(1, 1, 4), 2).tolist())
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "[[[1.0, 1.0]]]\n"
