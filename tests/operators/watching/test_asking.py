@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import pullback as torch
+from pullback.operators.watching import intercept
 
 
 def duck(seen):
@@ -196,20 +197,17 @@ def test_signature_of_a_function_that_asks_is_its_own():
     assert list(inspect.signature(torch.linalg.cholesky).parameters) == ["input", "upper", "out"]
 
 
-def test_a_function_that_loads_while_functions_ask_gets_its_own_guard():
-    program = """
-import pullback as torch
+def _added(first, second=1):
+    return first + second
 
-class Duck:
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        return func.__name__, len(args), kwargs
 
-torch.add(torch.ones(1), Duck())  # functions ask from here on
-assert torch.nn.functional.adaptive_max_pool1d_with_indices(Duck(), 2)[1] == 2
-print(torch.nn.functional.max_pool1d(torch.ones(1, 1, 4), 2).tolist())
-"""
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert ran.stdout == "[[[1.0, 1.0]]]\n"
+def test_a_function_that_asks_already_is_guarded_by_its_own_parameters(seen):
+    """As one that is made public while somebody wants functions to ask."""
+    d = duck(seen)
+    watched = intercept.Watched(lambda: [_added])
+    watched.begin("somebody")
+    intercept.always([_added])
+    watched.end("somebody")
+    assert _added(2) == 3
+    assert _added(d, second=1) == "taken"
+    assert seen[0][1:] == ((d,), {})
