@@ -49,10 +49,10 @@ _RESERVED = """
     as_dims as_optional_dim as_required_dims as_shape asarray attach below brought call
     call_inplace called cell check_fit check_history_can_change check_writable code creation
     edge edge_of edges error errors explained fast fill_missing fits forward frame get_mode
-    getframe info input_array input_tensor internal is_number kind look made mode ndarray new
-    node number_array numbering numbers numbers32 numbers64 numpy old old_value one op operands
-    out output_array output_tensor plain rebase respelled result self shorten shown tracked ufunc
-    unwatched user_frame version whole_number written xp
+    getframe info input_array input_tensor internal is_number kind look made mode more ndarray new
+    node number_array numbering numbers numbers32 numbers64 numbers_between numpy old old_value one
+    op operands out output_array output_tensor plain rebase respelled result self shorten shown
+    tracked ufunc unwatched user_frame version whole_number written xp
 """
 RESERVED = frozenset(_RESERVED.split())
 

@@ -194,6 +194,9 @@ def _checked(op: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
     """The step if steps are equal (else None), and the dimension to integrate along."""
     if x is not None and dx is not None:
         raise TypeError(f"{op}(): give `x` or `dx`, not both.")
+    for name, one in (("y", y), ("x", x)):
+        if not isinstance(one, Tensor) and not (name == "x" and one is None):
+            raise errors.not_a_tensor(op, name, one)
     if y.ndim == 0:
         raise IndexError(f"{op}: a 0-d tensor has no dimension {dim} to integrate along.")
     if any(one is not None and one._array.dtype.kind == "b" for one in (y, x)):

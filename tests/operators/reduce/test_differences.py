@@ -82,6 +82,8 @@ def test_segments_by_length_and_by_offset_agree(reduce, expected):
         (lambda x: torch.gradient(x[:1]), RuntimeError, "needs at least 2"),
         (lambda x: torch.gradient(x, spacing=x), TypeError, "spacing must be"),
         (lambda x: torch.trapezoid(x, x, dx=1), TypeError, "not both"),
+        (lambda x: torch.trapezoid(x, 2), TypeError, "`x` must be a Tensor"),
+        (lambda x: torch.cumulative_trapezoid(2.0), TypeError, "`y` must be a Tensor"),
         (lambda x: torch.trapezoid(x, x[:2]), RuntimeError, "one x for each sample point"),
         (lambda x: torch.segment_reduce(x, "sum"), RuntimeError, "`lengths` or `offsets`"),
         (
