@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 # file of that folder.
 __path__ = [*__path__, f"{__path__[0]}/torch_names"]
 
-from pullback.core import memory as _memory
+from pullback.core.memory import allocator as _memory
 from pullback.core.device import device, get_default_device, set_default_device
 from pullback.core.dtype import (
     ALIASES as _DTYPE_ALIASES,
@@ -195,7 +195,7 @@ _LATER = {
             "set_deterministic_debug_mode",
             "use_deterministic_algorithms",
         ),
-        "pullback.core.determinism",
+        "pullback.core.process.determinism",
     ),
     **dict.fromkeys(("AcceleratorError", "OutOfMemoryError"), "pullback.accelerator.found"),
     **dict.fromkeys(
@@ -218,7 +218,9 @@ _LATER = {
         ("_is_all_true", "_is_any_true", "_test_check_tensor"), "pullback.operators.reduce.truth"
     ),
     **dict.fromkeys(("_unique", "_unique2"), "pullback.operators.reduce.unique"),
-    **dict.fromkeys(("is_warn_always_enabled", "set_warn_always"), "pullback.core.warning_once"),
+    **dict.fromkeys(
+        ("is_warn_always_enabled", "set_warn_always"), "pullback.core.process.warning_once"
+    ),
     **dict.fromkeys(("TypedStorage", "UntypedStorage"), "pullback.storage"),
     "lobpcg": "pullback._lobpcg",
     "get_device_module": "pullback.accelerator.found",
@@ -243,7 +245,7 @@ _LATER = {
             *("_check_tensor_all", "_check_tensor_all_with", "_check_type", "_check_value"),
             "_check_with",
         ),
-        "pullback.core.checks",
+        "pullback.core.process.checks",
     ),
     "Future": "pullback.futures",
     "compile": "pullback.compiled.frontend",

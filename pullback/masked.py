@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.core.refused import refused
+from pullback.core.process.refused import refused
 from pullback.operators.guarding import guard_all as _guard_all
 from pullback.operators.reduce import masked as _masked
 from pullback.operators.reduce.masked import *  # noqa: F403 (its __all__ is the list)

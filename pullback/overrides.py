@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import pullback
 from pullback.core.mode import changed, current, get_mode, settle
+from pullback.core.process.whole import Reentrant, Whole
 from pullback.core.tensor import Tensor
-from pullback.core.whole import Reentrant, Whole
 from pullback.operators.watching import dispatch
 from pullback.operators.watching.asking import WATCH, public_functions
 

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy
 
-from pullback.core import origin, shared
+from pullback.core import origin
 from pullback.core.arrays import Array
 from pullback.core.device import CPU, META, device
 from pullback.core.dtype import DTYPES, dtype, from_numpy_dtype, get_default_dtype
+from pullback.core.memory import shared
+from pullback.core.process.warning_once import should_warn
 from pullback.core.tensor import Tensor, wrap
-from pullback.core.warning_once import should_warn
 from pullback.operators.arrays.strides import address, in_order, root
 
 __all__ = ["TypedStorage", "UntypedStorage"]

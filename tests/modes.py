@@ -15,7 +15,8 @@ def _state():
     pullback = sys.modules.get("pullback")
     if pullback is None or not hasattr(pullback, "is_inference_mode_enabled"):
         return None
-    from pullback.core import anomaly, forward, mode, nesting
+    from pullback.core import forward, mode, nesting
+    from pullback.core.explain import anomaly
     from pullback.engine import watch
     from pullback.operators.watching import observe
 

@@ -14,8 +14,8 @@ from pullback.core import autocast as settings
 from pullback.core.dtype import dtype as Dtype  # noqa: N812 (`dtype` is torch's argument name)
 from pullback.core.dtype import named_dtype
 from pullback.core.origin import stacklevel
+from pullback.core.process.whole import Reentrant, Whole
 from pullback.core.tensor import Tensor
-from pullback.core.whole import Reentrant, Whole
 from pullback.operators.running.autocasting import forget
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]

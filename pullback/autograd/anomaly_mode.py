@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 
-from pullback.core import anomaly, origin
-from pullback.core.whole import Whole
+from pullback.core import origin
+from pullback.core.explain import anomaly
+from pullback.core.process.whole import Whole
 
 __all__ = [
     "detect_anomaly",

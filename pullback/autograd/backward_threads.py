@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.core.whole import Whole
+from pullback.core.process.whole import Whole
 from pullback.engine.threads import side_by_side
 
 __all__ = ["get_backward_threads", "set_backward_threads"]

@@ -11,8 +11,8 @@ from pullback.core.arrays import Array
 from pullback.core.dtype import dtype
 from pullback.core.forward import Level, close_level, open_level
 from pullback.core.mode import change, get_mode
+from pullback.core.process.whole import Whole
 from pullback.core.tensor import Tensor, wrap
-from pullback.core.whole import Whole
 from pullback.operators.arrays.strides import geometry_of, may_overlap, on_storage, root
 from pullback.operators.shape.reshaping import view_as
 from pullback.transforms.batched import (

@@ -9,12 +9,12 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from pullback.core import origin
-from pullback.core.birth import UNRECORDED, Birth, make_birth
+from pullback.core.explain.birth import UNRECORDED, Birth, make_birth
 from pullback.core.mode import changed, current, fast, get_mode, settle, with_grad
 from pullback.core.origin import getframe, user_frame
+from pullback.core.process.whole import Whole
 from pullback.core.tensor import Tensor
 from pullback.core.version import own_cell
-from pullback.core.whole import Whole
 
 F = TypeVar("F", bound=Callable[..., Any])
 

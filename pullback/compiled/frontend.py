@@ -22,7 +22,7 @@ from pullback.compiler.optimized_module import OptimizedModule
 from pullback.core.forward import LEVELS
 from pullback.core.mode import INFERENCE, NO_GRAD, PLAIN, fast, get_mode, settle
 from pullback.core.nesting import running
-from pullback.core.pytree import tree_flatten
+from pullback.core.trees.pytree import tree_flatten
 from pullback.nn.modules.module import Module
 
 __all__ = ["CompiledFunction", "compile", "counters"]

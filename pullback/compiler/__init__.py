@@ -125,8 +125,8 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     import numpy
 
-    from pullback.core import pytree
     from pullback.core.tensor import Tensor
+    from pullback.core.trees import pytree
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:

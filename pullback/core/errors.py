@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pullback.core import anomaly, rejoin
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.explain import anomaly, rejoin
 
 if TYPE_CHECKING:
     from pullback.core.node import Node

@@ -20,7 +20,7 @@ from typing import Any
 import numpy
 
 from pullback.core import sequence
-from pullback.core.birth import UNRECORDED
+from pullback.core.explain.birth import UNRECORDED
 
 
 @dataclass(frozen=True, slots=True, eq=False)

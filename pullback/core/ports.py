@@ -24,7 +24,7 @@ _FILLED_LATER = {
     "answered_below": "pullback.library.builtin.overloads",
     "class_answers": "pullback.library.builtin.makers",
     "detached_below": "pullback.library.builtin.overloads",
-    "hollow": "pullback.core.hollow",
+    "hollow": "pullback.core.memory.hollow",
     "overload_of": "pullback.library.builtin.overloads",
     "shown_inside": "pullback.transforms.printing",
 }
@@ -42,7 +42,7 @@ class Ports:
     describe_metadata: Callable[[Any, Any], tuple[Any, Any]]
     # core -> transforms: detach() inside a function transform.
     detached_inside: Callable[[Tensor, Derivative], Tensor]
-    # operators -> core/hollow: the array of a tensor without data, from its geometry.
+    # operators -> core/memory/hollow: the array of a tensor without data, from its geometry.
     hollow: Callable[..., Any]
     # core -> library: detach() of a tensor whose class answers operators below autograd.
     detached_below: Callable[[Tensor], Tensor]

@@ -22,6 +22,7 @@ from pullback.core import errors, origin, overriding, passes
 from pullback.core.arrays import Array, OtherArray
 from pullback.core.device import CPU, device
 from pullback.core.dtype import dtype, from_numpy_dtype
+from pullback.core.explain.why import explain, remember_cut
 from pullback.core.forward import LEVELS, open_levels
 from pullback.core.hooks import HookTable, RemovableHandle, leaf_hooks_in_use
 from pullback.core.layout import sparse_coo
@@ -32,7 +33,6 @@ from pullback.core.ports import ports
 from pullback.core.size import Size, size_of
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, Cell, DetachedCell, own_cell
 from pullback.core.view import DEFAULT, View, refresh, retains
-from pullback.core.why import explain, remember_cut
 
 new = object.__new__
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core import errors
-from pullback.core.birth import Birth, make_birth
+from pullback.core.explain.birth import Birth, make_birth
 from pullback.core.origin import Origin, getframe, internal, user_frame
 
 Cell = Any  # a list; or a tuple, before the first write

@@ -15,9 +15,9 @@ from pullback.core.mode import get_mode
 from pullback.core.node import AccumulateGrad, Leaf, Node
 from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
+from pullback.core.process.warning_once import should_warn
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import INFERENCE_CELL, own_cell
-from pullback.core.warning_once import should_warn
 
 
 def fitted(g: Any, target: Any, node: Node, index: int) -> Any:

@@ -9,13 +9,13 @@ import numpy
 
 from pullback.core import errors
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.explain.why import explain
 from pullback.core.graph import GradientEdge, internal_edge
 from pullback.core.node import Leaf
 from pullback.core.overriding import DISPATCH, FUNCTIONS
 from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import edge_of
-from pullback.core.why import explain
 from pullback.engine import ordered
 from pullback.engine.layouts import check_root
 from pullback.operators.create.sizes import ones_like, zeros_like

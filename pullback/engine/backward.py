@@ -9,17 +9,18 @@ from weakref import ref
 
 import numpy
 
-from pullback.core import anomaly, errors, mode, origin, overriding, passes
+from pullback.core import errors, mode, origin, overriding, passes
+from pullback.core.explain import anomaly
 from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.hooks import leaf_hooks_in_use
 from pullback.core.nesting import refuse_inside, running
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, node_and_number
 from pullback.core.overriding import living_nodes
 from pullback.core.ports import ports
+from pullback.core.process.warning_once import should_warn
 from pullback.core.saved import Freed
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, wrap
-from pullback.core.warning_once import should_warn
 from pullback.engine import ordered, plain, recorded, task, threads, watch
 from pullback.engine.accumulate import accumulate
 from pullback.engine.arguments import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core import kind_errors
+from pullback.core.explain import kind_errors
 from pullback.core.layout import sparse_coo, strided
 from pullback.core.node import AccumulateGrad, Output
 

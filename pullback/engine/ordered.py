@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy
 
-from pullback.core import anomaly
 from pullback.core.arrays import as_array
+from pullback.core.explain import anomaly
 from pullback.core.mode import current, get_mode
 from pullback.core.node import AccumulateGrad, Node, node_and_number
 from pullback.core.passes import evaluating

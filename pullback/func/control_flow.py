@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.core.pytree import tree_flatten, tree_map, tree_unflatten
 from pullback.core.tensor import Tensor
+from pullback.core.trees.pytree import tree_flatten, tree_map, tree_unflatten
 from pullback.operators.shape.joining import stack
 
 __all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]

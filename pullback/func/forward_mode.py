@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.captured import Scope
-from pullback.core.pytree import tree_flatten, tree_unflatten
 from pullback.core.tensor import Tensor
+from pullback.core.trees.pytree import tree_flatten, tree_unflatten
 from pullback.func.reverse_mode import basis, jacrev, refuse_complex
 from pullback.operators.create.sizes import zeros_like
 from pullback.transforms.arguments import Chosen, name_of, split_aux

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.mode import Mode, changed, current, settle
-from pullback.core.pytree import tree_flatten, tree_unflatten
 from pullback.core.tensor import Tensor
+from pullback.core.trees.pytree import tree_flatten, tree_unflatten
 from pullback.transforms.batched import Batched, base_of
 from pullback.transforms.functional_level import FunctionalLevel
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy
 
 from pullback.core.captured import Scope
-from pullback.core.pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 from pullback.core.tensor import Tensor, wrap
+from pullback.core.trees.pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 from pullback.operators.shape.joining import cat
 from pullback.transforms.arguments import Chosen, name_of, split_aux
 from pullback.transforms.mapping import over_batch

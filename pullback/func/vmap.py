@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from pullback.core.pytree import broadcast_prefix, tree_flatten, tree_unflatten
 from pullback.core.tensor import Tensor
+from pullback.core.trees.pytree import broadcast_prefix, tree_flatten, tree_unflatten
 from pullback.operators.random.generator import default_generator
 from pullback.operators.shape.joining import cat
 from pullback.transforms.arguments import name_of

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pullback
-from pullback.core import pytree
 from pullback.core.device import device
 from pullback.core.dtype import dtype
 from pullback.core.size import Size
+from pullback.core.trees import pytree
 from pullback.fx import _pytree as fx_pytree
 from pullback.fx._names import Namespace, global_name, qualified_name
 from pullback.fx.node import Node

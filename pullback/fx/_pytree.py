@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core import pytree
+from pullback.core.trees import pytree
 
 __all__ = ["tree_flatten_spec"]
 

@@ -7,7 +7,7 @@ import operator
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from pullback.core import pytree
+from pullback.core.trees import pytree
 from pullback.fx._asserting import _assert, assert_is_none
 from pullback.fx._codegen import PyTreeInfo, _PyTreeCodeGen
 from pullback.fx.proxy import Proxy

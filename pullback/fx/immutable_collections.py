@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from pullback.core.pytree import register_pytree_node
+from pullback.core.trees.pytree import register_pytree_node
 
 __all__ = ["immutable_dict", "immutable_list"]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pullback
 from pullback.autograd.grad_mode import no_grad
-from pullback.core import pytree
 from pullback.core.origin import stacklevel
 from pullback.core.overriding import FUNCTIONS
 from pullback.core.tensor import Tensor
+from pullback.core.trees import pytree
 from pullback.fx._symbolic_trace import Tracer
 from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule, _frozen, _thawed

@@ -15,8 +15,8 @@ import numpy
 from pullback import func
 from pullback.autograd.grad_mode import no_grad
 from pullback.core.device import META
-from pullback.core.pytree import tree_flatten, tree_map, tree_unflatten
 from pullback.core.tensor import Tensor, wrap
+from pullback.core.trees.pytree import tree_flatten, tree_map, tree_unflatten
 from pullback.engine.backward import grad
 from pullback.library.call.alias_check import shares_memory
 from pullback.library.call.fake import sizes

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core.shared import Block, block_of, is_alone, move, shared_copy
+from pullback.core.memory.shared import Block, block_of, is_alone, move, shared_copy
 from pullback.core.tensor import Tensor
 from pullback.operators.tensor.pickling import attributes_of, leaf, warn_of_hooks
 

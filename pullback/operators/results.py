@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, ClassVar
 
-from pullback.core.pytree import register_pytree_node
+from pullback.core.trees.pytree import register_pytree_node
 
 __all__ = ["RESULTS", "Result", "result_class"]
 

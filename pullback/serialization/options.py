@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
 
-from pullback.core.whole import Whole
+from pullback.core.process.whole import Whole
 
 __all__ = [
     "LoadEndianness",

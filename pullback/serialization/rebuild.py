@@ -99,7 +99,7 @@ def _tensor(
 
 
 def _without_data(of: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
-    meta: Any = importlib.import_module("pullback.core.meta")
+    meta: Any = importlib.import_module("pullback.core.memory.meta")
     made = wrap(meta.strided(size, of, tuple(step * of.itemsize for step in stride)))
     if requires_grad is True:
         made._set_requires_grad(True)

@@ -48,7 +48,7 @@ OUT = frozenset(_OUT.split())
 
 # Where operators are tested that have no line in the tables of samples -> which, and why.
 OWN_TESTS = {
-    "tests/differential/test_linalg.py": (
+    "tests/differential/operators/test_linalg.py": (
         "vectors are unique only up to a factor",
         "svd linalg.svd linalg.eig linalg.eigh",
     ),

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core import origin
-from pullback.core.pytree import tree_unflatten
 from pullback.core.tensor import Tensor
+from pullback.core.trees.pytree import tree_unflatten
 from pullback.func.vmap import checked_inputs, placed
 from pullback.transforms.arguments import name_of
 from pullback.transforms.mapping import entered, mapped

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.core.pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
 from pullback.core.tensor import Tensor
+from pullback.core.trees.pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
 
 __all__ = ["Chosen", "flat_tensors", "name_of", "split_aux"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from pullback.core.mode import changed, current, settle
 from pullback.core.overriding import FUNCTIONS, unasked
+from pullback.core.process.whole import Whole
 from pullback.core.tensor import Tensor
-from pullback.core.whole import Whole
 from pullback.transforms.batched import Batched, batched, is_batched_at
 from pullback.transforms.vmap_level import VmapLevel
 

@@ -13,8 +13,8 @@ from pullback.core.captured import Scope
 from pullback.core.forward import Inside
 from pullback.core.mode import current, settle
 from pullback.core.nesting import Derivative, running
+from pullback.core.process.whole import Whole
 from pullback.core.tensor import Tensor
-from pullback.core.whole import Whole
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.shape.reshaping import view_as
 from pullback.transforms.batched import (

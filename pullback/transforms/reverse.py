@@ -19,11 +19,11 @@ from pullback.core.nesting import Derivative, pass_depth, running
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, OperatorNode, new_leaf_mark
 from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
+from pullback.core.process.whole import Whole
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, class_for, new, wrap
 from pullback.core.version import own_cell
 from pullback.core.view import CreationMeta, attach, edge_of
-from pullback.core.whole import Whole
 from pullback.engine.backward import run_pass
 from pullback.operators.create.sizes import ones_like, zeros_like
 from pullback.operators.declare import Op, parameters_of

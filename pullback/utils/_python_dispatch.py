@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from pullback.core.mode import changed, current, get_mode, settle
-from pullback.core.whole import Reentrant, Whole
+from pullback.core.process.whole import Reentrant, Whole
 from pullback.library.builtin.makers import MAKERS
 from pullback.operators.watching import dispatch
 from pullback.operators.watching.switching import (

@@ -1,4 +1,4 @@
-"""Nested containers, under the names that torch's users know; core/pytree*.py has them."""
+"""Nested containers, under the names that torch's users know; core/trees has them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,19 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from pullback.core.pytree import (
+from pullback.core.trees.paths import (
+    GetAttrKey,
+    KeyEntry,
+    KeyPath,
+    MappingKey,
+    SequenceKey,
+    key_get,
+    keystr,
+    tree_flatten_with_path,
+    tree_leaves_with_path,
+    tree_map_with_path,
+)
+from pullback.core.trees.pytree import (
     SUPPORTED_NODES,
     IsLeaf,
     LeafSpec,
@@ -31,19 +43,7 @@ from pullback.core.pytree import (
     tree_unflatten,
     treespec_pprint,
 )
-from pullback.core.pytree_paths import (
-    GetAttrKey,
-    KeyEntry,
-    KeyPath,
-    MappingKey,
-    SequenceKey,
-    key_get,
-    keystr,
-    tree_flatten_with_path,
-    tree_leaves_with_path,
-    tree_map_with_path,
-)
-from pullback.core.pytree_text import NAMEDTUPLES, treespec_dumps, treespec_loads
+from pullback.core.trees.text import NAMEDTUPLES, treespec_dumps, treespec_loads
 
 __all__ = [
     "BUILTIN_TYPES",

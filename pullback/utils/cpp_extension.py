@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core.refused import refusing
+from pullback.core.process.refused import refusing
 
 __all__ = [
     "CUDA_HOME",

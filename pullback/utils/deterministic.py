@@ -13,7 +13,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from pullback.core.determinism import wish
+from pullback.core.process.determinism import wish
 
 
 class _Deterministic(ModuleType):

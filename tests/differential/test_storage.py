@@ -96,7 +96,7 @@ def test_files_and_shared_memory(tmp_path):
 
 
 def test_the_older_form_warns_once(monkeypatch):
-    from pullback.core import warning_once
+    from pullback.core.process import warning_once
 
     monkeypatch.setattr(warning_once, "_given", set())
     with pytest.warns(UserWarning, match="untyped_storage"):

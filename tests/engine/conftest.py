@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from pullback.core import anomaly
+from pullback.core.explain import anomaly
 from pullback.core.sequence import numbering
 from pullback.engine import backward as entry
 

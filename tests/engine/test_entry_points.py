@@ -10,7 +10,7 @@ import pytest
 import pullback as torch
 from pullback.autograd import Function, backward, grad
 from pullback.autograd.graph import GradientEdge, get_gradient_edge
-from pullback.core import warning_once
+from pullback.core.process import warning_once
 
 pytestmark = pytest.mark.usefixtures("both_passes")
 

@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import pullback as torch
-from pullback.core.pytree import tree_flatten, tree_unflatten
 from pullback.core.tensor import Tensor
+from pullback.core.trees.pytree import tree_flatten, tree_unflatten
 from pullback.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from pullback.testing.coverage import supports
 from pullback.testing.samples import SAMPLES, resolve, samples_for, tensors_in

@@ -6,8 +6,8 @@ import numpy
 import pytest
 
 import pullback as torch
-from pullback.core.pytree import tree_flatten, tree_unflatten
 from pullback.core.tensor import Tensor
+from pullback.core.trees.pytree import tree_flatten, tree_unflatten
 from pullback.func import jacfwd, jacrev, jvp, vjp, vmap
 from pullback.testing.samples import SAMPLES, resolve, samples_for, tensors_in
 from pullback.transforms import vmap_level

@@ -10,7 +10,7 @@ import pytest
 
 import pullback as torch
 from pullback import multiprocessing as mp
-from pullback.core import shared
+from pullback.core.memory import shared
 
 
 def write(queue, done):

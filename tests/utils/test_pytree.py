@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 import pullback as torch
-from pullback.core.pytree import broadcast_prefix
+from pullback.core.trees.pytree import broadcast_prefix
 from pullback.utils import _cxx_pytree
 from pullback.utils import _pytree as pytree
 from pullback.utils._pytree import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.core.refused import refused
+from pullback.core.process.refused import refused
 
 __getattr__ = refused(
     __name__,

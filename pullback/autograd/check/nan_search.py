@@ -24,8 +24,8 @@ from pullback.core.arrays import F32, F64
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import settle
 from pullback.core.origin import getframe
+from pullback.core.process.whole import Reentrant, Whole
 from pullback.core.tensor import Tensor
-from pullback.core.whole import Reentrant, Whole
 from pullback.engine import watch
 from pullback.operators.declare import Op
 from pullback.operators.watching import observe

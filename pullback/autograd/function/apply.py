@@ -13,7 +13,7 @@ from pullback.autograd.function.jvp import propagate
 from pullback.autograd.function.results import Results
 from pullback.autograd.function.saved import save
 from pullback.autograd.function.vmap import apply_at, has_generated_rule, level_of
-from pullback.core import anomaly
+from pullback.core.explain import anomaly
 from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.mode import Mode, changed, current, settle, with_grad
 from pullback.core.nesting import inside_transform, running

@@ -13,9 +13,9 @@ from types import TracebackType
 from typing import Any
 
 from pullback.core.node import Node, Output
-from pullback.core.pytree import tree_flatten
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor
+from pullback.core.trees.pytree import tree_flatten
 from pullback.core.view import View, edge_of
 from pullback.operators.watching import observe
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from pullback.autograd.graph.saved_hooks import saved_tensors_hooks
 from pullback.core.arrays import Array
+from pullback.core.process.whole import Whole
 from pullback.core.tensor import Tensor, wrap
-from pullback.core.whole import Whole
 from pullback.operators.arrays.strides import address, root
 from pullback.operators.running import inplace
 

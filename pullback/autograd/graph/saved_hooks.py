@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.mode import changed, current, get_mode, settle
+from pullback.core.process.whole import Reentrant, Whole
 from pullback.core.tensor import Tensor
-from pullback.core.whole import Reentrant, Whole
 
 __all__ = ["disable_saved_tensors_hooks", "save_on_cpu", "saved_tensors_hooks"]
 

@@ -22,8 +22,8 @@ from pullback.compiled.capture.world import World
 from pullback.core.dtype import get_default_dtype
 from pullback.core.mode import Mode, changed, current, settle
 from pullback.core.origin import Origin
-from pullback.core.pytree import TreeSpec, tree_flatten
 from pullback.core.tensor import Tensor, wrap
+from pullback.core.trees.pytree import TreeSpec, tree_flatten
 from pullback.core.view import edge_of
 from pullback.engine.backward import run_pass
 from pullback.operators.random.generator import default_generator

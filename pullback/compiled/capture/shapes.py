@@ -12,8 +12,8 @@ import numpy
 
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.traced import TracedArray
-from pullback.core import meta
-from pullback.core.meta import MetaArray
+from pullback.core.memory import meta
+from pullback.core.memory.meta import MetaArray
 from pullback.operators.declare import Op
 from pullback.operators.running import meta as operators_meta
 

@@ -17,8 +17,8 @@ import numpy
 
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.steps import Value
-from pullback.core import meta
 from pullback.core.device import CPU
+from pullback.core.memory import meta
 
 __all__ = ["Storage", "TracedArray", "standing_for"]
 

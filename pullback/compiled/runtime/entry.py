@@ -13,8 +13,8 @@ from pullback.compiled.capture.steps import Value, flat, live
 from pullback.compiled.runtime import node as nodes
 from pullback.compiled.runtime.guards import Guards
 from pullback.core.mode import get_mode
-from pullback.core.pytree import tree_unflatten
 from pullback.core.tensor import Tensor, wrap
+from pullback.core.trees.pytree import tree_unflatten
 from pullback.core.version import bump
 from pullback.core.view import edge_of
 

@@ -17,9 +17,9 @@ from pullback.compiled.runtime import native
 from pullback.compiled.runtime.node import CompiledBackward
 from pullback.core.dtype import get_default_dtype
 from pullback.core.origin import GENERATED, getframe, internal, user_frame
-from pullback.core.pytree import tree_unflatten
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new
+from pullback.core.trees.pytree import tree_unflatten
 from pullback.core.view import edge_of
 
 __all__ = ["quick_way"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pullback.core.birth import Birth
+from pullback.core.explain.birth import Birth
 from pullback.core.mode import get_mode
 from pullback.core.node import AccumulateGrad, Leaf, Node, node_and_number
 from pullback.core.origin import Origin, getframe, user_frame

@@ -14,7 +14,7 @@ import numpy
 
 from pullback.core import arrays
 from pullback.core.device import CPU, device
-from pullback.core.meta import reserved_memory
+from pullback.core.memory.meta import reserved_memory
 from pullback.core.ports import ports
 
 __all__ = ["Hollow", "hollow"]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from pullback.core.pytree import IsLeaf, NodeDef, TreeSpec, node_of, tree_flatten
 from pullback.core.size import Size
+from pullback.core.trees.pytree import IsLeaf, NodeDef, TreeSpec, node_of, tree_flatten
 
 __all__ = [
     *("GetAttrKey", "KeyEntry", "KeyPath", "MappingKey", "SequenceKey", "key_get", "keystr"),

@@ -7,7 +7,7 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from importlib import import_module
 from typing import Any
 
-from pullback.core.pytree import SUPPORTED_NODES, LeafSpec, TreeSpec
+from pullback.core.trees.pytree import SUPPORTED_NODES, LeafSpec, TreeSpec
 
 __all__ = ["treespec_dumps", "treespec_loads"]
 
@@ -100,7 +100,7 @@ def _of_dict(data: dict[str, Any]) -> TreeSpec:
 def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
     """A structure as JSON, which torch reads too.
 
-    >>> from pullback.core.pytree import tree_structure
+    >>> from pullback.core.trees.pytree import tree_structure
     >>> treespec_dumps(tree_structure([]))
     '[1, {"type": "builtins.list", "context": "null", "children_spec": []}]'
     """

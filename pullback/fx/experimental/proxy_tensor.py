@@ -10,8 +10,8 @@ from typing import Any
 import numpy
 
 import pullback
-from pullback.core import pytree
 from pullback.core.tensor import Tensor
+from pullback.core.trees import pytree
 from pullback.fx._codegen import PyTreeInfo, _PyTreeCodeGen
 from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule

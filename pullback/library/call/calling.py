@@ -15,8 +15,8 @@ from typing import Any
 from pullback.autograd.function.apply import alive
 from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.mode import Mode, current, settle, with_grad
+from pullback.core.process.whole import Whole
 from pullback.core.tensor import Tensor
-from pullback.core.whole import Whole
 from pullback.library.call import autocasting, kernels, returns, vmap_rule
 from pullback.library.call.binding import bind
 from pullback.library.call.executing import called, tensors_of, unrecorded

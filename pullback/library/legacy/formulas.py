@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from pullback.autograd.function import Function, FunctionMeta
 from pullback.autograd.function.node import next_function_id
 from pullback.core.mode import Mode, current
-from pullback.core.pytree import tree_flatten, tree_unflatten
 from pullback.core.tensor import Tensor
+from pullback.core.trees.pytree import tree_flatten, tree_unflatten
 from pullback.library.call import executing, kernels, recording
 from pullback.library.call.binding import split
 from pullback.library.call.node import OperatorCallNode

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from pullback.core.first_use import first_use
+from pullback.core.process.first_use import first_use
 from pullback.core.tensor import Tensor
 from pullback.operators.attach import later, signs
 from pullback.operators.create import exchange, legacy

@@ -14,6 +14,6 @@ def beside(tensor: Tensor, array: Array) -> Tensor:
     """An array of ours as a tensor on the device of `tensor`: without data if that has none."""
     if type(tensor._array) is ndarray:
         return wrap(array)
-    from pullback.core.meta import MetaArray, like
+    from pullback.core.memory.meta import MetaArray, like
 
     return wrap(like(array)) if type(tensor._array) is MetaArray else wrap(array)

@@ -61,7 +61,7 @@ def checked(op: str, options: Options, fallback: NumpyDtype, out: Any = None) ->
 
 def _marked(dtype: NumpyDtype) -> NumpyDtype:
     """The dtype with a note that asks for an array without data, on device "meta"."""
-    from pullback.core.meta import MARK
+    from pullback.core.memory.meta import MARK
 
     return numpy.dtype(dtype, metadata=MARK)
 
@@ -126,7 +126,7 @@ def made(op: str, array: Array, options: Options, out: Any = None) -> Tensor:
 
 
 def _without_data(array: Array) -> Array:
-    from pullback.core import meta
+    from pullback.core.memory import meta
 
     return meta.like(array)
 
@@ -172,7 +172,7 @@ def _checked_shape(op: str, shape: tuple[Any, ...]) -> tuple[int, ...]:
 def allocated(op: str, allocate: Callable[..., Array], shape: Any, *args: Any) -> Array:
     """Memory from one of the array library's functions; RuntimeError where there is not enough."""
     if args and getattr(args[0], "metadata", None) is not None:
-        from pullback.core import meta
+        from pullback.core.memory import meta
 
         return meta.of((shape,) if isinstance(shape, int) else shape, args[0])
     try:

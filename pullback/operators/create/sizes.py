@@ -13,7 +13,6 @@ import numpy
 
 from pullback.core import errors
 from pullback.core.arrays import Array
-from pullback.core.determinism import fill_unwritten, wish
 from pullback.core.device import META, as_device, require_available
 from pullback.core.dtype import (
     NumpyDtype,
@@ -32,6 +31,7 @@ from pullback.core.layout import (
 )
 from pullback.core.layout import empty_like as empty_array_like
 from pullback.core.mode import settle
+from pullback.core.process.determinism import fill_unwritten, wish
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.values import fill_number, number_argument
 from pullback.operators.create.factory import (

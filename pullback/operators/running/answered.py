@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core import anomaly, overriding
+from pullback.core import overriding
+from pullback.core.explain import anomaly
 from pullback.core.forward import LEVELS
 from pullback.core.mode import Mode
 from pullback.core.overriding import DISPATCH

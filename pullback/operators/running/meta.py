@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.meta import MetaArray, grown, like, plain, tiny
+from pullback.core.memory.meta import MetaArray, grown, like, plain, tiny
 from pullback.operators.declare import Op
 
 __all__ = ["among", "compute"]

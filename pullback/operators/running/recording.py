@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pullback.core import anomaly, overriding, saved
+from pullback.core import overriding, saved
 from pullback.core.arrays import Array, as_array
+from pullback.core.explain import anomaly
 from pullback.core.mode import Mode
 from pullback.core.node import Edge, OperatorNode
 from pullback.core.origin import getframe, user_frame

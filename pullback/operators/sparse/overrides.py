@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from pullback.core import kind_errors as errors
+from pullback.core.explain import kind_errors as errors
 from pullback.core.layout import sparse_coo
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.sparse import convert, filled, shape

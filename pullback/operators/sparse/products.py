@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core import kind_errors as errors
+from pullback.core.explain import kind_errors as errors
 from pullback.core.layout import sparse_coo, sparse_csc
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import METHODS

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core import kind_errors as errors
+from pullback.core.explain import kind_errors as errors
 from pullback.core.layout import sparse_coo
 from pullback.core.tensor import wrap
 from pullback.operators.indexing.rows import index_select as dense_index_select

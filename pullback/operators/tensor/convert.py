@@ -159,7 +159,7 @@ def _moved(self: Tensor, place: device, wanted: NumpyDtype | None) -> Tensor:
     """To device "meta", where only the shape arrives; from there nothing comes back."""
     if place is not META:
         raise errors.no_data(f"to('{place}')")
-    from pullback.core import meta
+    from pullback.core.memory import meta
 
     array = meta.like(self._array)
     return wrap(array if wanted is None else array.astype(wanted))

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from pullback.core import errors, origin, shared
+from pullback.core import errors, origin
 from pullback.core.arrays import Array
 from pullback.core.device import META
 from pullback.core.dtype import dtype
 from pullback.core.layout import contiguous_format, is_in_format, layout, memory_format, strided
+from pullback.core.memory import shared
 from pullback.core.size import Size, size_of
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.strides import address, contiguous_strides, root, storage_offset

@@ -15,11 +15,11 @@ from typing import Any
 import numpy
 
 from pullback.core import arrays, errors, origin
-from pullback.core.first_use import first_use
 from pullback.core.mode import fast, get_mode
 from pullback.core.node import Leaf, Output
 from pullback.core.overriding import LEAVES
 from pullback.core.ports import ports
+from pullback.core.process.first_use import first_use
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, shorten

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.core.pytree import broadcast_prefix, tree_flatten, tree_unflatten
+from pullback.core.trees.pytree import broadcast_prefix, tree_flatten, tree_unflatten
 from pullback.func.vmap import vmap
 from pullback.transforms.batched import Batched
 from pullback.transforms.mapping import entered, mapped

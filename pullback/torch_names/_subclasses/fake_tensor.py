@@ -13,8 +13,8 @@ import numpy
 
 from pullback.core.device import CPU, META, as_device, device
 from pullback.core.overriding import FUNCTIONS, excluded
-from pullback.core.pytree import tree_map
 from pullback.core.tensor import Tensor, wrap
+from pullback.core.trees.pytree import tree_map
 from pullback.operators.tensor.printing import describe
 from pullback.utils._python_dispatch import TorchDispatchMode
 
@@ -132,7 +132,7 @@ class FakeTensorMode(TorchDispatchMode):
 
     def from_tensor(self, tensor: Tensor) -> FakeTensor:
         """A fake leaf with the metadata of a tensor."""
-        from pullback.core import meta
+        from pullback.core.memory import meta
 
         made = _marked(wrap(meta.like(tensor._array)), self, tensor.device)
         if tensor.requires_grad:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core.refused import refused
+from pullback.core.process.refused import refused
 from pullback.utils.benchmark.utils.common import (
     Measurement,
     TaskSpec,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
-from pullback.core.whole import Whole
+from pullback.core.process.whole import Whole
 from pullback.engine import task
 
 __all__ = ["GraphExecGroup"]

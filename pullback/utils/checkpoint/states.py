@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 from pullback.core import autocast
 from pullback.core.device import get_default_device
 from pullback.core.origin import stacklevel
-from pullback.core.pytree import tree_leaves
 from pullback.core.tensor import Tensor
+from pullback.core.trees.pytree import tree_leaves
 from pullback.operators.random.generator import default_generator
 
 __all__ = ["Ambient", "DefaultDeviceType", "get_device_states", "set_device_states"]

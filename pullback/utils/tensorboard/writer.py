@@ -9,7 +9,7 @@ from datetime import datetime
 from importlib import import_module
 from typing import Any
 
-from pullback.core.refused import refusing
+from pullback.core.process.refused import refusing
 from pullback.utils.tensorboard import summary
 
 __all__ = ["FileWriter", "SummaryWriter"]

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pullback.core import memory
+from pullback.core.memory import allocator as memory
 
 
 def test_the_environment_can_say_no(monkeypatch):

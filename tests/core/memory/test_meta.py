@@ -3,7 +3,7 @@
 import numpy
 import pytest
 
-from pullback.core import meta
+from pullback.core.memory import meta
 from pullback.operators.arrays.strides import root
 
 F32 = numpy.dtype("float32")

@@ -18,8 +18,9 @@ from pullback import serialization
 from pullback.amp.compositions import compositions
 from pullback.autograd import forward_ad, graph, profiler
 from pullback.autograd.profile import recorder
-from pullback.core import anomaly, autocast, forward, mode, nesting
-from pullback.core.whole import Reentrant, Whole
+from pullback.core import autocast, forward, mode, nesting
+from pullback.core.explain import anomaly
+from pullback.core.process.whole import Reentrant, Whole
 from pullback.engine import parallel, watch
 from pullback.library.call import calling
 from pullback.operators.running import inplace

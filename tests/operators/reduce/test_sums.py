@@ -7,7 +7,7 @@ import numpy
 import pytest
 
 import pullback as torch
-from pullback.core.pytree import tree_flatten, tree_unflatten
+from pullback.core.trees.pytree import tree_flatten, tree_unflatten
 from pullback.operators.arrays.reductions import total
 from pullback.operators.reduce.sums import unreduce
 

@@ -4,8 +4,8 @@ import numpy
 import pytest
 
 import pullback as torch
-from pullback.core.pytree import tree_flatten, tree_unflatten
 from pullback.core.tensor import Tensor
+from pullback.core.trees.pytree import tree_flatten, tree_unflatten
 from pullback.func import jacfwd, jvp
 from pullback.operators.pointwise.arithmetic import mul
 from pullback.operators.writing import dual

@@ -16,7 +16,7 @@ import numpy
 from pullback.core import errors
 from pullback.core.device import META
 from pullback.core.dtype import from_numpy_dtype
-from pullback.core.meta import MetaArray
+from pullback.core.memory.meta import MetaArray
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.batching import filled
 from pullback.operators.declare import Array, Namespace, Op, primitive

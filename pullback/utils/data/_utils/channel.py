@@ -15,7 +15,7 @@ import weakref
 from multiprocessing import reduction
 from typing import Any
 
-from pullback.core.shared import Block, anonymous_file
+from pullback.core.memory.shared import Block, anonymous_file
 from pullback.core.tensor import Tensor
 
 # From here on a block of its own pays: below, the bytes are through the socket sooner (measured:

@@ -1,0 +1,1 @@
+"""Nested containers of tensors: `pytree` takes them apart, `paths` and `text` describe them."""
