@@ -33,7 +33,7 @@ def _checked(name: str, tensors: Any) -> list[Tensor]:
         raise RuntimeError(f"{name}(): the list of tensors is empty.")
     for one in tensors:
         if not isinstance(one, Tensor):
-            raise TypeError(f"{name}(): takes a list of tensors, found a {type(one).__name__}.")
+            raise TypeError(f"{name}(): takes a list of tensors, found {type(one).__name__}.")
     return list(tensors)
 
 

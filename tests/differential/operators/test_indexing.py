@@ -74,10 +74,12 @@ def assert_same(program, *arrays, node=True):
         if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
             assert a.shape == b.shape, key
             assert a.dtype == b.dtype, key
-            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-5, err_msg=key)
+            # torch's second derivatives of float32 products are rounded, where ours are exact.
+            close = 1e-5 if key.startswith("second") else 1e-6
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=close, err_msg=key)
         elif isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-            zeros = a if b is None else b  # up to rounding
-            np.testing.assert_allclose(zeros, 0, atol=1e-5, err_msg=key)
+            rounding = 1e-5 if key.startswith("second") else 0
+            np.testing.assert_allclose(a if b is None else b, 0, atol=rounding, err_msg=key)
         elif key != "node" or node:
             assert a == b, key
 

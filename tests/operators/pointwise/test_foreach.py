@@ -42,9 +42,12 @@ def test_gradients_flow_through():
 
 
 def test_lists_must_fit():
-    with pytest.raises(RuntimeError, match="2 tensors"):
-        torch._foreach_add(tensors(), [1.0])
-    with pytest.raises(RuntimeError):
-        torch._foreach_neg([])
-    with pytest.raises(TypeError):
-        torch._foreach_neg(1)
+    for call, error, said in (
+        (lambda: torch._foreach_add(tensors(), [1.0]), RuntimeError, "2 tensors, but 1 of them"),
+        (lambda: torch._foreach_add(tensors(), torch.ones(2)), RuntimeError, "must be 0-d"),
+        (lambda: torch._foreach_neg([]), RuntimeError, "list of tensors is empty"),
+        (lambda: torch._foreach_neg(1), TypeError, "takes a list of tensors, got int"),
+        (lambda: torch._foreach_neg([1]), TypeError, "takes a list of tensors, found int"),
+    ):
+        with pytest.raises(error, match=said):
+            call()
