@@ -10,7 +10,7 @@ except RuntimeError:
     operators = torch.library.Library("torchvision", "DEF")
     for name in ("nms", "qnms"):
         operators.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    import torchvision  # noqa: F401
+    import torchvision  # noqa: F401 (is it installed?)
 
 from vit_pytorch import SimpleViT, ViT
 from vit_pytorch.cait import CaiT

@@ -63,7 +63,7 @@ class Future(Generic[T]):
     def set_exception(self, result: BaseException) -> None:
         """Set an error, which `wait` and `value` raise."""
         if not isinstance(result, Exception):
-            raise AssertionError(  # noqa: TRY004 (as torch)
+            raise AssertionError(
                 f"Future.set_exception: expected an Exception, got {type(result).__name__}."
             )
         self._finish(None, result)

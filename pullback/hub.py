@@ -97,10 +97,10 @@ def _check_dependencies(module: ModuleType) -> None:
 def _entry(module: ModuleType, name: Any) -> Any:
     if not isinstance(name, str):
         kind = type(name).__name__
-        raise ValueError(f"torch.hub: a model is named by a str, got {kind}.")  # noqa: TRY004
+        raise ValueError(f"torch.hub: a model is named by a str, got {kind}.")
     found = getattr(module, name, None)
     if not callable(found):
-        raise RuntimeError(f"torch.hub: hubconf.py has no function {name!r}.")  # noqa: TRY004 (as torch)
+        raise RuntimeError(f"torch.hub: hubconf.py has no function {name!r}.")
     return found
 
 

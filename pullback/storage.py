@@ -389,9 +389,9 @@ class TypedStorage:
     def __getitem__(self, index: Any) -> Any:
         """One element."""
         if isinstance(index, slice):
-            raise RuntimeError("A TypedStorage is not sliced; use UntypedStorage or a tensor.")  # noqa: TRY004 (torch's type)
+            raise RuntimeError("A TypedStorage is not sliced; use UntypedStorage or a tensor.")
         if not isinstance(index, int):
-            raise RuntimeError(f"A TypedStorage is indexed by an int, got {type(index).__name__}.")  # noqa: TRY004 (torch's type)
+            raise RuntimeError(f"A TypedStorage is indexed by an int, got {type(index).__name__}.")
         return wrap(self._elements[_size_of(index, len(self), "TypedStorage")].reshape(())).item()
 
     def __setitem__(self, index: Any, value: Any) -> None:

@@ -37,7 +37,7 @@ def classics(m):
         @classmethod
         def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
             log.append(str(func))
-            open_ = lambda t: t.elem if isinstance(t, cls) else t  # noqa: E731
+            open_ = lambda t: t.elem if isinstance(t, cls) else t  # noqa: E731 (one line, read where it is used)
             made = func(*tree_map(open_, args), **tree_map(open_, kwargs or {}))
             return tree_map(lambda t: cls(t) if isinstance(t, m.Tensor) else t, made)
 
@@ -66,14 +66,14 @@ def classics(m):
             kwargs = kwargs or {}
 
             def side(name):
-                take = lambda t: getattr(t, name) if isinstance(t, cls) else t  # noqa: E731
+                take = lambda t: getattr(t, name) if isinstance(t, cls) else t  # noqa: E731 (one line, read where it is used)
                 return func(*tree_map(take, args), **tree_map(take, kwargs))
 
             left, right = side("a"), side("b")
             if isinstance(left, m.Tensor):
                 out = cls(left, right)
             elif isinstance(left, tuple | list):
-                out = type(left)(cls(p, q) for p, q in zip(left, right))  # noqa: B905
+                out = type(left)(cls(p, q) for p, q in zip(left, right))  # noqa: B905 (as users write it)
             else:
                 out = left
             return helpers.return_and_correct_aliasing(func, args, kwargs, out)
@@ -102,7 +102,7 @@ def classics(m):
         def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
             if func is m.ops.aten.detach.default:
                 return cls(args[0].whole, args[0].scale)
-            open_ = lambda t: t.dequantise() if isinstance(t, cls) else t  # noqa: E731
+            open_ = lambda t: t.dequantise() if isinstance(t, cls) else t  # noqa: E731 (one line, read where it is used)
             return func(*tree_map(open_, args), **tree_map(open_, kwargs or {}))
 
     class Unit(m.Tensor):
@@ -145,8 +145,8 @@ def classics(m):
             first = next(one for one in args if isinstance(one, cls))
             if func in (aten.sum.default, aten.sum.dim_IntList):
                 return func(m.where(first.mask, first.values_, 0.0), *args[1:], **(kwargs or {}))
-            take = lambda t: t.values_ if isinstance(t, cls) else t  # noqa: E731
-            masks = lambda t: t.mask if isinstance(t, cls) else t  # noqa: E731
+            take = lambda t: t.values_ if isinstance(t, cls) else t  # noqa: E731 (one line, read where it is used)
+            masks = lambda t: t.mask if isinstance(t, cls) else t  # noqa: E731 (one line, read where it is used)
             made = func(*tree_map(take, args), **(kwargs or {}))
             mask = first.mask
             if func in (aten.view.default, aten.t.default, aten.expand.default):
@@ -181,8 +181,8 @@ def classics(m):
         @classmethod
         def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
             kwargs = kwargs or {}
-            take = lambda t: t.value() if isinstance(t, cls) else t  # noqa: E731
-            shape = lambda t: (  # noqa: E731
+            take = lambda t: t.value() if isinstance(t, cls) else t  # noqa: E731 (one line, read where it is used)
+            shape = lambda t: (  # noqa: E731 (one line, read where it is used)
                 m.empty_strided(t.size(), t.stride(), dtype=t.dtype, device="meta")
                 if isinstance(t, m.Tensor)
                 else t

@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback.accelerator import found as _found
 from pullback.accelerator import memory
-from pullback.accelerator.memory import *  # noqa: F403
+from pullback.accelerator.memory import *  # noqa: F403 (the names of its __all__)
 from pullback.core.device import HOLDERS as _HOLDERS
 from pullback.core.device import device as _device
 

@@ -31,7 +31,7 @@ class ImperativeEngine:
         named = (("tensors", tensors), ("grad_tensors", grad_tensors), ("inputs", inputs))
         for name, value in named:
             if not isinstance(value, tuple):
-                raise RuntimeError(  # noqa: TRY004 (torch's type)
+                raise RuntimeError(
                     f"run_backward(): {name} must be a tuple, got {type(value).__name__}."
                 )
         if len(tensors) != len(grad_tensors):

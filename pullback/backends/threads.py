@@ -35,7 +35,7 @@ def _from_environment() -> int:
 def _positive(op: str, number: Any) -> int:
     if isinstance(number, bool) or not isinstance(number, int):
         kind = type(number).__name__
-        raise RuntimeError(f"{op}: a number of threads is an int, got {kind}.")  # noqa: TRY004
+        raise RuntimeError(f"{op}: a number of threads is an int, got {kind}.")
     if number < 1:
         raise RuntimeError(f"{op}: at least one thread is needed, got {number}.")
     return number

@@ -216,7 +216,7 @@ def compile(
         )  # fmt: skip
     if not callable(model):
         found = type(model).__name__
-        raise AssertionError(f"compile() takes a function or a module, not {found}.")  # noqa: TRY004
+        raise AssertionError(f"compile() takes a function or a module, not {found}.")
     if mode is not None and options is not None:
         raise RuntimeError("compile() takes `mode` or `options`, not both.")
     if mode not in _MODES:

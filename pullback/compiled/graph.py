@@ -76,7 +76,7 @@ class GraphProgram:
         examples = [wrap(numpy.zeros(one.shape, one.dtype)) for one in inputs]
         self.run = compiler(self.module, examples)
         if not callable(self.run):
-            raise RuntimeError(  # noqa: TRY004 (torch's type)
+            raise RuntimeError(
                 f"The back end {compiler!r} returned {type(self.run).__name__}; it has to return "
                 "a function of the graph's inputs."
             )

@@ -105,7 +105,7 @@ def allow_in_graph(fn: Any) -> Any:
         return [allow_in_graph(one) for one in fn]
     if not callable(fn):
         found = type(fn).__name__
-        raise AssertionError(f"allow_in_graph() takes functions, not {found}.")  # noqa: TRY004
+        raise AssertionError(f"allow_in_graph() takes functions, not {found}.")
     return fn
 
 

@@ -55,7 +55,7 @@ def change(**changes: Any) -> None:
 def known_kind(op: str, device_type: Any) -> str:
     """A type of device, checked."""
     if not isinstance(device_type, str):
-        raise ValueError(  # noqa: TRY004 (the type that torch raises)
+        raise ValueError(
             f"{op}: device_type is a str such as 'cpu', got {type(device_type).__name__}."
         )
     if device_type not in KINDS:

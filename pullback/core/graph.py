@@ -19,5 +19,5 @@ def internal_edge(edge: GradientEdge) -> Edge:
     """The same as the engine keeps it."""
     if not isinstance(edge.node, Node):
         got = type(edge.node).__name__
-        raise RuntimeError(f"A GradientEdge must hold a Node, got {got}.")  # noqa: TRY004 (torch's)
+        raise RuntimeError(f"A GradientEdge must hold a Node, got {got}.")
     return edge.node._output(edge.output_nr)

@@ -108,16 +108,16 @@ def _guard(bits: int, array: Any) -> property:
 
 def enter(cls: type, base: Any) -> None:
     """Make operators ask instances of `cls`, a subclass of `base`, if it has handlers."""
-    handler = cls.__torch_function__  # type: ignore[attr-defined]
-    below = cls.__torch_dispatch__  # type: ignore[attr-defined]
+    handler = cls.__torch_function__  # type: ignore[attr-defined]  # a class of tensors
+    below = cls.__torch_dispatch__  # type: ignore[attr-defined]  # a class of tensors
     dispatches = below is not disabled_dispatch
     if dispatches and getattr(handler, "__func__", None) is base.__torch_function__.__func__:
         # Who answers below autograd has no use for results that are wrapped again above it.
-        cls.__torch_function__ = handler = disabled_function  # type: ignore[attr-defined]
+        cls.__torch_function__ = handler = disabled_function  # type: ignore[attr-defined]  # a class of tensors
     takes = (FUNCTIONS if handler is not disabled_function else 0) | (DISPATCH * dispatches)
-    cls._takes = takes  # type: ignore[attr-defined]
+    cls._takes = takes  # type: ignore[attr-defined]  # a class of tensors
     array = next(vars(one)["_array"] for one in cls.__mro__ if "_array" in vars(one))
-    cls._plain = _guard(takes, array) if takes else array  # type: ignore[attr-defined]
+    cls._plain = _guard(takes, array) if takes else array  # type: ignore[attr-defined]  # a class of tensors
     if takes:
         number = id(cls)
         classes[number] = ref(cls, lambda _: classes.pop(number, None))
@@ -148,7 +148,7 @@ arrivals: list[Callable[[type], None]] = []
 def arrive(cls: type) -> None:
     """An instance of `cls` is made."""
     if "_has_arrived" not in vars(cls):
-        cls._has_arrived = True  # type: ignore[attr-defined]
+        cls._has_arrived = True  # type: ignore[attr-defined]  # a class of tensors
         for announce in arrivals:
             announce(cls)
 
@@ -169,7 +169,7 @@ def run(
     try:
         excluded.set(before | FUNCTIONS)
         made = func(*args, **kwargs) if kwargs else func(*args)
-        if cls is base or cls._takes == 0 or func in unwrapped:  # type: ignore[attr-defined]
+        if cls is base or cls._takes == 0 or func in unwrapped:  # type: ignore[attr-defined]  # a class of tensors
             return made
         if type(made) is base:
             return _converted(made, cls, args)

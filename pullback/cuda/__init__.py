@@ -43,10 +43,10 @@ from pullback.cuda import (
 from pullback.cuda import (
     streams as streams,
 )
-from pullback.cuda.graphs import *  # noqa: F403
-from pullback.cuda.memory import *  # noqa: F403
-from pullback.cuda.random import *  # noqa: F403
-from pullback.cuda.streams import *  # noqa: F403
+from pullback.cuda.graphs import *  # noqa: F403 (the names of its __all__)
+from pullback.cuda.memory import *  # noqa: F403 (the names of its __all__)
+from pullback.cuda.random import *  # noqa: F403 (the names of its __all__)
+from pullback.cuda.streams import *  # noqa: F403 (the names of its __all__)
 
 _kind = _found.Kind("cuda")
 

@@ -52,7 +52,7 @@ def wait_tensor(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor:  # noqa: N803
+def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor:  # noqa: N803 (torch's name)
     """The reduction over all ranks.
 
     >>> import pullback as torch
@@ -76,7 +76,7 @@ def all_gather_tensor(self: Tensor, gather_dim: int, group: Any, tag: str = "") 
 
 def reduce_scatter_tensor(
     self: Tensor,
-    reduceOp: str,  # noqa: N803
+    reduceOp: str,  # noqa: N803 (torch's name)
     scatter_dim: int,
     group: Any,
     tag: str = "",
@@ -121,7 +121,7 @@ def permute_tensor(self: Tensor, src_dst: Sequence[int], group: Any, tag: str = 
 
 def all_reduce_coalesced(
     self: Sequence[Tensor],
-    reduceOp: str,  # noqa: N803
+    reduceOp: str,  # noqa: N803 (torch's name)
     group: Any,
     tag: str = "",
 ) -> list[Tensor]:
@@ -138,7 +138,7 @@ def all_gather_into_tensor_coalesced(
 
 def reduce_scatter_tensor_coalesced(
     inputs: Sequence[Tensor],
-    reduceOp: str,  # noqa: N803
+    reduceOp: str,  # noqa: N803 (torch's name)
     scatter_dim: Sequence[int],
     group: Any,
     tag: str = "",

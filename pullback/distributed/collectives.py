@@ -44,9 +44,7 @@ def array_of(tensor: Any, what: str) -> Any:
         raise TypeError(f"{what} takes tensors, got {type(tensor).__name__}.")
     array = tensor._array
     if not isinstance(array, numpy.ndarray):
-        raise RuntimeError(  # noqa: TRY004 (it is a tensor)
-            f"{what} needs a dense tensor; this one's layout is {tensor.layout}."
-        )
+        raise RuntimeError(f"{what} needs a dense tensor; this one's layout is {tensor.layout}.")
     if type(array) is not numpy.ndarray and tensor.device.type != "cpu":
         raise RuntimeError(f"{what} needs a tensor on the cpu, got one on {tensor.device}.")
     return array

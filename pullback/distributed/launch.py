@@ -149,7 +149,7 @@ class _Job:
         if options.log_dir:
             os.makedirs(options.log_dir, exist_ok=True)
             log = os.path.join(options.log_dir, f"rank_{rank}.log")
-            kept = {"stdout": open(log, "wb"), "stderr": subprocess.STDOUT}  # noqa: SIM115
+            kept = {"stdout": open(log, "wb"), "stderr": subprocess.STDOUT}  # noqa: SIM115 (closed below)
         try:
             return subprocess.Popen(self._command(), env=environment, **kept)
         finally:

@@ -68,7 +68,7 @@ class Service:
             self._watchers[rank] = connection
         said = ""
         with contextlib.suppress(OSError):
-            said = lines.readline()  # type: ignore[attr-defined]
+            said = lines.readline()  # type: ignore[attr-defined]  # a file of a socket
         with self._changed:
             del self._watchers[rank]
             if said.startswith("bye"):
@@ -85,7 +85,7 @@ class Service:
             connection.sendall(f"{self._answer(words)}\n".encode())
             if words.get("cmd") == "finalize":
                 return
-            line = lines.readline()  # type: ignore[attr-defined]
+            line = lines.readline()  # type: ignore[attr-defined]  # a file of a socket
 
     def _answer(self, words: dict[str, str]) -> str:
         command = words.get("cmd", "")

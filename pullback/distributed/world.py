@@ -179,7 +179,7 @@ def init_process_group(
     if _of_thread.get() is not None:
         if backend not in (None, "threads", "gloo", "mpi", "cpu:gloo"):
             raise ValueError(f"This rank is a thread: its backend is 'threads', not {backend!r}.")
-        _of_thread.get().default.timeout = limit  # type: ignore[union-attr]
+        _of_thread.get().default.timeout = limit  # type: ignore[union-attr]  # set where a world is
         return
     if _of_process is not None:
         raise ValueError(

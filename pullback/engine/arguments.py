@@ -151,7 +151,7 @@ def _input_edge(one: Any, index: int) -> Any:
     if isinstance(one, GradientEdge):
         return internal_edge(one)
     if not isinstance(one, Tensor):
-        raise RuntimeError(  # noqa: TRY004 (the type that torch raises)
+        raise RuntimeError(
             f"inputs[{index}] must be a Tensor or GradientEdge, got {type(one).__name__}."
         )
     if not one.requires_grad:

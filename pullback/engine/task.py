@@ -74,9 +74,7 @@ def run_callbacks(task: Any) -> None:
 def will_execute(node: Any) -> bool:
     """Whether the innermost pass runs this node; an error for a leaf that grad() captures."""
     if not isinstance(node, Node):
-        raise RuntimeError(  # noqa: TRY004 (torch's type)
-            f"A node of the graph is needed, got {type(node).__name__}."
-        )
+        raise RuntimeError(f"A node of the graph is needed, got {type(node).__name__}.")
     task = _innermost("Asking which nodes will run")
     roots = [edge for edge, _ in task.roots]
     if task.wanted is None:

@@ -31,13 +31,13 @@ def cond(
     tensor(7.3891)
     """
     if not (callable(true_fn) and callable(false_fn)):
-        raise RuntimeError("cond(): both branches must be functions.")  # noqa: TRY004 (torch's)
+        raise RuntimeError("cond(): both branches must be functions.")
     if isinstance(pred, Tensor) and pred.numel() != 1:
         raise RuntimeError(
             f"cond(): the condition must be one number, got a tensor of shape {tuple(pred.shape)}."
         )
     if not isinstance(operands, tuple | list):
-        raise RuntimeError(  # noqa: TRY004 (torch's type)
+        raise RuntimeError(
             f"cond(): operands must be a tuple or list, got {type(operands).__name__}."
         )
     return true_fn(*operands) if bool(pred) else false_fn(*operands)
@@ -54,7 +54,7 @@ def while_loop(
     (tensor(27),)
     """
     if not isinstance(carried_inputs, tuple | list):
-        raise RuntimeError(  # noqa: TRY004 (torch's type)
+        raise RuntimeError(
             f"while_loop(): carried values are a tuple or list, got "
             f"{type(carried_inputs).__name__}."
         )

@@ -36,7 +36,7 @@ def jvp(
     (tensor(0.), tensor(2.))
     """
     if not isinstance(primals, tuple):
-        raise RuntimeError(  # noqa: TRY004 (torch's type)
+        raise RuntimeError(
             f"jvp({name_of(func)}): primals must be a tuple, got {type(primals).__name__}."
         )
     leaves, spec = _flat("primals", primals)
@@ -60,7 +60,7 @@ def _flat(what: str, tree: Any) -> tuple[list[Any], Any]:
         raise RuntimeError(f"jvp: {what} must hold at least one Tensor.")
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
-            raise RuntimeError(  # noqa: TRY004 (the type that torch raises)
+            raise RuntimeError(
                 f"jvp: {what} must hold only Tensors, found {type(leaf).__name__}; close over "
                 "other values."
             )
@@ -107,7 +107,7 @@ def pushed(
 
 def _tangent(transform: str, func: Any, pushing: Pushing, output: Any, *, strict: bool) -> Any:
     if not isinstance(output, Tensor):
-        raise RuntimeError(  # noqa: TRY004 (torch's type)
+        raise RuntimeError(
             f"{transform}: {name_of(func)} must return only Tensors, found "
             f"{type(output).__name__}; use has_aux=True for other results."
         )

@@ -67,14 +67,14 @@ def _merged(dicts: Any) -> dict[str, Tensor]:
     if isinstance(dicts, Mapping):
         return dict(dicts)
     if not isinstance(dicts, Sequence):
-        raise ValueError(  # noqa: TRY004 (torch's type)
+        raise ValueError(
             "functional_call: the tensors must be given as a dict by name, or a sequence of such "
             f"dicts, got {type(dicts).__name__}."
         )
     merged: dict[str, Tensor] = {}
     for one in dicts:
         if not isinstance(one, Mapping):
-            raise ValueError(  # noqa: TRY004 (the type that torch raises)
+            raise ValueError(
                 f"functional_call: expected a sequence of dicts, found a {type(one).__name__} in "
                 "it."
             )

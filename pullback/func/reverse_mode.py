@@ -85,7 +85,7 @@ def _grad_and_value(
 
 def _check_scalar(transform: str, func: Any, output: Any) -> None:
     if not isinstance(output, Tensor):
-        raise RuntimeError(  # noqa: TRY004 (torch's type)
+        raise RuntimeError(
             f"{transform}: {name_of(func)} must return one Tensor, got {type(output).__name__}. "
             "For several results use vjp or jacrev, or has_aux=True."
         )
@@ -144,7 +144,7 @@ def _checked_outputs(transform: str, func: Any, output: Any) -> tuple[list[Any],
         raise RuntimeError(f"{transform}: {name_of(func)} returned no Tensor to differentiate.")
     for one in outputs:
         if not isinstance(one, Tensor):
-            raise RuntimeError(  # noqa: TRY004 (the type that torch raises)
+            raise RuntimeError(
                 f"{transform}: {name_of(func)} must return only Tensors, found "
                 f"{type(one).__name__}; use has_aux=True for other results."
             )

@@ -61,7 +61,7 @@ def checked_inputs(
     name = name_of(func)
     where = f"vmap({name}, in_dims={in_dims!r})"
     if not isinstance(in_dims, int | tuple):
-        raise ValueError(  # noqa: TRY004 (torch's type)
+        raise ValueError(
             f"{where}: in_dims must be an int or a tuple that is nested as the arguments are, got "
             f"{type(in_dims).__name__}."
         )
@@ -91,9 +91,9 @@ def _input_dim(where: str, leaf: Any, dim: Any) -> int | None:
     if dim is None:
         return None
     if not isinstance(dim, int) or isinstance(dim, bool):
-        raise ValueError(f"{where}: in_dims must consist of ints and None, not {dim!r}.")  # noqa: TRY004 (the type that torch raises)
+        raise ValueError(f"{where}: in_dims must consist of ints and None, not {dim!r}.")
     if not isinstance(leaf, Tensor):
-        raise ValueError(  # noqa: TRY004 (torch's type)
+        raise ValueError(
             f"{where}: in_dims is {dim} for an argument of type {type(leaf).__name__}; only "
             "Tensors can be mapped. Use None there."
         )
@@ -153,7 +153,7 @@ def placed(func: Any, out_dims: Any, result: Any, dim: int | None, level: Any) -
             )
         return result
     if not isinstance(result, Tensor):
-        raise ValueError(  # noqa: TRY004 (torch's type)
+        raise ValueError(
             f"{where}: {name_of(func)} must return Tensors, got {type(result).__name__}. Use None "
             "in out_dims for values that are the same for all examples."
         )

@@ -79,7 +79,7 @@ def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
         ...     return x + x
     """
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
-        raise RuntimeError(  # noqa: TRY004 (torch's type)
+        raise RuntimeError(
             f"wrap() takes a function of this module or a name, got {type(fn_or_name).__name__}."
         )
     name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__
@@ -261,7 +261,7 @@ class Tracer(TracerBase):
         else:
             if not callable(root):
                 found = type(root).__name__
-                raise AssertionError(f"A module or function is needed, got {found}.")  # noqa: TRY004 (torch's type)
+                raise AssertionError(f"A module or function is needed, got {found}.")
             self.root, forward = Module(), root
             self.submodule_paths = None
         self.graph = Graph(tracer_cls=getattr(self, "__class__", None))

@@ -130,9 +130,9 @@ class Graph:
         """A new node at the place where nodes are being put."""
         args, kwargs = args or (), kwargs or {}
         if not isinstance(args, tuple):
-            raise AssertionError(f"args must be a tuple, got {type(args).__name__}.")  # noqa: TRY004
+            raise AssertionError(f"args must be a tuple, got {type(args).__name__}.")
         if not isinstance(kwargs, dict):
-            raise AssertionError(f"kwargs must be a dict, got {type(kwargs).__name__}.")  # noqa: TRY004
+            raise AssertionError(f"kwargs must be a dict, got {type(kwargs).__name__}.")
         node = Node(self, "", op, target, args, kwargs, type_expr)
         node.name = self._names.create_name(node_name(target) if name is None else name, node)
         self._insert(node)
@@ -343,7 +343,7 @@ class Graph:
             for node in self.nodes
         ]
         widths = [max(len(row[at]) for row in rows) for at in range(5)]
-        rows.insert(1, tuple("-" * width for width in widths))  # type: ignore[arg-type]
+        rows.insert(1, tuple("-" * width for width in widths))  # type: ignore[arg-type]  # text like the other rows
         for row in rows:
             cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             print("  ".join(cells).rstrip())

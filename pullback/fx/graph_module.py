@@ -63,7 +63,7 @@ class GraphModule(Module):
             self.meta.update(getattr(root, "meta", {}) if isinstance(root, GraphModule) else {})
         elif not isinstance(root, dict):
             found = type(root).__name__
-            raise RuntimeError(f"A graph's root is a module or a dict of targets, not {found}.")  # noqa: TRY004
+            raise RuntimeError(f"A graph's root is a module or a dict of targets, not {found}.")
         for node in graph.nodes:
             if node.op in ("get_attr", "call_module"):
                 _take_over(root, self, str(node.target))
@@ -81,7 +81,7 @@ class GraphModule(Module):
     @graph.setter
     def graph(self, g: Graph) -> None:
         if not isinstance(g, Graph):
-            raise AssertionError(f"graph must be a Graph, got {type(g).__name__}.")  # noqa: TRY004
+            raise AssertionError(f"graph must be a Graph, got {type(g).__name__}.")
         self._graph = g
         g.owning_module = self
         self.recompile()

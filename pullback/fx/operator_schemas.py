@@ -92,7 +92,7 @@ def create_type_hint(x: Any) -> Any:
     if isinstance(x, list | tuple) and x:
         kinds = [create_type_hint(one) for one in x]
         common = kinds[0] if all(kind == kinds[0] for kind in kinds) else Any
-        return list[common] if isinstance(x, list) else tuple[common, ...]  # type: ignore[valid-type]
+        return list[common] if isinstance(x, list) else tuple[common, ...]  # type: ignore[valid-type]  # a type made at run time
     return x
 
 

@@ -128,7 +128,7 @@ class TracerBase:
         if isinstance(a, dict):
             for key in a:
                 if isinstance(key, Proxy | Node):
-                    raise RuntimeError("A traced value cannot be a key of a dict.")  # noqa: TRY004
+                    raise RuntimeError("A traced value cannot be a key of a dict.")
             return {key: self.create_arg(one) for key, one in a.items()}
         if isinstance(a, slice):
             return slice(*(self.create_arg(one) for one in (a.start, a.stop, a.step)))

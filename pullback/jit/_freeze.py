@@ -20,9 +20,7 @@ def freeze(
     Unlike in torch, parameters stay visible: the module runs as Python.
     """
     if not isinstance(mod, ScriptModule):
-        raise RuntimeError(  # noqa: TRY004 (torch's type)
-            "freeze() takes what jit.script or jit.trace gave, not a plain module."
-        )
+        raise RuntimeError("freeze() takes what jit.script or jit.trace gave, not a plain module.")
     if mod.training:
         raise RuntimeError("freeze() takes modules in evaluation mode; call .eval() first.")
     import copy

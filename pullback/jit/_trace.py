@@ -335,9 +335,9 @@ def trace_module(
 ) -> Any:
     """As `trace`, for several methods of a module: `inputs` has examples for each, by name."""
     if not isinstance(mod, Module):
-        raise AttributeError("trace_module() takes a module; trace() functions.")  # noqa: TRY004
+        raise AttributeError("trace_module() takes a module; trace() functions.")
     if not isinstance(inputs, dict):
-        raise AttributeError("trace_module() takes a dict of methods and inputs.")  # noqa: TRY004
+        raise AttributeError("trace_module() takes a dict of methods and inputs.")
     traced = converted(mod, TopLevelTracedModule)
     graphs = {}
     for name, example in inputs.items():

@@ -157,7 +157,7 @@ class Library:
         elif isinstance(op_name, str):
             name = op_name if "::" in op_name else f"{self.ns}::{op_name}"
         else:
-            raise RuntimeError(  # noqa: TRY004 (torch's type)
+            raise RuntimeError(
                 f"impl: the operator must be a name or an OpOverload, got {type(op_name).__name__}."
             )
         if name.partition("::")[0] != self.ns:
@@ -265,7 +265,7 @@ def add_kernel(lib: Library | None, name: str, key: str, function: Callable[...,
 
 def _checked_qualname(qualname: str) -> str:
     if not isinstance(qualname, str):
-        raise ValueError(  # noqa: TRY004 (torch's type)
+        raise ValueError(
             f"define: the name must be a str such as 'ns::op', got {type(qualname).__name__}."
         )
     parts = qualname.split("::")

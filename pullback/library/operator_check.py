@@ -145,7 +145,7 @@ def _overload(op: Any) -> OpOverload:
             )
         found = getattr(found, found.overloads()[0])
     if not isinstance(found, OpOverload):
-        raise ValueError(  # noqa: TRY004 (torch's type)
+        raise ValueError(
             "opcheck: op must be what custom_op returned, or an operator such as "
             f"torch.ops.aten.sin.default, got {op!r} of type {type(op).__name__}."
         )

@@ -80,11 +80,11 @@ def autograd(
 def autocast(operator: Operator, device_type: str, cast_inputs: Any) -> None:
     """Register the dtype for autocast regions of a type of device."""
     if not isinstance(device_type, str):
-        raise ValueError(f"device_type must be a str, got {type(device_type).__name__}.")  # noqa: TRY004 (torch's type)
+        raise ValueError(f"device_type must be a str, got {type(device_type).__name__}.")
     if device_type not in ("cpu", "cuda"):
         raise ValueError(f"autocast knows the device types 'cpu' and 'cuda', got {device_type!r}.")
     if not isinstance(cast_inputs, dtype):
-        raise ValueError(f"cast_inputs must be a dtype, got {type(cast_inputs).__name__}.")  # noqa: TRY004 (torch's type)
+        raise ValueError(f"cast_inputs must be a dtype, got {type(cast_inputs).__name__}.")
     operator.autocast[device_type] = cast_inputs
     operator.settle()
 

@@ -222,7 +222,7 @@ def find(op: Any, asking: str) -> Operator:
     elif isinstance(op, str):
         name = op
     else:
-        raise ValueError(  # noqa: TRY004 (torch's type)
+        raise ValueError(
             f"{asking}: the operator must be a name such as 'ns::op', an OpOverload or a "
             f"CustomOpDef, got {type(op).__name__}."
         )

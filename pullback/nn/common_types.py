@@ -10,13 +10,13 @@ __all__: list[str] = []
 
 T = TypeVar("T")
 
-_scalar_or_tuple_any_t = Union[T, tuple[T, ...]]  # noqa: UP007 (a generic alias to be filled in)
-_scalar_or_tuple_1_t = Union[T, tuple[T]]  # noqa: UP007
-_scalar_or_tuple_2_t = Union[T, tuple[T, T]]  # noqa: UP007
-_scalar_or_tuple_3_t = Union[T, tuple[T, T, T]]  # noqa: UP007
-_scalar_or_tuple_4_t = Union[T, tuple[T, T, T, T]]  # noqa: UP007
-_scalar_or_tuple_5_t = Union[T, tuple[T, T, T, T, T]]  # noqa: UP007
-_scalar_or_tuple_6_t = Union[T, tuple[T, T, T, T, T, T]]  # noqa: UP007
+_scalar_or_tuple_any_t = Union[T, tuple[T, ...]]
+_scalar_or_tuple_1_t = Union[T, tuple[T]]
+_scalar_or_tuple_2_t = Union[T, tuple[T, T]]
+_scalar_or_tuple_3_t = Union[T, tuple[T, T, T]]
+_scalar_or_tuple_4_t = Union[T, tuple[T, T, T, T]]
+_scalar_or_tuple_5_t = Union[T, tuple[T, T, T, T, T]]
+_scalar_or_tuple_6_t = Union[T, tuple[T, T, T, T, T, T]]
 
 _size_any_t = _scalar_or_tuple_any_t[int]
 _size_1_t = _scalar_or_tuple_1_t[int]

@@ -24,7 +24,7 @@ def _guard(*args: Any, **kwargs: Any) -> Any:
     try:
         return function(*args, **kwargs)  # noqa: F821 (in the scope it runs in)
     except REFUSALS as error:
-        told = explain(error, args, kwargs)  # type: ignore[name-defined]  # noqa: F821
+        told = explain(error, args, kwargs)  # type: ignore[name-defined]  # noqa: F821 (in that scope)
         if told is None:
             raise
         raise told from None

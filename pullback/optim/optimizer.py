@@ -184,8 +184,8 @@ class Optimizer:
         kind = type(self)
         self._zero_grad_profile_name = f"Optimizer.zero_grad#{kind.__name__}.zero_grad"
         if not getattr(kind.step, "hooked", None):
-            kind.step = self.profile_hook_step(kind.step)  # type: ignore[method-assign]
-            kind.step.hooked = True  # type: ignore[attr-defined]
+            kind.step = self.profile_hook_step(kind.step)  # type: ignore[method-assign]  # as torch's optimizers do
+            kind.step.hooked = True  # type: ignore[attr-defined]  # as torch's optimizers do
 
     def _optimizer_step_code(self) -> None:
         """Called after each step; tools put something of their own here."""

@@ -76,7 +76,7 @@ def _check_out_dims(func: Any, out_dims: Any) -> None:
     dims = out_dims if isinstance(out_dims, tuple) else (out_dims,)
     for dim in dims:
         if not isinstance(dim, int) or isinstance(dim, bool):
-            raise ValueError(  # noqa: TRY004 (torch's type)
+            raise ValueError(
                 f"vmap({name_of(func)}, out_dims={out_dims!r}): out_dims must be an int, or a "
                 "tuple of ints with one for each result."
             )

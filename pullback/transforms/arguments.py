@@ -23,7 +23,7 @@ def checked_argnums(transform: str, argnums: Any, count: int) -> tuple[int, ...]
         raise RuntimeError(f"{transform}: argnums is an empty tuple; name at least one argument.")
     for number in numbers:
         if not isinstance(number, int) or isinstance(number, bool):
-            raise RuntimeError(  # noqa: TRY004 (torch's type)
+            raise RuntimeError(
                 f"{transform}: argnums must be an int or a tuple of ints, got {argnums!r}."
             )
         if not -count <= number < count:
@@ -43,7 +43,7 @@ def flat_tensors(transform: str, what: str, tree: Any) -> tuple[list[Any], TreeS
     leaves, spec = tree_flatten(tree)
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
-            raise ValueError(  # noqa: TRY004 (the type that torch raises)
+            raise ValueError(
                 f"{transform}: {what} must hold only Tensors, found {type(leaf).__name__}. Choose "
                 "the "
                 "arguments to differentiate by argnums, or take that value out of them."
@@ -97,7 +97,7 @@ def split_aux(transform: str, function: Callable[..., Any], result: Any, *, has_
         )
     for leaf in tree_leaves(result[1]):
         if not isinstance(leaf, Tensor):
-            raise RuntimeError(  # noqa: TRY004 (torch's type)
+            raise RuntimeError(
                 f"{transform}: the auxiliary output of {name_of(function)} must hold only Tensors, "
                 f"found {type(leaf).__name__}. Write other values to something outside."
             )

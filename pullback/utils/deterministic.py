@@ -27,7 +27,7 @@ class _Deterministic(ModuleType):
     @fill_uninitialized_memory.setter
     def fill_uninitialized_memory(self, mode: Any) -> None:
         if not isinstance(mode, bool):
-            raise RuntimeError(  # noqa: TRY004 (as torch)
+            raise RuntimeError(
                 f"fill_uninitialized_memory must be True or False, got {type(mode).__name__}."
             )
         wish.set(fill=mode)

@@ -199,7 +199,7 @@ def _listed(ops: list[Any]) -> Callable[..., CheckpointPolicy]:
         if not isinstance(op, OpOverload):
             packet = isinstance(op, OpOverloadPacket)
             hint = f"; name one, such as {op}.{next(iter(op))}" if packet else ""
-            raise ValueError(  # noqa: TRY004 (torch's type)
+            raise ValueError(
                 f"The list of operators to keep holds {op!r} of type {type(op).__name__}, which is "
                 f"no operator overload{hint}."
             )

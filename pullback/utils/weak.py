@@ -194,9 +194,7 @@ class TensorWeakRef:
 
     def __init__(self, tensor: Tensor) -> None:
         if not isinstance(tensor, Tensor):
-            raise AssertionError(  # noqa: TRY004 (as torch)
-                f"TensorWeakRef: expected a Tensor, got {type(tensor).__name__}."
-            )
+            raise AssertionError(f"TensorWeakRef: expected a Tensor, got {type(tensor).__name__}.")
         self.ref = weakref.ref(tensor)
 
     def __call__(self) -> Tensor | None:

@@ -55,7 +55,7 @@ def garbage(run):
 
 @pytest.mark.parametrize("names", PAIRS, ids=" of ".join)
 def test_transforms_leave_no_cycles(names):
-    function = lambda x: x * x.sin()  # noqa: E731
+    function = lambda x: x * x.sin()  # noqa: E731 (one line, read where it is used)
     for name in reversed(names):
         function = TRANSFORMS[name](function)
     assert garbage(lambda: function(X)) == 0

@@ -47,7 +47,7 @@ def test_wrap_inside_a_function_is_refused():
     ("program", "kind"),
     [
         (lambda x: x if x > 0 else -x, TraceError),
-        (lambda x: [one for one in x], TraceError),  # noqa: C416
+        (lambda x: [one for one in x], TraceError),  # noqa: C416 (the loop is what must not trace)
         (lambda x: torch.relu(*x), TraceError),
         (lambda x: x and 1, TraceError),
         (lambda x: x.__len__(), RuntimeError),

@@ -275,7 +275,7 @@ def test_transforms_and_checkpoints_take_them():
     made = torch.func.grad(lambda v: (v.to_dense() ** 2).sum())(x)
     assert torch.equal(made.to_dense(), 2 * x.to_dense())
     leaf = x.detach().requires_grad_()
-    run = lambda v: torch.sparse.mm(v.sin(), torch.ones(3, 2, dtype=v.dtype))  # noqa: E731
+    run = lambda v: torch.sparse.mm(v.sin(), torch.ones(3, 2, dtype=v.dtype))  # noqa: E731 (one line, read where it is used)
     torch.utils.checkpoint.checkpoint(run, leaf, use_reentrant=False).sum().backward()
     other = x.detach().requires_grad_()
     run(other).sum().backward()

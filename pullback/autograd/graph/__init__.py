@@ -88,14 +88,14 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     1
     """
     if not isinstance(tensor, Tensor | Iterable):
-        raise RuntimeError(  # noqa: TRY004 (torch's type)
+        raise RuntimeError(
             "increment_version() takes a tensor or an iterable of tensors, got "
             f"{type(tensor).__name__}."
         )
     for one in (tensor,) if isinstance(tensor, Tensor) else tensor:
         if not isinstance(one, Tensor):
             got = type(one).__name__
-            raise RuntimeError(f"increment_version() takes tensors, got {got}.")  # noqa: TRY004 (torch's)
+            raise RuntimeError(f"increment_version() takes tensors, got {got}.")
         if one._cell is not INFERENCE_CELL:
             bump(one, "increment_version")
 

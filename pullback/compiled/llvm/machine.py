@@ -28,7 +28,7 @@ class Blas(NamedTuple):
 def is_available() -> bool:
     """Whether llvmlite can be imported."""
     try:
-        import llvmlite.binding  # noqa: F401
+        import llvmlite.binding  # noqa: F401 (is it installed?)
     except (ImportError, OSError):
         return False
     return True

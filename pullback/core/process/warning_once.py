@@ -23,9 +23,7 @@ def set_warn_always(mode: bool, /) -> None:
     False
     """
     if not isinstance(mode, bool):
-        raise RuntimeError(  # noqa: TRY004 (torch's type)
-            f"set_warn_always() takes a bool, got {type(mode).__name__}."
-        )
+        raise RuntimeError(f"set_warn_always() takes a bool, got {type(mode).__name__}.")
     _Wish.always = mode
 
 

@@ -195,7 +195,7 @@ def _on(agent: Agent, worker: int, act: Callable[[Agent], Any]) -> Future[Any]:
             result = act(target)
         except Exception as error:
             if not hasattr(error, "_pullback_worker"):
-                error._pullback_worker = target.info.name  # type: ignore[attr-defined]
+                error._pullback_worker = target.info.name  # type: ignore[attr-defined]  # a note on the error
             raise
         future.set_result(result)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy
@@ -230,7 +231,7 @@ class Reducer:
         text = f"bucket {number}, {flat.dtype.name}[{flat.size}]"
         call = Call("DistributedDataParallel", text, self.group.timeout)
         communicator = self.group.communicator
-        act = lambda: communicator.all_reduce(call, flat, ReduceOp.SUM)  # noqa: E731
+        act = partial(communicator.all_reduce, call, flat, ReduceOp.SUM)
         return self.group.do(call, act, later=later)
 
     def _used_anywhere(self, used: set[int]) -> set[int]:

@@ -288,7 +288,9 @@ class MPICommunicator(Communicator):
                 found.append(message)
             return message is not None
 
-        waits = lambda: f"rank {self.rank}: {call} waits"  # noqa: E731
+        def waits() -> str:
+            return f"rank {self.rank}: {call} waits"
+
         if not wait_until(probe, call.timeout, SPEAK_AFTER, waits):
             missing = [] if peer is None else [peer]
             raise DistBackendError(late_text(self.rank, self.name, call, missing, call.timeout))

@@ -27,7 +27,7 @@ class FakeImplCtx:
             if bound is None and name == "max":
                 continue
             if not isinstance(bound, int) or isinstance(bound, bool):
-                raise ValueError(  # noqa: TRY004 (torch's type)
+                raise ValueError(
                     f"new_dynamic_size of {self._operator.qualname}: {name} must be a plain int, "
                     f"got {bound!r} of type {type(bound).__name__}."
                 )

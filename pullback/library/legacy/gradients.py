@@ -25,7 +25,7 @@ def by_position(
     arguments = operator.schema.arguments
     expected = [argument.name for argument in arguments if argument.type.is_tensor_like]
     if not isinstance(returned, dict):
-        raise RuntimeError(  # noqa: TRY004 (torch's type)
+        raise RuntimeError(
             f"{where} must return a dict with the gradients of {expected} by name, but returned a "
             f"{type(returned).__name__}."
         )
@@ -49,7 +49,7 @@ def _of_one(where: str, name: str, value: Any, gradient: Any) -> Any:
     if gradient is None:
         return None
     if not isinstance(gradient, Tensor):
-        raise RuntimeError(  # noqa: TRY004 (torch's type)
+        raise RuntimeError(
             f"{where} returned a {type(gradient).__name__} as the gradient of {name!r}; it must be "
             "a Tensor or None."
         )
@@ -63,7 +63,7 @@ def _of_one(where: str, name: str, value: Any, gradient: Any) -> Any:
 
 def _of_list(where: str, name: str, value: list[Any], gradient: Any) -> list[Any]:
     if not isinstance(gradient, list | tuple):
-        raise RuntimeError(  # noqa: TRY004 (torch's type)
+        raise RuntimeError(
             f"{where} returned a {type(gradient).__name__} as the gradient of {name!r}, which is a "
             "list of tensors; return a list."
         )
@@ -76,7 +76,7 @@ def _of_list(where: str, name: str, value: list[Any], gradient: Any) -> list[Any
         if one is None:
             continue
         if not isinstance(one, Tensor):
-            raise RuntimeError(  # noqa: TRY004 (torch's type)
+            raise RuntimeError(
                 f"{where} returned a {type(one).__name__} at index {index} of the gradients of "
                 f"{name!r}; each must be a Tensor or None."
             )

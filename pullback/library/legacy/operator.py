@@ -73,7 +73,7 @@ def schema_of(qualname: str, function: Any, manual: str | None) -> Schema:
     """The schema of a function, inferred or given."""
     _, name = checked_name(qualname)
     if not isinstance(function, FunctionType):
-        raise ValueError(  # noqa: TRY004 (torch's type)
+        raise ValueError(
             f"{qualname}: custom_op decorates a plain function, got {type(function).__name__}."
         )
     if function.__name__ != name:

@@ -41,9 +41,7 @@ class CausalBias(Tensor):
     def __new__(cls, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> CausalBias:
         """Write the mask out."""
         if not isinstance(variant, CausalVariant):
-            raise AssertionError(  # noqa: TRY004 (torch's type)
-                f"CausalBias: a CausalVariant is needed, got {variant!r}."
-            )
+            raise AssertionError(f"CausalBias: a CausalVariant is needed, got {variant!r}.")
         lower_right = variant is CausalVariant.LOWER_RIGHT
         diagonal = seq_len_kv - seq_len_q if lower_right else 0
         data = wrap(numpy.tri(seq_len_q, seq_len_kv, diagonal, bool))

@@ -52,7 +52,7 @@ class Layer(Module):
         cls._arguments = cls.__signature__ = inspect.Signature(list(known.values()))
         if cls.__init__ is not Layer.__init__:
             # A base that others write classes from has arguments of its own.
-            cls.__init__ = Layer.__init__  # type: ignore[method-assign]
+            cls.__init__ = Layer.__init__  # type: ignore[method-assign]  # written from the fields
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()

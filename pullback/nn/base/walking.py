@@ -138,7 +138,7 @@ class Walking:
         """The parameter at a path such as `layer.0.weight`."""
         found = self._at(target)
         if not isinstance(found, Parameter):
-            raise AttributeError(f"`{target}` is not a Parameter.")  # noqa: TRY004 (torch's type)
+            raise AttributeError(f"`{target}` is not a Parameter.")
         return found
 
     def get_buffer(self, target: str) -> Tensor:

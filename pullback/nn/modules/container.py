@@ -72,9 +72,7 @@ class _Indexed(Module):
     def insert(self: C, index: int, module: Module) -> C:
         """Add a module before one that is there."""
         if not isinstance(module, Module):
-            raise AssertionError(  # noqa: TRY004 (torch's type)
-                f"insert(): a Module is needed, got {type(module).__name__}."
-            )
+            raise AssertionError(f"insert(): a Module is needed, got {type(module).__name__}.")
         listed = list(self)
         listed.insert(index, module)
         self._renumber(listed)
@@ -136,14 +134,14 @@ class Sequential(_Indexed):
 
     def __add__(self, other: Any) -> Sequential:
         if not isinstance(other, Sequential):
-            raise ValueError(  # noqa: TRY004 (torch's type)
+            raise ValueError(
                 f"A Sequential can be joined to another, not to {type(other).__name__}."
             )
         return Sequential(*self, *other)
 
     def __iadd__(self, other: Any) -> Sequential:
         if not isinstance(other, Sequential):
-            raise ValueError(  # noqa: TRY004 (the type that torch raises)
+            raise ValueError(
                 f"A Sequential can be joined to another, not to {type(other).__name__}."
             )
         return self.extend(list(other))

@@ -391,7 +391,7 @@ class _LazyConvXdMixin(LazyModuleMixin):
     def reset_parameters(self) -> None:
         """Draw weight and bias anew, once they are there."""
         if not self.has_uninitialized_params() and self.in_channels != 0:
-            super().reset_parameters()  # type: ignore[misc]
+            super().reset_parameters()  # type: ignore[misc]  # mixed into modules
 
     def initialize_parameters(self: Any, input: Tensor, *args: Any, **kwargs: Any) -> None:
         """Take the channels of the input."""

@@ -34,7 +34,7 @@ class LazyModuleMixin:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # No method of the module itself: its table of hooks would keep it alive.
-        register: Any = self.register_forward_pre_hook  # type: ignore[attr-defined]
+        register: Any = self.register_forward_pre_hook  # type: ignore[attr-defined]  # mixed into modules
         self._initialize_hook = register(_initialise, with_kwargs=True)
 
     def has_uninitialized_params(self) -> bool:
@@ -49,7 +49,7 @@ class LazyModuleMixin:
     def _replicate_for_data_parallel(self) -> Any:
         if self.has_uninitialized_params():
             raise RuntimeError("A lazy module must be called once before it is replicated.")
-        return super()._replicate_for_data_parallel()  # type: ignore[misc]
+        return super()._replicate_for_data_parallel()  # type: ignore[misc]  # mixed into modules
 
 
 def _initialise(module: Any, args: Any, kwargs: Any) -> None:

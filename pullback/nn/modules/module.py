@@ -227,7 +227,7 @@ class Module(Called, Stateful, Convertible, Walking):
     def train(self: M, mode: bool = True) -> M:
         """Choose training mode (or, with False, evaluation) for this module and all below."""
         if not isinstance(mode, bool):
-            raise ValueError(f"train(): mode must be a bool, got {type(mode).__name__}.")  # noqa: TRY004 (the type that torch raises)
+            raise ValueError(f"train(): mode must be a bool, got {type(mode).__name__}.")
         self.training = mode
         for module in self.children():
             module.train(mode)

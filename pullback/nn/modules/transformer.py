@@ -35,9 +35,7 @@ def _get_activation_fn(given: Activation) -> Callable[[Tensor], Tensor]:
     if given == "gelu":
         return F.gelu
     if isinstance(given, str):
-        raise RuntimeError(  # noqa: TRY004 (torch's type)
-            f'activation must be "relu", "gelu" or a function, got {given!r}.'
-        )
+        raise RuntimeError(f'activation must be "relu", "gelu" or a function, got {given!r}.')
     return given
 
 

@@ -18,9 +18,7 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
     torch.Size([3, 2])
     """
     if not issubclass(module_cls, Module):
-        raise RuntimeError(  # noqa: TRY004 (torch's type)
-            f"skip_init: a Module class is needed, got {module_cls}."
-        )
+        raise RuntimeError(f"skip_init: a Module class is needed, got {module_cls}.")
     if "device" not in inspect.signature(module_cls).parameters:
         raise RuntimeError(f"skip_init: {module_cls.__name__} has no `device` argument.")
     place = kwargs.pop("device", "cpu")

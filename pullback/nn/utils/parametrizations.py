@@ -96,7 +96,7 @@ class _Orthogonal(Module):
             q = linalg.solve(unit - 0.5 * skew, unit + 0.5 * skew)
         return q[..., :columns]
 
-    def right_inverse(self, Q: Any) -> Any:  # noqa: N803
+    def right_inverse(self, Q: Any) -> Any:  # noqa: N803 (torch's name)
         """What gives this matrix, which must be (nearly) orthogonal."""
         if Q.shape != self.shape:
             raise ValueError(
@@ -151,7 +151,7 @@ def orthogonal(
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
-        raise ValueError(  # noqa: TRY004 (torch's type)
+        raise ValueError(
             f"orthogonal: {type(module).__name__} has no parameter or buffer {name!r}."
         )
     if weight.ndim < 2:
@@ -277,7 +277,7 @@ def spectral_norm(
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
-        raise ValueError(  # noqa: TRY004 (torch's type)
+        raise ValueError(
             f"spectral_norm: {type(module).__name__} has no parameter or buffer {name!r}."
         )
     along = outputs_dim(module) if dim is None else dim

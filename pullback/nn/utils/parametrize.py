@@ -68,9 +68,7 @@ def _set(tensor: Tensor, value: Tensor) -> None:
 def _check_same(what: str, made: Any, wanted: Tensor) -> None:
     """Refuse a result that is no tensor, or one of another dtype or shape."""
     if not isinstance(made, Tensor):
-        raise ValueError(  # noqa: TRY004 (torch's type)
-            f"{what} must give a Tensor, got {type(made).__name__}."
-        )
+        raise ValueError(f"{what} must give a Tensor, got {type(made).__name__}.")
     if made.dtype != wanted.dtype:
         raise ValueError(f"{what} must keep the dtype {wanted.dtype}, got {made.dtype}; {_UNSAFE}")
     if made.shape != wanted.shape:
@@ -108,7 +106,7 @@ class ParametrizationList(ModuleList):
                     with suppress(NotImplementedError):
                         value = inverse(value)
         if not isinstance(value, Tensor | Sequence):
-            raise ValueError(  # noqa: TRY004 (torch's type)
+            raise ValueError(
                 f"right_inverse must give a Tensor or several, got {type(value).__name__}."
             )
         self.is_tensor = isinstance(value, Tensor)
@@ -129,7 +127,7 @@ class ParametrizationList(ModuleList):
             return
         for number, one in enumerate(value):
             if not isinstance(one, Tensor):
-                raise ValueError(  # noqa: TRY004 (torch's type)
+                raise ValueError(
                     f"right_inverse must give tensors, got {type(one).__name__} among them."
                 )
             kept = one

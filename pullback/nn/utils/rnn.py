@@ -268,7 +268,7 @@ def pad_sequence(
             [3, 0]])
     """
     if not isinstance(sequences, Iterable):
-        raise RuntimeError(  # noqa: TRY004 (torch's type)
+        raise RuntimeError(
             f"pad_sequence: an iterable of tensors is needed, got {type(sequences).__name__}."
         )
     if padding_side not in ("left", "right"):

@@ -94,7 +94,7 @@ def _named(start: Any, end: Any, step: Any) -> tuple[tuple[str, Any], ...]:
 def _real(op: str, name: str, value: Any) -> Any:
     number = number_argument(op, name, value)
     if isinstance(number, complex):
-        raise RuntimeError(f"{op}(): {name} must be real, got {number}.")  # noqa: TRY004  torch's
+        raise RuntimeError(f"{op}(): {name} must be real, got {number}.")
     if isinstance(number, int) and not -(2**63) <= number < 2**63:
         raise RuntimeError(f"{op}(): {name}={number} does not fit torch.int64.")
     return int(number) if isinstance(number, bool) else number

@@ -426,7 +426,7 @@ def _contains(self: Tensor, element: Any) -> bool:
         element = element._array
     elif not isinstance(element, int | float | complex | numpy.generic):
         kind = type(element).__name__
-        raise RuntimeError(  # noqa: TRY004  torch's type
+        raise RuntimeError(
             f"`in` looks for numbers and tensors among the elements, not for {kind}."
         )
     try:

@@ -185,11 +185,11 @@ def _arrived(cls: type) -> None:
         entry = ("class", id(cls))
         COMPOSED.begin(entry)
         weakref.finalize(cls, COMPOSED.end, entry).atexit = False
-        handler = getattr(cls.__torch_function__, "__func__", None)  # type: ignore[attr-defined]
-        if handler is not Tensor.__torch_function__.__func__ and cls._asks_for_attributes:  # type: ignore[attr-defined]
+        handler = getattr(cls.__torch_function__, "__func__", None)  # type: ignore[attr-defined]  # a class of tensors
+        if handler is not Tensor.__torch_function__.__func__ and cls._asks_for_attributes:  # type: ignore[attr-defined]  # a class of tensors
             _by_name.setdefault(vars(Tensor)["backward"], None)
             attributes.take_over(cls)
-    if cls._takes & overriding.DISPATCH:  # type: ignore[attr-defined]
+    if cls._takes & overriding.DISPATCH:  # type: ignore[attr-defined]  # a class of tensors
         ports.class_answers(cls)
 
 

@@ -188,7 +188,7 @@ def watch_steps(optimizer: Any) -> None:
         this._opt_called = True  # type: ignore[union-attr]  # alive: it was just called
         return function(this, *args, **kwargs)
 
-    step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+    step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]  # a function's attribute
     optimizer.step = step
 
 

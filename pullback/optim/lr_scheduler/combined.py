@@ -69,7 +69,7 @@ class SequentialLR(_Combined):
             raise ValueError("SequentialLR needs at least one scheduler.")
         for place, scheduler in enumerate(schedulers):
             if isinstance(scheduler, ReduceLROnPlateau):
-                raise ValueError(  # noqa: TRY004 (torch's type)
+                raise ValueError(
                     f"SequentialLR: scheduler {place} is a ReduceLROnPlateau, whose step() wants a "
                     "metric."
                 )

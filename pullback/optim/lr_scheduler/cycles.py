@@ -334,7 +334,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self,
         optimizer: Optimizer,
         T_0: int,  # noqa: N803 (torch's name)
-        T_mult: int = 1,  # noqa: N803
+        T_mult: int = 1,  # noqa: N803 (torch's name)
         eta_min: float = 0.0,
         last_epoch: int = -1,
     ) -> None:
@@ -343,7 +343,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         if T_mult < 1 or not isinstance(T_mult, int):
             raise ValueError(f"T_mult is an integer of at least 1; it is {T_mult!r}.")
         if not isinstance(eta_min, float | int):
-            raise ValueError(f"eta_min is a number; it is a {type(eta_min).__name__}.")  # noqa: TRY004 (torch's type)
+            raise ValueError(f"eta_min is a number; it is a {type(eta_min).__name__}.")
         self.T_0 = T_0
         self.T_i: float = T_0
         self.T_mult = T_mult

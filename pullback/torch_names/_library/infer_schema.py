@@ -42,7 +42,7 @@ def _param_types() -> dict[Any, str]:
 SUPPORTED_PARAM_TYPES: dict[Any, str] = _param_types()
 SUPPORTED_RETURN_TYPES: dict[Any, str] = {
     one: SUPPORTED_PARAM_TYPES[one]
-    for one in (Tensor, typing.List[Tensor], list[Tensor], int, float, bool, _NUMBER)  # noqa: UP006
+    for one in (Tensor, typing.List[Tensor], list[Tensor], int, float, bool, _NUMBER)  # noqa: UP006 (both spellings are accepted)
 }
 
 

@@ -58,7 +58,7 @@ def is_functional_schema(schema: Any, *, allow_valid_view: bool = False) -> bool
     if isinstance(schema, str):
         schema = parse_schema(schema)
     if not isinstance(schema, Schema):
-        raise AssertionError(  # noqa: TRY004 (torch's type)
+        raise AssertionError(
             f"A schema is needed, as text or as an overload's `_schema`, got {type(schema)}."
         )
     if schema.is_mutable or not schema.returns:

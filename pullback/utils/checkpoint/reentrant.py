@@ -26,7 +26,7 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     (tensor([2.], requires_grad=True), 'text')
     """
     if not isinstance(inputs, tuple):
-        raise RuntimeError(  # noqa: TRY004 (torch's type)
+        raise RuntimeError(
             f"detach_variable() takes a tuple of values, got {type(inputs).__name__}."
         )
     return tuple(

@@ -205,7 +205,7 @@ class ChainDataset(IterableDataset[Any]):
     @staticmethod
     def _checked(dataset: Any) -> Any:
         if not isinstance(dataset, IterableDataset):
-            raise AssertionError(  # noqa: TRY004 (as torch)
+            raise AssertionError(
                 f"ChainDataset: {type(dataset).__name__} is no IterableDataset; use ConcatDataset."
             )
         return dataset

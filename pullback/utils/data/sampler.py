@@ -152,7 +152,7 @@ class WeightedRandomSampler(Sampler[int]):
                 f"WeightedRandomSampler: num_samples must be a positive int, got {num_samples!r}."
             )
         if not isinstance(replacement, bool):
-            raise ValueError(  # noqa: TRY004 (as torch)
+            raise ValueError(
                 f"WeightedRandomSampler: replacement must be True or False, got {replacement!r}."
             )
         weighed: Tensor = as_tensor(weights, dtype=float64)
@@ -192,9 +192,7 @@ class BatchSampler(Sampler[list[int]]):
                 f"BatchSampler: batch_size must be a positive int, got {batch_size!r}."
             )
         if not isinstance(drop_last, bool):
-            raise ValueError(  # noqa: TRY004 (as torch)
-                f"BatchSampler: drop_last must be True or False, got {drop_last!r}."
-            )
+            raise ValueError(f"BatchSampler: drop_last must be True or False, got {drop_last!r}.")
         self.sampler = sampler
         self.batch_size = batch_size
         self.drop_last = drop_last

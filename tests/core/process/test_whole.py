@@ -123,7 +123,7 @@ def state():
     }
 
 
-class Injected(Exception):  # noqa: N818
+class Injected(Exception):  # noqa: N818 (no error: a failure put in)
     pass
 
 

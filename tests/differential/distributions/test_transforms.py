@@ -105,7 +105,7 @@ def test_what_a_transform_says_of_itself_is_torchs(name):
     said = []
     for module in (pullback, torch):
         make, start = TRANSFORMS[name]
-        double = lambda v, m=module: m.tensor(v, dtype=m.float64)  # noqa: E731
+        double = lambda v, m=module: m.tensor(v, dtype=m.float64)  # noqa: E731 (called at once)
         transform, again = (make(module.distributions, double) for _ in range(2))
         shape = tuple(numpy.shape(start))
         sign = attempt(lambda t=transform: t.sign)
@@ -176,7 +176,7 @@ def test_registries_give_torchs_transforms(name, registry):
     given = []
     for module in (pullback, torch):
         constraint = MADE[name](module.distributions.constraints)
-        given.append(repr(attempt(lambda: getattr(module.distributions, registry)(constraint))))  # noqa: B023
+        given.append(repr(attempt(lambda: getattr(module.distributions, registry)(constraint))))  # noqa: B023 (called at once)
     assert given[0] == given[1]
 
 

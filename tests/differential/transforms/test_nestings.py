@@ -37,7 +37,7 @@ def transforms(lib):
 
 def result(lib, names):
     known = transforms(lib)
-    function = lambda x: x.sin() * x.sum()  # noqa: E731
+    function = lambda x: x.sin() * x.sum()  # noqa: E731 (one line, read where it is used)
     for name in reversed(names):
         function = known[name](function)
     return function(lib.tensor(VALUES)).numpy(force=True)  # torch knows zeros without memory
@@ -81,8 +81,8 @@ def test_a_mapped_tangent_of_a_captured_point(inner):
 def test_a_gauss_newton_product_under_vmap():
     def run(lib):
         f, w = lib.func, lib.tensor(VALUES)
-        model = lambda w: lib.stack([w.sin(), w * w]).reshape(-1)  # noqa: E731
-        loss = lambda z: (z**3).sum()  # noqa: E731
+        model = lambda w: lib.stack([w.sin(), w * w]).reshape(-1)  # noqa: E731 (one line, read where it is used)
+        loss = lambda z: (z**3).sum()  # noqa: E731 (one line, read where it is used)
 
         def product(v):
             z, tangent = f.jvp(model, (w,), (v,))

@@ -77,7 +77,7 @@ class PowerSGDState:
             self.iter += 1
 
 
-def powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Any]:  # noqa: N802
+def powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Any]:  # noqa: N802 (torch's name)
     """Average a bucket by thin matrices."""
     if state.iter < state.start_powerSGD_iter:
         state.passed(bucket)

@@ -61,9 +61,7 @@ class Compare:
         """Add measurements."""
         for result in results:
             if not isinstance(result, Measurement):
-                raise ValueError(  # noqa: TRY004 (as torch)
-                    f"Compare: expected a Measurement, got {type(result).__name__}."
-                )
+                raise ValueError(f"Compare: expected a Measurement, got {type(result).__name__}.")
             self._results.append(result)
 
     def trim_significant_figures(self) -> None:

@@ -34,7 +34,7 @@ class _Pickler(pickle.Pickler):
 
     def __init__(self, file: io.BytesIO, buffer_callback: Any) -> None:
         super().__init__(file, 5, buffer_callback=buffer_callback)
-        extra: Any = reduction.ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+        extra: Any = reduction.ForkingPickler._extra_reducers  # type: ignore[attr-defined]  # typeshed lacks it
         self.dispatch_table = {k: v for k, v in extra.items() if not issubclass(k, Tensor)}
 
 
