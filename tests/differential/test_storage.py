@@ -4,7 +4,7 @@
 import pytest
 
 import pullback
-from tests.differential.ran import outcome
+from tests.differential.printed import agree
 
 torch = pytest.importorskip("torch")
 
@@ -74,8 +74,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("about", PROGRAMS)
 def test_both_libraries_do_the_same(about):
-    ours, theirs = outcome(pullback, PROGRAMS[about]), outcome(torch, PROGRAMS[about])
-    assert ours[:2] == theirs[:2]
+    agree(PROGRAMS[about], warned=False)
 
 
 def test_memory_under_a_tensor_cannot_go():

@@ -3,8 +3,7 @@
 
 import pytest
 
-import pullback
-from tests.differential.ran import outcome
+from tests.differential.printed import agree
 
 torch = pytest.importorskip("torch")
 
@@ -216,5 +215,4 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("about", PROGRAMS)
 def test_both_libraries_do_the_same(about):
-    ours, theirs = outcome(pullback, PROGRAMS[about]), outcome(torch, PROGRAMS[about])
-    assert ours == theirs
+    agree(PROGRAMS[about], but=["DeprecationWarning"])  # torch gives each of them once
