@@ -127,7 +127,7 @@ def test_importing_families_never_waits_for_the_lock():
     program = """
         import importlib, sys
         import pullback
-        from pullback.core import first_use
+        from pullback.core.process import first_use
         from pullback.operators.attach import later, methods
         taken = []
         class Lock:
