@@ -173,7 +173,7 @@ def _of_a_kind(mask: Array, input: Array, other: Array) -> bool:
 @linear(method=False, has_out=False, aten="")
 def zeros_of(xp: Namespace, input: Array) -> Array:
     """Zeros like `input`: the gradient of what is constant almost everywhere."""
-    return xp.zeros(input.shape, input.dtype)
+    return xp.zeros_like(input)  # in its order, so that what is added to it keeps its own
 
 
 @elementwise(promote=None, method=False, has_out=False, aten="")
