@@ -8,5 +8,9 @@ module of this folder with `run(seconds, seed, calls)`, which returns a `Report`
 # Name -> what it does; the module of that name runs it.
 PARTS = {
     "api": "every public function with wrong arguments: kinds of errors, targets and modes intact",
+    "faults": "errors, interrupts and lack of memory at every step of programs, warm and cold",
+    "growth": "nothing waits for the collector after transforms, nested, and whole programs",
+    "loader": "mutated and hostile files: read or refused, nothing run, memory near their size",
     "programs": "random programs on torch too, where it is installed: values, dtypes, gradients",
+    "threads": "eight threads at a switch interval of 10 us: the numbers of one thread",
 }

@@ -6,38 +6,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from stress.state import changed, state
+
 # Threads that pools of ours and of the tools keep for the next to come.
 KEPT = ("pullback-", "ThreadPoolExecutor", "pytest_timeout", "Thread-auto", "asyncio")
-
-
-def _state():
-    """What a test can change beyond itself, or None where it cannot have changed it."""
-    pullback = sys.modules.get("pullback")
-    if pullback is None or not hasattr(pullback, "is_inference_mode_enabled"):
-        return None
-    from pullback.core import forward, mode, nesting
-    from pullback.core.explain import anomaly
-    from pullback.engine import watch
-    from pullback.operators.watching import observe
-
-    now = mode.get_mode()
-    return {
-        "grad mode": now.grad,
-        "inference mode": now.inference,
-        "default dtype": pullback.get_default_dtype(),
-        "default device": str(pullback.get_default_device()),
-        "dispatch modes": now.dispatch,
-        "function modes": now.functions,
-        "levels": now.levels,
-        "saved-tensor hooks": now.saved_hooks,
-        "autocast": now.autocast,
-        "dual levels": tuple(map(id, forward.open_levels())),
-        "derivatives": len(nesting.running.get()),
-        "anomaly mode": anomaly.state.enabled,
-        "detours": frozenset(map(str, mode.fast.reasons)),
-        "observers": tuple(observe._observers),
-        "watchers": tuple(watch._watchers),
-    }
 
 
 def _threads():
@@ -48,13 +20,10 @@ def _threads():
 @contextmanager
 def modes_kept():
     """Fail if something was left behind within, and set it back so that only the culprit fails."""
-    before, threads = _state(), _threads()
+    before, threads = state(), _threads()
     yield
     _forget_renumbered_nodes()
-    after = _state()
-    left = []
-    if before is not None and after is not None:
-        left = [f"{key}: {was} -> {after[key]}" for key, was in before.items() if was != after[key]]
+    left = changed(before, state())
     left += [f"thread {one.name}" for one in _threads() - threads]
     if not left:
         return

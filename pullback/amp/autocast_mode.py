@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pullback.accelerator.found import Kind
@@ -123,18 +122,22 @@ def autocast_decorator(autocast_instance: Any, func: Callable[..., Any]) -> Call
     return inside
 
 
-@contextmanager
-def installed(wanted: settings.Autocast) -> Iterator[None]:
+class installed(Whole):  # noqa: N801 (a context, named as a verb)
     """Inside, the settings are those that another call found."""
-    before, entry = settings.now(), object()
-    names = _Region._NAMES
-    compositions.begin(entry)
-    settings.change(**{name: getattr(wanted, name) for name in names})
-    try:
-        yield
-    finally:
-        settings.change(**{name: getattr(before, name) for name in names})
-        compositions.end(entry)
+
+    def __init__(self, wanted: settings.Autocast) -> None:
+        self.wanted, self.before = wanted, settings.now()
+
+    def _enter(self) -> None:
+        compositions.begin(self)
+        self._set(self.wanted)
+
+    def _leave(self) -> None:
+        self._set(self.before)
+        compositions.end(self)
+
+    def _set(self, to: settings.Autocast) -> None:
+        settings.change(**{name: getattr(to, name) for name in _Region._NAMES})
 
 
 # Custom functions ---------------------------------------------------------------------------------

@@ -105,7 +105,9 @@ def execution_order() -> list[Node]:
 def logs_nodes() -> bool:
     """Whether the logger of the graph is on for DEBUG; not if nobody ever loaded logging."""
     logging = sys.modules.get("logging")
-    return logging is not None and bool(_logger(logging).isEnabledFor(10))
+    if not hasattr(logging, "getLogger"):  # not there, or being loaded by another thread
+        return False
+    return bool(_logger(logging).isEnabledFor(10))
 
 
 _known_logger: Any = None

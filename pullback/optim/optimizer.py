@@ -11,11 +11,10 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from pullback.autograd.grad_mode import enable_grad
+from pullback.autograd.grad_mode import enable_grad, no_grad
 from pullback.autograd.profiler import record_function
 from pullback.core.dtype import DTYPES, get_default_dtype
 from pullback.core.hooks import RemovableHandle
-from pullback.core.mode import change, changed, current, get_mode
 from pullback.core.tensor import Tensor
 from pullback.operators.pointwise.complex import view_as_real
 from pullback.optim import param_groups, state_dicts
@@ -294,11 +293,8 @@ def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]
 
     @functools.wraps(func)
     def step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        before = change(grad=bool(self.defaults.get("differentiable")))
-        try:
+        with enable_grad() if self.defaults.get("differentiable") else no_grad():
             return func(self, *args, **kwargs)
-        finally:
-            current.set(changed(get_mode(), grad=before.grad))
 
     return step
 

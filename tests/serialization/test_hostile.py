@@ -2,55 +2,23 @@
 
 import io
 import itertools
-import pickle
-import random
 import struct
 import subprocess
 import sys
 import textwrap
 import tracemalloc
-import warnings
 import zipfile
-from collections import OrderedDict
 
 import pytest
 
 import pullback as torch
-from pullback import serialization
-
-REFUSED = (pickle.UnpicklingError, EOFError)
-TENSOR = b"ctorch._utils\n_rebuild_tensor_v2\n"
-FLOATS = (
-    b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x04tQ"
-)
-
-
-DATA = struct.pack("<4f", 0, 1, 2, 3)
-
-
-def archive(structure, data=DATA, compressed=False, **records):
-    file = io.BytesIO()
-    kind = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
-    with zipfile.ZipFile(file, "w", kind) as made:
-        made.writestr("archive/data.pkl", structure)
-        made.writestr("archive/data/0", data)
-        for name, content in records.items():
-            made.writestr(f"archive/{name}", content)
-    file.seek(0)
-    return file
-
-
-def tensor(offset=b"K\x00", size=b"K\x04\x85", stride=b"K\x01\x85", rest=b"\x89)tR"):
-    return TENSOR + b"(" + FLOATS + offset + size + stride + rest
+from stress import loader
+from stress.loader import FLOATS, REFUSED, TENSOR, archive, int_, tensor
 
 
 def refused(structure, match=None, **options):
     with pytest.raises(REFUSED, match=match):
         torch.load(archive(structure, **options))
-
-
-def int_(value):
-    return b"J" + struct.pack("<i", value)
 
 
 def test_the_honest_form_of_these_files_is_read():
@@ -106,7 +74,7 @@ def test_a_class_that_the_user_allows_keeps_its_methods():
             return "mine"
 
     name = b"cmine\nMine\n)\x81}(X\x03\x00\x00\x00runK\x01ub."
-    with serialization.safe_globals([(Mine, "mine.Mine")]):
+    with torch.serialization.safe_globals([(Mine, "mine.Mine")]):
         refused(name, match="not its to set")
         refused(b"cmine\nMine\n}(X\x03\x00\x00\x00runK\x01ub.", match="attributes")
         made = torch.load(archive(name.replace(b"X\x03\x00\x00\x00run", b"X\x05\x00\x00\x00scale")))
@@ -253,118 +221,24 @@ def test_records_on_top_of_each_other_are_counted_each():
     assert peak < 20 * len(file.getvalue())
 
 
-# Fuzz -------------------------------------------------------------------------------------------
+# Fuzz, in its short form: `make stress STRESS=loader` has the long one ---------------------------
 
 
-def samples():
-    x = torch.arange(12.0).reshape(3, 4)
-    x.note = {"k": [1, None]}
-    objects = [
-        {"w": torch.nn.Parameter(torch.ones(2)), "n": (1, 2.5, "text", b"bytes", {3}, 1j)},
-        OrderedDict(a=x, b=x.T, c=torch.ones(2, dtype=torch.uint16), d=torch.float64),
-        torch.nn.Linear(2, 3).state_dict(),
-        [torch.Size([1, 2]), torch.device("cpu"), torch.strided, torch.ones(1, device="meta")],
-    ]
-    for obj in objects:
-        for new in (True, False):
-            for protocol in (2, 4):
-                file = io.BytesIO()
-                torch.save(obj, file, pickle_protocol=protocol, _use_new_zipfile_serialization=new)
-                yield file.getvalue()
+def test_mutated_files_and_random_instructions_are_read_or_refused_and_change_nothing():
+    report = loader.run(60, seed=15, calls=1800)
+    assert not report.findings, str(report)
+    assert report.counts["files"] == 1800
+    assert report.counts["refused"] > 400
+    assert report.counts["read"] > 60
 
 
-def touched(rng, content):
-    """The content with a few bytes changed, cut out, doubled or moved."""
-    made = bytearray(content)
-    for _ in range(rng.choice([1, 1, 2, 8])):
-        place = rng.randrange(len(made))
-        length = rng.choice([1, 1, 4, 20])
-        kind = rng.randrange(5)
-        if kind <= 1:
-            made[place] = rng.randrange(256)
-        elif kind == 2:
-            del made[place : place + length]
-        elif kind == 3:
-            made[place:place] = made[place : place + length]
-        else:
-            other = rng.randrange(len(made))
-            made[place : place + length] = made[other : other + length]
-        if not made:
-            return b""
-    return bytes(made)
-
-
-def state_of_the_world():
-    names = ("Tensor", "Size", "device", "float32")
-    classes = [type(torch.float32), *(getattr(torch, name) for name in names[:3])]
-    return [dict(vars(one)) for one in classes], serialization.get_safe_globals()
-
-
-def outcome(content):
+def test_a_class_that_a_file_changed_is_found():
+    before = loader.state_of_the_world()
+    torch.Size.changed = True
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "load.*checksum")
-            torch.load(io.BytesIO(content))
-    except REFUSED:
-        return "refused"
-    except RuntimeError as error:
-        if "holds none" not in str(error):  # "cpu" became another word
-            raise
-        return "place"
-    return "read"
-
-
-def repacked(structure, content):
-    """An archive with another structure but right checksums."""
-    with zipfile.ZipFile(io.BytesIO(content)) as old:
-        records = {name: old.read(name) for name in old.namelist()}
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as made:
-        for name, data in records.items():
-            made.writestr(name, structure if name == "archive/data.pkl" else data)
-    return file.getvalue()
-
-
-def test_mutated_files_are_read_or_refused_and_change_nothing():
-    rng = random.Random(0)
-    files = list(samples())
-    before = state_of_the_world()
-    counts = dict.fromkeys(("refused", "read", "place"), 0)
-    for content in files:
-        for _ in range(30):
-            counts[outcome(touched(rng, content))] += 1
-        if content[:2] == b"PK":
-            with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                structure = archive.read("archive/data.pkl")
-            for _ in range(60):
-                counts[outcome(repacked(touched(rng, structure), content))] += 1
-    assert state_of_the_world() == before
-    assert counts["refused"] > 200
-    assert counts["read"] > 20
-
-
-PIECES = [
-    *(bytes([code]) for code in b"()}]]tldeu.0012\x85\x86\x87RRRbbb\x81\x90\x91\x8f\x93\x94NQ\x88"),
-    *(b"K\x01", b"K\x00", b"h\x00", b"h\x01", b"q\x00", b"q\x01", b"X\x01\x00\x00\x00a"),
-    *(b"M\xff\xff", b"X\x08\x00\x00\x00backward"),
-    *(b"X\x07\x00\x00\x00storage", b"X\x03\x00\x00\x00cpu", FLOATS),
-    *(b"ctorch\nTensor\n", b"ctorch\nfloat32\n", TENSOR, b"cbuiltins\nset\n", tensor()),
-    *(b"ccollections\nOrderedDict\n", b"ctorch\nSize\n", b"ctorch\ndevice\n", int_(10**9)),
-    *(b"ctorch._tensor\n_rebuild_from_type_v2\n", b"cbuiltins\nrange\n", b"cbuiltins\nbytearray\n"),
-    *(b"ccollections\nCounter\n", b"ctorch._utils\n_rebuild_parameter\n", b"cos\nsystem\n"),
-    *(b"ctorch.serialization\n_get_layout\n", b"c_codecs\nencode\n", b"X\x06\x00\x00\x00latin1"),
-]  # fmt: skip
-
-
-def test_programs_of_random_instructions_run_nothing_and_change_nothing():
-    rng = random.Random(1)
-    before = state_of_the_world()
-    counts = dict.fromkeys(("refused", "read", "place"), 0)
-    for _ in range(600):
-        program = b"".join(rng.choices(PIECES, k=rng.randrange(1, 25))) + b"."
-        counts[outcome(archive(program).getvalue())] += 1
-    assert state_of_the_world() == before
-    assert counts["read"] > 10
+        assert loader.state_of_the_world() != before
+    finally:
+        del torch.Size.changed
 
 
 def test_peak_memory_of_the_process_over_bombs(tmp_path):

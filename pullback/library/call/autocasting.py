@@ -5,25 +5,27 @@ The regions are those of `pullback.amp`, which casts for the built-in operators.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from pullback.core import autocast as settings
+from pullback.core.process.whole import Whole
 from pullback.core.tensor import Tensor
 from pullback.library.call.keys import DEVICE_KEYS
 from pullback.library.registry import Operator
 
 
-@contextmanager
-def without(device_type: str) -> Iterator[None]:
+class without(Whole):  # noqa: N801 (a context, named as a word of the line it opens)
     """Inside, nothing is cast for a type of device."""
-    on = settings.now().enabled
-    settings.change(enabled=on - {device_type})
-    try:
-        yield
-    finally:
-        settings.change(enabled=on)
+
+    def __init__(self, device_type: str) -> None:
+        self.on = settings.now().enabled
+        self.device_type = device_type
+
+    def _enter(self) -> None:
+        settings.change(enabled=self.on - {self.device_type})
+
+    def _leave(self) -> None:
+        settings.change(enabled=self.on)
 
 
 def enabled() -> frozenset[str]:

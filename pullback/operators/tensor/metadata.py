@@ -287,8 +287,10 @@ def is_tensor(obj: Any) -> bool:
 
 def is_storage(obj: Any) -> bool:
     """Whether `obj` is the memory behind a tensor."""
-    loaded = sys.modules.get("pullback.storage")
-    return loaded is not None and isinstance(obj, loaded.UntypedStorage | loaded.TypedStorage)
+    loaded: Any = sys.modules.get("pullback.storage")
+    if not hasattr(loaded, "TypedStorage"):  # not there, or being loaded by another thread
+        return False
+    return isinstance(obj, loaded.UntypedStorage | loaded.TypedStorage)
 
 
 METHODS.update({"ndimension": dim, "nelement": numel, "storage_offset": _storage_offset})
