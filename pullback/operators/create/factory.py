@@ -11,10 +11,18 @@ import numpy
 from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.captured import stamped
-from pullback.core.device import CPU, DeviceLike, as_device, device, require_available
+from pullback.core.device import (
+    CPU,
+    DeviceLike,
+    as_device,
+    device,
+    get_default_device,
+    require_available,
+)
 from pullback.core.dtype import NumpyDtype, as_dtype, dtype, from_numpy_dtype
 from pullback.core.layout import layout, strided
-from pullback.core.mode import get_mode
+from pullback.core.mode import fast, get_mode
+from pullback.core.nesting import running
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.running.inplace import write_out
 
@@ -26,6 +34,7 @@ __all__ = [
     "made",
     "one_shape",
     "shape_argument",
+    "undisturbed",
 ]
 
 
@@ -39,12 +48,21 @@ class Options(TypedDict, total=False):
     requires_grad: bool
 
 
+def undisturbed() -> bool:
+    """Whether a new tensor concerns nobody else: no transform, no mode, no other default device."""
+    mode = get_mode()
+    plain = mode is fast.plain or mode is fast.no_grad
+    return plain and not running.get() and get_default_device() is CPU
+
+
 _NAMES = frozenset(Options.__annotations__)
 
 
 def checked(op: str, options: Options, fallback: NumpyDtype, out: Any = None) -> NumpyDtype:
     """Check the options; the dtype they ask for, else that of `out`, else `fallback`."""
     if out is None and not options:
+        if get_default_device() is CPU:
+            return fallback
         # Names of devices that can hold nothing are refused here too, when one is the default.
         return fallback if require_available(as_device(None)) is CPU else _marked(fallback)
     if unknown := options.keys() - _NAMES:

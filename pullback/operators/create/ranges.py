@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 import operator
 import warnings
@@ -15,7 +16,7 @@ from pullback.core.dtype import NumpyDtype, default, from_numpy_dtype, int64
 from pullback.core.mode import settle
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.values import number_argument
-from pullback.operators.create.factory import Options, Unpack, allocated, checked, made
+from pullback.operators.create.factory import Options, Unpack, allocated, checked, made, undisturbed
 from pullback.operators.options import as_int
 from pullback.operators.running.by_example import each_example, level_reading
 
@@ -64,6 +65,8 @@ def arange(
 
 
 def _counted(end: int) -> Tensor:
+    if 0 <= end <= _MANY and undisturbed():
+        return wrap(numpy.arange(end))
     dtype = checked("arange", {}, int64.numpy)
     _check_range("arange", 0, _real("arange", "end", end), 1)
     if dtype.metadata is not None:
@@ -154,11 +157,36 @@ def linspace(
         >>> torch.linspace(0, 1, 5)
         tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
+    if (
+        not options
+        and out is None
+        and type(steps) is int
+        and 1 < steps <= _FEW
+        and type(start) in _PLAIN
+        and type(end) in _PLAIN
+        and undisturbed()
+    ):
+        return wrap(numpy.array(_few(float(start), float(end), steps), default.numpy))
     if (level := level_reading(start, end)) is not None:
         return each_example(level, linspace, start, end, steps, out=out, **options)
     first, last, dtype = _ends("linspace", start, end, steps, options, out)
     array = _spread("linspace", first, last, steps, dtype)
     return made("linspace", array.astype(dtype), options, out)
+
+
+_MANY = 1 << 20  # numbers that there is memory for
+_PLAIN = frozenset((int, float))
+_FEW = 24  # up to so many Python counts faster than NumPy's ten calls
+
+
+def _few(low: float, high: float, count: int) -> list[float]:
+    """The numbers of `_spread`, one by one."""
+    distance = (high - low) / (count - 1)
+    half = count // 2
+    first = [low + distance * place for place in builtins.range(half)]
+    return first + [
+        high - distance * place for place in builtins.range(count - 1 - half, -1, -1)
+    ]
 
 
 def logspace(

@@ -12,10 +12,10 @@ from pullback.core.arrays import Array
 from pullback.core.dtype import NumpyDtype, finfo, from_numpy_dtype
 from pullback.core.forward import LEVELS
 from pullback.core.layout import empty_like
-from pullback.core.mode import settle
+from pullback.core.mode import fast, settle
 from pullback.core.overriding import answers
 from pullback.core.tensor import Tensor, wrap
-from pullback.core.version import bump
+from pullback.core.version import INFERENCE_CELL, bump
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.declare import Namespace, method, primitive
 from pullback.operators.random import samplers as draw
@@ -68,6 +68,18 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
             return _fill(wrap(numpy.empty((*front, *shape), dtype)), called, generator, fill)
 
         return self.copy_(drawn(called, lambda: filled(()), filled))
+    array = self._array
+    if (
+        self._node is None
+        and type(array) is numpy.ndarray
+        and array.base is None
+        and (mode is fast.plain or mode is fast.no_grad)
+        and self._cell is not INFERENCE_CELL
+        and self.__class__ is Tensor
+    ):  # a tensor of its own that nobody differentiates
+        fill(source_of(called, generator), array)
+        bump(self, called)
+        return self
     source = source_of(called, generator)
     plain = not (mode.levels or mode.dispatch or mode.tracing or LEVELS or answers(self))
     if plain and not starts_write(called, self, {"input": self}, mode):
@@ -88,6 +100,8 @@ def _from_to(
     op: str, positional: tuple[Any, ...], named: dict[str, Any], defaults: tuple[Any, Any]
 ) -> tuple[Any, Any]:
     """The bounds `from` and `to`; the first is a word that Python does not allow as a parameter."""
+    if not positional and not named:
+        return defaults
     given = dict(zip(("from", "to"), positional, strict=False))
     if len(positional) > 2 or given.keys() & named.keys() or named.keys() - {"from", "to"}:
         raise TypeError(f"{op}() takes `from`, `to` and generator.")

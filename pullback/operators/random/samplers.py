@@ -15,9 +15,10 @@ from pullback.core.arrays import F32, F64, Array
 from pullback.core.dtype import NumpyDtype
 from pullback.operators.random.stream import Stream
 
-_LONG = 16  # from so many elements on, torch makes normal numbers in blocks of as many
-_WIDE = 1 << 28  # ranges of so many integers and more take two words for each
+LONG = 16  # from so many elements on, torch makes normal numbers in blocks of as many
+WIDE = 1 << 28  # ranges of so many integers and more take two words for each
 _SHORT = 384  # up to which a permutation is faster as a loop than all at once
+_FEW = 512  # up to which one slow step is faster than several quick ones
 _CHUNK = 1 << 14  # elements whose steps are done together: 64 kB of float32 stay in cache
 
 
@@ -99,7 +100,7 @@ def uniform(source: Stream, array: Array, low: float = 0.0, high: float = 1.0) -
 def integers(source: Stream, array: Array, low: int, high: int) -> None:
     """Integers from `low` up to but without `high`, in any real dtype."""
     count = high - low
-    if count >= _WIDE:
+    if count >= WIDE:
         drawn = source.long_words(array.size)
         if count < 1 << 64:
             drawn %= numpy.uint64(count)
@@ -107,7 +108,9 @@ def integers(source: Stream, array: Array, low: int, high: int) -> None:
         put(array, drawn if low >= 0 and high > 1 << 63 else drawn.view(numpy.int64))
         return
     words = source.words(array.size)
-    if count & (count - 1):
+    if array.size < _FEW:
+        values = words % numpy.array(count, _uint32)
+    elif count & (count - 1):
         values = words - words // _uint32(count) * _uint32(count)  # NumPy's % is 3 times slower
     else:
         values = words & _uint32(count - 1)
@@ -115,6 +118,16 @@ def integers(source: Stream, array: Array, low: int, high: int) -> None:
 
 
 _uint32 = numpy.uint32
+
+
+def few_integers(source: Stream, shape: tuple[int, ...], low: int, high: int) -> Array:
+    """The numbers of `integers`, in new memory of int64: fewer steps for a small size."""
+    words = source.words(math.prod(shape)).reshape(shape)
+    # An array of no dimensions and not a scalar, which NumPy would take longer to look at.
+    values = (words % numpy.array(high - low, _uint32)).astype(numpy.int64)
+    if low:
+        values += low
+    return values
 
 
 def bits(source: Stream, array: Array) -> None:
@@ -167,7 +180,7 @@ def _swapped(partner: Array, places: Array) -> Array:
 
 def normal(source: Stream, array: Array, mean: Any = 0.0, std: Any = 1.0) -> None:
     """Normal numbers; each part of complex ones has half of the variance."""
-    if array.size < _LONG and array.dtype.kind == "f" and std == 1 and mean == 0:
+    if array.size < LONG and array.dtype.kind == "f" and std == 1 and mean == 0:
         put(array, source.normals(array.size))
         return
     if array.dtype.kind == "c":
@@ -176,7 +189,7 @@ def normal(source: Stream, array: Array, mean: Any = 0.0, std: Any = 1.0) -> Non
             array += mean
             return
         array, mean, std = _parts(array), mean.real, std * math.sqrt(0.5)
-    if array.size < _LONG or not array.flags.c_contiguous:
+    if array.size < LONG or not array.flags.c_contiguous:
         values = source.normals(array.size)
         if std != 1 or mean != 0:
             values = values * std + mean
@@ -186,7 +199,7 @@ def normal(source: Stream, array: Array, mean: Any = 0.0, std: Any = 1.0) -> Non
 
 
 def _long_normal(source: Stream, array: Array, mean: float, std: float) -> None:
-    whole = array.size // _LONG * _LONG
+    whole = array.size // LONG * LONG
     narrow = array.dtype.itemsize == 2
     draw = source.doubles if array.dtype == F64 else source.floats
     # A rest that is no block is drawn again, with what comes before it; narrow dtypes skip it.
@@ -195,13 +208,13 @@ def _long_normal(source: Stream, array: Array, mean: float, std: float) -> None:
         end = min(start + _CHUNK, whole)
         array[start:end] = _shaped(_in_blocks(uniform[start:end]), mean, std)
     if whole < array.size:
-        array[-_LONG:] = _shaped(_in_blocks(draw(_LONG)), mean, std)
+        array[-LONG:] = _shaped(_in_blocks(draw(LONG)), mean, std)
 
 
 def _in_blocks(uniform: Array) -> Array:
     """Normal numbers of uniform ones: in each block of 16, eight reach and eight turn."""
     kind = uniform.dtype.type
-    halves = uniform.reshape(-1, 2, _LONG // 2)
+    halves = uniform.reshape(-1, 2, LONG // 2)
     radius = kind(1) - halves[:, 0]
     numpy.log(radius, out=radius)
     radius *= kind(-2)

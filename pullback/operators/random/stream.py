@@ -7,6 +7,7 @@ any time. The number of words per draw is torch's: what one program draws, the n
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -24,6 +25,7 @@ _NO_NUMBERS = numpy.empty(0)
 _TURN = 2 * numpy.pi
 # From here on NumPy's randint() is faster than random_raw(), which makes words of 64 bits.
 _MANY = 16 * BLOCK
+_MANY_BITS = 256  # draws below a probability: from here on comparing words is faster
 
 
 class Stream:
@@ -104,6 +106,19 @@ class Stream:
             words = self._across(count)
         return as_floats(words)
 
+    def few_floats(self, shape: tuple[int, ...]) -> Array | None:
+        """Numbers of `floats` in memory of their own; None if they go past the block's end."""
+        with self.lock:
+            start = self.place
+            end = start + math.prod(shape)
+            if end > BLOCK:
+                return None
+            if self._floats is None:
+                self._floats = as_floats(self._block)
+            self.place = end
+            numbers = self._floats[start:end]
+        return (numbers if len(shape) == 1 else numbers.reshape(shape)).copy()
+
     def doubles(self, count: int) -> Array:
         """Numbers of 53 bits from 0 to 1, two words each; not to be written to."""
         with self.lock:
@@ -137,6 +152,9 @@ class Stream:
 
     def below(self, count: int, p: float) -> Array:
         """Which of the next `doubles` are below `p`: the same, without making them."""
+        if count <= _MANY_BITS:  # those of a block are made once
+            few: Array = self.doubles(count) < p
+            return few
         limit = int(numpy.ceil(p * 2.0**53))
         pairs = self.words(2 * count)
         high = pairs[0::2] & 0x1FFFFF

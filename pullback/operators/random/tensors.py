@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import warnings
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors, origin
-from pullback.core.arrays import Array
+from pullback.core.arrays import F32, Array
 from pullback.core.captured import stamped
 from pullback.core.dtype import NumpyDtype, default, from_numpy_dtype, int64
 from pullback.core.layout import memory_format, preserve_format
@@ -25,6 +26,7 @@ from pullback.operators.create.factory import (
     made,
     one_shape,
     shape_argument,
+    undisturbed,
 )
 from pullback.operators.create.sizes import empty_like
 from pullback.operators.options import as_int
@@ -114,6 +116,10 @@ def rand(
         (torch.Size([2, 3]), True)
     """
     shape = shape_argument("rand", sizes, size)
+    if not options and out is generator is None and default.numpy is F32 and undisturbed():
+        few = default_generator.draw_from().few_floats(shape)
+        if few is not None:
+            return wrap(few)
     dtype = checked("rand", options, default.numpy, out)
     needs("rand", dtype, "fcV")
     return sized("rand", shape, draw.uniform, dtype, (generator, out, options))
@@ -134,6 +140,11 @@ def randn(
         torch.Size([2, 3])
     """
     shape = shape_argument("randn", sizes, size)
+    if not options and out is generator is None and undisturbed():
+        count = math.prod(shape)
+        if count < draw.LONG:
+            few = default_generator.draw_from().normals(count)
+            return wrap(few.reshape(shape).astype(default.numpy))
     dtype = checked("randn", options, default.numpy, out)
     needs("randn", dtype, "fcV")
     return sized("randn", shape, draw.normal, dtype, (generator, out, options))
@@ -157,6 +168,10 @@ def randint(
         >>> torch.randint(3, 4, (2,))
         tensor([3, 3])
     """
+    if not options and out is generator is None and low is high is size is _UNSET:
+        few = _few_integers(bounds)
+        if few is not None:
+            return few
     named = {"low": low, "high": high, "size": size}
     given = _by_name("randint", bounds, named, ("low", "high", "size"), ("high", "size"))
     shape = one_shape("randint", given["size"])
@@ -164,6 +179,24 @@ def randint(
     first, last = integer_bounds("randint", given.get("low", 0), given["high"], dtype)
     fill = functools.partial(draw.integers, low=first, high=last)
     return sized("randint", shape, fill, dtype, (generator, out, options))
+
+
+def _few_integers(bounds: tuple[Any, ...]) -> Tensor | None:
+    """What `randint` gives for plain numbers and a small size; None for all else."""
+    if len(bounds) not in (2, 3):
+        return None
+    low, high, size = bounds if len(bounds) == 3 else (0, *bounds)
+    if not (type(low) is type(high) is int and type(size) is tuple and low < high):
+        return None
+    if abs(low) >= draw.WIDE or abs(high) >= draw.WIDE or not undisturbed():
+        return None
+    count = math.prod(one_shape("randint", size))
+    if count > _FEW or high - low >= draw.WIDE:
+        return None
+    return wrap(draw.few_integers(default_generator.draw_from(), size, low, high))
+
+
+_FEW = 1000  # up to so many numbers the steps around them take longer than the draw
 
 
 def _by_name(
@@ -188,6 +221,10 @@ def _by_name(
 
 def integer_bounds(op: str, low: Any, high: Any, dtype: NumpyDtype) -> tuple[int, int]:
     """Both bounds as ints that the dtype can hold."""
+    if type(low) is type(high) is int and low < high:
+        limits = _held_by(dtype)
+        if limits is not None and limits[0] <= low and high - 1 <= limits[1] and high < 2**63:
+            return low, high
     for name, value in (("low", low), ("high", high)):
         if isinstance(value, float) or not hasattr(value, "__index__"):
             raise errors.not_an_int(op, name, value)
@@ -215,6 +252,18 @@ def integer_bounds(op: str, low: Any, high: Any, dtype: NumpyDtype) -> tuple[int
     return first, last
 
 
+@functools.cache
+def _held_by(dtype: NumpyDtype) -> tuple[int, int] | None:
+    """The integers that a dtype holds all of; None for those that hold none."""
+    if dtype.kind in "iu":
+        return int(numpy.iinfo(dtype).min), int(numpy.iinfo(dtype).max)
+    if dtype.kind == "b":
+        return 0, 1
+    if dtype.kind == "c":
+        return None
+    return -exact_integers(dtype), exact_integers(dtype)
+
+
 def exact_integers(dtype: NumpyDtype) -> int:
     """Up to which number a floating-point dtype holds every integer."""
     return {"float64": 2**53, "float32": 2**24, "float16": 2**11}.get(dtype.name, 2**8)
@@ -234,6 +283,8 @@ def randperm(
         >>> sorted(torch.randperm(4).tolist())
         [0, 1, 2, 3]
     """
+    if type(n) is int and n >= 0 and not options and out is generator is None and undisturbed():
+        return wrap(draw.permutation(default_generator.draw_from(), n))
     (count,) = shape_argument("randperm", (as_int(n, "randperm", "n"),))
     dtype = checked("randperm", options, int64.numpy, out)
     needs("randperm", dtype, "iufV")
@@ -278,6 +329,17 @@ def _drawn_like(
     return result
 
 
+def _simple(input: Any, dtype: NumpyDtype | None) -> tuple[int, ...] | None:
+    """The shape of a plain tensor of real numbers without gaps; None for all else."""
+    if input.__class__ is not Tensor or not undisturbed():
+        return None
+    array = input._array
+    if type(array) is not numpy.ndarray or array.dtype.kind != "f":
+        return None
+    wanted = dtype is None or array.dtype is dtype
+    return array.shape if wanted and array.flags.c_contiguous else None
+
+
 def rand_like(
     input: Tensor,
     *,
@@ -286,6 +348,12 @@ def rand_like(
     **options: Unpack[Options],
 ) -> Tensor:
     """As `rand`, in the input's size, dtype and order of strides."""
+    if not options and generator is None and memory_format is preserve_format:
+        shape = _simple(input, F32)
+        if shape is not None:
+            few = default_generator.draw_from().few_floats(shape)
+            if few is not None:
+                return wrap(few)
     kept = {"memory_format": memory_format, **options}
     return _drawn_like("rand_like", input, draw.uniform, "fcV", generator, kept)
 
@@ -298,6 +366,11 @@ def randn_like(
     **options: Unpack[Options],
 ) -> Tensor:
     """As `randn`, in the input's size, dtype and order of strides."""
+    if not options and generator is None and memory_format is preserve_format:
+        shape = _simple(input, None)
+        if shape is not None and (count := math.prod(shape)) < draw.LONG:
+            few = default_generator.draw_from().normals(count)
+            return wrap(few.reshape(shape).astype(input._array.dtype))
     kept = {"memory_format": memory_format, **options}
     return _drawn_like("randn_like", input, draw.normal, "fcV", generator, kept)
 
