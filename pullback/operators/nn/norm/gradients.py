@@ -11,6 +11,7 @@ from pullback.core.arrays import Array, Namespace
 from pullback.operators.arrays.blocks import slices
 from pullback.operators.arrays.rows import MEANS, ones, totals
 from pullback.operators.nn.norm.kernels import (
+    column_sums,
     few_rows,
     is_few,
     is_row,
@@ -35,6 +36,7 @@ class Wanted(NamedTuple):
 
 
 Gradients = tuple[Array | None, Array | None, Array | None]
+Statistics = tuple[Array, Array, Array] | None  # mean, inverse deviation and variance
 
 
 def gradients(
@@ -45,17 +47,21 @@ def gradients(
     seen: Layout,
     over: Over,
     wanted: Wanted,
+    known: Statistics = None,
 ) -> Gradients:
     """Those of input, weight and bias, None for what is not wanted.
 
     The input's is the derivative, which is symmetric, applied to `g * weight`; the weight's is the
-    sum of `g * x'` over all that share a weight.
+    sum of `g * x'` over all that share a weight. `known` are statistics of channels, see
+    `kernels.channel_statistics`.
     """
-    if not is_few(xp, x, seen) and x.size:
+    if known is not None and seen.run == 1:
+        return _gradients_of_columns(xp, g, x, weight, seen, known, wanted)
+    if known is not None or not is_few(xp, x, seen) and x.size:
         if all(is_row(one, seen) for one in (shape_of(weight), wanted.weight, wanted.bias)):
             return _gradients_of_rows(xp, g, x, weight, seen, over, wanted)
         if seen.run > 1:
-            return _gradients_of_runs(xp, g, x, weight, seen, over, wanted)
+            return _gradients_of_runs(xp, g, x, weight, seen, over, wanted, known)
     return _gradients_of_anything(xp, g, x, weight, seen, over, wanted)
 
 
@@ -125,9 +131,10 @@ def _gradients_of_runs(
     seen: Layout,
     over: Over,
     wanted: Wanted,
+    known: Statistics,
 ) -> Gradients:
     out = of_weight = of_bias = None
-    mean, rstd = run_statistics(xp, x, seen, over)
+    mean, rstd = run_statistics(xp, x, seen, over) if known is None else known[:2]
     products = run_sums(xp, g, x, seen)
     sums = run_sums(xp, g, None, seen) if over.centred or wanted.bias is not None else None
     if wanted.input:
@@ -147,6 +154,36 @@ def _gradients_of_runs(
     if wanted.bias is not None:
         of_bias = sum_to(sums, seen.lead_weights).reshape(wanted.bias)
     return out, of_weight, of_bias
+
+
+def _gradients_of_columns(
+    xp: Namespace,
+    g: Array,
+    x: Array,
+    weight: Array | None,
+    seen: Layout,
+    known: tuple[Array, Array, Array],
+    wanted: Wanted,
+) -> Gradients:
+    """Channels of one element per example: all sums are products with a row of ones."""
+    mean, rstd, _ = known
+    matrix = seen.shape[:2]
+    g, unit = g.reshape(matrix), x.reshape(matrix) - mean
+    unit *= rstd
+    products, sums = column_sums(xp, g * unit), column_sums(xp, g)
+    out = None
+    if wanted.input:  # weight * r * (g - mean(g) - x' mean(x' g))
+        unit *= products
+        unit += sums
+        unit *= 1 / seen.size
+        out = xp.subtract(g, unit, unit)
+        out *= rstd if weight is None else rstd * weight
+        out = out.reshape(x.shape)
+    return (
+        out,
+        None if wanted.weight is None else products.reshape(wanted.weight),
+        None if wanted.bias is None else sums.reshape(wanted.bias),
+    )
 
 
 def _weighted_mean(sums: Any, scale: Array | None, seen: Layout) -> Array:

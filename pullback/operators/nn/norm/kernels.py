@@ -18,7 +18,7 @@ import numpy
 
 from pullback.core.arrays import F32, Array, Namespace, number_array, numbers32, numbers64
 from pullback.operators.arrays.blocks import slices
-from pullback.operators.arrays.rows import FEW, MEANS, SHORT, totals
+from pullback.operators.arrays.rows import FEW, MEANS, SHORT, ones, totals
 from pullback.operators.nn.norm.layout import Layout, Over
 
 
@@ -88,17 +88,23 @@ def shared(sums: Array, seen: Layout) -> Array:
 
 def run_statistics(xp: Namespace, x: Array, seen: Layout, over: Over) -> tuple[Array | None, Array]:
     """As `_row_statistics`, in the shape of the runs."""
+    mean, variance = run_moments(xp, x, seen, over)
+    return mean, _inverse_root(xp, variance, over.eps)
+
+
+def run_moments(xp: Namespace, x: Array, seen: Layout, over: Over) -> tuple[Array | None, Array]:
+    """Mean (None if it is not taken away) and variance of each run."""
     inverse = 1 / seen.size
     variance = shared(run_sums(xp, x, x, seen), seen) * inverse
     if not over.centred:
-        return None, _inverse_root(xp, variance, over.eps)
+        return None, variance
     mean = shared(run_sums(xp, x, None, seen), seen) * inverse
     square = mean * mean
     variance -= square
     if _loses_digits(xp, square, variance):
         rest = x.reshape(*seen.lead, seen.run) - mean[..., None]
         variance = shared(run_sums(xp, rest, rest, seen), seen) * inverse
-    return mean, _inverse_root(xp, variance, over.eps)
+    return mean, variance
 
 
 def statistics(xp: Namespace, x: Array, seen: Layout, over: Over) -> tuple[Array | None, Array]:
@@ -112,13 +118,65 @@ def statistics(xp: Namespace, x: Array, seen: Layout, over: Over) -> tuple[Array
     return mean, _inverse_root(xp, variance, over.eps)
 
 
+def channel_statistics(
+    xp: Namespace, x: Array, seen: Layout, over: Over
+) -> tuple[Array, Array, Array]:
+    """Mean, inverse deviation and variance of each channel over the batch, as (1, channels)."""
+    if seen.run > 1:
+        moments = run_moments(xp, x, seen, over)
+        assert moments[0] is not None  # as statistics of channels are centred
+        mean, variance = moments[0], moments[1]
+    else:
+        x = x.reshape(seen.shape[:2])
+        mean = column_means(xp, x)
+        rest = x - mean
+        rest *= rest
+        variance = column_means(xp, rest)
+    rstd = variance + number(over.eps, variance.dtype)
+    xp.sqrt(rstd, rstd)
+    xp.reciprocal(rstd, rstd)
+    return mean.reshape(1, -1), rstd.reshape(1, -1), variance.reshape(1, -1)
+
+
+def column_means(xp: Namespace, x: Array) -> Array:
+    """Means over dimension 0 of a matrix, as a row."""
+    count = len(x)
+    if count <= SHORT:
+        return MEANS[count, x.dtype.char][:1].dot(x)
+    sums = column_sums(xp, x)
+    sums *= 1 / count
+    return sums
+
+
+def column_sums(xp: Namespace, x: Array) -> Array:
+    """Sums over dimension 0 of a matrix."""
+    return ones(xp, len(x), x.dtype).dot(x) if len(x) <= _LONG else x.sum(0)
+
+
+_LONG = 4096  # BLAS adds one by one, see `rows.totals`
+
+
+def number(value: float, dtype: Any) -> Array:
+    """A number as an array of no dimensions, which NumPy takes half as long to look at."""
+    known = (numbers32 if dtype is F32 else numbers64).get(value)
+    return number_array(value, dtype) if known is None else known
+
+
 # Forward ------------------------------------------------------------------------------------------
 
 
 def standardise(
-    xp: Namespace, x: Array, weight: Array | None, bias: Array | None, seen: Layout, over: Over
+    xp: Namespace,
+    x: Array,
+    weight: Array | None,
+    bias: Array | None,
+    seen: Layout,
+    over: Over,
+    known: tuple[Array, Array, Array] | None = None,
 ) -> Array:
-    """`(x - mean) / deviation * weight + bias`."""
+    """`(x - mean) / deviation * weight + bias`; by statistics of channels if they are known."""
+    if known is not None:
+        return _scaled_channels(xp, x, weight, bias, seen, known[:2])
     if is_few(xp, x, seen):
         rows = x.reshape(seen.rows, seen.size) if seen.order is None else seen.in_rows(x)
         out = few_rows(xp, rows, over)[0]
@@ -147,8 +205,7 @@ def few_rows(xp: Namespace, x: Array, over: Over) -> tuple[Array, Array]:
     if over.centred:
         x = x - x.dot(means)
     deviation = (x * x).dot(means)
-    small = (numbers32 if dtype is F32 else numbers64).get(over.eps)
-    deviation += number_array(over.eps, dtype) if small is None else small
+    deviation += number(over.eps, dtype)
     xp.sqrt(deviation, deviation)
     return x / deviation, deviation
 
@@ -185,13 +242,26 @@ def outer(xp: Namespace, column: Array, row: Array | None, shape: Any) -> Array:
 def _standardise_runs(
     xp: Namespace, x: Array, weight: Array | None, bias: Array | None, seen: Layout, over: Over
 ) -> Array:
-    mean, factor = run_statistics(xp, x, seen, over)
+    return _scaled_channels(xp, x, weight, bias, seen, run_statistics(xp, x, seen, over))
+
+
+def _scaled_channels(
+    xp: Namespace,
+    x: Array,
+    weight: Array | None,
+    bias: Array | None,
+    seen: Layout,
+    known: tuple[Array | None, Array],
+) -> Array:
+    mean, factor = known
     if weight is not None:
         factor = factor * weight.reshape(seen.lead_weights)
-    shift = None if mean is None else mean * -factor
+    shift = None if mean is None else mean * factor
     if bias is not None:
         added = bias.reshape(seen.lead_weights)
-        shift = added if shift is None else shift + added
+        shift = added if shift is None else xp.subtract(added, shift)
+    elif shift is not None:
+        xp.negative(shift, shift)
     return scaled_runs(xp, x, factor, shift, seen)
 
 

@@ -20,9 +20,11 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.operators.nn.norm.layout import Over
 from pullback.operators.nn.norm.running import (
     batch_statistics,
+    follow,
     given_standardise,
     move,
     move_variance,
+    plain_statistics,
 )
 from pullback.operators.nn.norm.standardise import (
     batch_standardise,
@@ -313,9 +315,16 @@ def batch_norm(
         return batch_standardise(input, weight, bias, _over_batch(len(shape), eps))
     if not training:
         return given_standardise(input, weight, bias, running_mean, running_var, eps)
-    return native_batch_norm(
-        input, weight, bias, running_mean, running_var, training, momentum, eps
-    )[0]
+    over = _over_batch(len(shape), eps)
+    known = plain_statistics(input, over)
+    if known is None:
+        return native_batch_norm(
+            input, weight, bias, running_mean, running_var, training, momentum, eps
+        )[0]
+    out = batch_standardise(input, weight, bias, over, known)
+    count = input._array.size // shape[1]
+    follow(known, running_mean, running_var, count, momentum)
+    return out
 
 
 def instance_norm(

@@ -8,7 +8,8 @@ import numpy
 
 from pullback.core.arrays import Array, Namespace
 from pullback.core.errors import unsupported
-from pullback.core.mode import changed, current, get_mode
+from pullback.core.mode import changed, current, fast, get_mode
+from pullback.core.overriding import answers
 from pullback.core.tensor import wrap
 from pullback.core.version import bump
 from pullback.operators.arrays.formats import keeps_format
@@ -20,7 +21,14 @@ from pullback.operators.nn.norm.layout import Over, layout
 from pullback.operators.nn.norm.standardise import inverse_deviation, scaled, shaped, summed
 from pullback.operators.reduce.sums import mean
 
-__all__ = ["batch_statistics", "given_standardise", "move", "move_variance"]
+__all__ = [
+    "batch_statistics",
+    "follow",
+    "given_standardise",
+    "move",
+    "move_variance",
+    "plain_statistics",
+]
 
 
 # Given statistics ---------------------------------------------------------------------------------
@@ -127,10 +135,41 @@ def batch_statistics(input: Any, over: Over) -> tuple[Any, Any]:
         found = mean(input, over.dims), inverse_deviation(input, over._replace(channel=None))
         return found[0], found[1].reshape(channels)
     seen = layout(array.shape, over)
-    statistics = kernels.run_statistics if seen.run > 1 and array.size else kernels.statistics
-    average, rstd = statistics(numpy, array, seen, over)
+    statistics: Any = kernels.channel_statistics if array.size else kernels.statistics
+    average, rstd = statistics(numpy, array, seen, over)[:2]
     assert average is not None  # as statistics are centred
     return wrap(average.reshape(channels)), wrap(rstd.reshape(channels))
+
+
+def plain_statistics(input: Any, over: Over) -> tuple[Array, Array, Array] | None:
+    """Mean, inverse deviation and variance as arrays, for those who use them twice; None in transforms."""
+    mode = get_mode()
+    if (mode is not fast.plain and mode is not fast.no_grad) or answers(input):
+        return None
+    array = input._array
+    if type(array) is not numpy.ndarray or array.dtype.char not in "fd" or not array.size:
+        return None
+    return kernels.channel_statistics(numpy, array, layout(array.shape, over), over)
+
+
+def follow(
+    known: tuple[Array, Array, Array],
+    running_mean: Any,
+    running_var: Any,
+    count: int,
+    momentum: float,
+) -> None:
+    """What `move` and `move_variance` do, with statistics that are arrays."""
+    kept = 1 - momentum
+    unbiased = momentum * count / max(count - 1, 1)
+    for running, found, part in (
+        (running_mean, known[0], momentum),
+        (running_var, known[2], unbiased),
+    ):
+        array = running._array
+        array *= kernels.number(kept, array.dtype)
+        array += (found * kernels.number(part, array.dtype)).reshape(array.shape)
+        bump(running, "batch_norm")
 
 
 def move(running: Any, value: Any, momentum: float) -> None:

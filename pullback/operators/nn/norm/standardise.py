@@ -90,7 +90,14 @@ def _tangent(d_input: Any, d_weight: Any, d_bias: Any, input: Any, weight: Any, 
 
 
 def _gradients(
-    edges: Any, g: Any, input: Any, weight: Any, weight_shape: Any, bias_shape: Any, over: Over
+    edges: Any,
+    g: Any,
+    input: Any,
+    weight: Any,
+    weight_shape: Any,
+    bias_shape: Any,
+    over: Over,
+    known: Any,
 ) -> Any:
     """All of them at once, on arrays: mean, deviation and sums are worked out but once."""
     half = g.dtype if g.dtype.itemsize == 2 else None
@@ -102,7 +109,7 @@ def _gradients(
         bias=None if edges[2] is None else bias_shape,
     )
     seen = layout(input.shape, over)
-    made = gradients.gradients(namespace(g), g, input, weight, seen, over, wanted)
+    made = gradients.gradients(namespace(g), g, input, weight, seen, over, wanted, known)
     made = _laid_out(namespace(g), input, made[0], over), made[1], made[2]
     if half is None:
         return made
@@ -111,7 +118,9 @@ def _gradients(
 
 
 _RULES: dict[str, Any] = {
-    "input": lambda g, input, weight, over: _standardise_adjoint(g, input, weight, over),
+    "input": lambda g, input, weight, over, known: (
+        _standardise_adjoint(g, input, weight, over, known)
+    ),
     "weight": lambda g, input, weight_shape, over: _weight_adjoint(g, input, weight_shape, over),
     "bias": lambda g, bias_shape, over: summed(g, over.channel),
     "jointly": _gradients,
@@ -123,15 +132,24 @@ _RULES: dict[str, Any] = {
 
 
 def _standardise(
-    xp: Namespace, input: Array, weight: Array | None, bias: Array | None, over: Over
+    xp: Namespace,
+    input: Array,
+    weight: Array | None,
+    bias: Array | None,
+    over: Over,
+    known: Any = None,
 ) -> Any:
-    """`(input - mean) / deviation * weight + bias`, with mean and deviation over `dims`."""
+    """`(input - mean) / deviation * weight + bias`, with mean and deviation over `dims`.
+
+    `known` are those statistics, of channels, where the caller has them; arrays, and no inputs: the
+    rules differentiate as if they were worked out here.
+    """
     if input.dtype.char not in "fd":
         if input.dtype.kind not in "fV":
             raise unsupported("layer_norm", input)
         return _in_single(xp, layer_standardise, [input, weight, bias], over)
     seen = layout(input.shape, over)
-    made = kernels.standardise(xp, input, weight, bias, seen, over)
+    made = kernels.standardise(xp, input, weight, bias, seen, over, known)
     return _laid_out(xp, input, made, over)
 
 
@@ -199,14 +217,19 @@ def _adjoint_tangent(
     has_out=False,
 )
 def _standardise_adjoint(
-    xp: Namespace, gradient: Array, input: Array, weight: Array | None, over: Over
+    xp: Namespace,
+    gradient: Array,
+    input: Array,
+    weight: Array | None,
+    over: Over,
+    known: Any = None,
 ) -> Array:
     """J applied to `gradient * weight`."""
     if gradient.dtype.itemsize == 2:
         return _in_single(xp, _standardise_adjoint, [gradient, input, weight], over)
     seen = layout(input.shape, over)
     wanted = gradients.Wanted(input=True)
-    made = gradients.gradients(xp, gradient, input, weight, seen, over, wanted)[0]
+    made = gradients.gradients(xp, gradient, input, weight, seen, over, wanted, known)[0]
     return _laid_out(xp, input, made, over)
 
 
