@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn import init
-from pullback.operators.shape.joining import cat
+from pullback.operators.shape.joining import cat, stack
 
 if TYPE_CHECKING:
     from pullback.nn.modules.module import Module
@@ -47,6 +47,41 @@ STEPS: dict[str, tuple[Step, int]] = {
     "LSTM": (_lstm_step, 4),
     "GRU": (_gru_step, 3),
 }
+
+
+def step_by_step(
+    mode: str,
+    sizes: list[int] | None,
+    backwards: bool,
+    input: Tensor,
+    hidden: Tensor,
+    cell: Tensor | None,
+    of_input: Any,
+    weight: Any,
+    input_bias: Any,
+    bias: Any,
+    project: Any,
+) -> tuple[Tensor, ...]:
+    """One layer in one direction: outputs at all times, then the last states."""
+    step = STEPS[mode][0]
+    state: Any = hidden if cell is None else (hidden, cell)
+    # The inputs' share of all times in one product; only the states' has to wait.
+    from_input = F.linear(input, of_input, input_bias)
+    times = from_input.unbind(0) if sizes is None else from_input.split(sizes)
+    rows = None if sizes is None else Rows(state, backwards=backwards)
+    outputs = []
+    for one in reversed(times) if backwards else times:
+        if rows is not None:
+            state = rows.fitted(state, one.shape[0])
+        state = step(one, state, weight, bias)
+        if project is not None:
+            state = (F.linear(state[0], project), state[1])
+        outputs.append(state[0] if mode == "LSTM" else state)
+    if backwards:
+        outputs.reverse()
+    last = state if rows is None else rows.last(state)
+    out: Tensor = stack(outputs) if rows is None else cat(outputs)
+    return out, *(last if mode == "LSTM" else (last,))
 
 
 def initialise(module: Module, hidden_size: int) -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import operator
 import sys
 import warnings
+from functools import partial
 from typing import Any, ClassVar
 
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
-from pullback.nn.base.recurrent import STEPS, Rows, each, initialise
+from pullback.nn.base.fused import is_usual, run
+from pullback.nn.base.recurrent import STEPS, each, initialise, step_by_step
 from pullback.nn.modules.module import Module
 from pullback.nn.modules.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from pullback.nn.parameter import Parameter
 from pullback.nn.utils.rnn import PackedSequence
-from pullback.operators.create.sizes import empty, zeros
+from pullback.operators.create.sizes import empty
 from pullback.operators.shape.joining import cat, stack
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
@@ -241,10 +243,8 @@ class RNNBase(Module):
 
     def _start(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
         count, batch, width = self.get_expected_hidden_size(input, batch_sizes)
-        states = tuple(
-            zeros(count, batch, size, dtype=input.dtype, device=input.device)
-            for size in (width, self.hidden_size)
-        )
+        sizes = (width, self.hidden_size) if self.mode == "LSTM" else (width,)
+        states = tuple(input.new_zeros((count, batch, size)) for size in sizes)
         return states if self.mode == "LSTM" else states[0]
 
     def _run(self, input: Tensor, states: Any, sizes: list[int] | None) -> tuple[Tensor, Any]:
@@ -262,36 +262,25 @@ class RNNBase(Module):
                 number += 1
             input = outputs[0] if len(outputs) == 1 else cat(outputs, -1)
         if self.mode == "LSTM":
-            return input, tuple(stack(list(part)) for part in zip(*finals, strict=True))
+            return input, tuple(stack(part) for part in zip(*finals, strict=True))
         return input, stack(finals)
 
     def _one_direction(
         self, input: Tensor, state: Any, suffix: str, sizes: list[int] | None
     ) -> tuple[Tensor, Any]:
-        weight, bias = getattr(self, "weight_hh" + suffix), None
-        bias_in = getattr(self, "bias_ih" + suffix) if self.bias else None
-        if self.bias:
-            bias = getattr(self, "bias_hh" + suffix)
-        project = getattr(self, "weight_hr" + suffix) if self.proj_size else None
-        step = STEPS[self.mode][0]
-        # The inputs' share of all times in one product; only the states' has to wait.
-        from_input = F.linear(input, getattr(self, "weight_ih" + suffix), bias_in)
+        kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+        present = self._kinds
+        weights = [getattr(self, kind + suffix) if kind in present else None for kind in kinds]
+        first = state if self.mode == "LSTM" else (state, None)
+        tensors = [input, *first, *weights]
         backwards = suffix.endswith("_reverse")
-        times = from_input.unbind(0) if sizes is None else from_input.split(sizes)
-        rows = None if sizes is None else Rows(state, backwards=backwards)
-        outputs = []
-        for one in reversed(times) if backwards else times:
-            if rows is not None:
-                state = rows.fitted(state, one.shape[0])
-            state = step(one, state, weight, bias)
-            if project is not None:
-                state = (F.linear(state[0], project), state[1])
-            outputs.append(state[0] if self.mode == "LSTM" else state)
-        if backwards:
-            outputs.reverse()
-        if rows is None:
-            return stack(outputs), state
-        return cat(outputs), rows.last(state)
+        steps = partial(step_by_step, self.mode, sizes, backwards)
+        if input.shape[0] > 1 and is_usual(tensors):
+            counts = [input.shape[1]] * input.shape[0] if sizes is None else sizes
+            out, *last = run(self.mode, counts, steps, tensors, backwards=backwards)
+        else:
+            out, *last = steps(*tensors)
+        return out, tuple(last) if self.mode == "LSTM" else last[0]
 
     def extra_repr(self) -> str:
         """The sizes, and what differs from the defaults."""
