@@ -17,6 +17,7 @@ from pullback.operators.linalg.products import (
     mm,
     mv,
     product,
+    times_transposed,
     total,
 )
 from pullback.operators.pointwise.arithmetic import conj
@@ -70,7 +71,7 @@ def linear(xp: Namespace, input: Array, weight: Array, bias: Array | None = None
         and input.dtype.char in BLAS
         and input.shape[1] == weight.shape[1]
     ):
-        result = input.dot(weight.T)
+        result = times_transposed(input, weight)
         return result if bias is None else _shifted(result, bias)
     if weight.ndim not in (1, 2) or (weight.ndim == 1 and bias is not None):
         raise RuntimeError(
