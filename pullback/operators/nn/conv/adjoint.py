@@ -31,6 +31,10 @@ __all__ = ["spread"]
 # convolution is fewer calls than adding up the windows, point by point.
 _FEW = 1 << 14
 
+# Up to so many outputs for each channel, one product with flipped filters is faster than adding up
+# the windows: 8 images of 16 x 16 x 16, 32 filters of 3 x 3, 350 us and not 920.
+_WIDENS = 2
+
 
 class _Flip:
     """How the adjoint is a convolution: by flipped filters, the input's elements `stride` apart."""
@@ -78,7 +82,7 @@ def spread(
 ) -> Array:
     """The adjoint of `correlated` with respect to its input, which had `size`."""
     flip = _flip(input.shape, weight.shape, size, stride, padding, dilation, groups)
-    narrows = len(weight) <= weight.shape[1] * groups
+    narrows = len(weight) <= _WIDENS * weight.shape[1] * groups
     if flip.size <= _FEW or (flip.shape is None and narrows):
         return _flipped(xp, flip, input, weight, bias, dilation, groups)
     if flip.shape is not None and set(dilation) == {1}:

@@ -23,6 +23,7 @@ from pullback.operators.arrays.windows import (
     volume,
     whole_size,
 )
+from pullback.operators.nn.conv.lines import correlated_lines, lines_of, weight_of_lines
 
 __all__ = ["FEW_PLACES", "correlated", "weight_gradient"]
 
@@ -104,6 +105,10 @@ def correlated(
 ) -> Array:
     """Each filter times each window, plus the bias of its output channel."""
     layout = _layout(input.shape, weight.shape, stride, padding, dilation, groups)
+    number = layout.geometry[1]
+    lines = lines_of(input.shape, weight.shape, stride, padding, dilation, groups, number)
+    if lines is not None:
+        return correlated_lines(xp, lines, input, weight, bias)
     image = padded(xp, input, padding)
     filters = weight.reshape(layout.filters)
     if layout.places < FEW_PLACES and layout.examples > 1:
@@ -167,12 +172,16 @@ def weight_gradient(
     number = gradient.shape[2:]  # fewer than fit, if some do thanks to output padding alone
     filters = (gradient.shape[1], input.shape[1] // groups, *kernel)
     layout = _layout(input.shape, filters, stride, padding, dilation, groups, number)
+    by_channel = groups == filters[0] == input.shape[1] and layout.examples > 0
+    lines = lines_of(input.shape, filters, stride, padding, dilation, groups, number)
+    if lines is not None and not by_channel:
+        return weight_of_lines(xp, lines, gradient, input).reshape(filters)
     image = padded(xp, input, padding)
     if layout.examples == 1 and layout.size <= windows.BLOCK:
         columns = layout.windows(image).reshape(layout.columns)
         lines = gradient.reshape(*layout.bias[:-1], layout.places)
         return xp.matmul(lines, columns.swapaxes(-1, -2)).reshape(filters)
-    if groups == filters[0] == input.shape[1] and layout.examples and input.dtype.kind == "f":
+    if by_channel and input.dtype.kind == "f":
         sums = [
             xp.vecdot(image[place], gradient).sum((0, *range(2, gradient.ndim - 1)))
             for _, place in points(*layout.geometry)
