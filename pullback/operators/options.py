@@ -110,6 +110,8 @@ def numpy_spelled(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def spelled(*args: Any, axis: Any = None, keepdims: Any = None, **kwargs: Any) -> Any:
+        if axis is None and keepdims is None:
+            return function(*args, **kwargs)
         for name, value in (("dim", axis), ("keepdim", keepdims)):
             if value is not None:
                 if name in kwargs:

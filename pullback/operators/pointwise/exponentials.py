@@ -11,6 +11,7 @@ from pullback.core.dtype import NumpyDtype, finfo, from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.operators.arrays.blocks import ONES
 from pullback.operators.arrays.blocks import elementwise as in_blocks
+from pullback.operators.arrays.windows import is_finite
 from pullback.operators.declare import Array, Namespace, elementwise, method, primitive
 from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, zeros_of
 from pullback.operators.pointwise.comparison import isfinite
@@ -348,6 +349,8 @@ def nan_to_num(
     """Replace NaN by 0, infinities by the largest finite numbers, or each by the number given."""
     out = input.copy()
     if input.dtype.kind in "biu":
+        return out
+    if out.dtype.char in "fd" and is_finite(out):
         return out
     for part in (out.real, out.imag) if out.dtype.kind == "c" else (out,):
         largest = _largest(part.dtype)

@@ -16,8 +16,9 @@ from pullback.operators.pointwise.comparison import ne
 from pullback.operators.reduce.scan import cumsum
 from pullback.operators.reduce.sums import sum
 from pullback.operators.running.naming import shown_as
-from pullback.operators.shape.joining import cat, narrow
+from pullback.operators.shape.joining import cat
 from pullback.operators.shape.reshaping import clone, reshape, squeeze
+from pullback.operators.shape.views import slice_along
 
 __all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
 
@@ -26,7 +27,7 @@ def _part(input: Any, dim: int, start: int, stop: int) -> Any:
     """Elements `start` to `stop` along `dim`; a negative stop counts from the end."""
     size = input.shape[dim]
     stop = size + stop if stop < 0 else stop
-    return narrow(input, dim, start, max(stop - start, 0))
+    return slice_along(input, dim, start, max(stop, start))
 
 
 # Differences --------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def _few_moments(
     if input.dtype.char not in "fd" or not 0 < input.size <= MANY or not input.ndim:
         return None
     off = input.astype(F64)
-    average = xp.add.reduce(off, axis, None, None, True)
+    average = few_sums(xp, off, axis, True)
     count = off.size // average.size
     xp.true_divide(average, number(count, F64), average)
     xp.subtract(off, average, off)

@@ -92,4 +92,12 @@ def equal(input: Tensor, other: Tensor) -> bool:
     if answers(input, other):
         return bool(ports.answered_below("equal", input, other))
     a, b = input._array, other._array
-    return a.shape == b.shape and bool((a == b).all())
+    if a.shape != b.shape:
+        return False
+    same = a == b
+    if a.size < _FEW and type(same) is numpy.ndarray:  # a search in bytes starts sooner than `all`
+        return b"\0" not in same.tobytes()
+    return bool(same.all())
+
+
+_FEW = 4096
