@@ -1,20 +1,22 @@
-"""On how many threads products of matrices run: the BLAS library's, through threadpoolctl.
+"""On how many threads large kernels and products of matrices run.
 
-Without threadpoolctl the number is kept and nothing else happens; the environment variables of the
-library (OPENBLAS_NUM_THREADS and so on) then decide, before the program starts.
+Kernels that go through large tensors in pieces (activations, softmax, norms, convolutions, max
+pooling) share the pieces out; their results do not depend on the number. Products are the BLAS
+library's, which threadpoolctl tells the number; without it the environment variables of the library
+(OPENBLAS_NUM_THREADS and so on) decide for those, before the program starts.
 """
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from typing import Any
+
+from pullback.operators.arrays.threads import default_count, setting
 
 __all__ = [
     *("get_num_interop_threads", "get_num_threads", "set_num_interop_threads", "set_num_threads"),
 ]
 
-_threads: int | None = None
 _interop: int | None = None
 
 
@@ -23,13 +25,6 @@ def _pools() -> Any:
         return import_module("threadpoolctl")
     except ImportError:
         return None
-
-
-def _from_environment() -> int:
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        if os.environ.get(name, "").isdecimal():
-            return max(1, int(os.environ[name]))
-    return os.cpu_count() or 1
 
 
 def _positive(op: str, number: Any) -> int:
@@ -42,33 +37,42 @@ def _positive(op: str, number: Any) -> int:
 
 
 def get_num_threads() -> int:
-    """How many threads an operator may use.
+    """How many threads an operator may use: the processors that are idle, unless told otherwise.
 
     >>> import pullback as torch
     >>> torch.get_num_threads() >= 1
     True
     """
-    if _threads is not None:
-        return _threads
+    if setting.count is not None:
+        return setting.count
     if pools := _pools():
         found = [pool["num_threads"] for pool in pools.threadpool_info()]
         if found:
             return int(max(found))
-    return _from_environment()
+    return default_count()
 
 
 def set_num_threads(int: int) -> None:
-    """Let operators use so many threads: those that are products of matrices."""
-    global _threads
+    """Let operators use so many threads: large kernels, and with threadpoolctl products too.
+
+    Results do not depend on it.
+
+    >>> import pullback as torch
+    >>> before = torch.get_num_threads()
+    >>> torch.set_num_threads(2)
+    >>> torch.get_num_threads()
+    2
+    >>> torch.set_num_threads(before)
+    """
     number = _positive("set_num_threads", int)
     if pools := _pools():
         pools.threadpool_limits(limits=number)
-    _threads = number
+    setting.count = number
 
 
 def get_num_interop_threads() -> int:
     """How many operators may run at a time; here it is a number that is kept."""
-    return _interop if _interop is not None else _from_environment()
+    return _interop if _interop is not None else default_count()
 
 
 def set_num_interop_threads(int: int) -> None:

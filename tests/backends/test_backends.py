@@ -66,7 +66,7 @@ def test_there_are_no_quantised_operators():
 
 
 def test_numbers_of_threads(monkeypatch):
-    monkeypatch.setattr(threads, "_threads", None)
+    monkeypatch.setattr(threads.setting, "count", None)
     monkeypatch.setattr(threads, "_interop", None)
     seen = []
     pools = SimpleNamespace(threadpool_limits=lambda limits: seen.append(limits))
@@ -85,7 +85,7 @@ def test_numbers_of_threads(monkeypatch):
 
 
 def test_without_threadpoolctl_the_environment_decides(monkeypatch):
-    monkeypatch.setattr(threads, "_threads", None)
+    monkeypatch.setattr(threads.setting, "count", None)
     monkeypatch.setattr(threads, "_pools", lambda: None)
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     assert torch.get_num_threads() == 5

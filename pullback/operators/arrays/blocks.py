@@ -12,6 +12,7 @@ import numpy
 
 from pullback.core.arrays import F32, F64, Array, Namespace
 from pullback.operators.arrays.formats import in_format_of
+from pullback.operators.arrays.threads import each
 
 # Elements in a block: few enough to stay in cache with the block's buffers, enough to make the
 # calls cheap. Gelu of a million float32: 3.3 ms; in an eighth of this 4.2, in a sixteenth 5.5. All
@@ -45,8 +46,11 @@ def elementwise(xp: Namespace, kernel: Callable[..., None], x: Array, *others: A
         return out if x.flags.c_contiguous else in_format_of(xp, x, out)
     result = out.reshape(-1)
     flat = [array.reshape(-1) for array in (x, *others)]
-    for block in slices(x.size, 1):
+
+    def work(block: slice) -> None:
         kernel(xp, result[block], *[array[block] for array in flat])
+
+    each(work, slices(x.size, 1))
     return out if x.flags.c_contiguous else in_format_of(xp, x, out)
 
 

@@ -15,6 +15,7 @@ import numpy
 
 from pullback.core.arrays import Array, Namespace
 from pullback.operators.arrays.blocks import BLOCK, slices
+from pullback.operators.arrays.threads import each
 
 # Up to so many elements in rows of up to so many, a product with a square matrix costs what a
 # product with a vector costs: the call.
@@ -128,6 +129,9 @@ def along_rows(
     if x.size <= BLOCK:
         kernel(xp, result, *arrays)
         return out
-    for block in slices(shape[0], size * inner):
+
+    def work(block: slice) -> None:
         kernel(xp, result[block], *[array[block] for array in arrays])
+
+    each(work, slices(shape[0], size * inner))
     return out

@@ -184,9 +184,7 @@ def _few(low: float, high: float, count: int) -> list[float]:
     distance = (high - low) / (count - 1)
     half = count // 2
     first = [low + distance * place for place in builtins.range(half)]
-    return first + [
-        high - distance * place for place in builtins.range(count - 1 - half, -1, -1)
-    ]
+    return first + [high - distance * place for place in builtins.range(count - 1 - half, -1, -1)]
 
 
 def logspace(

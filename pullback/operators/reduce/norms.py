@@ -181,9 +181,7 @@ def _euclidean(xp: Namespace, x: Array, axis: Any, keepdim: Any) -> Array:
         squares = total_of_squares(xp, x, axis, keepdim)
     result = xp.sqrt(squares)
     # The places of extremes take half of the time of the extremes themselves, where there are few.
-    if not x.size or (
-        result.item(result.argmin()) > low and result.item(result.argmax()) < high
-    ):
+    if not x.size or (result.item(result.argmin()) > low and result.item(result.argmax()) < high):
         return result
     largest = xp.absolute(x).max(axis, keepdims=True)
     largest = xp.where(xp.isfinite(largest) & (largest > 0), largest, largest.dtype.type(1))

@@ -13,6 +13,7 @@ from numpy import ndarray
 
 from pullback.core.arrays import Array, Namespace
 from pullback.operators.arrays import windows
+from pullback.operators.arrays.threads import each, in_order
 from pullback.operators.arrays.windows import (
     Pads,
     Sizes,
@@ -144,7 +145,9 @@ def _in_pieces(
     if bias is not None:
         bias = bias.reshape(layout.bias)
     behind = (slice(None),) * len(rest)
-    for examples, part in pieces(n, lines, layout.each):
+
+    def work(piece: tuple[slice, slice]) -> None:
+        examples, part = piece
         places = slice(part.start * length, part.stop * length)
         target = result[examples, ..., places]
         columns = seen[(examples, ..., part, *behind)]
@@ -152,6 +155,8 @@ def _in_pieces(
         xp.matmul(filters, columns, out=target)
         if bias is not None:
             target += bias
+
+    each(work, pieces(n, lines, layout.each))
     return out
 
 
@@ -197,14 +202,18 @@ def _summed_pieces(xp: Namespace, layout: _Layout, image: Array, gradient: Array
     seen = layout.windows(image)
     parts = gradient.reshape(n, groups, outputs // groups, layout.places)
     behind = (slice(None),) * len(rest)
-    result = None
-    for examples, part in pieces(n, lines, layout.each):
+
+    def work(piece: tuple[slice, slice]) -> Array:
+        examples, part = piece
         columns = seen[(examples, ..., part, *behind)]
         left = parts[examples, ..., part.start * length : part.stop * length]
         size = len(left) * left.shape[-1]
         columns = columns.transpose(layout.order).reshape(groups, rows, size)
         left = left.transpose(1, 2, 0, 3).reshape(groups, outputs // groups, size)
-        product = xp.matmul(left, columns.swapaxes(1, 2))
+        return xp.matmul(left, columns.swapaxes(1, 2))
+
+    result = None
+    for product in in_order(work, pieces(n, lines, layout.each)):
         result = product if result is None else xp.add(result, product, out=result)
     if result is None:
         return xp.zeros((groups, outputs // groups, rows), image.dtype)

@@ -13,6 +13,7 @@ from functools import lru_cache
 from numpy import ndarray
 
 from pullback.core.arrays import Array, Namespace
+from pullback.operators.arrays.threads import each, in_order
 from pullback.operators.arrays.windows import Pads, Sizes, pieces, volume, whole_size
 
 __all__ = ["Lines", "correlated_lines", "lines_of", "weight_of_lines"]
@@ -104,7 +105,9 @@ def correlated_lines(
     filters = weight.reshape(lines.filters if lines.groups > 1 else lines.filters[1:])
     out = xp.empty(lines.out, input.dtype)
     shift = None if bias is None else bias.reshape(-1, *(1,) * (out.ndim - 2))
-    for examples, part in pieces(len(out), lines.lines, lines.each):
+
+    def work(piece: tuple[slice, slice]) -> None:
+        examples, part = piece
         columns = _columns(lines, seen, examples, part)
         target = out[(examples, ..., part, slice(None))]
         made = xp.matmul(filters, columns).reshape(*target.shape[:-1], lines.length)[lines.cut]
@@ -112,6 +115,8 @@ def correlated_lines(
             target[...] = made
         else:
             xp.add(made, shift, target)
+
+    each(work, pieces(len(out), lines.lines, lines.each))
     return out
 
 
@@ -128,12 +133,16 @@ def weight_of_lines(xp: Namespace, lines: Lines, gradient: Array, input: Array) 
     wide = xp.zeros(lines.wide, gradient.dtype)
     wide[lines.cut] = gradient
     lead = lines.filters[:2] if lines.groups > 1 else lines.filters[1:2]
-    result = None
-    for examples, part in pieces(len(wide), lines.lines, lines.each):
+
+    def work(piece: tuple[slice, slice]) -> Array:
+        examples, part = piece
         columns = _columns(lines, seen, examples, part)
         right = wide[(examples, ..., part, slice(None))].reshape(len(columns), *lead, -1)
         # The smaller one is turned: that is the one that BLAS packs slowly.
-        made = xp.matmul(columns, right.swapaxes(-1, -2)).sum(0)
+        return xp.matmul(columns, right.swapaxes(-1, -2)).sum(0)
+
+    result = None
+    for made in in_order(work, pieces(len(wide), lines.lines, lines.each)):
         result = made if result is None else xp.add(result, made, result)
     assert result is not None  # as there are examples
     return result.swapaxes(-1, -2)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from pullback.core.arrays import Array, Namespace
 from pullback.operators.arrays.blocks import slices
 from pullback.operators.arrays.rows import MEANS, ones, totals
+from pullback.operators.arrays.threads import each, in_order
 from pullback.operators.nn.norm.kernels import (
     column_sums,
     few_rows,
@@ -57,7 +58,7 @@ def gradients(
     """
     if known is not None and seen.run == 1:
         return _gradients_of_columns(xp, g, x, weight, seen, known, wanted)
-    if known is not None or not is_few(xp, x, seen) and x.size:
+    if known is not None or (not is_few(xp, x, seen) and x.size):
         if all(is_row(one, seen) for one in (shape_of(weight), wanted.weight, wanted.bias)):
             return _gradients_of_rows(xp, g, x, weight, seen, over, wanted)
         if seen.run > 1:
@@ -80,17 +81,27 @@ def _gradients_of_rows(
     row = None if weight is None else weight.reshape(1, -1)
     shape = (seen.rows, seen.size)
     gradients, rows = g.reshape(shape), x.reshape(shape)
-    for block in slices(seen.rows, seen.size):
+
+    def work(block: slice) -> tuple[Any, Any, Any]:
         given, part = gradients[block], rows[block]
         mean, rstd = row_statistics(xp, part, over)
+        scaled = shift = sums = None
         if of_weight is not None:
-            of_weight += rstd.dot(given * part)
-            if mean is not None:
-                of_weight -= (mean * rstd).dot(given)
+            scaled = rstd.dot(given * part)
+            shift = None if mean is None else (mean * rstd).dot(given)
         if of_bias is not None:
-            of_bias += ones(xp, len(given), x.dtype).dot(given)
+            sums = ones(xp, len(given), x.dtype).dot(given)
         if out is not None:
             _adjoint_block(xp, given, part, row, mean, rstd, out.reshape(shape)[block])
+        return scaled, shift, sums
+
+    for scaled, shift, sums in in_order(work, slices(seen.rows, seen.size)):
+        if of_weight is not None:
+            of_weight += scaled
+            if shift is not None:
+                of_weight -= shift
+        if of_bias is not None:
+            of_bias += sums
     if of_weight is not None:
         of_weight = of_weight.reshape(seen.row)
     return out, of_weight, None if of_bias is None else of_bias.reshape(seen.row)
@@ -199,7 +210,8 @@ def _combined(
     factors, slopes = of_each_run(xp, factor, seen), of_each_run(xp, slope, seen)
     offsets = None if offset is None else of_each_run(xp, offset, seen)
     gradients, runs, result = (a.reshape(-1, seen.run) for a in (g, x, out))
-    for block in slices(len(runs), seen.run):
+
+    def work(block: slice) -> None:
         made, part = result[block], runs[block]
         buffer = xp.empty(part.shape, part.dtype)
         buffer[...] = slopes[block]
@@ -209,6 +221,8 @@ def _combined(
         made -= buffer
         if offsets is not None:
             made += offsets[block]
+
+    each(work, slices(len(runs), seen.run))
     return out
 
 

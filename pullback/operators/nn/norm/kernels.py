@@ -19,6 +19,7 @@ import numpy
 from pullback.core.arrays import F32, Array, Namespace, number_array, numbers32, numbers64
 from pullback.operators.arrays.blocks import slices
 from pullback.operators.arrays.rows import FEW, MEANS, SHORT, ones, totals
+from pullback.operators.arrays.threads import each
 from pullback.operators.nn.norm.layout import Layout, Over
 
 
@@ -216,7 +217,8 @@ def _standardise_rows(
     out = xp.empty(x.shape, x.dtype)
     row = None if weight is None else weight.reshape(1, -1)
     rows, result = x.reshape(seen.rows, seen.size), out.reshape(seen.rows, seen.size)
-    for block in slices(seen.rows, seen.size):
+
+    def work(block: slice) -> None:
         part, made = rows[block], result[block]
         mean, rstd = row_statistics(xp, part, over)
         if mean is None:
@@ -227,6 +229,8 @@ def _standardise_rows(
             made *= outer(xp, rstd, row, part.shape)
         if bias is not None:
             made += bias.reshape(-1)
+
+    each(work, slices(seen.rows, seen.size))
     return out
 
 
@@ -277,12 +281,15 @@ def scaled_runs(xp: Namespace, x: Array, factor: Array, shift: Array | None, see
     shifts = None if shift is None else of_each_run(xp, shift, seen)
     out = xp.empty(x.shape, x.dtype)
     runs, result = x.reshape(-1, seen.run), out.reshape(-1, seen.run)
-    for block in slices(len(runs), seen.run):
+
+    def work(block: slice) -> None:
         made = result[block]
         made[...] = factors[block]
         made *= runs[block]
         if shifts is not None:
             made += shifts[block]
+
+    each(work, slices(len(runs), seen.run))
     return out
 
 

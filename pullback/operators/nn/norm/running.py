@@ -142,7 +142,7 @@ def batch_statistics(input: Any, over: Over) -> tuple[Any, Any]:
 
 
 def plain_statistics(input: Any, over: Over) -> tuple[Array, Array, Array] | None:
-    """Mean, inverse deviation and variance as arrays, for those who use them twice; None in transforms."""
+    """What `batch_statistics` finds, and the variance, as arrays; None inside transforms."""
     mode = get_mode()
     if (mode is not fast.plain and mode is not fast.no_grad) or answers(input):
         return None

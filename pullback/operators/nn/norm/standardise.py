@@ -118,8 +118,8 @@ def _gradients(
 
 
 _RULES: dict[str, Any] = {
-    "input": lambda g, input, weight, over, known: (
-        _standardise_adjoint(g, input, weight, over, known)
+    "input": lambda g, input, weight, over, known: _standardise_adjoint(
+        g, input, weight, over, known
     ),
     "weight": lambda g, input, weight_shape, over: _weight_adjoint(g, input, weight_shape, over),
     "bias": lambda g, bias_shape, over: summed(g, over.channel),

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy
 
 from pullback.core.arrays import Array, Namespace
+from pullback.operators.arrays.blocks import BLOCK, slices
+from pullback.operators.arrays.threads import each
 from pullback.operators.arrays.windows import Sizes, padded, volume
 from pullback.operators.nn.pool.places import has_nan, largest, table_of
 from pullback.operators.nn.pool.shapes import Geometry, lines_of
@@ -103,6 +105,23 @@ def maxima_and_places(xp: Namespace, input: Array, geometry: Geometry) -> tuple[
 
 
 def _of_many(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, Array]:
+    """In blocks of images, on as many threads as there may be."""
+    dims = len(geometry.kernel)
+    lead, size = input.shape[:-dims], input.shape[-dims:]
+    if input.size <= BLOCK or volume(lead) < 2:
+        return _of_block(xp, input, geometry)
+    rows = (volume(lead), *geometry.number)
+    images = input.reshape(rows[0], *size)
+    best, places = xp.empty(rows, input.dtype), xp.empty(rows, xp.int64)
+
+    def work(block: slice) -> None:
+        best[block], places[block] = _of_block(xp, images[block], geometry)
+
+    each(work, slices(rows[0], volume(size)))
+    return best.reshape(*lead, *geometry.number), places.reshape(*lead, *geometry.number)
+
+
+def _of_block(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, Array]:
     size = input.shape[-len(geometry.kernel) :]
     table = _table(geometry, size) if volume(geometry.kernel) > _MOST_POINTS else None
     if table is None:
