@@ -42,6 +42,7 @@ from pullback.operators.create.factory import (
     made,
     one_shape,
     shape_argument,
+    undisturbed,
 )
 from pullback.operators.declare import Namespace, Shape, elementwise, method, primitive
 from pullback.operators.options import as_int
@@ -70,6 +71,8 @@ def zeros(*sizes: Any, size: Any = None, out: Any = None, **options: Unpack[Opti
     shape = shape_argument("zeros", sizes, size)
     if options and options.get("layout") in SPARSE:
         return _sparse_zeros("zeros", shape, options)
+    if not options and out is None and undisturbed():
+        return wrap(allocated("zeros", numpy.zeros, shape, default.numpy))
     dtype = checked("zeros", options, default.numpy, out)
     return made("zeros", allocated("zeros", numpy.zeros, shape, dtype), options, out)
 
@@ -93,6 +96,10 @@ def ones(*sizes: Any, size: Any = None, out: Any = None, **options: Unpack[Optio
         tensor([1, 1])
     """
     shape = shape_argument("ones", sizes, size)
+    if not options and out is None and undisturbed():
+        array = allocated("ones", numpy.empty, shape, default.numpy)
+        array.fill(1)
+        return wrap(array)
     dtype = checked("ones", options, default.numpy, out)
     array = allocated("ones", numpy.empty, shape, dtype)
     array.fill(1)
@@ -135,9 +142,17 @@ def full(size: Any, fill_value: Any, *, out: Any = None, **options: Unpack[Optio
         (tensor([7, 7]), tensor([0.5000, 0.5000]))
     """
     shape = one_shape("full", size)
+    if not options and out is None and type(fill_value) is float and undisturbed():
+        array = allocated("full", numpy.empty, shape, default.numpy)
+        if abs(fill_value) < _SAFE:
+            array.fill(fill_value)
+            return wrap(array)
     number = number_argument("full", "fill_value", fill_value)
     dtype = checked("full", options, number_dtype(number), out)
     return made("full", filled("full", shape, number, dtype), options, out)
+
+
+_SAFE = 1e4  # numbers that every floating-point dtype holds
 
 
 def number_dtype(number: Any) -> NumpyDtype:
@@ -326,9 +341,10 @@ def _on_device(input: Tensor, place: Any) -> Any:
 
 def _dtype_like(op: str, input: Any, options: Options) -> NumpyDtype:
     """The dtype to be made; in rules that run on arrays, options may name NumPy's."""
-    if not hasattr(input, "dtype"):
-        raise errors.not_a_tensor(op, "input", input)
-    have: NumpyDtype = getattr(input, "_array", input).dtype
+    try:
+        have: NumpyDtype = getattr(input, "_array", input).dtype
+    except AttributeError:
+        raise errors.not_a_tensor(op, "input", input) from None
     if not options:
         return have
     wanted = options.get("dtype")

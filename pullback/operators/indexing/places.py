@@ -152,7 +152,9 @@ def _in_order(xp: Namespace, input: Array, shape: Shape) -> Array:
 def _check_positions(op: str, input: Array, index: Array) -> Array:
     """Positions from 0 on; negative ones count from the end."""
     check_index_dtype(op, index, "l")
-    positions = index + (index < 0) * input.size if index.size and index.min() < 0 else index
+    positions = index
+    if index.size and index.item(index.argmin()) < 0:
+        positions = index + (index < 0) * input.size
     try:
         check_bounds(op, positions, input.size, 0)
     except RuntimeError:
@@ -256,7 +258,8 @@ def _cleared(xp: Namespace, input: Array, index: Array) -> Array:
 def _nonzero(xp: Namespace, input: Array) -> Array:
     if not input.ndim:
         return xp.zeros((int(bool(input)), 0), "i8")
-    return xp.stack(input.nonzero(), 1)
+    found = input.nonzero()
+    return found[0].reshape(-1, 1) if len(found) == 1 else xp.stack(found, 1)
 
 
 @primitive(batch=refused, outputs="*", method=False, has_out=False, meta="by values")

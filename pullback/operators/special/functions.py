@@ -14,6 +14,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.arrays import gamma
 from pullback.operators.arrays.gamma import in_double
 from pullback.operators.arrays.scipy_special import from_scipy, scipy_or
+from pullback.operators.arrays.windows import is_finite
 from pullback.operators.declare import METHODS, Array, Namespace, elementwise, method
 from pullback.operators.options import as_int
 from pullback.operators.pointwise.arithmetic import keep_where, zeros_of
@@ -141,6 +142,8 @@ def _check_real(op: str, input: Array) -> None:
 def lgamma(xp: Namespace, input: Array) -> Array:
     """The logarithm of the absolute value of the gamma function."""
     result = xp.asarray(scipy_or(xp, "lgamma", "gammaln", gamma.lgamma, input))
+    if result.dtype.char in "fd" and is_finite(result):
+        return result
     infinite = xp.isinf(result)
     if infinite.any():  # SciPy does not know that it is so at minus infinity, and not near 0
         result[infinite] = in_double(xp, gamma.lgamma, input[infinite])
