@@ -58,9 +58,20 @@ _fillers: dict[str, Any] = {}
 
 def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int = 0) -> Tensor:
     """Fill a tensor in place; by way of an operator only where history or transforms want one."""
+    mode = settle()
+    if self.__class__ is Tensor and (mode is fast.plain or mode is fast.no_grad):
+        array = self._array
+        if (
+            self._node is None
+            and array.base is None
+            and type(array) is numpy.ndarray
+            and self._cell is not INFERENCE_CELL
+        ):  # a tensor of its own that nobody differentiates
+            fill(source_of(called, generator), array)
+            bump(self, called)
+            return self
     if not isinstance(self, Tensor):
         raise errors.not_a_tensor(called, "self", self)
-    mode = settle()
     if mode.levels:
         shape, dtype = self._array.shape, self._array.dtype
 
@@ -68,18 +79,6 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
             return _fill(wrap(numpy.empty((*front, *shape), dtype)), called, generator, fill)
 
         return self.copy_(drawn(called, lambda: filled(()), filled))
-    array = self._array
-    if (
-        self._node is None
-        and type(array) is numpy.ndarray
-        and array.base is None
-        and (mode is fast.plain or mode is fast.no_grad)
-        and self._cell is not INFERENCE_CELL
-        and self.__class__ is Tensor
-    ):  # a tensor of its own that nobody differentiates
-        fill(source_of(called, generator), array)
-        bump(self, called)
-        return self
     source = source_of(called, generator)
     plain = not (mode.levels or mode.dispatch or mode.tracing or LEVELS or answers(self))
     if plain and not starts_write(called, self, {"input": self}, mode):

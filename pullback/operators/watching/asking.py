@@ -43,9 +43,9 @@ _METADATA = frozenset(_NAMES.split())
 # Compositions without a guard, which would cost them most: an operator below them meets what they
 # do not know, and asks as the same function; see `met`.
 _NAMES = """
-    arange clamp clamp_max clamp_min contiguous empty full item linspace max mean min numpy ones pow
-    prod rand randint randn randperm reshape_as scalar_tensor sum tensor to tolist type_as view_as
-    view_method zeros
+    arange bernoulli_ clamp clamp_max clamp_min contiguous empty exponential_ full item linspace max
+    mean min normal_ numpy ones pow prod rand randint randn random_ randperm reshape_as
+    scalar_tensor sum tensor to tolist type_as uniform_ view_as view_method zeros
 """
 QUICK = frozenset(_NAMES.split())
 
