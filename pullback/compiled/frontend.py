@@ -18,6 +18,7 @@ from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.counting import counters
 from pullback.compiled.runtime.entry import MOST_UNUSED, OVERLAPPING, Entry
 from pullback.compiled.runtime.quick import quick_way
+from pullback.compiled.sizes.families import Families
 from pullback.compiler.optimized_module import OptimizedModule
 from pullback.core.forward import LEVELS
 from pullback.core.mode import INFERENCE, NO_GRAD, PLAIN, fast, get_mode, settle
@@ -50,6 +51,7 @@ class CompiledFunction:
         self.dynamic = dynamic
         self.options = options
         self.entries: list[Entry] = []
+        self.families = Families(function, backend, dynamic, self._note)
         self.failures = 0
         self.reasons: list[str] = []
         self._warned = False
@@ -82,7 +84,12 @@ class CompiledFunction:
                 return self._run(entry, leaves, args, kwargs)
             counters["misses"][reason] += 1
             self._note(reason)
-        new = self._new_entry(args, kwargs, leaves)
+        sized = self.families.entry(mode, spec, leaves)
+        if sized is not None:
+            counters["compile"]["hits"] += 1
+            return self._run(sized, leaves, args, kwargs)
+        new = self._generalised(mode, spec, args, kwargs, leaves)
+        new = new or self._new_entry(args, kwargs, leaves)
         if new is None:
             return self.function(*args, **kwargs)
         return self._run(new, leaves, args, kwargs)
@@ -103,6 +110,7 @@ class CompiledFunction:
     def clear(self) -> None:
         """Forget all programs and reasons."""
         self.entries.clear()
+        self.families.clear()
         self.reasons.clear()
         self.failures = 0
         self.quick = None
@@ -119,6 +127,15 @@ class CompiledFunction:
     def _note(self, reason: str) -> None:
         self.reasons.append(reason)
         del self.reasons[:-64]
+
+    def _generalised(
+        self, mode: Any, spec: Any, args: Any, kwargs: Any, leaves: list[Any]
+    ) -> Entry | None:
+        """A program for all sizes, where a size is what differs from an earlier call."""
+        if self.dynamic is False or not (self.entries or self.families.found):
+            return None
+        with _capturing, _quiet_collector():
+            return self.families.grown(args, kwargs, mode, spec, leaves, self.entries)
 
     def _new_entry(self, args: Any, kwargs: Any, leaves: list[Any]) -> Entry | None:
         if self.failures >= _MOST_TRIES:
@@ -154,6 +171,8 @@ class CompiledFunction:
             return None
         counters["compile"]["captures"] += 1
         self.entries.insert(0, entry)
+        with _capturing, _quiet_collector():
+            self.families.begin(args, kwargs, leaves, entry)
         return entry
 
     @property

@@ -75,13 +75,25 @@ class Captured:
     origin: Origin | None = None
 
 
-def capture(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured:
-    """Capture one call of a function, with its backward where gradients may be wanted."""
+def capture(
+    function: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    geometries: dict[int, Any] | None = None,
+    ledger: Any = None,
+) -> Captured:
+    """Capture one call of a function, with its backward where gradients may be wanted.
+
+    `geometries` are (shape, strides) that arguments, by number, should seem to have; a `ledger`
+    (sizes/sized.py) has the sizes remember what they are, and decisions by them written down.
+    """
     leaves, spec = tree_flatten((args, kwargs))
     given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     others = [leaf for leaf in leaves if not isinstance(leaf, Tensor)]
     world = World(function, *others)
     run = _Run(world, leaves, given)
+    run.tracer.sizes = ledger
+    run.geometries = {id(leaves[n]): geometry for n, geometry in (geometries or {}).items()}
     return run.whole(function, args, kwargs, spec)
 
 
@@ -91,6 +103,7 @@ class _Run:
     def __init__(self, world: World, leaves: list[Any], given: list[Tensor]) -> None:
         self.world, self.leaves = world, leaves
         self.tracer = Tracer()
+        self.geometries: dict[int, Any] = {}  # id of a tensor -> shape and strides to be shown
         self.known: dict[int, Known] = {}
         self.given = {id(one) for one in given}
         self.all_tensors = {**{id(one): one for one in given}, **world.tensors}
@@ -147,10 +160,11 @@ class _Run:
 
     def _stand_in(self) -> None:
         for key, tensor in list(self.all_tensors.items()):
-            self.known[key] = Known(self.tracer, tensor)
-        for one in list(self.known.values()):
+            self.known[key] = Known(self.tracer, tensor, self.geometries.get(key))
+        for key, one in list(self.known.items()):
             if one.grad is not None and id(one.grad) not in self.known:
-                self.known[id(one.grad)] = Known(self.tracer, one.grad)
+                geometry = self.geometries.get(key)
+                self.known[id(one.grad)] = Known(self.tracer, one.grad, geometry)
         self.by_storage = {id(one.traced.storage): one for one in self.known.values()}
 
     def _restore(self) -> None:

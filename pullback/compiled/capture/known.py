@@ -11,6 +11,7 @@ import numpy
 
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.traced import TracedArray
+from pullback.core import meta
 from pullback.core.node import Leaf, new_leaf_mark
 from pullback.core.tensor import Tensor
 from pullback.nn.parameter import Parameter
@@ -23,7 +24,8 @@ _USUAL = frozenset({Tensor, Parameter})
 class Known:
     """One tensor that the captured function can see, and what it was before."""
 
-    def __init__(self, tracer: Any, tensor: Tensor) -> None:
+    def __init__(self, tracer: Any, tensor: Tensor, geometry: Any = None) -> None:
+        """`geometry`: shape and strides that it should seem to have instead of its own."""
         if type(tensor) not in _USUAL:
             raise CannotCapture(f"a tensor of class {type(tensor).__name__}")
         array = tensor._array
@@ -37,7 +39,8 @@ class Known:
         self.grad = tensor._stored_grad
         self.hooks = tensor._leaf_hooks
         self.requires_grad = tensor.requires_grad
-        self.traced: TracedArray = tracer.stand_in(array)
+        shown = array if geometry is None else meta.strided(geometry[0], array.dtype, geometry[1])
+        self.traced: TracedArray = tracer.stand_in(shown)
         self.value = self.traced.value
         tensor._array = self.traced
         tensor._node = new_leaf_mark() if self.requires_grad else None

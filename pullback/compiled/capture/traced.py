@@ -17,10 +17,13 @@ import numpy
 
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.steps import Value
+from pullback.compiled.sizes.sized import refuse_users_len
 from pullback.core.device import CPU
 from pullback.core.memory import meta
 
 __all__ = ["Storage", "TracedArray", "standing_for"]
+
+_shape_of: Any = numpy.ndarray.shape.__get__
 
 
 class Storage:
@@ -51,6 +54,25 @@ class TracedArray(numpy.ndarray[Any, Any]):
         # A view that NumPy makes belongs to the same storage; its value is found when asked for.
         if source.__class__ is TracedArray:
             self.storage = source.storage
+
+    # Sizes ----------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]  # ndarray's is a descriptor
+        """Sizes; those that vary remember it, while a capture is generalised."""
+        storage = self.storage
+        if storage is None or storage.tracer.sizes is None:
+            return _shape_of(self)
+        return storage.tracer.sizes.shown(self, _shape_of(self))  # type: ignore[no-any-return]  # a Ledger
+
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        numpy.ndarray.shape.__set__(self, value)
+
+    def __len__(self) -> int:
+        if self.storage is not None and self.storage.tracer.sizes is not None:
+            refuse_users_len(self)
+        return super().__len__()
 
     # Data -----------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from pullback.compiled.capture.shapes import results_of
 from pullback.compiled.capture.steps import Call, Value
 from pullback.compiled.capture.traced import Storage, TracedArray, standing_for
 from pullback.core.memory import meta
+from pullback.compiled.sizes.sized import plain
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.origin import Origin, getframe, user_frame
 from pullback.core.tensor import Tensor, wrap
@@ -43,6 +44,7 @@ class Tracer:
         self.calls: list[Call] = []
         self.count = 0
         self.is_open = True
+        self.sizes: Any = None  # a Ledger, where sizes remember what they are
         # id of a real array -> it, what stands for it, its value
         self.constants: dict[int, tuple[Any, TracedArray, Value]] = {}
         self.written: list[Storage] = []
@@ -56,6 +58,8 @@ class Tracer:
     def new_value(self, shape: Any, dtype: Any, strides: Any, call: Call | None = None) -> Value:
         """One more value of the program."""
         self.count += 1
+        if self.sizes is not None:
+            shape, strides = plain(tuple(shape)), plain(tuple(strides))
         return Value(self.count - 1, tuple(shape), dtype, tuple(strides), call)
 
     def stand_in(self, array: Any) -> TracedArray:

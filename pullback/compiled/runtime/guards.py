@@ -44,13 +44,19 @@ class Guards:
                     tensor = held if held is not None else leaves[one.place]
                     self.grads.append((held, one.place, tensor._stored_grad is None))
 
-    def miss(self, mode: Any, spec: Any, leaves: list[Any]) -> str | None:
-        """Why an entry does not fit a call; None if it does."""
+    def miss(
+        self, mode: Any, spec: Any, leaves: list[Any], wanted_leaves: list[Any] | None = None
+    ) -> str | None:
+        """Why an entry does not fit a call; None if it does.
+
+        `wanted_leaves`: arguments at other sizes, where the entry is one of a family.
+        """
         if mode is not self.mode:
             return "grad mode differs"
         if spec != self.arguments:
             return "the structure of the arguments differs"
-        for number, (leaf, wanted) in enumerate(zip(leaves, self.leaves, strict=True)):
+        listed = self.leaves if wanted_leaves is None else wanted_leaves
+        for number, (leaf, wanted) in enumerate(zip(leaves, listed, strict=True)):
             reason = _differs(leaf, wanted)
             if reason is not None:
                 return f"argument {number}: {reason}"

@@ -1,0 +1,1 @@
+"""Sizes that vary: a capture made to serve calls of other sizes."""

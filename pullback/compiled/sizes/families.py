@@ -1,0 +1,125 @@
+"""The families of one compiled function: when they are made, and which one serves a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pullback.compiled.counting import counters
+from pullback.compiled.runtime.entry import Entry
+from pullback.compiled.runtime.guards import Guards
+from pullback.compiled.sizes.generalise import (
+    Family,
+    Place,
+    attempts,
+    differing,
+    generalised,
+    marked,
+)
+from pullback.core.tensor import Tensor
+
+__all__ = ["Families"]
+
+_MOST_FAMILIES = 4
+
+
+class Families:
+    """Captures of a function for all sizes; `dynamic` as `compile` takes it.
+
+    None: a size that was seen to change varies from then on. True: every size does from the first
+    call on. False: never.
+    """
+
+    def __init__(self, function: Any, backend: Any, dynamic: bool | None,
+                 note: Callable[[str], None]) -> None:  # fmt: skip
+        self.function, self.backend, self.dynamic, self.note = function, backend, dynamic, note
+        self.found: list[Family] = []
+        self._failed: set[Any] = set()
+
+    def clear(self) -> None:
+        """Forget them."""
+        self.found.clear()
+        self._failed.clear()
+
+    def entry(self, mode: Any, spec: Any, leaves: list[Any]) -> Entry | None:
+        """The program of a family that fits a call."""
+        for place, family in enumerate(self.found):
+            sizes, reason = family.miss(mode, spec, leaves)
+            if reason is None:
+                if place:
+                    self.found.insert(0, self.found.pop(place))
+                return family.entry(sizes, leaves, self.backend)
+            counters["misses"][reason] += 1
+            self.note(reason)
+        return None
+
+    def grown(self, args: Any, kwargs: Any, mode: Any, spec: Any, leaves: list[Any],
+              entries: list[Entry]) -> Entry | None:  # fmt: skip
+        """A program of a new family, where sizes are all in which a call differs from another."""
+        if self.dynamic is False:
+            return None
+        for base in (*self.found, *entries):
+            places = _only_sizes(base.guards, mode, spec, leaves)
+            if not places:
+                continue
+            if isinstance(base, Family):
+                places |= base.places
+            family = self._made(args, kwargs, leaves, base, places)
+            if family is not None:
+                sizes, reason = family.miss(mode, spec, leaves)
+                return family.entry(sizes, leaves, self.backend) if reason is None else None
+        return None
+
+    def begin(self, args: Any, kwargs: Any, leaves: list[Any], base: Entry) -> None:
+        """Make a family of a first call, where the user said that sizes vary."""
+        if self.dynamic is False:
+            return
+        places = marked(leaves, every=self.dynamic is True)
+        if places:
+            self._made(args, kwargs, leaves, base, places)
+
+    def _made(
+        self, args: Any, kwargs: Any, leaves: list[Any], base: Any, places: set[Place]
+    ) -> Family | None:
+        key = (tuple(map(_described, base.guards.leaves)), frozenset(places))
+        if key in self._failed or len(self.found) >= _MOST_FAMILIES:
+            return None
+        groups: dict[int, set[Place]] = {}
+        for number, dim in places:
+            groups.setdefault(leaves[number]._array.shape[dim], set()).add((number, dim))
+        try:
+            family = attempts(
+                lambda some: generalised(self.function, args, kwargs, leaves, base, some),
+                places, list(groups.values()),
+            )  # fmt: skip
+        except Exception as error:
+            # At another size the function may raise whatever it likes: then its sizes are fixed.
+            self._failed.add(key)
+            reason = f"its sizes are fixed: {error}"
+            counters["sizes"][reason] += 1
+            self.note(reason)
+            return None
+        counters["compile"]["families"] += 1
+        self.found.insert(0, family)
+        return family
+
+
+def _only_sizes(guards: Guards, mode: Any, spec: Any, leaves: list[Any]) -> set[Place]:
+    """The sizes that differ, where nothing else does."""
+    if spec != guards.arguments:
+        return set()
+    places = differing(guards, leaves)
+    if not places:
+        return set()
+    wanted = list(guards.leaves)
+    for number in {number for number, _ in places}:
+        kind, dtype, _, _, requires_grad = wanted[number]
+        leaf = leaves[number]
+        if not isinstance(leaf, Tensor):
+            return set()
+        wanted[number] = (kind, dtype, leaf._array.shape, leaf._array.strides, requires_grad)
+    return places if guards.miss(mode, spec, leaves, wanted) is None else set()
+
+
+def _described(wanted: Any) -> Any:
+    return wanted[:3] if wanted[0] is not None else (type(wanted[1]), repr(wanted[1]))

@@ -1,0 +1,398 @@
+"""Captures of one function at several sizes, joined: what a capture at any other size would be.
+
+Where the captures agree, the family has what they have; a number in which they differ becomes an
+expression of the sizes (`fit.py`). Captures that differ in anything else are not joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from types import CellType, FunctionType
+from typing import Any
+
+import numpy
+
+from pullback.compiled.capture.capture import Captured, Input, Output
+from pullback.compiled.capture.steps import Call, Value
+from pullback.compiled.capture.world import _same
+from pullback.compiled.sizes.fit import Fit, NoFit, evaluator
+from pullback.compiled.sizes.sized import Sized, SizedFloat, plain
+from pullback.core.tensor import Tensor, wrap
+
+__all__ = ["Joined"]
+
+_REMEMBERING = (Sized, SizedFloat)
+
+
+class _Hole:
+    """The place of a number that depends on sizes: its number among the expressions."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Joined:
+    """The family: `at(sizes)` is the capture for sizes."""
+
+    def __init__(self, captures: Sequence[Captured], points: Sequence[dict[str, int]]) -> None:
+        self.captures = list(captures)
+        self.names = list(points[0])
+        self.fit = Fit(points)
+        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self.first = first = captures[0]
+        self._check_alike()
+        self.values: dict[int, Any] = {}
+        self._values = [_values_of(one) for one in captures]
+        for number in self._values[0]:
+            self._join_value(number)
+        self.calls = [self._joined_call(calls) for calls in self._zipped("calls")]
+        self.constants = {
+            place: self._constant([one.inputs[place].place for one in captures])
+            for place, one in enumerate(first.inputs)
+            if one.kind == "constant"
+        }
+        self.outputs = [self._joined_output(outputs) for outputs in self._zipped("outputs")]
+        self._evaluate = evaluator(self.names, self.texts)
+        self.captures.clear()
+        self._values.clear()
+
+    def sizes_of_values(self) -> dict[int, tuple[str | None, ...]]:
+        """Of each value, by number, the expressions of its sizes."""
+        return {
+            number: tuple(
+                self.texts[one.number] if one.__class__ is _Hole else None for one in shape
+            )
+            for number, (shape, _, _, _) in self.values.items()
+        }
+
+    # Joining ----------------------------------------------------------------------------------
+
+    def _zipped(self, name: str) -> Any:
+        return zip(*[getattr(one, name) for one in self.captures], strict=True)
+
+    def _check_alike(self) -> None:
+        def shape_of(one: Captured) -> tuple[Any, ...]:
+            return (
+                len(one.calls), one.forward, one.is_spent, one.mode, one.default_dtype,
+                [(i.kind, i.value.number, i.requires_grad, i.is_parameter) for i in one.inputs],
+                [i.place for i in one.inputs if i.kind in ("argument", "grad")],
+                [id(i.place) for i in one.inputs if i.kind == "held"],
+                [(o.kind, o.requires_grad) for o in one.outputs],
+                [(n, v.number) for n, v in one.writes],
+                [(n, v and v.number) for n, v in one.stores],
+                [(n, v.number) for n, v in one.tangents],
+                [(n, v.number) for n, v in one.gradients],
+            )  # fmt: skip
+
+        wanted = shape_of(self.first)
+        for one in self.captures[1:]:
+            if shape_of(one) != wanted or one.tree != self.first.tree:
+                raise NoFit(
+                    f"the function does other things at other sizes ({len(self.first.calls)} and "
+                    f"{len(one.calls)} operators)"
+                )
+
+    def _join_value(self, number: int) -> None:
+        ones = [values.get(number) for values in self._values]
+        if any(one is None or one.dtype != ones[0].dtype for one in ones):
+            raise NoFit("the function does other things at other sizes (another dtype)")
+        shape, strides, shift = (
+            self._joined([getattr(one, name) for one in ones])
+            for name in ("shape", "strides", "shift")
+        )
+        self.values[number] = (shape, strides, shift, ones[0].dtype)
+
+    def _joined_call(self, calls: Sequence[Call]) -> Any:
+        first = calls[0]
+        for one in calls[1:]:
+            same = one.name == first.name and one.op is first.op and one.random == first.random
+            same = same and [v.number for v in one.results] == [v.number for v in first.results]
+            if not same or not _is_same(one.kernel, first.kernel):
+                raise NoFit(
+                    f"the function does other things at other sizes ({first.name} and {one.name})"
+                )
+        args = self._joined([one.args for one in calls])
+        return first, args, self._joined([one.kwargs for one in calls])
+
+    def _joined(self, parts: Sequence[Any]) -> Any:
+        """One tree for all, with holes where numbers differ."""
+        guess = getattr(parts[-1], "text", None) if isinstance(parts[-1], _REMEMBERING) else None
+        if guess is not None:
+            parts = plain(list(parts))
+        first = parts[0]
+        kind = first.__class__
+        if any(one.__class__ is not kind for one in parts):
+            raise NoFit(f"an argument is of type {kind.__name__} at some sizes only")
+        if kind is Value:
+            if any(one.number != first.number for one in parts):
+                raise NoFit("the function does other things at other sizes")
+            return first
+        if isinstance(first, tuple) and kind is not tuple:
+            return _Named(kind, self._joined([tuple(one) for one in parts]))
+        if kind in (tuple, list):
+            if any(len(one) != len(first) for one in parts):
+                raise NoFit("an argument has another length at other sizes")
+            made = [self._joined(one) for one in zip(*parts, strict=True)]
+            return made if kind is list else tuple(made)
+        if kind is dict:
+            if any(one.keys() != first.keys() for one in parts):
+                raise NoFit("an argument has other keys at other sizes")
+            return {name: self._joined([one[name] for one in parts]) for name in first}
+        if kind is slice:
+            return slice(*[
+                self._joined([getattr(one, name) for one in parts])
+                for name in ("start", "stop", "step")
+            ])  # fmt: skip
+        return self._joined_leaf(parts, guess)
+
+    def _joined_leaf(self, parts: Sequence[Any], guess: str | None) -> Any:
+        first = parts[0]
+        kind = first.__class__
+        if kind in (int, float):
+            if all(one == first for one in parts):
+                return first
+            return self._hole(parts, guess)
+        if isinstance(first, numpy.ndarray | numpy.generic):
+            return self._joined_number(parts)
+        if kind is FunctionType:
+            return self._joined_function(parts)
+        if isinstance(first, Tensor):
+            return _Like(self._joined([one._array.shape for one in parts]), first._array.dtype)
+        if all(_is_same(one, first) for one in parts):
+            return first
+        raise NoFit(f"an argument of type {kind.__name__} is another at other sizes")
+
+    def _joined_number(self, parts: Sequence[Any]) -> Any:
+        """An array that stands for a number."""
+        first = parts[0]
+        if any(one.dtype != first.dtype for one in parts):
+            raise NoFit("a number has another dtype at other sizes")
+        if all(one.shape == first.shape and numpy.array_equal(one, first) for one in parts):
+            return first
+        if any(one.ndim for one in parts) or first.dtype.kind not in "if":
+            raise NoFit("an array among the arguments is another at other sizes")
+        return _Number(self._hole([one.item() for one in parts]), first.dtype)
+
+    def _joined_function(self, parts: Sequence[Any]) -> Any:
+        """A function that draws random numbers: sizes may stand in its closure."""
+        first = parts[0]
+        if all(one is first for one in parts):
+            return first
+        if any(one.__code__ is not first.__code__ for one in parts):
+            raise NoFit("a function among the arguments is another at other sizes")
+        cells = [[cell.cell_contents for cell in one.__closure__ or ()] for one in parts]
+        defaults = self._joined([one.__defaults__ or () for one in parts])
+        return _Drawing(first, self._joined([tuple(one) for one in cells]), defaults)
+
+    def _hole(self, numbers: Sequence[Any], guess: str | None = None) -> _Hole:
+        text = self.fit.text(numbers, guess)
+        if text not in self._numbers:
+            self._numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return _Hole(self._numbers[text])
+
+    def _constant(self, arrays: Sequence[Any]) -> Any:
+        """An array that the function made: the same at all sizes, of one number, or 0, 1, 2 ..."""
+        first = arrays[0]
+        if any(one.dtype != first.dtype or one.ndim != first.ndim for one in arrays):
+            raise NoFit("a tensor that the function makes has another dtype at other sizes")
+        if all(one.shape == first.shape and _equal(one, first) for one in arrays):
+            return first
+        shape = self._joined([one.shape for one in arrays])
+        if all(one.size and _equal(one, numpy.full_like(one, one.flat[0])) for one in arrays):
+            filling = self._joined_number([numpy.asarray(one.flat[0]) for one in arrays])
+            return _Filled(shape, filling, first.dtype)
+        if first.ndim == 1 and first.size > 1:
+            start, step = first[0], first[1] - first[0]
+            for one in arrays:
+                if not _equal(one, _counted(start, step, one.size, one.dtype)):
+                    break
+            else:
+                return _Counted(shape, start, step, first.dtype)
+        raise NoFit(
+            f"a tensor of shape {first.shape} that the function makes depends on sizes in a way "
+            "that cannot be told from examples"
+        )
+
+    def _joined_output(self, outputs: Sequence[Output]) -> Any:
+        first = outputs[0]
+        if first.kind == "object":
+            return first, self._joined([one.place for one in outputs])
+        if first.kind != "value" and any(one.place != first.place for one in outputs):
+            raise NoFit("a result is another input at other sizes")
+        places = None
+        if first.steps is not None:
+            places = [(self._place_of(call), number) for call, number in first.steps]
+        return first, places
+
+    def _place_of(self, call: Call) -> int:
+        return next(place for place, one in enumerate(self.first.calls) if one is call)
+
+    # Asking -----------------------------------------------------------------------------------
+
+    def at(self, sizes: Sequence[int], world: Any) -> Captured:
+        """The capture for these sizes, in the order of `names`."""
+        numbers = self._evaluate(*sizes)
+        values = {
+            number: Value(number, _filled(shape, numbers), dtype, _filled(strides, numbers), None)
+            for number, (shape, strides, _, dtype) in self.values.items()
+        }
+        for number, (_, _, shift, _) in self.values.items():
+            values[number].shift = _filled(shift, numbers)
+        calls = [self._call_at(one, values, numbers) for one in self.calls]
+        first = self.first
+
+        def now(value: Value | None) -> Any:
+            return None if value is None else values[value.number]
+
+        return replace(
+            first,
+            calls=calls,
+            inputs=[self._input_at(n, one, values, numbers) for n, one in enumerate(first.inputs)],
+            outputs=[self._output_at(one, calls, values, numbers) for one in self.outputs],
+            writes=[(n, now(v)) for n, v in first.writes],
+            stores=[(n, now(v)) for n, v in first.stores],
+            tangents=[(n, now(v)) for n, v in first.tangents],
+            gradients=[(n, now(v)) for n, v in first.gradients],
+            world=world,
+        )
+
+    def _call_at(self, joined: Any, values: dict[int, Value], numbers: Any) -> Call:
+        first, args, kwargs = joined
+        call = Call(first.name, first.kernel, _filled(args, numbers, values),
+                    _filled(kwargs, numbers, values), first.op)  # fmt: skip
+        call.single, call.random, call.origin = first.single, first.random, first.origin
+        call.results = tuple([values[one.number] for one in first.results])
+        for one in call.results:
+            one.call = call
+        return call
+
+    def _input_at(self, place: int, one: Input, values: dict[int, Value], numbers: Any) -> Input:
+        where = _filled(self.constants[place], numbers) if one.kind == "constant" else one.place
+        return replace(one, value=values[one.value.number], place=where)
+
+    def _output_at(self, joined: Any, calls: list[Call], values: Any, numbers: Any) -> Output:
+        first, more = joined
+        if first.kind == "object":
+            return replace(first, place=_filled(more, numbers))
+        if first.kind == "value":
+            return replace(first, value=values[first.value.number])
+        steps = None if more is None else [(calls[place], number) for place, number in more]
+        return replace(first, steps=steps)
+
+
+class _Like:
+    """A tensor without values in a closure: only its shape and dtype matter."""
+
+    def __init__(self, shape: Any, dtype: Any) -> None:
+        self.shape, self.dtype = shape, dtype
+
+    def filled(self, numbers: Any) -> Any:
+        return wrap(numpy.empty(_filled(self.shape, numbers), self.dtype))
+
+
+class _Named:
+    """A tuple of a class of its own: a Size, or one whose items have names."""
+
+    def __init__(self, kind: Any, items: Any) -> None:
+        self.kind, self.items = kind, items
+
+    def filled(self, numbers: Any) -> Any:
+        items = _filled(self.items, numbers)
+        return self.kind(*items) if hasattr(self.kind, "_fields") else self.kind(items)
+
+
+class _Number:
+    """An array of no dimensions."""
+
+    def __init__(self, hole: _Hole, dtype: Any) -> None:
+        self.hole, self.dtype = hole, dtype
+
+    def filled(self, numbers: Any) -> Any:
+        return numpy.array(numbers[self.hole.number], self.dtype)
+
+
+class _Filled:
+    """An array of one number."""
+
+    def __init__(self, shape: Any, filling: Any, dtype: Any) -> None:
+        self.shape, self.filling, self.dtype = shape, filling, dtype
+
+    def filled(self, numbers: Any) -> Any:
+        return numpy.full(_filled(self.shape, numbers), _filled(self.filling, numbers), self.dtype)
+
+
+class _Counted:
+    """An array that counts."""
+
+    def __init__(self, shape: Any, start: Any, step: Any, dtype: Any) -> None:
+        self.shape, self.start, self.step, self.dtype = shape, start, step, dtype
+
+    def filled(self, numbers: Any) -> Any:
+        (count,) = _filled(self.shape, numbers)
+        return _counted(self.start, self.step, count, self.dtype)
+
+
+class _Drawing:
+    """A function whose closure has sizes in it."""
+
+    def __init__(self, function: Any, cells: Any, defaults: Any) -> None:
+        self.function, self.cells, self.defaults = function, cells, defaults
+
+    def filled(self, numbers: Any) -> Any:
+        old = self.function
+        cells = tuple(CellType(one) for one in _filled(self.cells, numbers))
+        made = FunctionType(old.__code__, old.__globals__, old.__name__,
+                            _filled(self.defaults, numbers) or None, cells)  # fmt: skip
+        made.__kwdefaults__ = old.__kwdefaults__
+        return made
+
+
+_FILLED = frozenset({_Like, _Named, _Number, _Filled, _Counted, _Drawing})
+
+
+def _filled(tree: Any, numbers: Any, values: Any = None) -> Any:
+    kind = tree.__class__
+    if kind is _Hole:
+        return numbers[tree.number]
+    if kind is Value:
+        return values[tree.number]
+    if kind is tuple:
+        return tuple([_filled(one, numbers, values) for one in tree])
+    if kind is dict:
+        return {name: _filled(one, numbers, values) for name, one in tree.items()}
+    if kind is list:
+        return [_filled(one, numbers, values) for one in tree]
+    if kind is slice:
+        return slice(_filled(tree.start, numbers), _filled(tree.stop, numbers),
+                     _filled(tree.step, numbers))  # fmt: skip
+    return tree.filled(numbers) if kind in _FILLED else tree
+
+
+def _values_of(captured: Captured) -> dict[int, Value]:
+    found = {one.value.number: one.value for one in captured.inputs}
+    found |= {value.number: value for _, value in captured.tangents}
+    for call in captured.calls:
+        found |= {one.number: one for one in call.results}
+    return found
+
+
+def _counted(start: Any, step: Any, count: int, dtype: Any) -> Any:
+    return (numpy.arange(count) * step + start).astype(dtype)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return numpy.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if one is other or _same(one, other):
+        return True
+    try:
+        return type(one) is type(other) and bool(one == other)
+    except (TypeError, ValueError):
+        return False

@@ -1,0 +1,121 @@
+"""A number of a captured program as an expression of the sizes that vary.
+
+The same function captured at several sizes gives the same program with other numbers in it. Each
+number that differs is a product of sizes, times a whole number, plus another; or, where it is no
+whole number, a number divided by such a product. What fits neither is not generalised.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from typing import Any
+
+__all__ = ["Fit", "NoFit", "evaluator"]
+
+_MOST_SIZES = 4  # sizes in one product
+
+
+class NoFit(Exception):  # noqa: N818 (no error: such a call is captured for its sizes alone)
+    """A number that is no simple expression of the sizes."""
+
+
+class Fit:
+    """Finds expressions from what numbers were at several points."""
+
+    def __init__(self, points: Sequence[dict[str, int]]) -> None:
+        self.points = list(points)
+        self.products = list(self._products())
+        self._known: dict[tuple[Any, ...], str] = {}
+
+    def _products(self) -> Iterator[tuple[str, list[int]]]:
+        names = list(self.points[0])
+        for count in range(1, min(len(names), _MOST_SIZES) + 1):
+            for chosen in combinations(names, count):
+                sizes = [math.prod(point[name] for name in chosen) for point in self.points]
+                yield " * ".join(chosen), sizes
+        for name in names:  # a square matrix of a size
+            yield f"{name} * {name}", [point[name] ** 2 for point in self.points]
+
+    def text(self, numbers: Sequence[Any], guess: str | None = None) -> str:
+        """The expression of a number that was `numbers` at the points; `guess` where it is one."""
+        if guess is not None and self._holds(guess, numbers):
+            return guess
+        key = tuple(numbers)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._found(key)
+        return known
+
+    def _holds(self, text: str, numbers: Sequence[Any]) -> bool:
+        values = evaluator(list(self.points[0]), [text])
+        pairs = zip(self.points, numbers, strict=True)
+        try:
+            return all(values(**point)[0] == number for point, number in pairs)
+        except ArithmeticError:
+            return False
+
+    def _found(self, numbers: tuple[Any, ...]) -> str:
+        whole = all(isinstance(one, int) for one in numbers)
+        for text, sizes in self.products:
+            made = _line(text, sizes, numbers) if whole else _fraction(text, sizes, numbers)
+            if made is not None:
+                return made
+        raise NoFit(
+            f"a number of the program is {', '.join(map(str, numbers))} at sizes "
+            f"{', '.join(str(tuple(point.values())) for point in self.points)}: no simple "
+            "expression of them"
+        )
+
+
+def _line(text: str, sizes: list[int], numbers: tuple[int, ...]) -> str | None:
+    """`factor * product + rest`, if that is what the numbers are."""
+    first = next((n for n, size in enumerate(sizes) if size != sizes[0]), None)
+    if first is None:
+        return None
+    factor, left = divmod(numbers[first] - numbers[0], sizes[first] - sizes[0])
+    rest = numbers[0] - factor * sizes[0]
+    if left or any(factor * s + rest != n for s, n in zip(sizes, numbers, strict=True)):
+        return None
+    made = text if factor == 1 else f"{factor} * {text}"
+    made = f"{made} + {rest}" if rest else made
+    return made if made.isidentifier() else f"({made})"
+
+
+def _fraction(text: str, sizes: list[int], numbers: tuple[float, ...]) -> str | None:
+    """A number that is not whole, in the very same bits."""
+    v, size = numbers[0], sizes[0]
+    above = v * size
+    candidates = [f"({round(above)} / ({text}))", f"({above!r} / ({text}))",
+                  f"({v / size!r} * ({text}))"]  # fmt: skip
+    if v > 1:  # n / (n - 1), the correction of a variance
+        n = round(v / (v - 1) / size)
+        candidates.append(f"({n} * {text} / ({n} * {text} - 1))")
+    other = next((n for n, one in enumerate(sizes) if one != size), None)
+    if other is not None and v and numbers[other] and v != numbers[other]:
+        # one number over a line of the size
+        slope = (1 / numbers[other] - 1 / v) / (sizes[other] - size)
+        start = 1 / v - slope * size
+        if start:
+            candidates.append(f"({round(-1 / start)} / ({round(-slope / start)} * {text} - 1))")
+    if v > 0:
+        candidates += [f"(({round(v * v / size)} * {text}) ** 0.5)",
+                       f"(1 / ({round(1 / (v * v) / size)} * {text}) ** 0.5)"]  # fmt: skip
+    for one in candidates:
+        values = eval(f"lambda size: {one.replace(text, 'size')}")
+        try:
+            if all(values(s) == n for s, n in zip(sizes, numbers, strict=True)):
+                return one
+        except ArithmeticError:
+            continue
+    return None
+
+
+def evaluator(names: Sequence[str], texts: Sequence[str]) -> Callable[..., tuple[Any, ...]]:
+    """A function of the sizes that gives all expressions."""
+    listed = "".join(f"{text}, " for text in texts)
+    scope: dict[str, Any] = {"abs": abs}
+    exec(f"def values({', '.join(names)}):\n    return ({listed})", scope)
+    made: Callable[..., tuple[Any, ...]] = scope["values"]
+    return made

@@ -1,0 +1,244 @@
+"""Makes a family of a captured call: which sizes vary, and the captures at other sizes.
+
+A size is taken for one that varies when it was seen to (or was marked, or `dynamic=True`). The
+function is then captured at two more sizes: at a small one, since a loop over a size that does the
+same at a small and at a large one does the same at every larger one; and at a prime number that no
+other size is, where every number remembers the sizes that it comes from (`sized.py`). Where the
+function decides by sizes, both are chosen between those that were seen.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.compiled.capture.capture import Captured, capture
+from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.runtime.entry import Entry
+from pullback.compiled.runtime.guards import Guards
+from pullback.compiled.sizes.family import Joined
+from pullback.compiled.sizes.fit import NoFit, evaluator
+from pullback.compiled.sizes.sized import Ledger
+from pullback.core.tensor import Tensor
+
+__all__ = ["Family", "differing", "generalised", "marked"]
+
+SMALLEST = 2  # sizes 0 and 1 have programs of their own: broadcasting asks for 1
+_MOST_PROGRAMS = 32
+_PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
+
+Place = tuple[int, int]  # number of the argument, dimension
+
+
+def differing(guards: Guards, leaves: list[Any]) -> set[Place] | None:
+    """The sizes in which a call differs from one that a program was made for.
+
+    None where it differs in more, or where a size is too small to vary.
+    """
+    places: set[Place] = set()
+    for number, (leaf, wanted) in enumerate(zip(leaves, guards.leaves, strict=True)):
+        if wanted[0] is None or not isinstance(leaf, Tensor):
+            continue
+        shape = leaf._array.shape
+        if len(shape) != len(wanted[2]):
+            return None
+        for dim, (now, before) in enumerate(zip(shape, wanted[2], strict=True)):
+            if now != before:
+                if min(now, before) < SMALLEST:
+                    return None
+                places.add((number, dim))
+    return places
+
+
+def marked(leaves: list[Any], *, every: bool) -> set[Place]:
+    """The sizes that the user said vary: by `mark_dynamic`, or all by `dynamic=True`."""
+    places: set[Place] = set()
+    for number, leaf in enumerate(leaves):
+        if not isinstance(leaf, Tensor):
+            continue
+        chosen = getattr(leaf, "_dynamo_dynamic_indices", None) or set()
+        fixed = getattr(leaf, "_dynamo_static_indices", None) or set()
+        for dim, size in enumerate(leaf._array.shape):
+            if size >= SMALLEST and dim not in fixed and (every or dim in chosen):
+                places.add((number, dim))
+    return places
+
+
+class Family:
+    """A capture for all sizes, and the programs made for those that came."""
+
+    def __init__(self, joined: Joined, guards: Guards, symbols: dict[str, list[Place]],
+                 decisions: dict[str, bool], least: tuple[int, ...]) -> None:  # fmt: skip
+        self.joined, self.guards, self.symbols = joined, guards, symbols
+        self.decisions, self.least = decisions, least
+        self._decide = evaluator(joined.names, [f"({text})" for text in decisions])
+        self._outcomes = tuple(decisions.values())
+        self.entries: OrderedDict[tuple[int, ...], Entry] = OrderedDict()
+
+    @property
+    def places(self) -> set[Place]:
+        """The sizes that vary."""
+        return {place for places in self.symbols.values() for place in places}
+
+    def miss(self, mode: Any, spec: Any, leaves: list[Any]) -> tuple[tuple[int, ...], str | None]:
+        """The sizes of a call, and why the family does not fit it; None if it does."""
+        guards = self.guards
+        if spec != guards.arguments:
+            return (), "the structure of the arguments differs"
+        sizes = []
+        for places in self.symbols.values():
+            number, dim = places[0]
+            leaf = leaves[number]
+            rank = len(guards.leaves[number][2])
+            if not isinstance(leaf, Tensor) or leaf._array.ndim != rank:
+                return (), f"argument {number}: another number of dimensions"
+            sizes.append(leaf._array.shape[dim])
+        if any(size < least for size, least in zip(sizes, self.least, strict=True)):
+            return (), f"sizes {tuple(sizes)}; the program for all sizes begins at {self.least}"
+        now = tuple(sizes)
+        reason = guards.miss(mode, spec, leaves, self._wanted(now))
+        if reason is None and self._decide(*now) != self._outcomes:
+            found = zip(self.decisions, self._outcomes, self._decide(*now), strict=True)
+            text = next(text for text, wanted, got in found if wanted is not got)
+            reason = f"the function decides by a size: {text} is {not self.decisions[text]} now"
+        return now, reason
+
+    def _wanted(self, sizes: tuple[int, ...]) -> list[Any]:
+        wanted = list(self.guards.leaves)
+        for size, places in zip(sizes, self.symbols.values(), strict=True):
+            for number, dim in places:
+                kind, dtype, shape, strides, requires_grad = wanted[number]
+                changed = (*shape[:dim], size, *shape[dim + 1 :])
+                wanted[number] = (kind, dtype, changed, strides, requires_grad)
+        for number in {number for places in self.symbols.values() for number, _ in places}:
+            kind, dtype, shape, strides, requires_grad = wanted[number]
+            made = restrided(self.guards.leaves[number][2], strides, shape, dtype.itemsize)
+            wanted[number] = (kind, dtype, shape, made, requires_grad)
+        return wanted
+
+    def entry(self, sizes: tuple[int, ...], leaves: list[Any], backend: Any) -> Entry:
+        """The program for these sizes; the least used ones are forgotten."""
+        known = self.entries.get(sizes)
+        if known is None:
+            captured = self.joined.at(sizes, self.guards.world)
+            known = self.entries[sizes] = Entry(captured, leaves, backend)
+            if len(self.entries) > _MOST_PROGRAMS:
+                self.entries.popitem(last=False)
+        else:
+            self.entries.move_to_end(sizes)
+        return known
+
+
+def restrided(
+    before: tuple[int, ...], strides: tuple[int, ...], shape: tuple[int, ...], itemsize: int
+) -> tuple[int, ...]:
+    """Strides of an array without gaps in another size, its dimensions in the same order."""
+    order = sorted(range(len(shape)), key=lambda dim: (-strides[dim], dim))
+    made, step, known = [0] * len(shape), itemsize, itemsize
+    for dim in reversed(order):
+        if strides[dim] != known and before[dim] != 1:
+            raise NoFit("an argument whose memory has gaps")
+        made[dim] = step
+        step *= shape[dim]
+        known *= before[dim]
+    return tuple(made)
+
+
+def generalised(
+    function: Any, args: Any, kwargs: Any, leaves: list[Any], base: Any, places: set[Place]
+) -> Family:
+    """A family of a call whose sizes at `places` vary; NoFit or CannotCapture says why not.
+
+    `base` is an entry or family that was made before.
+    """
+    guards: Guards = base.guards
+    groups: dict[Any, list[Place]] = {}
+    for number, dim in sorted(places):
+        now, then = leaves[number]._array.shape[dim], guards.leaves[number][2][dim]
+        groups.setdefault((now, then), []).append((number, dim))
+    symbols = {f"s{n}": found for n, found in enumerate(groups.values())}
+
+    def at(point: dict[str, int], ledger: Ledger | None = None) -> Captured:
+        shapes = _shapes(guards.leaves, symbols, point)
+        return capture(function, args, kwargs, shapes, ledger)
+
+    seen = [dict(zip(symbols, sizes, strict=True)) for sizes in zip(*groups, strict=True)]
+    now, then = seen
+    first = base.captured if isinstance(base, Entry) else at(then)
+    seen = [(then, first)] if now == then else [(then, first), (now, at(now))]
+    small, prime = _wide_points(guards, symbols)
+    try:
+        joined, decisions = _joined(at, [*seen, (small, at(small))], prime)
+        least = small
+    except (NoFit, CannotCapture):
+        least, prime = _near_points(now, then)
+        joined, decisions = _joined(at, seen, prime)
+    return Family(joined, guards, symbols, decisions, tuple(least.values()))
+
+
+def _joined(at: Any, known: list[Any], prime: dict[str, int]) -> tuple[Joined, dict[str, bool]]:
+    """Captures joined, with one more in which sizes remember what they are."""
+    texts = Joined([one for _, one in known], [point for point, _ in known]).sizes_of_values()
+    points = [*(point for point, _ in known), prime]
+    while True:
+        ledger = Ledger(texts)
+        last = at(prime, ledger)
+        ledger.is_open = False
+        joined = Joined([*(one for _, one in known), last], points)
+        if joined.sizes_of_values() == texts:
+            return joined, ledger.decisions
+        texts = joined.sizes_of_values()  # two sizes seemed to depend on each other, and do not
+
+
+def _wide_points(guards: Guards, symbols: Any) -> tuple[dict[str, int], dict[str, int]]:
+    """Small sizes, and prime ones that no other size is."""
+    taken = {n for wanted in guards.leaves if wanted[0] is not None for n in wanted[2]}
+    free = [prime for prime in _PRIMES if prime not in taken]
+    if len(free) < len(symbols):
+        raise NoFit(f"{len(symbols)} sizes vary, which are too many")
+    small = {name: SMALLEST + n for n, name in enumerate(symbols)}
+    return small, dict(zip(symbols, free, strict=False))
+
+
+def _near_points(now: Any, then: Any) -> tuple[dict[str, int], dict[str, int]]:
+    """The smaller of the sizes seen, and sizes between them."""
+    least = {name: min(now[name], then[name]) for name in now}
+    between = {name: max((now[name] + then[name]) // 2, least[name] + 1) for name in now}
+    if between == now or between == then:
+        between = {name: max(now[name], then[name]) + 1 for name in now}
+    return least, between
+
+
+def _shapes(before: Any, symbols: dict[str, list[Place]], point: dict[str, int]) -> dict[int, Any]:
+    """Shape and strides of the arguments at other sizes."""
+    shapes: dict[int, list[int]] = {}
+    for name, places in symbols.items():
+        for number, dim in places:
+            shapes.setdefault(number, list(before[number][2]))[dim] = point[name]
+    made = {}
+    for number, shape in shapes.items():
+        _, dtype, old, strides, _ = before[number]
+        made[number] = (tuple(shape), restrided(old, strides, tuple(shape), dtype.itemsize))
+    return made
+
+
+def attempts(
+    make: Callable[[set[Place]], Family], places: set[Place], groups: Sequence[set[Place]]
+) -> Family:
+    """The family in which most sizes vary: all of them, else those that can alone."""
+    try:
+        return make(places)
+    except (NoFit, CannotCapture, RuntimeError, ValueError, IndexError, TypeError):
+        if len(groups) < 2:
+            raise
+    able: set[Place] = set()
+    for group in groups:
+        try:
+            make(group)
+        except (NoFit, CannotCapture, RuntimeError, ValueError, IndexError, TypeError):  # noqa: PERF203
+            continue
+        able |= group
+    if not able:
+        raise NoFit("none of the sizes that should vary can")
+    return make(able)
