@@ -15,7 +15,9 @@ log = logging.getLogger("pullback.compile")
 __all__ = ["list_backends", "register_backend", "resolve"]
 
 
-def _python(calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None) -> Any:
+def _python(
+    calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None, shared: Any = None
+) -> Any:
     return PythonProgram(calls, inputs, outputs)
 
 
@@ -26,7 +28,9 @@ def is_available() -> bool:
     return has_llvm()
 
 
-def _llvm(calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None) -> Any:
+def _llvm(
+    calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None, shared: Any = None
+) -> Any:
     from pullback.compiled.llvm.machine import has_blas
     from pullback.compiled.llvm.program import LlvmProgram
     from pullback.compiled.lower.program import NeedsMemory
@@ -37,7 +41,7 @@ def _llvm(calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = N
     if not has_blas() or any(0 in one.shape for one in (*sizes, *inputs)):
         return PythonProgram(calls, inputs, outputs)
     try:
-        return LlvmProgram(calls, inputs, outputs, constants, count(), wishes)
+        return LlvmProgram(calls, inputs, outputs, constants, count(), wishes, shared)
     except NeedsMemory:
         return PythonProgram(calls, inputs, outputs)
     except Exception as error:
@@ -60,7 +64,14 @@ def _of_user(compiler: Any) -> Any:
     """A back end of the user's: a function of a graph module and example inputs."""
     from pullback.compiled.graph import GraphProgram
 
-    def build(calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None) -> Any:
+    def build(
+        calls: Any,
+        inputs: Any,
+        outputs: Any,
+        constants: Any,
+        wishes: Any = None,
+        shared: Any = None,
+    ) -> Any:
         return GraphProgram(compiler, calls, inputs, outputs)
 
     return build
@@ -86,8 +97,17 @@ def verified(backend: Any) -> Any:
     """A back end whose programs compare themselves with eager at each call."""
     from pullback.compiled.verify import Verified
 
-    def build(calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None) -> Any:
-        return Verified(backend(calls, inputs, outputs, constants), calls, inputs, outputs)
+    def build(
+        calls: Any,
+        inputs: Any,
+        outputs: Any,
+        constants: Any,
+        wishes: Any = None,
+        shared: Any = None,
+    ) -> Any:
+        return Verified(
+            backend(calls, inputs, outputs, constants, None, shared), calls, inputs, outputs
+        )
 
     return build
 

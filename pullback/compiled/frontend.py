@@ -32,6 +32,7 @@ log = logging.getLogger("pullback.compile")
 _capturing = threading.RLock()
 _MOST_ENTRIES = 8
 _MOST_TRIES = 3
+_MOST_QUICK = 7  # short ways that a call tries before it looks for its program the long way
 _MODES = (None, "default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 # All that are alive, for `reset`.
@@ -58,6 +59,7 @@ class CompiledFunction:
         known_functions.add(self)
         self.quick: Any = None  # the short way of the entry that ran last, and its mode
         self.quick_mode: Any = None
+        self._others: list[Any] = []  # short ways that ran before it, in the same mode
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program of a call like this one; capture it where there is none."""
@@ -68,6 +70,12 @@ class CompiledFunction:
                 made = quick(args)
                 if made is not None:
                     return made
+                for place, other in enumerate(self._others):
+                    made = other(args)
+                    if made is not None:
+                        self._others[place] = quick
+                        self.quick = other
+                        return made
         return self._long_way(args, kwargs)
 
     def _long_way(self, args: Any, kwargs: Any) -> Any:
@@ -101,11 +109,18 @@ class CompiledFunction:
                 entry.prepare()
         if entry.quick is None and entry.calls == 1:
             entry.quick = quick_way(entry, args, kwargs)
-        self.quick, self.quick_mode = entry.quick, entry.guards.mode
-        if entry.unused >= MOST_UNUSED:
-            self.quick = None
+        self._note_quick(entry)
         made = entry(leaves)
         return self.function(*args, **kwargs) if made is OVERLAPPING else made
+
+    def _note_quick(self, entry: Entry) -> None:
+        quick = None if entry.unused >= MOST_UNUSED else entry.quick
+        if self.quick_mode is not entry.guards.mode:
+            self._others.clear()
+        elif self.quick is not None and self.quick is not quick:
+            self._others.insert(0, self.quick)
+        self._others = [one for one in self._others if one is not quick][:_MOST_QUICK]
+        self.quick, self.quick_mode = quick, entry.guards.mode
 
     def clear(self) -> None:
         """Forget all programs and reasons."""
@@ -114,6 +129,7 @@ class CompiledFunction:
         self.reasons.clear()
         self.failures = 0
         self.quick = None
+        self._others.clear()
 
     def __getattr__(self, name: str) -> Any:
         """A compiled module answers as the module does: parameters(), train() and so on."""

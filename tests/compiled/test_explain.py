@@ -47,7 +47,7 @@ def self_wrong(x):
 
 def test_captures_hits_and_fallbacks_are_counted(backend):
     reset()
-    f = torch.compile(lambda x: x + 1, backend=backend)
+    f = torch.compile(lambda x: x + 1, backend=backend, dynamic=False)
     f(torch.ones(2))
     f(torch.ones(3))
     f.quick = None

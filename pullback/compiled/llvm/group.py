@@ -38,7 +38,8 @@ class GroupText:
         widest = max([v.itemsize for v in group.nodes if v.dtype[0] == "f"], default=4)
         native = machine.vector_bytes // widest
         self.width = native * machine.unroll
-        self.is_short = group.columns <= max(self.width, _SHORT_ROW)
+        self.is_moving = group.columns in plan.moving  # rows of another length, by the same code
+        self.is_short = group.columns <= max(self.width, _SHORT_ROW) and not self.is_moving
         self._schedule()
 
     # Which value is made in which stage -------------------------------------------------------
@@ -75,7 +76,7 @@ class GroupText:
         self.done: dict[int, int] = {}
         self.written: dict[int, int] = {}
         self.buffers: dict[int, str] = {}
-        room = _BUFFERS
+        room = 0 if self.is_moving else _BUFFERS
         for t in range(self.stages):
             needed = {
                 (self.plan.builder.strip(v.ins[0]) if self.kind[v.id] == "along" else v).id
@@ -342,6 +343,13 @@ class GroupText:
         width = self.width
         full, rest = divmod(columns, width)
         partial: dict[int, str] = {}
+        if self.is_moving:
+            partial = self._loop_of_any_length(t, along, 0, full * width, width)
+            tails = self._loop_of_any_length(t, along, full * width, columns, 1)
+            for v in along:
+                total = em.combine(v.op, partial[v.id], tails[v.id], ELEMENTS[v.dtype], 1)
+                self._finish(v, total)
+            return
         if full == 1:
             parts = self._body(t, Columns("0", width, {}))
             partial = {v.id: em.reduce(v.op, parts[v.id], ELEMENTS[v.dtype], width) for v in along}
@@ -357,14 +365,51 @@ class GroupText:
             self._finish(v, partial[v.id])
 
     def _loop(self, t: int, along: list[Val], end: int) -> dict[int, str]:
+        """A loop over columns that runs at least once."""
         em, width = self.em, self.width
         loop, after = em.label(), em.label()
         em.raw(f"  br label %{loop}.pre")
         em.raw(f"{loop}.pre:")
-        known = self._splats(t)
+        known = self._splats(t, width)
         em.raw(f"  br label %{loop}")
+        totals = self._looped(t, along, loop, (0, end, width), known)
+        em.raw(f"  br i1 %{loop}.m, label %{loop}, label %{after}")
+        em.raw(f"{after}:")
+        return {v.id: em.reduce(v.op, totals[v.id], ELEMENTS[v.dtype], width) for v in along}
+
+    def _loop_of_any_length(
+        self, t: int, along: list[Val], start: int, end: int, width: int
+    ) -> dict[int, str]:
+        """The same for bounds that other sizes change, so that it may have nothing to do."""
+        em = self.em
+        loop, after = em.label(), em.label()
+        em.raw(f"  br label %{loop}.pre")
+        em.raw(f"{loop}.pre:")
+        known = self._splats(t, width)
+        first = em.t(f"add i64 {start}, 0")
+        some = em.t(f"icmp slt i64 {first}, {end}")
+        em.raw(f"  br i1 {some}, label %{loop}, label %{after}")
+        totals = self._looped(t, along, loop, (first, end, width), known)
+        em.raw(f"  br i1 %{loop}.m, label %{loop}, label %{after}")
+        em.raw(f"{after}:")
+        made = {}
+        for number, v in enumerate(along):
+            e = ELEMENTS[v.dtype]
+            begin, kind = em.number(_start(v), e, width), vector_type(e, width)
+            em.raw(f"  %{loop}.t{number} = phi {kind} [ {begin}, %{loop}.pre ], "
+                   f"[ {totals[v.id]}, %{loop} ]")  # fmt: skip
+        for number, v in enumerate(along):
+            made[v.id] = em.reduce(v.op, f"%{loop}.t{number}", ELEMENTS[v.dtype], width)
+        return made
+
+    def _looped(
+        self, t: int, along: list[Val], loop: str, bounds: Any, known: dict[int, str]
+    ) -> dict[int, str]:
+        """The block of a loop, up to its branch; the totals so far."""
+        em = self.em
+        start, end, width = bounds
         em.raw(f"{loop}:")
-        em.raw(f"  %{loop}.c = phi i64 [ 0, %{loop}.pre ], [ %{loop}.n, %{loop} ]")
+        em.raw(f"  %{loop}.c = phi i64 [ {start}, %{loop}.pre ], [ %{loop}.n, %{loop} ]")
         sums = len(em.lines)
         em.lines += [""] * len(along)
         parts = self._body(t, Columns(f"%{loop}.c", width, known))
@@ -381,18 +426,16 @@ class GroupText:
             totals[v.id] = new
         em.raw(f"  %{loop}.n = add i64 %{loop}.c, {width}")
         em.raw(f"  %{loop}.m = icmp slt i64 %{loop}.n, {end}")
-        em.raw(f"  br i1 %{loop}.m, label %{loop}, label %{after}")
-        em.raw(f"{after}:")
-        return {v.id: em.reduce(v.op, totals[v.id], ELEMENTS[v.dtype], width) for v in along}
+        return totals
 
-    def _splats(self, t: int) -> dict[int, str]:
+    def _splats(self, t: int, width: int) -> dict[int, str]:
         """Values per row that a loop asks for, spread before it begins."""
         known: dict[int, str] = {}
         for v in (*self.computed[t], *self.roots[t]):
             for one in (*map(self.plan.builder.strip, v.ins), v):
                 if one.id in self.per_row and one.id not in known:
                     name, e = self.per_row[one.id], ELEMENTS[one.dtype]
-                    known[one.id] = self.em.splat(name, e, self.width)
+                    known[one.id] = self.em.splat(name, e, width)
         return known
 
     def _body(self, t: int, at: Columns) -> dict[int, str]:

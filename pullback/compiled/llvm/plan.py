@@ -84,8 +84,13 @@ class Plan:
         outputs: list[Val],
         threads: int = 1,
         wishes: dict[int, int] | None = None,
+        moving: frozenset[int] = frozenset(),
     ) -> None:
-        """`wishes`: outputs, by number, that should take the place of an input, by number."""
+        """`wishes`: outputs, by number, that should take the place of an input, by number.
+
+        `moving`: sizes that are others in programs which share this one's code.
+        """
+        self.moving = moving
         self.builder, self.outputs, self.threads = builder, outputs, threads
         self.values = live_values(builder.values, [*outputs, *_effects(builder)])
         self.epochs = epochs(self.values)

@@ -38,17 +38,24 @@ class LlvmProgram:
         constants: dict[int, Any],
         threads: int = 1,
         wishes: dict[int, int] | None = None,
+        shared: Any = None,
     ) -> None:
+        """`shared`: what it shares with others of its family, a `Sharing`."""
         self.calls = live(calls, outputs)
         lowered = Lowered(self.calls, inputs, outputs, constants)
         self.how = lowered.how
         self.strides = [one.strides for one in inputs]
         self.builder = lowered.b
-        self.plan = Plan(lowered.b, lowered.outputs, threads, wishes)
+        moving = frozenset() if shared is None else shared.moving
+        self.plan = Plan(lowered.b, lowered.outputs, threads, wishes, moving)
         self.in_place = self.plan.in_place
         written = ModuleText(self.plan, machine())
         self.text = written.text
-        self.code = Code(written.text)
+        self.words: list[int] = []  # numbers of this size that shared code reads from the table
+        if shared is None:
+            self.code = Code(written.text)
+        else:
+            self.code, self.words = shared.templates.code(written.text, written.slots)
         self.is_large = written.work > _LARGE
         self.slots = written.slots
         self.parts: list[Any] = []
@@ -119,7 +126,8 @@ class _Memory:
 
     def __init__(self, program: LlvmProgram) -> None:
         plan = program.plan
-        self.table = numpy.zeros(max(program.slots, 1), numpy.uint64)
+        words = numpy.array(program.words, numpy.uint64)
+        self.table = numpy.concatenate([numpy.zeros(max(program.slots, 1), numpy.uint64), words])
         self.arena = numpy.empty(plan.arena + 64, numpy.uint8)
         start = self.arena.__array_interface__["data"][0]
         self.start = -start % 64

@@ -12,6 +12,7 @@ from pullback.compiled.capture.capture import Captured
 from pullback.compiled.capture.steps import Value, flat, live
 from pullback.compiled.runtime import node as nodes
 from pullback.compiled.runtime.guards import Guards
+from pullback.compiled.runtime.quick import MOST_UNUSED
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.trees.pytree import tree_unflatten
@@ -22,7 +23,6 @@ __all__ = ["MOST_UNUSED", "OVERLAPPING", "Entry"]
 
 _NOTHING = numpy.empty(0)
 OVERLAPPING = object()  # the answer to a call that would write to memory which two tensors share
-MOST_UNUSED = 2  # calls in a row whose gradients nobody wanted
 
 
 class Entry:

@@ -25,6 +25,7 @@ from pullback.core.view import edge_of
 __all__ = ["quick_way"]
 
 _MOST_GUARDS = 400
+MOST_UNUSED = 2  # calls in a row whose gradients nobody wanted
 
 
 def quick_way(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -100,6 +101,8 @@ class _Writer:
     def _argument_guards(self) -> list[str]:
         conditions = []
         guards = self.entry.guards
+        if self.wants:  # gradients that nobody asked for twice are not computed ahead again
+            conditions.append(f"{self.name(self.entry)}.unused < {MOST_UNUSED}")
         for number, one in enumerate(self.args):
             if isinstance(one, Tensor):
                 continue

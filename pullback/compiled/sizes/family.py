@@ -37,10 +37,17 @@ class _Hole:
 class Joined:
     """The family: `at(sizes)` is the capture for sizes."""
 
-    def __init__(self, captures: Sequence[Captured], points: Sequence[dict[str, int]]) -> None:
+    def __init__(
+        self,
+        captures: Sequence[Captured],
+        points: Sequence[dict[str, int]],
+        *,
+        draft: bool = False,
+    ) -> None:
+        """A `draft` may lack expressions; it tells which sizes of values vary."""
         self.captures = list(captures)
         self.names = list(points[0])
-        self.fit = Fit(points)
+        self.fit = Fit(points, draft=draft)
         self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
         self.first = first = captures[0]
@@ -57,6 +64,10 @@ class Joined:
         }
         self.outputs = [self._joined_output(outputs) for outputs in self._zipped("outputs")]
         self._evaluate = evaluator(self.names, self.texts)
+        self._moving = {
+            one.number for shape, _, _, _ in self.values.values() for one in shape
+            if one.__class__ is _Hole
+        }  # fmt: skip
         self.captures.clear()
         self._values.clear()
 
@@ -68,6 +79,11 @@ class Joined:
             )
             for number, (shape, _, _, _) in self.values.items()
         }
+
+    def moving(self, sizes: Sequence[int]) -> frozenset[int]:
+        """Sizes of arrays, at these sizes, that are others at others."""
+        numbers = self._evaluate(*sizes)
+        return frozenset(numbers[n] for n in self._moving)
 
     # Joining ----------------------------------------------------------------------------------
 
@@ -175,7 +191,9 @@ class Joined:
             return first
         if any(one.ndim for one in parts) or first.dtype.kind not in "if":
             raise NoFit("an array among the arguments is another at other sizes")
-        return _Number(self._hole([one.item() for one in parts]), first.dtype)
+        kind = first.dtype.type
+        hole = self._hole([one.item() for one in parts], None, lambda x: kind(x).item())
+        return _Number(hole, first.dtype)
 
     def _joined_function(self, parts: Sequence[Any]) -> Any:
         """A function that draws random numbers: sizes may stand in its closure."""
@@ -188,8 +206,8 @@ class Joined:
         defaults = self._joined([one.__defaults__ or () for one in parts])
         return _Drawing(first, self._joined([tuple(one) for one in cells]), defaults)
 
-    def _hole(self, numbers: Sequence[Any], guess: str | None = None) -> _Hole:
-        text = self.fit.text(numbers, guess)
+    def _hole(self, numbers: Sequence[Any], guess: str | None = None, *kind: Any) -> _Hole:
+        text = self.fit.text(numbers, guess, *kind)
         if text not in self._numbers:
             self._numbers[text] = len(self.texts)
             self.texts.append(text)

@@ -12,9 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
-__all__ = ["Fit", "NoFit", "evaluator"]
+__all__ = ["UNKNOWN", "Fit", "NoFit", "evaluator"]
 
 _MOST_SIZES = 4  # sizes in one product
+_PARTS = (2, 3, 4, 5, 6, 8, 16, 32)  # what a size may be divided by, rounded down
+UNKNOWN = "unknown"  # what a draft has in place of an expression that it does not find
+
+
+def _as_is(number: Any) -> Any:
+    return number
 
 
 class NoFit(Exception):  # noqa: N818 (no error: such a call is captured for its sizes alone)
@@ -24,8 +30,9 @@ class NoFit(Exception):  # noqa: N818 (no error: such a call is captured for its
 class Fit:
     """Finds expressions from what numbers were at several points."""
 
-    def __init__(self, points: Sequence[dict[str, int]]) -> None:
-        self.points = list(points)
+    def __init__(self, points: Sequence[dict[str, int]], *, draft: bool = False) -> None:
+        """With `draft`, what is not found is `UNKNOWN` and no error."""
+        self.points, self.draft = list(points), draft
         self.products = list(self._products())
         self._known: dict[tuple[Any, ...], str] = {}
 
@@ -38,38 +45,61 @@ class Fit:
         for name in names:  # a square matrix of a size
             yield f"{name} * {name}", [point[name] ** 2 for point in self.points]
 
-    def text(self, numbers: Sequence[Any], guess: str | None = None) -> str:
-        """The expression of a number that was `numbers` at the points; `guess` where it is one."""
-        if guess is not None and self._holds(guess, numbers):
+    def text(
+        self, numbers: Sequence[Any], guess: str | None = None, kind: Callable[[Any], Any] = _as_is
+    ) -> str:
+        """The expression of a number that was `numbers` at the points; `guess` where it is one.
+
+        `kind` rounds a number as the dtype does that it has in the program.
+        """
+        if guess is not None and self._holds(guess, numbers, kind):
             return guess
         key = tuple(numbers)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._found(key)
+            known = self._known[key] = self._found(key, kind)
         return known
 
-    def _holds(self, text: str, numbers: Sequence[Any]) -> bool:
+    def _holds(self, text: str, numbers: Sequence[Any], kind: Callable[[Any], Any]) -> bool:
         values = evaluator(list(self.points[0]), [text])
         pairs = zip(self.points, numbers, strict=True)
         try:
-            return all(values(**point)[0] == number for point, number in pairs)
-        except ArithmeticError:
+            return all(kind(values(**point)[0]) == number for point, number in pairs)
+        except (ArithmeticError, NameError):
             return False
 
-    def _found(self, numbers: tuple[Any, ...]) -> str:
+    def _found(self, numbers: tuple[Any, ...], kind: Callable[[Any], Any]) -> str:
         whole = all(isinstance(one, int) for one in numbers)
-        for text, sizes in self.products:
-            made = _line(text, sizes, numbers) if whole else _fraction(text, sizes, numbers)
-            if made is not None:
-                return made
+        ways = [_line, self._part] if whole else [_fraction]
+        for way in ways:
+            for text, sizes in self.products:
+                made = way(text, sizes, numbers, kind)
+                if made is not None:
+                    return made
+        if self.draft:
+            return UNKNOWN
         raise NoFit(
             f"a number of the program is {', '.join(map(str, numbers))} at sizes "
             f"{', '.join(str(tuple(point.values())) for point in self.points)}: no simple "
             "expression of them"
         )
 
+    def _part(self, text: str, sizes: list[int], numbers: tuple[int, ...], kind: Any) -> str | None:
+        """A size divided and rounded down, where the points leave no doubt how."""
+        pairs = list(zip(sizes, numbers, strict=True))
+        found = [
+            (rest, part)
+            for part in _PARTS
+            for rest in range(numbers[0] * part - sizes[0], (numbers[0] + 1) * part - sizes[0])
+            if all((size + rest) // part == number for size, number in pairs)
+        ]
+        if len(found) != 1:
+            return None
+        rest, part = found[0]
+        return f"(({text} + {rest}) // {part})" if rest else f"({text} // {part})"
 
-def _line(text: str, sizes: list[int], numbers: tuple[int, ...]) -> str | None:
+
+def _line(text: str, sizes: list[int], numbers: tuple[int, ...], kind: Any) -> str | None:
     """`factor * product + rest`, if that is what the numbers are."""
     first = next((n for n, size in enumerate(sizes) if size != sizes[0]), None)
     if first is None:
@@ -83,7 +113,9 @@ def _line(text: str, sizes: list[int], numbers: tuple[int, ...]) -> str | None:
     return made if made.isidentifier() else f"({made})"
 
 
-def _fraction(text: str, sizes: list[int], numbers: tuple[float, ...]) -> str | None:
+def _fraction(
+    text: str, sizes: list[int], numbers: tuple[float, ...], kind: Callable[[Any], Any]
+) -> str | None:
     """A number that is not whole, in the very same bits."""
     v, size = numbers[0], sizes[0]
     above = v * size
@@ -105,7 +137,7 @@ def _fraction(text: str, sizes: list[int], numbers: tuple[float, ...]) -> str | 
     for one in candidates:
         values = eval(f"lambda size: {one.replace(text, 'size')}")
         try:
-            if all(values(s) == n for s, n in zip(sizes, numbers, strict=True)):
+            if all(kind(values(s)) == n for s, n in zip(sizes, numbers, strict=True)):
                 return one
         except ArithmeticError:
             continue

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from pullback.compiled.capture.capture import Captured, capture
 from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.llvm.template import Sharing, Templates
 from pullback.compiled.runtime.entry import Entry
 from pullback.compiled.runtime.guards import Guards
 from pullback.compiled.sizes.family import Joined
@@ -25,6 +27,7 @@ from pullback.core.tensor import Tensor
 __all__ = ["Family", "differing", "generalised", "marked"]
 
 SMALLEST = 2  # sizes 0 and 1 have programs of their own: broadcasting asks for 1
+_SMALL = 5  # where half of it, or all but a few, should be more than 1 as well
 _MOST_PROGRAMS = 32
 _PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 
@@ -45,7 +48,7 @@ def differing(guards: Guards, leaves: list[Any]) -> set[Place] | None:
             return None
         for dim, (now, before) in enumerate(zip(shape, wanted[2], strict=True)):
             if now != before:
-                if min(now, before) < SMALLEST:
+                if min(now, before) < SMALLEST or dim in _fixed(leaf):
                     return None
                 places.add((number, dim))
     return places
@@ -58,11 +61,14 @@ def marked(leaves: list[Any], *, every: bool) -> set[Place]:
         if not isinstance(leaf, Tensor):
             continue
         chosen = getattr(leaf, "_dynamo_dynamic_indices", None) or set()
-        fixed = getattr(leaf, "_dynamo_static_indices", None) or set()
         for dim, size in enumerate(leaf._array.shape):
-            if size >= SMALLEST and dim not in fixed and (every or dim in chosen):
+            if size >= SMALLEST and dim not in _fixed(leaf) and (every or dim in chosen):
                 places.add((number, dim))
     return places
+
+
+def _fixed(leaf: Tensor) -> set[int]:
+    return getattr(leaf, "_dynamo_static_indices", None) or set()
 
 
 class Family:
@@ -74,6 +80,7 @@ class Family:
         self.decisions, self.least = decisions, least
         self._decide = evaluator(joined.names, [f"({text})" for text in decisions])
         self._outcomes = tuple(decisions.values())
+        self.templates = Templates()  # object code that the programs of all sizes share
         self.entries: OrderedDict[tuple[int, ...], Entry] = OrderedDict()
 
     @property
@@ -122,7 +129,9 @@ class Family:
         known = self.entries.get(sizes)
         if known is None:
             captured = self.joined.at(sizes, self.guards.world)
-            known = self.entries[sizes] = Entry(captured, leaves, backend)
+            sharing = Sharing(self.templates, self.joined.moving(sizes))
+            known = Entry(captured, leaves, partial(backend, shared=sharing))
+            self.entries[sizes] = known
             if len(self.entries) > _MOST_PROGRAMS:
                 self.entries.popitem(last=False)
         else:
@@ -167,19 +176,22 @@ def generalised(
     now, then = seen
     first = base.captured if isinstance(base, Entry) else at(then)
     seen = [(then, first)] if now == then else [(then, first), (now, at(now))]
-    small, prime = _wide_points(guards, symbols)
-    try:
-        joined, decisions = _joined(at, [*seen, (small, at(small))], prime)
-        least = small
-    except (NoFit, CannotCapture):
-        least, prime = _near_points(now, then)
-        joined, decisions = _joined(at, seen, prime)
-    return Family(joined, guards, symbols, decisions, tuple(least.values()))
+    for least in (SMALLEST, _SMALL):
+        small, prime = _wide_points(guards, symbols, least)
+        try:
+            joined, decisions = _joined(at, [*seen, (small, at(small))], prime)
+        except (NoFit, CannotCapture):
+            continue
+        return Family(joined, guards, symbols, decisions, tuple(small.values()))
+    small, prime = _near_points(now, then)
+    joined, decisions = _joined(at, seen, prime)
+    return Family(joined, guards, symbols, decisions, tuple(small.values()))
 
 
 def _joined(at: Any, known: list[Any], prime: dict[str, int]) -> tuple[Joined, dict[str, bool]]:
     """Captures joined, with one more in which sizes remember what they are."""
-    texts = Joined([one for _, one in known], [point for point, _ in known]).sizes_of_values()
+    draft = Joined([one for _, one in known], [point for point, _ in known], draft=True)
+    texts = draft.sizes_of_values()
     points = [*(point for point, _ in known), prime]
     while True:
         ledger = Ledger(texts)
@@ -191,23 +203,29 @@ def _joined(at: Any, known: list[Any], prime: dict[str, int]) -> tuple[Joined, d
         texts = joined.sizes_of_values()  # two sizes seemed to depend on each other, and do not
 
 
-def _wide_points(guards: Guards, symbols: Any) -> tuple[dict[str, int], dict[str, int]]:
+def _wide_points(guards: Guards, symbols: Any, least: int) -> tuple[dict[str, int], dict[str, int]]:
     """Small sizes, and prime ones that no other size is."""
     taken = {n for wanted in guards.leaves if wanted[0] is not None for n in wanted[2]}
     free = [prime for prime in _PRIMES if prime not in taken]
     if len(free) < len(symbols):
         raise NoFit(f"{len(symbols)} sizes vary, which are too many")
-    small = {name: SMALLEST + n for n, name in enumerate(symbols)}
+    small = {name: least + n for n, name in enumerate(symbols)}
     return small, dict(zip(symbols, free, strict=False))
 
 
 def _near_points(now: Any, then: Any) -> tuple[dict[str, int], dict[str, int]]:
     """The smaller of the sizes seen, and sizes between them."""
     least = {name: min(now[name], then[name]) for name in now}
-    between = {name: max((now[name] + then[name]) // 2, least[name] + 1) for name in now}
-    if between == now or between == then:
-        between = {name: max(now[name], then[name]) + 1 for name in now}
+    between = {name: _between(now[name], then[name]) for name in now}
     return least, between
+
+
+def _between(a: int, b: int) -> int:
+    """A size near two others that leaves other rests, so that halves and thirds are told apart."""
+    low, high = min(a, b), max(a, b)
+    sizes = sorted(range(low + 1, high + 7), key=lambda n: abs(2 * n - low - high))
+    wanted = [n for n in sizes if n not in (a, b) and n % 2 != a % 2 and n % 3 != a % 3]
+    return wanted[0]
 
 
 def _shapes(before: Any, symbols: dict[str, list[Place]], point: dict[str, int]) -> dict[int, Any]:
@@ -236,7 +254,7 @@ def attempts(
     for group in groups:
         try:
             make(group)
-        except (NoFit, CannotCapture, RuntimeError, ValueError, IndexError, TypeError):  # noqa: PERF203
+        except (NoFit, CannotCapture, RuntimeError, ValueError, IndexError, TypeError):
             continue
         able |= group
     if not able:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.sizes.fit import UNKNOWN
 from pullback.core.origin import getframe, internal
 
 __all__ = ["Ledger", "Sized", "SizedFloat", "plain"]
@@ -42,6 +43,8 @@ class Ledger:
         The library decides by sizes for speed, and by whether they are 1: programs do not.
         """
         if self.is_open and not internal[getframe(2).f_code.co_filename]:
+            if UNKNOWN in text:
+                raise CannotCapture("a decision by a size that is no simple expression of others")
             self.decisions[text] = outcome
 
 

@@ -63,14 +63,23 @@ skip_frame = graph_break
 
 
 def mark_dynamic(t: Any, index: Any, **bounds: Any) -> None:
-    """Say that a size varies."""
+    """Say that sizes of a tensor vary: its programs serve other sizes from the first call on."""
+    _mark(t, index, "_dynamo_dynamic_indices")
 
 
 maybe_mark_dynamic = mark_dynamic
 
 
 def mark_static(t: Any, index: Any = None) -> None:
-    """Say that a size stays."""
+    """Say that sizes of a tensor stay: another size is another program."""
+    _mark(t, range(t.ndim) if index is None else index, "_dynamo_static_indices")
+
+
+def _mark(t: Any, index: Any, name: str) -> None:
+    chosen = index if isinstance(index, list | tuple | range) else (index,)
+    if not all(-t.ndim <= one < t.ndim for one in chosen):
+        raise IndexError(f"There is no dimension {index} in a tensor of {t.ndim} dimensions.")
+    setattr(t, name, getattr(t, name, set()) | {one % t.ndim for one in chosen})
 
 
 def mark_static_address(t: Any, guard: bool = True) -> None:
