@@ -52,6 +52,8 @@ def _llvm(
         return PythonProgram(calls, inputs, outputs)
 
 
+_llvm.fuses = True  # type: ignore[attr-defined]  # computing again costs it no memory traffic
+
 _BACKENDS: dict[str, Any] = {
     "aot_eager": _python,
     "eager": _python,

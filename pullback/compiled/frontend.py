@@ -43,7 +43,8 @@ class CompiledFunction:
     """A function whose calls run as programs."""
 
     def __init__(self, function: Any, backend: Any, *, fullgraph: bool, dynamic: Any,
-                 options: dict[str, Any]) -> None:  # fmt: skip
+                 options: dict[str, Any], make: type[Entry] = Entry) -> None:  # fmt: skip
+        """`make` makes an entry of a capture, the arguments and the back end."""
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self._torchdynamo_orig_callable = function  # where libraries look
@@ -52,7 +53,8 @@ class CompiledFunction:
         self.dynamic = dynamic
         self.options = options
         self.entries: list[Entry] = []
-        self.families = Families(function, backend, dynamic, self._note)
+        self._make = make
+        self.families = Families(function, backend, dynamic, self._note, make)
         self.failures = 0
         self.reasons: list[str] = []
         self._warned = False
@@ -101,6 +103,13 @@ class CompiledFunction:
         if new is None:
             return self.function(*args, **kwargs)
         return self._run(new, leaves, args, kwargs)
+
+    def prepared(self, args: Any, kwargs: Any) -> Entry | None:
+        """Capture a call and make its program, without running it."""
+        entry = self._new_entry(args, kwargs, tree_flatten((args, kwargs))[0])
+        if entry is not None:
+            entry.prepare()
+        return entry
 
     def _run(self, entry: Entry, leaves: list[Any], args: Any, kwargs: Any) -> Any:
         """Run an entry, and let the next call take its short way."""
@@ -165,7 +174,7 @@ class CompiledFunction:
         try:
             with _capturing, _quiet_collector():
                 captured = capture(self.function, args, kwargs)
-                entry = Entry(captured, leaves, self.backend)
+                entry = self._make(captured, leaves, self.backend)
         except CannotCapture as error:
             self.failures += 1
             counters["fallbacks"][error.reason] += 1

@@ -1,6 +1,7 @@
-"""Captured calls as an `fx.GraphModule`, for back ends of the user's: `backend=fn(gm, inputs)`.
+"""Captured calls as an `fx.GraphModule`: for partitioners, and for back ends of the user's.
 
-The module takes and gives tensors; its nodes call operators, so it can be printed, changed and run.
+The module takes and gives tensors. Its nodes call overloads of `ops.aten` where a call has one, and
+else a function that runs the captured call; so it can be printed, changed and run.
 """
 
 from __future__ import annotations
@@ -11,56 +12,151 @@ from typing import Any
 import numpy
 
 from pullback.compiled.capture.steps import Call, Value, live
-from pullback.compiled.runtime.replay import again
+from pullback.core import meta
 from pullback.core.mode import NO_GRAD, current, settle
+from pullback.core.ports import ports
+from pullback.core.pytree import tree_map
 from pullback.core.tensor import Tensor, wrap
 
-__all__ = ["GraphProgram", "graph_module"]
-
-_LITERALS = (int, float, str, bool, type(None))
+__all__ = ["GraphProgram", "graph_module", "tensor_program"]
 
 
-def graph_module(calls: list[Call], inputs: Sequence[Value], outputs: Sequence[Value]) -> Any:
-    """A module of the calls that `outputs` need."""
+def graph_module(
+    calls: list[Call],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value | None],
+    *,
+    names: Sequence[str] | None = None,
+    constants: Sequence[tuple[Value, Any]] = (),
+) -> Any:
+    """A module of the calls that `outputs` need; `constants` are values with their arrays."""
     from pullback.fx.graph import Graph
     from pullback.fx.graph_module import GraphModule
 
     graph = Graph()
-    nodes = {
-        one.number: graph.placeholder(f"primals_{place}")
-        for place, one in enumerate(inputs, start=1)
-    }
-    for one, node in zip(inputs, nodes.values(), strict=True):
+    named = names or [f"primals_{place}" for place in range(1, len(inputs) + 1)]
+    nodes: dict[int, Any] = {}
+    root: dict[str, Any] = {}
+    for one, name in zip(inputs, named, strict=True):
+        nodes[one.number] = graph.placeholder(name)
+    for number, (one, array) in enumerate(constants):
+        root[f"_tensor_constant{number}"] = wrap(array)
+        nodes[one.number] = graph.get_attr(f"_tensor_constant{number}")
+    for one in (*inputs, *(value for value, _ in constants)):
+        nodes[one.number].meta["val"] = one
+    for call in live(calls, [one for one in outputs if one is not None]):
+        _enter(graph, call, nodes)
+    graph.output(tuple(None if one is None else nodes[one.number] for one in outputs))
+    return GraphModule(root, graph)
+
+
+def _enter(graph: Any, call: Call, nodes: dict[int, Any]) -> None:
+    """One call as a node, and as many more as it has results."""
+    target, args, kwargs = _spelled(call, nodes)
+    made = graph.call_function(target, args, kwargs, name=_name(call))
+    made.meta.update(call=call, stack_trace=str(call.origin or ""))
+    for place, one in enumerate(call.results):
+        node = made if call.single else graph.call_function(_item, (made, place))
         node.meta["val"] = one
-    for call in live(calls, outputs):
-        read = list({one.number: one for one in call.inputs}.values())
-        target = _step(call, [one.number for one in read])
-        made = graph.call_function(target, tuple(nodes[one.number] for one in read))
-        made.meta["stack_trace"] = str(call.origin or "")
-        for place, one in enumerate(call.results):
-            nodes[one.number] = made if call.single else graph.call_function(_item, (made, place))
-            nodes[one.number].meta["val"] = one
-    graph.output(tuple(nodes[one.number] for one in outputs))
-    return GraphModule({}, graph)
+        nodes[one.number] = node
 
 
 def _item(several: Any, place: int) -> Any:
     return several[place]
 
 
+def _name(call: Call) -> str:
+    name = call.name.strip("_").replace(".", "_")
+    return name if name.isidentifier() else "step"
+
+
+def _spelled(call: Call, nodes: dict[int, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """An overload and its arguments; where there is none, a function of the tensors read."""
+    found = _overload(call)
+    if found is not None:
+        target, args, kwargs, stand_ins = found
+        known = {id(tensor): nodes[number] for number, tensor in stand_ins.items()}
+
+        def node_of(one: Any) -> Any:
+            return known[id(one)] if isinstance(one, Tensor) else one
+
+        try:
+            return target, tuple(tree_map(node_of, list(args))), tree_map(node_of, kwargs)
+        except KeyError:
+            pass  # a tensor that the spelling made itself
+    read = list({one.number: one for one in call.inputs}.values())
+    step = _step(call, [one.number for one in read])
+    return step, tuple(nodes[one.number] for one in read), {}
+
+
+def _overload(call: Call) -> Any:
+    """The call as torch spells it, on tensors without values; None where it has no spelling."""
+    if call.op is None or call.random:
+        return None
+    stand_ins: dict[int, Tensor] = {}
+
+    def tensor_of(one: Any) -> Any:
+        if one.__class__ is Value:
+            if one.number not in stand_ins:
+                array = meta.strided(one.shape, one.dtype, one.strides)
+                stand_ins[one.number] = wrap(meta.plain(array))
+            return stand_ins[one.number]
+        if one.__class__ is tuple:
+            return tuple(tensor_of(part) for part in one)
+        if isinstance(one, numpy.ndarray) and one.ndim == 0:
+            return one.item()  # it stands for a number
+        return one
+
+    bound = {name: tensor_of(one) for name, one in call.kwargs.items()}
+    try:
+        target, args, kwargs, finish = ports.overload_of(call.op, call.op.name, bound)
+    except (LookupError, NotImplementedError, RuntimeError, TypeError, ValueError):
+        return None
+    if finish is not None or any(isinstance(one, numpy.ndarray) for one in args):
+        return None
+    return target, args, kwargs, stand_ins
+
+
 def _step(call: Call, numbers: list[int]) -> Any:
-    """A function of a call's tensors, by the operator's name."""
-    plain = call.op is not None and all(
-        one.__class__ is Value or one.__class__ in _LITERALS for one in call.kwargs.values()
-    )
+    """A function of a call's tensors, by the operator's name: the eager kernel."""
 
     def step(*tensors: Tensor) -> Any:
-        made = again(call, dict(zip(numbers, tensors, strict=True)))
-        return made[0] if call.single else tuple(made)
+        made = call.run(dict(zip(numbers, [one._array for one in tensors], strict=True)))
+        return wrap(made[0]) if call.single else tuple(map(wrap, made))
 
-    step.__name__ = step.__qualname__ = call.name.strip("_").replace(".", "_") or "step"
-    step.__doc__ = f"{call.name}, with its options" if plain else call.name
+    # Written code knows functions by their names.
+    step.__name__ = step.__qualname__ = f"{_name(call)}_{call.results[0].number}"
+    step.__doc__ = call.name
     return step
+
+
+def tensor_program(run: Any, arrays: list[Any]) -> list[Any]:
+    """A compiler's function, called with arrays below autograd; `_boxed_call` ones take a list."""
+    before = settle()
+    current.set(NO_GRAD)
+    try:
+        given = [wrap(array) for array in arrays]
+        made = run(given) if getattr(run, "_boxed_call", False) else run(*given)
+    finally:
+        current.set(before)
+    listed = made if isinstance(made, tuple | list) else (made,)
+    return [one._array if isinstance(one, Tensor) else one for one in listed]
+
+
+def compiled_by(compiler: Any, module: Any, examples: list[Any]) -> Any:
+    """What a compiler makes of a module; RuntimeError where that cannot be called."""
+    run = compiler(module, examples)
+    if not callable(run):
+        raise RuntimeError(  # noqa: TRY004 (torch's type)
+            f"The back end {compiler!r} returned {type(run).__name__}; it has to return "
+            "a function of the graph's inputs."
+        )
+    return run
+
+
+def example_of(one: Value) -> Tensor:
+    """A tensor of a value's shape and dtype."""
+    return wrap(numpy.zeros(one.shape, one.dtype))
 
 
 class GraphProgram:
@@ -73,13 +169,7 @@ class GraphProgram:
     ) -> None:
         self.module = graph_module(calls, inputs, outputs)
         self.calls = live(calls, outputs)
-        examples = [wrap(numpy.zeros(one.shape, one.dtype)) for one in inputs]
-        self.run = compiler(self.module, examples)
-        if not callable(self.run):
-            raise RuntimeError(
-                f"The back end {compiler!r} returned {type(self.run).__name__}; it has to return "
-                "a function of the graph's inputs."
-            )
+        self.run = compiled_by(compiler, self.module, [example_of(one) for one in inputs])
 
     @property
     def source(self) -> str:
@@ -88,11 +178,4 @@ class GraphProgram:
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """The program's outputs."""
-        before = settle()
-        current.set(NO_GRAD)
-        try:
-            made = self.run(*[wrap(array) for array in arrays])
-        finally:
-            current.set(before)
-        listed = made if isinstance(made, tuple | list) else (made,)
-        return [one._array for one in listed]
+        return tensor_program(self.run, arrays)

@@ -10,6 +10,7 @@ import numpy
 
 from pullback.compiled.capture.capture import Captured
 from pullback.compiled.capture.steps import Value, flat, live
+from pullback.compiled.partition.kept import least_kept
 from pullback.compiled.runtime import node as nodes
 from pullback.compiled.runtime.guards import Guards
 from pullback.compiled.runtime.quick import MOST_UNUSED
@@ -19,7 +20,7 @@ from pullback.core.trees.pytree import tree_unflatten
 from pullback.core.version import bump
 from pullback.core.view import edge_of
 
-__all__ = ["MOST_UNUSED", "OVERLAPPING", "Entry"]
+__all__ = ["MOST_UNUSED", "OVERLAPPING", "Entry", "owned"]
 
 _NOTHING = numpy.empty(0)
 OVERLAPPING = object()  # the answer to a call that would write to memory which two tensors share
@@ -28,10 +29,13 @@ OVERLAPPING = object()  # the answer to a call that would write to memory which 
 class Entry:
     """One cached program of a compiled function."""
 
-    def __init__(self, captured: Captured, leaves: list[Any], backend: Callable[..., Any]) -> None:
+    def __init__(
+        self, captured: Captured, leaves: list[Any], backend: Callable[..., Any], shared: Any = None
+    ) -> None:
+        """`shared` is what programs of a family share (llvm/template.py)."""
         self.captured = captured
         self.guards = Guards(captured, leaves)
-        self.backend = backend
+        self.backend, self.shared = backend, shared
         self.unused = 0
         self.last: tuple[Any, list[bool]] | None = None
         self.calls = 0
@@ -109,7 +113,8 @@ class Entry:
             for number, (place, _) in enumerate(self.captured.writes)
             if place in numbers and in_place
         }
-        program = self.backend(calls, [*values, *given], wanted, {**fixed, **constants}, wishes)
+        program = self.backend(calls, [*values, *given], wanted, {**fixed, **constants}, wishes,
+                               self.shared)  # fmt: skip
         return program, sources, given
 
     def _make_plain(self) -> Any:
@@ -126,16 +131,28 @@ class Entry:
     def _make_pair(self) -> Any:
         captured = self.captured
         gradients = [value for _, value in captured.gradients]
-        ahead, behind = captured.calls[: captured.forward], captured.calls[captured.forward :]
         tangents = [value for _, value in captured.tangents]
-        needed = live(behind, gradients)
-        read = [one for call in needed for one in call.inputs] + gradients
-        made = {one.number for call in behind for one in call.results}
-        known = {one.value.number for one in captured.inputs} | {one.number for one in tangents}
-        saved = [one for one in flat(read) if one.number not in made | known]
+        saved, behind = self._cut(gradients)
+        ahead = captured.calls[: captured.forward]
         first = self._built(ahead, [*self.results, *self._effects, *saved], [], {})
         second = self._built(behind, gradients, [*saved, *tangents], {})
         return first, second, saved
+
+    def _cut(self, gradients: list[Value]) -> tuple[list[Value], list[Any]]:
+        """What the forward keeps, and the calls of the backward.
+
+        Fusing back ends compute again what costs them nothing, unless an input is written, which
+        backward would find changed; others keep all that is read.
+        """
+        captured = self.captured
+        if getattr(self.backend, "fuses", False) and not captured.writes:
+            return least_kept(captured, gradients)
+        behind = captured.calls[captured.forward :]
+        read = [one for call in live(behind, gradients) for one in call.inputs] + gradients
+        made = {one.number for call in behind for one in call.results}
+        known = {one.value.number for one in captured.inputs}
+        known |= {value.number for _, value in captured.tangents}
+        return [one for one in flat(read) if one.number not in made | known], behind
 
     # Running --------------------------------------------------------------------------------
 
@@ -281,7 +298,7 @@ class Entry:
         tangents = [value for _, value in self.captured.tangents]
         known = dict(zip([one.number for one in (*saved, *tangents)], (*kept, *given), strict=True))
         arrays = self._arrays(behind, tensors) + [known[one.number] for one in extra]
-        return tuple(_owned(second(arrays), arrays))
+        return tuple(owned(second(arrays), arrays))
 
     def _tensors_of(self, node: Any) -> list[Any]:
         sources = iter(node.sources)
@@ -333,7 +350,7 @@ def _apart(made: list[Any], given: list[Any]) -> list[Any]:
     return made
 
 
-def _owned(made: list[Any], given: list[Any]) -> list[Any]:
+def owned(made: list[Any], given: list[Any]) -> list[Any]:
     """Gradients that the engine may add to."""
     made = _apart(made, given)
     return [one if one.base is None else numpy.array(one, order="K") for one in made]

@@ -31,8 +31,9 @@ class Families:
     """
 
     def __init__(self, function: Any, backend: Any, dynamic: bool | None,
-                 note: Callable[[str], None]) -> None:  # fmt: skip
+                 note: Callable[[str], None], make: type[Entry] = Entry) -> None:  # fmt: skip
         self.function, self.backend, self.dynamic, self.note = function, backend, dynamic, note
+        self._make = make
         self.found: list[Family] = []
         self._failed: set[Any] = set()
 
@@ -48,10 +49,13 @@ class Families:
             if reason is None:
                 if place:
                     self.found.insert(0, self.found.pop(place))
-                return family.entry(sizes, leaves, self.backend)
+                return family.entry(sizes, leaves, self._sized)
             counters["misses"][reason] += 1
             self.note(reason)
         return None
+
+    def _sized(self, captured: Any, leaves: list[Any], sharing: Any) -> Entry:
+        return self._make(captured, leaves, self.backend, sharing)
 
     def grown(self, args: Any, kwargs: Any, mode: Any, spec: Any, leaves: list[Any],
               entries: list[Entry]) -> Entry | None:  # fmt: skip
@@ -67,7 +71,7 @@ class Families:
             family = self._made(args, kwargs, leaves, base, places)
             if family is not None:
                 sizes, reason = family.miss(mode, spec, leaves)
-                return family.entry(sizes, leaves, self.backend) if reason is None else None
+                return family.entry(sizes, leaves, self._sized) if reason is None else None
         return None
 
     def begin(self, args: Any, kwargs: Any, leaves: list[Any], base: Entry) -> None:

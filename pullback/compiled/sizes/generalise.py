@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from pullback.compiled.capture.capture import Captured, capture
@@ -124,14 +123,16 @@ class Family:
             wanted[number] = (kind, dtype, shape, made, requires_grad)
         return wanted
 
-    def entry(self, sizes: tuple[int, ...], leaves: list[Any], backend: Any) -> Entry:
-        """The program for these sizes; the least used ones are forgotten."""
+    def entry(self, sizes: tuple[int, ...], leaves: list[Any], make: Callable[..., Entry]) -> Entry:
+        """The program for these sizes; the least used ones are forgotten.
+
+        `make` makes an entry of a capture, the arguments and what programs of a family share.
+        """
         known = self.entries.get(sizes)
         if known is None:
             captured = self.joined.at(sizes, self.guards.world)
             sharing = Sharing(self.templates, self.joined.moving(sizes))
-            known = Entry(captured, leaves, partial(backend, shared=sharing))
-            self.entries[sizes] = known
+            known = self.entries[sizes] = make(captured, leaves, sharing)
             if len(self.entries) > _MOST_PROGRAMS:
                 self.entries.popitem(last=False)
         else:
