@@ -12,11 +12,11 @@ from typing import Any
 import numpy
 
 from pullback.compiled.capture.steps import Call, Value, live
-from pullback.core import meta
+from pullback.core.memory import meta
 from pullback.core.mode import NO_GRAD, current, settle
 from pullback.core.ports import ports
-from pullback.core.pytree import tree_map
 from pullback.core.tensor import Tensor, wrap
+from pullback.core.trees.pytree import tree_map
 
 __all__ = ["GraphProgram", "graph_module", "tensor_program"]
 
@@ -147,7 +147,7 @@ def compiled_by(compiler: Any, module: Any, examples: list[Any]) -> Any:
     """What a compiler makes of a module; RuntimeError where that cannot be called."""
     run = compiler(module, examples)
     if not callable(run):
-        raise RuntimeError(  # noqa: TRY004 (torch's type)
+        raise RuntimeError(
             f"The back end {compiler!r} returned {type(run).__name__}; it has to return "
             "a function of the graph's inputs."
         )

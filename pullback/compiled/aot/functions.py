@@ -9,8 +9,8 @@ from pullback.compiled.aot.entry import AotEntry, Compilers, joint_of
 from pullback.compiled.capture.capture import capture
 from pullback.compiled.frontend import CompiledFunction
 from pullback.compiled.partition.partitioners import default_partition
-from pullback.core.pytree import tree_flatten
 from pullback.core.tensor import Tensor
+from pullback.core.trees.pytree import tree_flatten
 from pullback.nn.modules.module import Module
 
 __all__ = [

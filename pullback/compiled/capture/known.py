@@ -11,7 +11,7 @@ import numpy
 
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.traced import TracedArray
-from pullback.core import meta
+from pullback.core.memory import meta
 from pullback.core.node import Leaf, new_leaf_mark
 from pullback.core.tensor import Tensor
 from pullback.nn.parameter import Parameter

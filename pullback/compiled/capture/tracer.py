@@ -19,8 +19,8 @@ from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.shapes import results_of
 from pullback.compiled.capture.steps import Call, Value
 from pullback.compiled.capture.traced import Storage, TracedArray, standing_for
-from pullback.core.memory import meta
 from pullback.compiled.sizes.sized import plain
+from pullback.core.memory import meta
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.origin import Origin, getframe, user_frame
 from pullback.core.tensor import Tensor, wrap
