@@ -26,8 +26,10 @@ class _Node:
             self.meta["call"] = call
 
 
-def least_kept(captured: Captured, gradients: list[Value]) -> tuple[list[Value], list[Call]]:
-    """The values to be kept, and the calls of a backward that starts from them."""
+def least_kept(
+    captured: Captured, gradients: list[Value]
+) -> tuple[list[Value], list[Call], list[Call]]:
+    """The values to be kept, the calls that may make them, and those of a backward from there."""
     nodes: list[Any] = []
     by_value: dict[int, Any] = {}
 
@@ -53,6 +55,7 @@ def least_kept(captured: Captured, gradients: list[Value]) -> tuple[list[Value],
                   [by_value[one.number] for one in gradients])  # fmt: skip
     saved = least(joint, kinds.may_run_twice)
     again = joint.needed(joint.wanted, [*saved, *primals, *tangents])
-    calls = [one.meta["call"] for one in nodes if one in again and "call" in one.meta]
+    ahead = [one.meta["call"] for one in nodes if one not in joint.behind and "call" in one.meta]
+    behind = [one.meta["call"] for one in nodes if one in again and "call" in one.meta]
     kept = [one.meta["val"] for one in nodes if one in saved and one not in joint.free]
-    return kept, calls
+    return kept, ahead, behind

@@ -132,14 +132,13 @@ class Entry:
         captured = self.captured
         gradients = [value for _, value in captured.gradients]
         tangents = [value for _, value in captured.tangents]
-        saved, behind = self._cut(gradients)
-        ahead = captured.calls[: captured.forward]
+        saved, ahead, behind = self._cut(gradients)
         first = self._built(ahead, [*self.results, *self._effects, *saved], [], {})
         second = self._built(behind, gradients, [*saved, *tangents], {})
         return first, second, saved
 
-    def _cut(self, gradients: list[Value]) -> tuple[list[Value], list[Any]]:
-        """What the forward keeps, and the calls of the backward.
+    def _cut(self, gradients: list[Value]) -> tuple[list[Value], list[Any], list[Any]]:
+        """What the forward keeps, its calls, and those of the backward.
 
         Fusing back ends compute again what costs them nothing, unless an input is written, which
         backward would find changed; others keep all that is read.
@@ -147,12 +146,12 @@ class Entry:
         captured = self.captured
         if getattr(self.backend, "fuses", False) and not captured.writes:
             return least_kept(captured, gradients)
-        behind = captured.calls[captured.forward :]
+        ahead, behind = captured.calls[: captured.forward], captured.calls[captured.forward :]
         read = [one for call in live(behind, gradients) for one in call.inputs] + gradients
         made = {one.number for call in behind for one in call.results}
         known = {one.value.number for one in captured.inputs}
         known |= {value.number for _, value in captured.tangents}
-        return [one for one in flat(read) if one.number not in made | known], behind
+        return [one for one in flat(read) if one.number not in made | known], ahead, behind
 
     # Running --------------------------------------------------------------------------------
 
