@@ -81,7 +81,7 @@ stress: $(VENV)/.test $(oracle)
 	$(ONE_THREAD) $(BIN)/python -m stress $(STRESS) --seconds $(SECONDS) --seed $(SEED) $(ARGS)
 
 coverage: $(VENV)/.base
-	$(BIN)/python -m pullback.testing.coverage_page
+	$(BIN)/python -m pullback.compiled.coverage
 
 # Libraries are installed without what they ask for, so that torch comes with ORACLE=1 alone.
 CLIENTS := build/clients

@@ -7,7 +7,7 @@ tests run over it; the flags in coverage.py say what torch has, and so what must
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,15 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "coverage.md"
 YES = "yes"
 COLUMNS = (
     *("grad", "gradgrad", "jvp", "vmap", "complex"),
-    *("in-place", "method", "out=", "compared with torch"),
+    *("in-place", "method", "out=", "compared with torch", "compiled"),
 )
+# What a sample of an operator comes to in a compiled program.
+WORDS = {
+    "fused": "its loop is joined with its neighbours'",
+    "lowered": "machine code of its own (a product, a movement of memory)",
+    "opaque": "its eager kernel, called between native parts",
+    "eager": "looks at values, so that the call runs eagerly",
+}
 REASONS = {
     "n": "torch has no derivative of it: the result is discrete, constant or random, or nobody "
     "wrote one",
@@ -69,8 +76,8 @@ def derivative(modes: frozenset[str], mode: str) -> str:
     return "1" if mode == "gradgrad" else "f"
 
 
-def cells(name: str, support: Support) -> Iterator[str]:
-    """An operator's row: `yes`, or the letter of a reason, in each column."""
+def cells(name: str, support: Support, word: str = "t") -> Iterator[str]:
+    """An operator's row: `yes`, or the letter of a reason, in each column; last the `word`."""
     modes = support.modes
     yield from (derivative(modes, mode) for mode in ("grad", "gradgrad", "jvp"))
     yield YES if "vmap" in modes else "b"
@@ -81,6 +88,7 @@ def cells(name: str, support: Support) -> Iterator[str]:
     if name not in SAMPLES and name not in OWN:
         raise GapError(f"{name} has no samples, and no tests of its own are named.")
     yield YES if name in SAMPLES else "t"
+    yield word
 
 
 def has_method(name: str) -> bool:
@@ -95,7 +103,7 @@ def owned(name: str, what: str, promised: bool, found: Any, letter: str) -> str:
     return YES if promised else letter
 
 
-def table(family: str) -> list[str]:
+def table(family: str, words: Mapping[str, str]) -> list[str]:
     """One family's rows."""
     rows = [
         f"| {' | '.join(['operator', *COLUMNS])} |",
@@ -103,7 +111,9 @@ def table(family: str) -> list[str]:
     ]
     for name, support in COVERAGE.items():
         if support.family == family:
-            rows.append(f"| {' | '.join([f'`{name}`', *cells(name, support)])} |")
+            rows.append(
+                f"| {' | '.join([f'`{name}`', *cells(name, support, words.get(name, 't'))])} |"
+            )
     return rows
 
 
@@ -122,22 +132,26 @@ def sparse_table() -> list[str]:
     return rows
 
 
-def page() -> str:
-    """The whole page."""
+def page(words: Mapping[str, str]) -> str:
+    """The whole page; `words` are what operators come to in compiled programs, by name."""
     families = list(dict.fromkeys(support.family for support in COVERAGE.values()))
     lines = [
         "# Operators by mode",
         "",
-        "Written by `python -m pullback.testing.coverage_page` from the declarations and the",
+        "Written by `python -m pullback.compiled.coverage` from the declarations and the",
         "tables of the tests; a test fails when it is out of date. `yes` is tested for every",
         "sample input of the operator. A letter says why a place is empty:",
         "",
         *(f"- `{letter}`: {reason}." for letter, reason in REASONS.items()),
         "",
+        "In a compiled program on machine code an operator is one of these, by its best sample:",
+        "",
+        *(f"- `{word}`: {reason}." for word, reason in WORDS.items()),
+        "",
         f"{len(COVERAGE)} operators in {len(families)} families.",
     ]
     for family in families:
-        lines += ["", f"## {family}", "", *table(family)]
+        lines += ["", f"## {family}", "", *table(family, words)]
     lines += ["", "## Sparse tensors", "", *sparse_table()]
     lines += ["", "## Tests of their own", ""]
     for path, (reason, names) in OWN_TESTS.items():
@@ -146,11 +160,11 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    """Write the page."""
-    PAGE.write_text(page())
-    print(f"wrote {PAGE}")
-
-
-if __name__ == "__main__":
-    main()
+def written_words() -> dict[str, str]:
+    """The words that stand on the page, by operator."""
+    found = {}
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) == len(COLUMNS) + 3 and cells[1].startswith("`"):
+            found[cells[1].strip("`")] = cells[-2]
+    return found
