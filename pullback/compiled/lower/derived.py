@@ -87,6 +87,10 @@ class Standing:
         """In another dtype."""
         return Standing(self.b, _cast(self.b, self.v, numpy.dtype(dtype)))
 
+    def clip(self, low: Any = None, high: Any = None, out: Any = None) -> Standing:
+        """Within bounds."""
+        return Space(self.b).clip(self, low, high, out)
+
     def copy(self, order: Any = "C") -> Standing:
         """Another one of the same value."""
         return Standing(self.b, self.v)
@@ -186,6 +190,14 @@ class Space:
         if high is not None:
             x = self.minimum(x, high)
         return _given(out, self.b, x.v)
+
+    def copyto(self, target: Any, source: Any, where: Any = True) -> None:
+        """Write over elements, all or those that a mask names."""
+        target.v = self.where(where, source, target).v if where is not True else source.v
+
+    def isfinite(self, x: Any) -> Standing:
+        """Whether it is a number."""
+        return self.less(self.absolute(x), numpy.inf)
 
     def isnan(self, x: Any) -> Standing:
         """Whether it is no number."""

@@ -46,20 +46,7 @@ for _name in _COMPARED:
     lower(_name)(_compared(_name))
 
 
-def _logical(word: str) -> Any:
-    def rule(b: Builder, input: Val, other: Val) -> Val:
-        if input.dtype != "b1" or other.dtype != "b1":
-            raise NotLowered
-        return b.ew(word, input, other)
-
-    return rule
-
-
-for _word in ("and", "or", "xor"):
-    lower(f"logical_{_word}", f"bitwise_{_word}")(_logical(_word))
-
-
-@lower("logical_not", "bitwise_not")
+@lower("bitwise_not")
 def _inverted(b: Builder, input: Val) -> Val:
     if input.dtype != "b1":
         raise NotLowered
