@@ -11,6 +11,7 @@ import numpy
 
 from pullback.compiled import backends
 from pullback.compiled.backward.graph import Graph, Unsupported
+from pullback.compiled.backward.trail import Found, trail_of
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.steps import live
 from pullback.compiled.capture.tracer import Tracer
@@ -27,7 +28,9 @@ from pullback.engine.backward import run_pass
 __all__ = ["clear_cache", "compile_reasons", "compiled_autograd", "is_cache_empty"]
 
 _MOST_PROGRAMS = 64
+_MOST_TRAILS = 8  # for each class of roots
 _programs: OrderedDict[Any, Any] = OrderedDict()
+_trails: dict[Any, list[Any]] = {}  # back end and class of the first root -> trail, program
 compile_reasons: list[str] = []  # why each program was made, the last ones
 
 
@@ -79,28 +82,49 @@ class compiled_autograd:  # noqa: N801 (a context)
             or fast.plain is None
         ):
             return None  # inside another pass, or something is on that sees operators
-        try:
-            graph = Graph(roots, wanted)
-            known = _programs.get((self.backend, graph.key))
-            if known is None:
-                known = self._captured(graph, roots, wanted)
-            else:
-                counters["compiled_autograd"]["hits"] += 1
-                _programs.move_to_end((self.backend, graph.key))
-        except (Unsupported, CannotCapture) as reason:
-            self._refuse(str(reason))
-            return None
+        found, known = self._known(roots, wanted)
+        if known is None:
+            try:
+                graph = Graph(roots, wanted)
+                known = _programs.get((self.backend, graph.key))
+                if known is None:
+                    known = self._captured(graph, roots, wanted)
+                else:
+                    counters["compiled_autograd"]["hits"] += 1
+                    _programs.move_to_end((self.backend, graph.key))
+                found = self._remembered(graph, roots, wanted, known)
+            except (Unsupported, CannotCapture) as reason:
+                self._refuse(str(reason))
+                return None
         program, places, slots = known
-        made = program([graph.arrays[place] for place in places])
-        results = _owned(made, graph.arrays)
+        made = program([found.arrays[place] for place in places])
+        results = _owned(made, found.arrays)
         if not retain_graph:
-            freed = Freed(user_frame(getframe(3)), [])
-            for node in graph.nodes:
-                node._release(freed)
-        return self._deliver(graph, wanted, dict(zip(slots, results, strict=True)), accumulates)
+            found.release(Freed(user_frame(getframe(3)), []))
+        return self._deliver(found, wanted, dict(zip(slots, results, strict=True)), accumulates)
+
+    def _known(self, roots: Any, wanted: Any) -> tuple[Any, Any]:
+        """What the trails of programs that ran before lead to, and the program."""
+        listed = _trails.get((self.backend, roots[0][0].__class__), ())
+        for place, (trail, known) in enumerate(listed):
+            found = trail(roots, wanted)
+            if found is not None:
+                if place:
+                    listed.insert(0, listed.pop(place))
+                counters["compiled_autograd"]["hits"] += 1
+                return found, known
+        return None, None
+
+    def _remembered(self, graph: Graph, roots: Any, wanted: Any, known: Any) -> Found:
+        """Write the trail of a graph that was walked, for the next one of its sort."""
+        trail = trail_of(graph, roots, wanted)
+        listed = _trails.setdefault((self.backend, roots[0][0].__class__), [])
+        listed.insert(0, (trail, known))
+        del listed[_MOST_TRAILS:]
+        return Found(graph.arrays, graph.leaves, graph.nodes, _release)
 
     def _deliver(
-        self, graph: Graph, wanted: list[Any] | None, results: dict[int, Any], accumulates: bool
+        self, graph: Found, wanted: list[Any] | None, results: dict[int, Any], accumulates: bool
     ) -> list[Any]:
         if wanted is None:
             for number, leaf in enumerate(graph.leaves):
@@ -155,6 +179,11 @@ class compiled_autograd:  # noqa: N801 (a context)
         while len(_programs) > _MOST_PROGRAMS:
             _programs.popitem(last=False)
         return program, places, slots
+
+
+def _release(nodes: list[Any], freed: Any) -> None:
+    for node in nodes:
+        node._release(freed)
 
 
 class _Capture:
@@ -253,4 +282,5 @@ def clear_cache() -> None:
     if passes.running.get() is not None:
         raise RuntimeError("The cache of compiled backward passes is in use: a pass runs now.")
     _programs.clear()
+    _trails.clear()
     compile_reasons.clear()
