@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import gc
 import logging
+import sys
 import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from pullback.compiled import backends
@@ -101,7 +102,8 @@ class CompiledFunction:
         new = self._generalised(mode, spec, args, kwargs, leaves)
         new = new or self._new_entry(args, kwargs, leaves)
         if new is None:
-            return self.function(*args, **kwargs)
+            with passes_captured():
+                return self.function(*args, **kwargs)
         return self._run(new, leaves, args, kwargs)
 
     def prepared(self, args: Any, kwargs: Any) -> Entry | None:
@@ -211,6 +213,16 @@ class CompiledFunction:
 
     def __get__(self, owner: Any, cls: Any = None) -> Any:
         return self if owner is None else functools.partial(self, owner)
+
+
+def passes_captured() -> AbstractContextManager[Any]:
+    """Where `_dynamo.config.compiled_autograd` is set: backward passes inside are captured."""
+    config = sys.modules.get("pullback._dynamo.config")
+    if config is None or not config.compiled_autograd:
+        return nullcontext()
+    from pullback.compiled.backward.takeover import compiled_autograd
+
+    return compiled_autograd(fallback="silent")
 
 
 @contextmanager

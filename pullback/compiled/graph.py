@@ -18,7 +18,14 @@ from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.trees.pytree import tree_map
 
-__all__ = ["GraphProgram", "graph_module", "tensor_program"]
+__all__ = [
+    "GraphProgram",
+    "compiled_by",
+    "enter_calls",
+    "example_of",
+    "graph_module",
+    "tensor_program",
+]
 
 
 def graph_module(
@@ -44,10 +51,15 @@ def graph_module(
         nodes[one.number] = graph.get_attr(f"_tensor_constant{number}")
     for one in (*inputs, *(value for value, _ in constants)):
         nodes[one.number].meta["val"] = one
-    for call in live(calls, [one for one in outputs if one is not None]):
-        _enter(graph, call, nodes)
+    enter_calls(graph, live(calls, [one for one in outputs if one is not None]), nodes)
     graph.output(tuple(None if one is None else nodes[one.number] for one in outputs))
     return GraphModule(root, graph)
+
+
+def enter_calls(graph: Any, calls: list[Call], nodes: dict[int, Any]) -> None:
+    """Calls as nodes of a graph; `nodes` has those of their inputs, and gets those of results."""
+    for call in calls:
+        _enter(graph, call, nodes)
 
 
 def _enter(graph: Any, call: Call, nodes: dict[int, Any]) -> None:

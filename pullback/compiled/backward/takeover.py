@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
+from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 import numpy
@@ -27,9 +30,11 @@ from pullback.engine.backward import run_pass
 
 __all__ = ["clear_cache", "compile_reasons", "compiled_autograd", "is_cache_empty"]
 
+log = logging.getLogger("pullback.compile")
 _MOST_PROGRAMS = 64
 _MOST_TRAILS = 8  # for each class of roots
 _programs: OrderedDict[Any, Any] = OrderedDict()
+is_running: ContextVar[bool] = ContextVar("pullback_compiled_pass", default=False)
 _trails: dict[Any, list[Any]] = {}  # back end and class of the first root -> trail, program
 compile_reasons: list[str] = []  # why each program was made, the last ones
 
@@ -97,11 +102,19 @@ class compiled_autograd:  # noqa: N801 (a context)
                 self._refuse(str(reason))
                 return None
         program, places, slots = known
-        made = program([found.arrays[place] for place in places])
+        before = is_running.set(True)
+        try:
+            made = program([found.arrays[place] for place in places])
+        finally:
+            is_running.reset(before)
         results = _owned(made, found.arrays)
         if not retain_graph:
             found.release(Freed(user_frame(getframe(3)), []))
-        return self._deliver(found, wanted, dict(zip(slots, results, strict=True)), accumulates)
+        arrived = self._deliver(found, wanted, dict(zip(slots, results, strict=True)), accumulates)
+        if accumulates:
+            for act in tuple(passes.at_end):
+                act()
+        return arrived
 
     def _known(self, roots: Any, wanted: Any) -> tuple[Any, Any]:
         """What the trails of programs that ran before lead to, and the program."""
@@ -155,12 +168,12 @@ class compiled_autograd:  # noqa: N801 (a context)
     # Capture ----------------------------------------------------------------------------------
 
     def _captured(self, graph: Graph, roots: Any, wanted: list[Any] | None) -> Any:
-        if wanted is not None and any(
-            (edge.node if edge._seq == OUTPUT_SEQ else edge) not in graph.leaves for edge in wanted
-        ):
-            raise Unsupported("gradients of tensors inside the graph are asked for")
+        reached = {id(one) for one in graph.nodes}
+        for edge in wanted or ():
+            if id(edge.node if edge._seq == OUTPUT_SEQ else edge) in reached:
+                raise Unsupported("gradients of tensors inside the graph are asked for")
         counters["compiled_autograd"]["captures"] += 1
-        compile_reasons.append(f"{len(graph.nodes)} nodes, {len(graph.arrays)} tensors")
+        compile_reasons.append(_why(graph))
         del compile_reasons[:-64]
         capture = _Capture(graph)
         targets = graph.leaves if wanted is None else wanted
@@ -178,12 +191,47 @@ class compiled_autograd:  # noqa: N801 (a context)
         _programs[self.backend, graph.key] = (program, places, slots)
         while len(_programs) > _MOST_PROGRAMS:
             _programs.popitem(last=False)
+            _warn_of_many()
         return program, places, slots
+
+
+@cache
+def _warn_of_many() -> None:
+    """Once: the graphs of this program are others each time."""
+    log.warning(
+        "compiled_autograd keeps %d programs and forgets the least used ones; the last reasons to "
+        "make one: %s", _MOST_PROGRAMS, compile_reasons[-3:],
+    )  # fmt: skip
 
 
 def _release(nodes: list[Any], freed: Any) -> None:
     for node in nodes:
         node._release(freed)
+
+
+def _why(graph: Graph) -> str:
+    """In what a graph differs from the one captured last."""
+    size = f"{len(graph.nodes)} nodes, {len(graph.arrays)} tensors"
+    if not _programs:
+        return f"{size}: the first one"
+    before = next(reversed(_programs))[1]
+    if len(before) != len(graph.key):
+        return f"{size}: key of {len(graph.key)} parts, the one before had {len(before)}"
+    for place, (now, then) in enumerate(zip(graph.key, before, strict=True)):
+        if now == then and type(now) is type(then):
+            continue
+        if isinstance(now, type):
+            return f"{size}: {now.__name__} at place {place} of the key, where {_named(then)} was"
+        if place >= len(graph.key) - len(graph.arrays):
+            return (
+                f"{size}: a tensor of shape {now[0]} and {now[2]}, before {then[0]} and {then[2]}"
+            )
+        return f"{size}: {_named(now)} at place {place} of the key, where {_named(then)} was"
+    return f"{size}: another back end"
+
+
+def _named(one: Any) -> str:
+    return one.__name__ if isinstance(one, type) else repr(one)
 
 
 class _Capture:
@@ -206,6 +254,10 @@ class _Capture:
             taken = passes.taken_over.set(None)
             try:
                 made = run_pass(seeds, targets, retain_graph=True, create_graph=False)
+            except CannotCapture:
+                raise
+            except Exception as error:  # then the engine raises it too, or knows more
+                raise Unsupported(f"capturing it raised {type(error).__name__}") from error
             finally:
                 passes.taken_over.reset(taken)
             values = [None if g is None else self.tracer.value_of(g._array) for g in made]

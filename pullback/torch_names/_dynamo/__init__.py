@@ -1,4 +1,4 @@
-"""Names of torch's tracing compiler, which is not here: programs run as they are."""
+"""Names of torch's tracing compiler; what compiles here is in `compiled/`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from pullback.compiler import (
 )
 from pullback.compiler.optimized_module import OptimizedModule
 
-from . import config, eval_frame, exc, external_utils, utils
+from . import compiled_autograd, config, eval_frame, exc, external_utils, utils
 from .external_utils import is_compiling
 
 __all__ = [
     "OptimizedModule",
     "allow_in_graph",
     "assume_constant_result",
+    "compiled_autograd",
     "config",
     "disable",
     "disallow_in_graph",

@@ -1,13 +1,12 @@
-"""Counters of torch's tracing compiler, which stay empty here."""
+"""Counters of compiled programs, under torch's name."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from typing import Any
 
-__all__ = ["CompileProfiler", "compile_times", "counters", "is_compile_supported"]
+from pullback.compiled.counting import counters
 
-counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
+__all__ = ["CompileProfiler", "compile_times", "counters", "is_compile_supported"]
 
 
 def compile_times(repr: str = "str", aggregate: bool = False) -> Any:

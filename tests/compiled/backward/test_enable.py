@@ -1,0 +1,457 @@
+"""Captured backward passes, row by row of docs/spec/compiled.md (K-1 to K-36)."""
+
+import gc
+import logging
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from pullback._dynamo import compiled_autograd as module
+from pullback._dynamo import config
+from pullback._dynamo.utils import counters
+
+import pullback as torch
+from pullback import nn
+from pullback.compiled.backward import takeover
+from pullback.compiler import compiled_autograd
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch.manual_seed(0)
+    module.reset()
+
+
+class Compiler:
+    """Keeps graphs, runs them as they are, and counts the runs."""
+
+    def __init__(self):
+        self.graphs, self.calls = [], []
+
+    def __call__(self, graph_module):
+        graph_module.graph.lint()
+        self.graphs.append(graph_module)
+
+        def run(*lists):
+            self.calls.append([len(one) for one in lists])
+            return graph_module(*lists)
+
+        return run
+
+
+def leaf(*shape):
+    return torch.randn(*shape, requires_grad=True)
+
+
+def loss(x, w):
+    return (x @ w).tanh().square().sum()
+
+
+def both(run):
+    """What a program gives on the engine, and inside the block."""
+    made = []
+    for inside in (False, True):
+        torch.manual_seed(0)
+        if inside:
+            with compiled_autograd(backend="python", fallback="silent"):
+                made.append(run())
+        else:
+            made.append(run())
+    return made
+
+
+def test_a_block_gives_passes_to_a_compiler():
+    """K-1, K-8: five lists in, the asked gradients out; backward() asks for leaves."""
+    compiler = Compiler()
+    x, w = leaf(3, 4), leaf(4, 2)
+    wanted = torch.autograd.grad(loss(x, w), [x, w])
+    with module._enable(compiler):
+        for _ in range(2):
+            got = torch.autograd.grad(loss(x, w), [x, w])
+            for a, b in zip(got, wanted, strict=True):
+                assert torch.equal(a, b)
+        loss(x, w).backward()
+    assert torch.equal(x.grad, wanted[0])
+    names = [n.name for n in compiler.graphs[0].graph.nodes if n.op == "placeholder"]
+    assert names == ["inputs", "sizes", "scalars", "hooks", "packed_data"]
+    assert len(compiler.calls) == 3
+    assert counters["compiled_autograd"]["captures"] == len(compiler.graphs)
+    loss(x, w).backward()
+    assert len(compiler.calls) == 3  # outside of the block
+
+
+def test_tensors_are_inputs_once():
+    """K-8: the same tensor, saved by several nodes, is one input."""
+    compiler = Compiler()
+    x, w = leaf(3), torch.randn(3)
+    with module._enable(compiler):
+        (x * w * w * w).sum().backward()
+    (count, *rest) = compiler.calls[0]
+    assert count == 2  # the first gradient, and w
+    assert rest == [0, 0, 0, 0]
+
+
+def test_blocks_nest_and_end_with_errors():
+    """K-1: flags tell the state."""
+    assert not module.compiled_autograd_enabled
+    with module._enable(Compiler()):
+        assert module.compiled_autograd_enabled
+        with module._disable():
+            assert not module.compiled_autograd_enabled
+            leaf(2).sum().backward()
+        with pytest.raises(ZeroDivisionError), module._enable(Compiler()):
+            raise ZeroDivisionError
+        assert module.compiled_autograd_enabled
+    assert not module.compiled_autograd_enabled
+    assert counters["compiled_autograd"]["captures"] == 0
+    with pytest.raises(AttributeError):
+        module.nothing
+
+
+def test_a_disabled_block_can_be_respected():
+    """K-1"""
+    compiler = Compiler()
+    with module._disable(), module._enable(compiler, ignore_active_disable_ctx=False):
+        leaf(2).sum().backward()
+    with module._disable(), module._enable(compiler):
+        leaf(2).exp().sum().backward()
+    assert len(compiler.calls) == 1
+
+
+def test_a_setting_turns_it_on_in_compiled_code():
+    """K-2: passes inside of compiled functions that run eagerly."""
+    x = leaf(3)
+
+    @torch.compile
+    def step(x):
+        total = (x * x).sum()
+        if total.item() > -1:  # looked at, so that the call runs eagerly
+            total.backward()
+        return total
+
+    with config.patch(compiled_autograd=True):
+        step(x)
+        assert counters["compiled_autograd"]["captures"] == 1
+    assert torch.equal(x.grad, 2 * x)
+    assert not module.compiled_autograd_enabled
+
+
+def test_the_public_block_names_its_policy():
+    """K-3, K-31, K-36"""
+    with pytest.raises(ValueError, match="fallback must be"):
+        compiled_autograd(fallback="maybe")
+    x = leaf(3)
+    y = x.exp()
+    y.register_hook(lambda g: g * 2)
+    with (
+        compiled_autograd(backend="python", fallback="error"),
+        pytest.raises(NotImplementedError, match="hooks"),
+    ):
+        y.sum().backward()
+    assert x.grad is None  # nothing was consumed: K-32
+    with compiled_autograd(backend="python"), pytest.warns(UserWarning, match="hooks"):
+        y.sum().backward()
+    assert torch.equal(x.grad, 2 * x.exp())
+    with module._enable(lambda graph: 3), pytest.raises(RuntimeError, match="has to return"):
+        x.exp().sum().backward()
+
+
+def test_graphs_cross_the_border_of_the_block():
+    """K-4"""
+    x = leaf(3)
+    before = (x * x).sum()
+    with compiled_autograd(backend="python"):
+        before.backward()
+        inside = (x * x).sum()
+    inside.backward()
+    assert torch.equal(x.grad, 4 * x)
+    assert counters["compiled_autograd"]["captures"] == 1
+
+
+def test_threads_have_their_own_switch():
+    """K-5"""
+    seen = []
+    with compiled_autograd(backend="python"):
+        thread = threading.Thread(target=lambda: seen.append(module.compiled_autograd_enabled))
+        thread.start()
+        thread.join()
+    assert seen == [False]
+
+
+def test_a_pass_inside_a_pass_runs_on_the_engine():
+    """K-6"""
+
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            with torch.enable_grad():
+                inner = x.detach().requires_grad_()
+                (slope,) = torch.autograd.grad((inner * 2).sum(), inner)
+            return g * slope
+
+    x = leaf(3)
+    with compiled_autograd(backend="python", fallback="silent"):
+        Twice.apply(x).sum().backward()
+    assert x.grad.eq(2).all()
+
+
+def test_captures_hits_and_fallbacks_are_counted():
+    """K-7, K-27"""
+    x = leaf(3)
+    with compiled_autograd(backend="python", fallback="silent"):
+        for n in (2, 2, 3):
+            (x**n).sum().backward()
+        y = x.exp()
+        y.register_hook(lambda g: g)
+        y.sum().backward()
+    found = counters["compiled_autograd"]
+    assert (found["captures"], found["hits"]) == (2, 1)
+    assert any("hooks" in name for name in found)
+    assert "the first one" in module.compile_reasons[0]
+    assert "3" in module.compile_reasons[1]
+
+
+def test_hooks_and_accumulation_keep_their_order():
+    """K-9, K-12, K-17, K-23: whatever runs the pass."""
+
+    def run():
+        seen = []
+        x, w = leaf(3), leaf(3)
+        h = x * w
+        y = h.exp()
+        h.retain_grad()
+        h.register_hook(lambda g: seen.append("tensor h"))
+        y.grad_fn.register_prehook(lambda g: seen.append("pre y"))
+        h.grad_fn.register_hook(lambda a, b: seen.append("post h"))
+        x.register_hook(lambda g: seen.append("tensor x"))
+        x.register_post_accumulate_grad_hook(lambda t: seen.append("accumulated x"))
+        torch.autograd.graph.register_multi_grad_hook([x, w], lambda gs: seen.append("multi"))
+        (y.sum() + h.sum()).backward()
+        return seen, x.grad, w.grad, h.grad
+
+    engine, inside = both(run)
+    assert engine[0] == inside[0]
+    assert len(engine[0]) >= 6
+    for a, b in zip(engine[1:], inside[1:], strict=True):
+        assert torch.equal(a, b)
+
+
+def test_only_what_is_asked_for_is_computed():
+    """K-10"""
+    compiler = Compiler()
+    x, w = leaf(3, 4), leaf(4, 2)
+    wanted = torch.autograd.grad(loss(x, w), [x])
+    with module._enable(compiler):
+        got = torch.autograd.grad(loss(x, w), [x])
+    assert torch.equal(got[0], wanted[0])
+    both_of_them = Compiler()
+    with module._enable(both_of_them):
+        torch.autograd.grad(loss(x, w), [x, w])
+    assert len(compiler.graphs[0].graph.nodes) < len(both_of_them.graphs[0].graph.nodes)
+
+
+def test_nothing_of_the_users_runs_while_a_pass_is_captured():
+    """K-11, K-13: a custom Function's backward runs once, with real tensors."""
+    seen = []
+
+    class Custom(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 3
+
+        @staticmethod
+        def backward(ctx, g):
+            seen.append(float(g.sum()))
+            return g * 3
+
+    x = leaf(3)
+    with compiled_autograd(backend="python", fallback="silent"):
+        Custom.apply(x).sum().backward()
+    assert seen == [3.0]
+    assert x.grad.eq(3).all()
+
+
+def test_changed_and_freed_values_are_refused_as_by_the_engine():
+    """K-14"""
+    x, w = leaf(3), torch.randn(3)
+    with compiled_autograd(backend="python", fallback="silent"):
+        y = (x * w).sum()
+        w.add_(1)
+        with pytest.raises(RuntimeError, match=r"modified in place|changed in place"):
+            y.backward()
+        z = (x * w).sum()
+        z.backward()
+        with pytest.raises(RuntimeError, match=r"second time|freed"):
+            z.backward()
+
+
+def test_saved_values_are_released_with_the_pass():
+    """K-14, K-29: neither the cache nor the graph holds on to a tensor."""
+    x = leaf(3)
+    with compiled_autograd(backend="python", fallback="error"):
+        for _ in range(3):
+            w = torch.randn(3)
+            y = (x * w).sum()
+            alive = weakref.ref(w)
+            y.backward()
+            del w
+            assert alive() is None
+    assert not module.is_cache_empty()
+    gc.collect()
+
+
+def test_gradients_accumulate_as_by_the_engine():
+    """K-15"""
+
+    def run():
+        x = leaf(3)
+        for _ in range(3):
+            (x * x).sum().backward()
+        held = x.grad
+        (x * x).sum().backward()
+        return x.grad, held is x.grad
+
+    engine, inside = both(run)
+    assert torch.equal(engine[0], inside[0])
+    assert engine[1] == inside[1]
+
+
+def test_gradients_that_can_be_differentiated():
+    """K-16: such passes are the engine's."""
+    x = leaf(3)
+    with compiled_autograd(backend="python"):
+        (g,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(g.sum(), x)
+    torch.testing.assert_close(second, 6 * x)
+
+
+def test_anomaly_detection_names_the_node():
+    """K-18"""
+    x = torch.tensor([0.0], requires_grad=True)
+    with (
+        compiled_autograd(backend="python", fallback="silent"),
+        torch.autograd.set_detect_anomaly(True),
+        pytest.warns(UserWarning, match=r"[Aa]nomaly|recorded"),
+        pytest.raises(RuntimeError, match=r"nan|NaN"),
+    ):
+        (x.sqrt() * 0).sum().backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.float16, torch.float64])
+def test_other_dtypes_give_the_engines_numbers(dtype, backend):
+    """K-19"""
+    x = torch.randn(4, dtype=dtype, requires_grad=True)
+    wanted = torch.autograd.grad((x * x).sum().real, x)
+    with compiled_autograd(backend=backend):
+        got = torch.autograd.grad((x * x).sum().real, x)
+    torch.testing.assert_close(got[0], wanted[0])
+
+
+def test_sparse_gradients_are_right():
+    """K-19"""
+    table = nn.Embedding(5, 2, sparse=True)
+    with compiled_autograd(backend="python", fallback="silent"):
+        table(torch.tensor([1, 1, 3])).sum().backward()
+    assert table.weight.grad.to_dense()[1].eq(2).all()
+
+
+CHANGES = {
+    "operator": (lambda x, w: (x * w).exp(), lambda x, w: (x * w).sin()),
+    "option": (lambda x, w: (x * w) ** 2, lambda x, w: (x * w) ** 3),
+    "type of an option": (lambda x, w: (x * w).exp() ** 2, lambda x, w: (x * w).exp() ** 2.5),
+    "dimension": (lambda x, w: (x * w).sum(0), lambda x, w: (x * w).sum(1)),
+    "alpha": (lambda x, w: torch.add(x, w, alpha=2), lambda x, w: torch.add(x, w, alpha=3)),
+    "pattern": (lambda x, w: x * w + x, lambda x, w: x * w + w),
+    "one tensor for two": (lambda x, w: x * w, lambda x, w: x * x),
+    "order of edges": (lambda x, w: x.exp() - w.exp(), lambda x, w: w.exp() - x.exp()),
+    "size": (lambda x, w: x * w, lambda x, w: x[:2] * w[:2]),
+    "who needs gradients": (lambda x, w: x * w, lambda x, w: x * w.detach()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_every_change_of_a_graph_misses(name, backend):
+    """K-21, K-22, K-25: and what is the same again hits, along the trail."""
+    first, second = CHANGES[name]
+    x, w = leaf(4, 4), leaf(4, 4)
+    for f in (first, second, first, second):
+        wanted = torch.autograd.grad(f(x, w).sum(), [x, w], allow_unused=True)
+        with compiled_autograd(backend=backend, fallback="error"):
+            got = torch.autograd.grad(f(x, w).sum(), [x, w], allow_unused=True)
+        for a, b in zip(got, wanted, strict=True):
+            assert (a is None) == (b is None)
+            if a is not None:
+                torch.testing.assert_close(a, b)
+    assert counters["compiled_autograd"]["captures"] == 2
+    assert counters["compiled_autograd"]["hits"] == 2
+
+
+def test_the_cache_is_bounded(monkeypatch, caplog):
+    """K-28"""
+    monkeypatch.setattr(takeover, "_MOST_PROGRAMS", 3)
+    takeover._warn_of_many.cache_clear()
+    x = leaf(3)
+    with compiled_autograd(backend="python"), caplog.at_level(logging.WARNING, "pullback.compile"):
+        for n in range(2, 9):
+            (x**n).sum().backward()
+    assert len(takeover._programs) == 3
+    assert sum("least used" in one.message for one in caplog.records) == 1
+
+
+def test_clearing_is_refused_inside_a_pass():
+    """K-30"""
+    x = leaf(3)
+    x.register_hook(lambda g: module.clear_cache())
+    with pytest.raises(RuntimeError, match="in use"):
+        x.sum().backward()
+    assert module.is_cache_empty()
+
+
+def test_a_hook_that_fails_fails_as_on_the_engine():
+    """K-33, K-34"""
+    x = leaf(3)
+    y = x.exp()
+    y.register_hook(lambda g: 1 / 0)
+    with compiled_autograd(backend="python", fallback="silent"), pytest.raises(ZeroDivisionError):
+        y.sum().backward()
+    z = x.exp()
+    z.register_hook(lambda g: g[:1])
+    with (
+        compiled_autograd(backend="python", fallback="silent"),
+        pytest.raises(RuntimeError, match="changed the size"),
+    ):
+        z.sum().backward()
+    x.grad = None
+    x.exp().sum().backward()
+    np.testing.assert_allclose(x.grad._array, x.exp()._array)
+
+
+def test_a_compiler_that_fails_shows_the_graph():
+    """K-35"""
+
+    def compiler(graph):
+        raise ValueError("no")
+
+    x = leaf(3)
+    with module._enable(compiler), pytest.raises(ValueError, match="no") as caught:
+        x.exp().sum().backward()
+    assert "aten" in "".join(caught.value.__notes__)
+    x.exp().sum().backward()
+    assert torch.equal(x.grad, x.exp())
+
+
+def test_origins_are_in_the_graph():
+    """K-20"""
+    compiler = Compiler()
+    x = leaf(3)
+    with module._enable(compiler):
+        x.exp().sum().backward()
+    traces = [n.meta.get("stack_trace") for n in compiler.graphs[0].graph.nodes]
+    assert any(one and "test_enable.py" in one for one in traces)
