@@ -75,6 +75,7 @@ def assert_same(ours, wanted, *, exact):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", sorted(SAMPLES))
 def test_compiled_agrees_with_eager_on_every_sample(name, backend):
+    """K-70: bit for bit on `python`, within rounding on `llvm`."""
     function = resolve(torch, name)
     for sample in samples_for(name):
         try:

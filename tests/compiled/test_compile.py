@@ -30,6 +30,7 @@ def compiled(backend):
 
 
 def test_a_loss_and_its_gradients_are_those_of_eager(compiled):
+    """K-60"""
     x = torch.randn(5, 3, requires_grad=True)
     w = torch.randn(3, 4, requires_grad=True)
 
@@ -44,6 +45,7 @@ def test_a_loss_and_its_gradients_are_those_of_eager(compiled):
 
 
 def test_one_node_stands_behind_a_compiled_result(compiled):
+    """K-40"""
     x = torch.randn(3, requires_grad=True)
     y = compiled(lambda x: (x.sin() * x).sum(), fullgraph=True)(x)
     assert y.grad_fn.name() == "CompiledBackward"
@@ -51,6 +53,7 @@ def test_one_node_stands_behind_a_compiled_result(compiled):
 
 
 def test_results_mix_with_eager_operators_on_both_sides(compiled):
+    """K-40"""
     x = torch.randn(4, requires_grad=True)
     f = compiled(lambda y: y.exp() * y, fullgraph=True)
     (f(x * 2).sin().sum()).backward()
@@ -61,6 +64,7 @@ def test_results_mix_with_eager_operators_on_both_sides(compiled):
 
 
 def test_several_results_get_their_gradients(compiled):
+    """K-38, K-40"""
     x = torch.randn(3, requires_grad=True)
 
     def both(x):
@@ -82,6 +86,7 @@ def test_a_result_that_is_not_used_has_a_gradient_of_zeros(compiled):
 
 
 def test_retained_graphs_run_again_and_freed_ones_refuse(compiled):
+    """K-40"""
     x = torch.randn(3, requires_grad=True)
     for f in (lambda x: (x * x * x).sum(), lambda x: x * x * x):
         y = compiled(f, fullgraph=True)(x).sum()
@@ -97,6 +102,7 @@ def test_retained_graphs_run_again_and_freed_ones_refuse(compiled):
 
 
 def test_gradients_of_gradients(compiled):
+    """K-45"""
     x = torch.randn(3, requires_grad=True)
     f = compiled(lambda x: (x**3).sum(), fullgraph=True)
     (g,) = torch.autograd.grad(f(x), x, create_graph=True)
@@ -104,6 +110,7 @@ def test_gradients_of_gradients(compiled):
 
 
 def test_hooks_on_leaves_and_results_run(compiled):
+    """K-40"""
     x = torch.randn(3, requires_grad=True)
     seen = []
     x.register_hook(lambda g: seen.append("leaf") or g * 2)
@@ -135,6 +142,7 @@ def test_nothing_is_recorded_without_grad_mode(compiled):
 
 
 def test_transforms_under_compile(compiled):
+    """K-67"""
     x = torch.randn(4)
 
     def f(x):
@@ -162,6 +170,7 @@ ALPHA = 2.0
 
 
 def test_a_changed_global_is_seen(compiled):
+    """K-61"""
     global ALPHA
     ALPHA = 2.0
     f = compiled(lambda x: x * ALPHA)
@@ -174,6 +183,7 @@ def test_a_changed_global_is_seen(compiled):
 
 
 def test_a_changed_closure_is_seen(compiled):
+    """K-43, K-61"""
     scale, offset = torch.ones(3), 1.0
 
     def f(x):
@@ -210,6 +220,7 @@ def test_inference_mode_gives_inference_tensors(compiled):
 
 
 def test_a_tensor_written_or_exchanged_outside_is_read_afresh(compiled):
+    """K-43"""
     w = torch.ones(3)
     f = compiled(lambda x: x + w)
     x = torch.zeros(3)
@@ -221,6 +232,8 @@ def test_a_tensor_written_or_exchanged_outside_is_read_afresh(compiled):
 
 
 def test_an_attribute_of_an_object_is_watched(compiled):
+    """K-61"""
+
     class Scale(nn.Module):
         def __init__(self):
             super().__init__()
@@ -241,6 +254,7 @@ def test_an_attribute_of_an_object_is_watched(compiled):
 
 
 def test_each_change_of_an_argument_is_a_program_of_its_own(compiled):
+    """K-61"""
     f = compiled(lambda x, n=1: x * n)
     x = torch.ones(2, 3)
     close(f(x), x)
@@ -254,6 +268,8 @@ def test_each_change_of_an_argument_is_a_program_of_its_own(compiled):
 
 
 def test_the_same_tensor_twice_is_told_from_two(compiled):
+    """K-51, K-61"""
+
     def f(a, b):
         a.add_(1)
         return a * b
@@ -265,6 +281,7 @@ def test_the_same_tensor_twice_is_told_from_two(compiled):
 
 
 def test_the_default_dtype_is_watched(compiled):
+    """K-61"""
     f = compiled(lambda x: x * torch.ones(2))
     x = torch.ones(2, dtype=torch.float16)
     before = torch.get_default_dtype()
@@ -277,6 +294,7 @@ def test_the_default_dtype_is_watched(compiled):
 
 
 def test_entries_are_bounded_and_the_rest_runs_eagerly(compiled):
+    """K-28, K-61"""
     f = compiled(lambda x: x + 1, dynamic=False)
     for n in range(1, 9):
         close(f(torch.zeros(n)), torch.ones(n))
@@ -290,6 +308,8 @@ def test_entries_are_bounded_and_the_rest_runs_eagerly(compiled):
 
 
 def test_decisions_by_value_run_eagerly_with_a_reason(compiled):
+    """K-42, K-60"""
+
     def f(x):
         return x * 2 if x.sum() > 0 else x * 3
 
@@ -307,6 +327,7 @@ def test_decisions_by_value_run_eagerly_with_a_reason(compiled):
      lambda x: x[x > 0].sum()],
 )  # fmt: skip
 def test_looking_at_values_is_never_baked_in(compiled, look):
+    """K-42"""
     f = compiled(lambda x: x * look(x))
     for start in (1.0, 2.0, 5.0):
         x = torch.tensor([start, 2.0])
@@ -322,6 +343,8 @@ def test_the_functions_own_errors_reach_the_user(compiled):
 
 
 def test_state_that_the_function_changes_is_left_to_eager(compiled):
+    """K-53"""
+
     class Counter:
         calls = 0
 
@@ -355,6 +378,7 @@ def test_a_tensor_kept_by_the_function_is_a_real_one(compiled):
 
 
 def test_writes_to_arguments_and_held_tensors_happen(compiled):
+    """K-49"""
     total = torch.zeros(3)
 
     def f(x):
@@ -378,6 +402,8 @@ def test_writes_to_arguments_and_held_tensors_happen(compiled):
 
 
 def test_writes_to_temporaries_are_functional(compiled):
+    """K-48"""
+
     def f(x):
         y = x.clone()
         y.view(-1).add_(1)
@@ -400,6 +426,8 @@ def test_writes_to_temporaries_are_functional(compiled):
 
 
 def test_an_argument_returned_is_the_same_object_and_a_view_looks_at_it(compiled):
+    """K-50"""
+
     def f(x):
         return x, x[0], x.t(), x.detach()
 
@@ -417,6 +445,8 @@ def test_an_argument_returned_is_the_same_object_and_a_view_looks_at_it(compiled
 
 
 def test_a_write_to_memory_that_another_argument_shares_is_left_to_eager(compiled):
+    """K-51"""
+
     def f(a, b):
         a.add_(1)
         return b * 2
@@ -445,6 +475,7 @@ def test_batch_norm_updates_its_statistics(compiled):
 
 
 def test_random_numbers_come_from_the_same_stream(compiled):
+    """K-52"""
     layers = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 2))
 
     def f(x):
@@ -541,6 +572,7 @@ def test_gradients_accumulate_as_in_eager(compiled):
 
 
 def test_a_module_keeps_its_parameters_training(compiled):
+    """K-60"""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
     f = compiled(model, fullgraph=True)
@@ -556,6 +588,8 @@ def test_a_module_keeps_its_parameters_training(compiled):
 
 
 def test_as_a_decorator_and_as_a_method():
+    """K-60"""
+
     @torch.compile(backend="python")
     def f(x):
         return x + 1
@@ -571,6 +605,8 @@ def test_as_a_decorator_and_as_a_method():
 
 
 def test_disable_gives_the_function_itself():
+    """K-60"""
+
     def f(x):
         return x
 
@@ -578,6 +614,7 @@ def test_disable_gives_the_function_itself():
 
 
 def test_unknown_back_ends_are_refused_with_the_known_ones():
+    """K-69"""
     with pytest.raises(RuntimeError, match="python"):
         torch.compile(lambda x: x, backend="nonsense")
 
@@ -586,6 +623,7 @@ def test_unknown_back_ends_are_refused_with_the_known_ones():
 
 
 def test_memory_stays_flat_without_the_collector(compiled):
+    """K-29"""
     x = torch.randn(10, requires_grad=True)
     f = compiled(lambda x: (x.sin() * x).sum(), fullgraph=True)
 

@@ -15,6 +15,7 @@ def loss(x):
 
 
 def test_explain_shows_programs_with_the_users_lines(backend):
+    """K-20, K-63"""
     x = torch.randn(4, 3, requires_grad=True)
     found = explain(loss, backend=backend)(x)
     assert found.graph_count == 1
@@ -26,12 +27,14 @@ def test_explain_shows_programs_with_the_users_lines(backend):
 
 
 def test_explain_tells_why_a_call_ran_eagerly(backend):
+    """K-63"""
     found = explain(lambda x: x * float(x.sum()), backend=backend)(torch.ones(2))
     assert found.graph_count == 0
     assert "needs its values" in found.break_reasons[0]
 
 
 def test_verify_compares_each_call_with_eager(backend, monkeypatch):
+    """K-70"""
     x = torch.randn(4, 3)
     f = torch.compile(loss, backend=backend, options={"verify": True})
     assert torch.allclose(f(x), loss(x))
@@ -46,6 +49,7 @@ def self_wrong(x):
 
 
 def test_captures_hits_and_fallbacks_are_counted(backend):
+    """K-7, K-27"""
     reset()
     f = torch.compile(lambda x: x + 1, backend=backend, dynamic=False)
     f(torch.ones(2))
@@ -58,6 +62,7 @@ def test_captures_hits_and_fallbacks_are_counted(backend):
 
 
 def test_reset_forgets_everything(backend):
+    """K-63"""
     f = torch.compile(lambda x: x + 1, backend=backend)
     f(torch.ones(2))
     assert f.entries
@@ -67,6 +72,7 @@ def test_reset_forgets_everything(backend):
 
 
 def test_code_can_ask_whether_it_is_captured(backend):
+    """K-63"""
     seen = []
     f = torch.compile(lambda x: x + (1 if is_compiling() else 2), backend=backend, fullgraph=True)
     assert float(f(torch.zeros(()))) == 1
@@ -75,6 +81,8 @@ def test_code_can_ask_whether_it_is_captured(backend):
 
 
 def test_a_disabled_function_is_never_captured(backend):
+    """K-63"""
+
     @disable(reason="it prints")
     def inner(x):
         return x * 3
@@ -93,4 +101,5 @@ def test_a_compiled_module_answers_as_the_module_does(backend):
 
 
 def test_back_ends_are_listed():
+    """K-69"""
     assert "python" in list_backends()

@@ -41,6 +41,7 @@ def inputs(function, x):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_python_module_on_numpy_alone(name, tmp_path):
+    """K-68"""
     function = FUNCTIONS[name]
     x = torch.tensor(np.random.default_rng(0).standard_normal((4, 3)))
     path = tmp_path / "exported.py"

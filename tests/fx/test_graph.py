@@ -78,6 +78,7 @@ def test_nodes_go_where_they_are_put(graph):
 
 
 def test_node_in_use_cannot_be_erased(graph):
+    """K-65"""
     x, relu, add, _ = graph.nodes
     with pytest.raises(RuntimeError, match="still used by add"):
         graph.erase_node(relu)
