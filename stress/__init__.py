@@ -8,6 +8,7 @@ module of this folder with `run(seconds, seed, calls)`, which returns a `Report`
 # Name -> what it does; the module of that name runs it.
 PARTS = {
     "api": "every public function with wrong arguments: kinds of errors, targets and modes intact",
+    "compiled": "random programs compiled against eager, at other sizes too; 100,000 calls, flat",
     "faults": "errors, interrupts and lack of memory at every step of programs, warm and cold",
     "growth": "nothing waits for the collector after transforms, nested, and whole programs",
     "loader": "mutated and hostile files: read or refused, nothing run, memory near their size",

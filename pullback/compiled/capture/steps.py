@@ -16,7 +16,7 @@ from pullback.core.arrays import as_array
 from pullback.core.origin import Origin
 from pullback.operators.declare import Op
 
-__all__ = ["Call", "Value", "flat", "live", "replaced", "values_in"]
+__all__ = ["Call", "Value", "flat", "live", "replaced", "say_where", "values_in"]
 
 
 class Value:
@@ -82,6 +82,12 @@ class Call:
         made = ", ".join(f"%{one.number}" for one in self.results)
         read = ", ".join(f"%{one.number}" for one in self.inputs)
         return f"{made} = {self.name}({read})"
+
+
+def say_where(error: Exception, call: Call) -> None:
+    """Note on an error which call of a compiled program raised it, and where that was captured."""
+    place = f" at {call.origin}" if call.origin is not None else ""
+    error.add_note(f"in {call.name}{place}, run by a compiled program")
 
 
 def values_in(tree: Any) -> Iterator[Value]:

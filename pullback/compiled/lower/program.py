@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from pullback.compiled.capture.steps import Call, Value
+from pullback.compiled.capture.steps import Call, Value, say_where
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import BYTES, Val
 from pullback.compiled.llvm.words import can_cast
@@ -32,7 +32,11 @@ class Kernel:
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """Run it."""
-        return self.call.run(dict(zip(self.numbers, arrays, strict=True)))
+        try:
+            return self.call.run(dict(zip(self.numbers, arrays, strict=True)))
+        except Exception as error:
+            say_where(error, self.call)
+            raise
 
     @property
     def name(self) -> str:
@@ -50,7 +54,11 @@ class Check:
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """Run it."""
-        self.check(*arrays)
+        try:
+            self.check(*arrays)
+        except Exception as error:
+            say_where(error, self.call)
+            raise
         return []
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy
 
-from pullback.compiled.capture.steps import Call, Value, live
+from pullback.compiled.capture.steps import Call, Value, live, say_where
 from pullback.core.arrays import as_array
 from pullback.core.origin import GENERATED
 
@@ -33,14 +33,30 @@ class PythonProgram:
         self.inputs, self.outputs = list(inputs), list(outputs)
         self.names: dict[str, Any] = {"N": numpy, "A": as_array}
         self.source = self._text()
-        file = f"{GENERATED}compiled program {id(self):x}>"
+        file = self._file = f"{GENERATED}compiled program {id(self):x}>"
         linecache.cache[file] = (len(self.source), None, self.source.splitlines(True), file)
         exec(compile(self.source, file, "exec"), self.names)
         self._run = self.names["program"]
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """The program's outputs."""
-        return self._run(*arrays)
+        try:
+            return self._run(*arrays)
+        except Exception as error:
+            self._say_where(error)
+            raise
+
+    def _say_where(self, error: Exception) -> None:
+        """Tell which call of the user's an error comes from: its line was not run."""
+        trace = error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == self._file:
+                text = self.source.splitlines()[trace.tb_lineno - 1]
+                place = next((n for n in range(len(self.calls)) if f"f{n}(" in text), None)
+                if place is not None:
+                    say_where(error, self.calls[place])
+                return
+            trace = trace.tb_next
 
     def _text(self) -> str:
         lines = [f"def program({', '.join(f'v{one.number}' for one in self.inputs)}):"]
