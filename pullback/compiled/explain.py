@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pullback.compiled.ir.values import Val
+from pullback.compiled.profiling import step_names
 
-__all__ = ["Explanation", "explain", "program_text"]
+__all__ = ["Explanation", "explain", "program_text", "step_lines"]
 
 
 @dataclass
@@ -108,6 +109,19 @@ def program_text(program: Any) -> str:
             lines.append(f"  step {number}: {_name(plan, nodes[0])}")
         lines += [f"    {_line(one)}" for one in nodes]
     return "\n".join(lines)
+
+
+def step_lines(program: Any) -> list[str]:
+    """A line for each step of a program: what it joins, over which sizes, from which lines."""
+    if program.backend != "llvm":
+        return [
+            f"{call.name} {call.origin or ''}".rstrip() for call in getattr(program, "calls", ())
+        ]
+    lines = []
+    for step, name in zip(program.plan.steps, step_names(program.plan), strict=True):
+        places = dict.fromkeys(str(v.origin) for v in step.nodes if v.origin is not None)
+        lines.append(f"{name.removeprefix('compiled::')}  {', '.join(places)}".rstrip())
+    return lines
 
 
 def _name(plan: Any, v: Val) -> str:

@@ -17,6 +17,7 @@ from pullback.compiled import backends
 from pullback.compiled.capture.capture import capture
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.counting import counters
+from pullback.compiled.profiling import is_profiled, timed
 from pullback.compiled.runtime.entry import MOST_UNUSED, OVERLAPPING, Entry
 from pullback.compiled.runtime.quick import quick_way
 from pullback.compiled.sizes.families import Families
@@ -26,6 +27,7 @@ from pullback.core.mode import INFERENCE, NO_GRAD, PLAIN, fast, get_mode, settle
 from pullback.core.nesting import running
 from pullback.core.trees.pytree import tree_flatten
 from pullback.nn.modules.module import Module
+from pullback.operators.watching.observe import look
 
 __all__ = ["CompiledFunction", "compile", "counters"]
 
@@ -69,7 +71,7 @@ class CompiledFunction:
         quick = self.quick
         if quick is not None and not kwargs:
             fits = get_mode() is self.quick_mode and fast.plain is not None and not running.get()
-            if fits:
+            if fits and look.by is None:
                 made = quick(args)
                 if made is not None:
                     return made
@@ -85,6 +87,14 @@ class CompiledFunction:
         mode = settle()
         if not _may_run(mode):
             return self.function(*args, **kwargs)
+        if look.by is None:
+            return self._guarded_run(mode, args, kwargs)
+        if not is_profiled():  # somebody wants to see each operator
+            return self.function(*args, **kwargs)
+        with timed(f"compiled::{self._name}"):
+            return self._guarded_run(mode, args, kwargs)
+
+    def _guarded_run(self, mode: Any, args: Any, kwargs: Any) -> Any:
         leaves, spec = tree_flatten((args, kwargs))
         for place, entry in enumerate(self.entries):
             reason = entry.guards.miss(mode, spec, leaves)

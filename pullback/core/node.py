@@ -239,6 +239,10 @@ class OperatorNode(Node):
         """As `_run`, on tensors, recording what it does."""
         raise NotImplementedError
 
+    def _steps(self) -> list[str]:
+        """What a program behind the node does, a line for each step; of most nodes nothing."""
+        return []
+
     def _release(self, freed: Any) -> None:
         """Forget the saved values; `freed` remembers who did it. Nodes that save override this."""
 

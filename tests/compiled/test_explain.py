@@ -103,3 +103,77 @@ def test_a_compiled_module_answers_as_the_module_does(backend):
 def test_back_ends_are_listed():
     """K-69"""
     assert "python" in list_backends()
+
+
+def test_the_profiler_shows_steps_of_compiled_programs(backend):
+    from pullback.profiler import profile
+
+    w = torch.randn(3, 4, requires_grad=True)
+    x = torch.randn(5, 3)
+    f = torch.compile(lambda x: (x @ w).tanh().sum(), backend=backend)
+    wanted = f(x)
+    for _ in range(2):
+        f(x)
+    with profile() as seen:
+        made = f(x)
+        made.backward()
+    names = [event.name for event in seen.events()]
+    step = "compiled::loop(tanh" if backend == "llvm" else "compiled::tanh"
+    assert any(name.startswith(step) for name in names), names
+    assert "compiled::<lambda>" not in names or "CompiledBackward" in names
+    assert "CompiledBackward" in names
+    assert abs(float(made) - float(wanted)) < 1e-5
+    assert w.grad is not None
+
+
+def test_who_looks_at_each_operator_sees_each_operator(backend):
+    from pullback.operators.watching.observe import observe, stop
+
+    class Names:
+        def __init__(self):
+            self.seen = []
+
+        def enter(self, op, called):
+            self.seen.append(called)
+
+        def leave(self, token, result, operands):
+            pass
+
+    f = torch.compile(lambda x: x.sin() * 2, backend=backend)
+    f(torch.ones(3))
+    names = Names()
+    observe(names)
+    try:
+        f(torch.ones(3))
+    finally:
+        stop(names)
+    assert "sin" in names.seen
+
+
+def test_the_graph_page_shows_fused_groups(backend):
+    from pullback.autograd.graph import show
+
+    x = torch.ones(5, requires_grad=True)
+    f = torch.compile(lambda x: (x.sin() * x).sum(), backend=backend)
+    page = show(f(x))
+    (node,) = [one for one in page.graph.nodes if one.name == "CompiledBackward"]
+    assert any("sin" in step and "test_explain.py" in step for step in node.steps), node.steps
+    assert "sin" in page.html()
+
+
+@pytest.mark.parametrize("position", [1, 7])
+def test_errors_inside_a_program_name_the_operator_and_the_line(backend, position):
+    table = torch.randn(5, 3)
+
+    def f(i, x):
+        return torch.nn.functional.embedding(i, table) * x.exp()
+
+    g = torch.compile(f, backend=backend)
+    x = torch.ones(2, 3)
+    g(torch.tensor([0, 1]), x)
+    if position < 5:
+        g(torch.tensor([0, position]), x)
+        return
+    with pytest.raises(IndexError, match="embedding") as caught:
+        g(torch.tensor([0, position]), x)
+    assert any("embedding at test_explain.py" in note for note in caught.value.__notes__)

@@ -151,6 +151,10 @@ class Recorder:
         stack = _user_stack() if self._stack else ()
         self.raw.append(Raw(name, start, end, thread(), USER, None, 0, (), values, stack))
 
+    def step(self, name: str, start: int, end: int) -> None:
+        """A step of a compiled program ended."""
+        self.raw.append(Raw(name, start, end, thread(), FUNCTION))
+
     # ------------------------------------------------------------------ memory
 
     def _allocated(self, results: Any, known: Any) -> int:

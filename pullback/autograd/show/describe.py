@@ -65,6 +65,7 @@ class Described:
     time: int | None = None  # nanoseconds in the last profiled backward
     memory: int | None = None
     root: bool = False
+    steps: list[str] = field(default_factory=list)  # of a compiled call: what its program does
 
     @property
     def bytes(self) -> int:
@@ -126,6 +127,7 @@ def _described(
     else:
         made.saved = [_value(n, a.shape, a.dtype) for n, a, _ in saved_values(node)]
         made.freed = _is_freed(node)
+        made.steps = list(node._steps())
     if node._origin is not None:
         made.place, made.expression, writes = _place(node._origin, places)
         if made.kind == "operator" and writes:

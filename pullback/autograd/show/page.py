@@ -140,6 +140,7 @@ def _row(node: Described, places: dict[Any, int]) -> dict[str, Any]:
         "time": node.time,
         "memory": node.memory,
         "root": node.root,
+        "steps": node.steps,
     }
 
 

@@ -23,7 +23,8 @@ class ModuleText:
     `parts` is a list of ("native", function name) and ("call", value) in order of execution.
     """
 
-    def __init__(self, plan: Plan, machine: Any) -> None:
+    def __init__(self, plan: Plan, machine: Any, *, apart: bool = False) -> None:
+        """With `apart` each step is a part of its own, so that it can be timed."""
         self.plan, self.machine = plan, machine
         self.functions: dict[str, str] = {}
         self.texts: list[str] = []
@@ -40,6 +41,8 @@ class ModuleText:
         self.work = 0
         for number, step in enumerate(plan.steps):
             self._step(f"g{number}", step)
+            if apart:
+                self._close()
         self._close()
 
     @property

@@ -15,7 +15,9 @@ from pullback.compiled.llvm.machine import Code, machine
 from pullback.compiled.llvm.module import ModuleText
 from pullback.compiled.llvm.plan import Plan
 from pullback.compiled.lower.program import Lowered
+from pullback.compiled.profiling import step_names, timed
 from pullback.compiled.runtime.pointers import put_pointers
+from pullback.operators.watching.observe import look
 
 __all__ = ["LlvmProgram"]
 
@@ -58,13 +60,8 @@ class LlvmProgram:
             self.code, self.words = shared.templates.code(written.text, written.slots)
         self.is_large = written.work > _LARGE
         self.slots = written.slots
-        self.parts: list[Any] = []
-        for kind, what in written.parts:
-            if kind == "native":
-                address = self.code.address(what)
-                self.parts.append((_FUNCTION(address), address, None))
-            else:
-                self.parts.append((None, 0, _Between(self.plan, what)))
+        self.parts = self._parts(written, self.code)
+        self._apart: Any = None  # the same step by step, for a profiler; made when first needed
         self.addresses = {
             slot: _address(name, self.builder) for name, slot in written.addresses.items()
         }
@@ -77,6 +74,16 @@ class LlvmProgram:
         self._lock = threading.Lock()
         self._put = put_pointers()
         self.is_native = len(self.parts) <= 1 and all(p[2] is None for p in self.parts)
+
+    def _parts(self, written: ModuleText, code: Code) -> list[Any]:
+        parts: list[Any] = []
+        for kind, what in written.parts:
+            if kind == "native":
+                address = code.address(what)
+                parts.append((_FUNCTION(address), address, None))
+            else:
+                parts.append((None, 0, _Between(self.plan, what)))
+        return parts
 
     def _laid_out(self, arrays: list[Any], held: dict[int, Any]) -> list[Any]:
         """Arrays with the strides that the program reads; of gradients, say, they may differ."""
@@ -110,15 +117,32 @@ class LlvmProgram:
         for shape, dtype, slot in self.fresh:
             array = held[slot] = numpy.empty(shape, dtype)
             table[slot] = array.__array_interface__["data"][0]
-        for function, _, between in self.parts:
-            if function is not None:
-                function(memory.address)
-            else:
-                between(memory, held)
+        if look.by is None:
+            for function, _, between in self.parts:
+                if function is not None:
+                    function(memory.address)
+                else:
+                    between(memory, held)
+        else:
+            self._run_watched(memory, held)
         results = [one(held) for one in self.outputs]
         with self._lock:
             self._spare.append(memory)
         return results
+
+    def _run_watched(self, memory: _Memory, held: dict[int, Any]) -> None:
+        """Step by step, each with its time told to the profiler."""
+        if self._apart is None:
+            written = ModuleText(self.plan, machine(), apart=True)
+            code = Code(written.text, keep=False)
+            self._apart = (code, self._parts(written, code), step_names(self.plan))
+        _, parts, names = self._apart
+        for name, (function, _, between) in zip(names, parts, strict=True):
+            with timed(name):
+                if function is not None:
+                    function(memory.address)
+                else:
+                    between(memory, held)
 
 
 class _Memory:

@@ -92,6 +92,11 @@ class CompiledBackward(OperatorNode, metaclass=BuiltIn):
                     "Clone it before the call, or change it after backward()."
                 )
 
+    def _steps(self) -> list[str]:
+        from pullback.compiled.explain import step_lines
+
+        return [line for program in self.entry.programs() for line in step_lines(program)]
+
     def _release(self, freed: Any) -> None:
         self.ahead = self.saved = None
         self.sources = freed

@@ -48,6 +48,10 @@ function describe(item) {
     ]);
     text += `<h3>takes</h3>` + rows(names);
   }
+  if (item.steps.length)
+    text +=
+      `<h3>compiled: ${item.steps.length} steps</h3>` +
+      item.steps.map((step) => `<div>${escape(step)}</div>`).join("");
   if (item.saved.length)
     text += `<h3>saved for backward: ${bytes(item.bytes)}</h3>` + rows(item.saved);
   if (item.freed)
