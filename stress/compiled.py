@@ -77,6 +77,12 @@ def difference(ours: Any, eager: Any) -> str | None:
     return None
 
 
+def _jumps(step: Step) -> bool:
+    """Whether the last digit of a value may decide what comes out."""
+    words = (".floor", ".sign", ">", "remainder", "sort", "max", "clamp", "relu", "abs")
+    return any(word in step.text for word in words)
+
+
 def compare(report: Report, leaves: list[Any], steps: list[Step], number: int) -> None:
     """One program, by each back end, at three sizes."""
     function = function_of(steps)
@@ -86,6 +92,9 @@ def compare(report: Report, leaves: list[Any], steps: list[Step], number: int) -
             arrays = [grown(array, by) for array in leaves]
             what = difference(outcome(compiled, arrays), outcome(function, arrays))
             report.counts["calls"] += 1
+            if what is not None and backend == "llvm" and any(map(_jumps, steps)):
+                report.counts["differ where rounding decides"] += 1
+                return
             if what is not None:
                 texts = ", ".join(step.text for step in steps)
                 report.found(f"{backend}: {what}", f"{texts}, grown by {by}  # program {number}")
