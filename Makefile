@@ -21,7 +21,7 @@ endif
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-distributed lint format bench bench-compile bench-sizes coverage
+.PHONY: help demo test test-distributed lint format bench bench-compile bench-sizes bench-small coverage
 .PHONY: stress clean
 .PHONY: help demo test lint format bench bench-compile bench-sizes coverage stress clean
 .PHONY: help demo test lint format bench bench-sizes coverage clients clean
@@ -34,6 +34,7 @@ help:
 	@echo "make bench ORACLE=1  the benchmarks against $(ORACLE_PIN): programs, then operators by size"
 	@echo "make bench-compile ORACLE=1  compiled functions against $(ORACLE_PIN) as it runs"
 	@echo "make bench-sizes ORACLE=1  operators one by one, at three sizes, alone"
+	@echo "make bench-small ORACLE=1  small calls one by one, forward alone and with backward"
 	@echo "make stress          random calls and programs for SECONDS each; STRESS=api for one part"
 	@echo "make coverage        write docs/coverage.md, the table of operators by mode"
 	@echo "make clients ORACLE=1  libraries written for torch, from PyPI, on pullback; docs/clients.md"
@@ -72,6 +73,9 @@ bench-compile: $(VENV)/.base $(VENV)/.compile $(oracle)
 
 bench-sizes: $(VENV)/.base $(oracle)
 	$(BIN)/python -m benchmarks.sizes $(ARGS)
+
+bench-small: $(VENV)/.base $(oracle)
+	$(BIN)/python -m benchmarks.small $(ARGS)
 
 # Parts are those of stress/__init__.py; the same seed makes the same calls.
 SECONDS ?= 60

@@ -1,0 +1,36 @@
+"""The page of small calls: its lines run on our library, and its bars can be missed."""
+
+import pytest
+
+import pullback
+from benchmarks import small
+from benchmarks.small_calls import FAMILIES, TIMES, compiled, small_works
+
+
+@pytest.mark.parametrize(
+    "work", small_works(FAMILIES, ("forward", "backward")), ids=lambda work: work.name
+)
+def test_every_line_runs(work):
+    program = work.build(pullback)
+    program.run(None)
+    assert all(tensor is not None for tensor in program.answer(None))
+
+
+def test_a_run_is_the_call_many_times():
+    scope = {"found": []}
+    compiled("found.append(1)", scope)(None)
+    assert len(scope["found"]) == TIMES
+
+
+def test_a_low_median_and_a_slow_call_without_reason_are_breaches():
+    fine = {("x + y", "forward"): 1.3, ("x + y", "backward"): 1.9}
+    assert small.breaches(fine) == []
+    (slow, median) = small.breaches({**fine, ("x.exp()", "forward"): 0.5})
+    assert "x.exp()" in slow
+    assert "median, forward: 0.90" in median
+
+
+def test_a_reason_excuses_a_slow_call(monkeypatch):
+    monkeypatch.setitem(small.REASONS, ("x.exp()", "forward"), "measured")
+    ratios = {("x + y", "forward"): 2.0, ("x.exp()", "forward"): 0.5, ("-x", "forward"): 1.3}
+    assert small.breaches(ratios) == []
