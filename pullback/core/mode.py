@@ -51,6 +51,27 @@ class Mode:
     tracing: Any = None
 
 
+class Hooked(Mode):
+    """A mode in which saved-tensor hooks are all that is unusual; operators ask for the class.
+
+    Such calls are written out too (operators/writing/hooked.py): `pack` and `unpack` are the
+    innermost pair, `usual` is the mode that would be without them.
+    """
+
+    __slots__ = ("pack", "unpack", "usual")
+
+    pack: Any
+    unpack: Any
+    usual: Mode
+
+    def __init__(self, settings: tuple[Any, ...], usual: Mode) -> None:
+        Mode.__init__(self, *settings)
+        pack, unpack = self.saved_hooks[-1]
+        object.__setattr__(self, "pack", pack)
+        object.__setattr__(self, "unpack", unpack)
+        object.__setattr__(self, "usual", usual)
+
+
 PLAIN = Mode()
 NO_GRAD = Mode(grad=False)
 INFERENCE = Mode(grad=False, inference=True, forward_ad=False)
@@ -143,6 +164,11 @@ def _with_changes(mode: Mode, changes: dict[str, Any]) -> Mode:
     for singleton in (PLAIN, NO_GRAD, INFERENCE):
         if new == _settings(singleton):
             return singleton
+    if mode.saved_hooks or "saved_hooks" in changes:
+        values[_PLACES["saved_hooks"]] = ()
+        for usual in (PLAIN, NO_GRAD):
+            if tuple(values) == _settings(usual):
+                return Hooked(new, usual)
     return Mode(*new)
 
 

@@ -15,8 +15,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from pullback.core import errors
-from pullback.core.forward import open_levels
-from pullback.core.mode import changed, current, get_mode
+from pullback.core.forward import LEVELS, open_levels
+from pullback.core.mode import NO_GRAD, Hooked, changed, current, get_mode
 from pullback.core.origin import Origin
 from pullback.core.passes import evaluating
 from pullback.core.version import detached_before, writes
@@ -54,6 +54,8 @@ class Packed:
 
     __slots__ = ("data", "node", "output", "tangents", "unpack_hook")
 
+    tangents: Sequence[tuple[Any, Any]]
+
     _cell = (NEVER,)
 
     def __init__(self, data: Any, unpack_hook: Pack, original: Tensor, *, output: bool) -> None:
@@ -64,12 +66,14 @@ class Packed:
         # one that holds this object: known when unpacking, not kept.
         view = original._node.__class__ is View
         self.node = None if output else edge_of(original) if view else original._node
-        # Hooks see values; what a perturbation says of them is kept beside.
-        self.tangents = [
-            (level, tangent)
-            for level in open_levels()
-            if (tangent := level.get(original)) is not None
-        ]
+        self.tangents = _tangents_of(original)
+
+    def unpack_array(self) -> Any:
+        """What the user's hook gives back, for rules that run on arrays."""
+        tensor = self.unpack_hook(self.data)
+        if not hasattr(tensor, "_cell"):
+            raise errors.unpack_hook_returned(type(tensor))
+        return tensor._array
 
     def unpack(self, edge: Any) -> Any:
         """Call the user's hook and put the result in the original's place in the graph.
@@ -89,6 +93,11 @@ class Packed:
         return placed
 
 
+def _tangents_of(tensor: Tensor) -> list[tuple[Any, Any]]:
+    """Hooks see values; what perturbations say of them is kept beside."""
+    return [(level, g) for level in open_levels() if (g := level.get(tensor)) is not None]
+
+
 def pack(tensor: Tensor, *, output: bool) -> Packed:
     """Give a value to the innermost pair of saved-tensor hooks; they run with grad mode off."""
     pack_hook, unpack_hook = get_mode().saved_hooks[-1]
@@ -96,12 +105,36 @@ def pack(tensor: Tensor, *, output: bool) -> Packed:
     return Packed(data, unpack_hook, tensor, output=output)
 
 
+def pack_plainly(mode: Hooked, tensor: Tensor, node: Any, *, output: bool) -> Packed:
+    """As `pack`, where hooks are all that is unusual; `node` is where the value's gradient goes."""
+    version = tensor._cell[0]
+    set_mode(NO_GRAD)
+    try:
+        data = mode.pack(tensor)
+    finally:
+        set_mode(mode)
+    if tensor._cell[0] != version:
+        raise errors.pack_hook_wrote()
+    packed = _new(Packed)
+    packed.data = data
+    packed.unpack_hook = mode.unpack
+    packed.output = output
+    packed.node = node
+    packed.tangents = _tangents_of(tensor) if LEVELS else ()
+    return packed
+
+
+_new = object.__new__
+set_mode = current.set
+
+
 def call_pack(pack_hook: Pack, tensor: Tensor) -> Any:
     """What a pack hook makes of a tensor, which it must not write to."""
     before = get_mode()
     version = tensor._cell[0]
     try:
-        current.set(changed(before, grad=False, saved_hooks=()))
+        quiet = before.__class__ is Hooked
+        current.set(NO_GRAD if quiet else changed(before, grad=False, saved_hooks=()))
         data = pack_hook(tensor)
     finally:
         current.set(before)
@@ -127,6 +160,9 @@ def input_tensor(node: OperatorNode, name: str) -> Any:
 def input_array(node: OperatorNode, name: str) -> Any:
     """As `input_tensor`, but arrays."""
     evaluating.set(node)  # for unpack hooks, and the rare way comes here anyway
+    value = getattr(node, "s_" + name)
+    if type(value) is Packed:
+        return value.unpack_array()
     value = input_tensor(node, name)
     if type(value) is tuple:
         return tuple(getattr(element, "_array", element) for element in value)
@@ -156,7 +192,7 @@ def output_array(node: OperatorNode, name: str) -> Any:
         raise errors.graph_freed(node, value)
     if type(value) is Packed:
         evaluating.set(node)
-        return value.unpack(node)._array
+        return value.unpack_array()
     cell = getattr(node, "s_" + name + "_c")
     version = getattr(node, "s_" + name + "_v")
     if cell[0] != version:

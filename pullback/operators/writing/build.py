@@ -15,11 +15,12 @@ from typing import Any
 import numpy
 
 from pullback.core import arrays, errors, origin
-from pullback.core.mode import fast, get_mode
+from pullback.core.mode import Hooked, fast, get_mode
 from pullback.core.node import Leaf, Output
 from pullback.core.overriding import LEAVES
 from pullback.core.ports import ports
 from pullback.core.process.first_use import first_use
+from pullback.core.saved import pack_plainly
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, shorten
@@ -29,12 +30,14 @@ from pullback.operators.options import NORMALISE, numbers_between, respelled
 from pullback.operators.running import inplace, interpret, overlap
 from pullback.operators.watching.observe import Unwatched, look, shown
 from pullback.operators.writing.call import (
+    arguments,
     everything,
     once_positional_lines,
     respelled_lines,
     signature_of,
     watched_lines,
 )
+from pullback.operators.writing.hooked import hooked_source_of
 from pullback.operators.writing.inplace import inplace_source_of
 from pullback.operators.writing.layers import code_of, put
 from pullback.operators.writing.nodes import execute, node_class
@@ -58,9 +61,11 @@ from pullback.operators.writing.steps import (
     computed_lines,
     forward_call,
     has_straight_line,
+    leaving_lines,
     mixed_lines,
     normalised_lines,
     not_plain,
+    saves_tensors,
     takes_mixed,
 )
 
@@ -77,6 +82,7 @@ def build(function: Any, op: Op, called: str, *, inplace: bool = False, **other:
             return function  # another thread was faster
         write = inplace_source_of if inplace else source_of
         scope = {**scope_of(op), "called": called, **other}
+        scope["hooked"] = _hooked(function, op, called)
         scope["unwatched"] = Unwatched(lambda: _unwatched(function, write(op, watched=False)))
         made = _executed(write(op, watched=True), {**function.__globals__, **scope}, called)
         # What can fail is over; an interrupt between these lines leaves a stub that builds again.
@@ -89,6 +95,19 @@ def build(function: Any, op: Op, called: str, *, inplace: bool = False, **other:
 def _executed(source: str, scope: dict[str, Any], called: str) -> Any:
     execute(source, scope, f"{origin.GENERATED}{called}>")
     return scope["written"]
+
+
+def _hooked(function: Any, op: Op, called: str) -> Any:
+    """The form that hands saved values to hooks, written when first called."""
+
+    def first(*args: Any) -> Any:
+        with first_use:
+            scope = {**function.__globals__, "pack": pack_plainly}
+            execute(hooked_source_of(op), scope, f"{origin.GENERATED}{called}, with hooks>")
+            made = function.__globals__["hooked"] = scope["hooked"]
+        return made(*args)
+
+    return first
 
 
 def _unwatched(function: Any, source: str) -> Any:
@@ -106,6 +125,8 @@ def scope_of(op: Op) -> dict[str, Any]:
     return {
         "op": op,
         "look": look,
+        "Hooked": Hooked,
+        "before_write": inplace.before_write,
         "shown": shown,
         "call": interpret.call,
         "call_inplace": inplace.call_inplace,
@@ -180,7 +201,8 @@ def _straight_line(op: Op) -> list[str]:
     leave = f"return call(op, {everything(op)})"
     mixed = takes_mixed(op)
     lines = array_lines(op, leave, mixed=mixed)
-    lines += [*MODE_LINES, f"    if {not_plain(op, mixed=mixed)}:", f"        {leave}"]
+    with_hooks = f"return hooked(mode, {arguments(op)})" if saves_tensors(op) else ""
+    lines += [*MODE_LINES, *leaving_lines(leave, not_plain(op, mixed=mixed), with_hooks)]
     lines += mixed_lines(op, leave) if mixed else []
     lines += normalised_lines(op)
     lines += computed_lines(op)

@@ -72,6 +72,11 @@ def respelled_lines(op: Op) -> list[str]:
     ]
 
 
+def arguments(op: Op) -> str:
+    """All parameters, one by one and by place."""
+    return ", ".join(param.name for param in op.params)
+
+
 def everything(op: Op, *, out: bool = True) -> str:
     """All parameters as the arguments of `call(op, ...)`: a tuple and a dict."""
     args = "".join(f"{param.name}, " for param in op.params if not param.keyword_only)

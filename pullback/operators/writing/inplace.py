@@ -18,8 +18,10 @@ from pullback.operators.writing.steps import (
     array_lines,
     forward_call,
     has_straight_line,
+    leaving_lines,
     normalised_lines,
     not_plain,
+    saves_tensors,
 )
 
 
@@ -38,8 +40,7 @@ def inplace_source_of(op: Op, *, watched: bool = True) -> str:
         *array_lines(op, leave),
         *MODE_LINES,
         f"    cell = {target}._cell",
-        f"    if {not_plain(op, out=False)} or cell is INFERENCE_CELL:",
-        f"        {leave}",
+        *leaving_lines(leave, [*not_plain(op, out=False), *_not_with_hooks(op)]),
         *normalised_lines(op),
         *_memory_checked(op),
         "    tracked = False",
@@ -69,6 +70,13 @@ def inplace_source_of(op: Op, *, watched: bool = True) -> str:
         f"    return {target}",
     ]
     return "\n".join(lines)
+
+
+def _not_with_hooks(op: Op) -> list[str]:
+    """What is left to the interpreter, beside what is not plain."""
+    if saves_tensors(op):
+        return ["cell is INFERENCE_CELL", "mode.__class__ is Hooked"]
+    return ["cell is INFERENCE_CELL", "(before_write and mode.__class__ is Hooked)"]
 
 
 def _memory_checked(op: Op) -> list[str]:

@@ -45,16 +45,7 @@ def several_lines(op: Op) -> list[str]:
     """Wrap and record several outputs."""
     plan = Plan(op)
     numbers = range(len(op.outputs))
-    lines = [f"    {', '.join(f'r{i}' for i in numbers)} = r"]
-    for i, name in enumerate(op.outputs):
-        lines += [
-            f"    if type(r{i}) is not ndarray:",
-            f"        r{i} = asarray(r{i})",
-            f"    result{i} = new(Tensor)",
-            f"    result{i}._array = r{i}",
-            f"    result{i}._node = None",
-            f"    result{i}._cell = {'[0]' if name in plan.outputs and op.rules else 'UNWRITTEN'}",
-        ]
+    lines = wrapped_lines(op, plan.outputs if op.rules else [])
     finished = f"return ({', '.join(f'result{i}' for i in numbers)})"
     if not op.rules:
         cells = " = ".join(f"result{i}._cell" for i in numbers)
@@ -68,15 +59,37 @@ def several_lines(op: Op) -> list[str]:
         *edge_lines(op, f"return call(op, {everything(op)})"),
         *(f"    if {untracked}:", f"        {finished}"),
         *node_lines(op),
+        *outputs_lines(op),
     ]
+    return [*lines, f"    {finished}"]
+
+
+def wrapped_lines(op: Op, counted: list[str]) -> list[str]:
+    """Tensors of several outputs; those that are `counted` get a counter of their own."""
+    lines = [f"    {', '.join(f'r{i}' for i in range(len(op.outputs)))} = r"]
+    for i, name in enumerate(op.outputs):
+        lines += [
+            f"    if type(r{i}) is not ndarray:",
+            f"        r{i} = asarray(r{i})",
+            f"    result{i} = new(Tensor)",
+            f"    result{i}._array = r{i}",
+            f"    result{i}._node = None",
+            f"    result{i}._cell = {'[0]' if name in counted else 'UNWRITTEN'}",
+        ]
+    return lines
+
+
+def outputs_lines(op: Op) -> list[str]:
+    """Give several outputs their node."""
+    lines = []
     if several_outputs(op):
-        sizes = ", ".join(f"(r{i}.shape, r{i}.dtype)" for i in numbers)
+        sizes = ", ".join(f"(r{i}.shape, r{i}.dtype)" for i in range(len(op.outputs)))
         lines.append(f"    node._g_sizes = ({sizes})")
     for i, name in enumerate(op.outputs):
         if name not in op.fixed_outputs:
             edge = f"node._output({i})" if several_outputs(op) else "node"
             lines += [f"    if r{i}.dtype.kind in 'fcV':", f"        result{i}._node = {edge}"]
-    return [*lines, f"    {finished}"]
+    return lines
 
 
 def viewed_lines(op: Op) -> list[str]:
@@ -123,7 +136,30 @@ def node_lines(op: Op, *, framed: bool = False) -> list[str]:
     """Make the node, with what the rules will ask for."""
     plan = Plan(op)
     several = len(op.outputs) > 1
-    first = "r0" if several else "r"
+    lines = bare_node_lines(op, plan)
+    for param in plan.inputs:
+        lines += _kept(op, plan, param, inplace=framed)
+    for name in plan.outputs:
+        i = op.outputs.index(name) if several else ""
+        lines += [
+            f"    node.s_{name} = r{i}",
+            f"    node.s_{name}_c = result{i}._cell",
+            f"    node.s_{name}_v = result{i}._cell[0]",
+        ]
+    return [*lines, *([] if framed else frame_lines()), *PLACED]
+
+
+# Where the user called, known by now, and the node's place in the order.
+PLACED = [
+    "    node._code = code",
+    "    node._lasti = 0 if frame is None else frame.f_lasti",
+    "    node._seq = numbering.next()",
+]
+
+
+def bare_node_lines(op: Op, plan: Plan) -> list[str]:
+    """Make a node with options and shapes, but without tensors."""
+    first = "r0" if len(op.outputs) > 1 else "r"
     lines = [
         "    node = new(NodeClass)",
         f"    node._edges = ({''.join(f'n{i}, ' for i in range(len(plan.edges)))})",
@@ -131,8 +167,6 @@ def node_lines(op: Op, *, framed: bool = False) -> list[str]:
         f"    node._g_shape = {first}.shape",
         f"    node._g_dtype = {first}.dtype",
     ]
-    for param in plan.inputs:
-        lines += _kept(op, plan, param, inplace=framed)
     lines += [f"    node.s_{name} = {name}" for name in plan.options]
     number = {param.name: i for i, param in enumerate(op.inputs)}
     for name in plan.derived:
@@ -143,26 +177,13 @@ def node_lines(op: Op, *, framed: bool = False) -> list[str]:
             f"    node.s_{name} = "
             + (f"None if {owner} is None else {value}" if optional else value)
         )
-    for name in plan.outputs:
-        i = op.outputs.index(name) if several else ""
-        lines += [
-            f"    node.s_{name} = r{i}",
-            f"    node.s_{name}_c = result{i}._cell",
-            f"    node.s_{name}_v = result{i}._cell[0]",
-        ]
-    return [
-        *lines,
-        *([] if framed else frame_lines()),
-        "    node._code = code",
-        "    node._lasti = 0 if frame is None else frame.f_lasti",
-        "    node._seq = numbering.next()",
-    ]
+    return lines
 
 
-def frame_lines() -> list[str]:
-    """Where the user called."""
+def frame_lines(depth: int = 1) -> list[str]:
+    """Where the user called, `depth` frames above."""
     return [
-        "    frame = getframe(1)",
+        f"    frame = getframe({depth})",
         "    code = frame.f_code",
         "    if internal[code.co_filename]:",
         "        frame = user_frame(frame)",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pullback.operators.declare import Op
 from pullback.operators.writing.nodes import Plan
 from pullback.operators.writing.record import UNRECORDED
-from pullback.operators.writing.steps import MODE_LINES, UNUSUAL_MODE
+from pullback.operators.writing.steps import MODE_LINES, leaving_lines
 from pullback.operators.writing.view import VIEW_OF_MODE
 
 
@@ -44,8 +44,7 @@ def sequence_line(op: Op, leave: str, call: str, node: list[str]) -> list[str]:
     shapes = [f"    node.s_{name}_shape = tuple([one.shape for one in arrays])"]
     return [
         *MODE_LINES,
-        f"    if {UNUSUAL_MODE}{_out(op)}:",
-        f"        {leave}",
+        *leaving_lines(leave, ["out is not None"] if op.has_out else []),
         "    try:",
         f"        arrays = [one._plain for one in {name}]",
         "    except LEAVES:",
@@ -87,8 +86,7 @@ def parts_line(op: Op, leave: str, normalised: list[str], call: str, node: list[
     source = op.inputs[0].name
     return [
         *MODE_LINES,
-        f"    if {UNUSUAL_MODE}:",
-        f"        {leave}",
+        *leaving_lines(leave, []),
         "    try:",
         f"        a0 = {source}._plain",
         "    except LEAVES:",
@@ -140,7 +138,3 @@ def sequence_node(op: Op, edges: str, shape: str, dtype: str, frame: list[str]) 
         "    node._lasti = 0 if frame is None else frame.f_lasti",
         "    node._seq = numbering.next()",
     ]
-
-
-def _out(op: Op) -> str:
-    return " or out is not None" if op.has_out else ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pullback.core.arrays import LARGEST, SMALLEST
 from pullback.operators.declare import Op, Param
 from pullback.operators.options import NORMALISE
+from pullback.operators.writing.nodes import Plan
 from pullback.operators.writing.specialise import array_call
 
 # Under transforms and hooks `mode` is none of the three; most calls ask no more than the first.
@@ -113,9 +114,30 @@ def _other_dtypes(op: Op) -> list[str]:
     return conditions
 
 
-def not_plain(op: Op, *, out: bool = True, mixed: bool = False) -> str:
-    """The condition on which a call leaves the straight line."""
-    conditions = [UNUSUAL_MODE]
+def saves_tensors(op: Op) -> bool:
+    """Whether its nodes keep values that saved-tensor hooks would see."""
+    return bool(op.rules) and bool(Plan(op).inputs or Plan(op).outputs)
+
+
+def leaving_lines(leave: str, others: list[str], hooked: str = "") -> list[str]:
+    """Leave the straight line in an unusual mode, or on one of the `others`, conditions.
+
+    Not where saved-tensor hooks are all that is unusual: then `hooked`, if given, takes what is
+    recorded, and the rest goes on as without them.
+    """
+    still = ["mode.__class__ is not Hooked", "plain is None", *others]
+    return [
+        f"    if {' or '.join([UNUSUAL_MODE, *others])}:",
+        f"        if {' or '.join(still)}:",
+        f"            {leave}",
+        *(["        if mode.grad:", f"            {hooked}"] if hooked else []),
+        "        mode = mode.usual",
+    ]
+
+
+def not_plain(op: Op, *, out: bool = True, mixed: bool = False) -> list[str]:
+    """The conditions, besides the mode, on which a call leaves the straight line."""
+    conditions = []
     if op.has_out and out:
         conditions.append("out is not None")
     if op.promote is not None and not mixed:
@@ -127,7 +149,7 @@ def not_plain(op: Op, *, out: bool = True, mixed: bool = False) -> str:
         ]
     if array_call(op) is None:
         conditions.append("type(a0) is not ndarray")
-    return " or ".join(conditions)
+    return conditions
 
 
 def normalised_lines(op: Op) -> list[str]:
