@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.core.mode import changed, current, get_mode, settle
+from pullback.core.mode import Hooked, changed, current, get_mode, settle
 from pullback.core.process.whole import Reentrant, Whole
 from pullback.core.tensor import Tensor
 
@@ -38,10 +38,15 @@ class saved_tensors_hooks(Reentrant):
             if not callable(getattr(self, name)):
                 got = type(getattr(self, name)).__name__
                 raise TypeError(f"saved_tensors_hooks: {name} must be callable, got {got}.")
-        mode = settle()
-        if mode.saved_hooks_forbidden is not None:
-            raise RuntimeError(mode.saved_hooks_forbidden)
-        return _Packing((self.pack_hook, self.unpack_hook), len(mode.saved_hooks))
+        return packing(self.pack_hook, self.unpack_hook)
+
+
+def packing(pack_hook: Any, unpack_hook: Any) -> Whole:
+    """A context in which these hooks are on, to be entered once."""
+    mode = settle()
+    if mode.saved_hooks_forbidden is not None:
+        raise RuntimeError(mode.saved_hooks_forbidden)
+    return _Packing((pack_hook, unpack_hook), len(mode.saved_hooks))
 
 
 class _Packing(Whole):
@@ -57,7 +62,9 @@ class _Packing(Whole):
 
     def _leave(self) -> None:
         mode = get_mode()
-        if len(mode.saved_hooks) > self.depth:
+        if mode.__class__ is Hooked and not self.depth:
+            current.set(mode.usual)  # type: ignore[attr-defined]  # which a Hooked mode has
+        elif len(mode.saved_hooks) > self.depth:
             current.set(changed(mode, saved_hooks=mode.saved_hooks[: self.depth]))
 
 

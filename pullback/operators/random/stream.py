@@ -32,7 +32,7 @@ class Stream:
     """The words of mt19937 from one seed of 32 bits; safe to use from several threads."""
 
     __slots__ = (
-        *("_bits", "_block", "_doubles", "_floats", "_normals", "_source"),
+        *("_bits", "_block", "_doubles", "_floats", "_key", "_normals", "_source"),
         *("fresh", "lock", "place", "spare"),
     )
 
@@ -56,6 +56,7 @@ class Stream:
 
     def _new_block(self, words: Array) -> None:
         self._block = words
+        self._key: Array | None = None  # of this block, once somebody asked: reading it takes 40 us
         self._floats: Array | None = None
         self._doubles: list[Array | None] = [None, None]  # from an even place, from an odd one
         self._normals: list[Array | None] = [None] * 4
@@ -197,21 +198,29 @@ class Stream:
 
     def key(self) -> Array:
         """The 624 numbers that the next twist starts from."""
-        key: Array = self._bits.state["state"]["key"]
-        return key
+        if self._key is None:
+            self._key = self._bits.state["state"]["key"]
+        return self._key
 
     def go_to(self, key: Array, place: int, spare: float | None, *, fresh: bool) -> None:
         """Continue from another stream's key and place."""
-        state: Any = {"key": key.astype(_WORD), "pos": 0}
+        known = self._key
+        if known is not None and len(self._block) + place >= BLOCK and (known == key).all():
+            self.fresh, self.place, self.spare = fresh, place, spare  # within the same block
+            return
+        known = key.astype(_WORD)
+        state: Any = {"key": known, "pos": 0}
         self._bits.state = {"bit_generator": "MT19937", "state": state}
         self.fresh, self.place, self.spare = fresh, place, spare
         if place < BLOCK:
             # The words of this block, read from the key; the twister then stands at its end.
             self._new_block(self._bits.random_raw(BLOCK).astype(_WORD))
+            self._key = known
             return
         state["pos"] = BLOCK
         self._bits.state = {"bit_generator": "MT19937", "state": state}
         self._new_block(_NO_WORDS)
+        self._key = known
 
 
 def as_floats(words: Array) -> Array:

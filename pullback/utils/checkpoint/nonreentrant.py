@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from pullback.autograd.graph.saved_hooks import saved_tensors_hooks
+from pullback.autograd.graph.saved_hooks import packing
 from pullback.core import errors
 from pullback.core.mode import get_mode
 from pullback.core.origin import here
@@ -87,25 +87,25 @@ def run(
     log = None
     if debug if asked is None else asked:
         log, context_fn = _debugged(context_fn)
-    around_forward, around_rerun = _pair(context_fn())
+    contexts = None if context_fn is settings.noop_context_fn else _pair(context_fn())
     if not get_mode().grad:
         return function(*args, **kwargs)
-    ambient = Ambient((args, kwargs), preserve_rng_state=preserve_rng_state)
+    ambient = Ambient((*args, *kwargs.values()), preserve_rng_state=preserve_rng_state)
     given = Arguments(args)
 
-    def run_again() -> None:
-        with ambient.installed(), around_rerun:
+    def rerun() -> None:
+        with contexts[1] if contexts else _NOTHING:
             function(*given.read(), **kwargs)
 
     override = settings.early_stop.get()
     frame = Frame(
-        run_again,
+        lambda: ambient.run(rerun),
         early_stop=early_stop if override is None else override,
         check_metadata=determinism_check == "default",
         levels=get_mode().levels,
     )
     unpack = frame.unpack if log is None else log.explaining(frame.unpack)
-    with saved_tensors_hooks(frame.pack, unpack), around_forward:
+    with packing(frame.pack, unpack), contexts[0] if contexts else _NOTHING:
         result = function(*args, **kwargs)
         frame.is_complete = True
         return result
@@ -113,6 +113,9 @@ def run(
         "checkpoint: the forward context of context_fn suppressed an exception of the function, so "
         "there is no value to return. Let exceptions pass there."
     )
+
+
+_NOTHING = nullcontext()
 
 
 def _pair(contexts: Any) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, ClassVar
+
+from numpy import ndarray
 
 from pullback.core import autocast
 from pullback.core.device import get_default_device
@@ -48,6 +50,18 @@ def _devices(args: Iterable[Any]) -> list[Any]:
     leaves = [leaf for arg in args for leaf in tree_leaves(arg)]
     places = [leaf.device for leaf in leaves if isinstance(leaf, Tensor)]
     return [place for place in dict.fromkeys(places) if place.type not in ("cpu", "meta")]
+
+
+def _on_host(args: Iterable[Any]) -> bool:
+    """Whether a look at the arguments shows that none is on another device."""
+    for one in args:
+        kind = one.__class__
+        if kind not in _WITHOUT_DEVICE and (kind is not Tensor or type(one._array) is not ndarray):
+            return False
+    return True
+
+
+_WITHOUT_DEVICE = frozenset((int, float, bool, str, type(None)))
 
 
 def device_type_of(args: Iterable[Any]) -> str:
@@ -120,8 +134,24 @@ class Ambient:
         self.states: list[Tensor] = []
         if preserve_rng_state:
             self.stream = default_generator.get_state()
-            self.device_type = device_type_of(args)
-            self.devices, self.states = get_device_states(*args)
+            if not _on_host(args):
+                self.device_type = device_type_of(args)
+                self.devices, self.states = get_device_states(*args)
+
+    def run(self, function: Callable[[], Any]) -> Any:
+        """What `function` returns when all is as recorded."""
+        usual = get_default_device() is self.device and self.autocast is autocast.now()
+        if not usual or self.devices:
+            with self.installed():
+                return function()
+        if self.stream is None:
+            return function()
+        before = default_generator.get_state()
+        try:
+            default_generator.set_state(self.stream)
+            return function()
+        finally:
+            default_generator.set_state(before)
 
     @contextmanager
     def installed(self) -> Iterator[None]:
