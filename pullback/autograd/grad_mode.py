@@ -10,8 +10,18 @@ from typing import Any, TypeVar
 
 from pullback.core import origin
 from pullback.core.explain.birth import UNRECORDED, Birth, make_birth
-from pullback.core.mode import changed, current, fast, get_mode, settle, with_grad
-from pullback.core.origin import getframe, user_frame
+from pullback.core.mode import (
+    INFERENCE,
+    NO_GRAD,
+    PLAIN,
+    changed,
+    current,
+    fast,
+    get_mode,
+    settle,
+    with_grad,
+)
+from pullback.core.origin import getframe, internal, user_frame
 from pullback.core.process.whole import Whole
 from pullback.core.tensor import Tensor
 from pullback.core.version import own_cell
@@ -140,13 +150,77 @@ def _decorated_generator(context: Callable[[], Any], function: Callable[..., Any
     return wrapper
 
 
-class _PlainOrCalled(_ModeContext):
+class _GradContext(_ModeContext):
+    """A context that changes grad mode alone.
+
+    Where nothing else is unusual, entering and leaving are written out here: each of the steps of
+    `_enter` and `_leave` would be a call, and all together take four times as long.
+    """
+
+    mode: bool
+
+    def _changes(self) -> dict[str, Any]:
+        return {"grad": self.mode}
+
+    def __enter__(self) -> None:
+        self._switch(getframe(1))
+
+    def _switch(self, frame: Any) -> None:
+        """Enter, from a line of `frame`."""
+        before = get_mode()
+        if before is not PLAIN and before is not NO_GRAD:
+            Whole.__enter__(self)
+            return
+        try:
+            self._unrecorded = outer = fast.unrecorded
+            self._before = before
+            if self.mode:
+                set_mode(PLAIN)
+                fast.unrecorded = UNRECORDED
+                return
+            set_mode(NO_GRAD)
+            if before is PLAIN and outer is not UNRECORDED:
+                fast.unrecorded = UNRECORDED  # of another thread, see `_note_block`
+                return
+            function = self._function
+            if function is None:
+                if internal[frame.f_code.co_filename]:
+                    frame = user_frame(frame)
+                code, lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+            else:
+                code, lasti = getattr(function, "__code__", None), 0
+            fast.unrecorded = (0, make_birth(Birth, (self.__class__.__name__, code, lasti)))
+        except BaseException:
+            self._leave()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            mode, before = get_mode(), self._before
+            if before is None or (mode is not NO_GRAD and mode is not PLAIN):
+                self._leave()
+            elif before.grad:
+                set_mode(PLAIN)
+                fast.unrecorded = UNRECORDED
+            else:
+                set_mode(NO_GRAD)
+                fast.unrecorded = self._unrecorded
+        except BaseException:
+            self._leave()
+            raise
+
+
+class _PlainOrCalled(_GradContext):
     """`@no_grad` works like `@no_grad()`."""
 
     def __new__(cls, function: Any = None) -> Any:
         if function is None:
-            return super().__new__(cls)
+            return _new(cls)
         return decorated(cls, function)
+
+
+_new = object.__new__
+set_mode = current.set
 
 
 class no_grad(_PlainOrCalled):
@@ -159,8 +233,7 @@ class no_grad(_PlainOrCalled):
     False
     """
 
-    def _changes(self) -> dict[str, Any]:
-        return {"grad": False}
+    mode = False
 
 
 class enable_grad(_PlainOrCalled):
@@ -173,11 +246,10 @@ class enable_grad(_PlainOrCalled):
     True
     """
 
-    def _changes(self) -> dict[str, Any]:
-        return {"grad": True}
+    mode = True
 
 
-class set_grad_enabled(_ModeContext):
+class set_grad_enabled(_GradContext):
     """Switch recording on or off: at once when called, until the end of the block as a context.
 
     >>> import pullback as torch
@@ -186,17 +258,29 @@ class set_grad_enabled(_ModeContext):
     False
     """
 
+    _noted: tuple[Any, ...] = UNRECORDED
+
     def __init__(self, mode: bool) -> None:
-        if not isinstance(mode, bool):
+        if mode.__class__ is not bool:
             raise TypeError(f"set_grad_enabled() needs a bool, got {type(mode).__name__}.")
         self.mode = mode
-        self._before = before = settle()
+        before = settle()
+        if before is PLAIN or before is NO_GRAD:
+            self._switch(getframe(1))
+            self._noted = fast.unrecorded
+            return
+        self._before = before
         try:
             current.set(with_grad(before, grad=mode))
             self._note_block()
         except BaseException:
             current.set(before)
             raise
+
+    def __enter__(self) -> None:
+        if get_mode() is (PLAIN if self.mode else NO_GRAD) and fast.unrecorded is self._noted:
+            return  # as making this object left it
+        Whole.__enter__(self)
 
     def _enter(self) -> None:
         current.set(with_grad(get_mode(), grad=self.mode))
@@ -210,9 +294,6 @@ class set_grad_enabled(_ModeContext):
 
     def _again(self) -> _ModeContext:
         return set_grad_enabled(self.mode)
-
-    def _changes(self) -> dict[str, Any]:
-        return {"grad": self.mode}
 
     def __repr__(self) -> str:
         return f"set_grad_enabled(mode={self.mode})"
@@ -301,6 +382,31 @@ class inference_mode(_ModeContext):
 
     def __init__(self, mode: bool = True) -> None:
         self.mode = mode
+
+    def __enter__(self) -> None:
+        before = get_mode()
+        if not self.mode or (before is not PLAIN and before is not NO_GRAD):
+            super().__enter__()
+            return
+        try:
+            self._before = before
+            set_mode(INFERENCE)
+            self._note_block()
+        except BaseException:
+            self._leave()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            before = self._before
+            if get_mode() is not INFERENCE or (before is not PLAIN and before is not NO_GRAD):
+                self._leave()
+                return
+            set_mode(before)
+            fast.unrecorded = UNRECORDED if before is PLAIN else self._unrecorded
+        except BaseException:
+            self._leave()
+            raise
 
     def _again(self) -> _ModeContext:
         return inference_mode(self.mode)

@@ -1,12 +1,14 @@
 """Grad modes as contexts, decorators and functions; what printing and backward make of them."""
 
 import asyncio
+import contextvars
 import inspect
 import threading
 
 import pytest
 
 import pullback as torch
+from pullback.core.mode import get_mode
 
 
 def leaf(*values, **options):
@@ -223,3 +225,32 @@ def test_printing_changes_nothing():
     with torch.inference_mode():
         i = torch.zeros(2)
     assert repr(i) == "tensor([0., 0.])"
+
+
+@pytest.mark.parametrize("outer", ["fresh", "hooks", "inference"])
+def test_set_grad_enabled_goes_back_where_more_than_grad_mode_is_unusual(outer):
+    seen = []
+
+    def inside():
+        before = get_mode()
+        with torch.set_grad_enabled(False):
+            seen.append(torch.is_grad_enabled())
+        after = get_mode()
+        seen.append(
+            (after.grad, after.inference, after.saved_hooks)
+            == (before.grad, before.inference, before.saved_hooks)
+        )
+        torch.set_grad_enabled(True)
+        seen.append(torch.is_grad_enabled())
+
+    contexts = {
+        "hooks": lambda: torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t),
+        "inference": torch.inference_mode,
+    }
+    if outer == "fresh":
+        contextvars.Context().run(inside)
+    else:
+        with contexts[outer]():
+            inside()
+    assert seen == [False, True, True]
+    assert torch.is_grad_enabled()

@@ -133,9 +133,13 @@ def _is_beyond_help(frame, body_is_over, visited):
     Python itself does not look for a Ctrl-C at the second.
     """
     generator = frame.f_code.co_flags & inspect.CO_GENERATOR
-    if body_is_over and (frame.f_code.co_name == "__exit__" or generator):
-        return True
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+    if body_is_over and (frame.f_code.co_name == "__exit__" or generator):
+        trying = id(frame), "try:"
+        begun = trying in visited and not generator
+        visited.update([trying] if line == "try:" else [])
+        if not begun:
+            return True
     if not line.startswith("with "):
         return line.endswith((".acquire()", ".release()"))
     place = id(frame), frame.f_lineno
