@@ -21,14 +21,17 @@ GENERATED = "<pullback "  # file names of built operators start with this
 getframe = sys._getframe
 
 
-class _InternalFiles(dict[str, bool]):
-    """File name -> does it belong to the package? Filled as names are met."""
+class _InternalFiles(dict[str, int]):
+    """File name -> does it belong to the package? 1: it is a file of it, 2: otherwise; 0: no.
 
-    def __missing__(self, filename: str) -> bool:
+    Filled as names are met.
+    """
+
+    def __missing__(self, filename: str) -> int:
         if len(self) > 10_000:  # notebooks and exec make ever new names
             self.clear()
-        answer = filename.startswith((GENERATED, _PACKAGE, "<frozen", "<__array_function__"))
-        self[filename] = answer
+        answer = 2 * filename.startswith((GENERATED, "<frozen", "<__array_function__"))
+        self[filename] = answer = answer or int(filename.startswith(_PACKAGE))
         return answer
 
 

@@ -276,7 +276,10 @@ class Tensor:
         """The gradient that `backward()` accumulated here, or None."""
         if passes.running.get() is not None:
             passes.serve_leaves()
-        if self._stored_grad is None and not self.is_leaf and not self.retains_grad:
+        stored = self._stored_grad
+        if stored is not None or self._node is None or self._node.__class__ is Leaf:
+            return stored
+        if not self.is_leaf and not self.retains_grad:
             warnings.warn(
                 "The .grad of a tensor that is not a leaf is read; backward() does not fill it. "
                 "Call "
@@ -290,7 +293,8 @@ class Tensor:
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             self._check_grad(value)
-        passes.serve_leaves()
+        if passes.running.get() is not None:
+            passes.serve_leaves()
         self._stored_grad = value
 
     @grad.deleter

@@ -57,12 +57,16 @@ def remember_birth(tensor: Any, how: str) -> None:
 
 def bump(tensor: Any, op: str) -> None:
     """Count a write by `op`, called from the user's code."""
-    cell = own_cell(tensor)
-    if cell is INFERENCE_CELL:
+    cell = tensor._cell
+    if cell.__class__ is tuple:
+        cell = tensor._cell = [*cell]
+    elif cell is INFERENCE_CELL:
         return
     cell[0] += 1
     frame: Any = getframe(1)
-    if internal[frame.f_code.co_filename]:
+    if internal[frame.f_code.co_filename] == 1:
+        frame = frame.f_back
+    if frame is None or internal[frame.f_code.co_filename]:
         frame = user_frame(frame)
     if frame is not None:
         cell.append((op, frame.f_code, frame.f_lasti))

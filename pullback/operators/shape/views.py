@@ -19,6 +19,8 @@ from pullback.operators.options import as_int, as_required_dims, as_shape
 from pullback.operators.running import recording
 from pullback.operators.shape import batch as batch_shapes
 
+_WHOLE = (slice(None),)
+
 # Whole tensor -----------------------------------------------------------------------------------
 
 
@@ -204,7 +206,7 @@ def unsqueeze(xp: Namespace, input: Array, dim: int) -> Array:
             f"unsqueeze: dim {dim} is out of range for a tensor of {input.ndim} dimensions; use "
             f"{-ndim} to {ndim - 1}."
         )
-    return input[(slice(None),) * (dim % ndim) + (None,)]
+    return input[None] if dim == 0 else input[(*_WHOLE * (dim % ndim), None)]
 
 
 @view(
@@ -248,6 +250,11 @@ def _squeeze_dims(xp: Namespace, input: Array, dim: Dims) -> Array:
 )
 def select(xp: Namespace, input: Array, dim: Dim, index: int) -> Array:
     """The slice at position `index` of dimension `dim`."""
+    if type(index) is int:
+        try:
+            return input[index, ...] if dim == 0 else input[(*_WHOLE * dim, index, ...)]
+        except IndexError:
+            pass  # said in our words below
     if input.ndim == 0:
         raise IndexError("select: a 0-d tensor has no dimension to select from.")
     size = input.shape[dim]
@@ -283,7 +290,9 @@ def slice_along(
     xp: Namespace, input: Array, dim: Dim, start: Any = None, stop: Any = None, step: int = 1
 ) -> Array:
     """Elements `start` to `stop` (exclusive) of dimension `dim`, every `step`-th."""
-    return input[(slice(None),) * dim + (slice(start, stop, step),)]
+    if dim == 0:
+        return input[start:stop:step]
+    return input[(*_WHOLE * dim, slice(start, stop, step))]
 
 
 @linear(

@@ -65,7 +65,9 @@ def dim(self: Tensor) -> int:
 @method
 def numel(input: Tensor) -> int:
     """The number of elements."""
-    return _checked("numel", "input", input)._array.size
+    if not isinstance(input, Tensor):
+        raise errors.not_a_tensor("numel", "input", input)
+    return input._array.size
 
 
 @method
@@ -90,8 +92,11 @@ def strides_of(array: Array) -> tuple[int, ...]:
     in memory without gaps.
     """
     shape, itemsize = array.shape, array.itemsize
-    if 0 not in array.strides and array.size:
-        return tuple([step // itemsize for step in array.strides])  # faster than a generator
+    strides = array.strides
+    if 0 not in strides and array.size:
+        if len(strides) == 2:
+            return strides[0] // itemsize, strides[1] // itemsize
+        return tuple([step // itemsize for step in strides])  # faster than a generator
     if 0 in shape:
         return contiguous_strides(shape)
     steps = [step // itemsize for step in array.strides]

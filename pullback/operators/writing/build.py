@@ -153,6 +153,7 @@ def scope_of(op: Op) -> dict[str, Any]:
         "INFERENCE_VIEW": CreationMeta.INFERENCE_MODE,
         "Output": Output,
         "View": View,
+        "Leaf": Leaf,
         "attach": attach,
         "edge_of": edge_of,
         "fast": fast,

@@ -117,8 +117,18 @@ def edge_lines(op: Op, leave: str) -> list[str]:
         lines += [
             f"    n{i} = {_node_of(op, param)}",
             f"    if n{i} is not None and n{i}._special:",
-            f"        n{i} = n{i}() or edge_of({param.name})",
         ]
+        if op.kind == "view":  # whose input is often a view, too: as the view answers when called
+            lines += [
+                f"        if n{i}.__class__ is View and n{i}.version == n{i}.cell[0]:",
+                f"            n{i} = n{i}.node",
+                f"            if n{i} is None or n{i}.__class__ is Leaf:",
+                f"                n{i} = edge_of({param.name})",
+                "        else:",
+                f"            n{i} = n{i}() or edge_of({param.name})",
+            ]
+        else:
+            lines.append(f"        n{i} = n{i}() or edge_of({param.name})")
         if careful:
             lines += [f"        if n{i} is NOWHERE:", f"            {leave}"]
     return lines
@@ -185,8 +195,13 @@ def frame_lines(depth: int = 1) -> list[str]:
     return [
         f"    frame = getframe({depth})",
         "    code = frame.f_code",
-        "    if internal[code.co_filename]:",
-        "        frame = user_frame(frame)",
+        "    whose = internal[code.co_filename]",
+        "    if whose:",
+        # Mostly a function of ours, such as getitem, that the user called.
+        "        if whose == 1:",
+        "            frame = frame.f_back",
+        "        if frame is None or internal[frame.f_code.co_filename]:",
+        "            frame = user_frame(frame)",
         "        code = None if frame is None else frame.f_code",
     ]
 
