@@ -49,10 +49,10 @@ _RESERVED = """
     View above arrays as_dim as_dims as_optional_dim as_required_dims as_shape asarray attach
     before_write below brought call call_inplace called cell check_fit check_history_can_change
     check_writable code creation edge edge_of edges error errors explained fast fill_missing
-    fits forward frame get_mode getframe hooked info input_array input_tensor internal is_number
-    kind look made mode more ndarray new node number_array numbering numbers numbers32 numbers64
-    numbers_between numpy old old_value one op operands out output_array output_tensor pack
-    packed place plain rebase respelled result self shorten shown tracked ufunc unwatched
+    fits forward frame get_mode getframe hooked info input_array input_tensor internal into
+    is_number kind look made mode more ndarray new node number_array numbering numbers numbers32
+    numbers64 numbers_between numpy old old_value one op operands out output_array output_tensor
+    pack packed place plain rebase respelled result self shorten shown tracked ufunc unwatched
     user_frame version whole_number whose written xp
 """
 RESERVED = frozenset(_RESERVED.split())
@@ -119,6 +119,9 @@ class Op:
         # (None where no gradient is wanted) and of what the first input's rule asks for. Called on
         # arrays, where that and some other gradient are wanted.
         self.jointly: Rule | None = about.pop("jointly", None)
+        # The forward written over its first input: a function of `out` and the forward's arguments
+        # for float32 or float64 operands of one dtype, and Python numbers; see arrays/scaled.py.
+        self.into: Callable[..., None] | None = about.pop("into", None)
         self.jvp: Rule | None = about.pop("jvp", None)
         self.batch: Rule | None = about.pop("batch", None)
         # A view whose geometry strides cannot express is replayed, not restrided.
@@ -324,7 +327,7 @@ _ABOUT = (
     *("name", "outputs", "fixed", "promote", "has_out", "jvp", "batch", "strided", "node"),
     *("space", "method", "inplace", "numbers", "shifts", "check_inputs", "jointly"),
     *("aten", "aten_defaults", "meta", "draws_singly", "wide_numbers", "of_numbers"),
-    *("exact_out", "makes_kind", "once_positional"),
+    *("exact_out", "into", "makes_kind", "once_positional"),
 )
 
 

@@ -12,6 +12,7 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays import scaled
 from pullback.operators.arrays.blocks import slices
 from pullback.operators.declare import Array, Namespace, elementwise, linear, method
 from pullback.operators.running.inplace import inplace_of
@@ -214,6 +215,7 @@ def _scaled(op: str, other: Array, alpha: Any) -> Array:
     aten="add.Tensor",
     of_numbers=True,
     once_positional="alpha",
+    into=scaled.add_scaled,
 )
 def add(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """Add element by element, with broadcasting: `input + alpha * other`."""
@@ -239,6 +241,7 @@ def _refuse_bools(op: str, arrays: dict[str, Any]) -> None:
     aten="sub.Tensor",
     of_numbers=True,
     once_positional="alpha",
+    into=scaled.subtract_scaled,
 )
 def sub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """Subtract element by element, with broadcasting: `input - alpha * other`."""
@@ -323,6 +326,7 @@ def divide_number(input: Any, other: Any) -> Any:
     tensor2=lambda g, tensor1, value: g * conj(tensor1 if value == 1 else tensor1 * value),
     numbers=False,
     once_positional="value",
+    into=scaled.add_product,
 )
 def addcmul(
     xp: Namespace, input: Array, tensor1: Array, tensor2: Array, *, value: Any = 1
@@ -347,6 +351,7 @@ def _plus_scaled(xp: Namespace, input: Array, part: Array, value: Any) -> Array:
     tensor2=lambda g, tensor1, tensor2, value: g * conj(tensor1 * -value / (tensor2 * tensor2)),
     numbers=False,
     once_positional="value",
+    into=scaled.add_quotient,
 )
 def addcdiv(
     xp: Namespace, input: Array, tensor1: Array, tensor2: Array, *, value: Any = 1
@@ -384,6 +389,7 @@ def _check_lerp(input: Array, *others: Array) -> None:
     method=False,
     node="LerpBackward0",
     aten="lerp.Scalar",
+    into=scaled.interpolate,
 )
 def _lerp_number(xp: Namespace, input: Array, end: Array, weight: Any) -> Array:
     _check_lerp(input, end)

@@ -76,14 +76,17 @@ def is_plain_write(target: Tensor, source: Tensor | None = None) -> bool:
             return False
         if source is not None and source._node is not None and source.requires_grad:
             return False
-    # Strides of 0 are expanded memory, which must not be written; sizes of 1 may have them too.
     try:
-        strides = target._plain.strides
+        array = target._plain
         if source is not None:
             source._plain  # noqa: B018 (asks whether its class takes calls)
     except Taken:
         return False
-    return target._cell is not INFERENCE_CELL and 0 not in strides
+    # Strides of 0 are expanded memory, which must not be written; sizes of 1 may have them too.
+    # Memory that a tensor has to itself was not expanded.
+    if target._cell is INFERENCE_CELL:
+        return False
+    return array.base is None or 0 not in array.strides
 
 
 def finite_array(op: str, value: Any, dtype: numpy.dtype[Any]) -> Array:

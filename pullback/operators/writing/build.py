@@ -167,6 +167,7 @@ def scope_of(op: Op) -> dict[str, Any]:
         "asarray": numpy.asanyarray,
         "numpy": numpy,
         "forward": op.forward,
+        "into": op.into,
         "ufunc": getattr(numpy, direct) if direct else None,
         # Whether the array function's result has the dtype of its inputs.
         "fits": direct is not None and "?" not in {t[-1] for t in getattr(numpy, direct).types[1:]},

@@ -36,11 +36,12 @@ def inplace_source_of(op: Op, *, watched: bool = True) -> str:
         return "\n".join([*lines, f"    {leave}"])
     target = op.inputs[0].name
     edges = [f"n{i}" for i in range(len(op.differentiable))]
+    unusual = [*not_plain(op, out=False), "cell is INFERENCE_CELL"]
     lines += [
         *array_lines(op, leave),
         *MODE_LINES,
         f"    cell = {target}._cell",
-        *leaving_lines(leave, [*not_plain(op, out=False), *_not_with_hooks(op)]),
+        *leaving_lines(leave, unusual, besides="True" if saves_tensors(op) else "before_write"),
         *normalised_lines(op),
         *_memory_checked(op),
         "    tracked = False",
@@ -70,13 +71,6 @@ def inplace_source_of(op: Op, *, watched: bool = True) -> str:
         f"    return {target}",
     ]
     return "\n".join(lines)
-
-
-def _not_with_hooks(op: Op) -> list[str]:
-    """What is left to the interpreter, beside what is not plain."""
-    if saves_tensors(op):
-        return ["cell is INFERENCE_CELL", "mode.__class__ is Hooked"]
-    return ["cell is INFERENCE_CELL", "(before_write and mode.__class__ is Hooked)"]
 
 
 def _memory_checked(op: Op) -> list[str]:
@@ -117,19 +111,37 @@ def _written(op: Op) -> list[str]:
     general = forward_call(op)[0]
     shown = ", ".join(f"'{param.name}': a{i}" for i, param in enumerate(op.inputs))
     options = [param for param in op.params if not param.is_tensor]
-    lines = ["    try:"]
-    after = [f"        r = {general}", "        r = asarray(r)"]
-    after += [f"        check_fit(called, {op.inputs[0].name}, r)", "        a0[...] = r"]
+    after = [f"r = {general}", "r = asarray(r)"]
+    after += [f"check_fit(called, {op.inputs[0].name}, r)", "a0[...] = r"]
+    ways = []
     if direct:
         arguments = ", ".join(f"a{i}" for i in range(len(op.inputs)))
         # A result of another dtype (comparisons) does not go into the target directly.
         usual = " and ".join(["fits", *(f"{p.name} == default_{p.name}" for p in options)])
-        lines += [f"        if {usual}:", f"            ufunc({arguments}, a0)", "        else:"]
-        lines += ["    " + line for line in after]
-    else:
-        lines += after
+        ways.append((usual, [f"ufunc({arguments}, a0)"]))
+    if op.into is not None:
+        call = general.replace("forward(numpy, ", "into(a0, ", 1)
+        ways.append((_goes_into(op), [call]))
+    lines = ["    try:"]
+    for number, (condition, steps) in enumerate(ways):
+        lines.append(f"        {'elif' if number else 'if'} {condition}:")
+        lines += ["            " + step for step in steps]
+    lines += ["        else:"] if ways else []
+    indent = "            " if ways else "        "
     return [
         *lines,
+        *(indent + step for step in after),
         "    except REFUSALS as error:",
         f"        raise explained(op, {{{shown}}}, error, a0) from None",
     ]
+
+
+def _goes_into(op: Op) -> str:
+    """The condition on which `into` takes the call."""
+    conditions = ["a0.ndim", "(a0.dtype is F64 or a0.dtype is F32)"]
+    if op.promote is None:  # else they are of one dtype, or the line was left
+        conditions += [f"a{i}.dtype is a0.dtype" for i in range(1, len(op.inputs))]
+    for param in op.params:
+        if not param.is_tensor:
+            conditions.append(f"({param.name}.__class__ is float or {param.name}.__class__ is int)")
+    return " and ".join(conditions)

@@ -119,13 +119,14 @@ def saves_tensors(op: Op) -> bool:
     return bool(op.rules) and bool(Plan(op).inputs or Plan(op).outputs)
 
 
-def leaving_lines(leave: str, others: list[str], hooked: str = "") -> list[str]:
+def leaving_lines(leave: str, others: list[str], hooked: str = "", besides: str = "") -> list[str]:
     """Leave the straight line in an unusual mode, or on one of the `others`, conditions.
 
-    Not where saved-tensor hooks are all that is unusual: then `hooked`, if given, takes what is
-    recorded, and the rest goes on as without them.
+    Not where saved-tensor hooks are all that is unusual, unless on the condition `besides`: then
+    `hooked`, if given, takes what is recorded, and the rest goes on as without them.
     """
     still = ["mode.__class__ is not Hooked", "plain is None", *others]
+    still += [besides] if besides else []
     return [
         f"    if {' or '.join([UNUSUAL_MODE, *others])}:",
         f"        if {' or '.join(still)}:",

@@ -1,0 +1,64 @@
+"""Sums with a scaled term, written into memory that is there: the loops of optimisers.
+
+Of float32 or float64 arrays of one dtype and Python numbers, as the in-place forms have them. Each
+gives to the last digit what the operator's forward gives; only the last step writes `out`, so what
+fails leaves it as it was. A number becomes an array of no dimensions, with which a product takes
+half as long; looking it up is written out, since a call would take as long as the product.
+"""
+
+from __future__ import annotations
+
+from numpy import add, multiply, subtract, true_divide
+
+from pullback.core.arrays import F64, Array, number_array, numbers32, numbers64
+
+__all__ = ["add_product", "add_quotient", "add_scaled", "interpolate", "subtract_scaled"]
+
+
+def add_scaled(out: Array, input: Array, other: Array, *, alpha: float) -> None:
+    """`input + alpha * other`."""
+    dtype = out.dtype
+    scale = (numbers64 if dtype is F64 else numbers32).get(alpha)
+    add(input, multiply(other, number_array(alpha, dtype) if scale is None else scale), out)
+
+
+def subtract_scaled(out: Array, input: Array, other: Array, *, alpha: float) -> None:
+    """`input - alpha * other`."""
+    dtype = out.dtype
+    scale = (numbers64 if dtype is F64 else numbers32).get(alpha)
+    subtract(input, multiply(other, number_array(alpha, dtype) if scale is None else scale), out)
+
+
+def add_product(out: Array, input: Array, tensor1: Array, tensor2: Array, *, value: float) -> None:
+    """`input + value * tensor1 * tensor2`."""
+    _add_scaled(out, input, multiply(tensor1, tensor2), value)
+
+
+def add_quotient(out: Array, input: Array, tensor1: Array, tensor2: Array, *, value: float) -> None:
+    """`input + value * tensor1 / tensor2`."""
+    _add_scaled(out, input, true_divide(tensor1, tensor2), value)
+
+
+def _add_scaled(out: Array, input: Array, part: Array, value: float) -> None:
+    """`input + value * part`; `part` is nobody else's."""
+    if value != 1:
+        dtype = out.dtype
+        scale = (numbers64 if dtype is F64 else numbers32).get(value)
+        if scale is None:
+            scale = number_array(value, dtype)
+        part = multiply(part, scale, part if part.ndim else None)
+    add(input, part, out)
+
+
+def interpolate(out: Array, input: Array, end: Array, weight: float) -> None:
+    """From `input` to `end` by `weight`, from the nearer end."""
+    way = subtract(end, input)
+    near = abs(weight) < 0.5
+    part = weight if near else 1 - weight
+    dtype = out.dtype
+    scale = (numbers64 if dtype is F64 else numbers32).get(part)
+    multiply(way, number_array(part, dtype) if scale is None else scale, way)
+    if near:
+        add(input, way, out)
+    else:
+        subtract(end, way, out)
