@@ -45,7 +45,7 @@ _METADATA = frozenset(_NAMES.split())
 _NAMES = """
     arange bernoulli_ clamp clamp_max clamp_min contiguous empty exponential_ full item linspace max
     mean min normal_ numpy ones pow prod rand randint randn random_ randperm reshape_as
-    scalar_tensor sum tensor to tolist type_as uniform_ view_as view_method zeros
+    scalar_tensor sum tensor to tolist type_as uniform_ view_as view_method zero_ zeros
 """
 QUICK = frozenset(_NAMES.split())
 
