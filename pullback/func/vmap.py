@@ -45,7 +45,8 @@ def vmap(
 
     @functools.wraps(func)
     def mapped_function(*args: Any, **kwargs: Any) -> Any:
-        leaves, spec, dims, size = checked_inputs(func, in_dims, args)
+        alike = _alike(in_dims, args) if type(in_dims) is int else None
+        leaves, spec, dims, size = alike or checked_inputs(func, in_dims, args)
         if chunk_size is not None and chunk_size < size:
             lengths = [min(chunk_size, size - at) for at in range(0, size, chunk_size)]
             return in_chunks(func, leaves, spec, dims, out_dims, randomness, lengths, kwargs)
@@ -58,8 +59,7 @@ def checked_inputs(
     func: Any, in_dims: Any, args: tuple[Any, ...]
 ) -> tuple[list[Any], Any, list[int | None], int]:
     """The leaves of the arguments, their structure, the mapped dimension of each, and its size."""
-    name = name_of(func)
-    where = f"vmap({name}, in_dims={in_dims!r})"
+    where = f"vmap({name_of(func)}, in_dims={in_dims!r})"
     if not isinstance(in_dims, int | tuple):
         raise ValueError(
             f"{where}: in_dims must be an int or a tuple that is nested as the arguments are, got "
@@ -85,6 +85,22 @@ def checked_inputs(
             f"{where}: all mapped dimensions must have one size, got {sizes}. Check in_dims."
         )
     return leaves, spec, checked, sizes[0]
+
+
+def _alike(dim: int, args: tuple[Any, ...]) -> tuple[list[Any], Any, list[int | None], int] | None:
+    """As `checked_inputs`, for tensors that are all mapped along `dim`, without a structure.
+
+    None where more is to be looked at.
+    """
+    size = None
+    for arg in args:
+        if arg.__class__ is not Tensor:
+            return None
+        shape = arg._array.shape
+        if not 0 <= dim < len(shape) or (size is not None and shape[dim] != size):
+            return None
+        size = shape[dim]
+    return None if size is None else (list(args), None, [dim] * len(args), size)
 
 
 def _input_dim(where: str, leaf: Any, dim: Any) -> int | None:
@@ -117,7 +133,10 @@ def _run(
 ) -> Any:
     with mapped(size, randomness) as level:
         inside = [entered(leaf, dim, level) for leaf, dim in zip(leaves, dims, strict=True)]
-        output = func(*tree_unflatten(inside, spec), **kwargs)
+        # Without a structure the leaves are the arguments.
+        output = func(*(inside if spec is None else tree_unflatten(inside, spec)), **kwargs)
+    if output.__class__ is Batched and type(out_dims) is int:
+        return placed(func, out_dims, output, out_dims, level)
     results, out_spec = tree_flatten(output)
     made = [
         placed(func, out_dims, result, dim, level)
@@ -144,6 +163,8 @@ def _output_dims(func: Any, out_dims: Any, output: Any) -> list[Any]:
 
 def placed(func: Any, out_dims: Any, result: Any, dim: int | None, level: Any) -> Any:
     """All examples of a result, along the dimension that out_dims names for it."""
+    if result.__class__ is Batched and result.level is level and dim == result.bdim:
+        return result.value
     where = f"vmap({name_of(func)}, out_dims={out_dims!r})"
     if dim is None:
         if isinstance(result, Batched) and result.level is level:

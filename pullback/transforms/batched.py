@@ -27,7 +27,7 @@ class Batched(Tensor):
     goes to the level before it would look at the values.
     """
 
-    __slots__ = ("bdim", "example", "level", "value")
+    __slots__ = ("_never", "bdim", "example", "level", "value")
     __torch_function__ = disabled_function
 
     value: Tensor
@@ -179,6 +179,10 @@ class Batched(Tensor):
         if not self.level.open:
             return f"Batched({tuple(self.value.shape)}, dim {self.bdim}; its vmap has ended)"
         return str(ports.shown_inside(self))
+
+
+# A slot that nobody fills: a written line that reads it leaves at once, without an example.
+Batched._plain = Batched.__dict__["_never"]  # type: ignore[attr-defined]  # see core/overriding.py
 
 
 class Hidden(numpy.ndarray):

@@ -28,7 +28,9 @@ class mapped(Whole):  # noqa: N801 (a context)
         self.before = settle()
 
     def _enter(self) -> VmapLevel:
-        current.set(changed(self.before, levels=(*self.before.levels, self.level)))
+        mode = changed(self.before, levels=(*self.before.levels, self.level))
+        self.level.open_in(mode, self.before)
+        current.set(mode)
         return self.level
 
     def _leave(self) -> None:

@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 
 from pullback.core import origin
 from pullback.core.forward import LEVELS, visible_levels
-from pullback.core.mode import Mode, changed, current, get_mode
+from pullback.core.mode import NO_GRAD, PLAIN, Mode, changed, current, fast, get_mode
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.strides import extent
-from pullback.operators.batching import aligned, filled, one_tensor
+from pullback.operators.batching import aligned, filled, one_tensor, shifted_options
 from pullback.operators.declare import Op
 from pullback.operators.random.generator import drawn
+from pullback.operators.running import interpret
 from pullback.operators.shape.joining import stack
 from pullback.operators.shape.reshaping import select
 from pullback.transforms.batched import Batched, base_of, batched, check_open, is_batched_at
@@ -55,7 +56,7 @@ class VmapLevel:
 
     transform = "vmap"
 
-    __slots__ = ("_below", "for_tangents", "number", "open", "randomness", "size")
+    __slots__ = ("_below", "_short", "for_tangents", "number", "open", "randomness", "size")
 
     def __init__(self, size: int, randomness: str = "error", *, for_tangents: bool = False) -> None:
         self.size = size
@@ -66,11 +67,18 @@ class VmapLevel:
         # Whether only tangents are batched here, never a value that the mapped function sees.
         self.for_tangents = for_tangents
         self._below: dict[Mode, Mode] = {}
+        # Mode -> the one below, where nothing but levels is unusual; else None.
+        self._short: dict[Mode, Mode | None] = {}
 
     def close(self) -> None:
         """End; the modes that were known lead back here."""
         self.open = False
         self._below.clear()
+        self._short.clear()
+
+    def open_in(self, mode: Mode, below: Mode) -> None:
+        """Begin in a mode, of which the one below is known."""
+        self._below[mode] = below
 
     def below(self, mode: Mode) -> Mode:
         """The mode in which operator calls go to the levels outside of this one."""
@@ -79,6 +87,68 @@ class VmapLevel:
             known = changed(mode, levels=mode.levels[: mode.levels.index(self)])
             self._below[mode] = known
         return known
+
+    def at_once(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -> Any:
+        """The call by the shortest way, before anybody looks at it; mostly NotImplemented.
+
+        For examples in front, of one dtype and rank: what is elementwise goes to the batches as it
+        stands; of one tensor, after a shift of the dimensions that options name.
+        """
+        if mode not in self._short:
+            below = self.below(mode)
+            self._short[mode] = below if _is_plain_inside(mode, below) else None
+        below = self._short[mode]
+        way = _ways.get(op) or _way_of(op)
+        if below is None or way is _GENERAL or LEVELS or fast.plain is None:
+            return NotImplemented
+        if kwargs.get("out") is not None:
+            return NotImplemented
+        values = self._in_front(op, args)
+        if values is None:
+            return NotImplemented
+        if way is _SHIFTED:
+            shifted = self._shifted(op, values, kwargs)
+            if shifted is None:
+                return NotImplemented
+            values, kwargs = shifted
+        try:
+            current.set(below)
+            result = op.function(*values, **kwargs)
+        finally:
+            current.set(mode)
+        return batched(result, 0, self)
+
+    def _in_front(self, op: Op, args: tuple[Any, ...]) -> list[Any] | None:
+        """The batches of the arguments, where all have their examples in front and are alike."""
+        dtype, rank, values = None, 0, []
+        for param, arg in zip(op.params, args, strict=False):
+            if not param.is_tensor:
+                values.append(arg)
+            elif arg.__class__ is Batched:
+                value = arg.value
+                if arg.level is not self or arg.bdim or value._kind is not None:
+                    return None
+                array = value._array
+                if dtype is None:
+                    dtype, rank = array.dtype, array.ndim
+                elif array.dtype is not dtype or array.ndim != rank:
+                    return None
+                values.append(value)
+            elif (arg.__class__ is float or arg.__class__ is int) and param.kind == "tensor":
+                values.append(arg)
+            else:
+                return None
+        return None if dtype is None else values
+
+    def _shifted(self, op: Op, values: list[Any], kwargs: dict[str, Any]) -> Any:
+        """The arguments with dimensions moved by one; None where a rule has more to say."""
+        ndim = values[0]._array.ndim - 1
+        bound = interpret.bind(op, tuple(values), {k: v for k, v in kwargs.items() if k != "out"})
+        options = {name: value for name, value in bound.items() if name != op.inputs[0].name}
+        whole = any(param.kind == "dim" and options[param.name] is None for param in op.checked)
+        if ndim == 0 or whole:
+            return None
+        return values[:1], shifted_options(op, options, ndim, self.size)
 
     def process(self, op: Op, bound: dict[str, Any]) -> Any:
         """Run an operator call for all examples at once."""
@@ -380,6 +450,31 @@ def run_on_examples(
     return (
         tuple(r.value if m else r for r, m in zip(results, mapped, strict=True)),
         tuple(r.bdim if m else None for r, m in zip(results, mapped, strict=True)),
+    )
+
+
+# How `at_once` runs an operator.
+_GENERAL, _ALIKE, _SHIFTED = "general", "alike", "shifted"
+_ways: dict[Op, str] = {}
+
+
+def _way_of(op: Op) -> str:
+    way = _GENERAL
+    one = len(op.outputs) == 1 and op.outputs != ("*",)
+    if op.batch is None and one and not is_random(op) and not op.makes_kind:
+        if op.kind == "elementwise" and all(param.kind == "tensor" for param in op.inputs):
+            way = _ALIKE
+        elif [param.kind for param in op.inputs] == ["tensor"] and op.shifts:
+            way = _SHIFTED if op.params[0] is op.inputs[0] else _GENERAL
+    _ways[op] = way
+    return way
+
+
+def _is_plain_inside(mode: Mode, below: Mode) -> bool:
+    """Whether levels are all that is unusual about a mode."""
+    inside = changed(mode, levels=()) if below.levels else below
+    return (inside is PLAIN or inside is NO_GRAD) and all(
+        type(level) is VmapLevel for level in mode.levels
     )
 
 

@@ -65,6 +65,8 @@ def setitem(self: Any, key: Any, value: Any, /) -> None:
     except Taken:
         _assign(basic_part(self, items_of(key))[0], value)
         return
+    except AttributeError:  # one example of a batch, which has no array of its own
+        array = self._array
     try:
         if type(value) in _NUMBERS and _holds(array.dtype, value) and is_plain_write(self):
             array[place] = value

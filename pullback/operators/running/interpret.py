@@ -37,6 +37,10 @@ NUMBERS = (bool, int, float, complex, numpy.generic)
 def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run an operator on whatever the user passed."""
     mode = settle()
+    if mode.levels:
+        made = mode.levels[-1].at_once(op, args, kwargs, mode)
+        if made is not NotImplemented:
+            return made
     if mode.autocast is not None and not mode.functions and not _overriding(args, kwargs):
         return ports.autocast(op, args, kwargs, mode)
     out = kwargs.pop("out", None)

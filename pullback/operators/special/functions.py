@@ -13,7 +13,7 @@ from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import gamma
 from pullback.operators.arrays.gamma import in_double
-from pullback.operators.arrays.scipy_special import from_scipy, scipy_or
+from pullback.operators.arrays.scipy_special import from_scipy, scipy_or, scipy_special
 from pullback.operators.arrays.windows import is_finite
 from pullback.operators.declare import METHODS, Array, Namespace, elementwise, method
 from pullback.operators.options import as_int
@@ -168,7 +168,16 @@ def _polygamma(xp: Namespace, input: Array, n: int) -> Array:
     if n > _LARGEST_FACTORIAL:
         endless = math.inf if n % 2 else -math.inf
         return in_double(xp, lambda xp, x: endless * gamma.zeta(xp, xp.float64(n + 1), x), input)
-    return in_double(xp, lambda xp, x: gamma.polygamma(xp, n, x), input)
+    own = scipy_special(xp) is None or n == 0
+    return in_double(xp, lambda xp, x: (gamma.polygamma if own else _by_zeta)(xp, n, x), input)
+
+
+def _by_zeta(xp: Namespace, n: int, x: Array) -> Array:
+    """By SciPy's zeta: 3 us for one element, where ours takes 50."""
+    sign = 1.0 if n % 2 else -1.0
+    result: Array = scipy_special(xp).zeta(n + 1.0, x) * (sign * math.factorial(n))
+    infinite = xp.isinf(x)
+    return xp.where(infinite, xp.where(x > 0, 0.0, math.nan), result) if infinite.any() else result
 
 
 _LARGEST_FACTORIAL = 170  # that a float can hold

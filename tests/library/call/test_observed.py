@@ -89,6 +89,9 @@ def test_other_levels_are_given_the_declaration(scale):
     from pullback.core.mode import changed, current, settle
 
     class Level:
+        def at_once(self, op, args, kwargs, mode):
+            return NotImplemented
+
         def process(self, op, bound):
             return op.name, sorted(bound)
 

@@ -9,6 +9,7 @@ import pytest
 
 import pullback as torch
 from pullback.operators.arrays import scipy_special
+from pullback.operators.special import functions
 
 by_scipy = pytest.importorskip("scipy.special")
 
@@ -192,3 +193,13 @@ def test_the_curvature_of_bessel_functions_at_zero_is_a_number(name):
     (curvature,) = torch.autograd.grad(slope.sum(), x)
     numpy.testing.assert_allclose(slope.detach().numpy()[:2], 0.5)
     assert numpy.isfinite(curvature.numpy()).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 6])
+def test_polygamma_by_scipy_is_that_of_our_own_way(n, monkeypatch):
+    values = [-7.3, -2.0, -0.5, 0.0, 1e-8, 0.1, 0.5, 1.0, 2.3, 30.0, 1e10, math.inf, -math.inf]
+    x = torch.tensor([*values, math.nan], dtype=torch.float64)
+    found = [torch.polygamma(n, x), torch.polygamma(n, x[5])]
+    monkeypatch.setattr(functions, "scipy_special", lambda xp: None)
+    for one, own in zip(found, [torch.polygamma(n, x), torch.polygamma(n, x[5])], strict=True):
+        numpy.testing.assert_allclose(one.numpy(), own.numpy(), rtol=1e-12)

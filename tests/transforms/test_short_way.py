@@ -1,0 +1,108 @@
+"""The shortest way through a vmap level: taken where it holds, and with the same results."""
+
+import numpy
+import pytest
+
+import pullback as torch
+from pullback.transforms.vmap_level import VmapLevel
+
+X = torch.tensor(numpy.random.default_rng(0).standard_normal((3, 2, 4)))
+
+
+@pytest.fixture
+def looked_at(monkeypatch):
+    """The names of operators that a level looks at closely."""
+    names = []
+    own = VmapLevel.process
+
+    def process(self, op, bound):
+        names.append(op.name)
+        return own(self, op, bound)
+
+    monkeypatch.setattr(VmapLevel, "process", process)
+    return names
+
+
+def by_loop(function, *batches):
+    return torch.stack([function(*examples) for examples in zip(*batches, strict=True)])
+
+
+SHORT = {
+    "numbers": lambda x: (x * 2 + 1).sin() / 3,
+    "two alike": lambda x: x * x - x.exp(),
+    "options": lambda x: torch.add(x, x, alpha=2),
+    "sum": lambda x: x.sum(),
+    "sum of a dim": lambda x: x.sum(-1, keepdim=True),
+    "select": lambda x: x[1],
+    "slice": lambda x: x[:, 1:3],
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_nobody_looks_and_the_result_is_that_of_a_loop(name, looked_at):
+    function = SHORT[name]
+    found = torch.vmap(function)(X)
+    assert not looked_at
+    numpy.testing.assert_allclose(found.numpy(), by_loop(function, X).numpy(), rtol=1e-14)
+
+
+def test_gradients_of_examples_and_of_the_batch():
+    def loss(x):
+        return (x[0] * 3).sin().sum()
+
+    found = torch.vmap(torch.func.grad(loss))(X)
+    expected = by_loop(torch.func.grad(loss), X)
+    numpy.testing.assert_allclose(found.numpy(), expected.numpy())
+    leaf = X.clone().requires_grad_()
+    torch.vmap(loss)(leaf).sum().backward()
+    numpy.testing.assert_allclose(leaf.grad.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x + torch.ones(4, dtype=torch.float64),
+        lambda x: x[0] + x,
+        lambda x: x * x.float(),
+        lambda x: x.t() + 1,
+        lambda x: x[0, 0] * 2,
+        lambda x: x.sum(0).sum(0).sum(0),
+    ],
+    ids=["shared operand", "other rank", "other dtype", "transposed", "0-d", "0-d sum"],
+)
+def test_others_give_the_same_too(function):
+    found = torch.vmap(function)(X)
+    expected = by_loop(function, X)
+    assert found.dtype is expected.dtype
+    numpy.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-14)
+
+
+def test_examples_that_are_not_in_front_and_nested_maps():
+    found = torch.vmap(lambda x: x * 2, in_dims=1, out_dims=1)(X)
+    numpy.testing.assert_array_equal(found.numpy(), (X * 2).numpy())
+    nested = torch.vmap(torch.vmap(lambda x: (x * 2).sum()))(X)
+    numpy.testing.assert_array_equal(nested.numpy(), (X * 2).sum(2).numpy())
+
+
+def test_an_out_argument_is_refused_as_ever():
+    target = torch.zeros(2, 4, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="out="):
+        torch.vmap(lambda x: torch.add(x, x, out=target))(X)
+
+
+def test_a_tensor_of_a_map_that_has_ended_is_refused():
+    kept = []
+    torch.vmap(lambda x: kept.append(x) or x)(X)
+    for use in (lambda t: t * 2, lambda t: t.sum(), lambda t: torch.ones(2, 4).copy_(t)):
+        with pytest.raises(RuntimeError, match="has ended"):
+            use(kept[0])
+
+
+def test_a_write_to_a_part_of_an_example():
+    def write(x):
+        y = x.clone()
+        y[0] = x[1] * 2
+        y[1, 2:] = 7.0
+        return y
+
+    numpy.testing.assert_array_equal(torch.vmap(write)(X).numpy(), by_loop(write, X).numpy())
