@@ -13,6 +13,7 @@ from benchmarks.compiled.program import compiled_work, functional, is_ours, torc
 from benchmarks.program import Program, Tensor, clear_grad
 from benchmarks.works.nets import mlp, mlp_parameters, parameter
 from benchmarks.works.small import chain
+from benchmarks.works.transforms import reprojection
 
 # Chains --------------------------------------------------------------------------------------
 
@@ -379,30 +380,10 @@ def lstm_style(torch: ModuleType) -> Program:
 @compiled_work("bundle adjustment: residuals and their Jacobian, 200 observations", rounds=15)
 def bundle_adjustment(torch: ModuleType) -> Program:
     """The reprojection error of ADBench, its Jacobian by camera and point for each observation."""
-    rng = np.random.default_rng(14)
-    count = 200
-    cameras = torch.tensor(rng.standard_normal((count, 11)) * 0.1 + 0.5)
-    points = torch.tensor(rng.standard_normal((count, 3)) + 2.0)
-    seen = torch.tensor(rng.standard_normal((count, 2)))
-
-    def residual(camera: Tensor, point: Tensor, seen: Tensor) -> Tensor:
-        rotation, centre, focal = camera[:3], camera[3:6], camera[6]
-        middle, radial = camera[7:9], camera[9:11]
-        angle = (rotation * rotation).sum().sqrt()
-        axis = rotation / angle
-        x = point - centre
-        crossed = torch.stack([axis[1] * x[2] - axis[2] * x[1], axis[2] * x[0] - axis[0] * x[2],
-                               axis[0] * x[1] - axis[1] * x[0]])  # fmt: skip
-        turned = x * angle.cos() + crossed * angle.sin()
-        turned = turned + axis * (axis * x).sum() * (1 - angle.cos())
-        flat = turned[:2] / turned[2]
-        square = (flat * flat).sum()
-        bent = flat * (1 + radial[0] * square + radial[1] * square * square)
-        return bent * focal + middle - seen
-
+    residual, given = reprojection(torch)
     jacobian = torch.func.vmap(torch.func.jacrev(residual, argnums=(0, 1)))
     called = torch.compile(jacobian, fullgraph=True) if is_ours(torch) else jacobian
-    return Program(run=lambda _: called(cameras, points, seen), answer=lambda made: list(made))
+    return Program(run=lambda _: called(*given), answer=lambda made: list(made))
 
 
 # Second derivatives ------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from types import ModuleType
 
@@ -49,3 +50,36 @@ def hvp(torch: ModuleType) -> Program:
         return torch.autograd.grad(product, weights)
 
     return Program(run=run, answer=list)
+
+
+def counts_model(torch: ModuleType) -> tuple[Callable[[Tensor], Tensor], Tensor]:
+    """A negative binomial likelihood of counts, by the logarithms of its parameters."""
+    rng = np.random.default_rng(31)
+    counts = torch.tensor(rng.poisson(4.0, 40).astype(np.float64))
+    x = torch.tensor(rng.standard_normal((40, 5)))
+
+    def loss(theta: Tensor) -> Tensor:
+        mean, shape = (x @ theta[:5]).exp(), theta[5].exp()
+        chance = (mean / (mean + shape)).log() * counts + shape * (shape / (mean + shape)).log()
+        return -((counts + shape).lgamma() - shape.lgamma() + chance).sum()
+
+    return loss, torch.tensor(rng.standard_normal(6) * 0.1)
+
+
+def _product(torch: ModuleType, name: str) -> Program:
+    loss, theta = counts_model(torch)
+    v = torch.ones(6, dtype=torch.float64)
+    product = getattr(torch.autograd.functional, name)
+    return Program(run=lambda _: product(loss, theta, v), answer=list)
+
+
+@work("hvp of a probabilistic model", needs=("autograd.functional.hvp",))
+def model_hvp(torch: ModuleType) -> Program:
+    """Reverse over reverse, through functions of the gamma family."""
+    return _product(torch, "hvp")
+
+
+@work("vhp of a probabilistic model", needs=("autograd.functional.vhp",))
+def model_vhp(torch: ModuleType) -> Program:
+    """The same from the left."""
+    return _product(torch, "vhp")

@@ -40,6 +40,22 @@ def sgd_momentum_step(torch: ModuleType) -> Program:
     return stepping(torch, "SGD", [SIZE] * COUNT, momentum=0.9)
 
 
+@work("Adam by hand over 50 tensors of ten")
+def adam_by_hand(torch: ModuleType) -> Program:
+    """The update as one writes it: in-place operators with a scaling each."""
+    rng = np.random.default_rng(21)
+    states = [[torch.tensor(rng.uniform(0.5, 1.5, 10)) for _ in range(4)] for _ in range(COUNT)]
+
+    def run(nothing: None) -> None:
+        with torch.no_grad():
+            for parameter, gradient, mean, square in states:
+                mean.mul_(0.9).add_(gradient, alpha=0.1)
+                square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+                parameter.addcdiv_(mean, square.sqrt().add_(1e-8), value=-1e-12)
+
+    return Program(run=run, answer=lambda _: [state[0] for state in states])
+
+
 @work("Adam over one tensor of a million", needs=NEEDS)
 def adam_large_step(torch: ModuleType) -> Program:
     """Memory and arithmetic alone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from types import ModuleType
 
@@ -66,3 +67,53 @@ def jvp_mlp(torch: ModuleType) -> Program:
         return x
 
     return Program(run=lambda _: torch.func.jvp(network, (x,), (dx,)), answer=list)
+
+
+def reprojection(torch: ModuleType) -> tuple[Callable[..., Tensor], list[Tensor]]:
+    """The reprojection error of ADBench for one observation, and 200 of them."""
+    rng = np.random.default_rng(14)
+    count = 200
+    cameras = torch.tensor(rng.standard_normal((count, 11)) * 0.1 + 0.5)
+    points = torch.tensor(rng.standard_normal((count, 3)) + 2.0)
+    seen = torch.tensor(rng.standard_normal((count, 2)))
+
+    def residual(camera: Tensor, point: Tensor, seen: Tensor) -> Tensor:
+        rotation, centre, focal = camera[:3], camera[3:6], camera[6]
+        middle, radial = camera[7:9], camera[9:11]
+        angle = (rotation * rotation).sum().sqrt()
+        axis = rotation / angle
+        x = point - centre
+        crossed = torch.stack([axis[1] * x[2] - axis[2] * x[1], axis[2] * x[0] - axis[0] * x[2],
+                               axis[0] * x[1] - axis[1] * x[0]])  # fmt: skip
+        turned = x * angle.cos() + crossed * angle.sin()
+        turned = turned + axis * (axis * x).sum() * (1 - angle.cos())
+        flat = turned[:2] / turned[2]
+        square = (flat * flat).sum()
+        bent = flat * (1 + radial[0] * square + radial[1] * square * square)
+        return bent * focal + middle - seen
+
+    return residual, [cameras, points, seen]
+
+
+@work("bundle adjustment by vmap: objective", needs=("func.vmap",))
+def bundle_objective(torch: ModuleType) -> Program:
+    """All residuals at once."""
+    residual, given = reprojection(torch)
+    mapped = torch.func.vmap(residual)
+    return Program(run=lambda _: mapped(*given), answer=lambda out: [out])
+
+
+@work("bundle adjustment by vmap: Jacobian", needs=("func.vmap", "func.jacrev"))
+def bundle_jacobian(torch: ModuleType) -> Program:
+    """By camera and point, for each observation."""
+    residual, given = reprojection(torch)
+    mapped = torch.func.vmap(torch.func.jacrev(residual, argnums=(0, 1)))
+    return Program(run=lambda _: mapped(*given), answer=list)
+
+
+@work("a vmap level over three operators", needs=("func.vmap",))
+def vmap_level(torch: ModuleType) -> Program:
+    """What mapping costs where there is next to nothing to map."""
+    x = torch.tensor(np.random.default_rng(17).standard_normal((10, 5)))
+    mapped = torch.func.vmap(lambda row: (row * 2).sin().sum())
+    return Program(run=lambda _: mapped(x), answer=lambda out: [out])

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import numpy as np
 
-from benchmarks.program import Program, clear_grad, grads, work
+from benchmarks.program import Program, Tensor, clear_grad, grads, work
 
 
 @work("1200 views of small tensors, forward and backward")
@@ -21,6 +21,20 @@ def view_chain(torch: ModuleType) -> Program:
         y.sum().backward()
 
     return Program(prepare=lambda: clear_grad([x]), run=run, answer=lambda _: grads([x]))
+
+
+@work("1200 views of small tensors, forward")
+def view_chain_forward(torch: ModuleType) -> Program:
+    """The same views, made only."""
+    x = torch.tensor(np.arange(24.0), requires_grad=True)
+
+    def run(nothing: None) -> Tensor:
+        y = x
+        for _ in range(200):
+            y = y.view(4, 6).transpose(0, 1).unsqueeze(0)[0].transpose(0, 1).view(24)
+        return y
+
+    return Program(run=run, answer=lambda out: [out.detach()])
 
 
 @work("rows picked from a small matrix, forward and backward")
