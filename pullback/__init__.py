@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 __path__ = [*__path__, f"{__path__[0]}/torch_names"]
 
 from pullback.core.memory import allocator as _memory
+from pullback.core.explain.absent import absent as _absent
 from pullback.core.device import device, get_default_device, set_default_device
 from pullback.core.dtype import (
     ALIASES as _DTYPE_ALIASES,
@@ -226,6 +227,7 @@ _LATER = {
     "get_device_module": "pullback.accelerator.found",
     "stand_in": "pullback.standing_in",
     "autocast": "pullback.amp.autocast_mode",
+    "GradScaler": "pullback.amp.grad_scaler",
     **dict.fromkeys(
         (
             *("autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache"),
@@ -358,14 +360,14 @@ def __getattr__(name: str) -> _Any:
     elif name.endswith("Storage"):
         found = _import_module("pullback.storage").legacy_class(name)
         if found is None:
-            raise AttributeError(f"module 'pullback' has no attribute {name!r}")
+            raise _absent(__name__, name)
     elif name.startswith("_foreach_"):
         found = _import_module("pullback.operators.pointwise.foreach").FUNCTIONS.get(name)
         if found is None:
-            raise AttributeError(f"module 'pullback' has no attribute {name!r}")
+            raise _absent(__name__, name)
     elif name in _MODULES:
         return _import_module(f"pullback.{name}")
     else:
-        raise AttributeError(f"module 'pullback' has no attribute {name!r}")
+        raise _absent(__name__, name)
     globals()[name] = found
     return found

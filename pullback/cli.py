@@ -1,4 +1,4 @@
-"""The command line: `pullback run`, `pullback graph`, `pullback launch`, `pullback show`."""
+"""The command line: `pullback run`, `check`, `graph`, `launch` and `show`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import runpy
 import sys
 from collections.abc import Sequence
 from typing import Any
+
+from pullback.checking.command import add_command as add_check_command
+from pullback.checking.command import main as check
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     show = commands.add_parser("show", help="print an operator's declaration and built source")
     show.add_argument("operator", help="its name, e.g. mul or nn.functional.gelu")
     _add_graph_command(commands)
+    add_check_command(commands)
     commands.add_parser(
         "launch",
         add_help=False,
@@ -34,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return launch(given[1:])
     parsed = parser.parse_args(arguments)
+    if parsed.command == "check":
+        return check(parsed)
     if parsed.command == "graph":
         return draw_graph(parsed)
     if parsed.command == "run":
@@ -44,13 +50,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_script(script: str, arguments: Sequence[str]) -> dict[str, Any]:
     """Run `script` as the main program, with pullback standing in for torch; its globals."""
+    from pullback.core.explain.absent import reasons_added
     from pullback.standing_in import standing_in
 
     sys.argv = [script, *arguments]
     folder = os.path.dirname(os.path.abspath(script))
     sys.path.insert(0, folder)  # as `python script.py` does: modules beside it are found
     try:
-        with standing_in():
+        with standing_in(), reasons_added():
             return runpy.run_path(script, run_name="__main__")
     finally:
         if folder in sys.path:

@@ -14,6 +14,8 @@ from types import ModuleType
 from typing import Any, NoReturn
 from urllib.parse import urlparse
 
+from pullback.core.explain.absent import absent
+
 __all__ = [
     *("download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url"),
     "set_dir",
@@ -212,7 +214,7 @@ class _NoBar:
 def __getattr__(name: str) -> Any:
     """`tqdm`, as torch.hub has it: the library's where it is installed."""
     if name != "tqdm":
-        raise AttributeError(f"module 'pullback.hub' has no attribute {name!r}")
+        raise absent(__name__, name)
     try:
         return importlib.import_module("tqdm").tqdm
     except ImportError:

@@ -13,6 +13,7 @@ from typing import Any
 from pullback.autograd import profiler as _profiler
 from pullback.autograd.profiler import record_function
 from pullback.autograd.profiler_util import EventList
+from pullback.core.explain.absent import all_absent as _all_absent
 
 __all__ = [
     "ProfilerAction",
@@ -297,3 +298,6 @@ class profile:  # noqa: N801 (torch's name)
         self._metadata[key] = json.loads(value)
 
     preset_metadata_json = add_metadata_json
+
+
+__getattr__ = _all_absent(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pullback.core.explain.absent import all_absent as _all_absent
 from pullback.operators.random.generator import (
     default_generator,
     fork_rng,
@@ -21,3 +22,5 @@ __all__ = [
     "seed",
     "set_rng_state",
 ]
+
+__getattr__ = _all_absent(__name__)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from pullback.core.explain.absent import absent
 from pullback.operators.results import RESULTS
 
 _FAMILIES = {
@@ -41,6 +42,6 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     if name not in _FAMILY:
-        raise AttributeError(f"module 'pullback.return_types' has no attribute {name!r}")
+        raise absent(__name__, name)
     import_module(f"pullback.operators.{_FAMILY[name]}")
     return RESULTS[name]

@@ -1,7 +1,7 @@
 """Writes the list of torch's public names, from the torch that is installed.
 
 `python -m tools.torch_names` (`make names ORACLE=1`). Names are facts; the list is what `pullback
-check`, the page "Coming from torch" and the errors of absent names look at, none of which need torch.
+check` and the page "Coming from torch" look at, neither of which needs torch.
 
 A line is a module and its public names: `nn.init: calculate_gain constant_ ...`; the first is torch
 itself, called `torch`. A line that begins with `class` is a class that programs call methods of.
@@ -33,7 +33,7 @@ _INNER = (
     *("utils.model_dump", "utils.bottleneck", "utils.collect_env", "utils.serialization"),
 )
 _CLASSES = (
-    *("Tensor", "Generator", "device", "dtype", "Size", "nn.Module", "nn.Parameter"),
+    *("Tensor", "Generator", "device", "dtype", "Size", "nn.Module"),
     *("optim.Optimizer", "optim.lr_scheduler.LRScheduler", "distributions.Distribution"),
     *("utils.data.DataLoader", "autograd.Function", "cuda.Event", "cuda.Stream", "fx.Graph"),
 )

@@ -15,6 +15,7 @@ from pullback.autograd.grad_mode import (
 )
 from pullback.autograd.gradcheck import gradcheck, gradgradcheck
 from pullback.autograd.variable import Variable, variable
+from pullback.core.explain.absent import absent
 from pullback.core.node import next_sequence_number
 from pullback.core.ports import ports
 from pullback.core.saved import SavedTensor
@@ -132,7 +133,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"pullback.autograd.{name}")
     if name not in _LATER:
-        raise AttributeError(f"module 'pullback.autograd' has no attribute {name!r}")
+        raise absent(__name__, name)
     found = getattr(import_module(f"pullback.autograd.{_LATER[name]}"), name)
     globals()[name] = found
     return found

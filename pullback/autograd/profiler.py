@@ -21,6 +21,7 @@ from pullback.autograd.profiler_util import (
     events_of,
 )
 from pullback.core import origin
+from pullback.core.explain.absent import all_absent as _all_absent
 
 __all__ = [
     "EventList",
@@ -314,3 +315,6 @@ def _product(shape: Any) -> int:
     for size in shape:
         result *= size
     return result
+
+
+__getattr__ = _all_absent(__name__)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module as _import_module
 from typing import Any
 
+from pullback.core.explain.absent import absent as _absent
+
 __all__ = [
     *("cpu", "cuda", "cudnn", "cusparselt", "kleidiai", "mha", "miopen", "mkl", "mkldnn", "mps"),
     *("nnpack", "openmp", "opt_einsum", "quantized"),
@@ -25,4 +27,4 @@ def flags_frozen() -> bool:
 def __getattr__(name: str) -> Any:
     if name in __all__:
         return _import_module(f"pullback.backends.{name}")
-    raise AttributeError(f"module 'torch.backends' has no attribute {name!r}")
+    raise _absent(__name__, name)

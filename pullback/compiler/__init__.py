@@ -7,6 +7,7 @@ from contextlib import ContextDecorator
 from typing import Any
 
 from pullback.compiler import config
+from pullback.core.explain.absent import all_absent as _all_absent
 from pullback.core.mode import get_mode
 
 __all__ = [
@@ -224,3 +225,5 @@ def _all_kept(guard_entries: list[Any]) -> list[bool]:
 skip_guard_on_inbuilt_nn_modules_unsafe = skip_guard_on_all_nn_modules_unsafe = _all_kept
 keep_tensor_guards_unsafe = keep_portable_guards_unsafe = skip_guard_on_globals_unsafe = _all_kept
 skip_all_guards_unsafe = _all_kept
+
+__getattr__ = _all_absent(__name__)

@@ -11,6 +11,7 @@ from datetime import timedelta as _timedelta
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
+from pullback.core.explain.absent import absent as _absent
 from pullback.distributed.collectives import *
 from pullback.distributed.errors import *
 from pullback.distributed.group import DEFAULT_TIMEOUT as _DEFAULT_TIMEOUT
@@ -35,4 +36,4 @@ def __getattr__(name: str) -> _Any:
         return _import_module(f"pullback.distributed.{name}")
     if name in _ELSEWHERE:
         return getattr(_import_module(f"pullback.distributed.{_ELSEWHERE[name]}"), name)
-    raise AttributeError(f"module 'pullback.distributed' has no attribute {name!r}")
+    raise _absent(__name__, name)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from pullback.core.process.refused import refused
+from pullback.core.explain.absent import all_absent
 
-__getattr__ = refused(
-    __name__,
-    "there is no other runtime to export a program for",
-    "Save a state_dict with torch.save, which torch reads, and export there.",
-)
+__getattr__ = all_absent(__name__)

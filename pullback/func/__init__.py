@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pullback.core.explain.absent import all_absent as _all_absent
 from pullback.func.forward_mode import hessian, jacfwd, jvp, linearize
 from pullback.func.inspection import debug_unwrap, functionalize
 from pullback.func.modules import (
@@ -28,3 +29,5 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+__getattr__ = _all_absent(__name__)

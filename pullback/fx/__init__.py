@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from pullback.core.explain.absent import all_absent as _all_absent
 from pullback.fx import (
     config,
     experimental,
@@ -60,3 +61,5 @@ __all__ = [
     "traceback",
     "wrap",
 ]
+
+__getattr__ = _all_absent(__name__)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pullback.core.explain.absent import all_absent as _all_absent
 from pullback.jit import _script, _trace, frontend
 from pullback.jit._async import Future, fork, wait
 from pullback.jit._freeze import freeze, optimize_for_inference, run_frozen_optimizations
@@ -130,3 +131,5 @@ __all__ = [
     "unused",
     "wait",
 ]
+
+__getattr__ = _all_absent(__name__)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from pullback.core.explain.absent import absent
+
 _PLACES = {
     "pullback.library.definition": "CustomOpDef custom_op",
     "pullback.library.schema.infer": "infer_schema",
@@ -34,7 +36,7 @@ __all__ = sorted(name for name in _FOUND if not name.startswith("_"))
 
 def __getattr__(name: str) -> Any:
     if name not in _FOUND:
-        raise AttributeError(f"module 'pullback.library' has no attribute {name!r}")
+        raise absent(__name__, name)
     value = getattr(import_module(_FOUND[name]), name)
     globals()[name] = value
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pullback.core.explain.absent import absent
 from pullback.nn import parameter
 from pullback.nn.modules import FILE_OF as _FILE_OF
 from pullback.nn.parameter import (
@@ -40,14 +41,6 @@ if TYPE_CHECKING:
     from pullback.nn.modules.upsampling import *
 
 _HOME = {"DataParallel": "parallel", "factory_kwargs": "base.factory"}
-_NOT_HERE = {
-    "quantized": "there is no quantisation; use float16 or bfloat16 modules.",
-    "quantizable": "there is no quantisation; use float16 or bfloat16 modules.",
-    "qat": "there is no quantisation; use float16 or bfloat16 modules.",
-    "intrinsic": "there is no quantisation; nn.utils.fuse_conv_bn_eval fuses batch norms.",
-    "backends": "torch itself has nothing there any more.",
-    "cpp": "modules written in C++ are torch's own; write them in Python.",
-}
 _PARTS = (
     *("_reduction", "attention", "common_types", "functional", "grad", "init", "modules"),
     *("parallel", "utils"),
@@ -74,9 +67,7 @@ def __getattr__(name: str) -> Any:
         return found
     if name in ("DataParallel", "factory_kwargs"):
         return getattr(import_module(f"pullback.nn.{_HOME[name]}"), name)
-    if name in _NOT_HERE:
-        raise AttributeError(f"pullback.nn has no {name}: {_NOT_HERE[name]}")
-    raise AttributeError(f"module 'pullback.nn' has no attribute {name!r}")
+    raise absent(__name__, name)
 
 
 def __dir__() -> list[str]:

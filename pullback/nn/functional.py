@@ -5,8 +5,7 @@ They are written in the operator families; nothing lives here but their names.
 
 from __future__ import annotations
 
-from typing import Any
-
+from pullback.core.explain.absent import all_absent as _all_absent
 from pullback.operators.linalg.affine import bilinear, linear
 from pullback.operators.linalg.distance import (
     cosine_similarity,
@@ -287,16 +286,6 @@ __all__ = [
 ]
 
 _asking.public(globals(), __all__)
-_NOT_HERE = {
-    "grouped_mm": "it is a GPU's kernel for experts; use a loop of matmul, or bmm",
-    "scaled_mm": "there are no float8 products; convert to float32 and use matmul",
-    "scaled_grouped_mm": "there are no float8 products; convert to float32 and use matmul",
-    "ScalingType": "it belongs to scaled_mm, which is not here",
-    "SwizzleType": "it belongs to scaled_mm, which is not here",
-}
 
 
-def __getattr__(name: str) -> Any:
-    if name in _NOT_HERE:
-        raise AttributeError(f"pullback.nn.functional has no {name}: {_NOT_HERE[name]}.")
-    raise AttributeError(f"module 'pullback.nn.functional' has no attribute {name!r}")
+__getattr__ = _all_absent(__name__)

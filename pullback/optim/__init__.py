@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from pullback.core.explain.absent import absent
 from pullback.optim._adafactor import Adafactor
 from pullback.optim._muon import Muon
 from pullback.optim._stateless import swap_in_optimizer_params_and_state
@@ -51,7 +52,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _PARTS:  # loaded when asked for
         return import_module(f"pullback.optim.{name}")
-    raise AttributeError(f"module 'pullback.optim' has no attribute {name!r}")
+    raise absent(__name__, name)
 
 
 def __dir__() -> list[str]:

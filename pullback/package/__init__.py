@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from pullback.core.process.refused import refused
+from pullback.core.explain.absent import all_absent
 
-__getattr__ = refused(
-    __name__,
-    "archives with code in them are tied to torch's own loader",
-    "Save a state_dict with torch.save, and keep the code in a Python package.",
-)
+__getattr__ = all_absent(__name__)

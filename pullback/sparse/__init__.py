@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from pullback.core.explain.absent import all_absent as _all_absent
 from pullback.operators.sparse import convert as _convert
 from pullback.operators.sparse.diagonals import spdiags
 from pullback.operators.sparse.products import (
@@ -42,13 +41,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("SparseSemiStructuredTensor", "to_sparse_semi_structured"):
-        raise NotImplementedError(
-            f"sparse.{name}: matrices with two of four elements are a format of accelerators; "
-            "use to_sparse_csr(), or a mask."
-        )
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _all_absent(__name__)
 
 
 assert _convert  # its import lets operators take sparse tensors

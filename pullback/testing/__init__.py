@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pullback.core.explain.absent import absent
 from pullback.testing.comparison import assert_allclose, assert_close
 
 if TYPE_CHECKING:
@@ -28,13 +29,8 @@ def __getattr__(name: str) -> Any:
         from pullback.testing import making
 
         return making.make_tensor
-    if name == "FileCheck":
-        raise AttributeError(
-            f"{__name__} has no FileCheck: there is no compiler whose text it could check. Use "
-            "re.search."
-        )
     if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise absent(__name__, name)
     from pullback.testing import samples
 
     return getattr(samples, name)

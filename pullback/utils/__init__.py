@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from pullback.core.explain.absent import absent
+
 # One a line, in order.
 _MODULES = (
     "_contextlib",
@@ -46,7 +48,7 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f"pullback.utils.{_NAMES[name]}"), name)
     if name == "ThroughputBenchmark":
         return import_module("pullback.utils.throughput_benchmark").ThroughputBenchmark
-    raise AttributeError(f"module 'pullback.utils' has no attribute {name!r}")
+    raise absent(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core.process.refused import refusing
+from pullback.core.explain.absent import refusing
 
 __all__ = ["generate_methods_for_privateuse1_backend", "rename_privateuse1_backend", "set_module"]
 
-_WHY = "a backend of its own would bring kernels in C++, and there is no C++ behind these tensors"
-_INSTEAD = "Write custom operators (docs/custom-operators.md)."
-
-rename_privateuse1_backend = refusing("rename_privateuse1_backend", _WHY, _INSTEAD)
+rename_privateuse1_backend = refusing("utils.rename_privateuse1_backend")
 generate_methods_for_privateuse1_backend = refusing(
-    "generate_methods_for_privateuse1_backend", _WHY, _INSTEAD
+    "utils.generate_methods_for_privateuse1_backend"
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core.process.refused import refusing
+from pullback.core.explain.absent import all_absent, refusing
 
 __all__ = [
     "CUDA_HOME",
@@ -21,14 +21,6 @@ __all__ = [
     "load_inline",
 ]
 
-_WHY = (
-    "extensions are compiled against torch's C++ headers, and there is no C++ behind these tensors"
-)
-_INSTEAD = (
-    "Write a custom operator (docs/custom-operators.md); its kernel may be C, by way of cffi or "
-    "ctypes, or numba."
-)
-
 CUDA_HOME = None
 ROCM_HOME = None
 IS_HIP_EXTENSION = False
@@ -43,7 +35,7 @@ class BuildExtension:
     """Refused when made."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        refusing("cpp_extension.BuildExtension", _WHY, _INSTEAD)()
+        refusing("utils.cpp_extension.BuildExtension")()
 
     @classmethod
     def with_options(cls, **options: Any) -> type[BuildExtension]:
@@ -51,10 +43,13 @@ class BuildExtension:
         return cls
 
 
-CppExtension = refusing("cpp_extension.CppExtension", _WHY, _INSTEAD)
-CUDAExtension = refusing("cpp_extension.CUDAExtension", _WHY, _INSTEAD)
-SyclExtension = refusing("cpp_extension.SyclExtension", _WHY, _INSTEAD)
-include_paths = refusing("cpp_extension.include_paths", _WHY, _INSTEAD)
-library_paths = refusing("cpp_extension.library_paths", _WHY, _INSTEAD)
-load = refusing("cpp_extension.load", _WHY, _INSTEAD)
-load_inline = refusing("cpp_extension.load_inline", _WHY, _INSTEAD)
+CppExtension = refusing("utils.cpp_extension.CppExtension")
+CUDAExtension = refusing("utils.cpp_extension.CUDAExtension")
+SyclExtension = refusing("utils.cpp_extension.SyclExtension")
+include_paths = refusing("utils.cpp_extension.include_paths")
+library_paths = refusing("utils.cpp_extension.library_paths")
+load = refusing("utils.cpp_extension.load")
+load_inline = refusing("utils.cpp_extension.load_inline")
+BuildExtension.__doc__ = load.__doc__
+
+__getattr__ = all_absent(__name__)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from pullback.core.process.refused import refused
+from pullback.core.explain.absent import all_absent
 
-__getattr__ = refused(
-    __name__,
-    "there are no C++ threads to run a module in",
-    "Use torch.utils.benchmark.Timer.",
-)
+__getattr__ = all_absent(__name__)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from pullback.core.process.refused import refused
+from pullback.core.explain.absent import all_absent
 
-__getattr__ = refused(
-    __name__,
-    "quantised tensors need kernels for 8-bit integers, which NumPy does not have",
-    "Use float16 or bfloat16 to save memory.",
-)
+__getattr__ = all_absent(__name__)

@@ -17,6 +17,7 @@ from pullback.autograd.graph.saved_hooks import (
     save_on_cpu,
     saved_tensors_hooks,
 )
+from pullback.core.explain.absent import absent
 from pullback.core.graph import GradientEdge
 from pullback.core.node import node_and_number
 from pullback.core.tensor import Tensor
@@ -174,4 +175,4 @@ _LAZY = {"hooks": "graph.hook_list", "plan": "graph.order", "show": "show"}
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(import_module(f"pullback.autograd.{_LAZY[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise absent(__name__, name)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pullback import serialization
+from pullback.core.explain.absent import all_absent as _all_absent
 from pullback.core.tensor import Tensor
 from pullback.distributed.collectives import barrier
 from pullback.distributed.objects import all_gather_object
@@ -171,3 +172,6 @@ def latest(directory: str | os.PathLike[str], process_group: Any = None, keep: i
         for old in known[:-keep]:
             shutil.rmtree(old)
     return None if newest is None else Path(directory) / newest
+
+
+__getattr__ = _all_absent(__name__)

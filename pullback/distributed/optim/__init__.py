@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
+from pullback.core.explain.absent import absent as _absent
+
 _HOME = {
     "DistributedOptimizer": "remote",
     "ZeroRedundancyOptimizer": "zero_redundancy_optimizer",
@@ -16,4 +18,4 @@ __all__ = ["DistributedOptimizer", "ZeroRedundancyOptimizer"]
 def __getattr__(name: str) -> _Any:
     if name in _HOME:
         return getattr(_import_module(f"pullback.distributed.optim.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'pullback.distributed.optim' has no attribute {name!r}")
+    raise _absent(__name__, name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pullback.core.explain.absent import all_absent as _all_absent
 from pullback.distributed import collectives, objects, world
 from pullback.distributed.rpc.agent import (
     DEFAULT_TIMEOUT,
@@ -139,3 +140,6 @@ def remote(
     agent = current_agent()
     cell = agent.call(to, func, args, kwargs, keep=True)
     return RRef._of(agent.find(to), cell)
+
+
+__getattr__ = _all_absent(__name__)

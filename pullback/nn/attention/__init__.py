@@ -9,6 +9,8 @@ from enum import IntEnum
 from importlib import import_module
 from typing import Any
 
+from pullback.core.explain.absent import absent
+
 __all__ = [
     *("SDPBackend", "WARN_FOR_UNFUSED_KERNELS", "activate_flash_attention_impl"),
     *("current_flash_attention_impl", "list_flash_attention_impls"),
@@ -86,9 +88,4 @@ activate_flash_attention_impl = register_flash_attention_impl
 def __getattr__(name: str) -> Any:
     if name in ("bias", "flex_attention"):
         return import_module(f"pullback.nn.attention.{name}")
-    if name == "varlen":
-        raise AttributeError(
-            "pullback.nn.attention has no varlen: its kernels are a GPU's; use "
-            "scaled_dot_product_attention with a mask."
-        )
-    raise AttributeError(f"module 'pullback.nn.attention' has no attribute {name!r}")
+    raise absent(__name__, name)

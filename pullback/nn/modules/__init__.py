@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from pullback.core.explain.absent import absent
+
 # File -> its public names.
 _FILES = {
     "activation": """
@@ -78,7 +80,7 @@ def __getattr__(name: str) -> Any:
         return found
     if name in _FILES or name in _FURTHER:
         return import_module(f"pullback.nn.modules.{name}")
-    raise AttributeError(f"module 'pullback.nn.modules' has no attribute {name!r}")
+    raise absent(__name__, name)
 
 
 def __dir__() -> list[str]:

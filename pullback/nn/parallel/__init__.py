@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from pullback.core.explain.absent import absent
 from pullback.nn.parallel.data_parallel import DataParallel, data_parallel
 from pullback.nn.parallel.parallel_apply import parallel_apply
 from pullback.nn.parallel.replicate import replicate
@@ -20,20 +21,10 @@ __all__ = [
     "scatter",
 ]
 
-_ELSEWHERE = {
-    "DistributedDataParallelCPU": "it is an old name of DistributedDataParallel",
-    "comm": "it copies between GPUs",
-}
-
 
 def __getattr__(name: str) -> Any:
     if name in ("DistributedDataParallel", "distributed"):
         # A layer above this one: found by name, when somebody asks.
         module = import_module("pullback.distributed.ddp")
         return module if name == "distributed" else module.DistributedDataParallel
-    if name in _ELSEWHERE:
-        raise AttributeError(
-            f"pullback.nn.parallel has no {name}: {_ELSEWHERE[name]}. On one machine call the "
-            "module itself."
-        )
-    raise AttributeError(f"module 'pullback.nn.parallel' has no attribute {name!r}")
+    raise absent(__name__, name)

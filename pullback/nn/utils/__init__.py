@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from pullback.core.explain.absent import absent
 from pullback.nn.utils.clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -60,7 +61,7 @@ def __getattr__(name: str) -> Any:
         return _guarded(getattr(import_module(f"pullback.nn.utils.{_FILE_OF[name]}"), name))
     if name in _FILES:
         return import_module(f"pullback.nn.utils.{name}")
-    raise AttributeError(f"module 'pullback.nn.utils' has no attribute {name!r}")
+    raise absent(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -8,9 +8,7 @@ True
 
 from __future__ import annotations
 
-from typing import Any
-
-from pullback.core.process.refused import refused
+from pullback.core.explain.absent import all_absent
 from pullback.utils.benchmark.utils.common import (
     Measurement,
     TaskSpec,
@@ -36,13 +34,4 @@ __all__ = [
     "unit_to_english",
 ]
 
-_FUZZERS = ("FuzzedParameter", "FuzzedSparseTensor", "FuzzedTensor", "Fuzzer", "ParameterAlias")
-_CALLGRIND = ("CallgrindStats", "CopyIfCallgrind", "FunctionCount", "FunctionCounts")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _CALLGRIND:
-        refused(__name__, "instructions are counted in C++ programs", "Use Timer.timeit.")(name)
-    if name in _FUZZERS:
-        refused(__name__, "inputs are not drawn here", "Use torch.testing.make_tensor.")(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = all_absent(__name__)

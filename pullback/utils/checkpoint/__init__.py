@@ -13,6 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pullback.core.explain.absent import absent
 from pullback.utils.checkpoint.entry import checkpoint, checkpoint_sequential
 from pullback.utils.checkpoint.errors import CheckpointError
 from pullback.utils.checkpoint.groups import GraphExecGroup
@@ -73,5 +74,5 @@ _SELECTIVE = (
 
 def __getattr__(name: str) -> Any:
     if name not in _SELECTIVE:
-        raise AttributeError(f"module 'pullback.utils.checkpoint' has no attribute {name!r}")
+        raise absent(__name__, name)
     return getattr(import_module("pullback.utils.selective_checkpoint"), name)

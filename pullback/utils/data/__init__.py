@@ -7,8 +7,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from pullback.core.explain.absent import all_absent
 from pullback.utils.data._utils.worker import get_worker_info
 from pullback.utils.data.dataloader import (
     DataLoader,
@@ -59,17 +58,4 @@ __all__ = [
     "random_split",
 ]
 
-_PIPES = {
-    *("DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe", "argument_validation"),
-    *("datapipes", "functional_datapipe", "graph", "graph_settings", "non_deterministic"),
-    *("guaranteed_datapipes_determinism", "runtime_validation", "runtime_validation_disabled"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PIPES:
-        raise AttributeError(
-            f"pullback.utils.data has no {name}: torch develops datapipes no further, so they are "
-            "left out. Write an IterableDataset instead."
-        )
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = all_absent(__name__)

@@ -9,7 +9,7 @@ from datetime import datetime
 from importlib import import_module
 from typing import Any
 
-from pullback.core.process.refused import refusing
+from pullback.core.explain.absent import refusing
 from pullback.utils.tensorboard import summary
 
 __all__ = ["FileWriter", "SummaryWriter"]
@@ -251,12 +251,8 @@ class SummaryWriter:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    add_graph = refusing(
-        "SummaryWriter.add_graph", "it shows graphs of TorchScript", "Use `pullback graph`."
-    )
-    add_embedding = refusing(
-        "SummaryWriter.add_embedding", "the projector reads files of its own", "Use add_image."
-    )
-    add_mesh = refusing("SummaryWriter.add_mesh", "meshes are not written", "Use add_figure.")
-    add_video = refusing("SummaryWriter.add_video", "there is no encoder", "Use add_images.")
-    add_audio = refusing("SummaryWriter.add_audio", "there is no encoder", "Use add_figure.")
+    add_graph = refusing("utils.tensorboard.SummaryWriter.add_graph")
+    add_embedding = refusing("utils.tensorboard.SummaryWriter.add_embedding")
+    add_mesh = refusing("utils.tensorboard.SummaryWriter.add_mesh")
+    add_video = refusing("utils.tensorboard.SummaryWriter.add_video")
+    add_audio = refusing("utils.tensorboard.SummaryWriter.add_audio")

@@ -5,6 +5,7 @@ import importlib
 import pytest
 
 import pullback as torch
+from pullback import cli
 
 MODULES = [
     *("ao", "ao.quantization", "ao.nn", "quantization", "package", "export"),
@@ -40,3 +41,39 @@ def test_backends_of_users_are_refused():
         torch.utils.ThroughputBenchmark
     with pytest.raises(AttributeError, match="no_such_name"):
         torch.utils.no_such_name
+
+
+@pytest.mark.parametrize("path", ["onnx", "nn.quantized", "jit.generate_bytecode", "vander"])
+def test_a_name_that_is_not_here_says_why(path):
+    module, _, name = f"pullback.{path}".rpartition(".")
+    with pytest.raises(AttributeError, match=rf"has no '{name}': .+\.$"):
+        getattr(importlib.import_module(module), name)
+
+
+def test_a_name_that_nobody_has_is_an_ordinary_error():
+    with pytest.raises(AttributeError, match=r"^module 'pullback\.nn' has no attribute 'Linaer'$"):
+        torch.nn.Linaer
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("import torch.onnx", "no other runtime"),
+        ("from torch import onnx", "no other runtime"),
+        ("import torch\ntorch.zeros(2).int_repr()", "quantised"),
+    ],
+)
+def test_pullback_run_adds_the_reason_to_errors_that_cannot_have_it(tmp_path, program, why):
+    script = tmp_path / "script.py"
+    script.write_text(program)
+    with pytest.raises((AttributeError, ImportError)) as failed:
+        cli.run_script(str(script), [])
+    assert any(why in note for note in failed.value.__notes__)
+
+
+def test_errors_about_other_names_leave_as_they_are(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import no_such_package")
+    with pytest.raises(ModuleNotFoundError) as failed:
+        cli.run_script(str(script), [])
+    assert not hasattr(failed.value, "__notes__")

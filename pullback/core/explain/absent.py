@@ -1,0 +1,133 @@
+"""Torch's names that are not here, or refuse: why, and what to use instead.
+
+`absent.txt` is the one table. Modules end their `__getattr__` with `raise absent(__name__, name)`;
+`pullback check` and the page "Coming from torch" read the same lines. Tests hold that every public
+name of torch which is not here has a line, and that no line is of a name that is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+TABLE = Path(__file__).with_name("absent.txt")
+
+
+@cache
+def tables() -> tuple[dict[str, str], dict[str, str]]:
+    """Reasons by path below torch: of what is not here, and of what is here in part."""
+    missing: dict[str, str] = {}
+    partly: dict[str, str] = {}
+    table, why = missing, ""
+    for line in TABLE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("-----"):
+            table = partly
+        elif line.startswith(" "):
+            table.update(dict.fromkeys(line.split(), why))
+        elif not line.startswith("#"):
+            why = line
+    return missing, partly
+
+
+def reason(path: str) -> str | None:
+    """Why a name of torch, given by its path below torch, is not here; None where nothing is said.
+
+    >>> reason("nn.qat.Linear")[:41]
+    'quantised tensors need kernels for 8-bit '
+    >>> reason("nn.Linear") is None
+    True
+    """
+    table = tables()[0]
+    start, _, last = path.rpartition(".")
+    if last.endswith("_out") and (found := table.get(f"{start}.*_out")):
+        return found
+    while path not in table and "." in path:
+        path = path.rpartition(".")[0]
+    return table.get(path)
+
+
+def difference(path: str) -> str | None:
+    """What is different about a name that is here in part; None for all others."""
+    return tables()[1].get(path)
+
+
+def absent(module: str, name: str) -> AttributeError:
+    """The error of a module that has not the name; with the reason, where it is a name of torch.
+
+    >>> absent("pullback.nn", "quantized").args[0][:50]
+    "pullback.nn has no 'quantized': quantised tensors "
+    >>> absent("pullback.nn", "Linaer")
+    AttributeError("module 'pullback.nn' has no attribute 'Linaer'")
+    """
+    below = f"{module}.{name}".partition(".")[2]  # "pullback.nn" is torch.nn, so "nn"
+    why = None if name.startswith("__") else reason(below)
+    if why is None:
+        return AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
+    return AttributeError(f"{module} has no {name!r}: {why}.", name=name)
+
+
+def all_absent(module: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a module that has nothing more to give.
+
+    >>> all_absent("pullback.ao")("quantization")
+    Traceback (most recent call last):
+    ...
+    AttributeError: pullback.ao has no 'quantization': quantised tensors need kernels for 8-bit ...
+    """
+
+    def missing(name: str) -> NoReturn:
+        raise absent(module, name)
+
+    return missing
+
+
+@contextmanager
+def reasons_added() -> Iterator[None]:
+    """Inside, an error about a name of torch that is not here leaves with its reason as a note.
+
+    A module's `__getattr__` says it itself; imports that fail and methods of tensors cannot.
+    """
+    try:
+        yield
+    except (AttributeError, ImportError) as error:
+        why = reason(path_named(error))
+        if why is not None and why not in str(error):
+            error.add_note(f"Why: {why}.")
+        raise
+
+
+_IMPORTED = re.compile(r"cannot import name '(\w+)' from '(?:torch|pullback)\.?([\w.]*)'")
+
+
+def path_named(error: AttributeError | ImportError) -> str:
+    """The path below torch of the name that an error is about; empty where it is about another.
+
+    >>> path_named(ModuleNotFoundError("No module named 'torch.onnx'", name="torch.onnx"))
+    'onnx'
+    """
+    if isinstance(error, ModuleNotFoundError):
+        top, _, below = (error.name or "").partition(".")
+        return below if top in ("torch", "pullback") else ""
+    if isinstance(error, ImportError):
+        match = _IMPORTED.match(error.msg)
+        return f"{match[2]}.{match[1]}".lstrip(".") if match else ""
+    of_tensor = any(kind.__name__ == "Tensor" for kind in type(error.obj).__mro__)
+    return f"Tensor.{error.name}" if of_tensor else ""
+
+
+def refusing(path: str) -> Callable[..., NoReturn]:
+    """A function that can be imported, and raises RuntimeError when called, for its line above."""
+    why = reason(path)
+    assert why is not None, path
+    name = path.rpartition(".")[2]
+
+    def function(*args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError(f"{name} is not possible here: {why}.")
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Refused: {why}."
+    return function
