@@ -20,6 +20,7 @@ oracle := $(VENV)/.oracle
 endif
 
 .DELETE_ON_ERROR:
+.PHONY: names dist docs gallery
 .NOTPARALLEL:
 .PHONY: help demo test test-distributed lint format bench bench-compile bench-sizes bench-small coverage
 .PHONY: stress clean
@@ -38,6 +39,10 @@ help:
 	@echo "make stress          random calls and programs for SECONDS each; STRESS=api for one part"
 	@echo "make coverage        write docs/coverage.md, the table of operators by mode"
 	@echo "make clients ORACLE=1  libraries written for torch, from PyPI, on pullback; docs/clients.md"
+	@echo "make docs            the pages as a site, in build/site; every link is checked"
+	@echo "make gallery         run the examples that draw, and write their pictures for the docs"
+	@echo "make dist            wheel and sdist, checked, and tried on every Python that is found"
+	@echo "make names ORACLE=1  write the list of torch's public names, and the page made from it"
 	@echo "make lint            ruff, mypy and import-linter alone"
 	@echo "make format          let ruff mend what it can"
 	@echo "make clean           remove the environment and everything built"
@@ -103,6 +108,19 @@ $(CLIENTS)/.oracle: $(CLIENTS)/.made Makefile
 	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check $(ORACLE_PIN)
 	@touch $@
 
+names: $(VENV)/.base $(oracle)
+	$(BIN)/python -m tools.torch_names
+	$(BIN)/python -m tools.coming_from_torch
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m tools.site $(ARGS)
+
+gallery: $(VENV)/.demo
+	$(ONE_THREAD) $(BIN)/python -m tools.gallery $(ARGS)
+
+dist: $(VENV)/.dist
+	$(BIN)/python -m tools.dist $(ARGS)
+
 clean:
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -116,7 +134,7 @@ $(VENV)/.base: pyproject.toml $(VENV)/.made
 	$(PIP) --editable .
 	@touch $@
 
-$(VENV)/.compile $(VENV)/.demo $(VENV)/.mpi $(VENV)/.test: $(VENV)/.%: pyproject.toml $(VENV)/.made
+$(VENV)/.compile $(VENV)/.demo $(VENV)/.dist $(VENV)/.docs $(VENV)/.mpi $(VENV)/.test: $(VENV)/.%: pyproject.toml $(VENV)/.made
 	$(PIP) --editable '.[$*]'
 	@touch $@
 

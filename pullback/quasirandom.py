@@ -1,7 +1,7 @@
 """`torch.quasirandom`: Sobol points, which fill the unit cube more evenly than random ones.
 
 The direction numbers are those of Joe and Kuo (2008), the same that torch has; SciPy brings them
-as a file, up to 21,201 dimensions, so this module needs SciPy (`pip install pullback[full]`).
+as a file, up to 21,201 dimensions, so this module needs SciPy (the extra `full`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy
 
 from pullback.core.dtype import DTYPES, as_dtype, get_default_dtype
 from pullback.core.tensor import Tensor, wrap
+from pullback.installed import install_command
 from pullback.operators.random.generator import Generator
 from pullback.operators.random.tensors import randint
 
@@ -32,7 +33,8 @@ def _published() -> tuple[Integers, Integers]:
     scipy = find_spec("scipy")
     if scipy is None or scipy.origin is None:
         raise ImportError(
-            "SobolEngine needs SciPy for its direction numbers: pip install pullback[full]."
+            "SobolEngine needs SciPy (the extra pullback[full]) for its direction numbers: "
+            f"{install_command('scipy')}."
         )
     with numpy.load(Path(scipy.origin).parent / "stats" / "_sobol_direction_numbers.npz") as file:
         return file["poly"].astype(numpy.int64), file["vinit"].astype(numpy.int64)

@@ -9,6 +9,7 @@ from pullback.compiled.capture.steps import live
 from pullback.compiled.counting import counters
 from pullback.compiled.python.program import PythonProgram
 from pullback.compiler.errors import InvalidBackend
+from pullback.installed import install_command
 
 log = logging.getLogger("pullback.compile")
 
@@ -89,8 +90,8 @@ def resolve(backend: Any) -> Any:
         raise InvalidBackend(f"There is no back end {backend!r}; known are {sorted(_BACKENDS)}.")
     if backend == "llvm" and not is_available():
         raise RuntimeError(
-            "The back end 'llvm' needs llvmlite: pip install 'pullback[compile]'. The back end "
-            "'python' needs nothing."
+            "The back end 'llvm' needs llvmlite (the extra pullback[compile]): "
+            f"{install_command('llvmlite')}. The back end 'python' needs nothing."
         )
     return _BACKENDS[backend]
 

@@ -225,10 +225,12 @@ def __getattr__(name: str) -> Any:
         try:
             return _load_bfloat16()
         except ImportError as error:
+            from pullback.installed import install_command
+
             # AttributeError, so that hasattr(torch, "bfloat16") tells whether it can be used.
             raise AttributeError(
-                "bfloat16 needs the package ml_dtypes, since NumPy has no such dtype; "
-                "install it with `pip install pullback[full]`"
+                "bfloat16 needs the package ml_dtypes, since NumPy has no such dtype; install it "
+                f"with `{install_command('ml_dtypes')}` (it is in the extra pullback[full])"
             ) from error
     if name in ("complex32", "chalf"):
         raise AttributeError(f"{name} is not available: NumPy cannot hold it; use complex64")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pullback.installed import install_command
+
 __all__ = ["DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "RankErrors"]
 
 
@@ -42,9 +44,8 @@ def not_initialized() -> ValueError:
     )
 
 
-def missing_engine(name: str, extra: str, packages: str) -> ImportError:
+def missing_engine(name: str, packages: str) -> ImportError:
     """An engine whose packages are not installed."""
     return ImportError(
-        f"The {name!r} engine needs {packages}: pip install 'pullback[{extra}]' "
-        f"(or pip install {packages})."
+        f"The {name!r} engine needs {' and '.join(packages.split())}: {install_command(packages)}."
     )

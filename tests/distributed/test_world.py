@@ -61,7 +61,7 @@ def test_other_backends_are_refused_with_the_reason(bare):
 
 @pytest.mark.skipif(dist.is_mpi_available(), reason="mpi4py is installed")
 def test_a_missing_engine_names_what_to_install(bare):
-    with pytest.raises(ImportError, match=r"pip install 'pullback\[mpi\]'"):
+    with pytest.raises(ImportError, match=r"install mpi4py mpich"):
         dist.init_process_group("gloo", "tcp://127.0.0.1:1", rank=0, world_size=2)
 
 

@@ -35,7 +35,7 @@ _ARRIVED, _ALL_HERE = 32701, 32702
 def need_mpi() -> None:
     """Refuse where mpi4py is not installed."""
     if find_spec("mpi4py") is None:
-        raise missing_engine("mpi", "mpi", "mpi4py mpich")
+        raise missing_engine("mpi", "mpi4py mpich")
 
 
 def load_mpi() -> Any:
@@ -44,7 +44,7 @@ def load_mpi() -> Any:
     try:
         from mpi4py import MPI
     except RuntimeError as error:  # no MPI library where mpi4py looks for one
-        raise missing_engine("mpi", "mpi", "mpi4py mpich") from error
+        raise missing_engine("mpi", "mpi4py mpich") from error
     return MPI
 
 

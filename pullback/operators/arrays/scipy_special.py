@@ -36,7 +36,12 @@ def from_scipy(xp: Namespace, op: str, name: str, *arrays: Array) -> Array:
     """SciPy's function `name` for an operator that has no other way."""
 
     def missing(xp: Namespace, *arrays: Array) -> Array:
-        raise ImportError(f"{op} needs SciPy, which is not installed: pip install 'pullback[full]'")
+        from pullback.installed import install_command
+
+        raise ImportError(
+            f"{op} needs SciPy (the extra pullback[full]), which is not installed: "
+            f"{install_command('scipy')}"
+        )
 
     return scipy_or(xp, op, name, missing, *arrays)
 

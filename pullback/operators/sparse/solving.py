@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import Array, Namespace
+from pullback.installed import install_command
 from pullback.operators.declare import primitive
 from pullback.operators.pointwise.arithmetic import conj
 from pullback.operators.sparse.primitives import _dots, _product
@@ -34,7 +35,7 @@ def _solved(xp: Namespace, values: Array, right: Array, pattern: Any) -> Array:
         factor = import_module("scipy.sparse.linalg").splu
     except ImportError:
         raise RuntimeError(
-            "sparse.spsolve: needs SciPy; install pullback[full], or call to_dense() and use "
+            f"sparse.spsolve: needs SciPy ({install_command('scipy')}), or call to_dense() and use "
             "linalg.solve."
         ) from None
     starts, columns, order = pattern.by_row

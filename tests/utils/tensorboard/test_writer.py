@@ -10,7 +10,7 @@ import pullback as torch
 
 @pytest.mark.skipif(importlib.util.find_spec("tensorboard") is not None, reason="it is installed")
 def test_without_tensorboard_the_error_names_it():
-    with pytest.raises(ImportError, match="pip install tensorboard"):
+    with pytest.raises(ImportError, match="install tensorboard"):
         torch.utils.tensorboard.SummaryWriter
 
 
