@@ -7,6 +7,7 @@ import pullback as torch
 
 # isort: split
 import argparse
+import copy
 import math
 import sys
 import time
@@ -20,7 +21,6 @@ from matplotlib.figure import Figure
 from tqdm import tqdm
 
 F = torch.nn.functional
-Parameters = list[tuple[torch.Tensor, torch.Tensor]]  # weight and bias of each layer
 
 COLORS = ["#3d6fb6", "#e0813c", "#4f9d69"]
 INK = "#2b2d42"
@@ -40,65 +40,38 @@ def spirals(points: int, noise: float) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.cat(arms), torch.cat(labels)
 
 
-def network(sizes: list[int]) -> Parameters:
-    """Random weights and zero biases, ready to be trained."""
-    layers = []
+def network(sizes: list[int]) -> torch.nn.Module:
+    """Linear layers with tanh between them."""
+    layers: list[torch.nn.Module] = []
     for n_in, n_out in pairwise(sizes):
-        weight = torch.randn(n_out, n_in) / math.sqrt(n_in)
-        layers.append((weight.requires_grad_(), torch.zeros(n_out, requires_grad=True)))
-    return layers
+        layers += [torch.nn.Linear(n_in, n_out), torch.nn.Tanh()]
+    return torch.nn.Sequential(*layers[:-1])
 
 
-def logits(layers: Parameters, x: torch.Tensor) -> torch.Tensor:
-    """What the network says of each point: one number per class."""
-    *hidden, (weight, bias) = layers
-    for w, b in hidden:
-        x = torch.tanh(F.linear(x, w, b))
-    return F.linear(x, weight, bias)
-
-
-class Adam:
-    """The usual optimiser, by hand: running means of the gradient and of its square."""
-
-    def __init__(self, parameters: list[torch.Tensor], lr: float = 0.01) -> None:
-        self.parameters, self.lr, self.step_count = parameters, lr, 0
-        self.mean = [torch.zeros_like(p) for p in parameters]
-        self.square = [torch.zeros_like(p) for p in parameters]
-
-    @torch.no_grad()
-    def step(self) -> None:
-        """Move each parameter against its gradient, and forget the gradient."""
-        self.step_count += 1
-        scale = self.lr * math.sqrt(1 - 0.999**self.step_count) / (1 - 0.9**self.step_count)
-        for p, mean, square in zip(self.parameters, self.mean, self.square, strict=True):
-            mean.mul_(0.9).add_(p.grad, alpha=0.1)
-            square.mul_(0.999).addcmul_(p.grad, p.grad, value=0.001)
-            p -= scale * mean / (square.sqrt() + 1e-8)
-            p.grad = None
-
-
-def train(layers: Parameters, x: torch.Tensor, y: torch.Tensor, epochs: int) -> list[float]:
+def train(model: torch.nn.Module, x: torch.Tensor, y: torch.Tensor, epochs: int) -> list[float]:
     """Fit the network to the points; returns the mean loss of each epoch."""
-    optimiser = Adam([p for layer in layers for p in layer])
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
     history = []
     with tqdm(range(epochs), desc="training", unit="epoch") as bar:
-        for epoch in bar:
-            optimiser.lr = 0.01 * (1 + math.cos(math.pi * epoch / epochs)) / 2
+        for _ in bar:
             total = 0.0
             for batch in torch.randperm(len(x)).split(100):
-                loss = F.cross_entropy(logits(layers, x[batch]), y[batch])
+                loss = F.cross_entropy(model(x[batch]), y[batch])
+                optimizer.zero_grad()
                 loss.backward()
-                optimiser.step()
+                optimizer.step()
                 total += loss.item() * len(batch)
+            schedule.step()
             history.append(total / len(x))
             bar.set_postfix(loss=f"{history[-1]:.4f}", refresh=False)
     return history
 
 
 @torch.no_grad()
-def accuracy(layers: Parameters, x: torch.Tensor, y: torch.Tensor) -> float:
+def accuracy(model: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
     """The share of points whose class the network gets right."""
-    return (logits(layers, x).argmax(dim=1) == y).float().mean().item()
+    return (model(x).argmax(dim=1) == y).float().mean().item()
 
 
 def central_differences(
@@ -117,29 +90,28 @@ def central_differences(
             yield (above - below) / (2 * step)
 
 
-def gradient_error(layers: Parameters, x: torch.Tensor, y: torch.Tensor) -> float:
+def gradient_error(model: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
     """The largest distance of backward's gradient from finite differences, in float64."""
-    layers = [tuple(p.detach().double().requires_grad_() for p in layer) for layer in layers]
-    x = x.double()
+    model, x = copy.deepcopy(model).double(), x.double()
 
     def loss() -> torch.Tensor:
-        return F.cross_entropy(logits(layers, x), y)
+        return F.cross_entropy(model(x), y)
 
     loss().backward()
     worst = 0.0
-    for parameter in (p for layer in layers for p in layer):
+    for parameter in model.parameters():
         numeric = torch.tensor(list(central_differences(loss, parameter)), dtype=torch.float64)
         worst = max(worst, (parameter.grad.view(-1) - numeric).abs().max().item())
     return worst
 
 
 @torch.no_grad()
-def draw_regions(ax: Axes, layers: Parameters, x: torch.Tensor, y: torch.Tensor) -> None:
+def draw_regions(ax: Axes, model: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> None:
     """The plane in the colour of its most likely class, paler where the network is unsure."""
     side, edge = 400, 1.15
     ticks = torch.linspace(-edge, edge, side)
     plane = torch.stack([ticks.expand(side, side), ticks[:, None].expand(side, side)], dim=-1)
-    chance = torch.softmax(logits(layers, plane.view(-1, 2)), dim=1).view(side, side, -1)
+    chance = torch.softmax(model(plane.view(-1, 2)), dim=1).view(side, side, -1)
     colors = torch.tensor([to_rgb(color) for color in COLORS])
     extent = (-edge, edge, -edge, edge)
     ax.imshow((1 - 0.45 * (1 - chance @ colors)).numpy(), extent=extent, origin="lower")
@@ -167,14 +139,14 @@ def draw_history(ax: Axes, history: list[float]) -> None:
 
 
 def draw(
-    path: Path, layers: Parameters, x: torch.Tensor, y: torch.Tensor, history: list[float]
+    path: Path, model: torch.nn.Module, x: torch.Tensor, y: torch.Tensor, history: list[float]
 ) -> None:
     """Save the picture: what the network learned, beside how it got there."""
     figure = Figure(figsize=(11, 5), dpi=150, layout="constrained", facecolor="white")
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.15])
-    draw_regions(left, layers, x, y)
+    draw_regions(left, model, x, y)
     draw_history(right, history)
-    score = accuracy(layers, x, y)
+    score = accuracy(model, x, y)
     left.set_title(f"decision boundary, test accuracy {score:.1%}", color=INK, pad=10)
     right.set_title(f"training loss, {history[-1]:.4f} at the end", color=INK, pad=10)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -191,16 +163,16 @@ def main(argv: list[str] | None = None) -> int:
     torch.manual_seed(0)
     x, y = spirals(points=400, noise=0.25)
     x_test, y_test = spirals(points=150, noise=0.25)
-    layers = network([2, 32, 32, len(COLORS)])
+    model = network([2, 32, 32, len(COLORS)])
 
-    error = gradient_error(layers, x[::40], y[::40])
-    count = sum(p.numel() for layer in layers for p in layer)
+    error = gradient_error(model, x[::40], y[::40])
+    count = sum(p.numel() for p in model.parameters())
     start = time.perf_counter()
-    history = train(layers, x, y, options.epochs)
+    history = train(model, x, y, options.epochs)
     seconds = time.perf_counter() - start
-    score = accuracy(layers, x_test, y_test)
+    score = accuracy(model, x_test, y_test)
     picture = options.out / "classifier.png"
-    draw(picture, layers, x_test, y_test, history)
+    draw(picture, model, x_test, y_test, history)
 
     print(f"gradient   {count} parameters, at most {error:.1e} from finite differences")
     print(f"training   {options.epochs} epochs in {seconds:.1f} s, loss {history[-1]:.4f}")

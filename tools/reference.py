@@ -1,0 +1,135 @@
+"""Pages of reference, written from the docstrings of the installed package.
+
+Signatures are asked of the objects themselves: what a declaration makes differs from what its
+source says, and many names load late, so reading the source would not do.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pullback
+
+__all__ = ["MODULES", "examples_of", "page", "pages", "public_names"]
+
+# Module below torch, and the title of its page. Names are those of `__all__`, or all public ones.
+MODULES = {
+    "": "torch",
+    "Tensor": "torch.Tensor",
+    "autograd": "torch.autograd",
+    "autograd.forward_ad": "torch.autograd.forward_ad",
+    "autograd.functional": "torch.autograd.functional",
+    "autograd.graph": "torch.autograd.graph",
+    "amp": "torch.amp",
+    "compiler": "torch.compiler",
+    "distributed": "torch.distributed",
+    "distributions": "torch.distributions",
+    "fft": "torch.fft",
+    "func": "torch.func",
+    "fx": "torch.fx",
+    "hub": "torch.hub",
+    "library": "torch.library",
+    "linalg": "torch.linalg",
+    "nn": "torch.nn",
+    "nn.functional": "torch.nn.functional",
+    "nn.init": "torch.nn.init",
+    "nn.utils": "torch.nn.utils",
+    "optim": "torch.optim",
+    "optim.lr_scheduler": "torch.optim.lr_scheduler",
+    "overrides": "torch.overrides",
+    "profiler": "torch.profiler",
+    "random": "torch.random",
+    "signal.windows": "torch.signal.windows",
+    "sparse": "torch.sparse",
+    "special": "torch.special",
+    "testing": "torch.testing",
+    "utils.checkpoint": "torch.utils.checkpoint",
+    "utils.data": "torch.utils.data",
+}
+
+
+def _found(path: str) -> Any:
+    found: Any = pullback
+    for part in filter(None, path.split(".")):
+        found = getattr(found, part, None) or importlib.import_module(f"pullback.{path}")
+    return found
+
+
+def public_names(path: str) -> list[str]:
+    """The names that a page tells of, in order: no modules, dtypes or constants."""
+    home = _found(path)
+    listed = getattr(home, "__all__", None)
+    names = listed if listed is not None else [n for n in dir(home) if not n.startswith("_")]
+    found = []
+    for name in sorted(set(names)):
+        value = getattr(home, name, None)
+        if name.startswith("_") or isinstance(value, ModuleType) or not callable(value):
+            continue
+        found.append(name)
+    return found
+
+
+def examples_of(path: str, name: str) -> bool:
+    """Whether the docstring of a name has an example."""
+    return ">>>" in (inspect.getdoc(getattr(_found(path), name)) or "")
+
+
+def pages() -> Iterator[tuple[str, str, str]]:
+    """File, title and text of every page."""
+    for path, title in MODULES.items():
+        yield f"reference/{title}.md", title, page(path, title)
+
+
+def page(path: str, title: str) -> str:
+    """One page: the module's own docstring, then each name."""
+    home = _found(path)
+    lines = [f"# {title}", "", *_body(inspect.getdoc(home) or ""), ""]
+    for name in public_names(path):
+        lines += [f"## `{name}`", "", *_entry(title, name, getattr(home, name)), ""]
+    return "\n".join(lines)
+
+
+def _entry(title: str, name: str, value: Any) -> Iterator[str]:
+    signature = _signature(value)
+    if signature:
+        yield "```text"
+        yield f"{title}.{name}{signature}"
+        yield "```"
+        yield ""
+    yield from _body(inspect.getdoc(value) or "")
+
+
+def _signature(value: Any) -> str:
+    try:
+        shown = str(inspect.signature(value))
+    except (TypeError, ValueError):
+        return ""
+    shown = re.sub(r"pullback\.[\w.]*\.(\w+)", r"\1", shown)  # homes of types say little
+    return re.sub(r"<(\w+) object at 0x\w+>|<(\w+)[^>]* at 0x\w+>", r"\1\2", shown)
+
+
+def _body(doc: str) -> Iterator[str]:
+    """A docstring as Markdown: examples are fenced."""
+    fenced = False
+    for line in doc.splitlines():
+        stripped = line.strip()
+        if stripped.startswith(">>>") and not fenced:
+            yield ""
+            yield "```python"
+            fenced = True
+        elif fenced and not stripped:
+            yield "```"
+            fenced = False
+        if not (stripped == "Example:" and not fenced):
+            yield stripped if fenced else _escaped(stripped)
+    if fenced:
+        yield "```"
+
+
+def _escaped(line: str) -> str:
+    return line.replace("<", "&lt;") if "`" not in line else line
