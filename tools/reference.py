@@ -109,8 +109,13 @@ def _signature(value: Any) -> str:
         shown = str(inspect.signature(value))
     except (TypeError, ValueError):
         return ""
+    shown = re.sub(r"(: |-> )'([^']*)'", r"\1\2", shown)  # annotations are kept as text
     shown = re.sub(r"pullback\.[\w.]*\.(\w+)", r"\1", shown)  # homes of types say little
-    return re.sub(r"<(\w+) object at 0x\w+>|<(\w+)[^>]* at 0x\w+>", r"\1\2", shown)
+    shown = re.sub(r"<(\w+) object at 0x\w+>|<(\w+)[^>]* at 0x\w+>", r"\1\2", shown)
+    if len(shown) < 70:
+        return shown
+    parts = re.split(r", (?=\*{0,2}\w+(?:: | ?=|,|\)))", shown[1:])
+    return "(\n    " + ",\n    ".join(parts)
 
 
 def _body(doc: str) -> Iterator[str]:

@@ -18,12 +18,22 @@ __all__ = [
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether anomaly mode is on."""
+    """Whether anomaly mode is on.
+
+    >>> import pullback as torch
+    >>> torch.is_anomaly_enabled()
+    False
+    """
     return anomaly.state.enabled
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether anomaly mode looks for NaN in gradients."""
+    """Whether anomaly mode looks for NaN in gradients.
+
+    >>> import pullback as torch
+    >>> torch.is_anomaly_check_nan_enabled()
+    True
+    """
     return anomaly.state.check_nan
 
 

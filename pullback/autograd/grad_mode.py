@@ -39,12 +39,22 @@ __all__ = [
 
 
 def is_grad_enabled() -> bool:
-    """Whether operators record now, in this thread."""
+    """Whether operators record now, in this thread.
+
+    >>> import pullback as torch
+    >>> torch.is_grad_enabled()
+    True
+    """
     return get_mode().grad
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether inference mode is on, in this thread."""
+    """Whether inference mode is on, in this thread.
+
+    >>> import pullback as torch
+    >>> torch.is_inference_mode_enabled()
+    False
+    """
     return get_mode().inference
 
 

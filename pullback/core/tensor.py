@@ -266,7 +266,12 @@ class Tensor:
         return explain(self)
 
     def is_inference(self) -> bool:
-        """Whether this tensor was made in inference mode."""
+        """Whether this tensor was made in inference mode.
+
+        >>> import pullback as torch
+        >>> torch.is_inference(torch.tensor([1.0]))
+        False
+        """
         return self._cell is INFERENCE_CELL
 
     # ------------------------------------------------------------------ grad
@@ -442,6 +447,11 @@ class Tensor:
         """A tensor on the same memory that has no history and requires no gradient.
 
         Inside a function transform it is constant for the innermost derivative alone.
+
+        >>> import pullback as torch
+        >>> x = torch.tensor([1.0], requires_grad=True)
+        >>> x.detach().requires_grad
+        False
         """
         derivatives = running.get()
         if derivatives:

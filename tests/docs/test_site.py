@@ -1,4 +1,4 @@
-"""The pages make a site: every page is in it, links lead somewhere, nothing comes from elsewhere."""
+"""The pages make a site: every page is in it, links lead somewhere, all is local."""
 
 import importlib.util
 import re

@@ -174,7 +174,12 @@ def filled(op: str, shape: tuple[int, ...], number: Any, dtype: NumpyDtype) -> A
 
 
 def scalar_tensor(s: Any, **options: Unpack[Options]) -> Tensor:
-    """A 0-d tensor of one number, in the default dtype unless another is given."""
+    """A 0-d tensor of one number, in the default dtype unless another is given.
+
+    >>> import pullback as torch
+    >>> torch.scalar_tensor(3)
+    tensor(3.)
+    """
     number = number_argument("scalar_tensor", "s", s)
     dtype = checked("scalar_tensor", options, default.numpy)
     return made("scalar_tensor", filled("scalar_tensor", (), number, dtype), options)
@@ -273,7 +278,13 @@ def tril_indices(row: int, col: int, offset: int = 0, **options: Unpack[Options]
 
 
 def triu_indices(row: int, col: int, offset: int = 0, **options: Unpack[Options]) -> Tensor:
-    """Row and column numbers of a matrix's upper triangle, from diagonal `offset` on."""
+    """Row and column numbers of a matrix's upper triangle, from diagonal `offset` on.
+
+    >>> import pullback as torch
+    >>> torch.triu_indices(2, 2)
+    tensor([[0, 0, 1],
+            [0, 1, 1]])
+    """
     return _triangle("triu_indices", row, col, offset, options, lower=False)
 
 
@@ -366,7 +377,12 @@ def empty_like(
     memory_format: memory_format | None = preserve_format,
     **options: Unpack[Options],
 ) -> Any:
-    """A tensor of the input's size, dtype and order of strides, its elements not set."""
+    """A tensor of the input's size, dtype and order of strides, its elements not set.
+
+    >>> import pullback as torch
+    >>> torch.empty_like(torch.zeros(2, 3)).shape
+    torch.Size([2, 3])
+    """
     result = _made_like("empty_like", input, None, options, memory_format)
     return fill_unwritten(result) if wish.fills else result
 
@@ -393,7 +409,12 @@ def ones_like(
     memory_format: memory_format | None = preserve_format,
     **options: Unpack[Options],
 ) -> Any:
-    """Ones of the input's size and dtype; they do not inherit `requires_grad`."""
+    """Ones of the input's size and dtype; they do not inherit `requires_grad`.
+
+    >>> import pullback as torch
+    >>> torch.ones_like(torch.tensor([[1.0, 2.0]]))
+    tensor([[1., 1.]])
+    """
     return _made_like("ones_like", input, True, options, memory_format)
 
 

@@ -72,6 +72,10 @@ def stft(
         onesided: Whether to return half of the frequencies; so for real numbers if not given.
         return_complex: Must be given for real numbers; False gives both parts a last dimension.
         align_to_window: Without `center`, whether the first window, not its padding, starts at 0.
+
+    >>> import pullback as torch
+    >>> torch.stft(torch.arange(8.0), 4, window=torch.hann_window(4), return_complex=True).shape
+    torch.Size([3, 9])
     """
     hop = n_fft // 4 if hop_length is None else hop_length
     win = n_fft if win_length is None else win_length
@@ -163,6 +167,13 @@ def istft(
         onesided: Whether they are halves; by their size if not given.
         length: How long a signal to return.
         return_complex: Whether the signal is complex.
+
+    >>> import pullback as torch
+    >>> x = torch.arange(8.0)
+    >>> window = torch.hann_window(4)
+    >>> waves = torch.stft(x, 4, window=window, return_complex=True)
+    >>> torch.allclose(torch.istft(waves, 4, window=window, length=8), x, atol=1e-5)
+    True
     """
     hop = n_fft // 4 if hop_length is None else hop_length
     win = n_fft if win_length is None else win_length

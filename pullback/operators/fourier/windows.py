@@ -96,14 +96,24 @@ def _older(
 def bartlett_window(
     window_length: int, periodic: bool = True, **options: Unpack[Options]
 ) -> Tensor:
-    """A triangle."""
+    """A triangle.
+
+    >>> import pullback as torch
+    >>> torch.bartlett_window(5, periodic=False)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
+    """
     return _older("bartlett_window", window_length, periodic, options, triangle)
 
 
 def blackman_window(
     window_length: int, periodic: bool = True, **options: Unpack[Options]
 ) -> Tensor:
-    """Three terms of cosines."""
+    """Three terms of cosines.
+
+    >>> import pullback as torch
+    >>> torch.blackman_window(4)[1:]
+    tensor([0.3400, 1.0000, 0.3400])
+    """
     values = cosines((0.42, 0.5, 0.08))
     return _older("blackman_window", window_length, periodic, options, values)
 
@@ -125,7 +135,12 @@ def hamming_window(
     beta: float = 0.46,
     **options: Unpack[Options],
 ) -> Tensor:
-    """A cosine raised above 0: `alpha - beta * cos`."""
+    """A cosine raised above 0: `alpha - beta * cos`.
+
+    >>> import pullback as torch
+    >>> torch.hamming_window(5, periodic=False)
+    tensor([0.0800, 0.5400, 1.0000, 0.5400, 0.0800])
+    """
     return _older("hamming_window", window_length, periodic, options, cosines((alpha, beta)))
 
 
@@ -135,5 +150,10 @@ def kaiser_window(
     beta: float = 12.0,
     **options: Unpack[Options],
 ) -> Tensor:
-    """Bessel functions; `beta` trades the main lobe against the others."""
+    """Bessel functions; `beta` trades the main lobe against the others.
+
+    >>> import pullback as torch
+    >>> torch.kaiser_window(5, periodic=False)
+    tensor([5.2773e-05, 2.1567e-01, 1.0000e+00, 2.1567e-01, 5.2773e-05])
+    """
     return _older("kaiser_window", window_length, periodic, options, kaiser(beta))

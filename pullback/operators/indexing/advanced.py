@@ -248,7 +248,12 @@ def index_put_at(input: Any, indices: Any, values: Any, accumulate: bool = False
 
 
 def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """In-place form of `index_put`: changes the tensor itself."""
+    """In-place form of `index_put`: changes the tensor itself.
+
+    >>> import pullback as torch
+    >>> torch.zeros(3).index_put_((torch.tensor([0, 2]),), torch.tensor([1.0, 2.0]))
+    tensor([1., 0., 2.])
+    """
     return index_put_at_(input, _all_given(indices), values, accumulate)
 
 

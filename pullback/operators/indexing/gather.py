@@ -191,7 +191,14 @@ def _add_along(xp: Namespace, input: Array, dim: int, index: Array, src: Array) 
 @method
 @numpy_spelled
 def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any = None) -> Any:
-    """As `gather`, with `input` and `indices` broadcast; without a dim from all elements."""
+    """As `gather`, with `input` and `indices` broadcast; without a dim from all elements.
+
+    >>> import pullback as torch
+    >>> x = torch.tensor([[3, 1], [2, 4]])
+    >>> torch.take_along_dim(x, x.argsort(1), 1)
+    tensor([[1, 3],
+            [2, 4]])
+    """
     if not isinstance(indices, Tensor):
         raise errors.not_a_tensor("take_along_dim", "indices", indices)
     if indices._array.dtype.char not in "lq":

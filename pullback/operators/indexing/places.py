@@ -124,7 +124,13 @@ def _masked_scatter_tangent(d_input: Any, d_source: Any, input: Any, mask: Any, 
     has_out=False,
 )
 def masked_scatter(xp: Namespace, input: Array, mask: Array, source: Array) -> Array:
-    """`input` with the elements of `source`, in order, where `mask` holds."""
+    """`input` with the elements of `source`, in order, where `mask` holds.
+
+    >>> import pullback as torch
+    >>> mask = torch.tensor([True, False, True])
+    >>> torch.masked_scatter(torch.zeros(3), mask, torch.tensor([1.0, 2.0]))
+    tensor([1., 0., 2.])
+    """
     _check_mask("masked_scatter", mask)
     out = _broadcast("masked_scatter", xp, input, mask)[0].copy()
     _write_masked_scatter(xp, out, mask, source)
@@ -229,7 +235,13 @@ def _put_tangent(
     has_out=False,
 )
 def put(xp: Namespace, input: Array, index: Array, source: Array, accumulate: Any = False) -> Array:
-    """`input` with `source` at positions of the flattened tensor, written or added."""
+    """`input` with `source` at positions of the flattened tensor, written or added.
+
+    >>> import pullback as torch
+    >>> torch.put(torch.zeros(2, 2), torch.tensor([0, 3]), torch.tensor([1.0, 2.0]))
+    tensor([[1., 0.],
+            [0., 2.]])
+    """
     out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars
     _write_put(xp, out, index, source, accumulate)
     return out
@@ -285,7 +297,13 @@ def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
 
 @method
 def argwhere(input: Any) -> Any:
-    """Where `input` is not zero: a row of indices for each place."""
+    """Where `input` is not zero: a row of indices for each place.
+
+    >>> import pullback as torch
+    >>> torch.argwhere(torch.tensor([[0, 1], [2, 0]]))
+    tensor([[0, 1],
+            [1, 0]])
+    """
     if (level := level_reading(input)) is not None:
         return each_example(level, argwhere, input)
     return _nonzero(input)
@@ -318,7 +336,14 @@ def _static_rows(xp: Namespace, input: Array, shape: Any, size: int, fill_value:
 
 @primitive(batch=_examples_as_rows)
 def nonzero_static(xp: Namespace, input: Array, *, size: int, fill_value: int = -1) -> Array:
-    """As `nonzero`, in exactly `size` rows: cut off, or filled up with `fill_value`."""
+    """As `nonzero`, in exactly `size` rows: cut off, or filled up with `fill_value`.
+
+    >>> import pullback as torch
+    >>> torch.nonzero_static(torch.tensor([0, 3, 4]), size=3)
+    tensor([[ 1],
+            [ 2],
+            [-1]])
+    """
     flat = input.reshape(-1)
     return _static_rows.op.forward(  # type: ignore[attr-defined]  # declared above
         xp, flat, input.shape, size, fill_value

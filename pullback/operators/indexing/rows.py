@@ -218,7 +218,12 @@ def _copy_tangent(
     meta="lengths kept",
 )
 def index_copy(xp: Namespace, input: Array, dim: Dim, index: Array, source: Array) -> Array:
-    """`input` with the slices of `source` where `index` says along `dim`."""
+    """`input` with the slices of `source` where `index` says along `dim`.
+
+    >>> import pullback as torch
+    >>> torch.index_copy(torch.zeros(3), 0, torch.tensor([2, 0]), torch.tensor([1.0, 2.0]))
+    tensor([2., 0., 1.])
+    """
     out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars
     _write_index_copy(xp, out, dim, index, source)
     return out
@@ -301,7 +306,12 @@ _fill_into_with = writing(_fill_rows_with, _write_fill_with, "index_fill_")
 @method
 @numpy_spelled
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
-    """`input` with a number or 0-d tensor in the slices that `index` names along `dim`."""
+    """`input` with a number or 0-d tensor in the slices that `index` names along `dim`.
+
+    >>> import pullback as torch
+    >>> torch.index_fill(torch.zeros(3), 0, torch.tensor([2, 0]), 5)
+    tensor([5., 0., 5.])
+    """
     value = _checked_value(input, value)
     filling = _fill_rows_with if isinstance(value, Tensor) else _fill_rows
     return filling(input, dim, index, value)

@@ -297,6 +297,10 @@ def index_reduce(
     """Combine slices of `source` into the slices of `input` that `index` names along `dim`.
 
     `reduce` is prod, mean, amax or amin; what `input` holds there counts too if `include_self`.
+
+    >>> import pullback as torch
+    >>> torch.index_reduce(torch.ones(2), 0, torch.tensor([0, 0]), torch.tensor([2.0, 3.0]), "prod")
+    tensor([6., 1.])
     """
     out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars
     _write_index_reduce(xp, out, dim, index, source, reduce, include_self)

@@ -148,7 +148,12 @@ def _fill_tangent(d_input: Any, d_value: Any, input: Any, mask: Any) -> Any:
     meta="lengths kept",
 )
 def masked_fill(xp: Namespace, input: Array, mask: Array, value: Array) -> Array:
-    """`input` with `value`, a number or 0-d tensor, where `mask` holds."""
+    """`input` with `value`, a number or 0-d tensor, where `mask` holds.
+
+    >>> import pullback as torch
+    >>> torch.masked_fill(torch.tensor([1.0, 2.0]), torch.tensor([True, False]), 9)
+    tensor([9., 2.])
+    """
     if mask.dtype is not _BOOL:
         raise RuntimeError(
             f"masked_fill: the mask must be a bool tensor, got {from_numpy_dtype(mask.dtype)}."
@@ -175,13 +180,25 @@ def masked_fill(xp: Namespace, input: Array, mask: Array, value: Array) -> Array
 
 @linear(input=lambda g, diagonal: tril(g, diagonal), inplace=True, meta="lengths kept")
 def tril(xp: Namespace, input: Array, diagonal: int = 0) -> Array:
-    """The lower triangle of the last two dimensions; zeros above."""
+    """The lower triangle of the last two dimensions; zeros above.
+
+    >>> import pullback as torch
+    >>> torch.tril(torch.ones(2, 2))
+    tensor([[1., 0.],
+            [1., 1.]])
+    """
     return _triangle(xp, "tril", input, diagonal, upper=False)
 
 
 @linear(input=lambda g, diagonal: triu(g, diagonal), inplace=True, meta="lengths kept")
 def triu(xp: Namespace, input: Array, diagonal: int = 0) -> Array:
-    """The upper triangle of the last two dimensions; zeros below."""
+    """The upper triangle of the last two dimensions; zeros below.
+
+    >>> import pullback as torch
+    >>> torch.triu(torch.ones(2, 2))
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
     return _triangle(xp, "triu", input, diagonal, upper=True)
 
 

@@ -104,7 +104,12 @@ def _shifted(result: Array, bias: Array) -> Array:
 
 
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
-    """`input1 @ weight[k] @ input2` for each k, plus a bias."""
+    """`input1 @ weight[k] @ input2` for each k, plus a bias.
+
+    >>> import pullback as torch
+    >>> torch.bilinear(torch.ones(1, 2), torch.ones(1, 3), torch.ones(1, 2, 3), None)
+    tensor([[6.]])
+    """
     shapes = tuple(input1.shape), tuple(input2.shape), tuple(weight.shape)
     if shapes[0][:-1] != shapes[1][:-1]:
         raise RuntimeError(

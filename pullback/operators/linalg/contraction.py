@@ -291,7 +291,12 @@ def _elements(labels: set[int], sizes: dict[int, int]) -> int:
 
 
 def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
-    """Multiply and sum over the last `dims` dimensions of `a` and first of `b`, or listed ones."""
+    """Multiply and sum over the last `dims` dimensions of `a` and first of `b`, or listed ones.
+
+    >>> import pullback as torch
+    >>> torch.tensordot(torch.ones(2, 3), torch.ones(3, 4), dims=1).shape
+    torch.Size([2, 4])
+    """
     mine, theirs = _paired_dims(a, b, dims)
     shapes = tuple(a.shape), tuple(b.shape)
     labels = list(range(a.ndim))
@@ -334,7 +339,12 @@ def _paired_dims(a: Any, b: Any, dims: Any) -> tuple[Labels, Labels]:
 
 @method
 def inner(input: Any, other: Any, *, out: Any = None) -> Any:
-    """Multiply and sum over the last dimensions of both; a 0-d tensor just multiplies."""
+    """Multiply and sum over the last dimensions of both; a 0-d tensor just multiplies.
+
+    >>> import pullback as torch
+    >>> torch.inner(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+    tensor(11.)
+    """
     if input.ndim == 0 or other.ndim == 0:
         return delivered("inner", input * other, out)
     if input.shape[-1] != other.shape[-1]:

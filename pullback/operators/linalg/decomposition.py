@@ -261,7 +261,13 @@ def _geqrf(xp: Namespace, input: Array) -> Any:
 
 @method
 def geqrf(input: Any, *, out: Any = None) -> Any:
-    """QR as LAPACK keeps it: `R` above the diagonal, the vectors of the reflections below."""
+    """QR as LAPACK keeps it: `R` above the diagonal, the vectors of the reflections below.
+
+    >>> import pullback as torch
+    >>> torch.geqrf(torch.tensor([[3.0], [4.0]])).a
+    tensor([[-5.0000],
+            [ 0.5000]])
+    """
     check_matrices("geqrf", input._array, "input")
     return delivered_all("geqrf", _Geqrf(_geqrf(input)), out)
 
@@ -322,7 +328,13 @@ def ormqr(
     *,
     out: Any = None,
 ) -> Any:
-    """The product of all reflections, or its adjoint, times `input3` on its `left` or right."""
+    """The product of all reflections, or its adjoint, times `input3` on its `left` or right.
+
+    >>> import pullback as torch
+    >>> a, tau = torch.geqrf(torch.tensor([[3.0], [4.0]]))
+    >>> torch.ormqr(a, tau, torch.tensor([[1.0], [0.0]])).shape
+    torch.Size([2, 1])
+    """
     check_matrices("ormqr", input._array, "input")
     check_matrices("ormqr", input3._array, "other")
     check_same_dtype("ormqr", input._array, input3._array, "input and other")

@@ -227,7 +227,12 @@ def linalg_det(A: Any, *, out: Any = None) -> Any:
 
 @method
 def det(input: Any) -> Any:
-    """The older name of `linalg.det`."""
+    """The older name of `linalg.det`.
+
+    >>> import pullback as torch
+    >>> torch.det(torch.tensor([[2.0, 1.0], [0.0, 3.0]]))
+    tensor(6.)
+    """
     return linalg_det(input)
 
 
@@ -269,14 +274,26 @@ def linalg_slogdet(A: Any, *, out: Any = None) -> Any:
 
 @method
 def slogdet(input: Any, *, out: Any = None) -> Any:
-    """The older name of `linalg.slogdet`."""
+    """The older name of `linalg.slogdet`.
+
+    >>> import pullback as torch
+    >>> torch.slogdet(torch.tensor([[-2.0, 0.0], [0.0, 3.0]]))
+    torch.return_types.slogdet(
+    sign=tensor(-1.),
+    logabsdet=tensor(1.7918))
+    """
     check_square("slogdet", input._array)
     return delivered_all("slogdet", _Slogdet(_slogdet(input)), out)
 
 
 @method
 def logdet(input: Any) -> Any:
-    """The logarithm of the determinant: -inf where that is 0, NaN where it is negative."""
+    """The logarithm of the determinant: -inf where that is 0, NaN where it is negative.
+
+    >>> import pullback as torch
+    >>> torch.logdet(torch.tensor([[2.0, 0.0], [0.0, 3.0]]))
+    tensor(1.7918)
+    """
     check_square("logdet", input._array)
     sign, logarithm = _slogdet(input)
     if is_complex(sign):

@@ -31,7 +31,12 @@ def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out:
 
 @numpy_spelled
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
-    """The cosine of the angle between the vectors along `dim` of the broadcast tensors."""
+    """The cosine of the angle between the vectors along `dim` of the broadcast tensors.
+
+    >>> import pullback as torch
+    >>> torch.cosine_similarity(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]]))
+    tensor([0.7071])
+    """
     if x1.shape != x2.shape:
         x1, x2 = broadcast_tensors(x1, x2)
     return sum((x1 / _length(x1, dim, eps)) * (x2 / _length(x2, dim, eps)), dim)
@@ -46,14 +51,24 @@ def _length(x: Any, dim: int, eps: float) -> Any:
 def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Any:
-    """The norm of order `p` of the differences, along the last dimension; `eps` keeps it off 0."""
+    """The norm of order `p` of the differences, along the last dimension; `eps` keeps it off 0.
+
+    >>> import pullback as torch
+    >>> torch.pairwise_distance(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]]))
+    tensor([5.0000])
+    """
     return shown_as("NormBackward1", vector_norm(x1 - x2 + eps, p, -1, keepdim))
 
 
 def cdist(
     x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
 ) -> Any:
-    """Distances of order `p` between all pairs of rows of `x1` and `x2`; batches broadcast."""
+    """Distances of order `p` between all pairs of rows of `x1` and `x2`; batches broadcast.
+
+    >>> import pullback as torch
+    >>> torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [1.0, 0.0]]))
+    tensor([[5., 1.]])
+    """
     shapes = tuple(x1.shape), tuple(x2.shape)
     if x1.ndim < 2 or x2.ndim < 2 or shapes[0][-1] != shapes[1][-1]:
         raise RuntimeError(
@@ -87,7 +102,12 @@ _MODES = {
 
 
 def pdist(input: Any, p: float = 2.0) -> Any:
-    """Distances of order `p` between the rows of a matrix: each pair once, in rising order."""
+    """Distances of order `p` between the rows of a matrix: each pair once, in rising order.
+
+    >>> import pullback as torch
+    >>> torch.pdist(torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 4.0]]))
+    tensor([5., 4., 3.])
+    """
     if input.ndim != 2:
         raise RuntimeError(f"pdist: needs a matrix, got shape {tuple(input.shape)}.")
     if p < 0 or math.isnan(p):

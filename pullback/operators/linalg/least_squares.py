@@ -100,7 +100,12 @@ def pinv(
 
 @method
 def pinverse(input: Any, rcond: float = 1e-15) -> Any:
-    """The older name of `linalg.pinv`."""
+    """The older name of `linalg.pinv`.
+
+    >>> import pullback as torch
+    >>> torch.pinverse(torch.tensor([[2.0], [0.0]]))
+    tensor([[0.5000, 0.0000]])
+    """
     return pinv(input, rcond)
 
 

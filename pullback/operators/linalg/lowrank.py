@@ -32,6 +32,11 @@ def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None)
     """About the first `q` singular values and vectors `(U, S, V)` of `A`, or of `A - M`.
 
     Random vectors come from the default generator; `niter` rounds of iteration sharpen the result.
+
+    >>> import pullback as torch
+    >>> U, S, V = torch.svd_lowrank(torch.tensor([[2.0, 0.0], [0.0, 0.0]]), q=1)
+    >>> S
+    tensor([2.])
     """
     count, rounds = 6 if q is None else q, 2 if niter is None else niter
     m, n = A.shape[-2:]
@@ -44,7 +49,13 @@ def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None)
 
 
 def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> Any:
-    """Principal components `(U, S, V)` of the rows of `A`: its SVD with the mean row taken away."""
+    """Principal components `(U, S, V)` of the rows of `A`: its SVD with the mean row taken away.
+
+    >>> import pullback as torch
+    >>> U, S, V = torch.pca_lowrank(torch.tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]), q=1)
+    >>> S
+    tensor([2.])
+    """
     m, n = A.shape[-2:]
     count = min(6, m, n) if q is None else q
     if not 0 <= count <= min(m, n):

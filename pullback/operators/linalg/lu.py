@@ -355,7 +355,14 @@ def lu_unpack(
     *,
     out: Any = None,
 ) -> Any:
-    """`P`, `L` and `U` from what `lu_factor` returned; what is not wanted comes back empty."""
+    """`P`, `L` and `U` from what `lu_factor` returned; what is not wanted comes back empty.
+
+    >>> import pullback as torch
+    >>> P, L, U = torch.lu_unpack(*torch.linalg.lu_factor(torch.tensor([[0.0, 2.0], [1.0, 3.0]])))
+    >>> P @ L @ U
+    tensor([[0., 2.],
+            [1., 3.]])
+    """
     check_matrices("lu_unpack", LU_data._array, "LU_data")
     if LU_pivots._array.dtype.char != "i":
         raise RuntimeError(
@@ -405,5 +412,12 @@ def _solved(LU: Any, pivots: Any, B: Any, of_adjoint: bool) -> Any:
 
 @method
 def lu_solve(input: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Any:
-    """The older name of `linalg.lu_solve`, with the right side first."""
+    """The older name of `linalg.lu_solve`, with the right side first.
+
+    >>> import pullback as torch
+    >>> LU, pivots = torch.linalg.lu_factor(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    >>> torch.lu_solve(torch.tensor([[2.0], [8.0]]), LU, pivots)
+    tensor([[1.],
+            [2.]])
+    """
     return linalg_lu_solve(LU_data, LU_pivots, input, out=out)

@@ -35,7 +35,12 @@ __all__ = ["chain_matmul", "cross", "kron", "linalg_cross", "multi_dot", "trace"
     has_out=False,
 )
 def trace(xp: Namespace, input: Array) -> Array:
-    """The sum of a matrix's diagonal."""
+    """The sum of a matrix's diagonal.
+
+    >>> import pullback as torch
+    >>> torch.trace(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor(5.)
+    """
     if input.ndim != 2:
         raise RuntimeError(f"trace: needs a matrix, got shape {input.shape}.")
     if input.dtype.kind == "b":
@@ -172,7 +177,12 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1, out: Any = None) -> A
 @method
 @numpy_spelled
 def cross(input: Any, other: Any, dim: int | None = None, *, out: Any = None) -> Any:
-    """As `linalg.cross`; without `dim` (deprecated) along the first dimension of 3 elements."""
+    """As `linalg.cross`; without `dim` (deprecated) along the first dimension of 3 elements.
+
+    >>> import pullback as torch
+    >>> torch.cross(torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0]), dim=0)
+    tensor([0., 0., 1.])
+    """
     if dim is None:
         shape = tuple(input.shape)
         if 3 not in shape:
@@ -244,7 +254,12 @@ def _multiplied(factors: list[Any], splits: dict[tuple[int, int], int], i: int, 
 
 
 def chain_matmul(*matrices: Any, out: Any = None) -> Any:
-    """The old name of `linalg.multi_dot`; takes matrices only."""
+    """The old name of `linalg.multi_dot`; takes matrices only.
+
+    >>> import pullback as torch
+    >>> torch.chain_matmul(torch.ones(1, 2), torch.ones(2, 3), torch.ones(3, 1))
+    tensor([[6.]])
+    """
     warnings.warn(
         "chain_matmul is deprecated; use linalg.multi_dot, which takes a sequence.",
         UserWarning,

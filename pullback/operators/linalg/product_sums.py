@@ -110,7 +110,12 @@ def _factor(op: str, name: str, value: Any, like: Array) -> Any:
 def addmm(
     xp: Namespace, input: Array, mat1: Array, mat2: Array, *, beta: Any = 1, alpha: Any = 1
 ) -> Array:
-    """`beta * input + alpha * (mat1 @ mat2)`; `input` broadcasts."""
+    """`beta * input + alpha * (mat1 @ mat2)`; `input` broadcasts.
+
+    >>> import pullback as torch
+    >>> torch.addmm(torch.ones(1, 2), torch.ones(1, 3), torch.ones(3, 2), alpha=2)
+    tensor([[7., 7.]])
+    """
     if (
         mat1.ndim == 2 == mat2.ndim
         and mat1.dtype is mat2.dtype
@@ -138,7 +143,12 @@ def addmm(
 def addmv(
     xp: Namespace, input: Array, mat: Array, vec: Array, *, beta: Any = 1, alpha: Any = 1
 ) -> Array:
-    """`beta * input + alpha * (mat @ vec)`; `input` broadcasts."""
+    """`beta * input + alpha * (mat @ vec)`; `input` broadcasts.
+
+    >>> import pullback as torch
+    >>> torch.addmv(torch.ones(2), torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 1.0]))
+    tensor([4., 8.])
+    """
     result = checked_product(xp, "addmv", mat, vec, mat=2, vec=1)
     return _plus(xp, "addmv", result, input, beta, alpha)
 
@@ -160,7 +170,13 @@ def addmv(
 def addr(
     xp: Namespace, input: Array, vec1: Array, vec2: Array, *, beta: Any = 1, alpha: Any = 1
 ) -> Array:
-    """`beta * input + alpha * outer(vec1, vec2)`; `input` broadcasts."""
+    """`beta * input + alpha * outer(vec1, vec2)`; `input` broadcasts.
+
+    >>> import pullback as torch
+    >>> torch.addr(torch.zeros(2, 2), torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
     check_ndim("addr", "vec1", vec1, 1)
     check_ndim("addr", "vec2", vec2, 1)
     return _plus(xp, "addr", vec1[:, None] * vec2, input, beta, alpha)
@@ -189,7 +205,12 @@ def _addbmm_tangent(
 def addbmm(
     xp: Namespace, input: Array, batch1: Array, batch2: Array, *, beta: Any = 1, alpha: Any = 1
 ) -> Array:
-    """`beta * input + alpha * (batch1 @ batch2).sum(0)`; `input` broadcasts."""
+    """`beta * input + alpha * (batch1 @ batch2).sum(0)`; `input` broadcasts.
+
+    >>> import pullback as torch
+    >>> torch.addbmm(torch.zeros(1, 1), torch.ones(3, 1, 2), torch.ones(3, 2, 1))
+    tensor([[6.]])
+    """
     result = batch_product(xp, "addbmm", batch1, batch2).sum(0, dtype=batch1.dtype)
     return _plus(xp, "addbmm", result, input, beta, alpha)
 
@@ -209,6 +230,13 @@ def addbmm(
 def baddbmm(
     xp: Namespace, input: Array, batch1: Array, batch2: Array, *, beta: Any = 1, alpha: Any = 1
 ) -> Array:
-    """`beta * input + alpha * (batch1 @ batch2)`, matrix by matrix; `input` broadcasts."""
+    """`beta * input + alpha * (batch1 @ batch2)`, matrix by matrix; `input` broadcasts.
+
+    >>> import pullback as torch
+    >>> torch.baddbmm(torch.ones(2, 1, 1), torch.ones(2, 1, 3), torch.ones(2, 3, 1))
+    tensor([[[4.]],
+    <BLANKLINE>
+            [[4.]]])
+    """
     result = batch_product(xp, "baddbmm", batch1, batch2)
     return _plus(xp, "baddbmm", result, input, beta, alpha)

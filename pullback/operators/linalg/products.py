@@ -175,7 +175,12 @@ def total(*terms: Any) -> Any:
     meta="lengths kept",
 )
 def mm(xp: Namespace, input: Array, mat2: Array) -> Array:
-    """The product of two matrices."""
+    """The product of two matrices.
+
+    >>> import pullback as torch
+    >>> torch.mm(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0], [4.0]]))
+    tensor([[11.]])
+    """
     if (  # the usual case first, here and below: this is the most called of all
         input.ndim == 2 == mat2.ndim
         and input.dtype is mat2.dtype
@@ -193,7 +198,14 @@ def mm(xp: Namespace, input: Array, mat2: Array) -> Array:
     meta="lengths kept",
 )
 def bmm(xp: Namespace, input: Array, mat2: Array) -> Array:
-    """The products of two batches of matrices; batch sizes must be equal."""
+    """The products of two batches of matrices; batch sizes must be equal.
+
+    >>> import pullback as torch
+    >>> torch.bmm(torch.ones(2, 1, 3), torch.ones(2, 3, 1))
+    tensor([[[3.]],
+    <BLANKLINE>
+            [[3.]]])
+    """
     if (
         input.ndim == 3 == mat2.ndim
         and input.dtype is mat2.dtype
@@ -222,7 +234,12 @@ def batch_product(xp: Namespace, op: str, batch1: Array, batch2: Array) -> Array
     meta="lengths kept",
 )
 def mv(xp: Namespace, input: Array, vec: Array) -> Array:
-    """A matrix times a vector."""
+    """A matrix times a vector.
+
+    >>> import pullback as torch
+    >>> torch.mv(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 1.0]))
+    tensor([3., 7.])
+    """
     if (
         input.ndim == 2
         and vec.ndim == 1
@@ -241,7 +258,12 @@ def mv(xp: Namespace, input: Array, vec: Array) -> Array:
     meta="lengths kept",
 )
 def dot(xp: Namespace, input: Array, tensor: Array) -> Array:
-    """The sum of the products of two vectors' elements; nothing is conjugated."""
+    """The sum of the products of two vectors' elements; nothing is conjugated.
+
+    >>> import pullback as torch
+    >>> torch.dot(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+    tensor(11.)
+    """
     if (
         input.ndim == 1 == tensor.ndim
         and input.dtype is tensor.dtype
@@ -262,7 +284,12 @@ def dot(xp: Namespace, input: Array, tensor: Array) -> Array:
     meta="lengths kept",
 )
 def vdot(xp: Namespace, input: Array, other: Array) -> Array:
-    """As `dot`, with the elements of `input` conjugated."""
+    """As `dot`, with the elements of `input` conjugated.
+
+    >>> import pullback as torch
+    >>> torch.vdot(torch.tensor([1j]), torch.tensor([1j]))
+    tensor(1.+0.j)
+    """
     return checked_product(xp, "vdot", conj(input), other, input=1, other=1)
 
 
@@ -280,7 +307,13 @@ def times_conjugate(matrix: Any, vector: Any) -> Any:
     node="MulBackward0",
 )
 def outer(xp: Namespace, input: Array, vec2: Array) -> Array:
-    """All products of an element of one vector with an element of another, as a matrix."""
+    """All products of an element of one vector with an element of another, as a matrix.
+
+    >>> import pullback as torch
+    >>> torch.outer(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
     check_ndim("outer", "input", input, 1)
     check_ndim("outer", "vec2", vec2, 1)
     return input[:, None] * vec2

@@ -96,7 +96,13 @@ def inv(A: Any, *, out: Any = None) -> Any:
 
 @method
 def inverse(input: Any, *, out: Any = None) -> Any:
-    """The older name of `linalg.inv`."""
+    """The older name of `linalg.inv`.
+
+    >>> import pullback as torch
+    >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
     return inv(input, out=out)
 
 

@@ -209,7 +209,14 @@ def triangular_solve(
     *,
     out: Any = None,
 ) -> Any:
-    """The older form of `linalg.solve_triangular`: `input` is the right side."""
+    """The older form of `linalg.solve_triangular`: `input` is the right side.
+
+    >>> import pullback as torch
+    >>> A, b = torch.tensor([[2.0, 0.0], [0.0, 3.0]]), torch.tensor([[4.0], [6.0]])
+    >>> torch.triangular_solve(b, A).solution
+    tensor([[2.],
+            [2.]])
+    """
     check_system("triangular_solve", A, input, left=True)
     coefficient = A.mT if transpose else A
     solution = triangular(coefficient, input, bool(upper) != bool(transpose), True, unitriangular)
@@ -224,7 +231,13 @@ def triangular_solve(
 
 @method
 def cholesky_solve(input: Any, input2: Any, upper: bool = False, *, out: Any = None) -> Any:
-    """The solution of `A X = input`, given `input2`, the Cholesky factor of `A` (or upper one)."""
+    """The solution of `A X = input`, given `input2`, the Cholesky factor of `A` (or upper one).
+
+    >>> import pullback as torch
+    >>> torch.cholesky_solve(torch.tensor([[8.0], [2.0]]), torch.tensor([[2.0, 0.0], [0.0, 1.0]]))
+    tensor([[2.],
+            [2.]])
+    """
     check_system("cholesky_solve", input2, input, left=True)
     factor = adjoint(input2) if upper else input2
     half = triangular(factor, input, False, True, False)
@@ -234,7 +247,12 @@ def cholesky_solve(input: Any, input2: Any, upper: bool = False, *, out: Any = N
 
 @method
 def cholesky_inverse(input: Any, upper: bool = False, *, out: Any = None) -> Any:
-    """The inverse of `A`, given its Cholesky factor (upper if `upper`)."""
+    """The inverse of `A`, given its Cholesky factor (upper if `upper`).
+
+    >>> import pullback as torch
+    >>> torch.cholesky_inverse(torch.tensor([[2.0]]))
+    tensor([[0.2500]])
+    """
     check_square("cholesky_inverse", input._array, "the factor")
     factor = adjoint(input) if upper else input
     unit = eye(input.shape[-1], dtype=input.dtype, device=input.device)

@@ -65,7 +65,12 @@ def _conj(xp: Namespace, input: Array) -> Array:
 
 
 def conj(input: Any) -> Any:
-    """The conjugate; what is real comes back as it is. Takes numbers and arrays too, for rules."""
+    """The conjugate; what is real comes back as it is. Takes numbers and arrays too, for rules.
+
+    >>> import pullback as torch
+    >>> torch.conj(torch.tensor([1 + 2j]))
+    tensor([1.-2.j])
+    """
     if type(input) is ndarray:  # first, since nearly every rule of the plain backward asks
         return _conj(input) if input.dtype.kind == "c" else input
     if isinstance(input, int | float) or not is_complex(input):
@@ -88,7 +93,12 @@ def _conj_physical(xp: Namespace, input: Array) -> Array:
 
 @method
 def conj_physical(input: Any, *, out: Tensor | None = None) -> Any:
-    """The conjugate in memory of its own; what is real comes back as it is."""
+    """The conjugate in memory of its own; what is real comes back as it is.
+
+    >>> import pullback as torch
+    >>> torch.conj_physical(torch.tensor([1 + 2j]))
+    tensor([1.-2.j])
+    """
     return input if out is None and not is_complex(input) else _conj_physical(input, out=out)
 
 
@@ -218,7 +228,12 @@ def _scaled(op: str, other: Array, alpha: Any) -> Array:
     into=scaled.add_scaled,
 )
 def add(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
-    """Add element by element, with broadcasting: `input + alpha * other`."""
+    """Add element by element, with broadcasting: `input + alpha * other`.
+
+    >>> import pullback as torch
+    >>> torch.add(torch.tensor([1.0, 2.0]), torch.tensor([10.0, 20.0]), alpha=2)
+    tensor([21., 42.])
+    """
     if alpha == 1:
         return xp.add(input, other)
     return xp.add(input, _scaled("add", other, alpha)).astype(other.dtype, copy=False)
@@ -244,7 +259,12 @@ def _refuse_bools(op: str, arrays: dict[str, Any]) -> None:
     into=scaled.subtract_scaled,
 )
 def sub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
-    """Subtract element by element, with broadcasting: `input - alpha * other`."""
+    """Subtract element by element, with broadcasting: `input - alpha * other`.
+
+    >>> import pullback as torch
+    >>> torch.sub(torch.tensor([5.0, 7.0]), torch.tensor([1.0, 2.0]), alpha=2)
+    tensor([3., 3.])
+    """
     if alpha == 1:
         return xp.subtract(input, other)
     return xp.subtract(input, _scaled("sub", other, alpha)).astype(other.dtype, copy=False)
@@ -260,7 +280,12 @@ def sub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     numbers="other",
 )
 def rsub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
-    """Subtract the other way round: `other - alpha * input`."""
+    """Subtract the other way round: `other - alpha * input`.
+
+    >>> import pullback as torch
+    >>> torch.rsub(torch.tensor([1.0, 2.0]), 10)
+    tensor([9., 8.])
+    """
     if alpha == 1:
         return xp.subtract(other, input)
     return xp.subtract(other, _scaled("rsub", input, alpha)).astype(input.dtype, copy=False)
@@ -268,13 +293,23 @@ def rsub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
 
 @elementwise(input=lambda g: -g, exact_out=True)
 def neg(xp: Namespace, input: Array) -> Array:
-    """Change the sign of each element."""
+    """Change the sign of each element.
+
+    >>> import pullback as torch
+    >>> torch.neg(torch.tensor([1.0, -2.0]))
+    tensor([-1.,  2.])
+    """
     return xp.negative(input)
 
 
 @method
 def positive(input: Tensor) -> Tensor:
-    """The tensor itself; what `+x` means."""
+    """The tensor itself; what `+x` means.
+
+    >>> import pullback as torch
+    >>> torch.positive(torch.tensor([1.0, -2.0]))
+    tensor([ 1., -2.])
+    """
     if input._array.dtype.kind == "b":
         raise RuntimeError("positive: a bool tensor has no sign; convert it first, e.g. by .int().")
     return input
@@ -291,7 +326,12 @@ def positive(input: Tensor) -> Tensor:
     wide_numbers=True,
 )
 def mul(xp: Namespace, input: Array, other: Array) -> Array:
-    """Multiply element by element, with broadcasting."""
+    """Multiply element by element, with broadcasting.
+
+    >>> import pullback as torch
+    >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
+    tensor([3., 6.])
+    """
     return xp.multiply(input, other)
 
 
@@ -305,13 +345,23 @@ def mul(xp: Namespace, input: Array, other: Array) -> Array:
     wide_numbers=True,
 )
 def true_divide(xp: Namespace, input: Array, other: Array) -> Array:
-    """Divide element by element; integers give floating-point results."""
+    """Divide element by element; integers give floating-point results.
+
+    >>> import pullback as torch
+    >>> torch.true_divide(torch.tensor([7]), 2)
+    tensor([3.5000])
+    """
     return xp.true_divide(input, other)
 
 
 @elementwise(input=lambda g, out: -g * conj(out * out), promote="float")
 def reciprocal(xp: Namespace, input: Array) -> Array:
-    """One divided by each element."""
+    """One divided by each element.
+
+    >>> import pullback as torch
+    >>> torch.reciprocal(torch.tensor([2.0, 4.0]))
+    tensor([0.5000, 0.2500])
+    """
     return xp.reciprocal(input)
 
 
@@ -331,7 +381,12 @@ def divide_number(input: Any, other: Any) -> Any:
 def addcmul(
     xp: Namespace, input: Array, tensor1: Array, tensor2: Array, *, value: Any = 1
 ) -> Array:
-    """`input + value * tensor1 * tensor2`."""
+    """`input + value * tensor1 * tensor2`.
+
+    >>> import pullback as torch
+    >>> torch.addcmul(torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([3.0]), value=10)
+    tensor([61.])
+    """
     if is_half(input.dtype):
         return in_single(xp, addcmul, input, tensor1, tensor2, value=value)
     return _plus_scaled(xp, input, xp.multiply(tensor1, tensor2), value)
@@ -356,7 +411,12 @@ def _plus_scaled(xp: Namespace, input: Array, part: Array, value: Any) -> Array:
 def addcdiv(
     xp: Namespace, input: Array, tensor1: Array, tensor2: Array, *, value: Any = 1
 ) -> Array:
-    """`input + value * tensor1 / tensor2`; for floating-point and complex tensors."""
+    """`input + value * tensor1 / tensor2`; for floating-point and complex tensors.
+
+    >>> import pullback as torch
+    >>> torch.addcdiv(torch.tensor([1.0]), torch.tensor([6.0]), torch.tensor([3.0]), value=10)
+    tensor([21.])
+    """
     if input.dtype.kind in "biu":
         raise RuntimeError(
             "addcdiv: whole numbers only (integers or bools), and a quotient of them is not whole; "
@@ -424,7 +484,12 @@ def _lerp_tensor(xp: Namespace, input: Array, end: Array, weight: Array) -> Arra
 
 @method
 def lerp(input: Any, end: Any, weight: Any, *, out: Tensor | None = None) -> Any:
-    """Go from `input` to `end` by `weight`, a number or a tensor: 0 is `input`, 1 is `end`."""
+    """Go from `input` to `end` by `weight`, a number or a tensor: 0 is `input`, 1 is `end`.
+
+    >>> import pullback as torch
+    >>> torch.lerp(torch.tensor([0.0, 10.0]), torch.tensor([10.0, 20.0]), 0.3)
+    tensor([ 3., 13.])
+    """
     function = _lerp_number if isinstance(weight, int | float | complex) else _lerp_tensor
     return function(input, end, weight, out=out)
 

@@ -50,13 +50,23 @@ __all__ = [
 
 @elementwise(inplace=False, numbers="other", aten="eq.Tensor|Scalar:other")
 def eq(xp: Namespace, input: Array, other: Array) -> Array:
-    """Whether elements are equal."""
+    """Whether elements are equal.
+
+    >>> import pullback as torch
+    >>> torch.eq(torch.tensor([1, 2]), torch.tensor([1, 3]))
+    tensor([ True, False])
+    """
     return xp.equal(input, other)
 
 
 @elementwise(inplace=False, numbers="other", aten="ne.Tensor|Scalar:other")
 def ne(xp: Namespace, input: Array, other: Array) -> Array:
-    """Whether elements differ."""
+    """Whether elements differ.
+
+    >>> import pullback as torch
+    >>> torch.ne(torch.tensor([1, 2]), torch.tensor([1, 3]))
+    tensor([False,  True])
+    """
     return xp.not_equal(input, other)
 
 
@@ -65,7 +75,12 @@ def ne(xp: Namespace, input: Array, other: Array) -> Array:
 
 @elementwise(inplace=False, numbers="other", aten="lt.Tensor|Scalar:other")
 def lt(xp: Namespace, input: Array, other: Array) -> Array:
-    """Whether elements of `input` are less than those of `other`."""
+    """Whether elements of `input` are less than those of `other`.
+
+    >>> import pullback as torch
+    >>> torch.lt(torch.tensor([1, 2, 3]), 2)
+    tensor([ True, False, False])
+    """
     if input.dtype.kind == "c":
         raise unsupported("lt", input)
     return xp.less(input, other)
@@ -73,7 +88,12 @@ def lt(xp: Namespace, input: Array, other: Array) -> Array:
 
 @elementwise(inplace=False, numbers="other", aten="le.Tensor|Scalar:other")
 def le(xp: Namespace, input: Array, other: Array) -> Array:
-    """Whether elements of `input` are less than those of `other`, or equal."""
+    """Whether elements of `input` are less than those of `other`, or equal.
+
+    >>> import pullback as torch
+    >>> torch.le(torch.tensor([1, 2, 3]), 2)
+    tensor([ True,  True, False])
+    """
     if input.dtype.kind == "c":
         raise unsupported("le", input)
     return xp.less_equal(input, other)
@@ -81,7 +101,12 @@ def le(xp: Namespace, input: Array, other: Array) -> Array:
 
 @elementwise(inplace=False, numbers="other", aten="gt.Tensor|Scalar:other")
 def gt(xp: Namespace, input: Array, other: Array) -> Array:
-    """Whether elements of `input` are greater than those of `other`."""
+    """Whether elements of `input` are greater than those of `other`.
+
+    >>> import pullback as torch
+    >>> torch.gt(torch.tensor([1, 2, 3]), 2)
+    tensor([False, False,  True])
+    """
     if input.dtype.kind == "c":
         raise unsupported("gt", input)
     return xp.greater(input, other)
@@ -89,7 +114,12 @@ def gt(xp: Namespace, input: Array, other: Array) -> Array:
 
 @elementwise(inplace=False, numbers="other", aten="ge.Tensor|Scalar:other")
 def ge(xp: Namespace, input: Array, other: Array) -> Array:
-    """Whether elements of `input` are greater than those of `other`, or equal."""
+    """Whether elements of `input` are greater than those of `other`, or equal.
+
+    >>> import pullback as torch
+    >>> torch.ge(torch.tensor([1, 2, 3]), 2)
+    tensor([False,  True,  True])
+    """
     if input.dtype.kind == "c":
         raise unsupported("ge", input)
     return xp.greater_equal(input, other)
@@ -104,7 +134,12 @@ def isclose(
     atol: float = 1e-08,
     equal_nan: bool = False,
 ) -> Array:
-    """Whether elements differ by no more than `atol + rtol * abs(other)`."""
+    """Whether elements differ by no more than `atol + rtol * abs(other)`.
+
+    >>> import pullback as torch
+    >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.1]))
+    tensor([ True, False])
+    """
     if input.dtype != other.dtype:
         raise RuntimeError(
             f"isclose: {from_numpy_dtype(input.dtype)} cannot be compared with "
@@ -128,25 +163,45 @@ def isclose(
 
 @elementwise(promote=None, inplace=False)
 def logical_and(xp: Namespace, input: Array, other: Array) -> Array:
-    """Whether both elements are other than 0."""
+    """Whether both elements are other than 0.
+
+    >>> import pullback as torch
+    >>> torch.logical_and(torch.tensor([True, True]), torch.tensor([True, False]))
+    tensor([ True, False])
+    """
     return xp.logical_and(input, other)
 
 
 @elementwise(promote=None, inplace=False)
 def logical_or(xp: Namespace, input: Array, other: Array) -> Array:
-    """Whether at least one of two elements is other than 0."""
+    """Whether at least one of two elements is other than 0.
+
+    >>> import pullback as torch
+    >>> torch.logical_or(torch.tensor([0, 0]), torch.tensor([0, 3]))
+    tensor([False,  True])
+    """
     return xp.logical_or(input, other)
 
 
 @elementwise(promote=None, inplace=False)
 def logical_xor(xp: Namespace, input: Array, other: Array) -> Array:
-    """Whether exactly one of two elements is other than 0."""
+    """Whether exactly one of two elements is other than 0.
+
+    >>> import pullback as torch
+    >>> torch.logical_xor(torch.tensor([True, True]), torch.tensor([True, False]))
+    tensor([False,  True])
+    """
     return xp.logical_xor(input, other)
 
 
 @elementwise(promote=None, inplace=False)
 def logical_not(xp: Namespace, input: Array) -> Array:
-    """Whether each element is 0."""
+    """Whether each element is 0.
+
+    >>> import pullback as torch
+    >>> torch.logical_not(torch.tensor([0, 3]))
+    tensor([ True, False])
+    """
     return xp.logical_not(input)
 
 
@@ -155,19 +210,34 @@ def logical_not(xp: Namespace, input: Array) -> Array:
 
 @elementwise(inplace=False, has_out=False)
 def isnan(xp: Namespace, input: Array) -> Array:
-    """Whether each element is not a number."""
+    """Whether each element is not a number.
+
+    >>> import pullback as torch
+    >>> torch.isnan(torch.tensor([1.0, float("nan")]))
+    tensor([False,  True])
+    """
     return xp.isnan(input)
 
 
 @elementwise(inplace=False, has_out=False)
 def isinf(xp: Namespace, input: Array) -> Array:
-    """Whether each element is infinite, in either direction."""
+    """Whether each element is infinite, in either direction.
+
+    >>> import pullback as torch
+    >>> torch.isinf(torch.tensor([1.0, float("-inf")]))
+    tensor([False,  True])
+    """
     return xp.isinf(input)
 
 
 @elementwise(inplace=False, has_out=False)
 def isfinite(xp: Namespace, input: Array) -> Array:
-    """Whether each element is neither infinite nor NaN."""
+    """Whether each element is neither infinite nor NaN.
+
+    >>> import pullback as torch
+    >>> torch.isfinite(torch.tensor([1.0, float("inf")]))
+    tensor([ True, False])
+    """
     return xp.isfinite(input)
 
 
@@ -181,19 +251,34 @@ def _is_infinity(xp: Namespace, op: str, input: Array, infinity: float) -> Array
 
 @elementwise(inplace=False)
 def isposinf(xp: Namespace, input: Array) -> Array:
-    """Whether each element is positive infinity."""
+    """Whether each element is positive infinity.
+
+    >>> import pullback as torch
+    >>> torch.isposinf(torch.tensor([1.0, float("inf")]))
+    tensor([False,  True])
+    """
     return _is_infinity(xp, "isposinf", input, math.inf)
 
 
 @elementwise(inplace=False)
 def isneginf(xp: Namespace, input: Array) -> Array:
-    """Whether each element is negative infinity."""
+    """Whether each element is negative infinity.
+
+    >>> import pullback as torch
+    >>> torch.isneginf(torch.tensor([1.0, float("-inf")]))
+    tensor([False,  True])
+    """
     return _is_infinity(xp, "isneginf", input, -math.inf)
 
 
 @elementwise(inplace=False)
 def signbit(xp: Namespace, input: Array) -> Array:
-    """Whether the sign bit is set: for negative numbers, and for -0.0."""
+    """Whether the sign bit is set: for negative numbers, and for -0.0.
+
+    >>> import pullback as torch
+    >>> torch.signbit(torch.tensor([-0.0, 0.0]))
+    tensor([ True, False])
+    """
     kind = input.dtype.kind
     if kind == "c":
         raise unsupported("signbit", input)
@@ -215,56 +300,96 @@ def _check_whole(op: str, input: Array, kinds: str = "biu") -> None:
 
 @elementwise(aten="bitwise_and.Tensor|Scalar:other")
 def bitwise_and(xp: Namespace, input: Array, other: Array) -> Array:
-    """The bits that both elements have; for bools, both."""
+    """The bits that both elements have; for bools, both.
+
+    >>> import pullback as torch
+    >>> torch.bitwise_and(torch.tensor([12, 10]), 6)
+    tensor([4, 2])
+    """
     _check_whole("bitwise_and", input)
     return xp.bitwise_and(input, other)
 
 
 @elementwise(aten="bitwise_or.Tensor|Scalar:other")
 def bitwise_or(xp: Namespace, input: Array, other: Array) -> Array:
-    """The bits that either element has; for bools, either."""
+    """The bits that either element has; for bools, either.
+
+    >>> import pullback as torch
+    >>> torch.bitwise_or(torch.tensor([12, 10]), 1)
+    tensor([13, 11])
+    """
     _check_whole("bitwise_or", input)
     return xp.bitwise_or(input, other)
 
 
 @elementwise(aten="bitwise_xor.Tensor|Scalar:other")
 def bitwise_xor(xp: Namespace, input: Array, other: Array) -> Array:
-    """The bits that exactly one of two elements has; for bools, exactly one."""
+    """The bits that exactly one of two elements has; for bools, exactly one.
+
+    >>> import pullback as torch
+    >>> torch.bitwise_xor(torch.tensor([12, 10]), 6)
+    tensor([10, 12])
+    """
     _check_whole("bitwise_xor", input)
     return xp.bitwise_xor(input, other)
 
 
 @elementwise()
 def bitwise_not(xp: Namespace, input: Array) -> Array:
-    """The other bits; for bools, not."""
+    """The other bits; for bools, not.
+
+    >>> import pullback as torch
+    >>> torch.bitwise_not(torch.tensor([0, 5]))
+    tensor([-1, -6])
+    """
     _check_whole("bitwise_not", input)
     return xp.invert(input)
 
 
 @elementwise(aten="bitwise_left_shift.Tensor|Tensor_Scalar:other")
 def bitwise_left_shift(xp: Namespace, input: Array, other: Array) -> Array:
-    """Move bits up: `input * 2 ** other`."""
+    """Move bits up: `input * 2 ** other`.
+
+    >>> import pullback as torch
+    >>> torch.bitwise_left_shift(torch.tensor([1, 3]), 2)
+    tensor([ 4, 12])
+    """
     _check_whole("bitwise_left_shift", input, "iu")
     return xp.left_shift(input, other)
 
 
 @elementwise(aten="bitwise_right_shift.Tensor|Tensor_Scalar:other")
 def bitwise_right_shift(xp: Namespace, input: Array, other: Array) -> Array:
-    """Move bits down: `input / 2 ** other`, rounded down."""
+    """Move bits down: `input / 2 ** other`, rounded down.
+
+    >>> import pullback as torch
+    >>> torch.bitwise_right_shift(torch.tensor([8, 12]), 2)
+    tensor([2, 3])
+    """
     _check_whole("bitwise_right_shift", input, "iu")
     return xp.right_shift(input, other)
 
 
 @elementwise(numbers=False)
 def gcd(xp: Namespace, input: Array, other: Array) -> Array:
-    """The greatest common divisor; not negative."""
+    """The greatest common divisor; not negative.
+
+    >>> import pullback as torch
+    >>> torch.gcd(torch.tensor([12, 18]), torch.tensor([8, 27]))
+    tensor([4, 9])
+    """
     _check_whole("gcd", input, "iu")
     return xp.gcd(input, other)
 
 
 @elementwise(numbers=False)
 def lcm(xp: Namespace, input: Array, other: Array) -> Array:
-    """The least common multiple; not negative."""
+    """The least common multiple; not negative.
+
+    >>> import pullback as torch
+    >>> torch.lcm(torch.tensor([4, 6]), torch.tensor([6, 15]))
+    tensor([12, 30])
+    """
     _check_whole("lcm", input, "iu")
     return xp.lcm(input, other)
 

@@ -35,12 +35,22 @@ def _imag(xp: Namespace, input: Array) -> Array:
 
 
 def real(input: Any) -> Any:
-    """The real part, a view; what is real comes back as it is."""
+    """The real part, a view; what is real comes back as it is.
+
+    >>> import pullback as torch
+    >>> torch.real(torch.tensor([1 + 2j]))
+    tensor([1.])
+    """
     return _real(input) if is_complex(input) else input
 
 
 def imag(input: Any) -> Any:
-    """The imaginary part, a view; complex tensors only."""
+    """The imaginary part, a view; complex tensors only.
+
+    >>> import pullback as torch
+    >>> torch.imag(torch.tensor([1 + 2j]))
+    tensor([2.])
+    """
     if not is_complex(input):
         raise RuntimeError(f"imag: {input.dtype} has no imaginary part; pass a complex tensor.")
     return _imag(input)
@@ -48,7 +58,12 @@ def imag(input: Any) -> Any:
 
 @view(input=lambda g: complex(g[..., 0], g[..., 1]), strided=False, method=False)
 def view_as_real(xp: Namespace, input: Array) -> Array:
-    """A view of real numbers with a last dimension of size 2: real and imaginary parts."""
+    """A view of real numbers with a last dimension of size 2: real and imaginary parts.
+
+    >>> import pullback as torch
+    >>> torch.view_as_real(torch.tensor([1 + 2j]))
+    tensor([[1., 2.]])
+    """
     if input.dtype.kind != "c":
         raise RuntimeError(
             f"view_as_real: the tensor must be complex, got {from_numpy_dtype(input.dtype)}."
@@ -61,7 +76,12 @@ _COMPLEX_OF = {"f": "F", "d": "D"}  # by NumPy's characters of the dtypes
 
 @view(input=lambda g: view_as_real(g), strided=False, method=False)
 def view_as_complex(xp: Namespace, input: Array) -> Array:
-    """A complex view of real numbers whose last dimension holds real and imaginary parts."""
+    """A complex view of real numbers whose last dimension holds real and imaginary parts.
+
+    >>> import pullback as torch
+    >>> torch.view_as_complex(torch.tensor([[1.0, 2.0]]))
+    tensor([1.+2.j])
+    """
     wanted = _COMPLEX_OF.get(input.dtype.char)
     if wanted is None:
         raise RuntimeError(
@@ -110,7 +130,12 @@ def _complex_tangent(d_real: Any, d_imag: Any) -> Any:
     method=False,
 )
 def complex(xp: Namespace, real: Array, imag: Array) -> Array:
-    """Complex numbers from their real and imaginary parts."""
+    """Complex numbers from their real and imaginary parts.
+
+    >>> import pullback as torch
+    >>> torch.complex(torch.tensor([1.0]), torch.tensor([-2.0]))
+    tensor([1.-2.j])
+    """
     out = empty_complex(xp, "complex", real, imag)
     out.real = real
     out.imag = imag
@@ -122,17 +147,32 @@ def complex(xp: Namespace, real: Array, imag: Array) -> Array:
 
 @elementwise(promote=None, inplace=False, has_out=False)
 def isreal(xp: Namespace, input: Array) -> Array:
-    """Whether each element has no imaginary part."""
+    """Whether each element has no imaginary part.
+
+    >>> import pullback as torch
+    >>> torch.isreal(torch.tensor([1 + 0j, 1j]))
+    tensor([ True, False])
+    """
     return input.imag == 0 if input.dtype.kind == "c" else xp.ones(input.shape, bool)
 
 
 @method
 def resolve_conj(input: Tensor) -> Tensor:
-    """The tensor itself: conjugation is never put off here."""
+    """The tensor itself: conjugation is never put off here.
+
+    >>> import pullback as torch
+    >>> torch.resolve_conj(torch.tensor([1 + 2j]).conj())
+    tensor([1.-2.j])
+    """
     return input
 
 
 @method
 def resolve_neg(input: Tensor) -> Tensor:
-    """The tensor itself: negation is never put off here."""
+    """The tensor itself: negation is never put off here.
+
+    >>> import pullback as torch
+    >>> torch.resolve_neg(torch.tensor([-1.0]))
+    tensor([-1.])
+    """
     return input

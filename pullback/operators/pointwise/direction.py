@@ -41,7 +41,12 @@ def _across(g: Any, input: Any, out: Any) -> Any:
 
 @elementwise(input=_across, jvp=lambda d_input, input, out: _across(d_input, input, out))
 def sgn(xp: Namespace, input: Array) -> Array:
-    """The sign of each element; for a complex one, itself divided by its absolute value."""
+    """The sign of each element; for a complex one, itself divided by its absolute value.
+
+    >>> import pullback as torch
+    >>> torch.sgn(torch.tensor([3 + 4j]))
+    tensor([0.6000+0.8000j])
+    """
     kind = input.dtype.kind
     if kind in "fV":
         return _sign(input)
@@ -50,7 +55,12 @@ def sgn(xp: Namespace, input: Array) -> Array:
 
 @elementwise(input=lambda g: zeros_of(g))
 def sign(xp: Namespace, input: Array) -> Array:
-    """-1, 0 or 1 for each element; 0 for NaN."""
+    """-1, 0 or 1 for each element; 0 for NaN.
+
+    >>> import pullback as torch
+    >>> torch.sign(torch.tensor([-3.0, 0.0, 2.0]))
+    tensor([-1.,  0.,  1.])
+    """
     kind = input.dtype.kind
     if kind in "fV":
         return _sign(input)
@@ -65,7 +75,12 @@ def _growth(d_input: Any, input: Any) -> Any:
 
 @elementwise(input=lambda g, input: g * sgn(input), jvp=_growth, inplace=False, exact_out=True)
 def abs(xp: Namespace, input: Array) -> Array:
-    """The absolute value of each element; real for complex ones."""
+    """The absolute value of each element; real for complex ones.
+
+    >>> import pullback as torch
+    >>> torch.abs(torch.tensor([-1.5, 2.0, -3.0]))
+    tensor([1.5000, 2.0000, 3.0000])
+    """
     return xp.absolute(input)
 
 
@@ -94,7 +109,12 @@ def _turned(d_input: Any, input: Any) -> Any:
 
 @elementwise(input=_turn, jvp=_turned, promote="float", inplace=False)
 def angle(xp: Namespace, input: Array) -> Array:
-    """The angle in the complex plane, in radians: 0 or pi for real numbers."""
+    """The angle in the complex plane, in radians: 0 or pi for real numbers.
+
+    >>> import pullback as torch
+    >>> torch.angle(torch.tensor([1 + 1j, -1 + 0j]))
+    tensor([0.7854, 3.1416])
+    """
     if input.dtype.kind == "c":
         return xp.arctan2(input.imag, input.real)
     straight = xp.asarray(xp.multiply(input < 0, input.dtype.type(math.pi)))
@@ -117,7 +137,12 @@ def _polar_tangent(d_abs: Any, d_angle: Any, out: Any) -> Any:
     method=False,
 )
 def polar(xp: Namespace, abs: Array, angle: Array) -> Array:
-    """Complex numbers from their absolute values and angles."""
+    """Complex numbers from their absolute values and angles.
+
+    >>> import pullback as torch
+    >>> torch.polar(torch.tensor([2.0]), torch.tensor([0.0]))
+    tensor([2.+0.j])
+    """
     out = empty_complex(xp, "polar", abs, angle)
     out.real = abs * xp.cos(angle)
     out.imag = abs * xp.sin(angle)

@@ -48,19 +48,34 @@ _LN10 = math.log(10)
 
 @elementwise(input=lambda g, out: g * conj(out), promote="float")
 def exp(xp: Namespace, input: Array) -> Array:
-    """Raise e to each element."""
+    """Raise e to each element.
+
+    >>> import pullback as torch
+    >>> torch.exp(torch.tensor([0.0, 1.0]))
+    tensor([1.0000, 2.7183])
+    """
     return xp.exp(input)
 
 
 @elementwise(input=lambda g, out: g * conj(out * _LN2), promote="float")
 def exp2(xp: Namespace, input: Array) -> Array:
-    """Raise 2 to each element."""
+    """Raise 2 to each element.
+
+    >>> import pullback as torch
+    >>> torch.exp2(torch.tensor([0.0, 3.0]))
+    tensor([1., 8.])
+    """
     return xp.exp(input * _LN2) if input.dtype.kind == "c" else xp.exp2(input)
 
 
 @elementwise(input=lambda g, out: g * conj(out + 1), promote="float")
 def expm1(xp: Namespace, input: Array) -> Array:
-    """`exp(x) - 1`, with all its digits where x is small."""
+    """`exp(x) - 1`, with all its digits where x is small.
+
+    >>> import pullback as torch
+    >>> torch.expm1(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 1.7183])
+    """
     return xp.expm1(input)
 
 
@@ -89,7 +104,12 @@ def _sigmoid_adjoint(g: Any, out: Any) -> Any:
 
 @elementwise(input=lambda g, out: _sigmoid_adjoint(g, out), promote="float")
 def sigmoid(xp: Namespace, input: Array) -> Array:
-    """`1 / (1 + exp(-x))`."""
+    """`1 / (1 + exp(-x))`.
+
+    >>> import pullback as torch
+    >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
+    tensor([0.5000, 0.8808])
+    """
     one = ONES.get(input.dtype)
     if one is None or input.size >= _FEW or input.ndim == 0:
         return in_blocks(xp, sigmoid_kernel, input)
@@ -112,25 +132,45 @@ def sigmoid_kernel(xp: Namespace, out: Array, x: Array) -> None:
 
 @elementwise(input=lambda g, input: g / conj(input), promote="float")
 def log(xp: Namespace, input: Array) -> Array:
-    """The natural logarithm of each element."""
+    """The natural logarithm of each element.
+
+    >>> import pullback as torch
+    >>> torch.log(torch.tensor([1.0, 10.0]))
+    tensor([0.0000, 2.3026])
+    """
     return xp.log(input)
 
 
 @elementwise(input=lambda g, input: g / conj(input * _LN10), promote="float")
 def log10(xp: Namespace, input: Array) -> Array:
-    """The logarithm to base 10 of each element."""
+    """The logarithm to base 10 of each element.
+
+    >>> import pullback as torch
+    >>> torch.log10(torch.tensor([1.0, 10.0]))
+    tensor([0.0000, 2.0000])
+    """
     return xp.log10(input)
 
 
 @elementwise(input=lambda g, input: g / conj(input * _LN2), promote="float")
 def log2(xp: Namespace, input: Array) -> Array:
-    """The logarithm to base 2 of each element."""
+    """The logarithm to base 2 of each element.
+
+    >>> import pullback as torch
+    >>> torch.log2(torch.tensor([1.0, 8.0]))
+    tensor([0., 3.])
+    """
     return xp.log2(input)
 
 
 @elementwise(input=lambda g, input: g / conj(input + 1), promote="float", node="Log1PBackward0")
 def log1p(xp: Namespace, input: Array) -> Array:
-    """`log(1 + x)`, with all its digits where x is small."""
+    """`log(1 + x)`, with all its digits where x is small.
+
+    >>> import pullback as torch
+    >>> torch.log1p(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.6931])
+    """
     if input.dtype.kind == "c":
         return _complex_log1p(xp, input)
     if input.size < _FEW or input.dtype.kind != "f":
@@ -165,7 +205,12 @@ def _log1p(xp: Namespace, out: Array, x: Array) -> None:
     numbers=False,
 )
 def logaddexp(xp: Namespace, input: Array, other: Array) -> Array:
-    """`log(exp(input) + exp(other))`, without overflow in between."""
+    """`log(exp(input) + exp(other))`, without overflow in between.
+
+    >>> import pullback as torch
+    >>> torch.logaddexp(torch.tensor([0.0]), torch.tensor([0.0]))
+    tensor([0.6931])
+    """
     if input.dtype.kind == "c":
         return _complex_logaddexp(xp, input, other)
     if input.dtype.kind not in "fV":
@@ -196,7 +241,12 @@ def _complex_logaddexp(xp: Namespace, a: Array, b: Array) -> Array:
     numbers=False,
 )
 def logaddexp2(xp: Namespace, input: Array, other: Array) -> Array:
-    """`log2(2 ** input + 2 ** other)`, without overflow in between."""
+    """`log2(2 ** input + 2 ** other)`, without overflow in between.
+
+    >>> import pullback as torch
+    >>> torch.logaddexp2(torch.tensor([1.0]), torch.tensor([1.0]))
+    tensor([2.])
+    """
     if input.dtype.kind not in "fV":
         raise unsupported("logaddexp2", input)
     return xp.logaddexp2(input, other)
@@ -215,7 +265,12 @@ def _times_log(g: Any, input: Any, other: Any) -> Any:
     aten="xlogy.Tensor|Scalar_Other:other",
 )
 def xlogy(xp: Namespace, input: Array, other: Array) -> Array:
-    """`input * log(other)`, and 0 where `input` is 0, whatever number `other` is."""
+    """`input * log(other)`, and 0 where `input` is 0, whatever number `other` is.
+
+    >>> import pullback as torch
+    >>> torch.xlogy(torch.tensor([0.0, 2.0]), torch.tensor([0.0, 3.0]))
+    tensor([0.0000, 2.1972])
+    """
     if input.dtype.kind == "c":
         raise unsupported("xlogy", input)
     product = xp.multiply(input, xp.log(other))
@@ -236,7 +291,12 @@ def _nan_outside(input: Any) -> Any:
 
 @elementwise(input=lambda g, input, eps: g * _logit_slope(input, eps), promote="float")
 def logit(xp: Namespace, input: Array, eps: float | None = None) -> Array:
-    """`log(x / (1 - x))`; with `eps`, of x brought between `eps` and `1 - eps`."""
+    """`log(x / (1 - x))`; with `eps`, of x brought between `eps` and `1 - eps`.
+
+    >>> import pullback as torch
+    >>> torch.logit(torch.tensor([0.5, 0.9]))
+    tensor([0.0000, 2.1972])
+    """
     if input.dtype.kind == "c":
         raise unsupported("logit", input)
     if eps is not None:
@@ -256,7 +316,12 @@ def logit(xp: Namespace, input: Array, eps: float | None = None) -> Array:
     numbers="other",
 )
 def copysign(xp: Namespace, input: Array, other: Array) -> Array:
-    """The size of `input` with the sign of `other`."""
+    """The size of `input` with the sign of `other`.
+
+    >>> import pullback as torch
+    >>> torch.copysign(torch.tensor([1.0, 2.0]), torch.tensor([-1.0, 1.0]))
+    tensor([-1.,  2.])
+    """
     return xp.copysign(input, other)
 
 
@@ -268,7 +333,12 @@ def copysign(xp: Namespace, input: Array, other: Array) -> Array:
     aten="ldexp.Tensor",
 )
 def ldexp(xp: Namespace, input: Array, other: Array) -> Array:
-    """`input * 2 ** other`."""
+    """`input * 2 ** other`.
+
+    >>> import pullback as torch
+    >>> torch.ldexp(torch.tensor([1.0, 1.5]), torch.tensor([2, 3]))
+    tensor([ 4., 12.])
+    """
     if other.dtype.kind == "c":
         return xp.multiply(input, xp.exp(other * _LN2))
     return xp.multiply(input, xp.exp2(other))
@@ -308,7 +378,12 @@ def frexp(input: Any, *, out: Any = None) -> Any:
     numbers=False,
 )
 def nextafter(xp: Namespace, input: Array, other: Array) -> Array:
-    """The next floating-point number after `input`, towards `other`."""
+    """The next floating-point number after `input`, towards `other`.
+
+    >>> import pullback as torch
+    >>> torch.nextafter(torch.tensor([1.0]), torch.tensor([2.0])) > 1
+    tensor([True])
+    """
     if input.dtype.kind not in "fV":
         raise unsupported("nextafter", input)
     return xp.nextafter(input, other)
@@ -332,7 +407,12 @@ def _of_one_dtype(op: str, arrays: dict[str, Any]) -> None:
     check_inputs=_of_one_dtype,
 )
 def heaviside(xp: Namespace, input: Array, values: Array) -> Array:
-    """0 for negative elements, 1 for positive ones, `values` at 0."""
+    """0 for negative elements, 1 for positive ones, `values` at 0.
+
+    >>> import pullback as torch
+    >>> torch.heaviside(torch.tensor([-1.0, 0.0, 2.0]), torch.tensor([0.5]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
     if input.dtype.kind == "c":
         raise RuntimeError("heaviside: complex numbers are not ordered.")
     return xp.where(input == 0, values, (input > 0).astype(input.dtype))
@@ -346,7 +426,12 @@ def nan_to_num(
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> Array:
-    """Replace NaN by 0, infinities by the largest finite numbers, or each by the number given."""
+    """Replace NaN by 0, infinities by the largest finite numbers, or each by the number given.
+
+    >>> import pullback as torch
+    >>> torch.nan_to_num(torch.tensor([float("nan"), float("inf")]), posinf=9.0)
+    tensor([0., 9.])
+    """
     out = input.copy()
     if input.dtype.kind in "biu":
         return out

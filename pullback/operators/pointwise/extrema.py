@@ -45,7 +45,12 @@ def _won(g: Any, not_more: Any, tied: Any) -> Any:
     inplace=False,
 )
 def maximum(xp: Namespace, input: Array, other: Array) -> Array:
-    """The larger of two elements, NaN if one is; a tie shares the gradient evenly."""
+    """The larger of two elements, NaN if one is; a tie shares the gradient evenly.
+
+    >>> import pullback as torch
+    >>> torch.maximum(torch.tensor([1.0, 4.0]), torch.tensor([3.0, 2.0]))
+    tensor([3., 4.])
+    """
     if input.dtype.kind == "c":
         raise _unordered("maximum")
     return xp.maximum(input, other)
@@ -58,7 +63,12 @@ def maximum(xp: Namespace, input: Array, other: Array) -> Array:
     inplace=False,
 )
 def minimum(xp: Namespace, input: Array, other: Array) -> Array:
-    """The smaller of two elements, NaN if one is; a tie shares the gradient evenly."""
+    """The smaller of two elements, NaN if one is; a tie shares the gradient evenly.
+
+    >>> import pullback as torch
+    >>> torch.minimum(torch.tensor([1.0, 4.0]), torch.tensor([3.0, 2.0]))
+    tensor([1., 2.])
+    """
     if input.dtype.kind == "c":
         raise _unordered("minimum")
     return xp.minimum(input, other)
@@ -75,7 +85,12 @@ def _unordered(op: str) -> RuntimeError:
     inplace=False,
 )
 def fmax(xp: Namespace, input: Array, other: Array) -> Array:
-    """The larger of two elements; a number wins over NaN. A tie's gradient goes to `input`."""
+    """The larger of two elements; a number wins over NaN. A tie's gradient goes to `input`.
+
+    >>> import pullback as torch
+    >>> torch.fmax(torch.tensor([1.0, float("nan")]), torch.tensor([2.0, 3.0]))
+    tensor([2., 3.])
+    """
     if input.dtype.kind == "c":
         raise unsupported("fmax", input)
     return xp.fmax(input, other)
@@ -88,7 +103,12 @@ def fmax(xp: Namespace, input: Array, other: Array) -> Array:
     inplace=False,
 )
 def fmin(xp: Namespace, input: Array, other: Array) -> Array:
-    """The smaller of two elements; a number wins over NaN. A tie's gradient goes to `input`."""
+    """The smaller of two elements; a number wins over NaN. A tie's gradient goes to `input`.
+
+    >>> import pullback as torch
+    >>> torch.fmin(torch.tensor([1.0, float("nan")]), torch.tensor([2.0, 3.0]))
+    tensor([1., 3.])
+    """
     if input.dtype.kind == "c":
         raise unsupported("fmin", input)
     return xp.fmin(input, other)
@@ -104,7 +124,12 @@ _ZEROS = {F32: numpy.zeros((), F32), F64: numpy.zeros((), F64)}
 
 @elementwise(input=lambda g, out: threshold_gate(g, out != 0, out))
 def relu(xp: Namespace, input: Array) -> Array:
-    """Each element, or 0 where it is negative."""
+    """Each element, or 0 where it is negative.
+
+    >>> import pullback as torch
+    >>> torch.relu(torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
     if input.dtype.kind in "bc":
         raise unsupported("relu", input)
     zero = _ZEROS.get(input.dtype) if xp is numpy else None
@@ -274,14 +299,24 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, out: Tensor | None = 
 
 @method
 def clamp_min(input: Any, min: Any, *, out: Tensor | None = None) -> Any:
-    """Raise each element to `min`, a number or a tensor, where it is below."""
+    """Raise each element to `min`, a number or a tensor, where it is below.
+
+    >>> import pullback as torch
+    >>> torch.clamp_min(torch.tensor([1.0, 3.0]), 2)
+    tensor([2., 3.])
+    """
     function = _clamp_min_number if isinstance(min, int | float) else _clamp_min_tensor
     return function(input, min, out=out)
 
 
 @method
 def clamp_max(input: Any, max: Any, *, out: Tensor | None = None) -> Any:
-    """Lower each element to `max`, a number or a tensor, where it is above."""
+    """Lower each element to `max`, a number or a tensor, where it is above.
+
+    >>> import pullback as torch
+    >>> torch.clamp_max(torch.tensor([1.0, 3.0]), 2)
+    tensor([1., 2.])
+    """
     function = _clamp_max_number if isinstance(max, int | float) else _clamp_max_tensor
     return function(input, max, out=out)
 

@@ -33,13 +33,23 @@ NUMBERS = (int, float, complex)  # a bool is an int
 
 @elementwise(input=lambda g, out: g / conj(out + out), promote="float")
 def sqrt(xp: Namespace, input: Array) -> Array:
-    """The square root of each element."""
+    """The square root of each element.
+
+    >>> import pullback as torch
+    >>> torch.sqrt(torch.tensor([4.0, 9.0]))
+    tensor([2., 3.])
+    """
     return xp.sqrt(input)
 
 
 @elementwise(input=lambda g, out: g * conj(out * out * out * -0.5), promote="float")
 def rsqrt(xp: Namespace, input: Array) -> Array:
-    """One divided by the square root of each element."""
+    """One divided by the square root of each element.
+
+    >>> import pullback as torch
+    >>> torch.rsqrt(torch.tensor([4.0, 16.0]))
+    tensor([0.5000, 0.2500])
+    """
     return xp.reciprocal(xp.sqrt(input))
 
 
@@ -218,7 +228,12 @@ def pow_(input: Tensor, exponent: Any) -> Tensor:
 
 @method
 def square(input: Any, *, out: Tensor | None = None) -> Any:
-    """Multiply each element by itself."""
+    """Multiply each element by itself.
+
+    >>> import pullback as torch
+    >>> torch.square(torch.tensor([2.0, -3.0]))
+    tensor([4., 9.])
+    """
     return _pow_number(input, 2, out=out)
 
 
@@ -239,7 +254,12 @@ def _doubled(*operands: Any) -> list[Any]:
 
 @method
 def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Any:
-    """As `pow`, always in double precision."""
+    """As `pow`, always in double precision.
+
+    >>> import pullback as torch
+    >>> torch.float_power(torch.tensor([2, 3]), 2)
+    tensor([4., 9.], dtype=torch.float64)
+    """
     return pow(*_doubled(input, exponent), out=out)
 
 

@@ -36,25 +36,45 @@ def _rounded(op: str, function: Any, input: Array) -> Array:
 
 @elementwise(input=lambda g: zeros_of(g))
 def floor(xp: Namespace, input: Array) -> Array:
-    """The largest whole number not above each element."""
+    """The largest whole number not above each element.
+
+    >>> import pullback as torch
+    >>> torch.floor(torch.tensor([1.7, -1.2]))
+    tensor([ 1., -2.])
+    """
     return _rounded("floor", xp.floor, input)
 
 
 @elementwise(input=lambda g: zeros_of(g))
 def ceil(xp: Namespace, input: Array) -> Array:
-    """The smallest whole number not below each element."""
+    """The smallest whole number not below each element.
+
+    >>> import pullback as torch
+    >>> torch.ceil(torch.tensor([1.2, -1.2]))
+    tensor([ 2., -1.])
+    """
     return _rounded("ceil", xp.ceil, input)
 
 
 @elementwise(input=lambda g: zeros_of(g))
 def trunc(xp: Namespace, input: Array) -> Array:
-    """Each element without what follows the point."""
+    """Each element without what follows the point.
+
+    >>> import pullback as torch
+    >>> torch.trunc(torch.tensor([1.7, -1.7]))
+    tensor([ 1., -1.])
+    """
     return _rounded("trunc", xp.trunc, input)
 
 
 @elementwise(input=lambda g: zeros_of(g))
 def round(xp: Namespace, input: Array, *, decimals: int = 0) -> Array:
-    """The nearest whole number, the even one of two; or that many `decimals`."""
+    """The nearest whole number, the even one of two; or that many `decimals`.
+
+    >>> import pullback as torch
+    >>> torch.round(torch.tensor([0.5, 1.5, 2.345]), decimals=1)
+    tensor([0.5000, 1.5000, 2.3000])
+    """
     if decimals == 0:
         return _rounded("round", xp.rint, input)
     if input.dtype.kind not in "fV":
@@ -67,7 +87,12 @@ def round(xp: Namespace, input: Array, *, decimals: int = 0) -> Array:
 
 @elementwise(input=lambda g: g)
 def frac(xp: Namespace, input: Array) -> Array:
-    """What follows the point, with the sign of the element."""
+    """What follows the point, with the sign of the element.
+
+    >>> import pullback as torch
+    >>> torch.frac(torch.tensor([1.5, -1.25]))
+    tensor([ 0.5000, -0.2500])
+    """
     if input.dtype.kind not in "fV":
         raise unsupported("frac", input)
     return xp.subtract(input, xp.trunc(input))
@@ -164,7 +189,12 @@ def no_derivative(op: str) -> Any:
     wide_numbers=True,
 )
 def floor_divide(xp: Namespace, input: Array, other: Array) -> Array:
-    """Divide and round down; integers stay integers."""
+    """Divide and round down; integers stay integers.
+
+    >>> import pullback as torch
+    >>> torch.floor_divide(torch.tensor([7, -7]), 2)
+    tensor([ 3, -4])
+    """
     return _divided(xp, "floor_divide", input, other, "floor")
 
 
@@ -176,7 +206,12 @@ def floor_divide(xp: Namespace, input: Array, other: Array) -> Array:
     other=lambda g, input, other: -g * _div_rounded(input, other, rounding_mode="floor"),
 )
 def remainder(xp: Namespace, input: Array, other: Array) -> Array:
-    """The rest of a division that rounds down; it has the sign of the divisor, as Python's `%`."""
+    """The rest of a division that rounds down; it has the sign of the divisor, as Python's `%`.
+
+    >>> import pullback as torch
+    >>> torch.remainder(torch.tensor([7, -7]), 3)
+    tensor([1, 2])
+    """
     if _check_divisor(xp, "remainder", input, other) in "iu":
         return xp.remainder(input, other)
     # As torch; xp.remainder takes four times as long.
@@ -192,7 +227,12 @@ def remainder(xp: Namespace, input: Array, other: Array) -> Array:
     numbers="other",
 )
 def fmod(xp: Namespace, input: Array, other: Array) -> Array:
-    """The rest of a division that cuts off; it has the sign of the dividend, as in C."""
+    """The rest of a division that cuts off; it has the sign of the dividend, as in C.
+
+    >>> import pullback as torch
+    >>> torch.fmod(torch.tensor([7, -7]), 3)
+    tensor([ 1, -1])
+    """
     _check_divisor(xp, "fmod", input, other)
     return xp.fmod(input, other)
 

@@ -45,37 +45,67 @@ _FEW = 1000  # elements; from there on blocks save more than their calls cost
 
 @elementwise(input=lambda g, input: g * conj(cos(input)), promote="float")
 def sin(xp: Namespace, input: Array) -> Array:
-    """The sine of each element, in radians."""
+    """The sine of each element, in radians.
+
+    >>> import pullback as torch
+    >>> torch.sin(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8415])
+    """
     return xp.sin(input)
 
 
 @elementwise(input=lambda g, input: g * conj(-sin(input)), promote="float")
 def cos(xp: Namespace, input: Array) -> Array:
-    """The cosine of each element, in radians."""
+    """The cosine of each element, in radians.
+
+    >>> import pullback as torch
+    >>> torch.cos(torch.tensor([0.0, 1.0]))
+    tensor([1.0000, 0.5403])
+    """
     return xp.cos(input)
 
 
 @elementwise(input=lambda g, out: g * conj(out * out + 1), promote="float")
 def tan(xp: Namespace, input: Array) -> Array:
-    """The tangent of each element, in radians."""
+    """The tangent of each element, in radians.
+
+    >>> import pullback as torch
+    >>> torch.tan(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 1.5574])
+    """
     return xp.tan(input)
 
 
 @elementwise(input=lambda g, input: g / conj(sqrt(1 - input * input)), promote="float")
 def asin(xp: Namespace, input: Array) -> Array:
-    """The angle whose sine each element is."""
+    """The angle whose sine each element is.
+
+    >>> import pullback as torch
+    >>> torch.asin(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 1.5708])
+    """
     return xp.arcsin(input)
 
 
 @elementwise(input=lambda g, input: g / conj(-sqrt(1 - input * input)), promote="float")
 def acos(xp: Namespace, input: Array) -> Array:
-    """The angle whose cosine each element is."""
+    """The angle whose cosine each element is.
+
+    >>> import pullback as torch
+    >>> torch.acos(torch.tensor([1.0, 0.0, -1.0]))
+    tensor([0.0000, 1.5708, 3.1416])
+    """
     return xp.arccos(input)
 
 
 @elementwise(input=lambda g, input: g / conj(input * input + 1), promote="float")
 def atan(xp: Namespace, input: Array) -> Array:
-    """The angle whose tangent each element is."""
+    """The angle whose tangent each element is.
+
+    >>> import pullback as torch
+    >>> torch.atan(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7854])
+    """
     return xp.arctan(input)
 
 
@@ -86,7 +116,12 @@ def atan(xp: Namespace, input: Array) -> Array:
     numbers=False,
 )
 def atan2(xp: Namespace, input: Array, other: Array) -> Array:
-    """The angle of the point (other, input), in all four quadrants."""
+    """The angle of the point (other, input), in all four quadrants.
+
+    >>> import pullback as torch
+    >>> torch.atan2(torch.tensor([1.0, -1.0]), torch.tensor([-1.0, -1.0]))
+    tensor([ 2.3562, -2.3562])
+    """
     if is_complex(input):
         raise unsupported("atan2", input)
     return xp.arctan2(input, other)
@@ -103,7 +138,12 @@ def _share(part: Any, input: Any, other: Any) -> Any:
     numbers=False,
 )
 def hypot(xp: Namespace, input: Array, other: Array) -> Array:
-    """The length of the hypotenuse, without overflow in between."""
+    """The length of the hypotenuse, without overflow in between.
+
+    >>> import pullback as torch
+    >>> torch.hypot(torch.tensor([3.0]), torch.tensor([4.0]))
+    tensor([5.])
+    """
     if input.dtype.kind not in "fV":
         raise unsupported("hypot", input)
     return xp.hypot(input, other)
@@ -114,13 +154,23 @@ def hypot(xp: Namespace, input: Array, other: Array) -> Array:
 
 @elementwise(input=lambda g, input: g * conj(cosh(input)), promote="float")
 def sinh(xp: Namespace, input: Array) -> Array:
-    """The hyperbolic sine of each element."""
+    """The hyperbolic sine of each element.
+
+    >>> import pullback as torch
+    >>> torch.sinh(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 1.1752])
+    """
     return xp.sinh(input)
 
 
 @elementwise(input=lambda g, input: g * conj(sinh(input)), promote="float")
 def cosh(xp: Namespace, input: Array) -> Array:
-    """The hyperbolic cosine of each element."""
+    """The hyperbolic cosine of each element.
+
+    >>> import pullback as torch
+    >>> torch.cosh(torch.tensor([0.0, 1.0]))
+    tensor([1.0000, 1.5431])
+    """
     return xp.cosh(input)
 
 
@@ -149,13 +199,23 @@ def _tanh_adjoint(g: Any, out: Any) -> Any:
 
 @elementwise(input=lambda g, out: _tanh_adjoint(g, out), promote="float")
 def tanh(xp: Namespace, input: Array) -> Array:
-    """The hyperbolic tangent of each element."""
+    """The hyperbolic tangent of each element.
+
+    >>> import pullback as torch
+    >>> torch.tanh(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7616])
+    """
     return xp.tanh(input)
 
 
 @elementwise(input=lambda g, input: g / conj(sqrt(input * input + 1)), promote="float")
 def asinh(xp: Namespace, input: Array) -> Array:
-    """The inverse of `sinh`."""
+    """The inverse of `sinh`.
+
+    >>> import pullback as torch
+    >>> torch.asinh(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8814])
+    """
     return xp.arcsinh(input)
 
 
@@ -167,13 +227,23 @@ def _acosh_slope(input: Any) -> Any:
 
 @elementwise(input=lambda g, input: g / conj(_acosh_slope(input)), promote="float")
 def acosh(xp: Namespace, input: Array) -> Array:
-    """The inverse of `cosh`, not negative."""
+    """The inverse of `cosh`, not negative.
+
+    >>> import pullback as torch
+    >>> torch.acosh(torch.tensor([1.0, 2.0]))
+    tensor([0.0000, 1.3170])
+    """
     return xp.arccosh(input)
 
 
 @elementwise(input=lambda g, input: g / conj(1 - input * input), promote="float")
 def atanh(xp: Namespace, input: Array) -> Array:
-    """The inverse of `tanh`."""
+    """The inverse of `tanh`.
+
+    >>> import pullback as torch
+    >>> torch.atanh(torch.tensor([0.0, 0.5]))
+    tensor([0.0000, 0.5493])
+    """
     return xp.arctanh(input)
 
 
@@ -184,13 +254,23 @@ _DEGREE = math.pi / 180
 
 @elementwise(input=lambda g: g * _DEGREE, promote="float", node="Deg2RadBackward0")
 def deg2rad(xp: Namespace, input: Array) -> Array:
-    """From degrees to radians."""
+    """From degrees to radians.
+
+    >>> import pullback as torch
+    >>> torch.deg2rad(torch.tensor([180.0, 90.0]))
+    tensor([3.1416, 1.5708])
+    """
     return _converted(xp, "deg2rad", input, _DEGREE)
 
 
 @elementwise(input=lambda g: g * (1 / _DEGREE), promote="float", node="Rad2DegBackward0")
 def rad2deg(xp: Namespace, input: Array) -> Array:
-    """From radians to degrees."""
+    """From radians to degrees.
+
+    >>> import pullback as torch
+    >>> torch.rad2deg(torch.tensor([3.14159265]))
+    tensor([180.])
+    """
     return _converted(xp, "rad2deg", input, 1 / _DEGREE)
 
 
@@ -209,7 +289,12 @@ def _sinc_slope(input: Any) -> Any:
 
 @elementwise(input=lambda g, input: g * conj(_sinc_slope(input)), promote="float")
 def sinc(xp: Namespace, input: Array) -> Array:
-    """`sin(pi * x) / (pi * x)`, and 1 at 0."""
+    """`sin(pi * x) / (pi * x)`, and 1 at 0.
+
+    >>> import pullback as torch
+    >>> torch.sinc(torch.tensor([0.0, 0.5]))
+    tensor([1.0000, 0.6366])
+    """
     # In half precision pi is too far from pi.
     x = input.astype(xp.float32) if input.dtype.itemsize == 2 else input
     angle = x * x.dtype.type(math.pi)

@@ -127,7 +127,12 @@ def check_p(op: str, p: Any) -> None:
 def bernoulli(
     xp: Namespace, input: Array, p: float | None = None, *, generator: Any = None
 ) -> Array:
-    """1 with the probabilities in `input` (or with probability `p`), else 0; gradients are zero."""
+    """1 with the probabilities in `input` (or with probability `p`), else 0; gradients are zero.
+
+    >>> import pullback as torch
+    >>> torch.bernoulli(torch.tensor([0.0, 1.0, 1.0]))
+    tensor([0., 1., 1.])
+    """
     result = xp.empty(input.shape, input.dtype)
     if p is None:
         needs("bernoulli", input.dtype, "fV")
@@ -141,7 +146,12 @@ def bernoulli(
 
 @primitive(input=no_gradient, method=False, has_out=False, jvp=lambda out: zeros_like(out))
 def poisson(xp: Namespace, input: Array, generator: Any = None) -> Array:
-    """Counts of events that happen at the rates in `input`; gradients are zero."""
+    """Counts of events that happen at the rates in `input`; gradients are zero.
+
+    >>> import pullback as torch
+    >>> torch.poisson(torch.tensor([0.0, 0.0]))
+    tensor([0., 0.])
+    """
     needs("poisson", input.dtype, "fV")
     if not (input >= 0).all():
         raise RuntimeError("poisson(): rates must not be negative.")

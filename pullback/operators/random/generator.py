@@ -190,22 +190,46 @@ def manual_seed(seed: Any) -> Generator:
 
 
 def seed() -> int:
-    """Start the default stream anew from a seed that nobody can know before, and return it."""
+    """Start the default stream anew from a seed that nobody can know before, and return it.
+
+    >>> import pullback as torch
+    >>> torch.seed() == torch.initial_seed()
+    True
+    """
     return default_generator.seed()
 
 
 def initial_seed() -> int:
-    """The seed that the default stream started from."""
+    """The seed that the default stream started from.
+
+    >>> import pullback as torch
+    >>> _ = torch.manual_seed(7)
+    >>> torch.initial_seed()
+    7
+    """
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> Tensor:
-    """The place in the default stream, as a uint8 tensor."""
+    """The place in the default stream, as a uint8 tensor.
+
+    >>> import pullback as torch
+    >>> torch.get_rng_state().dtype
+    torch.uint8
+    """
     return default_generator.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Go to a place in the default stream that `get_rng_state` gave."""
+    """Go to a place in the default stream that `get_rng_state` gave.
+
+    >>> import pullback as torch
+    >>> state = torch.get_rng_state()
+    >>> first = torch.rand(1)
+    >>> torch.set_rng_state(state)
+    >>> torch.equal(first, torch.rand(1))
+    True
+    """
     default_generator.set_state(new_state)
 
 

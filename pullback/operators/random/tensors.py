@@ -347,7 +347,12 @@ def rand_like(
     memory_format: memory_format | None = preserve_format,
     **options: Unpack[Options],
 ) -> Tensor:
-    """As `rand`, in the input's size, dtype and order of strides."""
+    """As `rand`, in the input's size, dtype and order of strides.
+
+    >>> import pullback as torch
+    >>> torch.rand_like(torch.zeros(2, 3)).shape
+    torch.Size([2, 3])
+    """
     if not options and generator is None and memory_format is preserve_format:
         shape = _simple(input, F32)
         if shape is not None:
@@ -365,7 +370,12 @@ def randn_like(
     memory_format: memory_format | None = preserve_format,
     **options: Unpack[Options],
 ) -> Tensor:
-    """As `randn`, in the input's size, dtype and order of strides."""
+    """As `randn`, in the input's size, dtype and order of strides.
+
+    >>> import pullback as torch
+    >>> torch.randn_like(torch.zeros(2, 3)).shape
+    torch.Size([2, 3])
+    """
     if not options and generator is None and memory_format is preserve_format:
         shape = _simple(input, None)
         if shape is not None and (count := math.prod(shape)) < draw.LONG:
@@ -384,7 +394,12 @@ def randint_like(
     memory_format: memory_format | None = preserve_format,
     **options: Unpack[Options],
 ) -> Tensor:
-    """As `randint`, in the input's size, dtype and order of strides."""
+    """As `randint`, in the input's size, dtype and order of strides.
+
+    >>> import pullback as torch
+    >>> torch.randint_like(torch.zeros(2, 3), 10).shape
+    torch.Size([2, 3])
+    """
     given = _by_name("randint_like", bounds, {"low": low, "high": high}, ("low", "high"), ("high",))
     kept = {"memory_format": memory_format, **options}
 

@@ -261,7 +261,12 @@ def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) 
 
 @numpy_spelled
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
-    """Running integrals: those of `trapezoid` up to each sample but the first."""
+    """Running integrals: those of `trapezoid` up to each sample but the first.
+
+    >>> import pullback as torch
+    >>> torch.cumulative_trapezoid(torch.tensor([1.0, 2.0, 3.0]))
+    tensor([1.5000, 4.0000])
+    """
     step, at = _checked("cumulative_trapezoid", y, x, dx, dim)
     if step is None:
         return shown_as("DivBackward1", cumsum(_areas(y, x, at), at) / 2)

@@ -110,7 +110,12 @@ def amax(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -
 
 @primitive(input=share_extreme, jvp=extreme_tangent, meta="lengths kept")
 def amin(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-    """The smallest elements over `dim`; equal ones share the gradient."""
+    """The smallest elements over `dim`; equal ones share the gradient.
+
+    >>> import pullback as torch
+    >>> torch.amin(torch.tensor([[3.0, 1.0], [2.0, 4.0]]), dim=1)
+    tensor([1., 2.])
+    """
     return kernels.extreme(xp, "amin", input, dim, keepdim, xp.minimum)
 
 
@@ -160,7 +165,14 @@ def aminmax(
     axis: int | None = None,
     keepdims: bool | None = None,
 ) -> Any:
-    """Smallest and largest elements in one call."""
+    """Smallest and largest elements in one call.
+
+    >>> import pullback as torch
+    >>> torch.aminmax(torch.tensor([3.0, 1.0, 2.0]))
+    torch.return_types.aminmax(
+    min=tensor(1.),
+    max=tensor(3.))
+    """
     dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
     return _AminmaxResult.of(_aminmax(input, dim=dim, keepdim=keepdim, out=out))
 
@@ -294,7 +306,14 @@ def min(
     axis: Any = None,
     keepdims: Any = None,
 ) -> Any:
-    """The smallest element; with `dim` those along it and indices; with a tensor `minimum`."""
+    """The smallest element; with `dim` those along it and indices; with a tensor `minimum`.
+
+    >>> import pullback as torch
+    >>> torch.min(torch.tensor([[3.0, 1.0], [2.0, 4.0]]), dim=1)
+    torch.return_types.min(
+    values=tensor([1., 2.]),
+    indices=tensor([1, 0]))
+    """
     if keepdim is False and out is None and other is None and axis is None and keepdims is None:
         if dim is NOT_GIVEN:
             return _min_full(input)
@@ -331,7 +350,12 @@ def argmax(
     dim: Dim = None,  # type: ignore[assignment]  # the annotation says the kind of option
     keepdim: bool = False,
 ) -> Array:
-    """The index of the (first) largest element, along `dim` or in the flattened tensor."""
+    """The index of the (first) largest element, along `dim` or in the flattened tensor.
+
+    >>> import pullback as torch
+    >>> torch.argmax(torch.tensor([[1.0, 5.0], [7.0, 2.0]]), dim=1)
+    tensor([1, 0])
+    """
     return kernels.index_of_extreme(xp, "argmax", input, dim, keepdim)
 
 
@@ -342,5 +366,10 @@ def argmin(
     dim: Dim = None,  # type: ignore[assignment]  # the annotation says the kind of option
     keepdim: bool = False,
 ) -> Array:
-    """The index of the (first) smallest element, along `dim` or in the flattened tensor."""
+    """The index of the (first) smallest element, along `dim` or in the flattened tensor.
+
+    >>> import pullback as torch
+    >>> torch.argmin(torch.tensor([[1.0, 5.0], [7.0, 2.0]]), dim=1)
+    tensor([0, 1])
+    """
     return kernels.index_of_extreme(xp, "argmin", input, dim, keepdim)

@@ -107,7 +107,12 @@ def histogram(
     density: bool = False,
     out: Any = None,
 ) -> Any:
-    """Counts (or weights, densities) in bins, given as a number or by their edges; and those."""
+    """Counts (or weights, densities) in bins, given as a number or by their edges; and those.
+
+    >>> import pullback as torch
+    >>> torch.histogram(torch.tensor([1.0, 2.0, 2.0, 3.0]), 2).hist
+    tensor([1., 3.])
+    """
     if isinstance(bins, Tensor) and bins.ndim == 0 and range is not None:
         bins = operator.index(bins)  # a range goes with a number of bins only
     if get_mode().levels:
@@ -186,7 +191,13 @@ def histogramdd(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> Any:
-    """As `histogram`, in as many dimensions as the last one of `input` is long."""
+    """As `histogram`, in as many dimensions as the last one of `input` is long.
+
+    >>> import pullback as torch
+    >>> torch.histogramdd(torch.tensor([[0.0, 0.0], [1.0, 1.0]]), [2, 2]).hist
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
     if _checked("histogramdd", input).device is META:
         raise errors.no_data("histogramdd()")
     if input.ndim < 2:
@@ -339,7 +350,12 @@ def bincount(
 def hash_tensor(
     input: Any, dim: Any = None, *, keepdim: bool = False, mode: int = 0, out: Any = None
 ) -> Any:
-    """The exclusive or of the elements' 64-bit patterns over `dim`."""
+    """The exclusive or of the elements' 64-bit patterns over `dim`.
+
+    >>> import pullback as torch
+    >>> torch.hash_tensor(torch.tensor([1, 2])) == torch.hash_tensor(torch.tensor([1, 2]))
+    tensor(True)
+    """
     if as_int(mode, "hash_tensor", "mode") != 0:
         raise RuntimeError(f"hash_tensor: mode 0 is the only one there is, got {mode}.")
     return _hash_tensor(input, dim, keepdim, out=out)

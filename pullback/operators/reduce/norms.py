@@ -228,7 +228,12 @@ def norm(
 
 @method
 def dist(input: Any, other: Any, p: float = 2, *, out: Any = None) -> Any:
-    """The norm of order `p` of the difference of two tensors."""
+    """The norm of order `p` of the difference of two tensors.
+
+    >>> import pullback as torch
+    >>> torch.dist(torch.tensor([0.0, 0.0]), torch.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
     if not isinstance(other, Tensor):
         raise errors.not_a_tensor("dist", "other", other)
     return shown_as("DistBackward0", vector_norm(input - other, p, out=out))
@@ -276,7 +281,13 @@ def _slices_of_all(op: Op, size: int, split: dict[str, Any], options: dict[str, 
 
 @primitive(input=_renorm_adjoint, jvp=_renorm_tangent, inplace=True, batch=_slices_of_all)
 def renorm(xp: Namespace, input: Array, p: float, dim: Dim, maxnorm: float) -> Array:
-    """The slices along `dim` whose norm of order `p` exceeds `maxnorm` scaled down to it."""
+    """The slices along `dim` whose norm of order `p` exceeds `maxnorm` scaled down to it.
+
+    >>> import pullback as torch
+    >>> torch.renorm(torch.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
+    tensor([[0.6000, 0.8000],
+            [0.3000, 0.4000]])
+    """
     if input.ndim < 2:
         raise RuntimeError(f"renorm: needs at least 2 dimensions, got shape {input.shape}.")
     if p <= 0 or maxnorm < 0:

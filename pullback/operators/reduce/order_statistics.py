@@ -173,7 +173,12 @@ def nanmedian(
     axis: int | None = None,
     keepdims: bool | None = None,
 ) -> Any:
-    """As `median`, of the elements that are not NaN."""
+    """As `median`, of the elements that are not NaN.
+
+    >>> import pullback as torch
+    >>> torch.nanmedian(torch.tensor([1.0, float("nan"), 3.0]))
+    tensor(1.)
+    """
     if axis is not None or keepdims is not None:
         dim, keepdim = numpy_names(dim, keepdim, axis, keepdims)
     if dim is NOT_GIVEN and keepdim is False:
@@ -220,7 +225,14 @@ def mode(
     axis: int | None = None,
     keepdims: bool | None = None,
 ) -> Any:
-    """The most frequent element along `dim`, the smallest of several, and its last index."""
+    """The most frequent element along `dim`, the smallest of several, and its last index.
+
+    >>> import pullback as torch
+    >>> torch.mode(torch.tensor([1, 2, 2, 3]))
+    torch.return_types.mode(
+    values=tensor(2),
+    indices=tensor(2))
+    """
     check_keepdim("mode", keepdim)
     return _ModeResult.of(_mode(input, dim, keepdim, out=out, axis=axis, keepdims=keepdims))
 
@@ -267,7 +279,12 @@ def nanquantile(
     interpolation: str = "linear",
     out: Any = None,
 ) -> Any:
-    """As `quantile`, of the elements that are not NaN."""
+    """As `quantile`, of the elements that are not NaN.
+
+    >>> import pullback as torch
+    >>> torch.nanquantile(torch.tensor([1.0, float("nan"), 3.0]), 0.5)
+    tensor(2.)
+    """
     if (level := level_reading(q)) is not None:
         options = {"interpolation": interpolation, "out": out}
         return each_example(level, nanquantile, input, q, dim, keepdim, **options)

@@ -331,13 +331,27 @@ _CumminResult = result_class("cummin", "values indices")
 
 @method
 def cummax(input: Any, dim: int = REQUIRED, *, out: Any = None, axis: int | None = None) -> Any:
-    """Running maxima along `dim` and the (last) indices where they stand."""
+    """Running maxima along `dim` and the (last) indices where they stand.
+
+    >>> import pullback as torch
+    >>> torch.cummax(torch.tensor([1.0, 3.0, 2.0]), dim=0)
+    torch.return_types.cummax(
+    values=tensor([1., 3., 3.]),
+    indices=tensor([0, 1, 1]))
+    """
     return _CummaxResult.of(_cummax(input, dim, out=out, axis=axis))
 
 
 @method
 def cummin(input: Any, dim: int = REQUIRED, *, out: Any = None, axis: int | None = None) -> Any:
-    """Running minima along `dim` and the (last) indices where they stand."""
+    """Running minima along `dim` and the (last) indices where they stand.
+
+    >>> import pullback as torch
+    >>> torch.cummin(torch.tensor([3.0, 1.0, 2.0]), dim=0)
+    torch.return_types.cummin(
+    values=tensor([3., 1., 1.]),
+    indices=tensor([0, 1, 1]))
+    """
     return _CumminResult.of(_cummin(input, dim, out=out, axis=axis))
 
 
@@ -360,7 +374,12 @@ def _logcumsumexp_tangent(d_input: Any, input: Any, out: Any, dim: int) -> Any:
 
 @primitive(input=_logcumsumexp_adjoint, jvp=_logcumsumexp_tangent, meta="lengths kept")
 def logcumsumexp(xp: Namespace, input: Array, dim: Dim) -> Array:
-    """Logarithms of running sums of exponentials along `dim`, without overflow."""
+    """Logarithms of running sums of exponentials along `dim`, without overflow.
+
+    >>> import pullback as torch
+    >>> torch.logcumsumexp(torch.zeros(3), dim=0)
+    tensor([0.0000, 0.6931, 1.0986])
+    """
     if input.dtype.kind in "biu":
         raise unsupported("logcumsumexp", input)
     if not input.ndim:

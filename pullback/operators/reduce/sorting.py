@@ -108,7 +108,12 @@ def _check_descending(op: str, descending: Any) -> None:
 def argsort(
     xp: Namespace, input: Array, dim: Dim = -1, descending: bool = False, *, stable: bool = False
 ) -> Array:
-    """The indices that put the elements in order along `dim`; equal ones keep their order."""
+    """The indices that put the elements in order along `dim`; equal ones keep their order.
+
+    >>> import pullback as torch
+    >>> torch.argsort(torch.tensor([3.0, 1.0, 2.0]), descending=True)
+    tensor([0, 2, 1])
+    """
     check_ordered("argsort", input)
     _check_descending("argsort", descending)
     if not input.ndim:
@@ -118,7 +123,13 @@ def argsort(
 
 @method
 def msort(input: Any, *, out: Any = None) -> Any:
-    """The elements in order along the first dimension."""
+    """The elements in order along the first dimension.
+
+    >>> import pullback as torch
+    >>> torch.msort(torch.tensor([[3, 1], [2, 4]]))
+    tensor([[2, 1],
+            [3, 4]])
+    """
     return sort(input, 0).values if out is None else _sorted_into(input, out)
 
 
@@ -217,7 +228,14 @@ def kthvalue(
     axis: int | None = None,
     keepdims: bool | None = None,
 ) -> Any:
-    """The `k`-th smallest element along `dim`, counted from 1, and its index."""
+    """The `k`-th smallest element along `dim`, counted from 1, and its index.
+
+    >>> import pullback as torch
+    >>> torch.kthvalue(torch.tensor([3.0, 1.0, 2.0]), 2)
+    torch.return_types.kthvalue(
+    values=tensor(2.),
+    indices=tensor(2))
+    """
     check_keepdim("kthvalue", keepdim)
     k = as_int(k, "kthvalue", "k")
     given = _kthvalue(input, k, dim, keepdim, out=out, axis=axis, keepdims=keepdims)
@@ -283,7 +301,12 @@ def bucketize(
     right: bool = False,
     out: Any = None,
 ) -> Any:
-    """The number of the bucket between `boundaries` that each element falls into."""
+    """The number of the bucket between `boundaries` that each element falls into.
+
+    >>> import pullback as torch
+    >>> torch.bucketize(torch.tensor([0.5, 3.0, 9.0]), torch.tensor([1.0, 3.0, 5.0]))
+    tensor([0, 1, 3])
+    """
     if boundaries.ndim != 1:
         raise RuntimeError(
             f"bucketize: boundaries must be 1-d, got shape {tuple(boundaries.shape)}."
@@ -299,7 +322,12 @@ def isin(
     invert: bool = False,
     out: Any = None,
 ) -> Any:
-    """Whether each element is among `test_elements`; one of the two may be a number."""
+    """Whether each element is among `test_elements`; one of the two may be a number.
+
+    >>> import pullback as torch
+    >>> torch.isin(torch.tensor([1, 2, 3]), torch.tensor([2, 5]))
+    tensor([False,  True, False])
+    """
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
         raise TypeError("isin(): `elements` or `test_elements` must be a Tensor.")
     return _isin(elements, test_elements, assume_unique=assume_unique, invert=invert, out=out)

@@ -375,7 +375,12 @@ def std(
     axis: Any = None,
     keepdims: Any = None,
 ) -> Any:
-    """The standard deviation: the square root of `var`; its gradient is 0 where it is 0."""
+    """The standard deviation: the square root of `var`; its gradient is 0 where it is 0.
+
+    >>> import pullback as torch
+    >>> torch.std(torch.tensor([1.0, 3.0]))
+    tensor(1.4142)
+    """
     usual = unbiased is None and keepdim is False and correction is None and out is None
     if usual and (dim is None or dim.__class__ is int) and axis is None and keepdims is None:
         result = _std(input, dim)
@@ -396,7 +401,12 @@ def var_mean(
     axis: Any = None,
     keepdims: Any = None,
 ) -> Any:
-    """Variance and mean."""
+    """Variance and mean.
+
+    >>> import pullback as torch
+    >>> torch.var_mean(torch.tensor([1.0, 3.0]))
+    (tensor(2.), tensor(2.))
+    """
     return _called(
         "var_mean", _var_mean, input, dim, unbiased, keepdim, correction, out, axis, keepdims
     )
@@ -413,7 +423,12 @@ def std_mean(
     axis: Any = None,
     keepdims: Any = None,
 ) -> Any:
-    """Standard deviation and mean."""
+    """Standard deviation and mean.
+
+    >>> import pullback as torch
+    >>> torch.std_mean(torch.tensor([1.0, 3.0]))
+    (tensor(1.4142), tensor(2.))
+    """
     return _called(
         "std_mean", _std_mean, input, dim, unbiased, keepdim, correction, out, axis, keepdims
     )
@@ -475,7 +490,13 @@ def _weights(rows: Any, fweights: Any, aweights: Any) -> Any:
 
 @method
 def corrcoef(input: Any) -> Any:
-    """Correlation coefficients of variables (rows) over observations (columns)."""
+    """Correlation coefficients of variables (rows) over observations (columns).
+
+    >>> import pullback as torch
+    >>> torch.corrcoef(torch.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
     products = cov(input)
     if not products.ndim:
         return products / products

@@ -165,7 +165,12 @@ def _put_back_numbers(g: Any, input: Any, dim: Any, keepdim: Any) -> Any:
 def nansum(
     xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:
-    """As `sum`, with NaN counted as 0."""
+    """As `sum`, with NaN counted as 0.
+
+    >>> import pullback as torch
+    >>> torch.nansum(torch.tensor([1.0, float("nan"), 3.0]))
+    tensor(4.)
+    """
     kernels.check_keepdim("nansum", keepdim)
     if input.dtype.kind == "c":
         raise RuntimeError("nansum: not defined for complex tensors; sum real and imaginary parts.")
@@ -254,7 +259,12 @@ def mean(
 def nanmean(
     input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Any:
-    """The mean of the elements that are not NaN."""
+    """The mean of the elements that are not NaN.
+
+    >>> import pullback as torch
+    >>> torch.nanmean(torch.tensor([1.0, float("nan"), 3.0]))
+    tensor(2.)
+    """
     if not isinstance(input, Tensor):
         raise errors.not_a_tensor("nanmean", "input", input)
     if not input.dtype.is_differentiable:

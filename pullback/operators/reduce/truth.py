@@ -29,19 +29,34 @@ def _truth(xp: Namespace, op: str, ufunc: Any, input: Array, dim: Any, keepdim: 
 
 @primitive(meta="lengths kept")
 def all(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-    """Whether all elements are true (not 0), or all over the dimensions `dim`."""
+    """Whether all elements are true (not 0), or all over the dimensions `dim`.
+
+    >>> import pullback as torch
+    >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
+    tensor([False,  True])
+    """
     return _truth(xp, "all", xp.logical_and, input, dim, keepdim)
 
 
 @primitive(meta="lengths kept")
 def any(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-    """Whether any element is true (not 0), or any over the dimensions `dim`."""
+    """Whether any element is true (not 0), or any over the dimensions `dim`.
+
+    >>> import pullback as torch
+    >>> torch.any(torch.tensor([[True, False], [False, False]]), dim=1)
+    tensor([ True, False])
+    """
     return _truth(xp, "any", xp.logical_or, input, dim, keepdim)
 
 
 @primitive(meta="lengths kept")
 def count_nonzero(xp: Namespace, input: Array, dim: Dims = None) -> Array:
-    """How many elements are not 0."""
+    """How many elements are not 0.
+
+    >>> import pullback as torch
+    >>> torch.count_nonzero(torch.tensor([[0, 1], [2, 3]]), dim=1)
+    tensor([1, 2])
+    """
     if not dim or not input.ndim:
         return xp.asarray(xp.count_nonzero(input), xp.int64)
     return xp.add.reduce(input != 0, dim, xp.int64)
@@ -81,14 +96,24 @@ def allclose(
     atol: float = 1e-08,
     equal_nan: bool = False,
 ) -> bool:
-    """Whether all elements of two tensors are as close as `isclose` asks."""
+    """Whether all elements of two tensors are as close as `isclose` asks.
+
+    >>> import pullback as torch
+    >>> torch.allclose(torch.tensor([1.0]), torch.tensor([1.0 + 1e-9]))
+    True
+    """
     close = all(isclose(input, other, rtol, atol, equal_nan))
     return bool(close if answers(close) else close._array)
 
 
 @method
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same shape and elements; NaN equals nothing."""
+    """Whether two tensors have the same shape and elements; NaN equals nothing.
+
+    >>> import pullback as torch
+    >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
+    True
+    """
     if answers(input, other):
         return bool(ports.answered_below("equal", input, other))
     a, b = input._array, other._array

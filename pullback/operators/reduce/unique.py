@@ -115,7 +115,12 @@ def unique_consecutive(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """Runs of equal elements (or slices along `dim`) as one element each."""
+    """Runs of equal elements (or slices along `dim`) as one element each.
+
+    >>> import pullback as torch
+    >>> torch.unique_consecutive(torch.tensor([1, 1, 2, 1]))
+    tensor([1, 2, 1])
+    """
     flags = {"return_inverse": return_inverse, "return_counts": return_counts}
     array, at = _checked("unique_consecutive", input, dim, **flags)
     lines = numpy.moveaxis(array, at, 0)

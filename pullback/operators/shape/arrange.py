@@ -80,7 +80,12 @@ def _each(op: str, function: Any, tensors: tuple[Any, ...]) -> Any:
 
 
 def atleast_2d(*tensors: Any) -> Any:
-    """Tensors of fewer than 2 dimensions get leading ones."""
+    """Tensors of fewer than 2 dimensions get leading ones.
+
+    >>> import pullback as torch
+    >>> torch.atleast_2d(torch.tensor([1.0, 2.0])).shape
+    torch.Size([1, 2])
+    """
     return _each("atleast_2d", _as_matrix, tensors)
 
 
@@ -94,6 +99,10 @@ def atleast_3d(*tensors: Any) -> Any:
     """Tensors of fewer than 3 dimensions get ones.
 
     A vector becomes (1, n, 1), a matrix (m, n, 1).
+
+    >>> import pullback as torch
+    >>> torch.atleast_3d(torch.tensor([1.0, 2.0])).shape
+    torch.Size([1, 2, 1])
     """
     return _each("atleast_3d", _as_cube, tensors)
 
@@ -110,13 +119,24 @@ def _as_cube(t: Any) -> Any:
 
 
 def hstack(tensors: Any, *, out: Any = None) -> Any:
-    """Join along the second dimension; vectors along their only one."""
+    """Join along the second dimension; vectors along their only one.
+
+    >>> import pullback as torch
+    >>> torch.hstack([torch.tensor([1, 2]), torch.tensor([3])])
+    tensor([1, 2, 3])
+    """
     raised = [t if t.ndim else reshape(t, (1,)) for t in _joinable("hstack", tensors)]
     return cat(raised, 0 if raised[0].ndim == 1 else 1, out=out)
 
 
 def vstack(tensors: Any, *, out: Any = None) -> Any:
-    """Join along the first dimension; vectors are rows."""
+    """Join along the first dimension; vectors are rows.
+
+    >>> import pullback as torch
+    >>> torch.vstack([torch.tensor([1, 2]), torch.tensor([3, 4])])
+    tensor([[1, 2],
+            [3, 4]])
+    """
     return cat([_as_matrix(t) for t in _joinable("vstack", tensors)], 0, out=out)
 
 
@@ -124,12 +144,24 @@ row_stack = vstack
 
 
 def dstack(tensors: Any, *, out: Any = None) -> Any:
-    """Join along the third dimension."""
+    """Join along the third dimension.
+
+    >>> import pullback as torch
+    >>> torch.dstack([torch.tensor([1, 2]), torch.tensor([3, 4])])
+    tensor([[[1, 3],
+             [2, 4]]])
+    """
     return cat([_as_cube(t) for t in _joinable("dstack", tensors)], 2, out=out)
 
 
 def column_stack(tensors: Any, *, out: Any = None) -> Any:
-    """Join along the second dimension; vectors are columns."""
+    """Join along the second dimension; vectors are columns.
+
+    >>> import pullback as torch
+    >>> torch.column_stack([torch.tensor([1, 2]), torch.tensor([3, 4])])
+    tensor([[1, 3],
+            [2, 4]])
+    """
     tensors = _joinable("column_stack", tensors)
     return cat([reshape(t, (t.numel(), 1)) if t.ndim <= 1 else t for t in tensors], 1, out=out)
 
@@ -165,21 +197,38 @@ def _split_along(op: str, input: Any, parts: Any, dim: int, ndim: int) -> Any:
 @method
 @_by_sections
 def hsplit(input: Any, indices_or_sections: Any) -> Any:
-    """Split along the second dimension; a vector along its only one."""
+    """Split along the second dimension; a vector along its only one.
+
+    >>> import pullback as torch
+    >>> torch.hsplit(torch.tensor([[1, 2], [3, 4]]), 2)
+    (tensor([[1],
+            [3]]), tensor([[2],
+            [4]]))
+    """
     return _split_along("hsplit", input, indices_or_sections, 0 if input.ndim == 1 else 1, 1)
 
 
 @method
 @_by_sections
 def vsplit(input: Any, indices_or_sections: Any) -> Any:
-    """Split along the first dimension."""
+    """Split along the first dimension.
+
+    >>> import pullback as torch
+    >>> torch.vsplit(torch.tensor([[1, 2], [3, 4]]), 2)
+    (tensor([[1, 2]]), tensor([[3, 4]]))
+    """
     return _split_along("vsplit", input, indices_or_sections, 0, 2)
 
 
 @method
 @_by_sections
 def dsplit(input: Any, indices_or_sections: Any) -> Any:
-    """Split along the third dimension."""
+    """Split along the third dimension.
+
+    >>> import pullback as torch
+    >>> [part.shape for part in torch.dsplit(torch.zeros(1, 1, 4), 2)]
+    [torch.Size([1, 1, 2]), torch.Size([1, 1, 2])]
+    """
     return _split_along("dsplit", input, indices_or_sections, 2, 3)
 
 
@@ -187,7 +236,12 @@ def dsplit(input: Any, indices_or_sections: Any) -> Any:
 
 
 def broadcast_shapes(*shapes: Any) -> Any:
-    """The shape that tensors of these shapes broadcast to."""
+    """The shape that tensors of these shapes broadcast to.
+
+    >>> import pullback as torch
+    >>> torch.broadcast_shapes((3, 1), (4,))
+    torch.Size([3, 4])
+    """
     listed = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
     if any(size < 0 for shape in listed for size in shape):
         raise ValueError(f"broadcast_shapes: a shape has no negative sizes, got {listed}.")
@@ -198,14 +252,31 @@ def broadcast_shapes(*shapes: Any) -> Any:
 
 
 def broadcast_tensors(*tensors: Any) -> Any:
-    """All tensors expanded to their common shape."""
+    """All tensors expanded to their common shape.
+
+    >>> import pullback as torch
+    >>> torch.broadcast_tensors(torch.tensor([[1], [2]]), torch.tensor([3, 4]))
+    (tensor([[1, 1],
+            [2, 2]]), tensor([[3, 4],
+            [3, 4]]))
+    """
     listed = _listed("broadcast_tensors", tensors)
     shape = broadcast_shapes(*(t.shape for t in listed))
     return tuple(t if t.shape == shape else expand(t, shape) for t in listed)
 
 
 def meshgrid(*tensors: Any, indexing: str | None = None) -> Any:
-    """Coordinate grids from vectors: one tensor per vector, all of the grid's shape."""
+    """Coordinate grids from vectors: one tensor per vector, all of the grid's shape.
+
+    >>> import pullback as torch
+    >>> rows, columns = torch.meshgrid(torch.tensor([1, 2]), torch.tensor([3, 4]), indexing="ij")
+    >>> rows
+    tensor([[1, 1],
+            [2, 2]])
+    >>> columns
+    tensor([[3, 4],
+            [3, 4]])
+    """
     listed = _listed("meshgrid", tensors)
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}.")
@@ -229,7 +300,15 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> Any:
 
 
 def cartesian_prod(*tensors: Any) -> Any:
-    """All combinations of the elements of vectors, one per row."""
+    """All combinations of the elements of vectors, one per row.
+
+    >>> import pullback as torch
+    >>> torch.cartesian_prod(torch.tensor([1, 2]), torch.tensor([3, 4]))
+    tensor([[1, 3],
+            [1, 4],
+            [2, 3],
+            [2, 4]])
+    """
     listed = _listed("cartesian_prod", tensors)
     if any(t.ndim != 1 for t in listed):
         raise RuntimeError("cartesian_prod: expects 1-d tensors.")
@@ -239,7 +318,14 @@ def cartesian_prod(*tensors: Any) -> Any:
 
 
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
-    """All choices of `r` elements of a vector, in order, one per row."""
+    """All choices of `r` elements of a vector, in order, one per row.
+
+    >>> import pullback as torch
+    >>> torch.combinations(torch.tensor([1, 2, 3]))
+    tensor([[1, 2],
+            [1, 3],
+            [2, 3]])
+    """
     if input.ndim != 1:
         raise RuntimeError(f"combinations: expects a 1-d tensor, got {input.ndim} dimensions.")
     if r < 0:
@@ -326,7 +412,13 @@ def _all_repeated(input: Any, repeats: int, dim: int, output_size: int | None) -
 
 @method
 def fliplr(input: Any) -> Any:
-    """Reverse the second dimension."""
+    """Reverse the second dimension.
+
+    >>> import pullback as torch
+    >>> torch.fliplr(torch.tensor([[1, 2], [3, 4]]))
+    tensor([[2, 1],
+            [4, 3]])
+    """
     if input.ndim < 2:
         raise RuntimeError(f"fliplr: needs at least 2 dimensions, got shape {tuple(input.shape)}.")
     return flip(input, (1,))
@@ -334,7 +426,13 @@ def fliplr(input: Any) -> Any:
 
 @method
 def flipud(input: Any) -> Any:
-    """Reverse the first dimension."""
+    """Reverse the first dimension.
+
+    >>> import pullback as torch
+    >>> torch.flipud(torch.tensor([[1, 2], [3, 4]]))
+    tensor([[3, 4],
+            [1, 2]])
+    """
     if input.ndim < 1:
         raise RuntimeError("flipud: needs at least 1 dimension, got a 0-d tensor.")
     return flip(input, (0,))
@@ -357,7 +455,13 @@ def _rot90(xp: Namespace, input: Array, k: int, dims: Any) -> Array:
 
 @method
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
-    """Turn `k` times by 90 degrees, from the first of two dimensions to the second."""
+    """Turn `k` times by 90 degrees, from the first of two dimensions to the second.
+
+    >>> import pullback as torch
+    >>> torch.rot90(torch.tensor([[1, 2], [3, 4]]))
+    tensor([[2, 4],
+            [1, 3]])
+    """
     if len(dims) != 2:
         raise RuntimeError(f"rot90: expects two dims, got {len(dims)}.")
     if input.ndim < 2:

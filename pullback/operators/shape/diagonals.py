@@ -40,7 +40,13 @@ def _diag_embed(xp: Namespace, input: Array, offset: int, dim1: int, dim2: int) 
 
 @method
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
-    """Matrices with the last dimension of `input` on their diagonal."""
+    """Matrices with the last dimension of `input` on their diagonal.
+
+    >>> import pullback as torch
+    >>> torch.diag_embed(torch.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
     first = as_dim(dim1, input.ndim + 1, "diag_embed")
     second = as_dim(dim2, input.ndim + 1, "diag_embed")
     if first == second:
@@ -61,7 +67,13 @@ def _diagonal_copy(xp: Namespace, input: Array, offset: int, dim1: Dim, dim2: Di
 
 @method
 def diag(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
-    """A vector as the diagonal of a matrix; the diagonal of a matrix as a vector."""
+    """A vector as the diagonal of a matrix; the diagonal of a matrix as a vector.
+
+    >>> import pullback as torch
+    >>> torch.diag(torch.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
     if input.ndim not in (1, 2):
         raise RuntimeError(f"diag: expects a vector or a matrix, got shape {tuple(input.shape)}.")
     made = diag_embed(input, diagonal) if input.ndim == 1 else _diagonal_copy(input, diagonal, 0, 1)
@@ -73,12 +85,25 @@ def diag(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
 
 @method
 def diagflat(input: Any, offset: int = 0) -> Any:
-    """A matrix with all elements of `input` on its diagonal."""
+    """A matrix with all elements of `input` on its diagonal.
+
+    >>> import pullback as torch
+    >>> torch.diagflat(torch.tensor([[1, 2]]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
     return diag_embed(flatten(input), offset)
 
 
 def block_diag(*tensors: Any) -> Any:
-    """A matrix with the given matrices along its diagonal, zeros elsewhere."""
+    """A matrix with the given matrices along its diagonal, zeros elsewhere.
+
+    >>> import pullback as torch
+    >>> torch.block_diag(torch.tensor([[1, 2]]), torch.tensor([[3], [4]]))
+    tensor([[1, 2, 0],
+            [0, 0, 3],
+            [0, 0, 4]])
+    """
     if not tensors:
         return wrap(numpy.empty((1, 0), numpy.float32))
     for one in tensors:

@@ -44,7 +44,12 @@ __all__ = [
 @method
 @numpy_spelled
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
-    """`length` elements of dimension `dim`, from `start` on."""
+    """`length` elements of dimension `dim`, from `start` on.
+
+    >>> import pullback as torch
+    >>> torch.narrow(torch.tensor([1, 2, 3, 4]), 0, 1, 2)
+    tensor([2, 3])
+    """
     shape = input._array.shape
     at = as_dim(dim, len(shape), "narrow")
     if not shape:
@@ -120,14 +125,24 @@ def _unsafe_split_with_sizes(xp: Namespace, input: Array, sizes: Any, dim: Dim) 
 @method
 @numpy_spelled
 def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> Any:
-    """Views of the given sizes along `dim`."""
+    """Views of the given sizes along `dim`.
+
+    >>> import pullback as torch
+    >>> torch.split_with_sizes(torch.arange(4), [1, 3])
+    (tensor([0]), tensor([1, 2, 3]))
+    """
     return _split_with_sizes(input, *_checked_sizes(input, split_sizes, dim))
 
 
 @method
 @numpy_spelled
 def unsafe_split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> Any:
-    """As `split_with_sizes`, of tensors that may be written to: they are no views."""
+    """As `split_with_sizes`, of tensors that may be written to: they are no views.
+
+    >>> import pullback as torch
+    >>> torch.unsafe_split_with_sizes(torch.arange(4), [1, 3])
+    (tensor([0]), tensor([1, 2, 3]))
+    """
     return _unsafe_split_with_sizes(input, *_checked_sizes(input, split_sizes, dim))
 
 
@@ -148,7 +163,12 @@ def _checked_sizes(input: Any, split_sizes: Sequence[int], dim: int) -> tuple[An
 
 
 def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
-    """Views along `dim`: of one size each (the last may be smaller), or of the listed sizes."""
+    """Views along `dim`: of one size each (the last may be smaller), or of the listed sizes.
+
+    >>> import pullback as torch
+    >>> torch.split(torch.arange(5), 2)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
     if isinstance(split_size_or_sections, Tensor) and split_size_or_sections.ndim == 0:
         split_size_or_sections = int(split_size_or_sections)
     if isinstance(split_size_or_sections, int):
@@ -173,20 +193,35 @@ method(_split_method)
 @method
 @numpy_spelled
 def unsafe_split(input: Any, split_size: int, dim: int = 0) -> Any:
-    """As `split`, of tensors that may be written to: they are no views of each other's base."""
+    """As `split`, of tensors that may be written to: they are no views of each other's base.
+
+    >>> import pullback as torch
+    >>> torch.unsafe_split(torch.arange(4), 2)
+    (tensor([0, 1]), tensor([2, 3]))
+    """
     return _unsafe_split(input, split_size, dim)
 
 
 @method
 @numpy_spelled
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Any:
-    """As `chunk`, of tensors that may be written to."""
+    """As `chunk`, of tensors that may be written to.
+
+    >>> import pullback as torch
+    >>> torch.unsafe_chunk(torch.arange(4), 2)
+    (tensor([0, 1]), tensor([2, 3]))
+    """
     return _unsafe_split(input, _chunk_size("unsafe_chunk", input, chunks, dim), dim)
 
 
 @method
 def chunk(input: Any, chunks: int, dim: int = 0, *, axis: int | None = None) -> Any:
-    """At most `chunks` views along `dim`, of equal size but for the last."""
+    """At most `chunks` views along `dim`, of equal size but for the last.
+
+    >>> import pullback as torch
+    >>> torch.chunk(torch.arange(5), 2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
+    """
     at = dim if axis is None else axis
     size = _chunk_size("chunk", input, chunks, at)
     return _split(input, size, at) if size else _split_with_sizes(input, (0,) * chunks, at)
@@ -210,7 +245,12 @@ def _chunk_size(op: str, input: Any, chunks: int, dim: int) -> int:
     tensor_indices_or_sections="indices_or_sections",
 )
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Any:
-    """Views along `dim`: so many of nearly equal size, or cut at the given places."""
+    """Views along `dim`: so many of nearly equal size, or cut at the given places.
+
+    >>> import pullback as torch
+    >>> torch.tensor_split(torch.arange(5), 2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
+    """
     shape = input._array.shape
     at = as_dim(dim, len(shape), "tensor_split")
     if not shape:
@@ -244,7 +284,12 @@ def _even_cuts(length: int, sections: int) -> list[int]:
 
 @view(input=lambda g, dim: stack(g, dim), outputs="*", aten="unbind.int")
 def unbind(xp: Namespace, input: Array, dim: Dim = 0) -> Any:
-    """The slices along `dim`, as a tuple of views."""
+    """The slices along `dim`, as a tuple of views.
+
+    >>> import pullback as torch
+    >>> torch.unbind(torch.tensor([[1, 2], [3, 4]]))
+    (tensor([1, 2]), tensor([3, 4]))
+    """
     if input.ndim == 0:
         raise IndexError("unbind: a 0-d tensor has no dimension to take apart.")
     if dim == 0 and input.ndim > 1:

@@ -146,7 +146,13 @@ def view_as_dtype(xp: Namespace, input: Array, dtype: Any) -> Array:
 
 
 def reshape(input: Any, shape: Any) -> Any:
-    """The same elements in another shape: a view where strides allow it, else a copy."""
+    """The same elements in another shape: a view where strides allow it, else a copy.
+
+    >>> import pullback as torch
+    >>> torch.reshape(torch.arange(6), (2, -1))
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
     if not isinstance(input, Tensor):
         asks = bool(types_of((input,), {}))
         return _view(input, shape) if asks else input.reshape(shape)
@@ -214,7 +220,12 @@ def _shape_of(op: str, other: Any) -> tuple[int, ...]:
 
 @method
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
-    """Merge the dimensions from `start_dim` to `end_dim` into one."""
+    """Merge the dimensions from `start_dim` to `end_dim` into one.
+
+    >>> import pullback as torch
+    >>> torch.flatten(torch.zeros(2, 3, 4), 1).shape
+    torch.Size([2, 12])
+    """
     array = input._array
     shape = array.shape
     if start_dim == 0 and end_dim == -1:  # all of them
@@ -234,7 +245,12 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 @method
 def ravel(input: Any) -> Any:
-    """All elements in one dimension."""
+    """All elements in one dimension.
+
+    >>> import pullback as torch
+    >>> torch.ravel(torch.tensor([[1, 2], [3, 4]]))
+    tensor([1, 2, 3, 4])
+    """
     return reshape(contiguous(input), (-1,))
 
 
@@ -288,7 +304,13 @@ def expand_as(input: Any, other: Any) -> Any:
 
 
 def broadcast_to(input: Any, size: Any) -> Any:
-    """As `expand`, under NumPy's name."""
+    """As `expand`, under NumPy's name.
+
+    >>> import pullback as torch
+    >>> torch.broadcast_to(torch.tensor([1, 2]), (2, 2))
+    tensor([[1, 2],
+            [1, 2]])
+    """
     if type(size) is int:
         raise errors.not_a_sequence("broadcast_to", "size", size)
     return _expand(input, size)
@@ -301,7 +323,12 @@ spread("broadcast_to", broadcast_to, _expand)
 
 
 def permute(input: Any, dims: Any) -> Any:
-    """The dimensions in another order."""
+    """The dimensions in another order.
+
+    >>> import pullback as torch
+    >>> torch.permute(torch.zeros(2, 3, 4), (2, 0, 1)).shape
+    torch.Size([4, 2, 3])
+    """
     return _permute(input, dims)
 
 
@@ -311,13 +338,23 @@ swapdims = transpose
 
 @method
 def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
-    """As `transpose`, under NumPy's name."""
+    """As `transpose`, under NumPy's name.
+
+    >>> import pullback as torch
+    >>> torch.swapaxes(torch.zeros(2, 3), 0, 1).shape
+    torch.Size([3, 2])
+    """
     return transpose(input, axis0, axis1)
 
 
 @method
 def movedim(input: Any, source: Any, destination: Any) -> Any:
-    """Move dimensions to other places; the rest keep their order."""
+    """Move dimensions to other places; the rest keep their order.
+
+    >>> import pullback as torch
+    >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
+    torch.Size([3, 4, 2])
+    """
     ndim = input._array.ndim
     if type(source) is type(destination) is int and ndim:
         order = list(range(ndim))
@@ -344,7 +381,12 @@ moveaxis = movedim
 
 @method
 def squeeze(input: Any, dim: Any = REQUIRED, *, axis: Any = REQUIRED) -> Any:
-    """Drop dimensions of size 1: all, or the named ones."""
+    """Drop dimensions of size 1: all, or the named ones.
+
+    >>> import pullback as torch
+    >>> torch.squeeze(torch.zeros(1, 3, 1)).shape
+    torch.Size([3])
+    """
     if dim is REQUIRED:
         dim = axis
     if dim is REQUIRED:
@@ -357,7 +399,13 @@ def squeeze(input: Any, dim: Any = REQUIRED, *, axis: Any = REQUIRED) -> Any:
 
 @elementwise(input=lambda g: g, inplace=False, promote=None)
 def clone(xp: Namespace, input: Array, *, memory_format: Any = None) -> Array:
-    """A copy with memory of its own, in the same order of dimensions unless a format is given."""
+    """A copy with memory of its own, in the same order of dimensions unless a format is given.
+
+    >>> import pullback as torch
+    >>> x = torch.tensor([1.0], requires_grad=True)
+    >>> torch.clone(x)
+    tensor([1.], grad_fn=<CloneBackward0>)
+    """
     if memory_format is None or memory_format is preserve_format:
         return input.copy(order="K")
     if memory_format is contiguous_format:
@@ -383,7 +431,12 @@ def contiguous(input: Any, *, memory_format: memory_format = contiguous_format) 
 
 
 def atleast_1d(*tensors: Any) -> Any:
-    """0-d tensors become 1-d; others stay."""
+    """0-d tensors become 1-d; others stay.
+
+    >>> import pullback as torch
+    >>> torch.atleast_1d(torch.tensor(3.0))
+    tensor([3.])
+    """
     if len(tensors) == 1 and isinstance(tensors[0], tuple | list):
         tensors = tuple(tensors[0])
     for one in tensors:

@@ -60,7 +60,13 @@ def _restride(xp: Namespace, input: Array, taken: Any, given: Any) -> Array:
 
 
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
-    """A view of the tensor's memory with any shape, strides and offset, counted in elements."""
+    """A view of the tensor's memory with any shape, strides and offset, counted in elements.
+
+    >>> import pullback as torch
+    >>> torch.as_strided(torch.arange(6), (2, 3), (1, 2))
+    tensor([[0, 2, 4],
+            [1, 3, 5]])
+    """
     source = geometry_of(input._array)
     examples = getattr(input, "level", None) is not None
     if storage_offset is None:

@@ -31,7 +31,13 @@ def _flip(xp: Namespace, input: Array, dims: Dims) -> Array:
 
 
 def flip(input: Any, dims: Any) -> Any:
-    """Reverse the order of the elements along `dims`."""
+    """Reverse the order of the elements along `dims`.
+
+    >>> import pullback as torch
+    >>> torch.flip(torch.tensor([[1, 2], [3, 4]]), (1,))
+    tensor([[2, 1],
+            [4, 3]])
+    """
     if type(dims) is int:
         raise errors.not_a_sequence("flip", "dims", dims)
     return _flip(input, dims)
@@ -50,7 +56,12 @@ def _opposite(shifts: Any) -> Any:
     has_out=False,
 )
 def roll(xp: Namespace, input: Array, shifts: Any, dims: Any = None) -> Array:
-    """Shift elements along `dims`, around the end; without dims over the flattened tensor."""
+    """Shift elements along `dims`, around the end; without dims over the flattened tensor.
+
+    >>> import pullback as torch
+    >>> torch.roll(torch.tensor([1, 2, 3, 4]), 1)
+    tensor([4, 1, 2, 3])
+    """
     if type(shifts) is type(dims) is int and 0 <= dims < input.ndim:
         return _rolled(xp, input, shifts, dims)
     moves = as_shape(shifts, 0, "roll")
@@ -111,7 +122,12 @@ spread("repeat", repeat)
 
 
 def tile(input: Any, dims: Any) -> Any:
-    """As `repeat`; missing leading counts are 1."""
+    """As `repeat`; missing leading counts are 1.
+
+    >>> import pullback as torch
+    >>> torch.tile(torch.tensor([1, 2]), (2,))
+    tensor([1, 2, 1, 2])
+    """
     if type(dims) is int:
         raise errors.not_a_sequence("tile", "dims", dims)
     counts = as_shape(dims, 0, "tile")

@@ -54,5 +54,11 @@ def hermitian(input: Any) -> Any:
 
 @method
 def adjoint(input: Any) -> Any:
-    """The conjugate transpose of the last two dimensions."""
+    """The conjugate transpose of the last two dimensions.
+
+    >>> import pullback as torch
+    >>> torch.adjoint(torch.tensor([[1 + 1j, 2], [3, 4]]))
+    tensor([[1.-1.j, 3.-0.j],
+            [2.-0.j, 4.-0.j]])
+    """
     return conj_transpose(input)

@@ -89,7 +89,13 @@ def _select_scatter(xp: Namespace, input: Array, src: Array, dim: Dim, index: in
 @method
 @numpy_spelled
 def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
-    """`input` with `src` at position `index` of dimension `dim`."""
+    """`input` with `src` at position `index` of dimension `dim`.
+
+    >>> import pullback as torch
+    >>> torch.select_scatter(torch.zeros(2, 2), torch.tensor([5.0, 6.0]), 0, 1)
+    tensor([[0., 0.],
+            [5., 6.]])
+    """
     return _select_scatter(input, _matched("select_scatter", input, src), dim, index)
 
 
@@ -130,7 +136,12 @@ def slice_scatter(
     *,
     out: Any = None,
 ) -> Any:
-    """`input` with `src` at the positions `start` to `end` of dimension `dim`, every `step`-th."""
+    """`input` with `src` at the positions `start` to `end` of dimension `dim`, every `step`-th.
+
+    >>> import pullback as torch
+    >>> torch.slice_scatter(torch.zeros(4), torch.tensor([1.0, 2.0]), 0, 1, 3)
+    tensor([0., 1., 2., 0.])
+    """
     if input.ndim == 0:
         raise IndexError("slice_scatter: a 0-d tensor cannot be sliced; it has no dimension.")
     if step <= 0:
@@ -170,7 +181,13 @@ def _diagonal_scatter(
 
 @method
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """`input` with `src` on the diagonal of two dimensions; `src` has the diagonal last."""
+    """`input` with `src` on the diagonal of two dimensions; `src` has the diagonal last.
+
+    >>> import pullback as torch
+    >>> torch.diagonal_scatter(torch.zeros(2, 2), torch.tensor([5.0, 6.0]))
+    tensor([[5., 0.],
+            [0., 6.]])
+    """
     src = _matched("diagonal_scatter", input, src)
     return _diagonal_scatter(input, src, offset, dim1, dim2)
 
@@ -210,6 +227,10 @@ def as_strided_scatter(
 
     Needs row-major memory, as strides are counted on it; places that come twice get one of the
     values.
+
+    >>> import pullback as torch
+    >>> torch.as_strided_scatter(torch.zeros(4), torch.tensor([1.0, 2.0]), (2,), (2,))
+    tensor([1., 0., 2., 0.])
     """
     return _strided_scatter(
         input,
@@ -253,7 +274,12 @@ def _narrow_copy(xp: Namespace, input: Array, dim: Dim, start: int, length: int)
 @method
 @numpy_spelled
 def narrow_copy(input: Any, dim: int, start: int, length: int, *, out: Any = None) -> Any:
-    """As `narrow`, in new memory."""
+    """As `narrow`, in new memory.
+
+    >>> import pullback as torch
+    >>> torch.narrow_copy(torch.tensor([1, 2, 3, 4]), 0, 1, 2)
+    tensor([2, 3])
+    """
     if isinstance(input, Tensor) and isinstance(dim, int) and dim >= input.ndim:
         raise RuntimeError(  # an IndexError in all others; torch's
             f"narrow_copy: there is no dimension {dim}, shape is {tuple(input.shape)}."

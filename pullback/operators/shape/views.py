@@ -153,13 +153,24 @@ def _not_expandable(shape: tuple[int, ...], size: tuple[int, ...]) -> RuntimeErr
     aten="transpose.int",
 )
 def transpose(xp: Namespace, input: Array, dim0: Dim, dim1: Dim) -> Array:
-    """Swap two dimensions; the result shares the memory of `input`."""
+    """Swap two dimensions; the result shares the memory of `input`.
+
+    >>> import pullback as torch
+    >>> torch.transpose(torch.zeros(2, 3, 4), 0, 2).shape
+    torch.Size([4, 3, 2])
+    """
     return input.swapaxes(dim0, dim1) if input.ndim else input[...]
 
 
 @view(batch=batch_shapes.transposed, input=lambda g: t(g))
 def t(xp: Namespace, input: Array) -> Array:
-    """The transpose of a tensor of at most two dimensions."""
+    """The transpose of a tensor of at most two dimensions.
+
+    >>> import pullback as torch
+    >>> torch.t(torch.tensor([[1, 2], [3, 4]]))
+    tensor([[1, 3],
+            [2, 4]])
+    """
     if input.ndim > 2:
         raise RuntimeError(
             f"t: expects a tensor with at most 2 dimensions, got {input.ndim}; use mT or transpose."
@@ -197,7 +208,12 @@ def _permute(xp: Namespace, input: Array, dims: Any) -> Array:
 
 @view(batch=batch_shapes.unsqueezed, input=lambda g, dim: g.squeeze(dim))
 def unsqueeze(xp: Namespace, input: Array, dim: int) -> Array:
-    """Insert a dimension of size 1 at `dim`."""
+    """Insert a dimension of size 1 at `dim`.
+
+    >>> import pullback as torch
+    >>> torch.unsqueeze(torch.zeros(3), 0).shape
+    torch.Size([1, 3])
+    """
     ndim = input.ndim + 1
     if type(dim) is not int:
         dim = as_int(dim, "unsqueeze", "dim")
@@ -249,7 +265,12 @@ def _squeeze_dims(xp: Namespace, input: Array, dim: Dims) -> Array:
     aten="select.int",
 )
 def select(xp: Namespace, input: Array, dim: Dim, index: int) -> Array:
-    """The slice at position `index` of dimension `dim`."""
+    """The slice at position `index` of dimension `dim`.
+
+    >>> import pullback as torch
+    >>> torch.select(torch.tensor([[1, 2], [3, 4]]), 0, 1)
+    tensor([3, 4])
+    """
     if type(index) is int:
         try:
             return input[index, ...] if dim == 0 else input[(*_WHOLE * dim, index, ...)]
@@ -314,7 +335,12 @@ def _slice_adjoint(
     )
 )
 def diagonal(xp: Namespace, input: Array, offset: int = 0, dim1: Dim = 0, dim2: Dim = 1) -> Array:
-    """The diagonal of two dimensions, as the last dimension of the result."""
+    """The diagonal of two dimensions, as the last dimension of the result.
+
+    >>> import pullback as torch
+    >>> torch.diagonal(torch.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
     if dim1 == dim2:
         raise RuntimeError(f"diagonal: dim1 and dim2 are both {dim1}; they must differ.")
     return _writable(input.diagonal(offset, dim1, dim2), input)

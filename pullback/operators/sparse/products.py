@@ -212,7 +212,13 @@ def sampled_addmm(
 
 
 def hspmm(mat1: Any, mat2: Any) -> Any:
-    """A sparse matrix times a dense one, as a hybrid tensor: the rows that are not empty."""
+    """A sparse matrix times a dense one, as a hybrid tensor: the rows that are not empty.
+
+    >>> import pullback as torch
+    >>> torch.hspmm(torch.eye(2).to_sparse(), torch.tensor([[1.0], [2.0]])).to_dense()
+    tensor([[1.],
+            [2.]])
+    """
     _check("hspmm", mat1, mat2)
     if mat1._kind is not sparse_coo:
         raise errors.not_taken("hspmm", mat1._kind)
@@ -224,7 +230,13 @@ def hspmm(mat1: Any, mat2: Any) -> Any:
 
 
 def smm(input: Any, mat2: Any) -> Any:
-    """A sparse matrix times a dense one, as a sparse matrix: the rows that are not empty."""
+    """A sparse matrix times a dense one, as a sparse matrix: the rows that are not empty.
+
+    >>> import pullback as torch
+    >>> torch.smm(torch.eye(2).to_sparse(), torch.tensor([[1.0], [2.0]])).to_dense()
+    tensor([[1.],
+            [2.]])
+    """
     hybrid = hspmm(input, mat2)
     rows, width = pattern_of(hybrid).indices[0], mat2.shape[1]
     places = numpy.stack([rows.repeat(width), numpy.tile(numpy.arange(width), len(rows))])
@@ -233,7 +245,14 @@ def smm(input: Any, mat2: Any) -> Any:
 
 
 def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """`beta * input + alpha * mat1 @ mat2` of sparse `input` and `mat1`, as a sparse matrix."""
+    """`beta * input + alpha * mat1 @ mat2` of sparse `input` and `mat1`, as a sparse matrix.
+
+    >>> import pullback as torch
+    >>> eye = torch.eye(2).to_sparse()
+    >>> torch.sspaddmm(eye, eye, torch.ones(2, 2)).to_dense()
+    tensor([[2., 1.],
+            [1., 2.]])
+    """
     return input * beta + smm(mat1, mat2) * alpha
 
 

@@ -121,7 +121,12 @@ _i1 = partial(_unscaled, _scaled_i1)
 
 @elementwise(input=lambda g, input: g * i1(input), promote="float")
 def i0(xp: Namespace, input: Array) -> Array:
-    """The modified Bessel function of the first kind, order 0."""
+    """The modified Bessel function of the first kind, order 0.
+
+    >>> import pullback as torch
+    >>> torch.i0(torch.tensor([0.0, 1.0]))
+    tensor([1.0000, 1.2661])
+    """
     return scipy_or(xp, "i0", "i0", _i0, input)
 
 

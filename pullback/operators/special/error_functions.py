@@ -29,7 +29,12 @@ _ROOT_PI = math.sqrt(math.pi)
 
 @elementwise(input=lambda g, input: g * (exp(-(input * input)) * (2 / _ROOT_PI)), promote="float")
 def erf(xp: Namespace, input: Array) -> Array:
-    """The error function: the chance of a normal variable of variance 1/2 to lie within `x`."""
+    """The error function: the chance of a normal variable of variance 1/2 to lie within `x`.
+
+    >>> import pullback as torch
+    >>> torch.erf(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8427])
+    """
     if input.dtype.kind == "c":
         raise unsupported("erf", input)
     return erf_of(xp, input)
@@ -37,7 +42,12 @@ def erf(xp: Namespace, input: Array) -> Array:
 
 @elementwise(input=lambda g, input: g * (exp(-(input * input)) * (-2 / _ROOT_PI)), promote="float")
 def erfc(xp: Namespace, input: Array) -> Array:
-    """`1 - erf(x)`, with all its digits where that is small."""
+    """`1 - erf(x)`, with all its digits where that is small.
+
+    >>> import pullback as torch
+    >>> torch.erfc(torch.tensor([0.0, 1.0]))
+    tensor([1.0000, 0.1573])
+    """
     if input.dtype.kind == "c":
         raise unsupported("erfc", input)
     return erfc_of(xp, input)
@@ -126,7 +136,12 @@ def _erfinv_single(xp: Namespace, x: Array) -> Array:
 
 @elementwise(input=lambda g, input: g * (exp(erfinv(input) ** 2) * (_ROOT_PI / 2)), promote="float")
 def erfinv(xp: Namespace, input: Array) -> Array:
-    """The inverse of `erf`."""
+    """The inverse of `erf`.
+
+    >>> import pullback as torch
+    >>> torch.erfinv(torch.tensor([0.0, 0.5]))
+    tensor([0.0000, 0.4769])
+    """
     own = _erfinv if input.dtype == xp.float64 else _erfinv_single
     inverse = scipy_or(xp, "erfinv", "erfinv", own, input)
     return xp.copysign(inverse, input)  # SciPy gives 0.0 for -0.0

@@ -140,7 +140,12 @@ def _check_real(op: str, input: Array) -> None:
 
 @elementwise(input=lambda g, input: g * digamma(input), promote="float")
 def lgamma(xp: Namespace, input: Array) -> Array:
-    """The logarithm of the absolute value of the gamma function."""
+    """The logarithm of the absolute value of the gamma function.
+
+    >>> import pullback as torch
+    >>> torch.lgamma(torch.tensor([1.0, 4.0]))
+    tensor([0.0000, 1.7918])
+    """
     result = xp.asarray(scipy_or(xp, "lgamma", "gammaln", gamma.lgamma, input))
     if result.dtype.char in "fd" and is_finite(result):
         return result
@@ -152,7 +157,12 @@ def lgamma(xp: Namespace, input: Array) -> Array:
 
 @elementwise(input=lambda g, input: g * _polygamma(input, 1), promote="float")
 def digamma(xp: Namespace, input: Array) -> Array:
-    """The logarithmic derivative of the gamma function."""
+    """The logarithmic derivative of the gamma function.
+
+    >>> import pullback as torch
+    >>> torch.digamma(torch.tensor([1.0, 2.0]))
+    tensor([-0.5772,  0.4228])
+    """
     return scipy_or(xp, "digamma", "psi", gamma.digamma, input)
 
 
@@ -190,7 +200,12 @@ def _check_order(n: int) -> None:
 
 
 def polygamma(n: int, input: Any, *, out: Tensor | None = None) -> Any:
-    """The n-th derivative of `digamma`."""
+    """The n-th derivative of `digamma`.
+
+    >>> import pullback as torch
+    >>> torch.polygamma(1, torch.tensor([1.0]))
+    tensor([1.6449])
+    """
     _check_order(n)
     return _polygamma(input, n, out=out)
 
@@ -221,7 +236,12 @@ def _sum_of_digammas(input: Any, p: int) -> Any:
 
 @elementwise(input=lambda g, input, p: g * _sum_of_digammas(input, p), promote="float")
 def mvlgamma(xp: Namespace, input: Array, p: int) -> Array:
-    """The logarithm of the gamma function of `p` dimensions."""
+    """The logarithm of the gamma function of `p` dimensions.
+
+    >>> import pullback as torch
+    >>> torch.mvlgamma(torch.tensor([3.0]), 2)
+    tensor([1.5502])
+    """
     _check_real("mvlgamma", input)
     p = as_int(p, "mvlgamma", "p")
     if p < 1:

@@ -368,7 +368,12 @@ def _bool(self: Tensor) -> bool:
 
 @method
 def is_nonzero(input: Tensor) -> bool:
-    """Whether the one element is not zero; RuntimeError if there is not exactly one."""
+    """Whether the one element is not zero; RuntimeError if there is not exactly one.
+
+    >>> import pullback as torch
+    >>> torch.is_nonzero(torch.tensor([0.0]))
+    False
+    """
     if not isinstance(input, Tensor):
         raise errors.not_a_tensor("is_nonzero", "input", input)
     return _bool(input)

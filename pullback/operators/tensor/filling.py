@@ -164,7 +164,12 @@ _fill_into_with = writing(_refill_with, _write_filler, "fill_")
 
 
 def fill(input: Any, value: Any) -> Any:
-    """A tensor like `input` that holds `value`, a number or 0-d tensor, everywhere."""
+    """A tensor like `input` that holds `value`, a number or 0-d tensor, everywhere.
+
+    >>> import pullback as torch
+    >>> torch.fill(torch.zeros(2), 3)
+    tensor([3., 3.])
+    """
     return _fill_with(input, value) if isinstance(value, Tensor) else _fill(input, value)
 
 
@@ -213,7 +218,12 @@ _zero_into = writing(_zero, _write_zeros, "zero_")
 
 @method
 def zero_(input: Any) -> Any:
-    """Overwrite every element with 0."""
+    """Overwrite every element with 0.
+
+    >>> import pullback as torch
+    >>> torch.ones(2).zero_()
+    tensor([0., 0.])
+    """
     if is_plain_write(input):
         input._array.fill(0)
         bump(input, "zero_")

@@ -64,7 +64,12 @@ def dim(self: Tensor) -> int:
 
 @method
 def numel(input: Tensor) -> int:
-    """The number of elements."""
+    """The number of elements.
+
+    >>> import pullback as torch
+    >>> torch.numel(torch.zeros(2, 3))
+    6
+    """
     if not isinstance(input, Tensor):
         raise errors.not_a_tensor("numel", "input", input)
     return input._array.size
@@ -128,7 +133,12 @@ def dim_order(self: Tensor) -> tuple[int, ...]:
 
 @method
 def is_same_size(self: Tensor, other: Tensor) -> bool:
-    """Whether both have the same shape."""
+    """Whether both have the same shape.
+
+    >>> import pullback as torch
+    >>> torch.is_same_size(torch.zeros(2, 3), torch.ones(2, 3))
+    True
+    """
     _checked("is_same_size", "self", self)
     return _checked("is_same_size", "other", other)._array.shape == self._array.shape
 
@@ -229,7 +239,12 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 @method
 def get_device(self: Tensor) -> int:
-    """The number of the device; -1 for the CPU."""
+    """The number of the device; -1 for the CPU.
+
+    >>> import pullback as torch
+    >>> torch.get_device(torch.zeros(2))
+    -1
+    """
     _checked("get_device", "input", self)
     return -1 if self.device.index is None else self.device.index
 
@@ -243,32 +258,57 @@ def _dtype(op: str, input: Any) -> dtype:
 
 @method
 def is_floating_point(input: Tensor) -> bool:
-    """Whether the elements are real floating-point numbers."""
+    """Whether the elements are real floating-point numbers.
+
+    >>> import pullback as torch
+    >>> torch.is_floating_point(torch.tensor([1])), torch.is_floating_point(torch.tensor([1.0]))
+    (False, True)
+    """
     return _dtype("is_floating_point", input).is_floating_point
 
 
 @method
 def is_complex(input: Tensor) -> bool:
-    """Whether the elements are complex numbers."""
+    """Whether the elements are complex numbers.
+
+    >>> import pullback as torch
+    >>> torch.is_complex(torch.tensor([1j]))
+    True
+    """
     return _dtype("is_complex", input).is_complex
 
 
 @method
 def is_signed(input: Tensor) -> bool:
-    """Whether the elements can be negative."""
+    """Whether the elements can be negative.
+
+    >>> import pullback as torch
+    >>> torch.is_signed(torch.tensor([1], dtype=torch.uint8))
+    False
+    """
     return _dtype("is_signed", input).is_signed
 
 
 @method
 def is_conj(input: Tensor) -> bool:
-    """Whether conjugation is still to be done; here it never is."""
+    """Whether conjugation is still to be done; here it never is.
+
+    >>> import pullback as torch
+    >>> torch.is_conj(torch.tensor([1j]))
+    False
+    """
     _checked("is_conj", "input", input)
     return False
 
 
 @method
 def is_neg(input: Tensor) -> bool:
-    """Whether negation is still to be done; here it never is."""
+    """Whether negation is still to be done; here it never is.
+
+    >>> import pullback as torch
+    >>> torch.is_neg(torch.tensor([-1.0]))
+    False
+    """
     _checked("is_neg", "input", input)
     return False
 
@@ -291,7 +331,12 @@ def is_tensor(obj: Any) -> bool:
 
 
 def is_storage(obj: Any) -> bool:
-    """Whether `obj` is the memory behind a tensor."""
+    """Whether `obj` is the memory behind a tensor.
+
+    >>> import pullback as torch
+    >>> torch.is_storage(torch.tensor([1.0]).untyped_storage())
+    True
+    """
     loaded: Any = sys.modules.get("pullback.storage")
     if not hasattr(loaded, "TypedStorage"):  # not there, or being loaded by another thread
         return False

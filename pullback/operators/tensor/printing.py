@@ -85,7 +85,12 @@ def set_printoptions(
 
 
 def get_printoptions() -> dict[str, Any]:
-    """How tensors are printed now."""
+    """How tensors are printed now.
+
+    >>> import pullback as torch
+    >>> torch.get_printoptions()["precision"]
+    4
+    """
     return asdict(_options)
 
 

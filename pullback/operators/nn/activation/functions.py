@@ -122,7 +122,12 @@ def elu_(input: Any, alpha: float = 1.0) -> Any:
 
 
 def selu(input: Any, inplace: bool = False) -> Any:
-    """`elu`, scaled so that it keeps mean 0 and variance 1."""
+    """`elu`, scaled so that it keeps mean 0 and variance 1.
+
+    >>> import pullback as torch
+    >>> torch.selu(torch.tensor([-1.0, 1.0]))
+    tensor([-1.1113,  1.0507])
+    """
     return (_elu_ if inplace else elu_kernel)(input, _SELU_ALPHA, _SELU_SCALE, 1.0)
 
 
@@ -132,7 +137,12 @@ def selu_(input: Any) -> Any:
 
 
 def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
-    """`x`, or `alpha * (exp(x / alpha) - 1)` where it is negative: its slope has no jump."""
+    """`x`, or `alpha * (exp(x / alpha) - 1)` where it is negative: its slope has no jump.
+
+    >>> import pullback as torch
+    >>> torch.celu(torch.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
     return (_celu_ if inplace else celu_kernel)(input, alpha)
 
 
@@ -166,7 +176,12 @@ def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Any:
 
 @method
 def prelu(input: Any, weight: Any) -> Any:
-    """`x`, or `weight * x` where it is negative; one weight, or one for each channel (dim 1)."""
+    """`x`, or `weight * x` where it is negative; one weight, or one for each channel (dim 1).
+
+    >>> import pullback as torch
+    >>> torch.prelu(torch.tensor([-2.0, 3.0]), torch.tensor([0.25]))
+    tensor([-0.5000,  3.0000])
+    """
     if weight._array.dtype != input._array.dtype:
         raise RuntimeError(
             f"prelu: input and weight must have one dtype, got {input.dtype} and {weight.dtype}."
@@ -190,7 +205,12 @@ def rrelu(
     training: bool = False,
     inplace: bool = False,
 ) -> Any:
-    """`leaky_relu` with random slopes; where not in training, with the mean of the limits."""
+    """`leaky_relu` with random slopes; where not in training, with the mean of the limits.
+
+    >>> import pullback as torch
+    >>> torch.rrelu(torch.tensor([-8.0, 1.0]), 0.25, 0.25)
+    tensor([-2.,  1.])
+    """
     if lower > upper:
         raise RuntimeError(f"rrelu: lower ({lower}) must not be above upper ({upper}).")
     # How many numbers it draws depends on the values; for mapped tangents alone that is known.
@@ -244,7 +264,12 @@ def hardswish(input: Any, inplace: bool = False) -> Any:
 
 
 def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
-    """`x` where it is above `threshold`, `value` elsewhere."""
+    """`x` where it is above `threshold`, `value` elsewhere.
+
+    >>> import pullback as torch
+    >>> torch.threshold(torch.tensor([1.0, 3.0]), 2, 0)
+    tensor([0., 3.])
+    """
     return (_threshold_ if inplace else threshold_kernel)(input, threshold, value)
 
 

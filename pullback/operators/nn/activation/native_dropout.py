@@ -43,7 +43,12 @@ def dropout_(input: Any, p: float, train: bool) -> Any:
 
 
 def alpha_dropout(input: Any, p: float, train: bool) -> Any:
-    """Set elements to selu's lower limit, then shift and scale so that mean and variance stay."""
+    """Set elements to selu's lower limit, then shift and scale so that mean and variance stay.
+
+    >>> import pullback as torch
+    >>> torch.alpha_dropout(torch.tensor([1.0, 2.0]), 0.5, False)
+    tensor([1., 2.])
+    """
     return _checked(functional.alpha_dropout, "alpha_dropout", input, p, train)
 
 

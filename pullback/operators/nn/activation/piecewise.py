@@ -122,7 +122,12 @@ def _near(input: Any, limit: float) -> Any:
     inplace=False,
 )
 def hardshrink(xp: Namespace, input: Array, lambd: float = 0.5) -> Array:
-    """`x`, or 0 where it is between `-lambd` and `lambd`."""
+    """`x`, or 0 where it is between `-lambd` and `lambd`.
+
+    >>> import pullback as torch
+    >>> torch.hardshrink(torch.tensor([-1.0, 0.3, 2.0]))
+    tensor([-1.,  0.,  2.])
+    """
     check_floating("hardshrink", input)
     return kept(xp, ~_near(input, input.dtype.type(lambd)), input)
 

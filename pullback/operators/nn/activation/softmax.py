@@ -145,7 +145,12 @@ def _log_softmax_tangent(d_input: Any, out: Any, dim: int) -> Any:
     meta="lengths kept",
 )
 def log_softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Array:
-    """The logarithm of `softmax`, without its rounding to 0."""
+    """The logarithm of `softmax`, without its rounding to 0.
+
+    >>> import pullback as torch
+    >>> torch.log_softmax(torch.tensor([0.0, 0.0]), dim=0)
+    tensor([-0.6931, -0.6931])
+    """
     if dtype is None and are_few(xp, input, dim):
         out = input - xp.maximum.reduce(input, dim, None, None, True)
         sums = spread(xp, SUMS, xp.exp(out), dim)

@@ -213,7 +213,12 @@ def conv3d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Any:
-    """Correlate volumes (n, channels, depth, height, width) with filters of three dimensions."""
+    """Correlate volumes (n, channels, depth, height, width) with filters of three dimensions.
+
+    >>> import pullback as torch
+    >>> torch.conv3d(torch.ones(1, 1, 2, 2, 2), torch.ones(1, 1, 2, 2, 2)).item()
+    8.0
+    """
     return _convolved("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -279,7 +284,12 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Any:
-    """The adjoint of `conv1d`: spread lines with filters (channels, outputs / groups, kernel)."""
+    """The adjoint of `conv1d`: spread lines with filters (channels, outputs / groups, kernel).
+
+    >>> import pullback as torch
+    >>> torch.conv_transpose1d(torch.tensor([[[1.0, 2.0]]]), torch.ones(1, 1, 2))
+    tensor([[[1., 3., 2.]]])
+    """
     options = stride, padding, output_padding, groups, dilation
     return _spread_out("conv_transpose1d", 1, input, weight, bias, *options)
 
@@ -315,6 +325,11 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Any:
-    """The adjoint of `conv3d`."""
+    """The adjoint of `conv3d`.
+
+    >>> import pullback as torch
+    >>> torch.conv_transpose3d(torch.ones(1, 1, 1, 1, 1), torch.ones(1, 1, 2, 2, 2)).shape
+    torch.Size([1, 1, 2, 2, 2])
+    """
     options = stride, padding, output_padding, groups, dilation
     return _spread_out("conv_transpose3d", 3, input, weight, bias, *options)

@@ -40,6 +40,11 @@ def embedding_rows(
     """The rows of `weight` that `indices` name; the row `padding_idx` gets no gradient.
 
     With `sparse=True` the gradient is a sparse tensor of one row for each that was read.
+
+    >>> import pullback as torch
+    >>> torch.embedding(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1, 0]))
+    tensor([[3., 4.],
+            [1., 2.]])
     """
     if weight.ndim != 2:
         raise RuntimeError(f"embedding: weight must be a matrix, got shape {weight.shape}.")

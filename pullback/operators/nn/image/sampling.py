@@ -190,7 +190,12 @@ def grid_sample(
 def grid_sampler(
     input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
-    """`grid_sample` with its modes as numbers."""
+    """`grid_sample` with its modes as numbers.
+
+    >>> import pullback as torch
+    >>> torch.grid_sampler(torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2), 0, 0, False)
+    tensor([[[[1.]]]])
+    """
     return grid_sample(
         input, grid, _MODES[interpolation_mode], _PADDING_MODES[padding_mode], align_corners
     )
@@ -199,7 +204,12 @@ def grid_sampler(
 def grid_sampler_2d(
     input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
-    """`grid_sampler` of images."""
+    """`grid_sampler` of images.
+
+    >>> import pullback as torch
+    >>> torch.grid_sampler_2d(torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2), 0, 0, False)
+    tensor([[[[1.]]]])
+    """
     check_tensor("grid_sampler_2d", input, 4)
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
@@ -207,7 +217,13 @@ def grid_sampler_2d(
 def grid_sampler_3d(
     input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
-    """`grid_sampler` of volumes."""
+    """`grid_sampler` of volumes.
+
+    >>> import pullback as torch
+    >>> image, places = torch.ones(1, 1, 2, 2, 2), torch.zeros(1, 1, 1, 1, 3)
+    >>> torch.grid_sampler_3d(image, places, 0, 0, False).item()
+    1.0
+    """
     check_tensor("grid_sampler_3d", input, 5)
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 

@@ -127,7 +127,12 @@ def _checked_shape(op: str, normalized_shape: Any, shape: tuple[int, ...]) -> tu
 def native_layer_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any, bias: Any, eps: float
 ) -> Any:
-    """`layer_norm` together with the mean and the inverse deviation that it used."""
+    """`layer_norm` together with the mean and the inverse deviation that it used.
+
+    >>> import pullback as torch
+    >>> torch.native_layer_norm(torch.tensor([1.0, 3.0]), [2], None, None, 1e-5)[0]
+    tensor([-1.0000,  1.0000])
+    """
     over = _over_last("layer_norm", input, normalized_shape, weight, bias, eps, True)
     out = layer_standardise(input, weight, bias, over)
     return out, *_statistics(input.detach(), over)  # no gradient goes there, as in torch
@@ -163,7 +168,12 @@ _LEAST = {char: numpy.finfo(char).eps.item() for char in "fd"}
 def rms_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
 ) -> Any:
-    """Divide by the root of the mean square over the last dimensions, then scale by `weight`."""
+    """Divide by the root of the mean square over the last dimensions, then scale by `weight`.
+
+    >>> import pullback as torch
+    >>> torch.rms_norm(torch.tensor([3.0, 4.0]), (2,))
+    tensor([0.8485, 1.1314])
+    """
     dtype = input._array.dtype
     if eps is None:
         eps = _LEAST["d" if dtype.char in "dD" else "f"]
@@ -184,7 +194,12 @@ def rms_norm(
 def native_group_norm(
     input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
 ) -> Any:
-    """`group_norm` together with the mean and inverse deviation of each group."""
+    """`group_norm` together with the mean and inverse deviation of each group.
+
+    >>> import pullback as torch
+    >>> torch.native_group_norm(torch.tensor([[1.0, 3.0]]), None, None, 1, 2, 1, 1, 1e-5)[0]
+    tensor([[-1.0000,  1.0000]])
+    """
     if not isinstance(group, int) or group < 1:
         raise RuntimeError(f"native_group_norm: group must be a positive int, got {group!r}.")
     grouped = reshape(input, (N, group, C // group, HxW))
@@ -200,7 +215,12 @@ def group_norm(
     eps: float = 1e-5,
     cudnn_enabled: bool = True,  # torch's; nothing to choose here
 ) -> Any:
-    """Give each of `num_groups` groups of channels of each example mean 0 and variance 1."""
+    """Give each of `num_groups` groups of channels of each example mean 0 and variance 1.
+
+    >>> import pullback as torch
+    >>> torch.group_norm(torch.tensor([[1.0, 3.0, 10.0, 30.0]]), 2)
+    tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
+    """
     shape = input._array.shape
     if type(num_groups) is not int:
         raise TypeError(f"group_norm(): argument `num_groups` must be int, got {num_groups!r}.")
@@ -258,7 +278,14 @@ def native_batch_norm(
     momentum: float,
     eps: float,
 ) -> Any:
-    """`batch_norm` together with the mean and inverse deviation of each channel (of this batch)."""
+    """`batch_norm` together with the mean and inverse deviation of each channel (of this batch).
+
+    >>> import pullback as torch
+    >>> x = torch.tensor([[1.0], [3.0]])
+    >>> torch.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5)[0]
+    tensor([[-1.0000],
+            [ 1.0000]])
+    """
     shape = input._array.shape
     if not training:
         empty = input.new_empty((0,))

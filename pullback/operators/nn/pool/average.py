@@ -238,7 +238,12 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Any:
-    """The mean of each window of lines; zeros of the padding count if `count_include_pad`."""
+    """The mean of each window of lines; zeros of the padding count if `count_include_pad`.
+
+    >>> import pullback as torch
+    >>> torch.avg_pool1d(torch.tensor([[[1.0, 3.0, 5.0, 7.0]]]), 2)
+    tensor([[[2., 6.]]])
+    """
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
@@ -318,7 +323,12 @@ def _adaptive_avg_pool(dims: int, input: Any, output_size: Any) -> Any:
 
 
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
-    """The mean of each of `output_size` windows that cover the lines evenly."""
+    """The mean of each of `output_size` windows that cover the lines evenly.
+
+    >>> import pullback as torch
+    >>> torch.adaptive_avg_pool1d(torch.arange(6.0).view(1, 1, 6), 2)
+    tensor([[[1., 4.]]])
+    """
     return _adaptive_avg_pool(1, input, output_size)
 
 

@@ -119,7 +119,12 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest of each window of lines, and where it is if `return_indices`."""
+    """The largest of each window of lines, and where it is if `return_indices`.
+
+    >>> import pullback as torch
+    >>> torch.max_pool1d(torch.tensor([[[1.0, 3.0, 2.0, 4.0]]]), 2)
+    tensor([[[3., 4.]]])
+    """
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
@@ -152,7 +157,12 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest of each window of volumes, and where it is if `return_indices`."""
+    """The largest of each window of volumes, and where it is if `return_indices`.
+
+    >>> import pullback as torch
+    >>> torch.max_pool3d(torch.arange(8.0).view(1, 1, 2, 2, 2), 2).item()
+    7.0
+    """
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
@@ -165,7 +175,12 @@ def max_pool1d_with_indices(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """`max_pool1d` with `return_indices`."""
+    """`max_pool1d` with `return_indices`.
+
+    >>> import pullback as torch
+    >>> torch.max_pool1d_with_indices(torch.tensor([[[1.0, 3.0, 2.0, 4.0]]]), 2)
+    (tensor([[[3., 4.]]]), tensor([[[1, 3]]]))
+    """
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
@@ -259,7 +274,12 @@ def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = Fal
 def adaptive_max_pool1d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> Any:
-    """`adaptive_max_pool1d` with `return_indices`."""
+    """`adaptive_max_pool1d` with `return_indices`.
+
+    >>> import pullback as torch
+    >>> torch.adaptive_max_pool1d(torch.arange(6.0).view(1, 1, 6), 2)
+    (tensor([[[2., 5.]]]), tensor([[[2, 5]]]))
+    """
     return _adaptive_max_pool(1, input, output_size, return_indices=True)
 
 
