@@ -17,7 +17,12 @@ __all__ = [*_transforms.__all__, "fftfreq", "rfftfreq"]
 
 
 def fftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Unpack[Options]) -> Tensor:
-    """The frequencies of `fft` over `n` points `d` apart: rising from 0, then negative."""
+    """The frequencies of `fft` over `n` points `d` apart: rising from 0, then negative.
+
+    >>> import pullback as torch
+    >>> torch.fft.fftfreq(4)
+    tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
+    """
     dtype = checked("fft.fftfreq", options, get_default_dtype().numpy, out)
     _check_count("fft.fftfreq", n)
     array = allocated("fft.fftfreq", numpy.fft.fftfreq, n, d).astype(dtype)
@@ -25,7 +30,12 @@ def fftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Unpack[Option
 
 
 def rfftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Unpack[Options]) -> Tensor:
-    """The frequencies of `rfft` over `n` points `d` apart."""
+    """The frequencies of `rfft` over `n` points `d` apart.
+
+    >>> import pullback as torch
+    >>> torch.fft.rfftfreq(4)
+    tensor([0.0000, 0.2500, 0.5000])
+    """
     dtype = checked("fft.rfftfreq", options, get_default_dtype().numpy, out)
     _check_count("fft.rfftfreq", n)
     array = allocated("fft.rfftfreq", numpy.fft.rfftfreq, n, d).astype(dtype)

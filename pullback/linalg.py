@@ -40,7 +40,12 @@ from pullback.operators.watching import asking as _asking
 
 
 def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
-    """As `torch.diagonal`, of the last two dimensions by default."""
+    """As `torch.diagonal`, of the last two dimensions by default.
+
+    >>> import pullback as torch
+    >>> torch.linalg.diagonal(torch.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
     return _diagonal(A, offset, dim1, dim2)
 
 

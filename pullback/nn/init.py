@@ -44,7 +44,12 @@ def calculate_gain(nonlinearity: str, param: Any = None) -> float:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Numbers evenly from `a` to `b`."""
+    """Numbers evenly from `a` to `b`.
+
+    >>> import pullback as torch
+    >>> bool(torch.nn.init.uniform_(torch.empty(100), 2.0, 3.0).min() >= 2)
+    True
+    """
     with no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
@@ -68,7 +73,12 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Any = None,
 ) -> Tensor:
-    """Normally distributed numbers, drawn again outside of `a` to `b`."""
+    """Normally distributed numbers, drawn again outside of `a` to `b`.
+
+    >>> import pullback as torch
+    >>> bool(torch.nn.init.trunc_normal_(torch.empty(100), a=-1.0, b=1.0).abs().max() <= 1)
+    True
+    """
     if isinstance(tensor, Tensor) and not tensor.is_floating_point():
         raise RuntimeError(f"trunc_normal_: takes floating-point tensors, got {tensor.dtype}.")
     if mean < a - 2 * std or mean > b + 2 * std:
@@ -119,23 +129,44 @@ def _uniform_proposals(
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """The same number everywhere."""
+    """The same number everywhere.
+
+    >>> import pullback as torch
+    >>> torch.nn.init.constant_(torch.empty(2), 0.3)
+    tensor([0.3000, 0.3000])
+    """
     with no_grad():
         return tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Ones."""
+    """Ones.
+
+    >>> import pullback as torch
+    >>> torch.nn.init.ones_(torch.empty(2))
+    tensor([1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Zeros."""
+    """Zeros.
+
+    >>> import pullback as torch
+    >>> torch.nn.init.zeros_(torch.empty(2))
+    tensor([0., 0.])
+    """
     return constant_(tensor, 0.0)
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """The identity matrix, cut or padded to the shape."""
+    """The identity matrix, cut or padded to the shape.
+
+    >>> import pullback as torch
+    >>> torch.nn.init.eye_(torch.empty(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
     if tensor.ndim != 2:
         raise ValueError(f"eye_: a matrix is needed, got shape {tuple(tensor.shape)}.")
     with no_grad():
@@ -145,7 +176,12 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """A convolution that passes its channels on."""
+    """A convolution that passes its channels on.
+
+    >>> import pullback as torch
+    >>> torch.nn.init.dirac_(torch.empty(1, 1, 3))
+    tensor([[[0., 1., 0.]]])
+    """
     if tensor.ndim not in (3, 4, 5):
         raise ValueError(f"dirac_: 3, 4 or 5 dimensions are needed, got {tuple(tensor.shape)}.")
     outputs = tensor.shape[0]
@@ -180,13 +216,23 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Evenly, with a variance of `2 / (fan_in + fan_out)` by Glorot and Bengio."""
+    """Evenly, with a variance of `2 / (fan_in + fan_out)` by Glorot and Bengio.
+
+    >>> import pullback as torch
+    >>> bool(torch.nn.init.xavier_uniform_(torch.empty(3, 3)).abs().max() <= 1)
+    True
+    """
     bound = math.sqrt(3) * gain * math.sqrt(2 / sum(_calculate_fan_in_and_fan_out(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Normally, with a variance of `2 / (fan_in + fan_out)` by Glorot and Bengio."""
+    """Normally, with a variance of `2 / (fan_in + fan_out)` by Glorot and Bengio.
+
+    >>> import pullback as torch
+    >>> torch.nn.init.xavier_normal_(torch.empty(4, 3)).shape
+    torch.Size([4, 3])
+    """
     std = gain * math.sqrt(2 / sum(_calculate_fan_in_and_fan_out(tensor)))
     return normal_(tensor, 0.0, std, generator)
 
@@ -198,7 +244,14 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Tensor:
-    """Evenly, with a variance of `gain**2 / fan` by He et al."""
+    """Evenly, with a variance of `gain**2 / fan` by He et al.
+
+    >>> import pullback as torch
+    >>> bool(
+    ...     torch.nn.init.kaiming_uniform_(torch.empty(4, 6), nonlinearity="relu").abs().max() <= 1
+    ... )
+    True
+    """
     if 0 in tensor.shape:
         return _nothing_to_do(tensor)
     fan = _calculate_correct_fan(tensor, mode)
@@ -213,7 +266,12 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Tensor:
-    """Normally, with a variance of `gain**2 / fan` by He et al."""
+    """Normally, with a variance of `gain**2 / fan` by He et al.
+
+    >>> import pullback as torch
+    >>> torch.nn.init.kaiming_normal_(torch.empty(4, 3), nonlinearity="relu").shape
+    torch.Size([4, 3])
+    """
     if 0 in tensor.shape:
         return _nothing_to_do(tensor)
     std = calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
@@ -230,7 +288,13 @@ def _nothing_to_do(tensor: Tensor) -> Tensor:
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """A (semi-)orthogonal matrix, of the tensor seen as rows."""
+    """A (semi-)orthogonal matrix, of the tensor seen as rows.
+
+    >>> import pullback as torch
+    >>> w = torch.nn.init.orthogonal_(torch.empty(3, 3))
+    >>> torch.allclose(w @ w.T, torch.eye(3), atol=1e-5)
+    True
+    """
     if tensor.ndim < 2:
         raise ValueError(f"orthogonal_: 2 or more dimensions are needed, got {tensor.ndim}.")
     if tensor.numel() == 0:
@@ -251,7 +315,12 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Normally, with a share of zeros in each column."""
+    """Normally, with a share of zeros in each column.
+
+    >>> import pullback as torch
+    >>> torch.nn.init.sparse_(torch.empty(4, 2), sparsity=0.5).eq(0).sum(0)
+    tensor([2, 2])
+    """
     if tensor.ndim != 2:
         raise ValueError(f"sparse_: a matrix is needed, got shape {tuple(tensor.shape)}.")
     from pullback.operators.random.tensors import randperm

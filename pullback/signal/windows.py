@@ -45,17 +45,32 @@ def _window(
 
 
 def bartlett(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
-    """A triangle from 0 to 1 and back."""
+    """A triangle from 0 to 1 and back.
+
+    >>> import pullback as torch
+    >>> torch.signal.windows.bartlett(5)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
+    """
     return _window("bartlett", M, sym, options, triangle)
 
 
 def blackman(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
-    """Three terms of cosines."""
+    """Three terms of cosines.
+
+    >>> import pullback as torch
+    >>> torch.signal.windows.blackman(5)[1:4]
+    tensor([0.3400, 1.0000, 0.3400])
+    """
     return _window("blackman", M, sym, options, cosines((0.42, 0.5, 0.08)))
 
 
 def cosine(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
-    """Half a period of a sine."""
+    """Half a period of a sine.
+
+    >>> import pullback as torch
+    >>> torch.signal.windows.cosine(3)
+    tensor([0.5000, 1.0000, 0.5000])
+    """
     return _window(
         "cosine", M, sym, options, lambda x, last: numpy.sin(numpy.pi * (x + 0.5) / (last + 1))
     )
@@ -69,7 +84,12 @@ def exponential(
     sym: bool = True,
     **options: Unpack[Options],
 ) -> Tensor:
-    """Decay by e in `tau` points, on both sides of `center` (the middle)."""
+    """Decay by e in `tau` points, on both sides of `center` (the middle).
+
+    >>> import pullback as torch
+    >>> torch.signal.windows.exponential(3)
+    tensor([0.3679, 1.0000, 0.3679])
+    """
     if tau <= 0:
         raise ValueError(f"exponential: tau must be positive, got {tau}.")
     if sym and center is not None:
@@ -91,7 +111,12 @@ def gaussian(
     sym: bool = True,
     **options: Unpack[Options],
 ) -> Tensor:
-    """The density of a normal distribution, 1 in the middle."""
+    """The density of a normal distribution, 1 in the middle.
+
+    >>> import pullback as torch
+    >>> torch.signal.windows.gaussian(3)
+    tensor([0.6065, 1.0000, 0.6065])
+    """
     if std <= 0:
         raise ValueError(f"gaussian: std must be positive, got {std}.")
     return _window(
@@ -106,7 +131,12 @@ def general_cosine(
     sym: bool = True,
     **options: Unpack[Options],
 ) -> Tensor:
-    """A sum of cosines with coefficients `a`, of alternating sign."""
+    """A sum of cosines with coefficients `a`, of alternating sign.
+
+    >>> import pullback as torch
+    >>> torch.signal.windows.general_cosine(3, a=[0.5, 0.5])
+    tensor([0., 1., 0.])
+    """
     if not isinstance(a, Iterable):
         raise TypeError(f"general_cosine: a must be a sequence of numbers, got {type(a).__name__}.")
     coefficients = list(a)
@@ -122,12 +152,22 @@ def general_hamming(
     sym: bool = True,
     **options: Unpack[Options],
 ) -> Tensor:
-    """A raised cosine: `alpha - (1 - alpha) * cos`."""
+    """A raised cosine: `alpha - (1 - alpha) * cos`.
+
+    >>> import pullback as torch
+    >>> torch.signal.windows.general_hamming(3)
+    tensor([0.0800, 1.0000, 0.0800])
+    """
     return _window("general_hamming", M, sym, options, cosines((alpha, 1 - alpha)))
 
 
 def hamming(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
-    """A raised cosine that ends above 0."""
+    """A raised cosine that ends above 0.
+
+    >>> import pullback as torch
+    >>> torch.signal.windows.hamming(3)
+    tensor([0.0800, 1.0000, 0.0800])
+    """
     return _window("hamming", M, sym, options, cosines((0.54, 0.46)))
 
 
@@ -148,14 +188,24 @@ def kaiser(
     sym: bool = True,
     **options: Unpack[Options],
 ) -> Tensor:
-    """Bessel functions; `beta` trades the main lobe against the others."""
+    """Bessel functions; `beta` trades the main lobe against the others.
+
+    >>> import pullback as torch
+    >>> torch.signal.windows.kaiser(3)
+    tensor([5.2773e-05, 1.0000e+00, 5.2773e-05])
+    """
     if beta < 0:
         raise ValueError(f"kaiser: beta must not be negative, got {beta}.")
     return _window("kaiser", M, sym, options, _kaiser(beta))
 
 
 def nuttall(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
-    """Four terms of cosines with very low side lobes."""
+    """Four terms of cosines with very low side lobes.
+
+    >>> import pullback as torch
+    >>> torch.signal.windows.nuttall(3)
+    tensor([3.6280e-04, 1.0000e+00, 3.6280e-04])
+    """
     weights = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
     return _window("nuttall", M, sym, options, cosines(weights))
 

@@ -38,7 +38,12 @@ class ReLU(Layer):
 
 
 class SELU(Layer):
-    """Scaled exponential linear unit."""
+    """Scaled exponential linear unit.
+
+    >>> import pullback as torch
+    >>> torch.nn.SELU()(torch.tensor([-1.0, 1.0]))
+    tensor([-1.1113,  1.0507])
+    """
 
     inplace: bool = False
 
@@ -48,7 +53,12 @@ class SELU(Layer):
 
 
 class SiLU(Layer):
-    """`x * sigmoid(x)`."""
+    """`x * sigmoid(x)`.
+
+    >>> import pullback as torch
+    >>> torch.nn.SiLU()(torch.tensor([-1.0, 2.0]))
+    tensor([-0.2689,  1.7616])
+    """
 
     inplace: bool = False
 
@@ -58,7 +68,12 @@ class SiLU(Layer):
 
 
 class Mish(Layer):
-    """`x * tanh(softplus(x))`."""
+    """`x * tanh(softplus(x))`.
+
+    >>> import pullback as torch
+    >>> torch.nn.Mish()(torch.tensor([-1.0, 2.0]))
+    tensor([-0.3034,  1.9440])
+    """
 
     inplace: bool = False
 
@@ -68,7 +83,12 @@ class Mish(Layer):
 
 
 class Hardsigmoid(Layer):
-    """A sigmoid of three straight lines."""
+    """A sigmoid of three straight lines.
+
+    >>> import pullback as torch
+    >>> torch.nn.Hardsigmoid()(torch.tensor([-4.0, 0.0, 4.0]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
 
     inplace: bool = False
     _shown = ()
@@ -79,7 +99,12 @@ class Hardsigmoid(Layer):
 
 
 class Hardswish(Layer):
-    """`x * hardsigmoid(x)`."""
+    """`x * hardsigmoid(x)`.
+
+    >>> import pullback as torch
+    >>> torch.nn.Hardswish()(torch.tensor([-4.0, 1.0, 4.0]))
+    tensor([-0.0000, 0.6667, 4.0000])
+    """
 
     inplace: bool = False
     _shown = ()
@@ -90,7 +115,12 @@ class Hardswish(Layer):
 
 
 class ELU(Layer):
-    """Exponential linear unit."""
+    """Exponential linear unit.
+
+    >>> import pullback as torch
+    >>> torch.nn.ELU()(torch.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
 
     alpha: float = 1.0
     inplace: bool = False
@@ -101,7 +131,12 @@ class ELU(Layer):
 
 
 class CELU(Layer):
-    """Exponential linear unit with a continuous derivative."""
+    """Exponential linear unit with a continuous derivative.
+
+    >>> import pullback as torch
+    >>> torch.nn.CELU()(torch.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
 
     alpha: float = 1.0
     inplace: bool = False
@@ -112,7 +147,12 @@ class CELU(Layer):
 
 
 class LeakyReLU(Layer):
-    """A relu with a slope below zero."""
+    """A relu with a slope below zero.
+
+    >>> import pullback as torch
+    >>> torch.nn.LeakyReLU(0.1)(torch.tensor([-1.0, 2.0]))
+    tensor([-0.1000,  2.0000])
+    """
 
     negative_slope: float = 0.01
     inplace: bool = False
@@ -123,7 +163,12 @@ class LeakyReLU(Layer):
 
 
 class RReLU(Layer):
-    """A leaky relu whose slope is drawn at random while training."""
+    """A leaky relu whose slope is drawn at random while training.
+
+    >>> import pullback as torch
+    >>> torch.nn.RReLU(0.25, 0.25)(torch.tensor([-8.0, 1.0]))
+    tensor([-2.,  1.])
+    """
 
     lower: float = 1 / 8
     upper: float = 1 / 3
@@ -135,7 +180,12 @@ class RReLU(Layer):
 
 
 class Threshold(Layer):
-    """`x` above the threshold, else `value`."""
+    """`x` above the threshold, else `value`.
+
+    >>> import pullback as torch
+    >>> torch.nn.Threshold(2.0, 0.0)(torch.tensor([1.0, 3.0]))
+    tensor([0., 3.])
+    """
 
     threshold: float
     value: float
@@ -147,7 +197,12 @@ class Threshold(Layer):
 
 
 class Hardtanh(Layer):
-    """`x` between `min_val` and `max_val`."""
+    """`x` between `min_val` and `max_val`.
+
+    >>> import pullback as torch
+    >>> torch.nn.Hardtanh()(torch.tensor([-4.0, 0.5, 4.0]))
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
 
     min_val: float = -1.0
     max_val: float = 1.0
@@ -179,7 +234,12 @@ class Hardtanh(Layer):
 
 
 class ReLU6(Hardtanh):
-    """`min(max(x, 0), 6)`."""
+    """`min(max(x, 0), 6)`.
+
+    >>> import pullback as torch
+    >>> torch.nn.ReLU6()(torch.tensor([-1.0, 3.0, 9.0]))
+    tensor([0., 3., 6.])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
@@ -190,7 +250,12 @@ class ReLU6(Hardtanh):
 
 
 class Hardshrink(Layer):
-    """`x`, or 0 where it is within `lambd` of 0."""
+    """`x`, or 0 where it is within `lambd` of 0.
+
+    >>> import pullback as torch
+    >>> torch.nn.Hardshrink()(torch.tensor([-1.0, 0.3, 2.0]))
+    tensor([-1.,  0.,  2.])
+    """
 
     lambd: float = 0.5
 
@@ -204,7 +269,12 @@ class Hardshrink(Layer):
 
 
 class Softshrink(Layer):
-    """`x`, moved by `lambd` towards 0."""
+    """`x`, moved by `lambd` towards 0.
+
+    >>> import pullback as torch
+    >>> torch.nn.Softshrink()(torch.tensor([-1.0, 0.3, 2.0]))
+    tensor([-0.5000,  0.0000,  1.5000])
+    """
 
     lambd: float = 0.5
 
@@ -218,7 +288,12 @@ class Softshrink(Layer):
 
 
 class Softplus(Layer):
-    """A smooth relu."""
+    """A smooth relu.
+
+    >>> import pullback as torch
+    >>> torch.nn.Softplus()(torch.tensor([0.0, 2.0]))
+    tensor([0.6931, 2.1269])
+    """
 
     beta: float = 1.0
     threshold: float = 20.0
@@ -229,7 +304,12 @@ class Softplus(Layer):
 
 
 class GELU(Layer):
-    """Gaussian error linear unit."""
+    """Gaussian error linear unit.
+
+    >>> import pullback as torch
+    >>> torch.nn.GELU()(torch.tensor([-1.0, 2.0]))
+    tensor([-0.1587,  1.9545])
+    """
 
     approximate: str = "none"
 
@@ -239,7 +319,12 @@ class GELU(Layer):
 
 
 class GLU(Layer):
-    """One half of a dimension, gated by the other."""
+    """One half of a dimension, gated by the other.
+
+    >>> import pullback as torch
+    >>> torch.nn.GLU()(torch.tensor([1.0, 2.0, 0.0, 0.0]))
+    tensor([0.5000, 1.0000])
+    """
 
     dim: int = -1
 
@@ -256,7 +341,12 @@ class _OfAnything(Module):
 
 
 class Sigmoid(_OfAnything):
-    """`1 / (1 + exp(-x))`."""
+    """`1 / (1 + exp(-x))`.
+
+    >>> import pullback as torch
+    >>> torch.nn.Sigmoid()(torch.tensor([0.0, 2.0]))
+    tensor([0.5000, 0.8808])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -264,7 +354,12 @@ class Sigmoid(_OfAnything):
 
 
 class Tanh(_OfAnything):
-    """Hyperbolic tangent."""
+    """Hyperbolic tangent.
+
+    >>> import pullback as torch
+    >>> torch.nn.Tanh()(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7616])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -272,7 +367,12 @@ class Tanh(_OfAnything):
 
 
 class LogSigmoid(_OfAnything):
-    """Logarithm of the sigmoid."""
+    """Logarithm of the sigmoid.
+
+    >>> import pullback as torch
+    >>> torch.nn.LogSigmoid()(torch.tensor([0.0, 2.0]))
+    tensor([-0.6931, -0.1269])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -280,7 +380,12 @@ class LogSigmoid(_OfAnything):
 
 
 class Softsign(_OfAnything):
-    """`x / (1 + |x|)`."""
+    """`x / (1 + |x|)`.
+
+    >>> import pullback as torch
+    >>> torch.nn.Softsign()(torch.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -288,7 +393,12 @@ class Softsign(_OfAnything):
 
 
 class Tanhshrink(_OfAnything):
-    """`x - tanh(x)`."""
+    """`x - tanh(x)`.
+
+    >>> import pullback as torch
+    >>> torch.nn.Tanhshrink()(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.2384])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -296,7 +406,12 @@ class Tanhshrink(_OfAnything):
 
 
 class Softmax(Layer):
-    """Positive numbers that sum to 1 along a dimension."""
+    """Positive numbers that sum to 1 along a dimension.
+
+    >>> import pullback as torch
+    >>> torch.nn.Softmax(dim=0)(torch.tensor([0.0, 0.0]))
+    tensor([0.5000, 0.5000])
+    """
 
     dim: int | None = None
 
@@ -306,7 +421,12 @@ class Softmax(Layer):
 
 
 class Softmin(Layer):
-    """Softmax of `-x`."""
+    """Softmax of `-x`.
+
+    >>> import pullback as torch
+    >>> torch.nn.Softmin(dim=0)(torch.tensor([1.0, 2.0]))
+    tensor([0.7311, 0.2689])
+    """
 
     dim: int | None = None
 
@@ -316,7 +436,12 @@ class Softmin(Layer):
 
 
 class LogSoftmax(Layer):
-    """Logarithm of softmax."""
+    """Logarithm of softmax.
+
+    >>> import pullback as torch
+    >>> torch.nn.LogSoftmax(dim=0)(torch.tensor([0.0, 0.0]))
+    tensor([-0.6931, -0.6931])
+    """
 
     dim: int | None = None
 
@@ -326,7 +451,12 @@ class LogSoftmax(Layer):
 
 
 class Softmax2d(_OfAnything):
-    """Softmax over the channels of images."""
+    """Softmax over the channels of images.
+
+    >>> import pullback as torch
+    >>> torch.nn.Softmax2d()(torch.zeros(1, 2, 1, 1)).flatten()
+    tensor([0.5000, 0.5000])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -339,7 +469,12 @@ class Softmax2d(_OfAnything):
 
 
 class PReLU(Module):
-    """A leaky relu whose slope is trained."""
+    """A leaky relu whose slope is trained.
+
+    >>> import pullback as torch
+    >>> torch.nn.PReLU()(torch.tensor([-4.0, 2.0]))
+    tensor([-1.,  2.], grad_fn=<PreluKernelBackward0>)
+    """
 
     def __init__(
         self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None

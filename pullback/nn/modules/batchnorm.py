@@ -150,13 +150,23 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Normalises the channels of a batch of images."""
+    """Normalises the channels of a batch of images.
+
+    >>> import pullback as torch
+    >>> torch.nn.BatchNorm2d(3)(torch.randn(2, 3, 4, 4)).shape
+    torch.Size([2, 3, 4, 4])
+    """
 
     _allowed = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Normalises the channels of a batch of volumes."""
+    """Normalises the channels of a batch of volumes.
+
+    >>> import pullback as torch
+    >>> torch.nn.BatchNorm3d(3)(torch.randn(2, 3, 2, 2, 2)).shape
+    torch.Size([2, 3, 2, 2, 2])
+    """
 
     _allowed = (5,)
 
@@ -317,21 +327,36 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
 
 
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
-    """BatchNorm1d that takes the number of channels from its first input."""
+    """BatchNorm1d that takes the number of channels from its first input.
+
+    >>> import pullback as torch
+    >>> torch.nn.LazyBatchNorm1d()(torch.randn(4, 3)).shape
+    torch.Size([4, 3])
+    """
 
     cls_to_become = BatchNorm1d
     _allowed = (2, 3)
 
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
-    """BatchNorm2d that takes the number of channels from its first input."""
+    """BatchNorm2d that takes the number of channels from its first input.
+
+    >>> import pullback as torch
+    >>> torch.nn.LazyBatchNorm2d()(torch.randn(4, 3, 2, 2)).shape
+    torch.Size([4, 3, 2, 2])
+    """
 
     cls_to_become = BatchNorm2d
     _allowed = (4,)
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
-    """BatchNorm3d that takes the number of channels from its first input."""
+    """BatchNorm3d that takes the number of channels from its first input.
+
+    >>> import pullback as torch
+    >>> torch.nn.LazyBatchNorm3d()(torch.randn(4, 3, 2, 2, 2)).shape
+    torch.Size([4, 3, 2, 2, 2])
+    """
 
     cls_to_become = BatchNorm3d
     _allowed = (5,)

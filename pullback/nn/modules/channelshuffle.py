@@ -12,7 +12,12 @@ __all__ = ["ChannelShuffle"]
 
 
 class ChannelShuffle(Layer):
-    """Channels of several groups in turn."""
+    """Channels of several groups in turn.
+
+    >>> import pullback as torch
+    >>> torch.nn.ChannelShuffle(2)(torch.arange(4.0).view(1, 4, 1, 1)).flatten()
+    tensor([0., 2., 1., 3.])
+    """
 
     groups: int
 

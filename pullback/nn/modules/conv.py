@@ -192,7 +192,12 @@ class _Conv(_ConvNd):
 
 
 class Conv1d(_Conv):
-    """Convolution of sequences."""
+    """Convolution of sequences.
+
+    >>> import pullback as torch
+    >>> torch.nn.Conv1d(3, 8, kernel_size=3, padding=1)(torch.randn(2, 3, 10)).shape
+    torch.Size([2, 8, 10])
+    """
 
     _dims = 1
     _function = staticmethod(F.conv1d)
@@ -211,7 +216,12 @@ class Conv2d(_Conv):
 
 
 class Conv3d(_Conv):
-    """Convolution of volumes."""
+    """Convolution of volumes.
+
+    >>> import pullback as torch
+    >>> torch.nn.Conv3d(1, 2, kernel_size=2)(torch.randn(1, 1, 4, 4, 4)).shape
+    torch.Size([1, 2, 3, 3, 3])
+    """
 
     _dims = 3
     _function = staticmethod(F.conv3d)
@@ -354,21 +364,36 @@ class _ConvTranspose(_ConvTransposeNd):
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """Transposed convolution of sequences."""
+    """Transposed convolution of sequences.
+
+    >>> import pullback as torch
+    >>> torch.nn.ConvTranspose1d(3, 1, kernel_size=2, stride=2)(torch.randn(1, 3, 5)).shape
+    torch.Size([1, 1, 10])
+    """
 
     _dims = 1
     _function = staticmethod(F.conv_transpose1d)
 
 
 class ConvTranspose2d(_ConvTranspose):
-    """Transposed convolution of images."""
+    """Transposed convolution of images.
+
+    >>> import pullback as torch
+    >>> torch.nn.ConvTranspose2d(3, 1, kernel_size=2, stride=2)(torch.randn(1, 3, 5, 5)).shape
+    torch.Size([1, 1, 10, 10])
+    """
 
     _dims = 2
     _function = staticmethod(F.conv_transpose2d)
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """Transposed convolution of volumes."""
+    """Transposed convolution of volumes.
+
+    >>> import pullback as torch
+    >>> torch.nn.ConvTranspose3d(1, 1, kernel_size=2)(torch.randn(1, 1, 2, 2, 2)).shape
+    torch.Size([1, 1, 3, 3, 3])
+    """
 
     _dims = 3
     _function = staticmethod(F.conv_transpose3d)

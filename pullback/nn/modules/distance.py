@@ -12,7 +12,12 @@ __all__ = ["CosineSimilarity", "PairwiseDistance"]
 
 
 class CosineSimilarity(Layer):
-    """Cosine of the angle between vectors."""
+    """Cosine of the angle between vectors.
+
+    >>> import pullback as torch
+    >>> torch.nn.CosineSimilarity()(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]]))
+    tensor([0.7071])
+    """
 
     dim: int = 1
     eps: float = 1e-8
@@ -24,7 +29,12 @@ class CosineSimilarity(Layer):
 
 
 class PairwiseDistance(Layer):
-    """Norm of differences."""
+    """Norm of differences.
+
+    >>> import pullback as torch
+    >>> torch.nn.PairwiseDistance()(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]]))
+    tensor([5.0000])
+    """
 
     p: float = 2.0
     eps: float = 1e-6

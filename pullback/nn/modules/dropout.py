@@ -38,7 +38,12 @@ class Dropout(_DropoutNd):
 
 
 class Dropout1d(_DropoutNd):
-    """Drops whole channels of sequences."""
+    """Drops whole channels of sequences.
+
+    >>> import pullback as torch
+    >>> torch.nn.Dropout1d(0.5).eval()(torch.ones(1, 2, 3)).shape
+    torch.Size([1, 2, 3])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -46,7 +51,12 @@ class Dropout1d(_DropoutNd):
 
 
 class Dropout2d(_DropoutNd):
-    """Drops whole channels of images."""
+    """Drops whole channels of images.
+
+    >>> import pullback as torch
+    >>> torch.nn.Dropout2d(0.5).eval()(torch.ones(1, 2, 3, 3)).shape
+    torch.Size([1, 2, 3, 3])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -54,7 +64,12 @@ class Dropout2d(_DropoutNd):
 
 
 class Dropout3d(_DropoutNd):
-    """Drops whole channels of volumes."""
+    """Drops whole channels of volumes.
+
+    >>> import pullback as torch
+    >>> torch.nn.Dropout3d(0.5).eval()(torch.ones(1, 2, 3, 3, 3)).shape
+    torch.Size([1, 2, 3, 3, 3])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -62,7 +77,12 @@ class Dropout3d(_DropoutNd):
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that keeps mean and variance, for SELU."""
+    """Dropout that keeps mean and variance, for SELU.
+
+    >>> import pullback as torch
+    >>> torch.nn.AlphaDropout(0.5).eval()(torch.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -70,7 +90,12 @@ class AlphaDropout(_DropoutNd):
 
 
 class FeatureAlphaDropout(_DropoutNd):
-    """AlphaDropout of whole channels."""
+    """AlphaDropout of whole channels.
+
+    >>> import pullback as torch
+    >>> torch.nn.FeatureAlphaDropout(0.5).eval()(torch.ones(1, 2, 3)).shape
+    torch.Size([1, 2, 3])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""

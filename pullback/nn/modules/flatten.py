@@ -27,7 +27,12 @@ class Flatten(Layer):
 
 
 class Unflatten(Layer):
-    """One dimension into several."""
+    """One dimension into several.
+
+    >>> import pullback as torch
+    >>> torch.nn.Unflatten(1, (2, 3))(torch.zeros(4, 6)).shape
+    torch.Size([4, 2, 3])
+    """
 
     dim: int
     unflattened_size: Any

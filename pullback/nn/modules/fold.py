@@ -12,7 +12,13 @@ __all__ = ["Fold", "Unfold"]
 
 
 class Fold(Layer):
-    """Sums of windows, put back where they came from."""
+    """Sums of windows, put back where they came from.
+
+    >>> import pullback as torch
+    >>> torch.nn.Fold((2, 2), (1, 1))(torch.arange(4.0).view(1, 1, 4)).view(2, 2)
+    tensor([[0., 1.],
+            [2., 3.]])
+    """
 
     output_size: Any
     kernel_size: Any
@@ -28,7 +34,12 @@ class Fold(Layer):
 
 
 class Unfold(Layer):
-    """Windows of images, as columns."""
+    """Windows of images, as columns.
+
+    >>> import pullback as torch
+    >>> torch.nn.Unfold(2)(torch.arange(9.0).view(1, 1, 3, 3)).shape
+    torch.Size([1, 4, 4])
+    """
 
     kernel_size: Any
     dilation: Any = 1

@@ -54,39 +54,69 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Normalises the channels of each sequence."""
+    """Normalises the channels of each sequence.
+
+    >>> import pullback as torch
+    >>> torch.nn.InstanceNorm1d(2)(torch.randn(3, 2, 5)).shape
+    torch.Size([3, 2, 5])
+    """
 
     _allowed = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Normalises the channels of each image."""
+    """Normalises the channels of each image.
+
+    >>> import pullback as torch
+    >>> torch.nn.InstanceNorm2d(2)(torch.randn(3, 2, 5, 5)).shape
+    torch.Size([3, 2, 5, 5])
+    """
 
     _allowed = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Normalises the channels of each volume."""
+    """Normalises the channels of each volume.
+
+    >>> import pullback as torch
+    >>> torch.nn.InstanceNorm3d(2)(torch.randn(3, 2, 5, 5, 5)).shape
+    torch.Size([3, 2, 5, 5, 5])
+    """
 
     _allowed = (4, 5)
 
 
 class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
-    """InstanceNorm1d that takes the number of channels from its first input."""
+    """InstanceNorm1d that takes the number of channels from its first input.
+
+    >>> import pullback as torch
+    >>> torch.nn.LazyInstanceNorm1d()(torch.randn(1, 2, 5)).shape
+    torch.Size([1, 2, 5])
+    """
 
     cls_to_become = InstanceNorm1d
     _allowed = (2, 3)
 
 
 class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
-    """InstanceNorm2d that takes the number of channels from its first input."""
+    """InstanceNorm2d that takes the number of channels from its first input.
+
+    >>> import pullback as torch
+    >>> torch.nn.LazyInstanceNorm2d()(torch.randn(1, 2, 5, 5)).shape
+    torch.Size([1, 2, 5, 5])
+    """
 
     cls_to_become = InstanceNorm2d
     _allowed = (3, 4)
 
 
 class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
-    """InstanceNorm3d that takes the number of channels from its first input."""
+    """InstanceNorm3d that takes the number of channels from its first input.
+
+    >>> import pullback as torch
+    >>> torch.nn.LazyInstanceNorm3d()(torch.randn(1, 2, 5, 5, 5)).shape
+    torch.Size([1, 2, 5, 5, 5])
+    """
 
     cls_to_become = InstanceNorm3d
     _allowed = (4, 5)

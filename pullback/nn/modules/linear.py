@@ -85,7 +85,15 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """Linear that takes the number of features from its first input."""
+    """Linear that takes the number of features from its first input.
+
+    >>> import pullback as torch
+    >>> layer = torch.nn.LazyLinear(4)
+    >>> layer(torch.randn(2, 3)).shape
+    torch.Size([2, 4])
+    >>> layer.in_features
+    3
+    """
 
     cls_to_become = Linear
     weight: Any
@@ -117,7 +125,12 @@ class LazyLinear(LazyModuleMixin, Linear):
 
 
 class Bilinear(Module):
-    """`x1 @ weight @ x2 + bias`."""
+    """`x1 @ weight @ x2 + bias`.
+
+    >>> import pullback as torch
+    >>> torch.nn.Bilinear(2, 3, 4)(torch.ones(1, 2), torch.ones(1, 3)).shape
+    torch.Size([1, 4])
+    """
 
     weight: Parameter
     bias: Parameter | None

@@ -72,7 +72,12 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """Mean of absolute differences."""
+    """Mean of absolute differences.
+
+    >>> import pullback as torch
+    >>> torch.nn.L1Loss()(torch.tensor([1.0, 2.0]), torch.tensor([2.0, 4.0]))
+    tensor(1.5000)
+    """
 
     size_average: Any = None
     reduce: Any = None
@@ -101,7 +106,12 @@ class MSELoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """Squared near zero, absolute beyond `beta`."""
+    """Squared near zero, absolute beyond `beta`.
+
+    >>> import pullback as torch
+    >>> torch.nn.SmoothL1Loss()(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 3.0]))
+    tensor(1.3125)
+    """
 
     size_average: Any = None
     reduce: Any = None
@@ -114,7 +124,12 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Squared near zero, linear beyond `delta`."""
+    """Squared near zero, linear beyond `delta`.
+
+    >>> import pullback as torch
+    >>> torch.nn.HuberLoss()(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 3.0]))
+    tensor(1.3125)
+    """
 
     reduction: str = "mean"
     delta: float = 1.0
@@ -125,7 +140,12 @@ class HuberLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """Negative log likelihood of the right class."""
+    """Negative log likelihood of the right class.
+
+    >>> import pullback as torch
+    >>> torch.nn.NLLLoss()(torch.tensor([[0.25, 0.75]]).log(), torch.tensor([1]))
+    tensor(0.2877)
+    """
 
     weight: Tensor | None = None
     size_average: Any = None
@@ -180,7 +200,12 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """Cross entropy of probabilities."""
+    """Cross entropy of probabilities.
+
+    >>> import pullback as torch
+    >>> torch.nn.BCELoss()(torch.tensor([0.9, 0.2]), torch.tensor([1.0, 0.0]))
+    tensor(0.1643)
+    """
 
     weight: Tensor | None = None
     size_average: Any = None
@@ -193,7 +218,12 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """Sigmoid and cross entropy in one."""
+    """Sigmoid and cross entropy in one.
+
+    >>> import pullback as torch
+    >>> torch.nn.BCEWithLogitsLoss()(torch.tensor([2.0, -1.0]), torch.tensor([1.0, 0.0]))
+    tensor(0.2201)
+    """
 
     weight: Tensor | None = None
     size_average: Any = None
@@ -213,7 +243,14 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """Divergence from log probabilities to the target."""
+    """Divergence from log probabilities to the target.
+
+    >>> import pullback as torch
+    >>> torch.nn.KLDivLoss(reduction="batchmean")(
+    ...     torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.25, 0.75]])
+    ... )
+    tensor(0.1308)
+    """
 
     size_average: Any = None
     reduce: Any = None
@@ -226,7 +263,12 @@ class KLDivLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Negative log likelihood of Poisson counts."""
+    """Negative log likelihood of Poisson counts.
+
+    >>> import pullback as torch
+    >>> torch.nn.PoissonNLLLoss()(torch.tensor([0.0]), torch.tensor([2.0]))
+    tensor(1.)
+    """
 
     log_input: bool = True
     full: bool = False
@@ -248,7 +290,12 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Negative log likelihood of normal distributions."""
+    """Negative log likelihood of normal distributions.
+
+    >>> import pullback as torch
+    >>> torch.nn.GaussianNLLLoss()(torch.tensor([1.0]), torch.tensor([3.0]), torch.tensor([4.0]))
+    tensor(1.1931)
+    """
 
     full: bool = False
     eps: float = 1e-6
@@ -263,7 +310,12 @@ class GaussianNLLLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """Small distances for pairs marked 1, large ones for -1."""
+    """Small distances for pairs marked 1, large ones for -1.
+
+    >>> import pullback as torch
+    >>> torch.nn.HingeEmbeddingLoss()(torch.tensor([0.5, 0.5]), torch.tensor([1.0, -1.0]))
+    tensor(0.5000)
+    """
 
     margin: float = 1.0
     size_average: Any = None
@@ -276,7 +328,12 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """Right classes ahead of wrong ones by a margin."""
+    """Right classes ahead of wrong ones by a margin.
+
+    >>> import pullback as torch
+    >>> torch.nn.MultiLabelMarginLoss()(torch.tensor([[0.1, 0.9]]), torch.tensor([[1, -1]]))
+    tensor(0.1000)
+    """
 
     size_average: Any = None
     reduce: Any = None
@@ -288,7 +345,12 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class SoftMarginLoss(_Loss):
-    """Logistic loss of two classes, 1 and -1."""
+    """Logistic loss of two classes, 1 and -1.
+
+    >>> import pullback as torch
+    >>> torch.nn.SoftMarginLoss()(torch.tensor([0.0, 2.0]), torch.tensor([1.0, 1.0]))
+    tensor(0.4100)
+    """
 
     size_average: Any = None
     reduce: Any = None
@@ -300,7 +362,12 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """Logistic loss of many labels."""
+    """Logistic loss of many labels.
+
+    >>> import pullback as torch
+    >>> torch.nn.MultiLabelSoftMarginLoss()(torch.tensor([[0.0, 2.0]]), torch.tensor([[0.0, 1.0]]))
+    tensor(0.4100)
+    """
 
     weight: Tensor | None = None
     size_average: Any = None
@@ -315,7 +382,14 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class CosineEmbeddingLoss(_Loss):
-    """Cosine near 1 for pairs marked 1, below `margin` for -1."""
+    """Cosine near 1 for pairs marked 1, below `margin` for -1.
+
+    >>> import pullback as torch
+    >>> torch.nn.CosineEmbeddingLoss()(
+    ...     torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]]), torch.tensor([1.0])
+    ... )
+    tensor(1.)
+    """
 
     margin: float = 0.0
     size_average: Any = None
@@ -330,7 +404,12 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class MarginRankingLoss(_Loss):
-    """The first ahead of the second by `margin` where the target is 1."""
+    """The first ahead of the second by `margin` where the target is 1.
+
+    >>> import pullback as torch
+    >>> torch.nn.MarginRankingLoss()(torch.tensor([1.0]), torch.tensor([3.0]), torch.tensor([1.0]))
+    tensor(2.)
+    """
 
     margin: float = 0.0
     size_average: Any = None
@@ -345,7 +424,12 @@ class MarginRankingLoss(_Loss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """The right class ahead of the others by `margin`."""
+    """The right class ahead of the others by `margin`.
+
+    >>> import pullback as torch
+    >>> torch.nn.MultiMarginLoss()(torch.tensor([[0.1, 0.9]]), torch.tensor([0]))
+    tensor(0.9000)
+    """
 
     p: int = 1
     margin: float = 1.0
@@ -367,7 +451,14 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class TripletMarginLoss(_Loss):
-    """The positive nearer to the anchor than the negative by `margin`."""
+    """The positive nearer to the anchor than the negative by `margin`.
+
+    >>> import pullback as torch
+    >>> torch.nn.TripletMarginLoss()(
+    ...     torch.tensor([[0.0]]), torch.tensor([[1.0]]), torch.tensor([[1.5]])
+    ... )
+    tensor(0.5000)
+    """
 
     margin: float = 1.0
     p: float = 2.0
@@ -392,7 +483,13 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """As TripletMarginLoss, with a distance of your own."""
+    """As TripletMarginLoss, with a distance of your own.
+
+    >>> import pullback as torch
+    >>> loss = torch.nn.TripletMarginWithDistanceLoss(distance_function=torch.nn.PairwiseDistance())
+    >>> loss(torch.tensor([[0.0]]), torch.tensor([[1.0]]), torch.tensor([[1.5]]))
+    tensor(0.5000)
+    """
 
     distance_function: Callable[[Tensor, Tensor], Tensor] | None = None
     margin: float = 1.0
@@ -419,7 +516,13 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """Sequences against shorter ones whose alignment is not known."""
+    """Sequences against shorter ones whose alignment is not known.
+
+    >>> import pullback as torch
+    >>> log_probs = torch.log_softmax(torch.zeros(3, 1, 4), 2)
+    >>> torch.nn.CTCLoss()(log_probs, torch.tensor([[1, 2]]), torch.tensor([3]), torch.tensor([2]))
+    tensor(1.2747)
+    """
 
     blank: int = 0
     reduction: str = "mean"

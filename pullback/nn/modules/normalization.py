@@ -79,7 +79,12 @@ class LayerNorm(_Scaled):
 
 
 class RMSNorm(Module):
-    """Divides by the root of the mean square over the last dimensions."""
+    """Divides by the root of the mean square over the last dimensions.
+
+    >>> import pullback as torch
+    >>> torch.nn.RMSNorm(2)(torch.tensor([3.0, 4.0])).detach()
+    tensor([0.8485, 1.1314])
+    """
 
     weight: Parameter | None
 
@@ -118,7 +123,12 @@ class RMSNorm(Module):
 
 
 class GroupNorm(_Scaled):
-    """Normalises groups of channels."""
+    """Normalises groups of channels.
+
+    >>> import pullback as torch
+    >>> torch.nn.GroupNorm(2, 4)(torch.randn(3, 4, 5)).shape
+    torch.Size([3, 4, 5])
+    """
 
     def __init__(
         self,
@@ -155,7 +165,12 @@ class GroupNorm(_Scaled):
 
 
 class LocalResponseNorm(Layer):
-    """Divides by the squares of neighbouring channels."""
+    """Divides by the squares of neighbouring channels.
+
+    >>> import pullback as torch
+    >>> torch.nn.LocalResponseNorm(2)(torch.randn(1, 4, 3)).shape
+    torch.Size([1, 4, 3])
+    """
 
     size: int
     alpha: float = 1e-4
@@ -176,6 +191,10 @@ class CrossMapLRN2d(Layer):
 
     Sums are those of the window. (Torch's own never takes the first channel out of its running
     sum again; where that is zero both agree.)
+
+    >>> import pullback as torch
+    >>> torch.nn.CrossMapLRN2d(3)(torch.ones(1, 4, 2, 2)).shape
+    torch.Size([1, 4, 2, 2])
     """
 
     size: int

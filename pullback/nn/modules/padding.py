@@ -62,19 +62,36 @@ class _ConstantPadNd(_PadNd):
 
 
 class ConstantPad1d(_ConstantPadNd):
-    """Pads the last dimension with a number."""
+    """Pads the last dimension with a number.
+
+    >>> import pullback as torch
+    >>> torch.nn.ConstantPad1d(1, 9.0)(torch.tensor([[[1.0, 2.0]]]))
+    tensor([[[9., 1., 2., 9.]]])
+    """
 
     _dims = 1
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """Pads the last two dimensions with a number."""
+    """Pads the last two dimensions with a number.
+
+    >>> import pullback as torch
+    >>> torch.nn.ConstantPad2d(1, 9.0)(torch.tensor([[[1.0]]]))
+    tensor([[[9., 9., 9.],
+             [9., 1., 9.],
+             [9., 9., 9.]]])
+    """
 
     _dims = 2
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """Pads the last three dimensions with a number."""
+    """Pads the last three dimensions with a number.
+
+    >>> import pullback as torch
+    >>> torch.nn.ConstantPad3d(1, 9.0)(torch.ones(1, 1, 1, 1)).shape
+    torch.Size([1, 3, 3, 3])
+    """
 
     _dims = 3
 
@@ -84,21 +101,37 @@ def _zeros(self: Any, padding: Any) -> None:
 
 
 class ZeroPad1d(ConstantPad1d):
-    """Pads the last dimension with zeros."""
+    """Pads the last dimension with zeros.
+
+    >>> import pullback as torch
+    >>> torch.nn.ZeroPad1d(1)(torch.tensor([[1.0, 2.0]]))
+    tensor([[0., 1., 2., 0.]])
+    """
 
     __init__ = _zeros
     extra_repr = _PadNd.extra_repr
 
 
 class ZeroPad2d(ConstantPad2d):
-    """Pads the last two dimensions with zeros."""
+    """Pads the last two dimensions with zeros.
+
+    >>> import pullback as torch
+    >>> torch.nn.ZeroPad2d((1, 0, 0, 1))(torch.tensor([[[1.0]]]))
+    tensor([[[0., 1.],
+             [0., 0.]]])
+    """
 
     __init__ = _zeros
     extra_repr = _PadNd.extra_repr
 
 
 class ZeroPad3d(ConstantPad3d):
-    """Pads the last three dimensions with zeros."""
+    """Pads the last three dimensions with zeros.
+
+    >>> import pullback as torch
+    >>> torch.nn.ZeroPad3d(1)(torch.ones(1, 1, 1, 1)).shape
+    torch.Size([1, 3, 3, 3])
+    """
 
     __init__ = _zeros
     extra_repr = _PadNd.extra_repr
@@ -109,19 +142,34 @@ class _ReflectionPadNd(_PadNd):
 
 
 class ReflectionPad1d(_ReflectionPadNd):
-    """Pads the last dimension with its mirror image."""
+    """Pads the last dimension with its mirror image.
+
+    >>> import pullback as torch
+    >>> torch.nn.ReflectionPad1d(2)(torch.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[3., 2., 1., 2., 3., 2., 1.]])
+    """
 
     _dims = 1
 
 
 class ReflectionPad2d(_ReflectionPadNd):
-    """Pads the last two dimensions with their mirror image."""
+    """Pads the last two dimensions with their mirror image.
+
+    >>> import pullback as torch
+    >>> torch.nn.ReflectionPad2d(1)(torch.randn(1, 1, 3, 3)).shape
+    torch.Size([1, 1, 5, 5])
+    """
 
     _dims = 2
 
 
 class ReflectionPad3d(_ReflectionPadNd):
-    """Pads the last three dimensions with their mirror image."""
+    """Pads the last three dimensions with their mirror image.
+
+    >>> import pullback as torch
+    >>> torch.nn.ReflectionPad3d(1)(torch.randn(1, 1, 3, 3, 3)).shape
+    torch.Size([1, 1, 5, 5, 5])
+    """
 
     _dims = 3
 
@@ -131,19 +179,34 @@ class _ReplicationPadNd(_PadNd):
 
 
 class ReplicationPad1d(_ReplicationPadNd):
-    """Pads the last dimension with its outermost elements."""
+    """Pads the last dimension with its outermost elements.
+
+    >>> import pullback as torch
+    >>> torch.nn.ReplicationPad1d(2)(torch.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[1., 1., 1., 2., 3., 3., 3.]])
+    """
 
     _dims = 1
 
 
 class ReplicationPad2d(_ReplicationPadNd):
-    """Pads the last two dimensions with their outermost elements."""
+    """Pads the last two dimensions with their outermost elements.
+
+    >>> import pullback as torch
+    >>> torch.nn.ReplicationPad2d(1)(torch.randn(1, 1, 3, 3)).shape
+    torch.Size([1, 1, 5, 5])
+    """
 
     _dims = 2
 
 
 class ReplicationPad3d(_ReplicationPadNd):
-    """Pads the last three dimensions with their outermost elements."""
+    """Pads the last three dimensions with their outermost elements.
+
+    >>> import pullback as torch
+    >>> torch.nn.ReplicationPad3d(1)(torch.randn(1, 1, 3, 3, 3)).shape
+    torch.Size([1, 1, 5, 5, 5])
+    """
 
     _dims = 3
 
@@ -165,18 +228,33 @@ class _CircularPadNd(_PadNd):
 
 
 class CircularPad1d(_CircularPadNd):
-    """Pads the last dimension with its other end."""
+    """Pads the last dimension with its other end.
+
+    >>> import pullback as torch
+    >>> torch.nn.CircularPad1d(1)(torch.tensor([[[1.0, 2.0, 3.0]]]))
+    tensor([[[3., 1., 2., 3., 1.]]])
+    """
 
     _dims = 1
 
 
 class CircularPad2d(_CircularPadNd):
-    """Pads the last two dimensions with their other ends."""
+    """Pads the last two dimensions with their other ends.
+
+    >>> import pullback as torch
+    >>> torch.nn.CircularPad2d(1)(torch.ones(1, 1, 2, 2)).shape
+    torch.Size([1, 1, 4, 4])
+    """
 
     _dims = 2
 
 
 class CircularPad3d(_CircularPadNd):
-    """Pads the last three dimensions with their other ends."""
+    """Pads the last three dimensions with their other ends.
+
+    >>> import pullback as torch
+    >>> torch.nn.CircularPad3d(1)(torch.ones(1, 1, 2, 2, 2)).shape
+    torch.Size([1, 1, 4, 4, 4])
+    """
 
     _dims = 3

@@ -12,7 +12,13 @@ __all__ = ["PixelShuffle", "PixelUnshuffle"]
 
 
 class PixelShuffle(Layer):
-    """Channels into a finer grid."""
+    """Channels into a finer grid.
+
+    >>> import pullback as torch
+    >>> torch.nn.PixelShuffle(2)(torch.arange(4.0).view(1, 4, 1, 1)).view(2, 2)
+    tensor([[0., 1.],
+            [2., 3.]])
+    """
 
     upscale_factor: int
 
@@ -22,7 +28,12 @@ class PixelShuffle(Layer):
 
 
 class PixelUnshuffle(Layer):
-    """A finer grid into channels."""
+    """A finer grid into channels.
+
+    >>> import pullback as torch
+    >>> torch.nn.PixelUnshuffle(2)(torch.zeros(1, 1, 4, 4)).shape
+    torch.Size([1, 4, 2, 2])
+    """
 
     downscale_factor: int
 

@@ -51,7 +51,12 @@ class _MaxPoolNd(_Windowed):
 
 
 class MaxPool1d(_MaxPoolNd):
-    """The largest element of each window of a sequence."""
+    """The largest element of each window of a sequence.
+
+    >>> import pullback as torch
+    >>> torch.nn.MaxPool1d(2)(torch.tensor([[[1.0, 3.0, 2.0, 4.0]]]))
+    tensor([[[3., 4.]]])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -72,7 +77,12 @@ class MaxPool2d(_MaxPoolNd):
 
 
 class MaxPool3d(_MaxPoolNd):
-    """The largest element of each window of a volume."""
+    """The largest element of each window of a volume.
+
+    >>> import pullback as torch
+    >>> torch.nn.MaxPool3d(2)(torch.randn(1, 1, 4, 4, 4)).shape
+    torch.Size([1, 1, 2, 2, 2])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -84,7 +94,12 @@ class _AvgPoolNd(_Windowed):
 
 
 class AvgPool1d(_AvgPoolNd):
-    """The mean of each window of a sequence."""
+    """The mean of each window of a sequence.
+
+    >>> import pullback as torch
+    >>> torch.nn.AvgPool1d(2)(torch.tensor([[[1.0, 3.0, 5.0, 7.0]]]))
+    tensor([[[2., 6.]]])
+    """
 
     padding: Any = 0
     ceil_mode: bool = False
@@ -130,7 +145,12 @@ class _AvgPool(_AvgPoolNd):
 
 
 class AvgPool2d(_AvgPool):
-    """The mean of each window of an image."""
+    """The mean of each window of an image.
+
+    >>> import pullback as torch
+    >>> torch.nn.AvgPool2d(2)(torch.arange(4.0).view(1, 1, 2, 2))
+    tensor([[[[1.5000]]]])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -138,7 +158,12 @@ class AvgPool2d(_AvgPool):
 
 
 class AvgPool3d(_AvgPool):
-    """The mean of each window of a volume."""
+    """The mean of each window of a volume.
+
+    >>> import pullback as torch
+    >>> torch.nn.AvgPool3d(2)(torch.ones(1, 1, 4, 4, 4)).shape
+    torch.Size([1, 1, 2, 2, 2])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -153,7 +178,12 @@ class _LPPoolNd(Layer):
 
 
 class LPPool1d(_LPPoolNd):
-    """The p-norm of each window of a sequence."""
+    """The p-norm of each window of a sequence.
+
+    >>> import pullback as torch
+    >>> torch.nn.LPPool1d(2, 2)(torch.tensor([[[3.0, 4.0]]]))
+    tensor([[[5.]]])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -161,7 +191,12 @@ class LPPool1d(_LPPoolNd):
 
 
 class LPPool2d(_LPPoolNd):
-    """The p-norm of each window of an image."""
+    """The p-norm of each window of an image.
+
+    >>> import pullback as torch
+    >>> torch.nn.LPPool2d(2, 2)(torch.ones(1, 1, 2, 2))
+    tensor([[[[2.]]]])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -169,7 +204,12 @@ class LPPool2d(_LPPoolNd):
 
 
 class LPPool3d(_LPPoolNd):
-    """The p-norm of each window of a volume."""
+    """The p-norm of each window of a volume.
+
+    >>> import pullback as torch
+    >>> torch.nn.LPPool3d(2, 2)(torch.ones(1, 1, 2, 2, 2)).shape
+    torch.Size([1, 1, 1, 1, 1])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -193,7 +233,15 @@ class _MaxUnpoolNd(_Windowed):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Puts maxima back where MaxPool1d found them."""
+    """Puts maxima back where MaxPool1d found them.
+
+    >>> import pullback as torch
+    >>> out, indices = torch.nn.MaxPool1d(2, return_indices=True)(
+    ...     torch.tensor([[[1.0, 3.0, 2.0, 4.0]]])
+    ... )
+    >>> torch.nn.MaxUnpool1d(2)(out, indices)
+    tensor([[[0., 3., 0., 4.]]])
+    """
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Any:
         """Apply it."""
@@ -203,7 +251,14 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Puts maxima back where MaxPool2d found them."""
+    """Puts maxima back where MaxPool2d found them.
+
+    >>> import pullback as torch
+    >>> pool, unpool = torch.nn.MaxPool2d(2, return_indices=True), torch.nn.MaxUnpool2d(2)
+    >>> unpool(*pool(torch.tensor([[[1.0, 3.0], [2.0, 4.0]]])))
+    tensor([[[0., 0.],
+             [0., 4.]]])
+    """
 
     _count = 2
 
@@ -215,7 +270,13 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Puts maxima back where MaxPool3d found them."""
+    """Puts maxima back where MaxPool3d found them.
+
+    >>> import pullback as torch
+    >>> pool, unpool = torch.nn.MaxPool3d(2, return_indices=True), torch.nn.MaxUnpool3d(2)
+    >>> unpool(*pool(torch.ones(1, 2, 2, 2))).shape
+    torch.Size([1, 2, 2, 2])
+    """
 
     _count = 3
 
@@ -237,7 +298,12 @@ class _AdaptiveMaxPoolNd(Layer):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    """Means of as many windows as asked for."""
+    """Means of as many windows as asked for.
+
+    >>> import pullback as torch
+    >>> torch.nn.AdaptiveAvgPool1d(2)(torch.arange(6.0).view(1, 1, 6))
+    tensor([[[1., 4.]]])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -245,7 +311,12 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """Means of as many windows of an image as asked for."""
+    """Means of as many windows of an image as asked for.
+
+    >>> import pullback as torch
+    >>> torch.nn.AdaptiveAvgPool2d(1)(torch.arange(4.0).view(1, 1, 2, 2))
+    tensor([[[[1.5000]]]])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -253,7 +324,12 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """Means of as many windows of a volume as asked for."""
+    """Means of as many windows of a volume as asked for.
+
+    >>> import pullback as torch
+    >>> torch.nn.AdaptiveAvgPool3d(1)(torch.ones(1, 1, 2, 2, 2)).shape
+    torch.Size([1, 1, 1, 1, 1])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -261,7 +337,12 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """Maxima of as many windows as asked for."""
+    """Maxima of as many windows as asked for.
+
+    >>> import pullback as torch
+    >>> torch.nn.AdaptiveMaxPool1d(2)(torch.arange(6.0).view(1, 1, 6))
+    tensor([[[2., 5.]]])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -269,7 +350,12 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """Maxima of as many windows of an image as asked for."""
+    """Maxima of as many windows of an image as asked for.
+
+    >>> import pullback as torch
+    >>> torch.nn.AdaptiveMaxPool2d(1)(torch.arange(4.0).view(1, 1, 2, 2))
+    tensor([[[[3.]]]])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -277,7 +363,12 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """Maxima of as many windows of a volume as asked for."""
+    """Maxima of as many windows of a volume as asked for.
+
+    >>> import pullback as torch
+    >>> torch.nn.AdaptiveMaxPool3d(1)(torch.ones(1, 1, 2, 2, 2)).shape
+    torch.Size([1, 1, 1, 1, 1])
+    """
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
@@ -333,7 +424,12 @@ class FractionalMaxPool2d(_FractionalMaxPool):
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """Maxima of windows of a volume whose places are drawn."""
+    """Maxima of windows of a volume whose places are drawn.
+
+    >>> import pullback as torch
+    >>> torch.nn.FractionalMaxPool3d(2, output_size=2)(torch.randn(1, 1, 5, 5, 5)).shape
+    torch.Size([1, 1, 2, 2, 2])
+    """
 
     _dims = 3
 

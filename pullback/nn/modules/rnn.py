@@ -322,7 +322,13 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory, over sequences; states are pairs (hidden, cell)."""
+    """Long short-term memory, over sequences; states are pairs (hidden, cell).
+
+    >>> import pullback as torch
+    >>> output, (h, c) = torch.nn.LSTM(3, 5, batch_first=True)(torch.randn(2, 7, 3))
+    >>> output.shape, h.shape
+    (torch.Size([2, 7, 5]), torch.Size([1, 2, 5]))
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
@@ -342,7 +348,13 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gated recurrent unit, over sequences."""
+    """Gated recurrent unit, over sequences.
+
+    >>> import pullback as torch
+    >>> output, last = torch.nn.GRU(3, 5, batch_first=True)(torch.randn(2, 7, 3))
+    >>> output.shape, last.shape
+    (torch.Size([2, 7, 5]), torch.Size([1, 2, 5]))
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if "proj_size" in kwargs:

@@ -92,7 +92,12 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of an RNN."""
+    """One step of an RNN.
+
+    >>> import pullback as torch
+    >>> torch.nn.RNNCell(3, 5)(torch.randn(2, 3)).shape
+    torch.Size([2, 5])
+    """
 
     _mode = "RNN_TANH"
 
@@ -120,7 +125,13 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an LSTM."""
+    """One step of an LSTM.
+
+    >>> import pullback as torch
+    >>> h, c = torch.nn.LSTMCell(3, 5)(torch.randn(2, 3))
+    >>> h.shape
+    torch.Size([2, 5])
+    """
 
     _mode = "LSTM"
 
@@ -136,7 +147,12 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a GRU."""
+    """One step of a GRU.
+
+    >>> import pullback as torch
+    >>> torch.nn.GRUCell(3, 5)(torch.randn(2, 3)).shape
+    torch.Size([2, 5])
+    """
 
     _mode = "GRU"
 

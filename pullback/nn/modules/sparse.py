@@ -151,7 +151,13 @@ def _of_matrix(embeddings: Tensor) -> tuple[int, int]:
 
 
 class EmbeddingBag(_Table):
-    """Sums, means or maxima over bags of vectors."""
+    """Sums, means or maxima over bags of vectors.
+
+    >>> import pullback as torch
+    >>> bag = torch.nn.EmbeddingBag.from_pretrained(torch.tensor([[1.0], [3.0]]), mode="mean")
+    >>> bag(torch.tensor([[0, 1]]))
+    tensor([[2.]])
+    """
 
     def __init__(
         self,

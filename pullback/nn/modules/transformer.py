@@ -142,7 +142,13 @@ class TransformerEncoderLayer(_Block):
 
 
 class TransformerDecoderLayer(_Block):
-    """Attention to oneself, to a memory, then a feed-forward part."""
+    """Attention to oneself, to a memory, then a feed-forward part.
+
+    >>> import pullback as torch
+    >>> layer = torch.nn.TransformerDecoderLayer(8, 2, dim_feedforward=16)
+    >>> layer(torch.randn(3, 1, 8), torch.randn(5, 1, 8)).shape
+    torch.Size([3, 1, 8])
+    """
 
     _sublayers = 3
 
@@ -234,7 +240,13 @@ def _is_plain(layer: Any) -> bool:
 
 
 class TransformerEncoder(Module):
-    """Copies of an encoder layer, one after another."""
+    """Copies of an encoder layer, one after another.
+
+    >>> import pullback as torch
+    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
+    >>> torch.nn.TransformerEncoder(layer, num_layers=2)(torch.randn(1, 5, 8)).shape
+    torch.Size([1, 5, 8])
+    """
 
     def __init__(
         self,
@@ -292,7 +304,14 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """Copies of a decoder layer, one after another."""
+    """Copies of a decoder layer, one after another.
+
+    >>> import pullback as torch
+    >>> layer = torch.nn.TransformerDecoderLayer(8, 2, dim_feedforward=16)
+    >>> decoder = torch.nn.TransformerDecoder(layer, num_layers=2)
+    >>> decoder(torch.randn(3, 1, 8), torch.randn(5, 1, 8)).shape
+    torch.Size([3, 1, 8])
+    """
 
     def __init__(
         self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None
@@ -332,7 +351,13 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder, and a decoder that attends to what it gives."""
+    """An encoder, and a decoder that attends to what it gives.
+
+    >>> import pullback as torch
+    >>> model = torch.nn.Transformer(d_model=8, nhead=2, num_encoder_layers=1, num_decoder_layers=1)
+    >>> model(torch.randn(5, 1, 8), torch.randn(3, 1, 8)).shape
+    torch.Size([3, 1, 8])
+    """
 
     def __init__(
         self,

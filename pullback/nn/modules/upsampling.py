@@ -12,7 +12,12 @@ __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
 class Upsample(Layer):
-    """Resamples to a size, or by a factor."""
+    """Resamples to a size, or by a factor.
+
+    >>> import pullback as torch
+    >>> torch.nn.Upsample(scale_factor=2)(torch.tensor([[[1.0, 2.0]]]))
+    tensor([[[1., 1., 2., 2.]]])
+    """
 
     size: Any = None
     scale_factor: Any = None
@@ -46,14 +51,25 @@ class Upsample(Layer):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Resamples images by repeating their pixels."""
+    """Resamples images by repeating their pixels.
+
+    >>> import pullback as torch
+    >>> torch.nn.UpsamplingNearest2d(scale_factor=2)(torch.tensor([[[[1.0, 2.0]]]]))
+    tensor([[[[1., 1., 2., 2.],
+              [1., 1., 2., 2.]]]])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Resamples images by interpolation, corners on corners."""
+    """Resamples images by interpolation, corners on corners.
+
+    >>> import pullback as torch
+    >>> torch.nn.UpsamplingBilinear2d(scale_factor=2)(torch.randn(1, 1, 2, 2)).shape
+    torch.Size([1, 1, 4, 4])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

@@ -78,7 +78,15 @@ def clip_grads_with_norm_(
     total_norm: Tensor,
     foreach: bool | None = None,
 ) -> None:
-    """Scale gradients down, in place, so that a known total norm becomes at most `max_norm`."""
+    """Scale gradients down, in place, so that a known total norm becomes at most `max_norm`.
+
+    >>> import pullback as torch
+    >>> w = torch.ones(1, requires_grad=True)
+    >>> (5 * w).sum().backward()
+    >>> torch.nn.utils.clip_grads_with_norm_(w, 1.0, torch.tensor(5.0))
+    >>> w.grad
+    tensor([1.0000])
+    """
     if not isinstance(total_norm, Tensor):
         raise TypeError(f"total_norm must be a Tensor, got {type(total_norm).__name__}.")
     with no_grad():
@@ -125,7 +133,15 @@ def clip_grad_norm(
 def clip_grad_value_(
     parameters: Tensor | Iterable[Tensor], clip_value: Any, foreach: bool | None = None
 ) -> None:
-    """Bring each element of the gradients to at most `clip_value` in size, in place."""
+    """Bring each element of the gradients to at most `clip_value` in size, in place.
+
+    >>> import pullback as torch
+    >>> w = torch.ones(2, requires_grad=True)
+    >>> (5 * w).sum().backward()
+    >>> torch.nn.utils.clip_grad_value_(w, 1.0)
+    >>> w.grad
+    tensor([1., 1.])
+    """
     with no_grad():
         for g in _gradients(parameters):
             g.clamp_(-float(clip_value), float(clip_value))

@@ -22,7 +22,15 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Let the parameters be the parts of a vector."""
+    """Let the parameters be the parts of a vector.
+
+    >>> import pullback as torch
+    >>> layer = torch.nn.Linear(2, 1)
+    >>> torch.nn.utils.vector_to_parameters(torch.tensor([1.0, 2.0, 3.0]), layer.parameters())
+    >>> layer.bias
+    Parameter containing:
+    tensor([3.], requires_grad=True)
+    """
     if not isinstance(vec, Tensor):
         raise TypeError(f"vector_to_parameters: a Tensor is needed, got {type(vec).__name__}.")
     start = 0

@@ -69,7 +69,15 @@ def fuse_conv_bn_weights(
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """A linear layer that does what `linear` and then `bn` do in evaluation."""
+    """A linear layer that does what `linear` and then `bn` do in evaluation.
+
+    >>> import pullback as torch
+    >>> linear, norm = torch.nn.Linear(3, 4).eval(), torch.nn.BatchNorm1d(4).eval()
+    >>> fused = torch.nn.utils.fuse_linear_bn_eval(linear, norm)
+    >>> x = torch.randn(2, 3)
+    >>> torch.allclose(fused(x), norm(linear(x)), atol=1e-5)
+    True
+    """
     _check(linear, bn)
     if bn.num_features not in (linear.out_features, 1):
         raise AssertionError(

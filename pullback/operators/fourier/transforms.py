@@ -200,7 +200,12 @@ def fft(
 def ifft(
     input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
 ) -> Any:
-    """The inverse of `fft`."""
+    """The inverse of `fft`.
+
+    >>> import pullback as torch
+    >>> torch.fft.ifft(torch.tensor([4.0, 0.0, 0.0, 0.0])).real
+    tensor([1., 1., 1., 1.])
+    """
     return _all_complex("fft.ifft", input, n, dim, norm, out, inverse=True)
 
 
@@ -215,14 +220,24 @@ def _all_complex(
 def rfft(
     input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
 ) -> Any:
-    """The transform of real numbers: the frequencies from 0 to half, which determine the others."""
+    """The transform of real numbers: the frequencies from 0 to half, which determine the others.
+
+    >>> import pullback as torch
+    >>> torch.fft.rfft(torch.ones(4)).real
+    tensor([4., 0., 0.])
+    """
     return _half_spectrum("fft.rfft", input, n, dim, norm, out, inverse=False)
 
 
 def ihfft(
     input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
 ) -> Any:
-    """The inverse of `hfft`: the half of a Hermitian signal whose spectrum is `input`."""
+    """The inverse of `hfft`: the half of a Hermitian signal whose spectrum is `input`.
+
+    >>> import pullback as torch
+    >>> torch.fft.ihfft(torch.tensor([4.0, 0.0, 0.0, 0.0])).real
+    tensor([1., 1., 1.])
+    """
     return _half_spectrum("fft.ihfft", input, n, dim, norm, out, inverse=True)
 
 
@@ -238,14 +253,24 @@ def _half_spectrum(
 def irfft(
     input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
 ) -> Any:
-    """The inverse of `rfft`; give `n` where it was odd."""
+    """The inverse of `rfft`; give `n` where it was odd.
+
+    >>> import pullback as torch
+    >>> torch.fft.irfft(torch.tensor([4.0, 0.0, 0.0]), n=4)
+    tensor([1., 1., 1., 1.])
+    """
     return _real_signal("fft.irfft", input, n, dim, norm, out, inverse=True)
 
 
 def hfft(
     input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
 ) -> Any:
-    """The real spectrum of a Hermitian signal, given by its half; give `n` where it is odd."""
+    """The real spectrum of a Hermitian signal, given by its half; give `n` where it is odd.
+
+    >>> import pullback as torch
+    >>> torch.fft.hfft(torch.tensor([1.0, 0.0, 0.0]), n=4)
+    tensor([1., 1., 1., 1.])
+    """
     return _real_signal("fft.hfft", input, n, dim, norm, out, inverse=False)
 
 
@@ -276,7 +301,13 @@ def _whole_size(op: str, input: Any, dim: int, n: int | None) -> int:
 def fftn(
     input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
 ) -> Any:
-    """The discrete Fourier transform over all dimensions, or `dim`, to sizes `s`."""
+    """The discrete Fourier transform over all dimensions, or `dim`, to sizes `s`.
+
+    >>> import pullback as torch
+    >>> torch.fft.fftn(torch.ones(2, 2)).real
+    tensor([[4., 0.],
+            [0., 0.]])
+    """
     return _all_complex_n("fft.fftn", input, s, dim, norm, out, inverse=False)
 
 
@@ -284,7 +315,13 @@ def fftn(
 def ifftn(
     input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
 ) -> Any:
-    """The inverse of `fftn`."""
+    """The inverse of `fftn`.
+
+    >>> import pullback as torch
+    >>> torch.fft.ifftn(torch.tensor([[4.0, 0.0], [0.0, 0.0]])).real
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
     return _all_complex_n("fft.ifftn", input, s, dim, norm, out, inverse=True)
 
 
@@ -307,7 +344,12 @@ def _needs_dims(op: str, dims: tuple[int, ...]) -> None:
 def rfftn(
     input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
 ) -> Any:
-    """The transform of real numbers; the last dimension has half of the frequencies."""
+    """The transform of real numbers; the last dimension has half of the frequencies.
+
+    >>> import pullback as torch
+    >>> torch.fft.rfftn(torch.ones(2, 4)).shape
+    torch.Size([2, 3])
+    """
     op = "fft.rfftn"
     dims, sizes = _sizes(op, input, s, dim)
     _needs_dims(op, dims)
@@ -319,7 +361,13 @@ def rfftn(
 def ihfftn(
     input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
 ) -> Any:
-    """The inverse of `hfftn`."""
+    """The inverse of `hfftn`.
+
+    >>> import pullback as torch
+    >>> torch.fft.ihfftn(torch.ones(2, 2)).real
+    tensor([[1., 0.],
+            [0., 0.]])
+    """
     op = "fft.ihfftn"
     dims, sizes = _sizes(op, input, s, dim)
     _needs_dims(op, dims)
@@ -332,7 +380,13 @@ def ihfftn(
 def irfftn(
     input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
 ) -> Any:
-    """The inverse of `rfftn`; give `s` where the last size was odd."""
+    """The inverse of `rfftn`; give `s` where the last size was odd.
+
+    >>> import pullback as torch
+    >>> torch.fft.irfftn(torch.fft.rfftn(torch.ones(2, 2)), s=(2, 2))
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
     return _real_signal_n("fft.irfftn", input, s, dim, norm, out, inverse=True)
 
 
@@ -340,7 +394,13 @@ def irfftn(
 def hfftn(
     input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
 ) -> Any:
-    """The real spectrum of a signal that is Hermitian in the last dimension, given by its half."""
+    """The real spectrum of a signal that is Hermitian in the last dimension, given by its half.
+
+    >>> import pullback as torch
+    >>> torch.fft.hfftn(torch.ones(2, 2), s=(2, 2))
+    tensor([[4., 0.],
+            [0., 0.]])
+    """
     return _real_signal_n("fft.hfftn", input, s, dim, norm, out, inverse=False)
 
 
@@ -361,42 +421,77 @@ def _real_signal_n(
 def fft2(
     input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Any:
-    """As `fftn`, over the last two dimensions by default."""
+    """As `fftn`, over the last two dimensions by default.
+
+    >>> import pullback as torch
+    >>> torch.fft.fft2(torch.ones(2, 2)).real
+    tensor([[4., 0.],
+            [0., 0.]])
+    """
     return fftn(input, s, dim, norm, out=out)
 
 
 def ifft2(
     input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Any:
-    """As `ifftn`, over the last two dimensions by default."""
+    """As `ifftn`, over the last two dimensions by default.
+
+    >>> import pullback as torch
+    >>> torch.fft.ifft2(torch.tensor([[4.0, 0.0], [0.0, 0.0]])).real
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
     return ifftn(input, s, dim, norm, out=out)
 
 
 def rfft2(
     input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Any:
-    """As `rfftn`, over the last two dimensions by default."""
+    """As `rfftn`, over the last two dimensions by default.
+
+    >>> import pullback as torch
+    >>> torch.fft.rfft2(torch.ones(2, 4)).shape
+    torch.Size([2, 3])
+    """
     return rfftn(input, s, dim, norm, out=out)
 
 
 def irfft2(
     input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Any:
-    """As `irfftn`, over the last two dimensions by default."""
+    """As `irfftn`, over the last two dimensions by default.
+
+    >>> import pullback as torch
+    >>> torch.fft.irfft2(torch.fft.rfft2(torch.ones(2, 2)), s=(2, 2))
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
     return irfftn(input, s, dim, norm, out=out)
 
 
 def hfft2(
     input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Any:
-    """As `hfftn`, over the last two dimensions by default."""
+    """As `hfftn`, over the last two dimensions by default.
+
+    >>> import pullback as torch
+    >>> torch.fft.hfft2(torch.ones(2, 2), s=(2, 2))
+    tensor([[4., 0.],
+            [0., 0.]])
+    """
     return hfftn(input, s, dim, norm, out=out)
 
 
 def ihfft2(
     input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Any:
-    """As `ihfftn`, over the last two dimensions by default."""
+    """As `ihfftn`, over the last two dimensions by default.
+
+    >>> import pullback as torch
+    >>> torch.fft.ihfft2(torch.ones(2, 2)).real
+    tensor([[1., 0.],
+            [0., 0.]])
+    """
     return ihfftn(input, s, dim, norm, out=out)
 
 
@@ -405,7 +500,12 @@ def ihfft2(
 
 @numpy_spelled
 def fftshift(input: Any, dim: Any = None) -> Any:
-    """Frequencies in rising order: zero goes to the middle."""
+    """Frequencies in rising order: zero goes to the middle.
+
+    >>> import pullback as torch
+    >>> torch.fft.fftshift(torch.tensor([0, 1, 2, -2, -1]))
+    tensor([-2, -1,  0,  1,  2])
+    """
     dims = as_dims(dim, input.ndim, "fft.fftshift")
     dims = tuple(range(input.ndim)) if dims is None else dims
     return roll(input, tuple(input.shape[d] // 2 for d in dims), dims)
@@ -413,7 +513,12 @@ def fftshift(input: Any, dim: Any = None) -> Any:
 
 @numpy_spelled
 def ifftshift(input: Any, dim: Any = None) -> Any:
-    """The inverse of `fftshift`."""
+    """The inverse of `fftshift`.
+
+    >>> import pullback as torch
+    >>> torch.fft.ifftshift(torch.tensor([-2, -1, 0, 1, 2]))
+    tensor([ 0,  1,  2, -2, -1])
+    """
     dims = as_dims(dim, input.ndim, "fft.ifftshift")
     dims = tuple(range(input.ndim)) if dims is None else dims
     return roll(input, tuple((input.shape[d] + 1) // 2 for d in dims), dims)

@@ -17,7 +17,12 @@ __all__ = ["LinAlgError", "adjoint", "check_floating", "check_matrices", "check_
 
 
 class LinAlgError(RuntimeError):
-    """A matrix has no answer: it is singular, not positive-definite, or an iteration failed."""
+    """A matrix has no answer: it is singular, not positive-definite, or an iteration failed.
+
+    >>> import pullback as torch
+    >>> issubclass(torch.linalg.LinAlgError, RuntimeError)
+    True
+    """
 
 
 def check_floating(op: str, array: Array) -> None:

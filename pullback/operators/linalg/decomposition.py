@@ -129,7 +129,12 @@ _CholeskyEx = result_class("linalg_cholesky_ex", "L info")
 def cholesky_ex(
     input: Any, *, upper: bool = False, check_errors: bool = False, out: Any = None
 ) -> Any:
-    """As `linalg.cholesky`, and for each matrix the order of the minor that failed (0: none)."""
+    """As `linalg.cholesky`, and for each matrix the order of the minor that failed (0: none).
+
+    >>> import pullback as torch
+    >>> torch.linalg.cholesky_ex(torch.tensor([[-1.0]])).info
+    tensor(1, dtype=torch.int32)
+    """
     check_square("linalg.cholesky_ex", input._array)
     results = _cholesky(input, bool(upper), "linalg.cholesky_ex" if check_errors else "")
     return delivered_all("linalg.cholesky_ex", _CholeskyEx(results), out)
@@ -233,6 +238,11 @@ def linalg_qr(A: Any, mode: str = "reduced", *, out: Any = None) -> Any:
         A: The matrices.
         mode: "reduced", "complete" (square `Q`) or "r" (an empty `Q`).
         out: Where to put the results.
+
+    >>> import pullback as torch
+    >>> Q, R = torch.linalg.qr(torch.tensor([[3.0, 1.0], [4.0, 1.0]]))
+    >>> torch.allclose(Q @ R, torch.tensor([[3.0, 1.0], [4.0, 1.0]]), atol=1e-6)
+    True
     """
     check_matrices("linalg.qr", A._array)
     if mode not in ("reduced", "complete", "r"):
@@ -288,7 +298,13 @@ def _reflected(A: Any, tau: Any, other: Any, inverse: bool) -> Any:
 
 
 def householder_product(input: Any, tau: Any, *, out: Any = None) -> Any:
-    """The first columns of the product of the reflections that `geqrf` returned."""
+    """The first columns of the product of the reflections that `geqrf` returned.
+
+    >>> import pullback as torch
+    >>> torch.linalg.householder_product(*torch.geqrf(torch.tensor([[3.0], [4.0]]))).abs()
+    tensor([[0.6000],
+            [0.8000]])
+    """
     op = "linalg.householder_product"
     check_matrices(op, input._array)
     _check_reflections(op, input, tau)

@@ -267,7 +267,14 @@ _Slogdet = result_class("slogdet", "sign logabsdet")
 
 
 def linalg_slogdet(A: Any, *, out: Any = None) -> Any:
-    """The sign of the determinant and the logarithm of its size, which does not overflow."""
+    """The sign of the determinant and the logarithm of its size, which does not overflow.
+
+    >>> import pullback as torch
+    >>> torch.linalg.slogdet(torch.tensor([[-2.0, 0.0], [0.0, 3.0]]))
+    torch.return_types.linalg_slogdet(
+    sign=tensor(-1.),
+    logabsdet=tensor(1.7918))
+    """
     check_square("linalg.slogdet", A._array)
     return delivered_all("linalg.slogdet", _LinalgSlogdet(_slogdet(A)), out)
 

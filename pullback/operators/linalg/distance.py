@@ -24,7 +24,12 @@ __all__ = ["cdist", "cosine_similarity", "normalize", "pairwise_distance", "pdis
 
 
 def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Any:
-    """Divide by the norm of order `p` along `dim`, or by `eps` where that is larger."""
+    """Divide by the norm of order `p` along `dim`, or by `eps` where that is larger.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.normalize(torch.tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
     length = clamp_min(vector_norm(input, p, dim, keepdim=True), eps)
     return delivered("normalize", input / expand_as(length, input), out)
 

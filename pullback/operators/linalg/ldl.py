@@ -126,7 +126,12 @@ _LdlEx = result_class("linalg_ldl_factor_ex", "LD pivots info")
 def ldl_factor_ex(
     input: Any, *, hermitian: bool = False, check_errors: bool = False, out: Any = None
 ) -> Any:
-    """As `ldl_factor`, with the number of each matrix's first zero pivot, and no error."""
+    """As `ldl_factor`, with the number of each matrix's first zero pivot, and no error.
+
+    >>> import pullback as torch
+    >>> torch.linalg.ldl_factor_ex(torch.tensor([[4.0, 2.0], [2.0, 3.0]])).info
+    tensor(0, dtype=torch.int32)
+    """
     check_square("linalg.ldl_factor_ex", input._array)
     results = _ldl_factor(input, bool(hermitian), bool(check_errors))
     return delivered_all("linalg.ldl_factor_ex", _LdlEx(results), out)
@@ -141,7 +146,13 @@ def _check(info: Array) -> None:
 
 
 def ldl_factor(input: Any, *, hermitian: bool = False, out: Any = None) -> Any:
-    """`A = P L D L^T P^T`, packed as LAPACK does; D has blocks of size 1 and 2."""
+    """`A = P L D L^T P^T`, packed as LAPACK does; D has blocks of size 1 and 2.
+
+    >>> import pullback as torch
+    >>> torch.linalg.ldl_factor(torch.tensor([[4.0, 2.0], [2.0, 3.0]])).LD
+    tensor([[4.0000, 0.0000],
+            [0.5000, 2.0000]])
+    """
     packed, pivots, _ = ldl_factor_ex(input, hermitian=hermitian, check_errors=True)
     return delivered_all("linalg.ldl_factor", _Ldl((packed, pivots)), out)
 
@@ -186,6 +197,13 @@ def _solve_one(xp: Namespace, LD: Array, pivots: Array, X: Array, *, hermitian: 
 
 
 def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False, out: Any = None) -> Any:
-    """The solution of `A X = B`, given what `ldl_factor` made of `A`."""
+    """The solution of `A X = B`, given what `ldl_factor` made of `A`.
+
+    >>> import pullback as torch
+    >>> A = torch.tensor([[4.0, 0.0], [0.0, 2.0]])
+    >>> torch.linalg.ldl_solve(*torch.linalg.ldl_factor(A), torch.tensor([[4.0], [4.0]]))
+    tensor([[1.],
+            [2.]])
+    """
     check_system("linalg.ldl_solve", LD, B, left=True)
     return delivered("linalg.ldl_solve", _ldl_solve(LD, pivots, B, bool(hermitian)), out)

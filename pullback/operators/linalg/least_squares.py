@@ -161,6 +161,10 @@ def lstsq(
         driver: "gelsy" (by default), "gels" (assumes full rank), "gelsd" or "gelss" (which return
         the singular values): LAPACK's names. All go through singular values here.
         out: Four tensors to write the results into.
+
+    >>> import pullback as torch
+    >>> torch.linalg.lstsq(torch.tensor([[1.0], [1.0]]), torch.tensor([[1.0], [3.0]])).solution
+    tensor([[2.0000]])
     """
     op = "linalg.lstsq"
     check_matrices(op, input._array)

@@ -318,7 +318,12 @@ def linalg_lu(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
 
 
 def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
-    """As `lu_factor`, with the number of each matrix's first zero pivot, and no error."""
+    """As `lu_factor`, with the number of each matrix's first zero pivot, and no error.
+
+    >>> import pullback as torch
+    >>> torch.linalg.lu_factor_ex(torch.tensor([[2.0, 1.0], [0.0, 3.0]])).info
+    tensor(0, dtype=torch.int32)
+    """
     _check("linalg.lu_factor", A, pivot)
     results = _lu_factor(A, bool(check_errors))
     return delivered_all("linalg.lu_factor_ex", _LuFactorEx(results), out)
@@ -334,7 +339,13 @@ def _check_pivots(info: Array) -> None:
 
 
 def lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
-    """Both triangles of the LU decomposition packed into one matrix, and the pivots."""
+    """Both triangles of the LU decomposition packed into one matrix, and the pivots.
+
+    >>> import pullback as torch
+    >>> torch.linalg.lu_factor(torch.tensor([[2.0, 1.0], [0.0, 3.0]])).LU
+    tensor([[2., 1.],
+            [0., 3.]])
+    """
     _check("linalg.lu_factor", A, pivot)
     return delivered_all("linalg.lu_factor", _LuFactor(_lu_factor(A, True)[:2]), out)
 
@@ -389,6 +400,12 @@ def linalg_lu_solve(
         left: On which side of `X` the matrix stands.
         adjoint: Whether its conjugate transpose is meant.
         out: Where to put the result.
+
+    >>> import pullback as torch
+    >>> LU, pivots = torch.linalg.lu_factor(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    >>> torch.linalg.lu_solve(LU, pivots, torch.tensor([[2.0], [8.0]]))
+    tensor([[1.],
+            [2.]])
     """
     check_system("linalg.lu_solve", LU, B, left=left)
     if not left:  # X A = B is A^H X^H = B^H

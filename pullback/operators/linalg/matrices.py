@@ -54,7 +54,12 @@ def trace(xp: Namespace, input: Array) -> Array:
 
 @numpy_spelled
 def vecdot(x: Any, y: Any, *, dim: int = -1, out: Any = None) -> Any:
-    """The dot products of the vectors along `dim`; those of `x` are conjugated."""
+    """The dot products of the vectors along `dim`; those of `x` are conjugated.
+
+    >>> import pullback as torch
+    >>> torch.linalg.vecdot(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 1.0]))
+    tensor([3., 7.])
+    """
     if x.dtype != y.dtype:
         raise RuntimeError(
             f"linalg.vecdot: x and y must have one dtype, got {x.dtype} and {y.dtype}; convert one."
@@ -159,7 +164,12 @@ def _linalg_cross(xp: Namespace, input: Array, other: Array, dim: Dim) -> Array:
 
 @numpy_spelled
 def linalg_cross(input: Any, other: Any, *, dim: int = -1, out: Any = None) -> Any:
-    """The cross product of vectors of 3 elements along `dim`; other dimensions broadcast."""
+    """The cross product of vectors of 3 elements along `dim`; other dimensions broadcast.
+
+    >>> import pullback as torch
+    >>> torch.linalg.cross(torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
     first, second = tuple(input.shape), tuple(other.shape)
     if len(first) != len(second):
         raise RuntimeError(
@@ -204,6 +214,11 @@ def multi_dot(tensors: Sequence[Any], *, out: Any = None) -> Any:
     """The product of several matrices, in the order of multiplication that costs least.
 
     The first and the last may be vectors.
+
+    >>> import pullback as torch
+    >>> torch.linalg.multi_dot([torch.ones(2, 3), torch.ones(3, 4), torch.ones(4, 1)])
+    tensor([[12.],
+            [12.]])
     """
     factors = list(tensors)
     if len(factors) < 2:

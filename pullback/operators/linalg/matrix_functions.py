@@ -179,7 +179,12 @@ def matrix_norm(
     dtype: Any = None,
     out: Any = None,
 ) -> Any:
-    """The norm of matrices: "fro", "nuc", 2 and -2 (singular values), 1, -1, inf, -inf (sums)."""
+    """The norm of matrices: "fro", "nuc", 2 and -2 (singular values), 1, -1, inf, -inf (sums).
+
+    >>> import pullback as torch
+    >>> torch.linalg.matrix_norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor(5.)
+    """
     op = "linalg.matrix_norm"
     if input._array.dtype.kind not in "fcV":
         raise RuntimeError(
@@ -247,7 +252,12 @@ def linalg_norm(
     out: Any = None,
     dtype: Any = None,
 ) -> Any:
-    """A norm of vectors or matrices, by how many dims there are; without `ord` the 2-norm."""
+    """A norm of vectors or matrices, by how many dims there are; without `ord` the 2-norm.
+
+    >>> import pullback as torch
+    >>> torch.linalg.norm(torch.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
     if isinstance(dim, int):
         dim = (dim,)
     if ord is None:
@@ -271,7 +281,12 @@ def linalg_norm(
 
 
 def cond(input: Any, p: float | str | None = None, *, out: Any = None) -> Any:
-    """How much a matrix can amplify relative errors: its norm times that of its inverse."""
+    """How much a matrix can amplify relative errors: its norm times that of its inverse.
+
+    >>> import pullback as torch
+    >>> torch.linalg.cond(torch.tensor([[4.0, 0.0], [0.0, 2.0]]))
+    tensor(2.)
+    """
     if input.ndim < 2:
         raise RuntimeError(
             f"linalg.cond: needs at least 2 dimensions, got shape {tuple(input.shape)}."
@@ -316,7 +331,12 @@ def matrix_rank(
     rtol: Any = None,
     out: Any = None,
 ) -> Any:
-    """How many singular values exceed `max(atol, rtol * the largest)`."""
+    """How many singular values exceed `max(atol, rtol * the largest)`.
+
+    >>> import pullback as torch
+    >>> torch.linalg.matrix_rank(torch.tensor([[1.0, 1.0], [2.0, 2.0]]))
+    tensor(1)
+    """
     if (level := level_reading(tol, atol, rtol)) is not None:
         return each_example(
             level, matrix_rank, input, tol, hermitian, atol=atol, rtol=rtol, out=out
@@ -360,7 +380,14 @@ _NO_POWERS = "?eE"  # bool, float16, bfloat16
 
 
 def vander(x: Any, *, N: int | None = None) -> Any:
-    """For each element a row of its powers 0 to N - 1; without `N`, as many as elements."""
+    """For each element a row of its powers 0 to N - 1; without `N`, as many as elements.
+
+    >>> import pullback as torch
+    >>> torch.linalg.vander(torch.tensor([1.0, 2.0, 3.0]))
+    tensor([[1., 1., 1.],
+            [1., 2., 4.],
+            [1., 3., 9.]])
+    """
     count = N if N is not None else x.shape[-1] if x.ndim else 0
     if count <= 1 or x._array.dtype.char in _NO_POWERS:
         raise RuntimeError(

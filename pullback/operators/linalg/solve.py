@@ -76,7 +76,13 @@ def check_regular(strict: str, info: Array) -> None:
 
 
 def inv_ex(A: Any, *, check_errors: bool = False, out: Any = None) -> Any:
-    """As `inv`, and for each matrix the number of its first zero pivot instead of an error."""
+    """As `inv`, and for each matrix the number of its first zero pivot instead of an error.
+
+    >>> import pullback as torch
+    >>> torch.linalg.inv_ex(torch.tensor([[2.0, 0.0], [0.0, 4.0]])).inverse
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
     check_square("linalg.inv_ex", A._array)
     results = _inv(A, "linalg.inv_ex" if check_errors else "")
     return delivered_all("linalg.inv_ex", _InvEx(results), out)
@@ -197,7 +203,14 @@ def _system(op: str, A: Any, B: Any, left: Any, strict: str) -> tuple[Any, Any]:
 def solve_ex(
     A: Any, B: Any, *, left: bool = True, check_errors: bool = False, out: Any = None
 ) -> Any:
-    """As `solve`, and for each matrix the number of its first zero pivot instead of an error."""
+    """As `solve`, and for each matrix the number of its first zero pivot instead of an error.
+
+    >>> import pullback as torch
+    >>> torch.linalg.solve_ex(
+    ...     torch.tensor([[2.0, 0.0], [0.0, 4.0]]), torch.tensor([2.0, 8.0])
+    ... ).result
+    tensor([1., 2.])
+    """
     op = "linalg.solve_ex"
     result, info = _system(op, A, B, left, op if check_errors else "")
     return delivered_all(op, _SolveEx((result, info)), out)
@@ -218,7 +231,12 @@ def solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
 
 
 def tensorinv(input: Any, ind: int = 2, *, out: Any = None) -> Any:
-    """The inverse of `input` as a map of tensors: its first `ind` dimensions against the others."""
+    """The inverse of `input` as a map of tensors: its first `ind` dimensions against the others.
+
+    >>> import pullback as torch
+    >>> torch.linalg.tensorinv(torch.eye(4).view(2, 2, 4)).shape
+    torch.Size([4, 2, 2])
+    """
     if ind <= 0:
         raise RuntimeError(f"linalg.tensorinv: ind must be positive, got {ind}.")
     first, second = tuple(input.shape[:ind]), tuple(input.shape[ind:])
@@ -233,7 +251,12 @@ def tensorinv(input: Any, ind: int = 2, *, out: Any = None) -> Any:
 
 
 def tensorsolve(input: Any, other: Any, dims: Any = None, *, out: Any = None) -> Any:
-    """`X` with `tensordot(A, X, X.ndim) = B`; `dims` of `input` are moved to its end before."""
+    """`X` with `tensordot(A, X, X.ndim) = B`; `dims` of `input` are moved to its end before.
+
+    >>> import pullback as torch
+    >>> torch.linalg.tensorsolve(torch.eye(4).view(2, 2, 4), torch.arange(4.0).view(2, 2))
+    tensor([0., 1., 2., 3.])
+    """
     if dims is not None:
         input = movedim(input, tuple(dims), tuple(range(input.ndim - len(dims), input.ndim)))
     rest = tuple(input.shape[other.ndim :])

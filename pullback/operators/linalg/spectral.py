@@ -165,7 +165,12 @@ def eigh(input: Any, UPLO: str = "L", *, out: Any = None) -> Any:
 
 
 def eigvalsh(input: Any, UPLO: str = "L", *, out: Any = None) -> Any:
-    """Eigenvalues of symmetric or Hermitian matrices, in rising order."""
+    """Eigenvalues of symmetric or Hermitian matrices, in rising order.
+
+    >>> import pullback as torch
+    >>> torch.linalg.eigvalsh(torch.tensor([[3.0, 0.0], [0.0, 2.0]]))
+    tensor([2., 3.])
+    """
     check_square("linalg.eigvalsh", input._array)
     result = _eigvalsh(input, _triangle("linalg.eigvalsh", UPLO))
     return delivered("linalg.eigvalsh", result, out)
@@ -225,13 +230,23 @@ _Eig = result_class("linalg_eig", "eigenvalues eigenvectors")
 
 
 def eig(input: Any, *, out: Any = None) -> Any:
-    """Eigenvalues and eigenvectors (columns of length 1); complex, in no order."""
+    """Eigenvalues and eigenvectors (columns of length 1); complex, in no order.
+
+    >>> import pullback as torch
+    >>> torch.linalg.eig(torch.tensor([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
+    tensor([2.+0.j, 3.+0.j])
+    """
     check_square("linalg.eig", input._array)
     return delivered_all("linalg.eig", _Eig(_eig(input)), out)
 
 
 def eigvals(input: Any, *, out: Any = None) -> Any:
-    """Eigenvalues of square matrices; complex, in no order."""
+    """Eigenvalues of square matrices; complex, in no order.
+
+    >>> import pullback as torch
+    >>> torch.linalg.eigvals(torch.tensor([[0.0, 1.0], [-1.0, 0.0]])).imag.abs()
+    tensor([1., 1.])
+    """
     check_square("linalg.eigvals", input._array)
     return delivered("linalg.eigvals", _eig(input)[0], out)
 
@@ -362,6 +377,11 @@ def linalg_svd(
         full_matrices: Whether `U` and `Vh` are completed to square matrices.
         driver: None; others are methods of a GPU.
         out: Where to put the results.
+
+    >>> import pullback as torch
+    >>> U, S, Vh = torch.linalg.svd(torch.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    >>> S
+    tensor([4., 3.])
     """
     check_matrices("linalg.svd", A._array)
     _check_driver("linalg.svd", driver)
@@ -369,7 +389,12 @@ def linalg_svd(
 
 
 def svdvals(A: Any, *, driver: str | None = None, out: Any = None) -> Any:
-    """Singular values, falling."""
+    """Singular values, falling.
+
+    >>> import pullback as torch
+    >>> torch.linalg.svdvals(torch.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor([4., 3.])
+    """
     check_matrices("linalg.svdvals", A._array)
     _check_driver("linalg.svdvals", driver)
     return delivered("linalg.svdvals", _svdvals(A), out)

@@ -113,7 +113,12 @@ def vector_norm(
     *,
     dtype: Any = None,
 ) -> Array:
-    """The `ord`-th root of the sum of absolute values to that power; inf: largest, 0: a count."""
+    """The `ord`-th root of the sum of absolute values to that power; inf: largest, 0: a count.
+
+    >>> import pullback as torch
+    >>> torch.linalg.vector_norm(torch.tensor([3.0, -4.0]), ord=1)
+    tensor(7.)
+    """
     if ord == 2 and dtype is None and input.dtype.char in "fd":
         return _euclidean(xp, input, axis_of(dim, input.ndim), keepdim)
     input = _in_dtype("vector_norm", input, dtype)

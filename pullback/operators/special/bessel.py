@@ -137,7 +137,12 @@ def i0(xp: Namespace, input: Array) -> Array:
     node="SpecialI0EBackward0",
 )
 def i0e(xp: Namespace, input: Array) -> Array:
-    """`exp(-abs(x)) * i0(x)`."""
+    """`exp(-abs(x)) * i0(x)`.
+
+    >>> import pullback as torch
+    >>> torch.special.i0e(torch.tensor([0.0, 1.0]))
+    tensor([1.0000, 0.4658])
+    """
     return scipy_or(xp, "i0e", "i0e", _scaled_i0, input)
 
 
@@ -154,7 +159,12 @@ def _over(out: Any, input: Any) -> Any:
     node="SpecialI1Backward0",
 )
 def i1(xp: Namespace, input: Array) -> Array:
-    """The modified Bessel function of the first kind, order 1."""
+    """The modified Bessel function of the first kind, order 1.
+
+    >>> import pullback as torch
+    >>> torch.special.i1(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.5652])
+    """
     return scipy_or(xp, "i1", "i1", _i1, input)
 
 
@@ -165,7 +175,12 @@ def i1(xp: Namespace, input: Array) -> Array:
     node="SpecialI1EBackward0",
 )
 def i1e(xp: Namespace, input: Array) -> Array:
-    """`exp(-abs(x)) * i1(x)`."""
+    """`exp(-abs(x)) * i1(x)`.
+
+    >>> import pullback as torch
+    >>> torch.special.i1e(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.2079])
+    """
     return scipy_or(xp, "i1e", "i1e", _scaled_i1, input)
 
 
@@ -196,13 +211,23 @@ bessel_y1 = _by_scipy("bessel_y1", "y1", "The Bessel function of the second kind
 
 @elementwise(promote="float", space="special")
 def modified_bessel_i0(xp: Namespace, input: Array) -> Array:
-    """As `i0`, without a gradient."""
+    """As `i0`, without a gradient.
+
+    >>> import pullback as torch
+    >>> torch.special.modified_bessel_i0(torch.tensor([0.0, 1.0]))
+    tensor([1.0000, 1.2661])
+    """
     return scipy_or(xp, "modified_bessel_i0", "i0", _i0, input)
 
 
 @elementwise(promote="float", space="special")
 def modified_bessel_i1(xp: Namespace, input: Array) -> Array:
-    """As `i1`, without a gradient."""
+    """As `i1`, without a gradient.
+
+    >>> import pullback as torch
+    >>> torch.special.modified_bessel_i1(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.5652])
+    """
     return scipy_or(xp, "modified_bessel_i1", "i1", _i1, input)
 
 
@@ -211,19 +236,34 @@ def modified_bessel_i1(xp: Namespace, input: Array) -> Array:
 
 @elementwise(promote="float", space="special")
 def scaled_modified_bessel_k0(xp: Namespace, x: Array) -> Array:
-    """`exp(x) * modified_bessel_k0(x)`."""
+    """`exp(x) * modified_bessel_k0(x)`.
+
+    >>> import pullback as torch
+    >>> torch.special.scaled_modified_bessel_k0(torch.tensor([1.0, 2.0]))
+    tensor([1.1445, 0.8416])
+    """
     return from_scipy(xp, "scaled_modified_bessel_k0", "k0e", x)
 
 
 @elementwise(promote="float", space="special")
 def scaled_modified_bessel_k1(xp: Namespace, x: Array) -> Array:
-    """`exp(x) * modified_bessel_k1(x)`."""
+    """`exp(x) * modified_bessel_k1(x)`.
+
+    >>> import pullback as torch
+    >>> torch.special.scaled_modified_bessel_k1(torch.tensor([1.0, 2.0]))
+    tensor([1.6362, 1.0335])
+    """
     return from_scipy(xp, "scaled_modified_bessel_k1", "k1e", x)
 
 
 @elementwise(promote="float", space="special")
 def airy_ai(xp: Namespace, x: Array) -> Array:
-    """Airy's function Ai."""
+    """Airy's function Ai.
+
+    >>> import pullback as torch
+    >>> torch.special.airy_ai(torch.tensor([0.0, 1.0]))
+    tensor([0.3550, 0.1353])
+    """
     # SciPy gives Ai, Ai', Bi and Bi' at once, and no half precision.
     single = x.astype(xp.float32) if x.dtype.itemsize == 2 else x
     value = xp.asarray(from_scipy(xp, "airy_ai", "airy", single)[0])
@@ -242,7 +282,12 @@ def _far_airy(xp: Namespace, x: Array) -> Array:
 
 @elementwise(promote="float", space="special")
 def spherical_bessel_j0(xp: Namespace, x: Array) -> Array:
-    """The spherical Bessel function of the first kind, order 0: `sin(x) / x`."""
+    """The spherical Bessel function of the first kind, order 0: `sin(x) / x`.
+
+    >>> import pullback as torch
+    >>> torch.special.spherical_bessel_j0(torch.tensor([0.0, 1.0]))
+    tensor([1.0000, 0.8415])
+    """
     if x.dtype.kind == "c":
         raise unsupported("spherical_bessel_j0", x)
     kind = x.dtype.type

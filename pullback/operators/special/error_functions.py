@@ -80,7 +80,12 @@ def _erfcx(xp: Namespace, x: Array) -> Array:
     node="SpecialErfcxBackward0",
 )
 def erfcx(xp: Namespace, input: Array) -> Array:
-    """`exp(x * x) * erfc(x)`."""
+    """`exp(x * x) * erfc(x)`.
+
+    >>> import pullback as torch
+    >>> torch.special.erfcx(torch.tensor([0.0, 1.0]))
+    tensor([1.0000, 0.4276])
+    """
     return scipy_or(xp, "erfcx", "erfcx", _erfcx, input)
 
 
@@ -151,7 +156,12 @@ def erfinv(xp: Namespace, input: Array) -> Array:
 
 
 def ndtr(input: Any, *, out: Tensor | None = None) -> Any:
-    """The chance of a standard normal variable to lie below each element."""
+    """The chance of a standard normal variable to lie below each element.
+
+    >>> import pullback as torch
+    >>> torch.special.ndtr(torch.tensor([0.0, 1.0]))
+    tensor([0.5000, 0.8413])
+    """
     return mul(erfc(input * -_ROOT_HALF), 0.5, out=out)
 
 
@@ -168,7 +178,12 @@ def _ndtri(xp: Namespace, p: Array) -> Array:
     node="SpecialNdtriBackward0",
 )
 def ndtri(xp: Namespace, input: Array) -> Array:
-    """The inverse of `ndtr`."""
+    """The inverse of `ndtr`.
+
+    >>> import pullback as torch
+    >>> torch.special.ndtri(torch.tensor([0.5, 0.975]))
+    tensor([0.0000, 1.9600])
+    """
     return scipy_or(xp, "ndtri", "ndtri", _ndtri, input)
 
 
@@ -186,5 +201,10 @@ def _log_ndtr(xp: Namespace, x: Array) -> Array:
     node="SpecialLogNdtrBackward0",
 )
 def log_ndtr(xp: Namespace, input: Array) -> Array:
-    """The logarithm of `ndtr`, with all its digits far to the left, too."""
+    """The logarithm of `ndtr`, with all its digits far to the left, too.
+
+    >>> import pullback as torch
+    >>> torch.special.log_ndtr(torch.tensor([0.0, 1.0]))
+    tensor([-0.6931, -0.1728])
+    """
     return scipy_or(xp, "log_ndtr", "log_ndtr", _log_ndtr, input)

@@ -274,7 +274,12 @@ def _incomplete_gamma(xp: Namespace, op: str, name: str, input: Array, other: Ar
     numbers=False,
 )
 def igamma(xp: Namespace, input: Array, other: Array) -> Array:
-    """The regularised lower incomplete gamma function of order `input` at `other`."""
+    """The regularised lower incomplete gamma function of order `input` at `other`.
+
+    >>> import pullback as torch
+    >>> torch.special.gammainc(torch.tensor([1.0]), torch.tensor([1.0]))
+    tensor([0.6321])
+    """
     return _incomplete_gamma(xp, "igamma", "gammainc", input, other)
 
 
@@ -284,7 +289,12 @@ def igamma(xp: Namespace, input: Array, other: Array) -> Array:
     numbers=False,
 )
 def igammac(xp: Namespace, input: Array, other: Array) -> Array:
-    """The regularised upper incomplete gamma function of order `input` at `other`."""
+    """The regularised upper incomplete gamma function of order `input` at `other`.
+
+    >>> import pullback as torch
+    >>> torch.special.gammaincc(torch.tensor([1.0]), torch.tensor([1.0]))
+    tensor([0.3679])
+    """
     return _incomplete_gamma(xp, "igammac", "gammaincc", input, other)
 
 
@@ -296,7 +306,12 @@ def igammac(xp: Namespace, input: Array, other: Array) -> Array:
     node="SpecialZetaBackward0",
 )
 def zeta(xp: Namespace, input: Array, other: Array) -> Array:
-    """Hurwitz's zeta function."""
+    """Hurwitz's zeta function.
+
+    >>> import pullback as torch
+    >>> torch.special.zeta(torch.tensor([2.0]), torch.tensor([1.0]))
+    tensor([1.6449])
+    """
     _check_real("zeta", input)
     return in_double(xp, gamma.zeta, input, other)
 
@@ -311,7 +326,12 @@ def zeta(xp: Namespace, input: Array, other: Array) -> Array:
     node="SpecialEntrBackward0",
 )
 def entr(xp: Namespace, input: Array) -> Array:
-    """`-x * log(x)`; 0 at 0, and minus infinity for negative elements."""
+    """`-x * log(x)`; 0 at 0, and minus infinity for negative elements.
+
+    >>> import pullback as torch
+    >>> torch.special.entr(torch.tensor([0.0, 0.5]))
+    tensor([0.0000, 0.3466])
+    """
     _check_real("entr", input)
     value = xp.asarray(xp.negative(input * xp.log(input)))
     xp.copyto(value, 0, where=input == 0)
@@ -333,7 +353,12 @@ def _times_log1p(g: Any, input: Any, other: Any) -> Any:
     node="SpecialXlog1PyBackward0",
 )
 def xlog1py(xp: Namespace, input: Array, other: Array) -> Array:
-    """`input * log1p(other)`, and 0 where `input` is 0, whatever number `other` is."""
+    """`input * log1p(other)`, and 0 where `input` is 0, whatever number `other` is.
+
+    >>> import pullback as torch
+    >>> torch.special.xlog1py(torch.tensor([0.0, 2.0]), torch.tensor([-1.0, 1.0]))
+    tensor([0.0000, 1.3863])
+    """
     _check_real("xlog1py", input)
     product = xp.multiply(input, xp.log1p(other))
     return xp.where((input == 0) & (other == other), input.dtype.type(0), product)

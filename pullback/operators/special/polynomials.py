@@ -142,52 +142,92 @@ def _legendre(k: int, x: Array, last: Array, before: Array) -> Array:
 
 @elementwise(promote="float", space="special")
 def chebyshev_polynomial_t(xp: Namespace, x: Array, n: Array) -> Array:
-    """Chebyshev's polynomial of the first kind, of degree `n`."""
+    """Chebyshev's polynomial of the first kind, of degree `n`.
+
+    >>> import pullback as torch
+    >>> torch.special.chebyshev_polynomial_t(torch.tensor([0.5, 2.0]), torch.tensor([2]))
+    tensor([-0.5000,  7.0000])
+    """
     return _polynomial(xp, x, n, x, _chebyshev, _T)
 
 
 @elementwise(promote="float", space="special")
 def chebyshev_polynomial_u(xp: Namespace, x: Array, n: Array) -> Array:
-    """Chebyshev's polynomial of the second kind, of degree `n`."""
+    """Chebyshev's polynomial of the second kind, of degree `n`.
+
+    >>> import pullback as torch
+    >>> torch.special.chebyshev_polynomial_u(torch.tensor([0.5, 2.0]), torch.tensor([2]))
+    tensor([ 0., 15.])
+    """
     return _polynomial(xp, x, n, 2 * x, _chebyshev, _U)
 
 
 @elementwise(promote="float", space="special")
 def chebyshev_polynomial_v(xp: Namespace, x: Array, n: Array) -> Array:
-    """Chebyshev's polynomial of the third kind, of degree `n`."""
+    """Chebyshev's polynomial of the third kind, of degree `n`.
+
+    >>> import pullback as torch
+    >>> torch.special.chebyshev_polynomial_v(torch.tensor([0.5, 2.0]), torch.tensor([2]))
+    tensor([-1., 11.])
+    """
     return _polynomial(xp, x, n, 2 * x - 1, _chebyshev, _V)
 
 
 @elementwise(promote="float", space="special")
 def chebyshev_polynomial_w(xp: Namespace, x: Array, n: Array) -> Array:
-    """Chebyshev's polynomial of the fourth kind, of degree `n`."""
+    """Chebyshev's polynomial of the fourth kind, of degree `n`.
+
+    >>> import pullback as torch
+    >>> torch.special.chebyshev_polynomial_w(torch.tensor([0.5, 2.0]), torch.tensor([2]))
+    tensor([ 1., 19.])
+    """
     return _polynomial(xp, x, n, 2 * x + 1, _chebyshev, _W)
 
 
 @elementwise(promote="float", space="special")
 def shifted_chebyshev_polynomial_t(xp: Namespace, x: Array, n: Array) -> Array:
-    """`chebyshev_polynomial_t(2 * x - 1, n)`."""
+    """`chebyshev_polynomial_t(2 * x - 1, n)`.
+
+    >>> import pullback as torch
+    >>> torch.special.shifted_chebyshev_polynomial_t(torch.tensor([0.5, 1.0]), torch.tensor([2]))
+    tensor([-1.,  1.])
+    """
     x = 2 * x - 1
     return _polynomial(xp, x, n, x, _chebyshev, _T)
 
 
 @elementwise(promote="float", space="special")
 def shifted_chebyshev_polynomial_u(xp: Namespace, x: Array, n: Array) -> Array:
-    """`chebyshev_polynomial_u(2 * x - 1, n)`."""
+    """`chebyshev_polynomial_u(2 * x - 1, n)`.
+
+    >>> import pullback as torch
+    >>> torch.special.shifted_chebyshev_polynomial_u(torch.tensor([0.5, 1.0]), torch.tensor([2]))
+    tensor([-1.,  3.])
+    """
     x = 2 * x - 1
     return _polynomial(xp, x, n, 2 * x, _chebyshev, _U)
 
 
 @elementwise(promote="float", space="special")
 def shifted_chebyshev_polynomial_v(xp: Namespace, x: Array, n: Array) -> Array:
-    """`chebyshev_polynomial_v(2 * x - 1, n)`."""
+    """`chebyshev_polynomial_v(2 * x - 1, n)`.
+
+    >>> import pullback as torch
+    >>> torch.special.shifted_chebyshev_polynomial_v(torch.tensor([0.5, 1.0]), torch.tensor([2]))
+    tensor([-1.,  1.])
+    """
     x = 2 * x - 1
     return _polynomial(xp, x, n, 2 * x - 1, _chebyshev, _V)
 
 
 @elementwise(promote="float", space="special")
 def shifted_chebyshev_polynomial_w(xp: Namespace, x: Array, n: Array) -> Array:
-    """`chebyshev_polynomial_w(2 * x - 1, n)`."""
+    """`chebyshev_polynomial_w(2 * x - 1, n)`.
+
+    >>> import pullback as torch
+    >>> torch.special.shifted_chebyshev_polynomial_w(torch.tensor([0.5, 1.0]), torch.tensor([2]))
+    tensor([-1.,  5.])
+    """
     x = 2 * x - 1
     return _polynomial(xp, x, n, 2 * x + 1, _chebyshev, _W)
 
@@ -197,23 +237,43 @@ def shifted_chebyshev_polynomial_w(xp: Namespace, x: Array, n: Array) -> Array:
 
 @elementwise(promote="float", space="special")
 def hermite_polynomial_h(xp: Namespace, x: Array, n: Array) -> Array:
-    """Hermite's polynomial of degree `n`, the physicists'."""
+    """Hermite's polynomial of degree `n`, the physicists'.
+
+    >>> import pullback as torch
+    >>> torch.special.hermite_polynomial_h(torch.tensor([0.5, 2.0]), torch.tensor([2]))
+    tensor([-1., 14.])
+    """
     return _polynomial(xp, x, n, 2 * x, _hermite_h)
 
 
 @elementwise(promote="float", space="special")
 def hermite_polynomial_he(xp: Namespace, x: Array, n: Array) -> Array:
-    """Hermite's polynomial of degree `n`, the probabilists'."""
+    """Hermite's polynomial of degree `n`, the probabilists'.
+
+    >>> import pullback as torch
+    >>> torch.special.hermite_polynomial_he(torch.tensor([0.5, 2.0]), torch.tensor([2]))
+    tensor([-0.7500,  3.0000])
+    """
     return _polynomial(xp, x, n, x, _hermite_he)
 
 
 @elementwise(promote="float", space="special")
 def laguerre_polynomial_l(xp: Namespace, x: Array, n: Array) -> Array:
-    """Laguerre's polynomial of degree `n`."""
+    """Laguerre's polynomial of degree `n`.
+
+    >>> import pullback as torch
+    >>> torch.special.laguerre_polynomial_l(torch.tensor([0.5, 2.0]), torch.tensor([2]))
+    tensor([ 0.1250, -1.0000])
+    """
     return _polynomial(xp, x, n, 1 - x, _laguerre)
 
 
 @elementwise(promote="float", space="special")
 def legendre_polynomial_p(xp: Namespace, x: Array, n: Array) -> Array:
-    """Legendre's polynomial of degree `n`."""
+    """Legendre's polynomial of degree `n`.
+
+    >>> import pullback as torch
+    >>> torch.special.legendre_polynomial_p(torch.tensor([0.5, 2.0]), torch.tensor([2]))
+    tensor([-0.1250,  5.5000])
+    """
     return _polynomial(xp, x, n, x, _legendre)

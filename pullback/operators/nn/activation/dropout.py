@@ -84,17 +84,32 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
 
 
 def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """`dropout` of whole channels: (N, C, L) or (C, L)."""
+    """`dropout` of whole channels: (N, C, L) or (C, L).
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.dropout1d(torch.ones(1, 2, 3), training=False).shape
+    torch.Size([1, 2, 3])
+    """
     return _by_channel("dropout1d", input, p, 1, training=training, inplace=inplace)
 
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """`dropout` of whole channels: (N, C, H, W)."""
+    """`dropout` of whole channels: (N, C, H, W).
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.dropout2d(torch.ones(1, 2, 3, 3), training=False).shape
+    torch.Size([1, 2, 3, 3])
+    """
     return _by_channel("dropout2d", input, p, 2, training=training, inplace=inplace)
 
 
 def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """`dropout` of whole channels: (N, C, D, H, W)."""
+    """`dropout` of whole channels: (N, C, D, H, W).
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.dropout3d(torch.ones(1, 2, 3, 3, 3), training=False).shape
+    torch.Size([1, 2, 3, 3, 3])
+    """
     return _by_channel("dropout3d", input, p, 3, training=training, inplace=inplace)
 
 
@@ -142,7 +157,12 @@ _SATURATED = -1.7580993408473766  # where selu ends at the left: - scale * alpha
 
 
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
-    """Set elements to selu's lower limit, then shift and scale so that mean and variance stay."""
+    """Set elements to selu's lower limit, then shift and scale so that mean and variance stay.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.alpha_dropout(torch.tensor([1.0, 2.0]), training=False)
+    tensor([1., 2.])
+    """
     _check("alpha_dropout", input, p)
     return _saturated(input, p, inplace=inplace, channels=False) if training else input
 
@@ -150,7 +170,12 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
 def feature_alpha_dropout(
     input: Any, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Any:
-    """`alpha_dropout` of whole channels."""
+    """`alpha_dropout` of whole channels.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.feature_alpha_dropout(torch.ones(1, 2, 3), training=False).shape
+    torch.Size([1, 2, 3])
+    """
     _check("feature_alpha_dropout", input, p)
     if training and input.ndim < 2:
         raise RuntimeError(

@@ -101,7 +101,12 @@ relu_ = inplace_of(relu_kernel, "relu_")
 
 
 def relu(input: Any, inplace: bool = False) -> Any:
-    """Each element, or 0 where it is negative."""
+    """Each element, or 0 where it is negative.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.relu(torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
     return relu_(input) if inplace else relu_kernel(input)
 
 
@@ -112,7 +117,12 @@ _SELU_SCALE = 1.0507009873554805
 
 
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
-    """`x`, or `alpha * (exp(x) - 1)` where it is negative."""
+    """`x`, or `alpha * (exp(x) - 1)` where it is negative.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.elu(torch.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
     return (_elu_ if inplace else elu_kernel)(input, alpha, 1.0, 1.0)
 
 
@@ -152,12 +162,22 @@ def celu_(input: Any, alpha: float = 1.0) -> Any:
 
 
 def silu(input: Any, inplace: bool = False) -> Any:
-    """`x * sigmoid(x)`."""
+    """`x * sigmoid(x)`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.silu(torch.tensor([-1.0, 2.0]))
+    tensor([-0.2689,  1.7616])
+    """
     return (_silu_ if inplace else silu_kernel)(input)
 
 
 def mish(input: Any, inplace: bool = False) -> Any:
-    """`x * tanh(softplus(x))`."""
+    """`x * tanh(softplus(x))`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.mish(torch.tensor([-1.0, 2.0]))
+    tensor([-0.3034,  1.9440])
+    """
     return (_mish_ if inplace else mish_kernel)(input)
 
 
@@ -165,7 +185,12 @@ def mish(input: Any, inplace: bool = False) -> Any:
 
 
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
-    """`x`, or `negative_slope * x` where it is negative."""
+    """`x`, or `negative_slope * x` where it is negative.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.leaky_relu(torch.tensor([-1.0, 2.0]), 0.1)
+    tensor([-0.1000,  2.0000])
+    """
     return (_leaky_relu_ if inplace else leaky_relu_kernel)(input, negative_slope)
 
 
@@ -237,7 +262,12 @@ def rrelu_(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: boo
 
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
-    """`x`, kept between `min_val` and `max_val`."""
+    """`x`, kept between `min_val` and `max_val`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.hardtanh(torch.tensor([-4.0, 0.5, 4.0]))
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val ({min_val}) must not be above max_val ({max_val}).")
     return (_hardtanh_ if inplace else hardtanh_kernel)(input, min_val, max_val)
@@ -249,17 +279,32 @@ def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
 
 
 def relu6(input: Any, inplace: bool = False) -> Any:
-    """`x`, kept between 0 and 6."""
+    """`x`, kept between 0 and 6.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.relu6(torch.tensor([-1.0, 3.0, 9.0]))
+    tensor([0., 3., 6.])
+    """
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
 def hardsigmoid(input: Any, inplace: bool = False) -> Any:
-    """A straight line from 0 at -3 to 1 at 3."""
+    """A straight line from 0 at -3 to 1 at 3.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.hardsigmoid(torch.tensor([-4.0, 0.0, 4.0]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
     return (_hardsigmoid_ if inplace else hardsigmoid_kernel)(input)
 
 
 def hardswish(input: Any, inplace: bool = False) -> Any:
-    """`x * hardsigmoid(x)`."""
+    """`x * hardsigmoid(x)`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.hardswish(torch.tensor([-4.0, 1.0, 4.0]))
+    tensor([-0.0000, 0.6667, 4.0000])
+    """
     return (_hardswish_ if inplace else hardswish_kernel)(input)
 
 
@@ -282,13 +327,23 @@ def threshold_(input: Any, threshold: float, value: float) -> Any:
 
 
 def softsign(input: Any) -> Any:
-    """`x / (1 + |x|)`."""
+    """`x / (1 + |x|)`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.softsign(torch.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
     size: Any = abs(input)
     return input / (size + 1)
 
 
 def tanhshrink(input: Any) -> Any:
-    """`x - tanh(x)`."""
+    """`x - tanh(x)`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.tanhshrink(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.2384])
+    """
     return sub(input, tanh(input))
 
 
@@ -314,7 +369,12 @@ def _glu_tangent(d_input: Any, input: Any, dim: int) -> Any:
 
 @primitive(input=_glu_gradient, jvp=_glu_tangent, space="nn.functional", has_out=False)
 def glu(xp: Namespace, input: Array, dim: Dim = -1) -> Array:
-    """One half of `dim` times the sigmoid of the other."""
+    """One half of `dim` times the sigmoid of the other.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.glu(torch.tensor([1.0, 2.0, 0.0, 0.0]))
+    tensor([0.5000, 1.0000])
+    """
     if input.ndim == 0:
         raise RuntimeError("glu: a 0-d tensor has no dimension to halve.")
     check_floating("glu", input)
@@ -348,17 +408,32 @@ def _guessed(op: str, input: Any, dim: int | None) -> int:
 
 
 def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    """Exponentials of the elements, scaled so that their sums along `dim` are 1."""
+    """Exponentials of the elements, scaled so that their sums along `dim` are 1.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.softmax(torch.tensor([0.0, 0.0]), dim=0)
+    tensor([0.5000, 0.5000])
+    """
     return exponentials.softmax(input, _guessed("softmax", input, dim), dtype)
 
 
 def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    """The logarithm of `softmax`, without its rounding to 0."""
+    """The logarithm of `softmax`, without its rounding to 0.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.log_softmax(torch.tensor([0.0, 0.0]), dim=0)
+    tensor([-0.6931, -0.6931])
+    """
     return exponentials.log_softmax(input, _guessed("log_softmax", input, dim), dtype)
 
 
 def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    """The softmax of the negative elements."""
+    """The softmax of the negative elements.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.softmin(torch.tensor([1.0, 2.0]), dim=0)
+    tensor([0.7311, 0.2689])
+    """
     return exponentials.softmax(-input, _guessed("softmin", input, dim), dtype)
 
 
@@ -368,6 +443,10 @@ def gumbel_softmax(
     """The softmax of the logits with Gumbel noise, over `tau`; `hard` rounds it to a choice.
 
     The gradient of a hard choice is that of the soft one.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.gumbel_softmax(torch.randn(2, 3), hard=True).sum(-1)
+    tensor([1., 1.])
     """
     array = logits._array
     noise = numpy.empty(array.shape, array.dtype)

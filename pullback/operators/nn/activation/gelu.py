@@ -51,7 +51,12 @@ _SLOPE_BELOW = (
     space="nn.functional",
 )
 def gelu(xp: Namespace, input: Array, *, approximate: str = "none") -> Array:
-    """`x` times the probability that a normal variable is below `x`; or a tanh close to that."""
+    """`x` times the probability that a normal variable is below `x`; or a tanh close to that.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.gelu(torch.tensor([-1.0, 2.0]))
+    tensor([-0.1587,  1.9545])
+    """
     if input.dtype.kind not in "fV":
         raise unsupported("gelu", input)
     if approximate == "none":

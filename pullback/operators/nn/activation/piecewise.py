@@ -137,7 +137,12 @@ def hardshrink(xp: Namespace, input: Array, lambd: float = 0.5) -> Array:
     space="nn.functional",
 )
 def softshrink(xp: Namespace, input: Array, lambd: float = 0.5) -> Array:
-    """`x` moved towards 0 by `lambd`, and 0 where that would change its sign."""
+    """`x` moved towards 0 by `lambd`, and 0 where that would change its sign.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.softshrink(torch.tensor([-1.0, 0.3, 2.0]))
+    tensor([-0.5000,  0.0000,  1.5000])
+    """
     if lambd < 0:
         raise RuntimeError(f"softshrink: lambd must not be negative, got {lambd}.")
     if input.dtype.kind != "f" or input.dtype.itemsize == 2:

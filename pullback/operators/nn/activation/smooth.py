@@ -207,7 +207,12 @@ def _softplus_adjoint(
     space="nn.functional",
 )
 def softplus(xp: Namespace, input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
-    """`log(1 + exp(beta * x)) / beta`, a smooth relu; `x` itself where `beta * x > threshold`."""
+    """`log(1 + exp(beta * x)) / beta`, a smooth relu; `x` itself where `beta * x > threshold`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.softplus(torch.tensor([0.0, 2.0]))
+    tensor([0.6931, 2.1269])
+    """
     check_floating("softplus", input)
 
     def kernel(xp: Namespace, out: Array, x: Array) -> None:
@@ -246,7 +251,12 @@ def log_one_plus_exp(xp: Namespace, out: Array, x: Array) -> None:
     aten="log_sigmoid.default",
 )
 def logsigmoid(xp: Namespace, input: Array) -> Array:
-    """`log(sigmoid(x))`, without its rounding to minus infinity."""
+    """`log(sigmoid(x))`, without its rounding to minus infinity.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.logsigmoid(torch.tensor([0.0, 2.0]))
+    tensor([-0.6931, -0.1269])
+    """
     check_floating("logsigmoid", input)
 
     def kernel(xp: Namespace, out: Array, x: Array) -> None:

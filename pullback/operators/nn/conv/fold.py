@@ -193,7 +193,13 @@ def fold(
     padding: Any = 0,
     stride: Any = 1,
 ) -> Any:
-    """Add columns (n, channels * h * w, places) up to images: the adjoint of `unfold`."""
+    """Add columns (n, channels * h * w, places) up to images: the adjoint of `unfold`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.fold(torch.arange(4.0).view(1, 1, 4), (2, 2), (1, 1)).view(2, 2)
+    tensor([[0., 1.],
+            [2., 3.]])
+    """
     check_tensor("fold", input, 2, 3)
     _check_dtype("fold", input)
     options = [output_size, kernel_size, dilation, padding, stride]

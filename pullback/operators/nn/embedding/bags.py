@@ -45,6 +45,12 @@ def embedding_bag(
 
     Bags are the rows of a 2-d `input`, or start where `offsets` say in a 1-d one. A bag of nothing
     gives zeros; `padding_idx` counts as nothing.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.embedding_bag(
+    ...     torch.tensor([[0, 1]]), torch.tensor([[1.0], [3.0]]), mode="mean"
+    ... )
+    tensor([[2.]])
     """
     if input.dtype.is_floating_point and not weight.dtype.is_floating_point:
         warnings.warn(

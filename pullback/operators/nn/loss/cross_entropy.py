@@ -43,7 +43,12 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """Minus the elements of `input`, log-probabilities, at the target classes."""
+    """Minus the elements of `input`, log-probabilities, at the target classes.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.nll_loss(torch.tensor([[0.25, 0.75]]).log(), torch.tensor([1]))
+    tensor(0.2877)
+    """
     _check_tensors("nll_loss", input, target)
     if size_average is None and reduce is None and weight is None:
         scores, classes = input._array, target._array

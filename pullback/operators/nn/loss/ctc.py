@@ -185,6 +185,13 @@ def ctc_loss(
 
     Frames are (frames, batch, classes), or (frames, classes); targets (batch, labels), or all
     labels in one row. The mean is over examples, each divided by its number of labels.
+
+    >>> import pullback as torch
+    >>> log_probs = torch.log_softmax(torch.zeros(3, 1, 4), 2)
+    >>> torch.nn.functional.ctc_loss(
+    ...     log_probs, torch.tensor([[1, 2]]), torch.tensor([3]), torch.tensor([2])
+    ... )
+    tensor(1.2747)
     """
     name = reduction_of("ctc_loss", reduction)
     batched = log_probs.ndim == 3

@@ -163,7 +163,12 @@ def l1_loss(
     reduction: str = "mean",
     weight: Any = None,
 ) -> Any:
-    """The sizes of the differences."""
+    """The sizes of the differences.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.l1_loss(torch.tensor([1.0, 2.0]), torch.tensor([2.0, 4.0]))
+    tensor(1.5000)
+    """
     name = reduction_of("l1_loss", reduction, size_average, reduce)
     input, target = _aligned("l1_loss", input, target)
     losses = abs(input - target)
@@ -209,7 +214,12 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Any:
-    """Half the square of the difference over `beta`, and a straight line where it is above that."""
+    """Half the square of the difference over `beta`, and a straight line where it is above that.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.smooth_l1_loss(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 3.0]))
+    tensor(1.3125)
+    """
     name = reduction_of("smooth_l1_loss", reduction, size_average, reduce)
     input, target = _aligned("smooth_l1_loss", input, target)
     if beta < 0:
@@ -224,7 +234,12 @@ def smooth_l1_loss(
 def huber_loss(
     input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Any:
-    """Half the square of the difference where it is below `delta`, a straight line beyond."""
+    """Half the square of the difference where it is below `delta`, a straight line beyond.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.huber_loss(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 3.0]))
+    tensor(1.3125)
+    """
     name = reduction_of("huber_loss", reduction)
     _warn_of_broadcast("huber_loss", input, target)
     if delta <= 0:
@@ -278,7 +293,12 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """Minus the log-probability of `target`, where `input` is the probability of 1."""
+    """Minus the log-probability of `target`, where `input` is the probability of 1.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.binary_cross_entropy(torch.tensor([0.9, 0.2]), torch.tensor([1.0, 0.0]))
+    tensor(0.1643)
+    """
     name = reduction_of("binary_cross_entropy", reduction, size_average, reduce)
     _check_equal_shapes("binary_cross_entropy", input, target)
     losses = _bce(input, target)
@@ -339,7 +359,14 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Any = None,
 ) -> Any:
-    """`binary_cross_entropy` of the sigmoid of `input`, without its rounding."""
+    """`binary_cross_entropy` of the sigmoid of `input`, without its rounding.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.binary_cross_entropy_with_logits(
+    ...     torch.tensor([2.0, -1.0]), torch.tensor([1.0, 0.0])
+    ... )
+    tensor(0.2201)
+    """
     op = "binary_cross_entropy_with_logits"
     name = reduction_of(op, reduction, size_average, reduce)
     _check_equal_shapes(op, input, target)
@@ -358,7 +385,14 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Any:
-    """`target * (log(target) - input)`; with log_target the target is a logarithm as well."""
+    """`target * (log(target) - input)`; with log_target the target is a logarithm as well.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.kl_div(
+    ...     torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.25, 0.75]]), reduction="batchmean"
+    ... )
+    tensor(0.1308)
+    """
     batch = reduction == "batchmean" and size_average is None and reduce is None
     name = "sum" if batch else reduction_of("kl_div", reduction, size_average, reduce)
     if name == "mean":
@@ -386,7 +420,12 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """Minus the log-probability of counts `target` at rate `input` (or its exponential)."""
+    """Minus the log-probability of counts `target` at rate `input` (or its exponential).
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.poisson_nll_loss(torch.tensor([0.0]), torch.tensor([2.0]))
+    tensor(1.)
+    """
     name = reduction_of("poisson_nll_loss", reduction, size_average, reduce)
     if log_input:
         losses = exp(input) - target * input
@@ -407,7 +446,14 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Any:
-    """Minus the log-density of `target` under a normal law of mean `input` and variance `var`."""
+    """Minus the log-density of `target` under a normal law of mean `input` and variance `var`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.gaussian_nll_loss(
+    ...     torch.tensor([1.0]), torch.tensor([3.0]), torch.tensor([4.0])
+    ... )
+    tensor(1.1931)
+    """
     name = reduction_of("gaussian_nll_loss", reduction)
     if isinstance(var, int | float):
         if var < 0:

@@ -43,7 +43,14 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """A distance where the target is 1, what it lacks of `margin` where that is -1."""
+    """A distance where the target is 1, what it lacks of `margin` where that is -1.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.hinge_embedding_loss(
+    ...     torch.tensor([0.5, 0.5]), torch.tensor([1.0, -1.0])
+    ... )
+    tensor(0.5000)
+    """
     name = reduction_of("hinge_embedding_loss", reduction, size_average, reduce)
     apart = where(target != 1, clamp_min(margin - input, 0), 0.0)
     return reduced(apart + where(target != -1, input, 0.0), name)
@@ -58,7 +65,14 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """What `input1` lacks to be `margin` above `input2`, or below it where the target is -1."""
+    """What `input1` lacks to be `margin` above `input2`, or below it where the target is -1.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.margin_ranking_loss(
+    ...     torch.tensor([1.0]), torch.tensor([3.0]), torch.tensor([1.0])
+    ... )
+    tensor(2.)
+    """
     name = reduction_of("margin_ranking_loss", reduction, size_average, reduce)
     if not input1.ndim == input2.ndim == target.ndim:
         shapes = ", ".join(str(tuple(one.shape)) for one in (input1, input2, target))
@@ -77,7 +91,13 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """1 less the cosine where the target is 1, the cosine above `margin` where that is -1."""
+    """1 less the cosine where the target is 1, the cosine above `margin` where that is -1.
+
+    >>> import pullback as torch
+    >>> a, b = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
+    >>> torch.nn.functional.cosine_embedding_loss(a, b, torch.tensor([1.0]))
+    tensor(1.)
+    """
     name = reduction_of("cosine_embedding_loss", reduction, size_average, reduce)
     if target.ndim > 1:
         raise RuntimeError(
@@ -102,7 +122,12 @@ def soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """`log(1 + exp(-target * input))`."""
+    """`log(1 + exp(-target * input))`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.soft_margin_loss(torch.tensor([0.0, 2.0]), torch.tensor([1.0, 1.0]))
+    tensor(0.4100)
+    """
     name = reduction_of("soft_margin_loss", reduction, size_average, reduce)
     # Not -target, which whole numbers without a sign do not have.
     losses = softplus(-(target * input), 1.0, float("inf"))
@@ -124,7 +149,14 @@ def triplet_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """How much nearer than by `margin` the negative is to the anchor than the positive."""
+    """How much nearer than by `margin` the negative is to the anchor than the positive.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.triplet_margin_loss(
+    ...     torch.tensor([[0.0]]), torch.tensor([[1.0]]), torch.tensor([[1.5]])
+    ... )
+    tensor(0.5000)
+    """
     name = reduction_of("triplet_margin_loss", reduction, size_average, reduce)
     return _triplets(
         "triplet_margin_loss",
@@ -146,7 +178,14 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Any:
-    """`triplet_margin_loss` with a distance of the user's."""
+    """`triplet_margin_loss` with a distance of the user's.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.triplet_margin_with_distance_loss(
+    ...     torch.tensor([[0.0]]), torch.tensor([[1.0]]), torch.tensor([[1.5]])
+    ... )
+    tensor(0.5000)
+    """
     return _triplets(
         "triplet_margin_with_distance_loss",
         (anchor, positive, negative),
@@ -185,7 +224,12 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """What the target class lacks of `margin` above each other one, to the power of `p`."""
+    """What the target class lacks of `margin` above each other one, to the power of `p`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.multi_margin_loss(torch.tensor([[0.1, 0.9]]), torch.tensor([0]))
+    tensor(0.9000)
+    """
     name = reduction_of("multi_margin_loss", reduction, size_average, reduce)
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: p must be 1 or 2, got {p}.")
@@ -233,6 +277,12 @@ def multilabel_margin_loss(
     """What each target class lacks of 1 above each class that is none.
 
     The targets of an example are listed first; -1 ends the list.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.multilabel_margin_loss(
+    ...     torch.tensor([[0.1, 0.9]]), torch.tensor([[1, -1]])
+    ... )
+    tensor(0.1000)
     """
     name = reduction_of("multilabel_margin_loss", reduction, size_average, reduce)
     single = input.ndim < 2 and target.ndim < 2 and input._array.size == target._array.size == 1
@@ -262,7 +312,14 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """The mean over the classes of `binary_cross_entropy_with_logits`."""
+    """The mean over the classes of `binary_cross_entropy_with_logits`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.multilabel_soft_margin_loss(
+    ...     torch.tensor([[0.0, 2.0]]), torch.tensor([[0.0, 1.0]])
+    ... )
+    tensor(0.4100)
+    """
     name = reduction_of("multilabel_soft_margin_loss", reduction, size_average, reduce)
     losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     return reduced(mean(losses if weight is None else losses * weight, -1), name)

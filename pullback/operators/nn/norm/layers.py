@@ -313,6 +313,11 @@ def batch_norm(
     """Give each channel mean 0 and variance 1, over the batch or by running statistics.
 
     In training the statistics are the batch's, and the running ones are moved towards them.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.batch_norm(torch.tensor([[1.0], [3.0]]), None, None, training=True)
+    tensor([[-1.0000],
+            [ 1.0000]])
     """
     shape = input._array.shape
     if shape == (0,):  # nothing, without channels
@@ -364,7 +369,12 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Any:
-    """Give each channel of each example mean 0 and variance 1."""
+    """Give each channel of each example mean 0 and variance 1.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.instance_norm(torch.tensor([[[1.0, 3.0]]]))
+    tensor([[[-1.0000,  1.0000]]])
+    """
     shape = tuple(input.shape)
     if use_input_stats and math.prod(shape[2:]) == 1:
         raise ValueError(
@@ -396,7 +406,12 @@ def instance_norm(
 def local_response_norm(
     input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Any:
-    """Divide by `(k + alpha * mean of squares) ** beta`, over `size` neighbouring channels."""
+    """Divide by `(k + alpha * mean of squares) ** beta`, over `size` neighbouring channels.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.local_response_norm(torch.randn(1, 4, 3), 2).shape
+    torch.Size([1, 4, 3])
+    """
     shape = tuple(input.shape)
     if len(shape) < 3:
         raise ValueError(f"local_response_norm: needs at least 3 dimensions, got shape {shape}.")

@@ -281,7 +281,12 @@ def avg_pool3d(
     *,
     out: Any = None,
 ) -> Any:
-    """The mean of each window of volumes, or their sum over `divisor_override`."""
+    """The mean of each window of volumes, or their sum over `divisor_override`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.avg_pool3d(torch.ones(1, 1, 4, 4, 4), 2).shape
+    torch.Size([1, 1, 2, 2, 2])
+    """
     options = ceil_mode, count_include_pad, divisor_override
     result = _avg_pool(3, input, kernel_size, stride, padding, *options)
     return delivered("avg_pool3d", result, out)
@@ -343,7 +348,12 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
 
 
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
-    """The mean of each of `output_size` windows that cover the volumes evenly."""
+    """The mean of each of `output_size` windows that cover the volumes evenly.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.adaptive_avg_pool3d(torch.ones(1, 1, 4, 4, 4), 2).shape
+    torch.Size([1, 1, 2, 2, 2])
+    """
     return _adaptive_avg_pool(3, input, output_size)
 
 
@@ -363,7 +373,12 @@ def _lp_pool(
 def lp_pool1d(
     input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
-    """The root of the sum of powers `norm_type` of each window of lines."""
+    """The root of the sum of powers `norm_type` of each window of lines.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.lp_pool1d(torch.tensor([[[3.0, 4.0]]]), 2, 2)
+    tensor([[[5.]]])
+    """
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
@@ -382,5 +397,10 @@ def lp_pool2d(
 def lp_pool3d(
     input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
-    """The root of the sum of powers `norm_type` of each window of volumes."""
+    """The root of the sum of powers `norm_type` of each window of volumes.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.lp_pool3d(torch.ones(1, 1, 2, 2, 2), 2, 2).shape
+    torch.Size([1, 1, 1, 1, 1])
+    """
     return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)

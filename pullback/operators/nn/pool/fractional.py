@@ -134,7 +134,14 @@ def fractional_max_pool3d(
     return_indices: bool = False,
     _random_samples: Any = None,
 ) -> Any:
-    """As `fractional_max_pool2d`, of volumes."""
+    """As `fractional_max_pool2d`, of volumes.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.fractional_max_pool3d(
+    ...     torch.randn(1, 1, 5, 5, 5), 2, output_size=2
+    ... ).shape
+    torch.Size([1, 1, 2, 2, 2])
+    """
     both = _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
     return both if return_indices else both[0]
 
@@ -147,7 +154,13 @@ def fractional_max_pool2d_with_indices(
     return_indices: bool = False,
     _random_samples: Any = None,
 ) -> Any:
-    """`fractional_max_pool2d` with `return_indices`."""
+    """`fractional_max_pool2d` with `return_indices`.
+
+    >>> import pullback as torch
+    >>> x = torch.randn(1, 1, 5, 5)
+    >>> torch.nn.functional.fractional_max_pool2d_with_indices(x, 2, output_size=2)[0].shape
+    torch.Size([1, 1, 2, 2])
+    """
     return _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
@@ -159,7 +172,13 @@ def fractional_max_pool3d_with_indices(
     return_indices: bool = False,
     _random_samples: Any = None,
 ) -> Any:
-    """`fractional_max_pool3d` with `return_indices`."""
+    """`fractional_max_pool3d` with `return_indices`.
+
+    >>> import pullback as torch
+    >>> x = torch.randn(1, 1, 5, 5, 5)
+    >>> torch.nn.functional.fractional_max_pool3d_with_indices(x, 2, output_size=2)[1].dtype
+    torch.int64
+    """
     return _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
@@ -250,7 +269,12 @@ def max_unpool1d(
     padding: Any = 0,
     output_size: Any = None,
 ) -> Any:
-    """Put maxima back to where `max_pool1d` found them, zeros elsewhere."""
+    """Put maxima back to where `max_pool1d` found them, zeros elsewhere.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.max_unpool1d(torch.tensor([[3.0, 4.0]]), torch.tensor([[1, 3]]), 2)
+    tensor([[0., 3., 0., 4.]])
+    """
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -282,5 +306,10 @@ def max_unpool3d(
     padding: Any = 0,
     output_size: Any = None,
 ) -> Any:
-    """Put maxima back to where `max_pool3d` found them, zeros elsewhere."""
+    """Put maxima back to where `max_pool3d` found them, zeros elsewhere.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.max_unpool3d(torch.ones(1, 1, 1, 1), torch.tensor([[[[0]]]]), 2).shape
+    torch.Size([1, 2, 2, 2])
+    """
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)

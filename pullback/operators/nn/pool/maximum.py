@@ -193,7 +193,12 @@ def max_pool2d_with_indices(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """`max_pool2d` with `return_indices`."""
+    """`max_pool2d` with `return_indices`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.max_pool2d_with_indices(torch.tensor([[[1.0, 3.0], [2.0, 4.0]]]), 2)
+    (tensor([[[4.]]]), tensor([[[3]]]))
+    """
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
@@ -206,7 +211,12 @@ def max_pool3d_with_indices(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """`max_pool3d` with `return_indices`."""
+    """`max_pool3d` with `return_indices`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.max_pool3d_with_indices(torch.arange(8.0).view(1, 2, 2, 2), 2)[1].item()
+    7
+    """
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
@@ -252,7 +262,12 @@ def _adaptive_max_pool(dims: int, input: Any, output_size: Any, return_indices: 
 
 
 def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest of each of `output_size` windows that cover the lines evenly."""
+    """The largest of each of `output_size` windows that cover the lines evenly.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.adaptive_max_pool1d(torch.arange(6.0).view(1, 1, 6), 2)
+    tensor([[[2., 5.]]])
+    """
     return _adaptive_max_pool(1, input, output_size, return_indices)
 
 
@@ -267,7 +282,12 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
 
 
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest of each of `output_size` windows that cover the volumes evenly."""
+    """The largest of each of `output_size` windows that cover the volumes evenly.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.adaptive_max_pool3d(torch.ones(1, 1, 4, 4, 4), 2).shape
+    torch.Size([1, 1, 2, 2, 2])
+    """
     return _adaptive_max_pool(3, input, output_size, return_indices)
 
 
@@ -286,12 +306,22 @@ def adaptive_max_pool1d_with_indices(
 def adaptive_max_pool2d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> Any:
-    """`adaptive_max_pool2d` with `return_indices`."""
+    """`adaptive_max_pool2d` with `return_indices`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.adaptive_max_pool2d_with_indices(torch.arange(4.0).view(1, 1, 2, 2), 1)
+    (tensor([[[[3.]]]]), tensor([[[[3]]]]))
+    """
     return _adaptive_max_pool(2, input, output_size, return_indices=True)
 
 
 def adaptive_max_pool3d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> Any:
-    """`adaptive_max_pool3d` with `return_indices`."""
+    """`adaptive_max_pool3d` with `return_indices`.
+
+    >>> import pullback as torch
+    >>> torch.nn.functional.adaptive_max_pool3d_with_indices(torch.ones(1, 1, 2, 2, 2), 1)[1].item()
+    0
+    """
     return _adaptive_max_pool(3, input, output_size, return_indices=True)
