@@ -306,6 +306,7 @@ _MODULES = frozenset(
         "mps",
         "mtia",
         "multiprocessing",
+        "nested",
         "nn",
         "ops",
         "optim",

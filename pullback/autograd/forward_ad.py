@@ -158,6 +158,8 @@ def laid_out_as(tangent: Any, tensor: Any) -> Any:
     if a.strides == b.strides and a.base is None and b.base is None:
         return tangent
     if type(a) is not numpy.ndarray or type(b) is not numpy.ndarray:  # examples, or no data
+        if tensor._kind is not None:
+            return tangent  # values, which their own kind lays out
         if a.flags.c_contiguous and b.flags.c_contiguous:
             return tangent
         if tangent.__class__ is not Tensor and levels_of(tangent):

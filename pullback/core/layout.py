@@ -96,6 +96,8 @@ sparse_csc: layout = _make(layout, "sparse_csc")
 sparse_bsr: layout = _make(layout, "sparse_bsr")
 sparse_bsc: layout = _make(layout, "sparse_bsc")
 jagged: layout = _make(layout, "jagged")
+# No public name: to users nested tensors that are not jagged have layout torch.strided.
+nested_strided: layout = _make(layout, "strided (nested)")
 SPARSE = (sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc)
 
 contiguous_format: memory_format = _make(memory_format, "contiguous_format")

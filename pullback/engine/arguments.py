@@ -11,6 +11,7 @@ from pullback.core import errors
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.explain.why import explain
 from pullback.core.graph import GradientEdge, internal_edge
+from pullback.core.layout import strided
 from pullback.core.node import Leaf
 from pullback.core.overriding import DISPATCH, FUNCTIONS
 from pullback.core.saved import Freed
@@ -100,7 +101,7 @@ def _root_gradient(index: int, root: Any, edge: Any, g: Any) -> Any:
     if (array.dtype.kind == "c") != (dtype.kind == "c"):
         raise errors.root_gradient_dtype(index, g.dtype, from_numpy_dtype(dtype))
     if g._kind is not None:
-        check_root(index, g, root.layout if isinstance(root, Tensor) else None)
+        check_root(index, g, (root._kind or strided) if isinstance(root, Tensor) else None)
     if isinstance(root, Tensor) and type(array) is not type(root._array):
         g = _on_its_device(index, root, g)
     return g if g._array.dtype == dtype else g.to(from_numpy_dtype(dtype))

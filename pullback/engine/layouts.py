@@ -18,7 +18,7 @@ def layout_at(edge: Any) -> Any:
     """The layout of the tensor whose gradient arrives at an edge; None where nobody knows."""
     node = edge.node if isinstance(edge, Output) else edge
     if isinstance(node, AccumulateGrad):
-        return node.variable.layout
+        return node.variable._kind or strided
     if getattr(node, "_by_user", False):
         return None
     pattern = getattr(node, "s_pattern", None)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import broadcast_prefix, tree_flatten, tree_unflatten
+from pullback.func.nested import over_components
 from pullback.operators.random.generator import default_generator
 from pullback.operators.shape.joining import cat
 from pullback.transforms.arguments import name_of
@@ -47,6 +48,8 @@ def vmap(
     def mapped_function(*args: Any, **kwargs: Any) -> Any:
         alike = _alike(in_dims, args) if type(in_dims) is int else None
         leaves, spec, dims, size = alike or checked_inputs(func, in_dims, args)
+        if alike is None and any(getattr(leaf, "is_nested", False) for leaf in leaves):
+            return over_components(func, leaves, spec, dims, out_dims, kwargs)
         if chunk_size is not None and chunk_size < size:
             lengths = [min(chunk_size, size - at) for at in range(0, size, chunk_size)]
             return in_chunks(func, leaves, spec, dims, out_dims, randomness, lengths, kwargs)

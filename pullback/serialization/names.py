@@ -20,12 +20,15 @@ from pullback.serialization.storages import storage_type
 __all__ = ["CALLS", "TorchUnpickler", "known_global"]
 
 _UTILS = "torch._utils"
+_NESTED = "torch.nested._internal.nested_tensor"
 _GLOBALS: dict[tuple[str, str], Any] = {
     (_UTILS, "_rebuild_tensor"): rebuild.rebuild_tensor,
     (_UTILS, "_rebuild_tensor_v2"): rebuild.rebuild_tensor_v2,
     (_UTILS, "_rebuild_tensor_v3"): rebuild.rebuild_tensor_v3,
     (_UTILS, "_rebuild_meta_tensor_no_storage"): rebuild.rebuild_meta_tensor,
     (_UTILS, "_rebuild_sparse_tensor"): rebuild.rebuild_sparse_tensor,
+    (_UTILS, "_rebuild_nested_tensor"): rebuild.rebuild_nested_tensor,
+    (_NESTED, "_rebuild_njt"): rebuild.rebuild_jagged_tensor,
     (_UTILS, "_rebuild_parameter"): rebuild.rebuild_parameter,
     (_UTILS, "_rebuild_parameter_with_state"): rebuild.rebuild_parameter,
     ("torch._tensor", "_rebuild_from_type_v2"): rebuild.rebuild_with_state,
@@ -55,6 +58,8 @@ def known_global(module: str, name: str) -> Any:
         return _BUILTINS.get(name)
     if (module, name) == ("torch.nn.parameter", "Parameter"):
         return importlib.import_module("pullback.nn").Parameter
+    if (module, name) == (_NESTED, "NestedTensor"):
+        return importlib.import_module("pullback.operators.nested.tensor").NestedTensor
     if module == "torch" and (name in DTYPES or name == "bfloat16"):
         return named_dtype(name)
     return storage_type(module, name)

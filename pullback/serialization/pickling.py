@@ -48,6 +48,8 @@ _REBUILD_TENSOR = _Global("torch._utils", "_rebuild_tensor_v2")
 _REBUILD_UNTYPED = _Global("torch._utils", "_rebuild_tensor_v3")
 _REBUILD_META = _Global("torch._utils", "_rebuild_meta_tensor_no_storage")
 _REBUILD_SPARSE = _Global("torch._utils", "_rebuild_sparse_tensor")
+_REBUILD_NESTED = _Global("torch._utils", "_rebuild_nested_tensor")
+_REBUILD_JAGGED = _Global("torch.nested._internal.nested_tensor", "_rebuild_njt")
 _REBUILD_PARAMETER = _Global("torch._utils", "_rebuild_parameter")
 _REBUILD_PARAMETER_WITH_STATE = _Global("torch._utils", "_rebuild_parameter_with_state")
 _REBUILD_WITH_STATE = _Global("torch._tensor", "_rebuild_from_type_v2")
@@ -154,6 +156,11 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
     def _parts(self, tensor: Tensor) -> tuple[_Global, tuple[Any, ...]]:
         """The function that makes a plain tensor again, and its arguments."""
         if tensor._kind is not None:
+            if getattr(tensor, "is_nested", False):
+                from pullback.serialization import nested
+
+                jagged = nested.is_jagged(tensor)
+                return _REBUILD_JAGGED if jagged else _REBUILD_NESTED, nested.parts_of(tensor)
             from pullback.serialization.sparse import parts_of  # which loads the family
 
             return _REBUILD_SPARSE, parts_of(tensor)

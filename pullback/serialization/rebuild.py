@@ -147,6 +147,22 @@ def rebuild_sparse_tensor(budget: Budget | None, kind: Any, data: Any) -> Tensor
 
 
 @_torch_name
+def rebuild_nested_tensor(budget: Budget | None, *parts: Any) -> Tensor:
+    """A nested tensor: a buffer, sizes, strides and offsets of its components."""
+    nested: Any = importlib.import_module("pullback.serialization.nested")
+    made: Tensor = nested.rebuilt(parts)
+    return made
+
+
+@_torch_name
+def rebuild_jagged_tensor(budget: Budget | None, parts: Any) -> Tensor:
+    """A jagged tensor: a dict with its values and offsets."""
+    nested: Any = importlib.import_module("pullback.serialization.nested")
+    made: Tensor = nested.jagged_rebuilt(parts)
+    return made
+
+
+@_torch_name
 def rebuild_parameter(
     budget: Budget | None, data: Any, requires_grad: Any, hooks: Any, state: Any = None
 ) -> Any:
@@ -165,6 +181,8 @@ def rebuild_with_state(budget: Budget | None, build: Any, kind: Any, args: Any, 
     if not isinstance(kind, type) or not issubclass(kind, Tensor):
         raise refuse("a tensor is to be of a class that is none of tensors")
     made = make(build, budget, args) if budget is not None or is_rebuild(build) else build(*args)
+    if getattr(made, "is_nested", False):
+        return made  # what torch keeps besides are parts of the tensor itself
     if not isinstance(made, kind):
         made = leaf(made._array, kind, requires_grad=made.requires_grad)
     _set_state(budget, made, state)

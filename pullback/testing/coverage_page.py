@@ -15,6 +15,8 @@ import pullback
 from pullback.core.tensor import Tensor
 from pullback.testing.coverage import COVERAGE, Support
 from pullback.testing.coverage_notes import OUT, OWN_TESTS
+from pullback.testing.nested_samples import FORMS
+from pullback.testing.nested_samples import TAKEN as TAKEN_NESTED
 from pullback.testing.samples import SAMPLES, resolve
 from pullback.testing.sparse_samples import LAYOUTS, TAKEN
 
@@ -117,19 +119,28 @@ def table(family: str, words: Mapping[str, str]) -> list[str]:
     return rows
 
 
-def sparse_table() -> list[str]:
-    """Which programs take a sparse matrix, by layout."""
+def _by_kind(where: str, kinds: tuple[str, ...], taken: dict[str, frozenset[str]]) -> list[str]:
     rows = [
-        "Programs of `pullback/testing/sparse_samples.py`; each `yes` is tested, with derivatives,",
+        f"Programs of `{where}`; each `yes` is tested, with derivatives,",
         "and each empty place is a refusal by name.",
         "",
-        f"| program | {' | '.join(LAYOUTS)} |",
-        "|" + "---|" * (len(LAYOUTS) + 1),
+        f"| program | {' | '.join(kinds)} |",
+        "|" + "---|" * (len(kinds) + 1),
     ]
-    for name, taken in TAKEN.items():
-        marks = [YES if layout in taken else "" for layout in LAYOUTS]
+    for name, those in taken.items():
+        marks = [YES if kind in those else "" for kind in kinds]
         rows.append(f"| `{name}` | {' | '.join(marks)} |")
     return rows
+
+
+def sparse_table() -> list[str]:
+    """Which programs take a sparse matrix, by layout."""
+    return _by_kind("pullback/testing/sparse_samples.py", LAYOUTS, TAKEN)
+
+
+def nested_table() -> list[str]:
+    """Which programs take nested tensors, by form."""
+    return _by_kind("pullback/testing/nested_samples.py", FORMS, TAKEN_NESTED)
 
 
 def page(words: Mapping[str, str]) -> str:
@@ -153,6 +164,7 @@ def page(words: Mapping[str, str]) -> str:
     for family in families:
         lines += ["", f"## {family}", "", *table(family, words)]
     lines += ["", "## Sparse tensors", "", *sparse_table()]
+    lines += ["", "## Nested tensors", "", *nested_table()]
     lines += ["", "## Tests of their own", ""]
     for path, (reason, names) in OWN_TESTS.items():
         listed = ", ".join(f"`{name}`" for name in names.split())

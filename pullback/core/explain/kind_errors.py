@@ -1,4 +1,4 @@
-"""What is said where a sparse tensor meets what takes strided ones: who, which layout, what now."""
+"""What is said where a sparse or nested tensor meets what takes strided ones: who, what now."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ __all__ = [
     "has_no",
     "is_no_array",
     "not_taken",
+    "not_taken_nested",
     "root_layout",
     "wants",
 ]
@@ -24,10 +25,18 @@ def not_taken(op: str, layout: object, also: str = "") -> NotImplementedError:
     )
 
 
-def has_no(name: str, layout: object) -> KindAttributeError:
+def not_taken_nested(op: str, layout: object, also: str = "") -> NotImplementedError:
+    """An operator that has no meaning for nested tensors, or none here."""
+    return NotImplementedError(
+        f"{op}: nested tensors of layout {layout} are not taken{also}. Compute with the tensors of "
+        "unbind(), with values(), or with to_padded_tensor(padding)."
+    )
+
+
+def has_no(name: str, layout: object, instead: str = "to_dense()") -> KindAttributeError:
     """Something that only arrays of memory have."""
     return KindAttributeError(
-        f"A tensor of layout {layout} has no {name}, as strided ones have. Call to_dense() on it "
+        f"A tensor of layout {layout} has no {name}, as strided ones have. Call {instead} on it "
         "first, or take its values()."
     )
 

@@ -21,7 +21,10 @@ from pullback.operators.declare import Op
 from pullback.operators.watching import attributes, dispatch, intercept
 from pullback.operators.watching.intercept import replaceable
 
-__all__ = ["QUICK", "WATCH", "by_name", "family", "met", "public", "public_functions"]
+__all__ = [
+    *("QUICK", "WATCH", "asks_as_method", "by_name", "family", "met", "public"),
+    *("public_functions", "reported_sign"),
+]
 
 # Not functions of tensors: random state, printing, metadata, copies.
 _APART = frozenset(
@@ -141,6 +144,21 @@ def _functions(namespace: Mapping[str, Any], names: tuple[str, ...] | None) -> I
             ours = own.startswith("pullback.operators.") or own == namespace.get("__name__")
             if (ours and own not in _APART) or name in _METADATA:
                 yield value
+
+
+def asks_as_method(name: str, method: Any) -> bool:
+    """Whether an attribute of Tensor is a function of operators, loaded or not."""
+    if name[0] == "_" and name not in _DUNDERS:
+        return False
+    if not isinstance(method, FunctionType):
+        return hasattr(method, "family")  # which is loaded when the method is first used
+    own = method.__globals__.get("__name__", "")
+    return own.startswith("pullback.operators.") and own not in _APART
+
+
+def reported_sign(name: str) -> str:
+    """As what a sign is reported: `__add__` as `add`; other methods as they are called."""
+    return _SIGNS.get(name, name)
 
 
 def by_name(function: Any) -> bool:

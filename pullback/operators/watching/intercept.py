@@ -19,7 +19,13 @@ from pullback.core.mode import get_mode
 from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.operators.watching import dispatch
-from pullback.operators.writing.guards import as_given, guard_of, required_by_name
+from pullback.operators.writing.guards import (
+    TAKES,
+    as_given,
+    asking_code,
+    guard_of,
+    required_by_name,
+)
 from pullback.operators.writing.layers import LAYERS, Layer
 
 __all__ = ["Watched", "always", "castings", "function_of", "loaded", "makers", "replaceable"]
@@ -31,11 +37,6 @@ makers: dict[FunctionType, Callable[[FunctionType, tuple[Any, ...], dict[str, An
 
 # Above autograd too: how autocast runs a composition. Called as makers are, with the mode.
 castings: dict[FunctionType, Callable[..., Any]] = {}
-
-
-def _asking(*args: Any, **kwargs: Any) -> Any:
-    take: Any = "stands for what takes the call, see `_Asking`"
-    return take(args, kwargs)
 
 
 class _Asking(Layer):
@@ -59,11 +60,9 @@ class _Asking(Layer):
         self.function = function
         self.guarding: CodeType | None = None
         self.users: set[Any] = set()
-        code = _asking.__code__
-        stand_in = next(one for one in code.co_consts if isinstance(one, str) and "_Asking" in one)
+        code = asking_code(function.__code__.co_freevars)
         self.asking: CodeType = code.replace(
-            co_consts=tuple(self.take_asked if one is stand_in else one for one in code.co_consts),
-            co_freevars=function.__code__.co_freevars,
+            co_consts=tuple(self.take_asked if one == TAKES else one for one in code.co_consts),
             co_name=function.__name__,
             co_filename=f"{origin.GENERATED}{function.__name__}, asking>",
         )

@@ -15,6 +15,7 @@ operator below meets it there.
 from __future__ import annotations
 
 import inspect
+from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -24,7 +25,7 @@ from pullback.operators.guarding import REFUSALS, explained
 from pullback.operators.watching.dispatch import QUIET, any_handler
 from pullback.operators.writing.nodes import execute
 
-__all__ = ["as_given", "guard_of", "required_by_name"]
+__all__ = ["TAKES", "as_given", "asking_code", "guard_of", "required_by_name"]
 
 
 def guard_of(function: FunctionType, layer: Any) -> CodeType:
@@ -56,7 +57,8 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
     ]
     scope: dict[str, Any] = {}
     filename = f"{origin.GENERATED}{function.__name__}, asking>"
-    execute("\n".join(_with_constants(source)), scope, filename)
+    source = closing_over(_with_constants(source), code.co_freevars)
+    execute("\n".join(source), scope, filename)
     made: CodeType = scope["guard"].__code__
     stands_for = {
         "_layer": layer,
@@ -70,9 +72,39 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
         co_consts=tuple(
             stands_for.get(one, one) if type(one) is str else one for one in made.co_consts
         ),
-        co_freevars=code.co_freevars,
         co_name=function.__name__,
     )
+
+
+def closing_over(source: list[str], names: tuple[str, ...]) -> list[str]:
+    """Source of a function `guard` with free variables that it does not use.
+
+    Code that takes the place of another needs as many. Claimed only (`co_freevars=`), they have no
+    cells in the frame, and whoever reads `f_locals` of it brings Python down.
+    """
+    if not names:
+        return source
+    head, *body = source
+    inner = [head, "    if 0:", f"        {', '.join(names)},", *body, "return guard"]
+    lines = [f"    {line}" for line in inner]
+    return ["def outer():", f"    {' = '.join(names)} = None", *lines, "guard = outer()"]
+
+
+@cache
+def asking_code(names: tuple[str, ...]) -> CodeType:
+    """The code of a function of any arguments that hands them to the string `TAKES`."""
+    source = [
+        "def guard(*args, **kwargs):",
+        f"    take = {TAKES!r}",
+        "    return take(args, kwargs)",
+    ]
+    scope: dict[str, Any] = {}
+    execute("\n".join(closing_over(source, names)), scope, f"{origin.GENERATED}asking>")
+    made: CodeType = scope["guard"].__code__
+    return made
+
+
+TAKES = "stands for what takes the call, see `_Asking`"
 
 
 def required_by_name(function: FunctionType) -> bool:

@@ -211,3 +211,20 @@ def test_a_function_that_asks_already_is_guarded_by_its_own_parameters(seen):
     assert _added(2) == 3
     assert _added(d, second=1) == "taken"
     assert seen[0][1:] == ((d,), {})
+
+
+def test_frames_of_functions_that_ask_can_be_looked_at():
+    """A debugger reads `f_locals`; free variables without cells would bring Python down."""
+
+    class Refusing(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            raise RuntimeError("looked at")
+
+    x = torch.ones(2).as_subclass(Refusing)
+    for call in (lambda: 2 / x, lambda: 2**x, lambda: x.flatten(), lambda: 2 // x):
+        with pytest.raises(RuntimeError, match="looked at") as error:
+            call()
+        frames = error.traceback
+        assert any("function" in entry.frame.f_locals or entry.frame.f_locals for entry in frames)
+        assert all(type(entry.frame.f_locals) is dict for entry in frames)

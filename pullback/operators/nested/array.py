@@ -1,0 +1,144 @@
+"""A form with values, in the place where other tensors have a NumPy array.
+
+It has a shape and a dtype, adds, scales and copies, which is what the engine does with gradients,
+and says of everything else that it cannot.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from pullback.core import kind_errors as errors
+from pullback.core.arrays import Array, OtherArray
+from pullback.core.layout import layout
+from pullback.operators.nested.form import Jagged, Shapes
+
+__all__ = ["NestedArray", "form_of", "is_nested"]
+
+
+class NestedArray(NDArrayOperatorsMixin, OtherArray):
+    """Values, and how they belong to components."""
+
+    __slots__ = ("__weakref__", "pattern", "values")
+
+    strides = ()
+
+    def __init__(self, pattern: Jagged | Shapes, values: Array) -> None:
+        self.pattern = pattern
+        self.values = values
+
+    @property
+    def base(self) -> Array:
+        """Whose memory it stands on, for the engine: a gradient on another's memory is not new."""
+        return self.values
+
+    @property
+    def layout(self) -> layout:
+        """How components are stored."""
+        return self.pattern.layout
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Sizes of the dimensions, a symbol where they differ."""
+        return self.pattern.shape(self.values)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions, the batch among them."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy's dtype of the values."""
+        return self.values.dtype
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return int(self.values.itemsize)
+
+    @property
+    def size(self) -> int:
+        """How many elements components have together."""
+        return self.pattern.elements(self.values)
+
+    def __len__(self) -> int:
+        return self.pattern.count
+
+    def __getattr__(self, name: str) -> Any:
+        raise errors.has_no(name, "torch.jagged (nested)", "to_padded_tensor()")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            "A nested tensor cannot become an array; take its values(), or to_padded_tensor()."
+        )
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        raise errors.not_taken_nested(func.__name__, self.layout)
+
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any
+    ) -> Any:
+        if ufunc.__name__ not in _UFUNCS or method != "__call__" or kwargs:
+            raise errors.not_taken_nested(ufunc.__name__, self.layout)
+        values = [one.values if type(one) is NestedArray else one for one in inputs]
+        for one in inputs:
+            if type(one) is NestedArray and one.shape != self.shape:
+                raise ValueError(f"shapes {self.shape} and {one.shape} differ")
+            if type(one) is not NestedArray and numpy.ndim(one):
+                raise errors.not_taken_nested(ufunc.__name__, self.layout)
+        if out is not None:
+            ufunc(*values, out=out[0].values)
+            return out[0]
+        return NestedArray(self.pattern, ufunc(*values))
+
+    def copy(self, order: str = "K") -> NestedArray:
+        """The same form with values of its own."""
+        return NestedArray(self.pattern, self.values.copy())
+
+    def astype(self, dtype: Any) -> NestedArray:
+        """The same form, values in another dtype."""
+        return NestedArray(self.pattern, self.values.astype(dtype))
+
+    @property
+    def real(self) -> NestedArray:
+        """The real parts."""
+        return NestedArray(self.pattern, self.values.real)
+
+    def conj(self) -> NestedArray:
+        """The complex conjugates."""
+        return NestedArray(self.pattern, self.values.conj())
+
+    def reshape(self, shape: Any) -> NestedArray:
+        """Itself: other shapes are refused."""
+        if tuple(shape) != self.shape:
+            raise errors.not_taken_nested("reshape", self.layout)
+        return self
+
+    def zeros(self) -> NestedArray:
+        """Zeros of the same form."""
+        return NestedArray(self.pattern, numpy.zeros_like(self.values))
+
+    def become(self, other: NestedArray) -> None:
+        """Take over another's values: what a write in place does. Its memory stays."""
+        if self.values.shape == other.values.shape and self.values.flags.writeable:
+            self.values[...] = other.values
+        else:
+            self.pattern, self.values = other.pattern, other.values
+
+
+def is_nested(value: Any) -> bool:
+    """Whether an array or a tensor is nested, in either layout."""
+    return type(value) is NestedArray or type(getattr(value, "_array", None)) is NestedArray
+
+
+def form_of(value: Any) -> Any:
+    """The form of a nested array or tensor."""
+    return getattr(value, "_array", value).pattern
+
+
+_NAMES = "add subtract multiply divide true_divide negative positive conjugate"
+_UFUNCS = frozenset(_NAMES.split())
