@@ -7,7 +7,7 @@ tests run over it; the flags in coverage.py say what torch has, and so what must
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +119,7 @@ def table(family: str, words: Mapping[str, str]) -> list[str]:
     return rows
 
 
-def _by_kind(where: str, kinds: tuple[str, ...], taken: dict[str, frozenset[str]]) -> list[str]:
+def _by_kind(where: str, kinds: tuple[str, ...], taken: Mapping[str, Collection[str]]) -> list[str]:
     rows = [
         f"Programs of `{where}`; each `yes` is tested, with derivatives,",
         "and each empty place is a refusal by name.",

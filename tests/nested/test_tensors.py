@@ -333,6 +333,8 @@ def test_functions_take_nested_tensors_as_methods_do():
         (torch.clamp(x, 0, 1), x.clamp(0, 1)),
         (torch.max(x, 1).values, x.max(1).values),
         (torch.pow(x, 2), x.pow(2)),
+        (torch.pow(2, x), 2**x),
+        (torch.where(x > 0, 1.0, x), x.masked_fill(x > 0, 1.0)),
         (torch.reshape(x, (3, -1, 2, 2)), x.reshape(3, -1, 2, 2)),
         (torch.prod(x, 1), x.prod(1)),
         (torch.softmax(x, 1), x.softmax(1)),

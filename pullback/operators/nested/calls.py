@@ -64,7 +64,7 @@ def answer(
     own = table(isinstance(form_of(x), Shapes))
     if name in own:
         return own[name](func, *args, **kwargs)
-    if _is_pointwise(func):
+    if _is_pointwise(func, name):
         return pointwise(func, args, kwargs)
     if name.endswith("_") and not name.endswith("__"):
         plain = getattr(Tensor, name[:-1], None)
@@ -104,7 +104,7 @@ def _first(args: Any, kwargs: dict[str, Any]) -> Any:
     return None
 
 
-def _is_pointwise(func: Any) -> bool:
+def _is_pointwise(func: Any, name: str) -> bool:
     op = getattr(func, "op", None)
     return (
         func.__name__ in COMPOSED or func in _SIGNS or (op is not None and op.kind == "elementwise")

@@ -110,7 +110,7 @@ def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any
         raise TypeError(
             f"as_nested_tensor: needs a tensor or a list of tensors, got {type(ts).__name__}."
         )
-    return _gathered("as_nested_tensor", [_moved(one, dtype, device) for one in ts], kind)  # type: ignore[no-any-return]  # a tensor
+    return _gathered("as_nested_tensor", [_moved(one, dtype, device) for one in ts], kind)
 
 
 def _of_batch(dense: Any, kind: Any) -> Any:
@@ -199,7 +199,7 @@ def narrow(tensor: Tensor, dim: int, start: Any, length: Any, layout: Any = stri
                 "nested.narrow: of layout torch.strided start and length are ints; use "
                 "layout=torch.jagged for tensors of them."
             )
-        return _of_batch(tensor.narrow(dim, start, length), strided)  # type: ignore[no-any-return]  # a tensor
+        return _of_batch(tensor.narrow(dim, start, length), strided)
     if dim != 1 or tensor.ndim < 2:
         raise RuntimeError(
             f"nested.narrow: of layout torch.jagged only dim 1 becomes ragged, not {dim}."

@@ -309,7 +309,7 @@ def public_function(op: Op) -> Any:
 
 _public: dict[Op, Any] = {}
 # Operators that few call by name: the signs that they stand for, as torch reports them.
-_SIGNS = {"rsub": "__rsub__", "true_divide": "div"}
+_SIGNS = {"rsub": "__rsub__", "true_divide": "div", "pow.Scalar": "__rpow__"}
 
 
 def types_of(args: Any, kwargs: Any) -> tuple[type, ...]:
