@@ -11,8 +11,8 @@ from typing import Any
 import numpy
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from pullback.core import kind_errors as errors
 from pullback.core.arrays import Array, OtherArray
+from pullback.core.explain import kind_errors as errors
 from pullback.core.layout import layout
 from pullback.operators.nested.form import Jagged, Shapes
 

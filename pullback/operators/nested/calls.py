@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from pullback.core import kind_errors as errors
 from pullback.core import overriding
+from pullback.core.explain import kind_errors as errors
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
 from pullback.core.version import bump

@@ -44,7 +44,7 @@ def _size(self: Any, dim: int | None = None) -> Any:
 def _stride(self: Any, dim: int | None = None) -> Any:
     form = form_of(self)
     if isinstance(form, Shapes):
-        raise RuntimeError("stride: components of a strided nested tensor have strides each.")  # noqa: TRY004 (the type that torch raises)
+        raise RuntimeError("stride: components of a strided nested tensor have strides each.")
     own = strides_of(self._array.values)
     strides = (form.rows.symbol * own[form.axis], *own)
     return strides if dim is None else strides[as_dim(dim, len(strides), "stride")]
@@ -60,7 +60,7 @@ def _is_contiguous(self: Any, **options: Any) -> bool:
 def _rows(self: Any, op: str) -> Rows:
     form = form_of(self)
     if not isinstance(form, Jagged):
-        raise AttributeError(f"A nested tensor of layout torch.strided has no {op}().")  # noqa: TRY004 (what it would say without it)
+        raise AttributeError(f"A nested tensor of layout torch.strided has no {op}().")
     return form.rows
 
 
