@@ -44,9 +44,10 @@ from pullback.operators.attach import later as _later, methods as _methods
 from pullback.operators.guarding import guarded as _guarded
 from pullback.operators.watching import asking as _asking
 from pullback.operators.writing import build as _build
+from pullback.operators.deferred.views import _neg_view, conj, resolve_conj, resolve_neg
 from pullback.operators.indexing.advanced import index_put, index_put_
 from pullback.operators.pointwise.arithmetic import (
-    add, addcdiv, addcmul, conj, conj_physical, lerp, mul, multiply, neg, negative, positive,
+    add, addcdiv, addcmul, conj_physical, lerp, mul, multiply, neg, negative, positive,
     reciprocal, rsub, sub, subtract, true_divide,
 )
 from pullback.operators.pointwise.comparison import (
@@ -56,7 +57,7 @@ from pullback.operators.pointwise.comparison import (
     ne, not_equal, signbit,
 )
 from pullback.operators.pointwise.complex import (
-    complex, imag, isreal, real, resolve_conj, resolve_neg, view_as_complex, view_as_real,
+    complex, imag, isreal, real, view_as_complex, view_as_real,
 )
 from pullback.operators.tensor.convert import is_nonzero
 from pullback.operators.tensor.filling import fill, fill_, zero_

@@ -154,7 +154,9 @@ def attach_tangent(tensor: Tensor, tangent: Tensor, level: Level) -> Tensor:
 
 def laid_out_as(tangent: Any, tensor: Any) -> Any:
     """The tangent itself if its memory is laid out as the tensor's, else a copy that is."""
-    a, b = tangent._array, tensor._array
+    if tangent._bits != tensor._bits:
+        return _put_off_as(tensor, tangent)
+    a, b = tangent._raw, tensor._raw
     if a.strides == b.strides and a.base is None and b.base is None:
         return tangent
     if type(a) is not numpy.ndarray or type(b) is not numpy.ndarray:  # examples, or no data
@@ -168,6 +170,14 @@ def laid_out_as(tangent: Any, tensor: Any) -> Any:
     if _is_laid_out_alike(a, b):
         return tangent
     return _on_memory_like(b, tangent.dtype).copy_(tangent)
+
+
+def _put_off_as(tensor: Any, tangent: Any) -> Any:
+    """A copy of the tangent of which as much is put off as of the tensor."""
+    made = tangent.clone()
+    if tensor.is_conj():
+        made = made.conj_physical().conj()
+    return made.neg()._neg_view() if tensor.is_neg() else made
 
 
 def _is_laid_out_alike(a: Array, b: Array) -> bool:

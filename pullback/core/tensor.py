@@ -59,6 +59,11 @@ class Tensor:
     # Whether a handler of its own is asked for properties as well.
     _asks_for_attributes = True
 
+    # The memory: on all classes the slot, where some make `_array` of it when it is read.
+    _raw: Array
+    # What the elements of the memory still need, see operators/deferred.
+    _bits: int = 0
+
     # The layout, for all that is not strided; None costs a comparison.
     _kind: Any = None
 
@@ -300,7 +305,8 @@ class Tensor:
             self._check_grad(value)
         if passes.running.get() is not None:
             passes.serve_leaves()
-        self._stored_grad = value
+        # Passes add into it, so its memory must be what it says.
+        self._stored_grad = value.clone() if value is not None and value._bits else value
 
     @grad.deleter
     def grad(self) -> None:
@@ -542,8 +548,10 @@ _NAMES = """
     _cut _depth _former_mark _grad_dtype _leaf_hooks _post_accumulate_grad_hooks _scope _stored_grad
 """
 COLD = frozenset(_NAMES.split())
+# Bits of `Tensor._bits`.
+CONJUGATED, NEGATED = 1, 2
 # One slot under two names; a class that takes calls has a property for the second.
-Tensor._plain = Tensor.__dict__["_array"]
+Tensor._plain = Tensor._raw = Tensor.__dict__["_array"]
 
 
 def class_for(array: Array) -> type[Tensor]:

@@ -78,6 +78,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
                 f"Parameter(): data must be a Tensor, got {type(data).__name__}; make one with "
                 "torch.tensor()."
             )
+        if data._bits:
+            data = data.detach().clone()  # what is put off belongs to a class of ours
         if cls is Parameter and data._takes:
             return _marked(data, requires_grad)  # type: ignore[return-value]  # of its own class
         own = type(data)

@@ -15,7 +15,7 @@ from pullback.core.device import META, device
 from pullback.core.dtype import DTYPES, NumpyDtype, dtype
 from pullback.core.layout import layout, memory_format
 from pullback.core.size import Size
-from pullback.core.tensor import Tensor
+from pullback.core.tensor import CONJUGATED, NEGATED, Tensor
 from pullback.operators.arrays.strides import address, element_strides, root
 from pullback.operators.tensor.convert import TYPE_NAMES
 from pullback.operators.tensor.pickling import (
@@ -54,6 +54,8 @@ _REBUILD_PARAMETER = _Global("torch._utils", "_rebuild_parameter")
 _REBUILD_PARAMETER_WITH_STATE = _Global("torch._utils", "_rebuild_parameter_with_state")
 _REBUILD_WITH_STATE = _Global("torch._tensor", "_rebuild_from_type_v2")
 _TENSOR = _Global("torch", "Tensor")
+# How files call what is put off, see operators/deferred.
+_BITS = (("conj", CONJUGATED), ("neg", NEGATED))
 _NAMES: dict[tuple[str, str], _Global] = {}
 
 
@@ -147,7 +149,7 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
                 return _REBUILD_PARAMETER_WITH_STATE, (*args, attributes)
             return _REBUILD_PARAMETER, args
         build, parts = self._parts(tensor)
-        if tensor._kind is not None:
+        if tensor._kind is not None or tensor._bits:
             kind = Tensor  # a class of ours, which files do not name
         if kind is Tensor and not attributes:
             return build, parts
@@ -164,15 +166,16 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
             from pullback.serialization.sparse import parts_of  # which loads the family
 
             return _REBUILD_SPARSE, parts_of(tensor)
-        array = tensor._array
+        array = tensor._raw
         shape, requires_grad = tuple(array.shape), tensor.requires_grad
         if tensor.device is META:
             return _REBUILD_META, (tensor.dtype, shape, element_strides(array), requires_grad)
         storage, offset, strides = self._stored(array)
         args: tuple[Any, ...] = (storage, offset, shape, strides, requires_grad, OrderedDict())
+        bits = {name: True for name, bit in _BITS if tensor._bits & bit}
         if storage.is_untyped:
-            return _REBUILD_UNTYPED, (*args, tensor.dtype)
-        return _REBUILD_TENSOR, args
+            return _REBUILD_UNTYPED, (*args, tensor.dtype, *([bits] if bits else ()))
+        return _REBUILD_TENSOR, (*args, *([bits] if bits else ()))
 
     def _stored(self, array: Any) -> tuple[Storage, int, tuple[int, ...]]:
         """The storage behind an array, and where in it the array is, in elements."""

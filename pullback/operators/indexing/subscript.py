@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core.mode import fast, get_mode
+from pullback.core.overriding import Taken
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.view import attach
@@ -120,9 +121,9 @@ def _plain_view(self: Any, key: tuple[Any, ...]) -> Any:
     if place is None:
         return None
     try:
-        array = self._array[place]
-    except IndexError:
-        return None  # said in our words by the usual way
+        array = self._plain[place]
+    except (IndexError, Taken):
+        return None  # said in our words by the usual way, which also knows other classes
     view = new(Tensor)
     view._array = array
     attach(view, self, None)

@@ -405,7 +405,7 @@ _BY_NDIM: dict[tuple[int, int], Any] = {(2, 2): mm, (2, 1): mv, (1, 1): dot}
 def _times(self: Any, other: Any) -> Any:
     """`self @ other`; as `matmul`, but what is no tensor gets its turn."""
     try:
-        ndims = self._array.ndim, other._array.ndim
+        ndims = self._raw.ndim, other._raw.ndim
     except AttributeError:
         return _caught(self, other)
     return _BY_NDIM.get(ndims, _matmul)(self, other)

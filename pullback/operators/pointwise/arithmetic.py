@@ -78,9 +78,6 @@ def conj(input: Any) -> Any:
     return input.conjugate() if type(input) is complex else _conj(input)
 
 
-method(conj)
-
-
 @elementwise(
     input=lambda g: conj(g),
     method=False,

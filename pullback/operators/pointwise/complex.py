@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.dtype import from_numpy_dtype
-from pullback.core.tensor import Tensor
-from pullback.operators.declare import Array, Namespace, elementwise, method, view
+from pullback.operators.declare import Array, Namespace, elementwise, view
 from pullback.operators.pointwise.arithmetic import is_complex
 
 __all__ = [
@@ -14,8 +13,6 @@ __all__ = [
     "imag",
     "isreal",
     "real",
-    "resolve_conj",
-    "resolve_neg",
     "view_as_complex",
     "view_as_real",
 ]
@@ -154,25 +151,3 @@ def isreal(xp: Namespace, input: Array) -> Array:
     tensor([ True, False])
     """
     return input.imag == 0 if input.dtype.kind == "c" else xp.ones(input.shape, bool)
-
-
-@method
-def resolve_conj(input: Tensor) -> Tensor:
-    """The tensor itself: conjugation is never put off here.
-
-    >>> import pullback as torch
-    >>> torch.resolve_conj(torch.tensor([1 + 2j]).conj())
-    tensor([1.-2.j])
-    """
-    return input
-
-
-@method
-def resolve_neg(input: Tensor) -> Tensor:
-    """The tensor itself: negation is never put off here.
-
-    >>> import pullback as torch
-    >>> torch.resolve_neg(torch.tensor([-1.0]))
-    tensor([-1.])
-    """
-    return input

@@ -107,7 +107,7 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     kept = pack_inputs(op, values) if mode.saved_hooks and mode.grad else None
     result = compute(op, arrays, options)
     tensors = [_result(array, mode) for array in outputs_of(op, result)]
-    return _finished(op, values, options, tensors, mode, kept)
+    return finished(op, values, options, tensors, mode, kept)
 
 
 def _overriding(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -115,7 +115,7 @@ def _overriding(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return bool(overriding.classes and dispatch.types_of(args, kwargs))
 
 
-def _finished(
+def finished(
     op: Op,
     values: dict[str, Any],
     options: dict[str, Any],
@@ -140,7 +140,7 @@ def _written_down(
         return out
     kept = pack_inputs(op, values) if mode.saved_hooks and mode.grad else None
     tensors = mode.tracing.results(op, values, options)
-    return _finished(op, values, options, tensors, mode, kept)
+    return finished(op, values, options, tensors, mode, kept)
 
 
 def _on_arrays(op: Op, values: dict[str, Any], bound: dict[str, Any], mode: Mode) -> Any:

@@ -49,7 +49,7 @@ def record(
         edges = input_edges(op, values) if recording and op.differentiable else ()
     tracked = any(edge is not None for edge in edges)
     node = make_node(op, edges, values, options, results, mode, kept) if tracked else None
-    carries = [r._array.dtype.kind in "fcV" for r in results]  # V: bfloat16
+    carries = [r._raw.dtype.kind in "fcV" for r in results]  # V: bfloat16
     for number, result in enumerate(results):
         fixed = len(op.outputs) > number and op.outputs[number] in op.fixed_outputs
         edge = None if node is None or fixed or not carries[number] else _edge(op, node, number)
@@ -75,7 +75,7 @@ def _attach_view(
 ) -> None:
     source = next(iter(values.values()))
     answered = result._takes & DISPATCH
-    if not answered and not shares_memory(result._array, source._array):
+    if not answered and not shares_memory(result._raw, source._raw):
         result._node = edge
         return
     creation = CreationMeta.DEFAULT
@@ -86,7 +86,7 @@ def _attach_view(
     elif op.outputs == ("*",):
         creation = CreationMeta.MULTI_OUTPUT_NODE
     replay = None
-    if not op.strided or mode.view_replay or answered:
+    if not op.strided or mode.view_replay or answered or source._bits:
         replay = lambda base: op.function(base, **options)  # noqa: E731 (or nothing)
     attach(result, source, edge, replay, creation)
 
@@ -116,9 +116,9 @@ def make_node(
     edges = tuple(None if edge is NOWHERE else edge for edge in edges)
     node._edges = edges
     node._cold = None
-    node._g_shape, node._g_dtype = results[0]._array.shape, results[0]._array.dtype
+    node._g_shape, node._g_dtype = results[0]._raw.shape, results[0]._raw.dtype
     if isinstance(node, SeveralOutputs):
-        node._g_sizes = tuple((r._array.shape, r._array.dtype) for r in results)
+        node._g_sizes = tuple((r._raw.shape, r._raw.dtype) for r in results)
     frame = user_frame(getframe(2))
     node._code, node._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
     for param in plan.inputs:
@@ -230,7 +230,7 @@ def derived_value(name: str, values: dict[str, Any]) -> Any:
     owner, _, what = name.rpartition("_")
     value = values[owner]
     if isinstance(value, tuple | list):
-        return tuple(getattr(as_array(getattr(v, "_array", v)), what) for v in value)
+        return tuple(getattr(as_array(getattr(v, "_raw", v)), what) for v in value)
     if value is None:
         return None
-    return getattr(as_array(getattr(value, "_array", value)), what)
+    return getattr(as_array(getattr(value, "_raw", value)), what)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.core.origin import stacklevel
 from pullback.operators.declare import method
-from pullback.operators.pointwise.arithmetic import conj
+from pullback.operators.deferred.views import conj
 from pullback.operators.shape.views import _permute, transpose
 
 __all__ = ["adjoint", "conj_transpose", "hermitian", "matrix_transpose", "reverse_dims"]

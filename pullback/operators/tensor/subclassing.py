@@ -43,6 +43,8 @@ def as_subclass(self: Tensor, cls: type[T]) -> T:
     Length([2., 2.])
     """
     _checked("as_subclass", cls)
+    if self._bits:
+        self = self.clone()
     made = overriding.unasked(alias, self)
     made.__class__ = cls
     overriding.arrive(cls)
@@ -64,6 +66,8 @@ def make_subclass(
     if not isinstance(data, Tensor):
         raise TypeError(f"_make_subclass: data must be a Tensor, got {type(data).__name__}.")
     _only_usual(dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
+    if data._bits:
+        data = data.detach().clone()  # what is put off belongs to a class of ours
     made = new(cls)
     made._array = data._array
     made._node = None
