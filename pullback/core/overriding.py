@@ -53,6 +53,9 @@ LEAVES = (AttributeError, Taken)
 # Classes that take calls; while there is none, nobody looks for them. Weak, by id.
 classes: dict[int, ref[type]] = {}
 
+# Those among them that answer below autograd: a user's backward may return one of them.
+answering: dict[int, ref[type]] = {}
+
 # Nodes recorded around a `__torch_dispatch__`: a pass that comes to one computes with tensors.
 nodes: WeakSet[Any] = WeakSet()
 # The set inside: asking itself whether it is empty takes every pass a call.
@@ -118,9 +121,12 @@ def enter(cls: type, base: Any) -> None:
     cls._takes = takes  # type: ignore[attr-defined]  # a class of tensors
     array = next(vars(one)["_array"] for one in cls.__mro__ if "_array" in vars(one))
     cls._plain = _guard(takes, array) if takes else array  # type: ignore[attr-defined]  # a class of tensors
+    cls._raw = array  # type: ignore[attr-defined]  # a class of tensors
     if takes:
         number = id(cls)
         classes[number] = ref(cls, lambda _: classes.pop(number, None))
+        if dispatches:
+            answering[number] = ref(cls, lambda _: answering.pop(number, None))
 
 
 def unasked(func: Callable[..., Any], *args: Any) -> Any:

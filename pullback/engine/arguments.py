@@ -12,6 +12,7 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.core.explain.why import explain
 from pullback.core.graph import GradientEdge, internal_edge
 from pullback.core.layout import strided
+from pullback.core.mode import get_mode
 from pullback.core.node import Leaf
 from pullback.core.overriding import DISPATCH, FUNCTIONS
 from pullback.core.saved import Freed
@@ -113,7 +114,7 @@ def _implicit_gradient(root: Any, shape: tuple[int, ...], dtype: Any) -> Tensor:
             raise errors.implicit_gradient(shape)
     if dtype.kind == "c":
         raise errors.implicit_gradient_dtype(from_numpy_dtype(dtype))
-    if isinstance(root, Tensor) and root._takes & DISPATCH:
+    if isinstance(root, Tensor) and (root._takes & DISPATCH or get_mode().dispatch):
         return unrecorded_call(lambda: ones_like(root))
     if isinstance(root, Tensor) and type(root._array) is not numpy.ndarray:
         return wrap(numpy.ones_like(root._array))

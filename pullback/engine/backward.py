@@ -15,7 +15,7 @@ from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.hooks import leaf_hooks_in_use
 from pullback.core.nesting import refuse_inside, running
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, node_and_number
-from pullback.core.overriding import living_nodes
+from pullback.core.overriding import answering, living_nodes
 from pullback.core.ports import ports
 from pullback.core.process.warning_once import should_warn
 from pullback.core.saved import Freed
@@ -317,7 +317,7 @@ def _run(
             or before.tracing is not None
             or (LEVELS and visible_levels())
             or _without_data(roots)
-            or (living_nodes and _any_answered(roots))
+            or ((living_nodes or answering) and _any_answered(roots))
         )
         # Few passes have another one around them, on whose depth they are.
         alone = outer is None and not fork.lost_threads
@@ -381,14 +381,17 @@ def _without_data(roots: list[tuple[Any, Any]]) -> bool:
 
 
 def _any_answered(roots: list[tuple[Any, Any]]) -> bool:
-    """Whether a node was recorded around a class's `__torch_dispatch__`, which then runs again."""
+    """Whether a node was recorded around a class's `__torch_dispatch__`, which then runs again.
+
+    Or may bring such a class in: a user's backward returns what it likes.
+    """
     if any(g._takes & overriding.DISPATCH for _, g in roots):
         return True
     waiting = [node_and_number(edge)[0] for edge, _ in roots]
     seen = set(waiting)
     while waiting:
         node = waiting.pop()
-        if node in overriding.nodes:
+        if node in overriding.nodes or getattr(node, "_by_user", False):
             return True
         for edge in getattr(node, "_edges", None) or ():
             target = node_and_number(edge)[0]

@@ -10,8 +10,10 @@ from typing import Any
 
 from pullback.core import errors, origin
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.mode import get_mode
 from pullback.core.node import OUTPUT_SEQ, AccumulateGrad, Node
 from pullback.core.overriding import DISPATCH
+from pullback.core.ports import ports
 from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine.accumulate import accumulate as accumulate_array
@@ -111,6 +113,8 @@ def store(leaf: AccumulateGrad, total: Any, *, create_graph: bool, owned: bool =
     """Add a tensor to a leaf's `.grad`; `owned`: nobody else holds it."""
     if create_graph:
         accumulate(leaf, total)
+    elif get_mode().dispatch and total.__class__ is Tensor:
+        _accumulate_shown(leaf, total)
     else:
         # That nobody holds a plain tensor says nothing of its memory.
         accumulate_any(leaf, total, owned=owned and bool(total._takes & DISPATCH))
@@ -138,6 +142,21 @@ def _accumulate_answered(leaf_node: AccumulateGrad, g: Any, *, owned: bool) -> N
         leaf._stored_grad = g.detach() if owned else g.clone()
     else:
         stored.add_(g)
+
+
+def _accumulate_shown(leaf_node: AccumulateGrad, g: Any) -> None:
+    """Add a tensor to `.grad` by operators that the user's mode is shown."""
+    leaf = leaf_node.variable
+    stored, array, like = leaf._stored_grad, g._array, leaf._array
+    if stored is not None or not leaf.requires_grad or not leaf.is_leaf:
+        _accumulate_answered(leaf_node, g, owned=False)
+    elif array.base is None and array.strides == like.strides and array.flags.writeable:
+        leaf._stored_grad = ports.detached_below(g)
+    else:
+        size = array.itemsize
+        strides = tuple(step // size for step in like.strides)
+        fresh = ports.answered_below("new_empty_strided", g, list(array.shape), list(strides))
+        leaf._stored_grad = fresh.copy_(g)
 
 
 def _keep_complete_leaves(inbox: Inbox, chosen: Filter | None, *, create_graph: bool) -> None:

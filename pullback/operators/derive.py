@@ -288,6 +288,11 @@ def _write_tangent(level: Level, target: Any, tangent: Any) -> None:
         level.put(target, tangent.clone())
         return
     whole = level.get(base)
+    if whole is None and _same_place(target, base):
+        whole = tangent.clone()  # of both: there is no other part of the base
+        level.put(base, whole)
+        level.put(target, whole)
+        return
     if whole is None or not _fits_into(tangent, whole):
         # As many values as the written part has, should that be batched.
         zeros = tangent.new_zeros(base.shape)
@@ -296,6 +301,17 @@ def _write_tangent(level: Level, target: Any, tangent: Any) -> None:
     part = ports.view_of(target, whole)
     part.copy_(tangent)
     level.put(target, part)
+
+
+def _same_place(view: Any, base: Any) -> bool:
+    """Whether a view is all of its base, in the same order."""
+    ours, theirs = view._raw, base._raw
+    return bool(
+        ours.shape == theirs.shape
+        and ours.strides == theirs.strides
+        and ours.dtype == theirs.dtype
+        and view._bits == base._bits
+    )
 
 
 def _fits_into(tangent: Any, known: Any) -> bool:

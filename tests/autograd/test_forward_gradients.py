@@ -178,3 +178,22 @@ def test_tangents_can_be_hidden():
         with fwd._set_fwd_grad_enabled(False):
             assert tangent(d) is None
         assert tangent(d) is not None
+
+
+def test_a_view_that_is_all_of_its_base_shares_its_tangent():
+    """R-43"""
+    base = torch.zeros(2, 2)
+    view = base.view_as(base)
+    with torch.autograd.forward_ad.dual_level():
+        view.copy_(torch.autograd.forward_ad.make_dual(torch.zeros(2, 2), torch.ones(2, 2)))
+        of_view, of_base = (
+            torch.autograd.forward_ad.unpack_dual(view).tangent,
+            torch.autograd.forward_ad.unpack_dual(base).tangent,
+        )
+        assert of_view is of_base
+        assert not of_view._is_view()
+        assert (of_base == 1).all()
+    part = torch.zeros(2, 2)
+    with torch.autograd.forward_ad.dual_level():
+        part[:1].copy_(torch.autograd.forward_ad.make_dual(torch.zeros(1, 2), torch.ones(1, 2)))
+        assert torch.autograd.forward_ad.unpack_dual(part).tangent.tolist() == [[1, 1], [0, 0]]

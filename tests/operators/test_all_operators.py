@@ -175,7 +175,7 @@ def test_result_is_as_many_tensors_on_every_call(name, dtype):
     for one, other in pairs(name, dtype):
         results = outputs(one.call(function))
         assert_same(results, outputs(other.call(function)))
-        for array in (result._array for result in results):
+        for array in (result._raw for result in results):
             assert type(array) is numpy.ndarray
             assert array.flags.writeable
             assert array.dtype.isnative

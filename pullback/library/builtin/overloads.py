@@ -140,7 +140,21 @@ def _found(space: str, builtin: Callable[[str], OpOverloadPacket | None]) -> OpN
     return OpNamespace(space, lambda name: builtin(name) or _packets.get(f"{space}::{name}"))
 
 
-_NAMESPACES = {"aten": _found("aten", _aten), "pullback": _found("pullback", _own)}
+@cache
+def _prim(name: str) -> BuiltinPacket | None:
+    """What a class is asked for that tells its tensors' device and layout itself."""
+    if name not in ("device", "layout"):
+        return None
+    packet = BuiltinPacket("prim", name, vars(Tensor)[name].__get__)
+    packet._with("default")
+    return packet
+
+
+_NAMESPACES = {
+    "aten": _found("aten", _aten),
+    "prim": _found("prim", _prim),
+    "pullback": _found("pullback", _own),
+}
 
 
 def namespace(name: str = "aten") -> OpNamespace:
@@ -359,6 +373,10 @@ RUNS.update(
     log_sigmoid=OPERATORS["nn.functional.logsigmoid"].function,
     detach=lambda input: input.detach(),
     _local_scalar_dense=lambda input: input.item(),
+    sym_size=lambda input: list(Tensor.shape.__get__(input)),  # type: ignore[attr-defined]  # a property
+    sym_stride=lambda input: list(Tensor.stride(input)),
+    sym_numel=lambda input: Tensor.numel(input),
+    sym_storage_offset=lambda input: Tensor.storage_offset(input),
 )
 
 
@@ -368,9 +386,9 @@ def _detached_below(tensor: Tensor) -> Tensor:
     return made._alias() if made is tensor or made._node is not None else made
 
 
-def _answered_below(name: str, *args: Any) -> Any:
+def _answered_below(name: str, *args: Any, space: str = "aten") -> Any:
     """What handlers below autograd make of a function that is no declared operator."""
-    packet = _aten(name)
+    packet = _aten(name) if space == "aten" else _prim(name)
     assert packet is not None, name
     return dispatch.hand_over(packet._with("default"), args, {})
 

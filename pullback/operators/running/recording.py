@@ -14,6 +14,7 @@ from pullback.core.mode import Mode
 from pullback.core.node import Edge, OperatorNode
 from pullback.core.origin import getframe, user_frame
 from pullback.core.overriding import DISPATCH
+from pullback.core.ports import ports
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import own_cell
@@ -219,7 +220,12 @@ def version_of(value: Any) -> int | None:
 def keep_output(node: OperatorNode, name: str, result: Tensor, mode: Mode) -> None:
     """Save an output without its owner, which holds the node."""
     packed = saved.pack(result, output=True) if mode.saved_hooks else None
-    kept = result.detach() if not packed and result._takes & DISPATCH else result._array
+    kept: Any = result._array
+    if mode.dispatch and not packed:
+        detached = ports.detached_below(result)  # which the user's mode is shown
+        kept = detached if detached._takes & DISPATCH else detached._array
+    elif not packed and result._takes & DISPATCH:
+        kept = result.detach()
     setattr(node, "s_" + name, packed or kept)
     setattr(node, "s_" + name + "_c", packed._cell if packed else own_cell(result))
     setattr(node, "s_" + name + "_v", result._cell[0])

@@ -84,7 +84,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     available = root(input._array).nbytes // input._array.itemsize
     if examples:
         available = extent(source)
-    if 0 not in geometry[0] and (extent(geometry) > available or offset < 0):
+    if offset < 0 or (0 not in geometry[0] and extent(geometry) > available):
         raise RuntimeError(
             f"as_strided: sizes {geometry[0]}, strides {geometry[1]} and offset {offset} reach "
             f"element {extent(geometry)}, but the memory holds {available}."

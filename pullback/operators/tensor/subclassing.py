@@ -20,6 +20,7 @@ from pullback.core.tensor import Tensor, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, own_cell
 from pullback.operators.declare import method
 from pullback.operators.shape.views import alias
+from pullback.operators.tensor.asked_sizes import ask_class, check_policy
 
 __all__: list[str] = []
 
@@ -65,7 +66,7 @@ def make_subclass(
     _checked("_make_subclass", cls)
     if not isinstance(data, Tensor):
         raise TypeError(f"_make_subclass: data must be a Tensor, got {type(data).__name__}.")
-    _only_usual(dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
+    check_policy(dispatch_sizes_strides_policy)
     if data._bits:
         data = data.detach().clone()  # what is put off belongs to a class of ours
     made = new(cls)
@@ -73,6 +74,9 @@ def make_subclass(
     made._node = None
     made._cell = own_cell(data)
     overriding.arrive(cls)
+    if dispatch_sizes_strides_policy or dispatch_device or dispatch_layout:
+        policy = dispatch_sizes_strides_policy
+        ask_class(made, policy, device=dispatch_device, layout=dispatch_layout)
     if require_grad:
         made._set_requires_grad(True)
     return made
@@ -112,8 +116,7 @@ def make_wrapper_subclass(
             f"{cls.__name__} has no __torch_dispatch__, and a wrapper has no data: nobody could "
             "answer for it. Define __torch_dispatch__, or share data by _make_subclass."
         )
-    if dispatch_sizes_strides_policy or dispatch_device or dispatch_layout:
-        _only_usual(dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
+    check_policy(dispatch_sizes_strides_policy)
     made = new(cls)
     made._array = ports.hollow(
         tuple(size),
@@ -127,18 +130,12 @@ def make_wrapper_subclass(
     if layout is not strided:
         vars(made)["_own_layout"] = layout
     overriding.arrive(cls)
+    if dispatch_sizes_strides_policy or dispatch_device or dispatch_layout:
+        policy = dispatch_sizes_strides_policy
+        ask_class(made, policy, device=dispatch_device, layout=dispatch_layout)
     if requires_grad:
         made._set_requires_grad(True)
     return made
-
-
-def _only_usual(sizes: str | None, device: bool, layout: bool) -> None:
-    if sizes or device or layout:
-        raise NotImplementedError(
-            "Sizes, strides, device and layout of a tensor are those it was made with; asking "
-            "__torch_dispatch__ for them (dispatch_sizes_strides_policy, dispatch_device, "
-            "dispatch_layout) is not supported."
-        )
 
 
 # Of the class alone, attached by methods.py.

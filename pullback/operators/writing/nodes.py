@@ -14,8 +14,10 @@ import numpy
 from pullback.core import arrays, saved
 from pullback.core.arrays import Array
 from pullback.core.forward import LEVELS, open_levels
+from pullback.core.mode import get_mode
 from pullback.core.node import OperatorNode, Output
 from pullback.core.origin import GENERATED
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.operators.declare import Op, Param, parameters_of
 from pullback.operators.running.declared_node import DeclaredNode
@@ -98,6 +100,7 @@ def _executed(
         "output_tensor": output_tensor,
         "fill_missing": fill_missing,
         "LEVELS": LEVELS,
+        "get_mode": get_mode,
         "Tensor": Tensor,
         "ndarray": numpy.ndarray,
         "new": new,
@@ -255,7 +258,8 @@ def _read_output(plan: Plan, name: str, *, tensors: bool, guarded: bool) -> list
         # The plain case of `output_tensor`: not packed by hooks, not written to, no forward mode.
         read = [
             f"array = self.s_{name}",
-            f"if type(array) is ndarray and not LEVELS and self.s_{name}_c[0] == self.s_{name}_v:",
+            "if type(array) is ndarray and not LEVELS and not get_mode().dispatch and "
+            f"self.s_{name}_c[0] == self.s_{name}_v:",
             f"    {name} = new(Tensor)",
             f"    {name}._array = array",
             f"    {name}._cell = self.s_{name}_c",
@@ -297,6 +301,8 @@ def output_tensor(node: Any, name: str, number: int) -> Any:
         array = saved.output_array(node, name)
         # A Tensor: of a class that answers below autograd.
         tensor = array.detach() if isinstance(array, Tensor) else wrap(array)
+        if get_mode().dispatch and tensor.__class__ is Tensor:
+            tensor = ports.detached_below(tensor)  # which the user's mode is shown
         tensor._cell = getattr(node, "s_" + name + "_c")
         tensor._node = edge
     for level in open_levels():

@@ -1,0 +1,20 @@
+"""as_strided: any geometry that the memory holds, and empty ones anywhere."""
+
+import pytest
+
+import pullback as torch
+
+
+def test_an_empty_shape_may_begin_beyond_the_memory():
+    """R-44"""
+    x = torch.tensor([1.0], requires_grad=True)
+    y = x.as_strided((0,), (1,), 2)
+    assert y.storage_offset() == 2
+    assert y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    y.sum().backward()
+    assert x.grad.tolist() == [0]
+    assert x.detach().as_strided((0, 3), (1, 7), 5).shape == (0, 3)
+    with pytest.raises(RuntimeError, match="memory holds 1"):
+        x.as_strided((1,), (1,), 2)
+    with pytest.raises(RuntimeError, match="offset -1"):
+        x.as_strided((0,), (1,), -1)
