@@ -298,3 +298,12 @@ def test_products_take_the_gradients_of_their_dense_factor():
         (matrix(torch, layout) @ dense).sum().backward()
         expected = matrix(torch, layout).to_dense().sum(0)
         assert torch.allclose(dense.grad, expected[:, None].expand(3, 2))
+
+
+def test_older_names_of_products_take_dense_matrices_where_torch_does():
+    a, b = torch.ones(2, 3), torch.ones(3, 2)
+    for name in ("spmm", "dsmm"):
+        assert getattr(torch, name)(a, b).tolist() == [[3.0, 3.0], [3.0, 3.0]]
+        assert getattr(torch, name)(a.to_sparse(), b).tolist() == [[3.0, 3.0], [3.0, 3.0]]
+    with pytest.raises(RuntimeError, match="must be a sparse one"):
+        torch.smm(a, b)

@@ -353,7 +353,7 @@ def lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
 @method
 def lu(input: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """The older name of `linalg.lu_factor`; with `get_infos`, of `linalg.lu_factor_ex`."""
-    packed, pivots, info = lu_factor_ex(input, pivot=pivot, check_errors=not get_infos)
+    packed, pivots, info = lu_factor_ex(input, pivot=pivot)  # zeros on the diagonal are no error
     made: tuple[Any, ...] = (packed, pivots, info) if get_infos else (packed, pivots)
     return delivered_all("lu", made, out)
 

@@ -278,6 +278,8 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> Any:
             [3, 4]])
     """
     listed = _listed("meshgrid", tensors)
+    if not listed:
+        raise RuntimeError("meshgrid: needs at least one tensor.")
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}.")
     if any(t.ndim > 1 for t in listed):

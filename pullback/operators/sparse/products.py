@@ -220,6 +220,8 @@ def hspmm(mat1: Any, mat2: Any) -> Any:
             [2.]])
     """
     _check("hspmm", mat1, mat2)
+    if mat1._kind is None:
+        raise RuntimeError("hspmm: mat1 must be a sparse one; use mm for two dense ones.")
     if mat1._kind is not sparse_coo:
         raise errors.not_taken("hspmm", mat1._kind)
     pattern = pattern_of(mat1)
@@ -261,17 +263,19 @@ def saddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -
     return sspaddmm(input, mat1, mat2, beta=beta, alpha=alpha)
 
 
-def _named(name: str, function: Any) -> Any:
-    def product(mat1: Any, mat2: Any) -> Any:
-        return function(mat1, mat2)
-
-    product.__name__ = product.__qualname__ = name
-    product.__doc__ = f"As `{function.__name__}`."
-    return product
+def spmm(mat1: Any, mat2: Any) -> Any:
+    """As `mm`, which takes sparse and dense matrices."""
+    return Tensor.mm(mat1, mat2)
 
 
-spmm, dsmm = _named("spmm", mm), _named("dsmm", mm)
-hsmm = _named("hsmm", hspmm)
+def dsmm(mat1: Any, mat2: Any) -> Any:
+    """As `mm`, which takes sparse and dense matrices."""
+    return Tensor.mm(mat1, mat2)
+
+
+def hsmm(mat1: Any, mat2: Any) -> Any:
+    """As `hspmm`."""
+    return hspmm(mat1, mat2)
 
 
 def spsolve(input: Any, other: Any, *, left: bool = True) -> Any:

@@ -495,3 +495,9 @@ def test_many_small_matrices_are_factored_and_solved_like_one(dtype):
         assert torch.allclose(together.LU[i], alone.LU, atol=1e-4)
         assert together.pivots[i].equal(alone.pivots)
         assert torch.allclose(triangle[i] @ solved[i], right[i], atol=1e-4)
+
+
+def test_the_older_name_factorises_singular_matrices():
+    packed, pivots = torch.lu(torch.ones(2, 2))
+    assert packed.tolist() == [[1.0, 1.0], [1.0, 0.0]]
+    assert pivots.tolist() == [1, 2]
