@@ -26,6 +26,7 @@ endif
 .PHONY: stress clean
 .PHONY: help demo test lint format bench bench-compile bench-sizes coverage stress clean
 .PHONY: help demo test lint format bench bench-sizes coverage clients clean
+.PHONY: generate
 
 help:
 	@echo "make demo            train a small classifier, save a picture of it in build/"
@@ -43,6 +44,7 @@ help:
 	@echo "make gallery         run the examples that draw, and write their pictures for the docs"
 	@echo "make dist            wheel and sdist, checked, and tried on every Python that is found"
 	@echo "make names ORACLE=1  write the list of torch's public names, and the page made from it"
+	@echo "make generate        write the tables of names and the stubs from the declarations"
 	@echo "make lint            ruff, mypy and import-linter alone"
 	@echo "make format          let ruff mend what it can"
 	@echo "make clean           remove the environment and everything built"
@@ -88,6 +90,10 @@ SEED ?= 0
 STRESS ?=
 stress: $(VENV)/.test $(oracle)
 	$(ONE_THREAD) $(BIN)/python -m stress $(STRESS) --seconds $(SECONDS) --seed $(SEED) $(ARGS)
+
+# After a declaration is added or changed; a test fails until then.
+generate: $(VENV)/.base
+	$(BIN)/python -m generate
 
 coverage: $(VENV)/.base
 	$(BIN)/python -m pullback.compiled.coverage

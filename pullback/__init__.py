@@ -39,127 +39,18 @@ from pullback.core.size import Size
 from pullback.core.tensor import Tensor
 from pullback.torch_version import __version__
 
-# fmt: off
-from pullback.operators.attach import later as _later, methods as _methods
-from pullback.operators.guarding import guarded as _guarded
+from pullback.operators.attach import faces as _faces
+from pullback.operators.attach import methods as _methods
+from pullback.operators.attach import names as _names
+
+# Loaded at once, though nothing else here needs them: few programs do without.
+from pullback.operators.create import sizes as _sizes
+from pullback.operators.shape import joining as _joining, tiling as _tiling
 from pullback.operators.watching import asking as _asking
 from pullback.operators.writing import build as _build
-from pullback.operators.deferred.views import _neg_view, conj, resolve_conj, resolve_neg
-from pullback.operators.indexing.advanced import index_put, index_put_
-from pullback.operators.pointwise.arithmetic import (
-    add, addcdiv, addcmul, conj_physical, lerp, mul, multiply, neg, negative, positive,
-    reciprocal, rsub, sub, subtract, true_divide,
-)
-from pullback.operators.pointwise.comparison import (
-    bitwise_and, bitwise_left_shift, bitwise_not, bitwise_or, bitwise_right_shift, bitwise_xor,
-    eq, gcd, ge, greater, greater_equal, gt, isclose, isfinite, isinf, isnan, isneginf,
-    isposinf, lcm, le, less, less_equal, logical_and, logical_not, logical_or, logical_xor, lt,
-    ne, not_equal, signbit,
-)
-from pullback.operators.pointwise.complex import (
-    complex, imag, isreal, real, view_as_complex, view_as_real,
-)
-from pullback.operators.tensor.convert import is_nonzero
-from pullback.operators.tensor.filling import fill, fill_, zero_
-from pullback.operators.create.sizes import (
-    empty, empty_like, empty_permuted, empty_strided, eye, full, full_like, ones, ones_like,
-    scalar_tensor, tril_indices, triu_indices, zeros, zeros_like,
-)
-from pullback.operators.create.data import as_tensor, asarray, frombuffer, tensor
-from pullback.operators.pointwise.direction import abs, abs_, absolute, angle, polar, sgn, sign
-from pullback.operators.create.exchange import from_dlpack, from_numpy
-from pullback.operators.tensor.metadata import (
-    get_device, is_complex, is_conj, is_floating_point, is_neg, is_same_size,
-    is_signed, is_storage, is_tensor, numel,
-)
-from pullback.operators.pointwise.powers import float_power, pow, rsqrt, sqrt, square, square_
-from pullback.operators.tensor.printing import get_printoptions, printoptions, set_printoptions
-from pullback.operators.pointwise.rounding import (
-    ceil, div, divide, fix, floor, floor_divide, fmod, frac, remainder, round, trunc,
-)
-from pullback.operators.shape.joining import (
-    cat, chunk, narrow, split, split_with_sizes, stack, tensor_split, unbind, unsafe_chunk,
-    unsafe_split, unsafe_split_with_sizes,
-)
-from pullback.operators.shape.transposes import adjoint
-from pullback.operators.shape.reshaping import (
-    atleast_1d, broadcast_to, clone, flatten, moveaxis, movedim, permute, ravel, reshape,
-    squeeze, swapaxes, swapdims, unflatten,
-)
-from pullback.operators.shape.tiling import flip, roll, tile
-from pullback.operators.shape.restriding import as_strided
-from pullback.operators.shape.views import diagonal, select, t, transpose, unsqueeze
-from pullback.operators.create.legacy import *
-
-if _TYPE_CHECKING:  # what type checkers should know of the families that load later
-    from pullback.operators.nn.activation.functions import (
-        celu, celu_, prelu, relu_, rrelu, rrelu_, selu, selu_, threshold, threshold_,
-    )
-    from pullback.operators.linalg.affine import *
-    from pullback.operators.shape.arrange import *
-    from pullback.operators.linalg.contraction import *
-    from pullback.operators.nn.conv.functions import *
-    from pullback.operators.nn.loss.ctc import *
-    from pullback.operators.linalg.decomposition import *
-    from pullback.operators.linalg.determinants import *
-    from pullback.operators.shape.diagonals import *
-    from pullback.operators.reduce.differences import *
-    from pullback.operators.linalg.distance import *
-    from pullback.operators.nn.embedding.bags import *
-    from pullback.operators.special.error_functions import *
-    from pullback.operators.pointwise.extrema import *
-    from pullback.operators.indexing.gather import *
-    from pullback.operators.random.generator import *
-    from pullback.operators.reduce.histograms import *
-    from pullback.operators.linalg.least_squares import *
-    from pullback.operators.nn.loss.elementwise import *
-    from pullback.operators.linalg.lowrank import *
-    from pullback.operators.linalg.lu import *
-    from pullback.operators.nn.loss.margins import *
-    from pullback.operators.linalg.matrices import *
-    from pullback.operators.linalg.matrix_functions import *
-    from pullback.operators.nn.activation.native_dropout import *
-    from pullback.operators.nn.norm.layers import *
-    from pullback.operators.reduce.norms import *
-    from pullback.operators.reduce.order_statistics import *
-    from pullback.operators.nn.image.pad import *
-    from pullback.operators.nn.activation.piecewise import *
-    from pullback.operators.indexing.places import *
-    from pullback.operators.pointwise.exponentials import *
-    from pullback.operators.nn.pool.average import *
-    from pullback.operators.nn.pool.maximum import *
-    from pullback.operators.linalg.product_sums import *
-    from pullback.operators.linalg.products import *
-    from pullback.operators.random.draws import *
-    from pullback.operators.random.tensors import *
-    from pullback.operators.create.ranges import *
-    from pullback.operators.reduce.sums import *
-    from pullback.operators.reduce.extremes import *
-    from pullback.operators.indexing.rows import *
-    from pullback.operators.nn.image.sampling import *
-    from pullback.operators.reduce.scan import *
-    from pullback.operators.indexing.scatter import *
-    from pullback.operators.indexing.scatter_reduce import *
-    from pullback.operators.reduce.segments import *
-    from pullback.operators.indexing.selection import *
-    from pullback.operators.nn.image.shuffle import *
-    from pullback.operators.nn.activation.softmax import *
-    from pullback.operators.linalg.solve import *
-    from pullback.operators.reduce.sorting import *
-    from pullback.operators.special.functions import *
-    from pullback.operators.linalg.spectral import *
-    from pullback.operators.reduce.statistics import *
-    from pullback.operators.fourier.stft import *
-    from pullback.operators.linalg.triangular import *
-    from pullback.operators.pointwise.trigonometry import *
-    from pullback.operators.reduce.truth import *
-    from pullback.operators.reduce.unique import *
-    from pullback.operators.shape.view_copies import *
-    from pullback.operators.shape.view_scatter import *
-    from pullback.operators.fourier.windows import *
-# fmt: on
 
 _methods.attach_methods()
+_faces.fill(globals(), _faces.loaded(_names.FIRST))
 _asking.public(globals())
 _memory.keep_freed_memory()
 
@@ -184,8 +75,13 @@ newaxis = None
 
 globals().update({**_DTYPES, **_DTYPE_ALIASES})
 
-# What loads when first asked for: operators.later, bfloat16 (needs ml_dtypes), files, vmap.
-_FAMILY = {name: family for family, names in _later.FUNCTIONS.items() for name in names.split()}
+# What loads when first asked for: families of operators (name -> family, its own name for it) ...
+_FAMILY = {
+    public: (family, own)
+    for family, names in {**_names.FIRST, **_names.FUNCTIONS}.items()
+    for public, own in _faces.pairs(names)
+}
+# ... and the rest: dtypes that need ml_dtypes, files, vmap ...
 _LATER = {
     **dict.fromkeys(("bfloat16", "complex32", "chalf"), "pullback.core.dtype"),
     **dict.fromkeys(("save", "load"), "pullback.serialization"),
@@ -211,15 +107,7 @@ _LATER = {
         ),
         "pullback.backends.threads",
     ),
-    **dict.fromkeys(
-        ("_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad"),
-        "pullback.operators.random.gamma",
-    ),
     **dict.fromkeys(("compiled_with_cxx11_abi", "get_file_path"), "pullback.installed"),
-    **dict.fromkeys(
-        ("_is_all_true", "_is_any_true", "_test_check_tensor"), "pullback.operators.reduce.truth"
-    ),
-    **dict.fromkeys(("_unique", "_unique2"), "pullback.operators.reduce.unique"),
     **dict.fromkeys(
         ("is_warn_always_enabled", "set_warn_always"), "pullback.core.process.warning_once"
     ),
@@ -254,17 +142,8 @@ _LATER = {
     "compile": "pullback.compiled.frontend",
     "cond": "pullback.func.control_flow",
 }
-# Methods that are functions too.
-_NAMES = """
-    acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_ asinh_
-    atan_ atanh_ ceil_ clip_ conj_physical_ cos_ cosh_ deg2rad_ detach detach_ erf_ erfc_ exp2_ exp_
-    expm1_ fix_ floor_ frac_ gcd_ i0_ is_inference lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_
-    nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ resize_as_ round_ rsqrt_ sigmoid_ sin_ sinc_
-    sinh_ sqrt_ tan_ tanh_ trunc_ xlogy_
-"""
-_METHODS = frozenset(_NAMES.split())
-# Where they trust to be called as methods, of a tensor.
-_TRUSTING = ("pullback.core.tensor", "pullback.operators.shape.reshape_inplace")
+# Methods of Tensor's own that are functions too.
+_METHODS = frozenset(("detach", "detach_", "is_inference"))
 # One a line, in order: modules that load when first asked for.
 _MODULES = frozenset(
     [
@@ -334,9 +213,9 @@ _MODULES = frozenset(
 
 __all__ = sorted(
     {name for name in globals() if not name.startswith("_") and name != "annotations"}
-    | _FAMILY.keys()
+    | {name for name in _FAMILY if not name.startswith("_")}
     | _METHODS
-    | {"adaptive_max_pool1d", "compile", "cond", "embedding", "load", "save", "vmap"}
+    | {"compile", "cond", "load", "save", "vmap"}
 )
 
 
@@ -345,16 +224,11 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> _Any:
-    if name == "adaptive_max_pool1d":  # torch's gives the indices, nn.functional's does not
-        found = _methods.load("nn.pool.maximum").adaptive_max_pool1d_with_indices
-    elif name in _FAMILY:
-        found = getattr(_methods.load(_FAMILY[name]), name)
+    if name in _FAMILY:
+        family, own = _FAMILY[name]
+        found = _faces.look_up(_methods.load(family), own)
     elif name in _METHODS:
-        found = getattr(Tensor, name)
-        if found.__module__ in _TRUSTING:
-            found = _guarded(found)
-    elif name == "embedding":  # torch.embedding takes the weight first, nn.functional's does not
-        found = _import_module("pullback.operators.nn.embedding.rows").embedding_rows
+        found = _faces.look_up(_build, name)
     elif name == "__pullback_version__":
         found = _import_module("pullback.installed").version()
     elif name in _LATER:

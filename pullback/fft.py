@@ -8,12 +8,12 @@ import numpy
 
 from pullback.core.dtype import get_default_dtype
 from pullback.core.tensor import Tensor
+from pullback.operators.attach import faces as _faces
+from pullback.operators.attach import names as _names
 from pullback.operators.create.factory import Options, allocated, checked, made
-from pullback.operators.fourier import transforms as _transforms
-from pullback.operators.fourier.transforms import *  # noqa: F403 (its __all__ is the list)
 from pullback.operators.watching import asking as _asking
 
-__all__ = [*_transforms.__all__, "fftfreq", "rfftfreq"]
+__all__ = sorted([*_faces.fill(globals(), _names.FACES["fft"]), "fftfreq", "rfftfreq"])
 
 
 def fftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Unpack[Options]) -> Tensor:

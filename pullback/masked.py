@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.operators.attach import faces as _faces
+from pullback.operators.attach import names as _names
 from pullback.operators.guarding import guard_all as _guard_all
-from pullback.operators.reduce import masked as _masked
-from pullback.operators.reduce.masked import *  # noqa: F403 (its __all__ is the list)
 
-__all__ = list(_masked.__all__)
+__all__ = sorted(_faces.fill(globals(), _names.FACES["masked"]))
 
 __getattr__ = _all_absent(__name__)
 

@@ -13,25 +13,10 @@ from importlib import import_module
 from typing import Any
 
 from pullback.core.explain.absent import absent
+from pullback.operators.attach import names
 from pullback.operators.results import RESULTS
 
-_FAMILIES = {
-    "linalg.decomposition": "geqrf linalg_cholesky_ex linalg_qr qr",
-    "linalg.determinants": "linalg_slogdet slogdet",
-    "reduce.histograms": "histogram histogramdd",
-    "linalg.ldl": "linalg_ldl_factor linalg_ldl_factor_ex",
-    "linalg.least_squares": "linalg_lstsq",
-    "linalg.lu": "linalg_lu linalg_lu_factor linalg_lu_factor_ex lu_unpack",
-    "reduce.order_statistics": "median mode nanmedian",
-    "pointwise.exponentials": "frexp",
-    "reduce.extremes": "aminmax max min",
-    "reduce.scan": "cummax cummin",
-    "linalg.solve": "linalg_inv_ex linalg_solve_ex",
-    "reduce.sorting": "kthvalue sort topk",
-    "linalg.spectral": "linalg_eig linalg_eigh linalg_svd svd",
-    "linalg.triangular": "triangular_solve",
-}
-_FAMILY = {name: family for family, names in _FAMILIES.items() for name in names.split()}
+_FAMILY = {name: family for family, listed in names.RESULTS.items() for name in listed.split()}
 
 __all__ = sorted(_FAMILY)
 

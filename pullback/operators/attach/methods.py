@@ -1,8 +1,8 @@
 """Makes operators methods of Tensor.
 
 Declared ones by their declaration, plain functions of operators by the mark `@method`, special
-methods, properties and other spellings by the tables below. Methods of families that are not loaded
-yet (later.py) are stood in for by a descriptor that loads the family.
+methods and properties by the tables below. Methods of families that are not loaded yet (names.py,
+which is generated) are stood in for by a descriptor that loads the family.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from pullback.core.process.first_use import first_use
 from pullback.core.tensor import Tensor
-from pullback.operators.attach import later, signs
+from pullback.operators.attach import names, signs
 from pullback.operators.create import exchange, legacy
 from pullback.operators.declare import METHODS, OPERATORS
 from pullback.operators.indexing import assignment as indexing
@@ -28,32 +28,6 @@ from pullback.operators.shape.transposes import (
 from pullback.operators.tensor import convert, metadata, printing, subclassing
 from pullback.operators.tensor import pickling as copying
 from pullback.operators.watching import asking
-
-# Other name -> the method it is; the in-place form comes along.
-ALIASES: dict[str, str] = {
-    "absolute": "abs",
-    "arccos": "acos",
-    "arccosh": "acosh",
-    "arcsin": "asin",
-    "arcsinh": "asinh",
-    "arctan": "atan",
-    "arctan2": "atan2",
-    "arctanh": "atanh",
-    "clip": "clamp",
-    "divide": "div",
-    "fix": "trunc",
-    "ger": "outer",
-    "greater": "gt",
-    "greater_equal": "ge",
-    "less": "lt",
-    "less_equal": "le",
-    "moveaxis": "movedim",
-    "multiply": "mul",
-    "negative": "neg",
-    "not_equal": "ne",
-    "subtract": "sub",
-    "swapdims": "transpose",
-}
 
 PROPERTIES: dict[str, Any] = {
     **metadata.PROPERTIES,
@@ -111,14 +85,14 @@ _loaded: set[str] = set()
 
 def load_all() -> None:
     """Load every family, for who wants to look at all operators."""
-    for family in {**later.FUNCTIONS, **later.METHODS}:
+    for family in {**names.FUNCTIONS, **names.METHODS}:
         load(family)
 
 
 def attach_methods() -> None:
     """Give Tensor its methods; called once, when the package is imported."""
-    for family, names in later.METHODS.items():
-        for name in names.split():
+    for family, listed in names.METHODS.items():
+        for name in listed.split():
             setattr(Tensor, name, _Later(family, name))
     _attach(None)
     for table in _SPECIAL:
@@ -146,7 +120,7 @@ def _attach(module: str | None) -> None:
     methods |= {
         name: f for name, f in METHODS.items() if module in (None, f.__module__) or name in methods
     }
-    for name, target in ALIASES.items():
+    for name, target in names.ALIASES.items():
         for end in ("", "_"):
             if target + end in methods:
                 methods[name + end] = methods[target + end]

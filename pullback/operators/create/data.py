@@ -29,7 +29,9 @@ from pullback.operators.create.factory import Options, checked, made
 from pullback.operators.declare import method
 from pullback.operators.tensor.convert import cast_array
 
-__all__ = ["as_tensor", "asarray", "frombuffer", "tensor"]
+FOUND_IN = {
+    "torch": "as_tensor asarray frombuffer tensor",
+}
 
 
 def tensor(

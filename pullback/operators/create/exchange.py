@@ -19,7 +19,9 @@ from pullback.core.version import remember_birth
 from pullback.operators.declare import METHODS
 from pullback.operators.running.inplace import write_out
 
-__all__ = ["from_dlpack", "from_numpy"]
+FOUND_IN = {
+    "torch": "from_dlpack from_numpy",
+}
 
 
 # NumPy ------------------------------------------------------------------------------------------

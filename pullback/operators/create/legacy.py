@@ -20,7 +20,13 @@ from pullback.operators.create.factory import allocated, shape_argument
 from pullback.operators.declare import METHODS
 from pullback.operators.tensor.convert import TYPE_NAMES
 
-__all__ = ["typename", *(f"{name}Tensor" for name in TYPE_NAMES.values())]
+FOUND_IN = {
+    "torch": """
+        BFloat16Tensor BoolTensor ByteTensor CharTensor ComplexDoubleTensor
+        ComplexFloatTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
+        ShortTensor typename UInt16Tensor UInt32Tensor UInt64Tensor
+    """,
+}
 
 
 def _made(op: str, args: tuple[Any, ...], dtype: NumpyDtype, device: DeviceLike | None) -> Tensor:

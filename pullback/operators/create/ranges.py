@@ -20,7 +20,9 @@ from pullback.operators.create.factory import Options, Unpack, allocated, checke
 from pullback.operators.options import as_int
 from pullback.operators.running.by_example import each_example, level_reading
 
-__all__ = ["arange", "linspace", "logspace", "range"]
+FOUND_IN = {
+    "torch": "arange linspace logspace range",
+}
 
 _UNSET: Any = object()
 

@@ -48,10 +48,12 @@ from pullback.operators.declare import Namespace, Shape, elementwise, method, pr
 from pullback.operators.options import as_int
 from pullback.operators.running.by_example import level_reading
 
-__all__ = [
-    *("empty", "empty_like", "empty_permuted", "empty_strided", "eye", "full", "full_like", "ones"),
-    *("ones_like", "scalar_tensor", "tril_indices", "triu_indices", "zeros", "zeros_like"),
-]
+FOUND_IN = {
+    "torch": """
+        empty empty_like empty_permuted empty_strided eye full full_like ones ones_like
+        scalar_tensor tril_indices triu_indices zeros zeros_like
+    """,
+}
 
 _UNSET: Any = object()
 

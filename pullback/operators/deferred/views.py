@@ -11,7 +11,9 @@ from pullback.operators.deferred.tensor import OWN
 from pullback.operators.pointwise import arithmetic
 from pullback.operators.pointwise.arithmetic import is_complex, neg
 
-__all__ = ["conj", "resolve_conj", "resolve_neg"]
+FOUND_IN = {
+    "torch": "_neg_view conj resolve_conj resolve_neg",
+}
 
 
 # Their forwards are for arrays that are traced or have no data; tensors on memory get bits instead.

@@ -18,7 +18,9 @@ from pullback.operators.shape.reshaping import expand, reshape, transpose
 from pullback.operators.shape.views import _unfold_adjoint, unfold
 from pullback.operators.tensor.convert import astype
 
-__all__ = ["istft", "stft"]
+FOUND_IN = {
+    "torch": "istft stft",
+}
 
 
 def _window(op: str, window: Any, win_length: int, n_fft: int, like: Any) -> Any:

@@ -22,28 +22,12 @@ from pullback.operators.pointwise.arithmetic import conj, is_complex
 from pullback.operators.shape.tiling import roll
 from pullback.operators.tensor.convert import astype
 
-__all__ = [
-    "fft",
-    "fft2",
-    "fftn",
-    "fftshift",
-    "hfft",
-    "hfft2",
-    "hfftn",
-    "ifft",
-    "ifft2",
-    "ifftn",
-    "ifftshift",
-    "ihfft",
-    "ihfft2",
-    "ihfftn",
-    "irfft",
-    "irfft2",
-    "irfftn",
-    "rfft",
-    "rfft2",
-    "rfftn",
-]
+FOUND_IN = {
+    "fft": """
+        fft fft2 fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft ihfft2
+        ihfftn irfft irfft2 irfftn rfft rfft2 rfftn
+    """,
+}
 
 
 @linear(

@@ -15,13 +15,9 @@ from pullback.core.dtype import NumpyDtype, from_numpy_dtype, get_default_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.create.factory import Options, Unpack, checked, made
 
-__all__ = [
-    "bartlett_window",
-    "blackman_window",
-    "hamming_window",
-    "hann_window",
-    "kaiser_window",
-]
+FOUND_IN = {
+    "torch": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
+}
 
 
 def window(

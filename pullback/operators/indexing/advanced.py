@@ -22,7 +22,9 @@ from pullback.operators.pointwise.arithmetic import zeros_of
 from pullback.operators.running.overlap import check_no_partial_overlap
 from pullback.operators.running.writes import is_plain_write, writing
 
-__all__ = ["check_dtype", "index", "index_put", "index_put_", "put_at"]
+FOUND_IN = {
+    "torch": "index_put index_put_",
+}
 
 
 def _taken(xp: Namespace, input: Array, indices: Any, dims: Any) -> Array:

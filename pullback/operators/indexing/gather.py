@@ -39,7 +39,9 @@ from pullback.operators.pointwise.arithmetic import zeros_of
 from pullback.operators.running.writes import number_array, writing
 from pullback.operators.shape.reshaping import expand, reshape
 
-__all__ = ["gather", "scatter_add", "take_along_dim"]
+FOUND_IN = {
+    "torch": "take_along_dim",
+}
 
 
 # Checks and corners ------------------------------------------------------------------------------

@@ -19,16 +19,9 @@ from pullback.operators.pointwise.arithmetic import zeros_of
 from pullback.operators.running.by_example import each_example, level_reading
 from pullback.operators.running.writes import writing
 
-__all__ = [
-    "argwhere",
-    "masked_scatter",
-    "masked_select",
-    "nonzero",
-    "nonzero_static",
-    "put",
-    "take",
-    "unravel_index",
-]
+FOUND_IN = {
+    "torch": "argwhere nonzero unravel_index",
+}
 
 
 # Masks -------------------------------------------------------------------------------------------

@@ -25,15 +25,9 @@ from pullback.operators.pointwise.arithmetic import conj, keep_where, zeros_of
 from pullback.operators.running.writes import number_array, writing
 from pullback.operators.shape.reshaping import expand, reshape
 
-__all__ = [
-    "index_add",
-    "index_add_",
-    "index_copy",
-    "index_copy_",
-    "index_fill",
-    "index_fill_",
-    "index_select",
-]
+FOUND_IN = {
+    "torch": "index_fill",
+}
 
 
 # Checks ------------------------------------------------------------------------------------------

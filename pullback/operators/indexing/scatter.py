@@ -25,7 +25,9 @@ from pullback.operators.pointwise.arithmetic import zeros_of
 from pullback.operators.running.writes import number_array, writing
 from pullback.operators.shape.reshaping import expand
 
-__all__ = ["scatter", "scatter_"]
+FOUND_IN = {
+    "torch": "scatter",
+}
 
 
 def _write_scatter(xp: Namespace, input: Array, dim: int, index: Array, src: Array) -> None:

@@ -33,9 +33,6 @@ from pullback.operators.running.inplace import inplace_of
 from pullback.operators.shape.tiling import flip
 from pullback.operators.tensor.convert import astype
 
-__all__ = ["index_reduce", "index_reduce_", "scatter_reduce", "scatter_reduce_"]
-
-
 # Kernel ------------------------------------------------------------------------------------------
 
 

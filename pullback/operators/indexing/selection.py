@@ -20,7 +20,9 @@ from pullback.operators.pointwise.arithmetic import FEW, choose, kept
 from pullback.operators.running.writes import number_array as checked_number
 from pullback.operators.tensor.convert import astype
 
-__all__ = ["masked_fill", "tril", "triu", "where"]
+FOUND_IN = {
+    "torch": "where",
+}
 
 _BOOL = numpy.dtype(bool)
 _NUMBERS = frozenset((int, float))

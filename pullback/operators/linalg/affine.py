@@ -23,7 +23,10 @@ from pullback.operators.linalg.products import (
 from pullback.operators.pointwise.arithmetic import conj
 from pullback.operators.shape.reshaping import reshape
 
-__all__ = ["bilinear", "linear"]
+FOUND_IN = {
+    "torch": "bilinear",
+    "nn.functional": "bilinear",
+}
 
 
 def _input_gradient(g: Any, weight: Any) -> Any:

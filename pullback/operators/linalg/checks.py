@@ -13,7 +13,9 @@ from pullback.core.tensor import Tensor
 from pullback.operators.pointwise.arithmetic import conj
 from pullback.operators.running.inplace import check_target, write_out
 
-__all__ = ["LinAlgError", "adjoint", "check_floating", "check_matrices", "check_square"]
+FOUND_IN = {
+    "linalg": "LinAlgError",
+}
 
 
 class LinAlgError(RuntimeError):

@@ -33,7 +33,9 @@ from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import diagonal, permute
 from pullback.operators.tensor.convert import astype
 
-__all__ = ["einsum", "inner", "tensordot"]
+FOUND_IN = {
+    "torch": "einsum inner tensordot",
+}
 
 # Contraction of two -------------------------------------------------------------------------------
 

@@ -28,17 +28,10 @@ from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.diagonals import diag_embed
 from pullback.operators.shape.joining import cat
 
-__all__ = [
-    "cholesky",
-    "cholesky_ex",
-    "geqrf",
-    "householder_product",
-    "linalg_cholesky",
-    "linalg_qr",
-    "orgqr",
-    "ormqr",
-    "qr",
-]
+FOUND_IN = {
+    "torch": "cholesky geqrf orgqr ormqr qr",
+    "linalg": "cholesky=linalg_cholesky cholesky_ex householder_product qr=linalg_qr",
+}
 
 
 @linear(input=lambda g, lower: _half(g, lower), has_out=False)

@@ -27,7 +27,10 @@ from pullback.operators.pointwise.exponentials import log
 from pullback.operators.reduce.sums import sum
 from pullback.operators.results import result_class
 
-__all__ = ["det", "linalg_det", "linalg_slogdet", "logdet", "slogdet"]
+FOUND_IN = {
+    "torch": "det logdet slogdet",
+    "linalg": "det=linalg_det slogdet=linalg_slogdet",
+}
 
 # The adjugate -------------------------------------------------------------------------------------
 

@@ -20,7 +20,10 @@ from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.arrange import broadcast_tensors
 from pullback.operators.shape.reshaping import expand_as
 
-__all__ = ["cdist", "cosine_similarity", "normalize", "pairwise_distance", "pdist"]
+FOUND_IN = {
+    "torch": "cdist cosine_similarity pairwise_distance pdist",
+    "nn.functional": "cosine_similarity normalize pairwise_distance pdist",
+}
 
 
 def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Any:

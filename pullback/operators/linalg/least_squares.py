@@ -27,7 +27,10 @@ from pullback.operators.running.by_example import each_example, level_reading
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import reshape
 
-__all__ = ["lstsq", "pinv", "pinverse"]
+FOUND_IN = {
+    "torch": "pinverse",
+    "linalg": "lstsq pinv",
+}
 
 # Pseudo-inverses ----------------------------------------------------------------------------------
 

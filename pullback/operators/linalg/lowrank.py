@@ -11,7 +11,9 @@ from pullback.operators.linalg.spectral import linalg_svd
 from pullback.operators.random.tensors import randn
 from pullback.operators.reduce.sums import mean
 
-__all__ = ["pca_lowrank", "svd_lowrank"]
+FOUND_IN = {
+    "torch": "pca_lowrank svd_lowrank",
+}
 
 
 def _range_of(A: Any, q: int, niter: int, M: Any) -> Any:

@@ -29,15 +29,10 @@ from pullback.operators.results import result_class
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.joining import cat
 
-__all__ = [
-    "linalg_lu",
-    "linalg_lu_solve",
-    "lu",
-    "lu_factor",
-    "lu_factor_ex",
-    "lu_solve",
-    "lu_unpack",
-]
+FOUND_IN = {
+    "torch": "lu lu_solve lu_unpack",
+    "linalg": "lu=linalg_lu lu_factor lu_factor_ex lu_solve=linalg_lu_solve",
+}
 
 # Kernels ------------------------------------------------------------------------------------------
 

@@ -26,7 +26,10 @@ from pullback.operators.shape import batch as batch_shapes
 from pullback.operators.shape.reshaping import permute, reshape
 from pullback.operators.shape.views import _diagonal_adjoint
 
-__all__ = ["chain_matmul", "cross", "kron", "linalg_cross", "multi_dot", "trace", "vecdot"]
+FOUND_IN = {
+    "torch": "chain_matmul cross kron",
+    "linalg": "cross=linalg_cross multi_dot vecdot",
+}
 
 
 @linear(

@@ -28,15 +28,10 @@ from pullback.operators.shape.reshaping import clone, expand, movedim, reshape
 from pullback.operators.tensor.convert import astype
 from pullback.operators.tensor.filling import copied_into
 
-__all__ = [
-    "cond",
-    "linalg_norm",
-    "matrix_exp",
-    "matrix_norm",
-    "matrix_power",
-    "matrix_rank",
-    "vander",
-]
+FOUND_IN = {
+    "torch": "matrix_exp matrix_power",
+    "linalg": "cond matrix_exp matrix_norm matrix_power matrix_rank norm=linalg_norm vander",
+}
 
 # Powers -------------------------------------------------------------------------------------------
 

@@ -27,7 +27,9 @@ from pullback.operators.linalg.products import (
 from pullback.operators.pointwise.arithmetic import conj
 from pullback.operators.reduce.sums import sum
 
-__all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]
+FOUND_IN = {
+    "torch": "addmv_",
+}
 
 
 def _scaled(g: Any, factor: Any) -> Any:

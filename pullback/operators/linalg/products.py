@@ -26,7 +26,10 @@ from pullback.operators.shape.views import t
 from pullback.operators.tensor.convert import astype
 from pullback.operators.watching.dispatch import types_of
 
-__all__ = ["bmm", "dot", "ger", "matmul", "mm", "mv", "outer", "vdot"]
+FOUND_IN = {
+    "torch": "ger=outer matmul",
+    "linalg": "matmul",
+}
 
 # The kernel ---------------------------------------------------------------------------------------
 
@@ -317,9 +320,6 @@ def outer(xp: Namespace, input: Array, vec2: Array) -> Array:
     check_ndim("outer", "input", input, 1)
     check_ndim("outer", "vec2", vec2, 1)
     return input[:, None] * vec2
-
-
-ger = outer
 
 
 # Any dimensions -----------------------------------------------------------------------------------

@@ -25,15 +25,10 @@ from pullback.operators.results import result_class
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import movedim, reshape
 
-__all__ = [
-    "inv",
-    "inv_ex",
-    "inverse",
-    "solve",
-    "solve_ex",
-    "tensorinv",
-    "tensorsolve",
-]
+FOUND_IN = {
+    "torch": "inverse",
+    "linalg": "inv inv_ex solve solve_ex tensorinv tensorsolve",
+}
 
 # Inverses -----------------------------------------------------------------------------------------
 

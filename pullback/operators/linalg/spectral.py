@@ -34,7 +34,10 @@ from pullback.operators.shape.diagonals import diag_embed
 from pullback.operators.shape.views import diagonal
 from pullback.operators.tensor.convert import astype
 
-__all__ = ["eig", "eigh", "eigvals", "eigvalsh", "linalg_svd", "svd", "svdvals"]
+FOUND_IN = {
+    "torch": "eig svd",
+    "linalg": "eig eigh eigvals eigvalsh svd=linalg_svd svdvals",
+}
 
 
 # What rules share ---------------------------------------------------------------------------------

@@ -26,7 +26,10 @@ from pullback.operators.results import result_class
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import clone, expand
 
-__all__ = ["cholesky_inverse", "cholesky_solve", "solve_triangular", "triangular_solve"]
+FOUND_IN = {
+    "torch": "cholesky_inverse cholesky_solve triangular_solve",
+    "linalg": "solve_triangular",
+}
 
 # The kernel ---------------------------------------------------------------------------------------
 

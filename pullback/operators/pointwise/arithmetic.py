@@ -18,34 +18,12 @@ from pullback.operators.declare import Array, Namespace, elementwise, linear, me
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.running.writes import finite_array
 
-__all__ = [
-    "add",
-    "addcdiv",
-    "addcmul",
-    "choose",
-    "conj",
-    "conj_physical",
-    "divide_number",
-    "gate",
-    "in_single",
-    "is_complex",
-    "keep_where",
-    "kept",
-    "lerp",
-    "mul",
-    "multiply",
-    "neg",
-    "negative",
-    "positive",
-    "reciprocal",
-    "rsub",
-    "shortfall",
-    "sub",
-    "subtract",
-    "threshold_gate",
-    "true_divide",
-    "zeros_of",
-]
+FOUND_IN = {
+    "torch": """
+        conj_physical conj_physical_ lerp multiply=mul neg_ negative=neg negative_=neg_
+        positive reciprocal_ rsub subtract=sub
+    """,
+}
 
 
 # What rules are made of -------------------------------------------------------------------------
@@ -500,8 +478,3 @@ def lerp_(input: Tensor, end: Any, weight: Any) -> Tensor:
     """In-place form of `lerp`."""
     function = _lerp_number_ if isinstance(weight, int | float | complex) else _lerp_tensor_
     return function(input, end, weight)
-
-
-multiply = mul
-negative = neg
-subtract = sub

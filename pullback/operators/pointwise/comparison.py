@@ -11,38 +11,9 @@ from pullback.operators.declare import METHODS, Array, Namespace, elementwise
 from pullback.operators.pointwise.arithmetic import zeros_of
 from pullback.operators.running.inplace import inplace_of
 
-__all__ = [
-    "bitwise_and",
-    "bitwise_left_shift",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "eq",
-    "gcd",
-    "ge",
-    "greater",
-    "greater_equal",
-    "gt",
-    "isclose",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "isneginf",
-    "isposinf",
-    "lcm",
-    "le",
-    "less",
-    "less_equal",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "lt",
-    "ne",
-    "not_equal",
-    "signbit",
-]
+FOUND_IN = {
+    "torch": "gcd_ greater=gt greater_equal=ge lcm_ less=lt less_equal=le not_equal=ne",
+}
 
 
 # Comparisons ------------------------------------------------------------------------------------
@@ -395,12 +366,6 @@ def lcm(xp: Namespace, input: Array, other: Array) -> Array:
 
 
 # Other names ------------------------------------------------------------------------------------
-
-greater = gt
-greater_equal = ge
-less = lt
-less_equal = le
-not_equal = ne
 
 
 # In place ---------------------------------------------------------------------------------------

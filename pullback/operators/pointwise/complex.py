@@ -8,14 +8,9 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.operators.declare import Array, Namespace, elementwise, view
 from pullback.operators.pointwise.arithmetic import is_complex
 
-__all__ = [
-    "complex",
-    "imag",
-    "isreal",
-    "real",
-    "view_as_complex",
-    "view_as_real",
-]
+FOUND_IN = {
+    "torch": "complex imag real view_as_complex view_as_real",
+}
 
 
 # Parts ------------------------------------------------------------------------------------------

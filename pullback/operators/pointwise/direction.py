@@ -14,7 +14,9 @@ from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where
 from pullback.operators.pointwise.complex import empty_complex, imag, real
 from pullback.operators.running.inplace import inplace_of
 
-__all__ = ["abs", "absolute", "angle", "polar", "sgn", "sign"]
+FOUND_IN = {
+    "torch": "abs_ absolute=abs polar",
+}
 
 
 _FEW = 4096  # elements: a product to look for NaN costs less than two comparisons
@@ -147,6 +149,3 @@ def polar(xp: Namespace, abs: Array, angle: Array) -> Array:
     out.real = abs * xp.cos(angle)
     out.imag = abs * xp.sin(angle)
     return out
-
-
-absolute = abs

@@ -18,26 +18,14 @@ from pullback.operators.pointwise.comparison import isfinite
 from pullback.operators.pointwise.rounding import no_derivative
 from pullback.operators.results import result_class
 
-__all__ = [
-    "copysign",
-    "exp",
-    "exp2",
-    "expm1",
-    "frexp",
-    "heaviside",
-    "ldexp",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "logaddexp",
-    "logaddexp2",
-    "logit",
-    "nan_to_num",
-    "nextafter",
-    "sigmoid",
-    "xlogy",
-]
+FOUND_IN = {
+    "torch": """
+        exp2_ exp_ expm1_ frexp ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ sigmoid_
+        xlogy_
+    """,
+    "nn.functional": "sigmoid",
+    "special": "exp2 expit=sigmoid expm1 log1p logit xlogy",
+}
 
 _LN2 = math.log(2)
 _FEW = 1000  # elements; from there on fast loops in blocks save more than their calls cost

@@ -18,17 +18,9 @@ from pullback.operators.pointwise.arithmetic import keep_where, threshold_gate
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.running.writes import finite_array
 
-__all__ = [
-    "clamp",
-    "clamp_max",
-    "clamp_min",
-    "clip",
-    "fmax",
-    "fmin",
-    "maximum",
-    "minimum",
-    "relu",
-]
+FOUND_IN = {
+    "torch": "clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clip=clamp clip_=clamp_",
+}
 
 # Two tensors ------------------------------------------------------------------------------------
 
@@ -347,6 +339,3 @@ def clamp_min_(input: Tensor, min: Any) -> Tensor:
 def clamp_max_(input: Tensor, max: Any) -> Tensor:
     """In-place form of `clamp_max`."""
     return (_clamp_max_number_ if isinstance(max, int | float) else _clamp_max_tensor_)(input, max)
-
-
-clip = clamp

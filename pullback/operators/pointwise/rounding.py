@@ -10,19 +10,10 @@ from pullback.operators.declare import REQUIRED, Array, Namespace, elementwise, 
 from pullback.operators.pointwise.arithmetic import true_divide, zeros_of
 from pullback.operators.running.inplace import inplace_of
 
-__all__ = [
-    "ceil",
-    "div",
-    "divide",
-    "fix",
-    "floor",
-    "floor_divide",
-    "fmod",
-    "frac",
-    "remainder",
-    "round",
-    "trunc",
-]
+FOUND_IN = {
+    "torch": "ceil_ div divide=div fix=trunc fix_=trunc_ floor_ frac_ round_ trunc_",
+    "special": "round",
+}
 
 
 def _rounded(op: str, function: Any, input: Array) -> Array:
@@ -235,7 +226,3 @@ def fmod(xp: Namespace, input: Array, other: Array) -> Array:
     """
     _check_divisor(xp, "fmod", input, other)
     return xp.fmod(input, other)
-
-
-divide = div
-fix = trunc

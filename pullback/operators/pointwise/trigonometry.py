@@ -11,32 +11,16 @@ from pullback.operators.declare import Array, Namespace, elementwise
 from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where
 from pullback.operators.pointwise.powers import sqrt
 
-__all__ = [
-    "acos",
-    "acosh",
-    "arccos",
-    "arccosh",
-    "arcsin",
-    "arcsinh",
-    "arctan",
-    "arctan2",
-    "arctanh",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "cos",
-    "cosh",
-    "deg2rad",
-    "hypot",
-    "rad2deg",
-    "sin",
-    "sinc",
-    "sinh",
-    "tan",
-    "tanh",
-]
+FOUND_IN = {
+    "torch": """
+        acos_ acosh_ arccos=acos arccos_=acos_ arccosh=acosh arccosh_=acosh_ arcsin=asin
+        arcsin_=asin_ arcsinh=asinh arcsinh_=asinh_ arctan2=atan2 arctan=atan arctan_=atan_
+        arctanh=atanh arctanh_=atanh_ asin_ asinh_ atan_ atanh_ cos_ cosh_ deg2rad_ rad2deg_
+        sin_ sinc_ sinh_ tan_ tanh_
+    """,
+    "nn.functional": "tanh",
+    "special": "sinc",
+}
 
 _FEW = 1000  # elements; from there on blocks save more than their calls cost
 
@@ -303,11 +287,3 @@ def sinc(xp: Namespace, input: Array) -> Array:
 
 
 # Other names ------------------------------------------------------------------------------------
-
-arccos = acos
-arccosh = acosh
-arcsin = asin
-arcsinh = asinh
-arctan = atan
-arctan2 = atan2
-arctanh = atanh

@@ -24,7 +24,9 @@ from pullback.operators.random import samplers as draw
 from pullback.operators.random.generator import Generator
 from pullback.operators.random.tensors import needs, sized, source_of
 
-__all__ = ["bernoulli", "binomial", "multinomial", "normal", "poisson"]
+FOUND_IN = {
+    "torch": "binomial multinomial normal poisson",
+}
 
 
 def no_gradient(g: Any) -> Any:

@@ -18,7 +18,9 @@ from pullback.operators.random import samplers as draw
 from pullback.operators.random.tensors import needs, source_of
 from pullback.operators.reduce.sums import sum
 
-__all__ = ["_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad"]
+FOUND_IN = {
+    "torch": "_dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad",
+}
 
 
 def _no_second_derivative(op: str) -> Any:

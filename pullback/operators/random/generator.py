@@ -20,10 +20,12 @@ from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.random.stream import BLOCK, Stream
 
-__all__ = [
-    *("Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed"),
-    *("seed", "set_rng_state"),
-]
+FOUND_IN = {
+    "torch": """
+        default_generator fork_rng Generator get_rng_state initial_seed manual_seed seed
+        set_rng_state
+    """,
+}
 
 Sizes: TypeAlias = tuple[int, ...]
 

@@ -33,7 +33,9 @@ from pullback.operators.options import as_int
 from pullback.operators.random import samplers as draw
 from pullback.operators.random.generator import Generator, default_generator, drawn
 
-__all__ = ["rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm"]
+FOUND_IN = {
+    "torch": "rand rand_like randint randint_like randn randn_like randperm",
+}
 
 _UNSET: Any = object()
 Fill = Callable[[Any, Array], None]

@@ -20,7 +20,9 @@ from pullback.operators.shape.joining import cat
 from pullback.operators.shape.reshaping import clone, reshape, squeeze
 from pullback.operators.shape.views import slice_along
 
-__all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
+FOUND_IN = {
+    "torch": "cumulative_trapezoid diff gradient trapezoid trapz=trapezoid",
+}
 
 
 def _part(input: Any, dim: int, start: int, stop: int) -> Any:
@@ -271,6 +273,3 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim:
     if step is None:
         return shown_as("DivBackward1", cumsum(_areas(y, x, at), at) / 2)
     return cumsum(_times(_neighbours(y, at), step / 2), at)
-
-
-trapz = trapezoid

@@ -20,7 +20,9 @@ from pullback.operators.pointwise.extrema import maximum, minimum
 from pullback.operators.reduce.sums import restored
 from pullback.operators.results import result_class
 
-__all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
+FOUND_IN = {
+    "torch": "aminmax max min",
+}
 
 # Ties ---------------------------------------------------------------------------------------------
 

@@ -24,7 +24,9 @@ from pullback.operators.running.inplace import write_out
 from pullback.operators.shape.joining import stack
 from pullback.operators.shape.reshape_inplace import unsupported_node
 
-__all__ = ["bincount", "hash_tensor", "histc", "histogram", "histogramdd"]
+FOUND_IN = {
+    "torch": "hash_tensor histogram histogramdd",
+}
 
 
 def _check_bins(op: str, array: Array, bins: int) -> None:

@@ -38,27 +38,12 @@ from pullback.operators.reduce.truth import any
 from pullback.operators.shape.reshaping import broadcast_to
 from pullback.operators.tensor.convert import astype
 
-__all__ = [
-    "amax",
-    "amin",
-    "argmax",
-    "argmin",
-    "cumprod",
-    "cumsum",
-    "log_softmax",
-    "logaddexp",
-    "logsumexp",
-    "mean",
-    "median",
-    "norm",
-    "normalize",
-    "prod",
-    "softmax",
-    "softmin",
-    "std",
-    "sum",
-    "var",
-]
+FOUND_IN = {
+    "masked": """
+        amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median
+        norm normalize prod softmax softmin std sum var
+    """,
+}
 
 # What the functions share -------------------------------------------------------------------------
 

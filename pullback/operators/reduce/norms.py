@@ -41,7 +41,9 @@ from pullback.operators.pointwise.direction import abs, sgn
 from pullback.operators.reduce.sums import restored, sum
 from pullback.operators.running.naming import shown_as
 
-__all__ = ["dist", "divide_or_zero", "norm", "renorm", "vector_norm"]
+FOUND_IN = {
+    "torch": "dist norm",
+}
 
 
 @elementwise(

@@ -40,7 +40,9 @@ from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import expand, movedim, reshape, squeeze
 from pullback.operators.tensor.convert import astype
 
-__all__ = ["median", "mode", "nanmedian", "nanquantile", "quantile"]
+FOUND_IN = {
+    "torch": "median mode nanmedian nanquantile quantile",
+}
 
 # Medians of everything ----------------------------------------------------------------------------
 

@@ -19,16 +19,9 @@ from pullback.operators.options import as_int
 from pullback.operators.reduce.extremes import pick_chosen, put_back_chosen
 from pullback.operators.results import result_class
 
-__all__ = [
-    "argsort",
-    "bucketize",
-    "isin",
-    "kthvalue",
-    "msort",
-    "searchsorted",
-    "sort",
-    "topk",
-]
+FOUND_IN = {
+    "torch": "bucketize isin kthvalue msort searchsorted sort topk",
+}
 
 
 def check_ordered(op: str, input: Array, kinds: str = "c") -> None:

@@ -37,7 +37,9 @@ from pullback.operators.reduce.sums import mean, restored, sum, unreduce
 from pullback.operators.shape.reshaping import diagonal, reshape, squeeze, transpose, unsqueeze
 from pullback.operators.tensor.convert import astype
 
-__all__ = ["corrcoef", "cov", "std", "std_mean", "var", "var_mean"]
+FOUND_IN = {
+    "torch": "corrcoef cov std std_mean var var_mean",
+}
 
 # Kernel -------------------------------------------------------------------------------------------
 

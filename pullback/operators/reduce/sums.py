@@ -26,16 +26,10 @@ from pullback.operators.shape.reshaping import expand, reshape
 from pullback.operators.shape.tiling import flip
 from pullback.operators.tensor.convert import astype
 
-__all__ = [
-    "logsumexp",
-    "mean",
-    "nanmean",
-    "nansum",
-    "prod",
-    "sum",
-    "sum_to_size",
-    "unreduce",
-]
+FOUND_IN = {
+    "torch": "mean nanmean prod sum",
+    "special": "logsumexp",
+}
 
 # What rules share --------------------------------------------------------------------------------
 

@@ -13,7 +13,9 @@ from pullback.operators.arrays.reductions import check_keepdim
 from pullback.operators.declare import Array, Dims, Namespace, method, primitive
 from pullback.operators.pointwise.comparison import isclose
 
-__all__ = ["all", "allclose", "any", "count_nonzero", "equal"]
+FOUND_IN = {
+    "torch": "_is_all_true _is_any_true _test_check_tensor allclose equal",
+}
 
 
 def _truth(xp: Namespace, op: str, ufunc: Any, input: Array, dim: Any, keepdim: Any) -> Array:

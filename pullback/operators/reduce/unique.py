@@ -19,7 +19,9 @@ from pullback.operators.options import as_dim
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshape_inplace import unsupported_node
 
-__all__ = ["unique", "unique_consecutive"]
+FOUND_IN = {
+    "torch": "_unique _unique2 unique unique_consecutive",
+}
 
 
 def _checked(op: str, input: Any, dim: int | None, **flags: Any) -> tuple[Array, int]:

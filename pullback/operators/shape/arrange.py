@@ -27,29 +27,13 @@ from pullback.operators.shape.joining import cat, stack, tensor_split
 from pullback.operators.shape.reshaping import clone, expand, flatten, reshape, unsqueeze
 from pullback.operators.shape.tiling import flip
 
-__all__ = [
-    "atleast_2d",
-    "atleast_3d",
-    "broadcast_shapes",
-    "broadcast_tensors",
-    "cartesian_prod",
-    "column_stack",
-    "combinations",
-    "concat",
-    "concatenate",
-    "dsplit",
-    "dstack",
-    "fliplr",
-    "flipud",
-    "hsplit",
-    "hstack",
-    "meshgrid",
-    "repeat_interleave",
-    "rot90",
-    "row_stack",
-    "vsplit",
-    "vstack",
-]
+FOUND_IN = {
+    "torch": """
+        atleast_2d atleast_3d broadcast_shapes broadcast_tensors cartesian_prod column_stack
+        combinations dsplit dstack fliplr flipud hsplit hstack meshgrid repeat_interleave
+        rot90 row_stack=vstack vsplit vstack
+    """,
+}
 
 concat = concatenate = cat
 
@@ -138,9 +122,6 @@ def vstack(tensors: Any, *, out: Any = None) -> Any:
             [3, 4]])
     """
     return cat([_as_matrix(t) for t in _joinable("vstack", tensors)], 0, out=out)
-
-
-row_stack = vstack
 
 
 def dstack(tensors: Any, *, out: Any = None) -> Any:

@@ -18,7 +18,9 @@ from pullback.operators.shape.joining import cat
 from pullback.operators.shape.reshaping import flatten
 from pullback.operators.shape.views import _diagonal_adjoint, diagonal
 
-__all__ = ["block_diag", "diag", "diag_embed", "diagflat"]
+FOUND_IN = {
+    "torch": "block_diag diag diag_embed diagflat",
+}
 
 
 @linear(

@@ -23,19 +23,12 @@ from pullback.operators.shape import batch as batch_shapes
 from pullback.operators.shape.reshaping import reshape
 from pullback.operators.shape.views import slice_along
 
-__all__ = [
-    "cat",
-    "chunk",
-    "narrow",
-    "split",
-    "split_with_sizes",
-    "stack",
-    "tensor_split",
-    "unbind",
-    "unsafe_chunk",
-    "unsafe_split",
-    "unsafe_split_with_sizes",
-]
+FOUND_IN = {
+    "torch": """
+        cat chunk concat=cat concatenate=cat narrow split split_with_sizes stack
+        tensor_split unsafe_chunk unsafe_split unsafe_split_with_sizes
+    """,
+}
 
 
 # Parts -------------------------------------------------------------------------------------------

@@ -50,6 +50,10 @@ from pullback.operators.shape.reshaping import (
     unsqueeze,
 )
 
+FOUND_IN = {
+    "torch": "as_strided_ resize_as_",
+}
+
 
 def _reshaping(name: str, function: Callable[..., Any]) -> None:
     """A method that replaces what the tensor looks at by a view of it."""

@@ -49,34 +49,25 @@ from pullback.operators.shape.views import (
 )
 from pullback.operators.watching.dispatch import types_of
 
+# Other families find all of reshaping here, also what is written in views.py and restriding.py.
 __all__ = [
     "alias",
     "as_strided",
-    "atleast_1d",
-    "broadcast_to",
-    "clone",
-    "contiguous",
     "diagonal",
-    "expand",
-    "expand_as",
-    "flatten",
-    "movedim",
-    "permute",
-    "ravel",
-    "reshape",
-    "reshape_as",
     "select",
     "slice_along",
-    "squeeze",
-    "swapaxes",
-    "swapdims",
     "t",
     "transpose",
-    "unflatten",
     "unfold",
     "unsqueeze",
-    "view_as",
 ]
+
+FOUND_IN = {
+    "torch": """
+        atleast_1d broadcast_to flatten moveaxis=movedim movedim permute ravel reshape
+        squeeze swapaxes unflatten
+    """,
+}
 
 METHODS["as_strided"] = as_strided
 
@@ -333,7 +324,6 @@ def permute(input: Any, dims: Any) -> Any:
 
 
 spread("permute", permute, _permute)
-swapdims = transpose
 
 
 @method
@@ -374,9 +364,6 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     for place, dim in sorted(zip(placed, taken, strict=True)):
         order.insert(place, dim)
     return _permute(input, order)
-
-
-moveaxis = movedim
 
 
 @method

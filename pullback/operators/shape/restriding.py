@@ -26,7 +26,9 @@ from pullback.operators.declare import METHODS, Array, Namespace, linear, view
 from pullback.operators.running import recording
 from pullback.operators.shape import batch as batch_shapes
 
-__all__ = ["as_strided"]
+FOUND_IN = {
+    "torch": "as_strided",
+}
 
 
 @view(

@@ -10,7 +10,9 @@ from pullback.operators.declare import method
 from pullback.operators.deferred.views import conj
 from pullback.operators.shape.views import _permute, transpose
 
-__all__ = ["adjoint", "conj_transpose", "hermitian", "matrix_transpose", "reverse_dims"]
+FOUND_IN = {
+    "torch": "adjoint",
+}
 
 
 def reverse_dims(input: Any) -> Any:

@@ -26,6 +26,15 @@ from pullback.operators.shape.reshaping import (
 )
 from pullback.operators.shape.views import _view
 
+FOUND_IN = {
+    "torch": """
+        alias_copy as_strided_copy diagonal_copy expand_copy permute_copy select_copy
+        slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy
+        unbind_copy unfold_copy unsqueeze_copy view_as_complex_copy view_as_real_copy
+        view_copy
+    """,
+}
+
 
 def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def copy(input: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -73,24 +82,3 @@ unsqueeze_copy = _copying("unsqueeze_copy", unsqueeze)
 view_as_complex_copy = _copying("view_as_complex_copy", view_as_complex)
 view_as_real_copy = _copying("view_as_real_copy", view_as_real)
 view_copy = _copying("view_copy", _view)
-
-__all__ = [
-    "alias_copy",
-    "as_strided_copy",
-    "diagonal_copy",
-    "expand_copy",
-    "permute_copy",
-    "select_copy",
-    "slice_copy",
-    "split_copy",
-    "split_with_sizes_copy",
-    "squeeze_copy",
-    "t_copy",
-    "transpose_copy",
-    "unbind_copy",
-    "unfold_copy",
-    "unsqueeze_copy",
-    "view_as_complex_copy",
-    "view_as_real_copy",
-    "view_copy",
-]

@@ -28,13 +28,9 @@ from pullback.operators.shape.views import (
 )
 from pullback.operators.tensor.convert import astype
 
-__all__ = [
-    "as_strided_scatter",
-    "diagonal_scatter",
-    "narrow_copy",
-    "select_scatter",
-    "slice_scatter",
-]
+FOUND_IN = {
+    "torch": "as_strided_scatter diagonal_scatter narrow_copy select_scatter slice_scatter",
+}
 
 
 def _replaced(op: str, input: Array, src: Array, part_of: Callable[[Array], Array]) -> Array:

@@ -19,6 +19,11 @@ from pullback.operators.options import as_int, as_required_dims, as_shape
 from pullback.operators.running import recording
 from pullback.operators.shape import batch as batch_shapes
 
+FOUND_IN = {
+    "torch": "swapdims=transpose",
+    "Tensor": "unfold",
+}
+
 _WHOLE = (slice(None),)
 
 # Whole tensor -----------------------------------------------------------------------------------

@@ -35,10 +35,12 @@ from pullback.operators.sparse.pattern import (
 )
 from pullback.operators.sparse.primitives import from_values
 
-__all__ = [
-    *("sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo_tensor"),
-    *("sparse_csc_tensor", "sparse_csr_tensor"),
-]
+FOUND_IN = {
+    "torch": """
+        sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor
+        sparse_csc_tensor sparse_csr_tensor
+    """,
+}
 
 
 def sparse_coo_tensor(

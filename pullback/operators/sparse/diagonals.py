@@ -13,7 +13,9 @@ from pullback.operators.sparse import convert
 from pullback.operators.sparse.pattern import coordinates
 from pullback.operators.sparse.primitives import _rows_at, from_values
 
-__all__ = ["spdiags"]
+FOUND_IN = {
+    "sparse": "spdiags",
+}
 
 
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) -> Tensor:

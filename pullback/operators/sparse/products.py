@@ -33,7 +33,10 @@ from pullback.operators.sparse.primitives import (
     rows_of,
 )
 
-__all__ = ["dsmm", "hsmm", "hspmm", "saddmm", "smm", "spmm", "sspaddmm"]
+FOUND_IN = {
+    "torch": "dsmm hsmm hspmm saddmm smm spmm sspaddmm",
+    "sparse": "addmm=sparse_addmm mm=sparse_mm sampled_addmm spsolve",
+}
 
 
 def _check(op: str, a: Any, b: Any) -> None:

@@ -19,24 +19,10 @@ from pullback.operators.declare import elementwise
 from pullback.operators.pointwise.arithmetic import keep_where
 from pullback.operators.pointwise.direction import sgn
 
-__all__ = [
-    "airy_ai",
-    "bessel_j0",
-    "bessel_j1",
-    "bessel_y0",
-    "bessel_y1",
-    "i0",
-    "i0e",
-    "i1",
-    "i1e",
-    "modified_bessel_i0",
-    "modified_bessel_i1",
-    "modified_bessel_k0",
-    "modified_bessel_k1",
-    "scaled_modified_bessel_k0",
-    "scaled_modified_bessel_k1",
-    "spherical_bessel_j0",
-]
+FOUND_IN = {
+    "torch": "i0_",
+    "special": "i0",
+}
 
 
 # Modified, first kind ---------------------------------------------------------------------------

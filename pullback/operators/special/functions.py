@@ -20,114 +20,17 @@ from pullback.operators.options import as_int
 from pullback.operators.pointwise.arithmetic import keep_where, zeros_of
 from pullback.operators.pointwise.exponentials import (
     exp,
-    exp2,
-    expm1,
     log,
-    log1p,
-    logit,
-    sigmoid,
-    xlogy,
 )
-from pullback.operators.pointwise.rounding import round
-from pullback.operators.pointwise.trigonometry import sinc
 from pullback.operators.running.inplace import inplace_of
-from pullback.operators.special.bessel import (
-    airy_ai,
-    bessel_j0,
-    bessel_j1,
-    bessel_y0,
-    bessel_y1,
-    i0,
-    i0e,
-    i1,
-    i1e,
-    modified_bessel_i0,
-    modified_bessel_i1,
-    modified_bessel_k0,
-    modified_bessel_k1,
-    scaled_modified_bessel_k0,
-    scaled_modified_bessel_k1,
-    spherical_bessel_j0,
-)
-from pullback.operators.special.error_functions import (
-    erf,
-    erfc,
-    erfcx,
-    erfinv,
-    log_ndtr,
-    ndtr,
-    ndtri,
-)
-from pullback.operators.special.polynomials import (
-    chebyshev_polynomial_t,
-    chebyshev_polynomial_u,
-    chebyshev_polynomial_v,
-    chebyshev_polynomial_w,
-    hermite_polynomial_h,
-    hermite_polynomial_he,
-    laguerre_polynomial_l,
-    legendre_polynomial_p,
-    shifted_chebyshev_polynomial_t,
-    shifted_chebyshev_polynomial_u,
-    shifted_chebyshev_polynomial_v,
-    shifted_chebyshev_polynomial_w,
-)
 
-__all__ = [
-    "airy_ai",
-    "bessel_j0",
-    "bessel_j1",
-    "bessel_y0",
-    "bessel_y1",
-    "chebyshev_polynomial_t",
-    "chebyshev_polynomial_u",
-    "chebyshev_polynomial_v",
-    "chebyshev_polynomial_w",
-    "digamma",
-    "entr",
-    "erf",
-    "erfc",
-    "erfcx",
-    "erfinv",
-    "exp2",
-    "expit",
-    "expm1",
-    "gammainc",
-    "gammaincc",
-    "gammaln",
-    "hermite_polynomial_h",
-    "hermite_polynomial_he",
-    "i0",
-    "i0e",
-    "i1",
-    "i1e",
-    "laguerre_polynomial_l",
-    "legendre_polynomial_p",
-    "log1p",
-    "log_ndtr",
-    "logit",
-    "modified_bessel_i0",
-    "modified_bessel_i1",
-    "modified_bessel_k0",
-    "modified_bessel_k1",
-    "multigammaln",
-    "ndtr",
-    "ndtri",
-    "polygamma",
-    "psi",
-    "round",
-    "scaled_modified_bessel_k0",
-    "scaled_modified_bessel_k1",
-    "shifted_chebyshev_polynomial_t",
-    "shifted_chebyshev_polynomial_u",
-    "shifted_chebyshev_polynomial_v",
-    "shifted_chebyshev_polynomial_w",
-    "sinc",
-    "spherical_bessel_j0",
-    "xlog1py",
-    "xlogy",
-    "zeta",
-]
+FOUND_IN = {
+    "torch": "polygamma",
+    "special": """
+        digamma gammainc=igamma gammaincc=igammac gammaln=lgamma multigammaln=mvlgamma
+        polygamma psi=digamma
+    """,
+}
 
 
 def _check_real(op: str, input: Array) -> None:
@@ -365,10 +268,3 @@ def xlog1py(xp: Namespace, input: Array, other: Array) -> Array:
 
 
 # Other names ------------------------------------------------------------------------------------
-
-expit = sigmoid
-gammainc = igamma
-gammaincc = igammac
-gammaln = lgamma
-multigammaln = mvlgamma
-psi = digamma

@@ -9,21 +9,6 @@ from typing import Any
 from pullback.core.arrays import Array, Namespace
 from pullback.operators.declare import elementwise
 
-__all__ = [
-    "chebyshev_polynomial_t",
-    "chebyshev_polynomial_u",
-    "chebyshev_polynomial_v",
-    "chebyshev_polynomial_w",
-    "hermite_polynomial_h",
-    "hermite_polynomial_he",
-    "laguerre_polynomial_l",
-    "legendre_polynomial_p",
-    "shifted_chebyshev_polynomial_t",
-    "shifted_chebyshev_polynomial_u",
-    "shifted_chebyshev_polynomial_v",
-    "shifted_chebyshev_polynomial_w",
-]
-
 Step = Callable[[int, Array, Array, Array], Array]
 Closed = Callable[[Namespace, Array, Array], Array]
 

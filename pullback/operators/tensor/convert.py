@@ -36,7 +36,9 @@ from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import METHODS, Array, Namespace, elementwise, linear, method
 
-__all__ = ["is_nonzero"]
+FOUND_IN = {
+    "torch": "is_nonzero",
+}
 
 
 # Casts ------------------------------------------------------------------------------------------

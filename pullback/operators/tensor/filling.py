@@ -25,7 +25,9 @@ from pullback.operators.shape import batch as batch_shapes
 from pullback.operators.shape.restriding import as_strided
 from pullback.operators.shape.views import diagonal, slice_along
 
-__all__ = ["copied_into", "copy_", "fill", "fill_", "fill_diagonal_", "store", "zero_"]
+FOUND_IN = {
+    "torch": "fill fill_ zero_",
+}
 
 
 # From another tensor -----------------------------------------------------------------------------

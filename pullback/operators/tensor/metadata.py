@@ -15,15 +15,17 @@ from pullback.core.dtype import dtype
 from pullback.core.layout import contiguous_format, is_in_format, layout, memory_format, strided
 from pullback.core.memory import shared
 from pullback.core.size import Size, size_of
-from pullback.core.tensor import CONJUGATED, NEGATED, Tensor
+from pullback.core.tensor import Tensor
 from pullback.operators.arrays.strides import address, contiguous_strides, root, storage_offset
 from pullback.operators.declare import METHODS, method
 from pullback.operators.options import as_dim
 
-__all__ = [
-    *("get_device", "is_complex", "is_conj", "is_floating_point", "is_neg", "is_same_size"),
-    *("is_signed", "is_storage", "is_tensor", "numel"),
-]
+FOUND_IN = {
+    "torch": """
+        get_device is_complex is_conj is_floating_point is_neg is_same_size is_signed
+        is_storage is_tensor numel
+    """,
+}
 
 
 def _checked(op: str, name: str, value: Any) -> Tensor:

@@ -22,7 +22,9 @@ from pullback.core.nesting import running
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 
-__all__ = ["get_printoptions", "printoptions", "set_printoptions"]
+FOUND_IN = {
+    "torch": "get_printoptions printoptions set_printoptions",
+}
 
 
 @dataclass

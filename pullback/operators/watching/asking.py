@@ -16,7 +16,8 @@ from typing import Any
 from pullback.core import overriding
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
-from pullback.operators.attach import later
+from pullback.operators.attach import faces
+from pullback.operators.attach import names as table
 from pullback.operators.declare import Op
 from pullback.operators.watching import attributes, dispatch, intercept
 from pullback.operators.watching.intercept import replaceable
@@ -128,11 +129,11 @@ def _always(functions: Iterable[FunctionType]) -> None:
 
 def family(module: Any, name: str) -> None:
     """The same for a family of operators that has just been loaded."""
-    named = later.FUNCTIONS.get(name, "").split()
+    named = [own for _, own in faces.pairs(table.FUNCTIONS.get(name, ""))]
     public(vars(module), named)
     methods_attached()
     for each in _BY_NAME["pullback"].split():
-        if each in named and isinstance(function := vars(module)[each], FunctionType):
+        if each in named and isinstance(function := vars(module).get(each), FunctionType):
             _by_name[function] = None
 
 

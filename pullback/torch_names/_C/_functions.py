@@ -14,7 +14,7 @@ from pullback.core.origin import getframe, user_frame
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
-from pullback.operators.attach import later
+from pullback.operators.attach import names
 from pullback.operators.declare import OPERATORS
 from pullback.operators.running.inplace import CopySlices
 from pullback.operators.writing.nodes import node_class
@@ -131,7 +131,7 @@ class DelayedError(Node):
 def __getattr__(name: str) -> type[Node]:
     found = _node_class(name)
     if found is None and not name.startswith("__"):
-        for family in later.FUNCTIONS:
+        for family in names.FUNCTIONS:
             import_module(f"pullback.operators.{family}")
         found = _node_class(name)
     if found is None:

@@ -50,7 +50,7 @@ def test_a_failure_at_any_step_of_a_first_use_leaves_it_to_the_next():
     program = """
         import sys
         import pullback as torch
-        from pullback.operators.attach import later
+        from pullback.operators.attach import names
 
         def failing(number, error, use):
             seen = [0]
@@ -99,8 +99,8 @@ def test_a_fork_while_a_family_loads_waits_for_it():
         import os, sys, threading, warnings
         warnings.simplefilter("ignore")
         import pullback as torch
-        from pullback.operators.attach import later, methods
-        families = list(later.FUNCTIONS)
+        from pullback.operators.attach import methods, names
+        families = list(names.FUNCTIONS)
         def load():
             for family in families:
                 methods.load(family)
@@ -128,7 +128,7 @@ def test_importing_families_never_waits_for_the_lock():
         import importlib, sys
         import pullback
         from pullback.core.process import first_use
-        from pullback.operators.attach import later, methods
+        from pullback.operators.attach import methods, names
         taken = []
         class Lock:
             def __enter__(self):
@@ -136,7 +136,7 @@ def test_importing_families_never_waits_for_the_lock():
             def __exit__(self, *error):
                 pass
         first_use.first_use = Lock()
-        for family in later.FUNCTIONS:
+        for family in names.FUNCTIONS:
             importlib.import_module(f"pullback.operators.{family}")
         print(len(taken))
     """

@@ -19,16 +19,9 @@ from pullback.operators.random import samplers as draw
 from pullback.operators.random.generator import default_generator, drawn
 from pullback.operators.running.inplace import inplace_of
 
-__all__ = [
-    "alpha_dropout",
-    "drop_channels",
-    "dropout",
-    "dropout1d",
-    "dropout2d",
-    "dropout3d",
-    "feature_alpha_dropout",
-    "kept",
-]
+FOUND_IN = {
+    "nn.functional": "alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout",
+}
 
 _mul_ = inplace_of(mul, "dropout_")
 _add_ = inplace_of(add, "alpha_dropout_")

@@ -16,25 +16,20 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.blocks import ONES
 from pullback.operators.declare import Array, Dim, Namespace, method, primitive
 from pullback.operators.nn.activation import softmax as exponentials
-from pullback.operators.nn.activation.gelu import gelu
 from pullback.operators.nn.activation.piecewise import (
-    hardshrink,
     hardsigmoid_kernel,
     hardswish_kernel,
     hardtanh_kernel,
     leaky_relu_kernel,
     prelu_kernel,
-    softshrink,
     threshold_kernel,
 )
 from pullback.operators.nn.activation.smooth import (
     celu_kernel,
     check_floating,
     elu_kernel,
-    logsigmoid,
     mish_kernel,
     silu_kernel,
-    softplus,
 )
 from pullback.operators.pointwise.arithmetic import mul, sub
 from pullback.operators.pointwise.direction import abs
@@ -48,44 +43,14 @@ from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.joining import cat
 from pullback.operators.shape.reshaping import reshape
 
-__all__ = [
-    "celu",
-    "celu_",
-    "elu",
-    "elu_",
-    "gelu",
-    "glu",
-    "gumbel_softmax",
-    "hardshrink",
-    "hardsigmoid",
-    "hardswish",
-    "hardtanh",
-    "hardtanh_",
-    "leaky_relu",
-    "leaky_relu_",
-    "log_softmax",
-    "logsigmoid",
-    "mish",
-    "prelu",
-    "relu",
-    "relu6",
-    "relu_",
-    "rrelu",
-    "rrelu_",
-    "selu",
-    "selu_",
-    "sigmoid",
-    "silu",
-    "softmax",
-    "softmin",
-    "softplus",
-    "softshrink",
-    "softsign",
-    "tanh",
-    "tanhshrink",
-    "threshold",
-    "threshold_",
-]
+FOUND_IN = {
+    "torch": "celu celu_ prelu relu_ rrelu rrelu_ selu selu_ threshold threshold_",
+    "nn.functional": """
+        celu celu_ elu elu_ gumbel_softmax hardsigmoid hardswish hardtanh hardtanh_
+        leaky_relu leaky_relu_ log_softmax mish prelu relu relu6 relu_ rrelu rrelu_ selu
+        selu_ silu softmax softmin softsign tanhshrink threshold threshold_
+    """,
+}
 
 _celu_ = inplace_of(celu_kernel, "celu_")
 _elu_ = inplace_of(elu_kernel, "elu_")

@@ -16,8 +16,6 @@ from pullback.operators.declare import Array, Namespace, elementwise
 from pullback.operators.pointwise.exponentials import exp
 from pullback.operators.pointwise.trigonometry import tanh
 
-__all__ = ["gelu"]
-
 _ROOT_HALF = math.sqrt(0.5)
 _DENSITY = 1 / math.sqrt(2 * math.pi)
 _SCALE = math.sqrt(2 / math.pi)  # of the tanh approximation

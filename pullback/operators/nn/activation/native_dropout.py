@@ -14,17 +14,12 @@ from pullback.operators.declare import Array, Namespace, elementwise
 from pullback.operators.nn.activation import dropout as functional
 from pullback.operators.random.generator import drawn
 
-__all__ = [
-    "alpha_dropout",
-    "alpha_dropout_",
-    "dropout",
-    "dropout_",
-    "feature_alpha_dropout",
-    "feature_alpha_dropout_",
-    "feature_dropout",
-    "feature_dropout_",
-    "native_dropout",
-]
+FOUND_IN = {
+    "torch": """
+        alpha_dropout alpha_dropout_ dropout dropout_ feature_alpha_dropout
+        feature_alpha_dropout_ feature_dropout feature_dropout_ native_dropout
+    """,
+}
 
 
 def dropout(input: Any, p: float, train: bool) -> Any:

@@ -21,16 +21,9 @@ from pullback.operators.pointwise.arithmetic import (
 )
 from pullback.operators.running.writes import finite_array
 
-__all__ = [
-    "hardshrink",
-    "hardsigmoid_kernel",
-    "hardswish_kernel",
-    "hardtanh_kernel",
-    "leaky_relu_kernel",
-    "prelu_kernel",
-    "softshrink",
-    "threshold_kernel",
-]
+FOUND_IN = {
+    "nn.functional": "hardshrink",
+}
 
 _hardshrink_gate = gate("HardshrinkBackwardBackward0")
 _hardsigmoid_gate = gate("HardsigmoidBackwardBackward0")

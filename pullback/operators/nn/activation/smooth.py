@@ -22,16 +22,6 @@ from pullback.operators.pointwise.arithmetic import keep_where
 from pullback.operators.pointwise.exponentials import exp, sigmoid, sigmoid_kernel
 from pullback.operators.pointwise.trigonometry import tanh
 
-__all__ = [
-    "celu_kernel",
-    "elu_kernel",
-    "logsigmoid",
-    "mish_kernel",
-    "silu_kernel",
-    "softplus",
-]
-
-
 _SAME_FROM = 17
 # Elements; below, one slow loop takes less time than several fast ones and their calls.
 _FEW = 500

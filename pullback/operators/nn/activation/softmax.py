@@ -14,7 +14,9 @@ from pullback.operators.pointwise.exponentials import exp
 from pullback.operators.reduce.sums import sum
 from pullback.operators.tensor.convert import astype
 
-__all__ = ["log_softmax", "softmax", "softmin"]
+FOUND_IN = {
+    "special": "log_softmax softmax",
+}
 
 
 def prepared(op: str, input: Array, dtype: Any) -> Array:

@@ -19,7 +19,9 @@ from pullback.operators.nn.activation.softmax import _softmax_adjoint, softmax, 
 from pullback.operators.shape.reshaping import reshape, transpose
 from pullback.operators.shape.views import _expand
 
-__all__ = ["scaled_dot_product_attention"]
+FOUND_IN = {
+    "nn.functional": "scaled_dot_product_attention",
+}
 
 
 def scaled_dot_product_attention(

@@ -17,7 +17,9 @@ from pullback.operators.reduce.sums import mean
 from pullback.operators.shape.joining import cat, chunk
 from pullback.operators.shape.reshaping import expand, reshape, transpose
 
-__all__ = ["multi_head_attention_forward"]
+FOUND_IN = {
+    "nn.functional": "multi_head_attention_forward",
+}
 
 _OP = "multi_head_attention_forward"
 

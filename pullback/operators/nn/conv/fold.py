@@ -26,7 +26,9 @@ from pullback.operators.arrays.windows import (
 )
 from pullback.operators.declare import Array, Namespace, linear
 
-__all__ = ["fold", "unfold"]
+FOUND_IN = {
+    "nn.functional": "fold unfold",
+}
 
 
 @lru_cache(256)

@@ -18,14 +18,10 @@ from pullback.operators.arrays.windows import (
 from pullback.operators.nn.conv.operators import convolution, transposed_convolution
 from pullback.operators.shape.reshaping import squeeze, unsqueeze
 
-__all__ = [
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
-]
+FOUND_IN = {
+    "torch": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
+    "nn.functional": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
+}
 
 
 def _check_tensors(op: str, dims: int, input: Any, weight: Any, bias: Any) -> None:

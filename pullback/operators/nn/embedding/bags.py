@@ -25,7 +25,10 @@ from pullback.operators.shape.reshaping import reshape
 from pullback.operators.shape.views import _expand
 from pullback.operators.tensor.convert import astype
 
-__all__ = ["embedding_bag"]
+FOUND_IN = {
+    "torch": "embedding_bag",
+    "nn.functional": "embedding_bag",
+}
 
 
 def embedding_bag(

@@ -14,7 +14,10 @@ from pullback.operators.arrays.scatter import add_at, check_bounds, check_index_
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.nn.loss import batch as batch_layers
 
-__all__ = ["embedding", "embedding_rows", "one_hot"]
+FOUND_IN = {
+    "torch": "embedding=embedding_rows",
+    "nn.functional": "embedding one_hot",
+}
 
 
 @primitive(

@@ -27,7 +27,10 @@ from pullback.operators.arrays.windows import (
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.nn.image.taps import Taps, declare_resample
 
-__all__ = ["constant_pad_nd", "pad"]
+FOUND_IN = {
+    "torch": "constant_pad_nd",
+    "nn.functional": "pad",
+}
 
 
 def _pairs(op: str, pad: Any) -> Pads:

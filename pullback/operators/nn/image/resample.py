@@ -23,7 +23,9 @@ from pullback.operators.nn.pool.average import (
     adaptive_avg_pool3d,
 )
 
-__all__ = ["interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
+FOUND_IN = {
+    "nn.functional": "interpolate upsample upsample_bilinear upsample_nearest",
+}
 
 # Tables -------------------------------------------------------------------------------------------
 

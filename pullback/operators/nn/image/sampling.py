@@ -22,14 +22,10 @@ from pullback.operators.linalg.products import matmul, total
 from pullback.operators.nn.image.kernels import How, added_up, looked_up, slopes
 from pullback.operators.running.naming import shown_as
 
-__all__ = [
-    "affine_grid",
-    "affine_grid_generator",
-    "grid_sample",
-    "grid_sampler",
-    "grid_sampler_2d",
-    "grid_sampler_3d",
-]
+FOUND_IN = {
+    "torch": "affine_grid_generator=affine_grid grid_sampler grid_sampler_2d grid_sampler_3d",
+    "nn.functional": "affine_grid grid_sample",
+}
 
 # The operator, and what its derivatives are made of ----------------------------------------------
 
@@ -270,6 +266,3 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
     base = beside(theta, grid)
     places = matmul(base, theta.mT).reshape((size[0], *size[2:], dims))
     return shown_as("AffineGridGeneratorBackward0", places)
-
-
-affine_grid_generator = affine_grid

@@ -7,7 +7,12 @@ from typing import Any
 from pullback.operators.arrays.formats import keeps_format
 from pullback.operators.declare import Array, Namespace, linear
 
-__all__ = ["channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
+FOUND_IN = {
+    "torch": "channel_shuffle native_channel_shuffle=channel_shuffle pixel_shuffle pixel_unshuffle",
+    "nn.functional": """
+        channel_shuffle native_channel_shuffle=channel_shuffle pixel_shuffle pixel_unshuffle
+    """,
+}
 
 
 def _check(op: str, input: Array, name: str, factor: int) -> None:
@@ -104,6 +109,3 @@ def channel_shuffle(input: Any, groups: int) -> Any:
             f"{tuple(input.shape)}."
         )
     return _channel_shuffle(input, groups, 1 - input.ndim)
-
-
-native_channel_shuffle = channel_shuffle

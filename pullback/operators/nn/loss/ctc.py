@@ -25,7 +25,10 @@ from pullback.operators.nn.loss.elementwise import reduced, reduction_of
 from pullback.operators.reduce.sums import mean
 from pullback.operators.tensor.convert import astype
 
-__all__ = ["ctc_loss"]
+FOUND_IN = {
+    "torch": "ctc_loss",
+    "nn.functional": "ctc_loss",
+}
 
 
 class Places(NamedTuple):

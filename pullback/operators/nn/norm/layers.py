@@ -39,17 +39,13 @@ from pullback.operators.shape.joining import cat
 from pullback.operators.shape.reshaping import reshape, unfold
 from pullback.operators.tensor.convert import astype
 
-__all__ = [
-    "batch_norm",
-    "group_norm",
-    "instance_norm",
-    "layer_norm",
-    "local_response_norm",
-    "native_batch_norm",
-    "native_group_norm",
-    "native_layer_norm",
-    "rms_norm",
-]
+FOUND_IN = {
+    "torch": """
+        batch_norm group_norm instance_norm layer_norm native_batch_norm native_group_norm
+        native_layer_norm rms_norm
+    """,
+    "nn.functional": "batch_norm group_norm instance_norm layer_norm local_response_norm rms_norm",
+}
 
 
 # Over the last dimensions -------------------------------------------------------------------------

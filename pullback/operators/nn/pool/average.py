@@ -36,17 +36,13 @@ from pullback.operators.pointwise.extrema import relu
 from pullback.operators.pointwise.powers import pow
 from pullback.operators.reduce.sums import mean
 
-__all__ = [
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d",
-    "avg_pool1d",
-    "avg_pool2d",
-    "avg_pool3d",
-    "lp_pool1d",
-    "lp_pool2d",
-    "lp_pool3d",
-]
+FOUND_IN = {
+    "torch": "adaptive_avg_pool1d avg_pool1d",
+    "nn.functional": """
+        adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d avg_pool1d avg_pool2d
+        avg_pool3d lp_pool1d lp_pool2d lp_pool3d
+    """,
+}
 
 # Kernels ------------------------------------------------------------------------------------------
 

@@ -19,15 +19,12 @@ from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.nn.pool.places import largest, put_places, spot, table_of, take_places
 from pullback.operators.random.tensors import rand
 
-__all__ = [
-    "fractional_max_pool2d",
-    "fractional_max_pool2d_with_indices",
-    "fractional_max_pool3d",
-    "fractional_max_pool3d_with_indices",
-    "max_unpool1d",
-    "max_unpool2d",
-    "max_unpool3d",
-]
+FOUND_IN = {
+    "nn.functional": """
+        fractional_max_pool2d fractional_max_pool2d_with_indices fractional_max_pool3d
+        fractional_max_pool3d_with_indices max_unpool1d max_unpool2d max_unpool3d
+    """,
+}
 
 # Fractional windows -------------------------------------------------------------------------------
 

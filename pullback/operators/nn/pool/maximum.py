@@ -23,20 +23,18 @@ from pullback.operators.nn.pool.shapes import (
     pool_geometry,
 )
 
-__all__ = [
-    "adaptive_max_pool1d",
-    "adaptive_max_pool1d_with_indices",
-    "adaptive_max_pool2d",
-    "adaptive_max_pool2d_with_indices",
-    "adaptive_max_pool3d",
-    "adaptive_max_pool3d_with_indices",
-    "max_pool1d",
-    "max_pool1d_with_indices",
-    "max_pool2d",
-    "max_pool2d_with_indices",
-    "max_pool3d",
-    "max_pool3d_with_indices",
-]
+FOUND_IN = {
+    "torch": """
+        adaptive_max_pool1d=adaptive_max_pool1d_with_indices max_pool1d
+        max_pool1d_with_indices max_pool2d max_pool3d
+    """,
+    "nn.functional": """
+        adaptive_max_pool1d adaptive_max_pool1d_with_indices adaptive_max_pool2d
+        adaptive_max_pool2d_with_indices adaptive_max_pool3d
+        adaptive_max_pool3d_with_indices max_pool1d max_pool1d_with_indices max_pool2d
+        max_pool2d_with_indices max_pool3d max_pool3d_with_indices
+    """,
+}
 
 # Operators ----------------------------------------------------------------------------------------
 

@@ -1,0 +1,35 @@
+"""`python -m generate` writes the generated files; with `--check` it says which are behind."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from generate import declared, tables  # declared first: it notes what `import pullback` loads
+
+_PACKAGE = Path(declared.operators.__path__[0]).parent
+
+
+def files() -> dict[Path, str]:
+    """Generated file -> its text."""
+    return {_PACKAGE / "operators/attach/names.py": tables.text()}
+
+
+def main(arguments: list[str]) -> int:
+    """Write what differs, or name it."""
+    behind = [
+        (path, text)
+        for path, text in files().items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
+    for path, text in behind:
+        name = path.relative_to(_PACKAGE.parent)
+        if "--check" in arguments:
+            print(f"{name} is behind the declarations; run: make generate")
+        else:
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {name}")
+    return 1 if behind and "--check" in arguments else 0
+
+
+sys.exit(main(sys.argv[1:]))
