@@ -5,14 +5,19 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from generate import declared, tables  # declared first: it notes what `import pullback` loads
+from generate import (
+    declared,
+    stubs,
+    tables,
+)  # declared first: it notes what `import pullback` loads
 
 _PACKAGE = Path(declared.operators.__path__[0]).parent
 
 
 def files() -> dict[Path, str]:
     """Generated file -> its text."""
-    return {_PACKAGE / "operators/attach/names.py": tables.text()}
+    made = {"operators/attach/names.py": tables.text(), **stubs.files()}
+    return {_PACKAGE / path: text for path, text in made.items()}
 
 
 def main(arguments: list[str]) -> int:

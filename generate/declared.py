@@ -7,6 +7,7 @@ under "Tensor" is a method and nothing else.
 
 from __future__ import annotations
 
+import functools
 import pkgutil
 import sys
 from collections.abc import Iterator
@@ -93,6 +94,7 @@ def functions(space: str, *, first: bool | None = None) -> Table:
     }
 
 
+@functools.cache
 def aliases() -> dict[str, str]:
     """Other name of a method -> the method that it is; in-place forms come along."""
     return {
@@ -103,6 +105,7 @@ def aliases() -> dict[str, str]:
     }
 
 
+@functools.cache
 def _all_methods() -> set[str]:
     return {name for family in FAMILIES for name in _plain_methods(family)}
 
@@ -146,6 +149,7 @@ def _with_aliases(family: str) -> set[str]:
     }
 
 
+@functools.cache
 def results() -> Table:
     """Family -> the classes of its results that have names."""
     table: Table = {}

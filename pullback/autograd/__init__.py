@@ -108,7 +108,7 @@ def _drawn(node: Any) -> str:
 ports.fill(over_batch=_over_batch, drawn=_drawn)
 
 _backward.__name__ = _backward.__qualname__ = "backward"
-Tensor.backward = _backward  # type: ignore[attr-defined]  # methods attach themselves
+Tensor.backward = _backward  # type: ignore[method-assign, assignment]  # methods attach themselves
 
 # Name -> the module of this package that has it; a module's own name stands for the module.
 _LATER = {

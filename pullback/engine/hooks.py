@@ -156,7 +156,8 @@ def retain(tensor: Tensor, g: Tensor) -> None:
     """Store the gradient of a non-leaf: a copy first, then sums, always new objects."""
     if g.__class__ is not Tensor and hasattr(g, "bdim"):
         # A pass over a batch of gradients: all of them are kept, the examples in front.
-        g = g.value.movedim(g.bdim, 0)
+        batched: Any = g
+        g = batched.value.movedim(batched.bdim, 0)
     stored = tensor._stored_grad
     if stored is None:
         tensor._stored_grad = (

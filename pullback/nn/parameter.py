@@ -219,7 +219,7 @@ class UninitializedTensorMixin:
                 place = as_device(value)
         return self._like(kind, place)
 
-    def type(self, dtype: Any = None) -> Any:
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The same with another dtype."""
         return self.to(dtype)
 

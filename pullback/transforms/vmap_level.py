@@ -358,7 +358,8 @@ class VmapLevel:
             )
         try:
             current.set(self.below(before))
-            memory = target.value if target.bdim == 0 else target.value.movedim(target.bdim, 0)
+            batched: Any = target
+            memory = batched.value if batched.bdim == 0 else batched.value.movedim(batched.bdim, 0)
             memory.copy_(result.value)
         finally:
             current.set(before)

@@ -162,7 +162,7 @@ class Stateful:
         if is_lazy(tensor):
             if is_lazy(given):
                 return ""
-            tensor.materialize(given.shape)
+            tensor.materialize(given.shape)  # type: ignore[attr-defined]  # the lazy ones have it
         if given.shape != tensor.shape:
             if tensor.ndim or given.shape != (1,):
                 return (

@@ -352,7 +352,7 @@ def _unravel(xp: Namespace, indices: Array, shape: Shape) -> Any:
     return columns[::-1]
 
 
-def unravel_index(indices: Any, shape: Any) -> Any:
+def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
     """Positions in a flattened tensor as a tuple of indices, one per dimension of `shape`.
 
     >>> import pullback as torch

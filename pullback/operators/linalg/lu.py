@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import BLOCK, slices
 from pullback.operators.arrays.lapack import lu_by_scipy, magnitude
 from pullback.operators.batching import together
@@ -346,7 +347,9 @@ def lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
 
 
 @method
-def lu(input: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
+def lu(
+    input: Any, pivot: bool = True, get_infos: bool = False, out: Any = None
+) -> tuple[Tensor, ...]:
     """The older name of `linalg.lu_factor`; with `get_infos`, of `linalg.lu_factor_ex`."""
     packed, pivots, info = lu_factor_ex(input, pivot=pivot)  # zeros on the diagonal are no error
     made: tuple[Any, ...] = (packed, pivots, info) if get_infos else (packed, pivots)

@@ -402,7 +402,7 @@ def var_mean(
     out: Any = None,
     axis: Any = None,
     keepdims: Any = None,
-) -> Any:
+) -> tuple[Tensor, Tensor]:
     """Variance and mean.
 
     >>> import pullback as torch
@@ -424,7 +424,7 @@ def std_mean(
     out: Any = None,
     axis: Any = None,
     keepdims: Any = None,
-) -> Any:
+) -> tuple[Tensor, Tensor]:
     """Standard deviation and mean.
 
     >>> import pullback as torch

@@ -177,7 +177,7 @@ def _split_along(op: str, input: Any, parts: Any, dim: int, ndim: int) -> Any:
 
 @method
 @_by_sections
-def hsplit(input: Any, indices_or_sections: Any) -> Any:
+def hsplit(input: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Split along the second dimension; a vector along its only one.
 
     >>> import pullback as torch
@@ -191,7 +191,7 @@ def hsplit(input: Any, indices_or_sections: Any) -> Any:
 
 @method
 @_by_sections
-def vsplit(input: Any, indices_or_sections: Any) -> Any:
+def vsplit(input: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Split along the first dimension.
 
     >>> import pullback as torch
@@ -203,7 +203,7 @@ def vsplit(input: Any, indices_or_sections: Any) -> Any:
 
 @method
 @_by_sections
-def dsplit(input: Any, indices_or_sections: Any) -> Any:
+def dsplit(input: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Split along the third dimension.
 
     >>> import pullback as torch
@@ -216,7 +216,7 @@ def dsplit(input: Any, indices_or_sections: Any) -> Any:
 # Broadcasting and grids --------------------------------------------------------------------------
 
 
-def broadcast_shapes(*shapes: Any) -> Any:
+def broadcast_shapes(*shapes: Any) -> Size:
     """The shape that tensors of these shapes broadcast to.
 
     >>> import pullback as torch
@@ -232,7 +232,7 @@ def broadcast_shapes(*shapes: Any) -> Any:
         raise RuntimeError(f"broadcast_shapes: {listed} do not broadcast together.") from None
 
 
-def broadcast_tensors(*tensors: Any) -> Any:
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """All tensors expanded to their common shape.
 
     >>> import pullback as torch
@@ -246,7 +246,7 @@ def broadcast_tensors(*tensors: Any) -> Any:
     return tuple(t if t.shape == shape else expand(t, shape) for t in listed)
 
 
-def meshgrid(*tensors: Any, indexing: str | None = None) -> Any:
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Coordinate grids from vectors: one tensor per vector, all of the grid's shape.
 
     >>> import pullback as torch

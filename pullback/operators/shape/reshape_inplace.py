@@ -146,8 +146,10 @@ def _resize(
 ) -> Tensor:
     """Change the shape, keeping as many elements as fit; new ones are not set."""
     shape = shape_argument("resize_", sizes, size)
-    if getattr(self, "level", None) is not None:
-        return self.level.resize_inplace(self, shape, memory_format)
+    level: Any = getattr(self, "level", None)
+    if level is not None:
+        resized: Tensor = level.resize_inplace(self, shape, memory_format)
+        return resized
     mode = settle()
     _refuse_inference("resize_", self, mode)
     if self.requires_grad and not mode.inference:

@@ -156,7 +156,7 @@ def attach() -> None:
     """Give the class of sparse tensors its own methods."""
     for name, function in _METHODS.items():
         setattr(SparseTensor, name, function)
-    SparseTensor.nbytes = property(nbytes)  # type: ignore[attr-defined]  # put there by this
+    SparseTensor.nbytes = property(nbytes)  # type: ignore[method-assign, assignment]  # put there by this
 
 
 _METHODS: dict[str, Any] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.dtype import bool_
-from pullback.core.tensor import wrap
+from pullback.core.tensor import Tensor, wrap
 from pullback.operators.create.sizes import ones_like
 from pullback.operators.declare import Array, Namespace, elementwise
 from pullback.operators.nn.activation import dropout as functional
@@ -91,7 +91,7 @@ def _native_dropout(xp: Namespace, input: Array, mask: Array, scale: float) -> A
     return input * (mask * input.dtype.type(scale))
 
 
-def native_dropout(input: Any, p: float, train: bool | None) -> tuple[Any, Any]:
+def native_dropout(input: Any, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """`dropout`, and the mask of the elements that were kept.
 
     >>> import pullback as torch

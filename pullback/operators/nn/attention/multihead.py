@@ -70,7 +70,7 @@ def multi_head_attention_forward(
     mask = _full_mask(_additive(attn_mask, dtype), length, batch * num_heads)
     padding = _additive(key_padding_mask, dtype)
     if use_separate_proj_weight:
-        weights = (q_proj_weight, k_proj_weight, v_proj_weight)
+        weights: tuple[Any, ...] = (q_proj_weight, k_proj_weight, v_proj_weight)
         if any(one is None for one in weights):
             raise RuntimeError(f"{_OP}: separate projections need q_, k_ and v_proj_weight.")
     else:

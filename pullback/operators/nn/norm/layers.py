@@ -122,7 +122,7 @@ def _checked_shape(op: str, normalized_shape: Any, shape: tuple[int, ...]) -> tu
 
 def native_layer_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any, bias: Any, eps: float
-) -> Any:
+) -> tuple[Tensor, Tensor, Tensor]:
     """`layer_norm` together with the mean and the inverse deviation that it used.
 
     >>> import pullback as torch
@@ -189,7 +189,7 @@ def rms_norm(
 
 def native_group_norm(
     input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
-) -> Any:
+) -> tuple[Tensor, Tensor, Tensor]:
     """`group_norm` together with the mean and inverse deviation of each group.
 
     >>> import pullback as torch
@@ -273,7 +273,7 @@ def native_batch_norm(
     training: bool,
     momentum: float,
     eps: float,
-) -> Any:
+) -> tuple[Tensor, Tensor, Tensor]:
     """`batch_norm` together with the mean and inverse deviation of each channel (of this batch).
 
     >>> import pullback as torch
