@@ -14,7 +14,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from numpy import ndarray
 
@@ -26,6 +26,7 @@ from pullback.core.explain.why import explain, remember_cut
 from pullback.core.forward import LEVELS, open_levels
 from pullback.core.hooks import HookTable, RemovableHandle, leaf_hooks_in_use
 from pullback.core.layout import sparse_coo
+from pullback.core.methods import Methods
 from pullback.core.mode import get_mode
 from pullback.core.nesting import of_this_derivative, refuse_inside, running
 from pullback.core.node import Edge, Leaf, Node, new_leaf_mark, node_and_number
@@ -33,11 +34,6 @@ from pullback.core.ports import ports
 from pullback.core.size import Size, size_of
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, Cell, DetachedCell, own_cell
 from pullback.core.view import DEFAULT, View, refresh, retains
-
-if TYPE_CHECKING:  # what operators attach, for type checkers: a stub, generated
-    from pullback.core.methods import Methods
-else:
-    Methods = object
 
 new = object.__new__
 

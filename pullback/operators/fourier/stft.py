@@ -15,7 +15,7 @@ from pullback.operators.nn.image.pad import pad
 from pullback.operators.pointwise.arithmetic import is_complex
 from pullback.operators.pointwise.complex import view_as_real
 from pullback.operators.shape.reshaping import expand, reshape, transpose
-from pullback.operators.shape.views import _unfold_adjoint, unfold
+from pullback.operators.shape.views import unfold, unfold_adjoint
 from pullback.operators.tensor.convert import astype
 
 FOUND_IN = {
@@ -216,7 +216,7 @@ def istft(
 
 def _added(frames: Any, shape: tuple[int, ...], hop: int) -> Any:
     """Frames, each in its place in a signal, added where they overlap."""
-    return _unfold_adjoint(frames, shape, len(shape) - 1, frames.shape[-1], hop)
+    return unfold_adjoint(frames, shape, len(shape) - 1, frames.shape[-1], hop)
 
 
 def _check_spectra(

@@ -24,7 +24,7 @@ from pullback.operators.reduce.sums import sum
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape import batch as batch_shapes
 from pullback.operators.shape.reshaping import permute, reshape
-from pullback.operators.shape.views import _diagonal_adjoint
+from pullback.operators.shape.views import diagonal_adjoint
 
 FOUND_IN = {
     "torch": "chain_matmul cross kron",
@@ -34,7 +34,7 @@ FOUND_IN = {
 
 @linear(
     batch=batch_shapes.traced,
-    input=lambda g, input_shape: _diagonal_adjoint(g[..., None], input_shape, 0, 0, 1),
+    input=lambda g, input_shape: diagonal_adjoint(g[..., None], input_shape, 0, 0, 1),
     has_out=False,
 )
 def trace(xp: Namespace, input: Array) -> Array:

@@ -339,3 +339,7 @@ def clamp_min_(input: Tensor, min: Any) -> Tensor:
 def clamp_max_(input: Tensor, max: Any) -> Tensor:
     """In-place form of `clamp_max`."""
     return (_clamp_max_number_ if isinstance(max, int | float) else _clamp_max_tensor_)(input, max)
+
+
+# Losses use it too: a leading underscore keeps an operator in its room.
+clamp_min_number = _clamp_min_number

@@ -414,3 +414,9 @@ def _unfold_adjoint(
         part = whole[(slice(None),) * dimension + (slice(place, max(stop, 0), step),)]
         part += g[..., place]
     return whole
+
+
+# By these names other rooms use them: a leading underscore keeps an operator in its room.
+expand_view = _expand
+diagonal_adjoint = _diagonal_adjoint
+unfold_adjoint = _unfold_adjoint

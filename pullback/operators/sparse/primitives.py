@@ -171,9 +171,9 @@ def _total(xp: Namespace, input: Array, pattern: Any) -> Array:
 
 
 def _spread(g: Any, pattern: Pattern) -> Any:
-    from pullback.operators.shape.views import _expand
+    from pullback.operators.shape.views import expand_view
 
-    return _expand(g, pattern.shape)
+    return expand_view(g, pattern.shape)
 
 
 @primitive(

@@ -18,7 +18,7 @@ from pullback.operators.indexing.rows import index_select
 from pullback.operators.indexing.scatter_reduce import scatter_reduce
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import reshape
-from pullback.operators.shape.views import _expand, transpose
+from pullback.operators.shape.views import expand_view, transpose
 from pullback.operators.sparse import convert, kernels
 from pullback.operators.sparse.array import pattern_of
 from pullback.operators.sparse.layouts import pattern_in
@@ -169,7 +169,7 @@ def _reduced(mat1: Any, mat2: Any, reduce: str) -> Any:
     row, column = pattern_of(mat1).indices
     terms = rows_of(mat1)[:, None] * index_select(mat2, 0, wrap(column))
     zeros = wrap(numpy.zeros((mat1.shape[0], mat2.shape[1]), mat1._array.dtype))
-    places = _expand(wrap(row[:, None]), tuple(terms.shape))
+    places = expand_view(wrap(row[:, None]), tuple(terms.shape))
     made = scatter_reduce(zeros, 0, places, terms, reduce, include_self=reduce == "sum")
     return shown_as("SparseMmReduceImplBackward0", made)
 

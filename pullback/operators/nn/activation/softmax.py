@@ -200,3 +200,7 @@ def _log_softmax_adjoint_rows(xp: Namespace, out: Array, g: Array, y: Array) -> 
     xp.exp(y, out=out)
     out *= row_sums(xp, g)
     xp.subtract(g, out, out=out)
+
+
+# Other rooms use it too: a leading underscore keeps an operator in its room.
+softmax_adjoint = _softmax_adjoint

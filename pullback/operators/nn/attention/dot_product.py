@@ -15,9 +15,9 @@ from pullback.operators.declare import Array, Namespace, Op, primitive
 from pullback.operators.indexing.selection import masked_fill
 from pullback.operators.linalg.products import matmul, product, total
 from pullback.operators.nn.activation.dropout import dropout
-from pullback.operators.nn.activation.softmax import _softmax_adjoint, softmax, softmax_of
+from pullback.operators.nn.activation.softmax import softmax, softmax_adjoint, softmax_of
 from pullback.operators.shape.reshaping import reshape, transpose
-from pullback.operators.shape.views import _expand
+from pullback.operators.shape.views import expand_view
 
 FOUND_IN = {
     "nn.functional": "scaled_dot_product_attention",
@@ -95,7 +95,7 @@ def _fit(query: Array, key: Array, value: Array) -> bool:
 
 
 def _scores_gradient(g: Any, out: Any, factor: float) -> Any:
-    return _softmax_adjoint(g, out, out.ndim - 1) * factor
+    return softmax_adjoint(g, out, out.ndim - 1) * factor
 
 
 def _gradients(edges: Any, g: Any, query: Any, key: Any, out: Any, factor: float) -> Any:
@@ -185,5 +185,5 @@ def _repeated(heads: Any, count: int) -> Any:
         raise RuntimeError(
             f"scaled_dot_product_attention: {count} query heads do not divide into {own} groups."
         )
-    grouped = _expand(heads[..., :, None, :, :], (*batch, own, count // own, length, width))
+    grouped = expand_view(heads[..., :, None, :, :], (*batch, own, count // own, length, width))
     return reshape(grouped, (*batch, count, length, width))

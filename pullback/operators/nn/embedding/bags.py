@@ -22,7 +22,7 @@ from pullback.operators.pointwise.extrema import clamp_min
 from pullback.operators.running.by_example import each_example, level_reading
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import reshape
-from pullback.operators.shape.views import _expand
+from pullback.operators.shape.views import expand_view
 from pullback.operators.tensor.convert import astype
 
 FOUND_IN = {
@@ -87,7 +87,7 @@ def embedding_bag(
         rows = masked_fill(rows, ~kept[:, None], -math.inf if mode == "max" else 0.0)
     empty = wrap(numpy.zeros((count, weight.shape[1]), dtype))
     if mode == "max":
-        places = _expand(wrap(bags[:, None]), tuple(rows.shape))
+        places = expand_view(wrap(bags[:, None]), tuple(rows.shape))
         largest = scatter_reduce(empty, 0, places, rows, "amax", include_self=False)
         if kept is not None:
             largest = masked_fill(largest, _sizes(bags, count, kept, dtype) == 0, 0.0)

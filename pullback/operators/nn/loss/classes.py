@@ -16,9 +16,9 @@ from pullback.operators.arrays.rows import EYES, FEW, are_few, row_sums, totals
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.linalg.products import total
 from pullback.operators.nn.activation.softmax import (
-    _softmax_adjoint,
     exponentials_of,
     softmax,
+    softmax_adjoint,
     softmax_of,
 )
 from pullback.operators.nn.loss import batch as batch_layers
@@ -289,7 +289,7 @@ def _second_input(
     dim = class_dim(input.ndim)
     shape = tuple(input.shape)
     at_targets = _nll_adjoint(gradient, target, weight, shape, ignore_index, reduction)
-    slope = _softmax_adjoint(g, softmax(input, dim), dim)
+    slope = softmax_adjoint(g, softmax(input, dim), dim)
     return slope * -sum(at_targets, dim, keepdim=True)
 
 

@@ -21,7 +21,7 @@ from pullback.operators.nn.loss.batch import squared_error
 from pullback.operators.pointwise.arithmetic import keep_where, shortfall
 from pullback.operators.pointwise.direction import abs
 from pullback.operators.pointwise.exponentials import exp, log, log1p, sigmoid, xlogy
-from pullback.operators.pointwise.extrema import _clamp_min_number as at_least
+from pullback.operators.pointwise.extrema import clamp_min_number as at_least
 from pullback.operators.reduce.sums import mean, sum
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.arrange import broadcast_tensors
