@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -17,7 +18,7 @@ from pullback.core import tensor as tensor_module
 from pullback.core.dtype import dtype
 from pullback.core.layout import layout, memory_format
 from pullback.core.tensor import Tensor
-from pullback.operators.attach import faces
+from pullback.operators.attach import faces, names
 from pullback.operators.pointwise import foreach
 from pullback.operators.results import RESULTS
 
@@ -69,43 +70,62 @@ def _is_operator(value: Any) -> bool:
     )
 
 
+def _functions(space: str) -> dict[str, Any]:
+    """What families declare to be found in a public module; its own table may be behind."""
+    return {
+        public: faces.look_up(declared.FAMILIES[family], own)
+        for family, places in declared.PLACES.items()
+        for public, own in places.get(space, {}).items()
+    }
+
+
+def _others(module: ModuleType, tables: list[dict[str, str]]) -> dict[str, Any]:
+    """A module's public names that no family gave it."""
+    given = {public for one in tables for words in one.values() for public, _ in faces.pairs(words)}
+    return {name: getattr(module, name) for name in module.__all__ if name not in given}
+
+
+def _listed(values: dict[str, Any], own: str, imports: Imports) -> list[str]:
+    """Lines of the public names, those of a module's own functions written out too."""
+    return [
+        _function(name, value, imports)
+        if _is_operator(value) or (isinstance(value, FunctionType) and value.__module__ == own)
+        else _value(name, value, imports)
+        for name, value in sorted(values.items())
+    ]
+
+
+def _public(names: Iterable[str]) -> str:
+    return f"__all__ = [{', '.join(repr(one) for one in sorted(names) if one[0] != '_')}]"
+
+
 def top() -> str:
     """`pullback/__init__.pyi`."""
     imports = Imports()
-    names = set(pullback.__all__) | {*pullback._LATER, *pullback._FAMILY, *foreach.FUNCTIONS}
-    names |= {name for name in pullback._MODULES if not name.startswith("_")}
-    body = []
-    for name in sorted(names | {"__version__"}):
-        if pullback._LATER.get(name) == "pullback.core.dtype":  # which an extra package may bring
+    public = _functions("torch") | _others(pullback, [names.FIRST, names.FUNCTIONS])
+    later = {
+        name: getattr(pullback, name)
+        for name in (*pullback._LATER, *pullback._MODULES, "__version__")
+        if pullback._LATER.get(name) != "pullback.core.dtype"
+        and (name not in pullback._MODULES or name[0] != "_")
+    }
+    body = _listed(public | later, "pullback.core.tensor", imports)
+    for name, home in sorted(pullback._LATER.items()):
+        if home == "pullback.core.dtype":  # which an extra package may bring
             body.append(f"{name}: {ours('dtype', imports)}")
-            continue
-        value = getattr(pullback, name)
-        if name in foreach.FUNCTIONS:
-            anything = ours("Any", imports)
-            body.append(f"def {name}(*args: {anything}, **kwargs: {anything}) -> {anything}: ...")
-        elif _is_operator(value) or name in pullback._METHODS:
-            body.append(_function(name, value, imports))
-        else:
-            body.append(_value(name, value, imports))
-    public = ", ".join(f'"{name}"' for name in pullback.__all__)
-    body.append(f"__all__ = [{public}]")
-    return _assembled(imports, body, "The public names of pullback.")
+    anything = ours("Any", imports)
+    for name in sorted(foreach.FUNCTIONS):
+        body.append(f"def {name}(*args: {anything}, **kwargs: {anything}) -> {anything}: ...")
+    return _assembled(imports, [*body, _public(public)], "The public names of pullback.")
 
 
 def face(space: str) -> str:
     """The stub of another public module: `nn.functional`, `linalg` ..."""
     imports = Imports()
     module = import_module(f"pullback.{space}")
-    body = []
-    for name in sorted(module.__all__):
-        value = getattr(module, name)
-        if _is_operator(value) or getattr(value, "__module__", "") == module.__name__:
-            body.append(_function(name, value, imports))
-        else:
-            body.append(_value(name, value, imports))
-    public = ", ".join(f'"{name}"' for name in sorted(module.__all__))
-    body.append(f"__all__ = [{public}]")
-    return _assembled(imports, body, f"The public names of pullback.{space}.")
+    public = _functions(space) | _others(module, [names.FACES[space]])
+    body = _listed(public, module.__name__, imports)
+    return _assembled(imports, [*body, _public(public)], f"The public names of pullback.{space}.")
 
 
 def result_classes() -> str:
@@ -137,21 +157,21 @@ def methods() -> str:
 
 
 def _written_by_hand() -> set[str]:
-    """The names of the class body in core/tensor.py."""
+    """The known of the class body in core/tensor.py."""
     tree = ast.parse(Path(inspect.getfile(tensor_module)).read_text(encoding="utf-8"))
     (body,) = (
         node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Tensor"
     )
-    names = {"__slots__", "__dict__", "__weakref__", "__annotations__"}
-    names |= {"__firstlineno__", "__static_attributes__"}  # of Python 3.13
+    known = {"__slots__", "__dict__", "__weakref__", "__annotations__"}
+    known |= {"__firstlineno__", "__static_attributes__"}  # of Python 3.13
     for node in body:
         if isinstance(node, ast.FunctionDef):
-            names.add(node.name)
+            known.add(node.name)
         elif isinstance(node, ast.Assign):
-            names |= {one.id for one in node.targets if isinstance(one, ast.Name)}
+            known |= {one.id for one in node.targets if isinstance(one, ast.Name)}
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            names.add(node.target.id)
-    return names
+            known.add(node.target.id)
+    return known
 
 
 # Where Python wants another type than an operator's, or the operator does not say.
@@ -222,6 +242,3 @@ def files() -> dict[str, str]:
         module = import_module(f"pullback.{space}")
         made[f"{path}/__init__.pyi" if hasattr(module, "__path__") else f"{path}.pyi"] = face(space)
     return {path: _HEAD + text for path, text in made.items()}
-
-
-assert faces

@@ -54,4 +54,4 @@ def rfftfreq(n: _int, d: _float = 1.0, *, out: _Tensor | _Sequence[_Tensor] | No
     """The frequencies of `rfft` over `n` points `d` apart."""
 def rfftn(input: _Tensor, s: _Any = None, dim: _int | _Sequence[_int] | None = None, norm: _str | None = None, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
     """The transform of real numbers; the last dimension has half of the frequencies."""
-__all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn"]
+__all__ = ['fft', 'fft2', 'fftfreq', 'fftn', 'fftshift', 'hfft', 'hfft2', 'hfftn', 'ifft', 'ifft2', 'ifftn', 'ifftshift', 'ihfft', 'ihfft2', 'ihfftn', 'irfft', 'irfft2', 'irfftn', 'rfft', 'rfft2', 'rfftfreq', 'rfftn']

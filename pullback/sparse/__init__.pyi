@@ -29,4 +29,4 @@ def spsolve(input: _Tensor, other: _Any, *, left: _bool = True) -> _Tensor:
     """The solution `x` of `input @ x = other`, for a square sparse matrix; needs SciPy."""
 def sum(input: _Tensor, dim: _int | _Sequence[_int] | None = None, dtype: _dtype | _type | None = None) -> _Tensor:
     """The sum over sparse and dense dimensions; the gradient stays at the specified elements."""
-__all__ = ["addmm", "as_sparse_gradcheck", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "spsolve", "sum"]
+__all__ = ['addmm', 'as_sparse_gradcheck', 'check_sparse_tensor_invariants', 'log_softmax', 'mm', 'sampled_addmm', 'softmax', 'spdiags', 'spsolve', 'sum']
