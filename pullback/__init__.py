@@ -34,6 +34,7 @@ from pullback.core.dtype import (
     set_default_dtype,
 )
 from pullback.core.layout import *
+from pullback.core.listing import only_public as _only_public
 from pullback.core.promotion import can_cast, promote_types, result_type
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor
@@ -211,16 +212,16 @@ _MODULES = frozenset(
     ]
 )
 
+_INNER = frozenset(("annotations", "core", "engine", "operators", "transforms"))
 __all__ = sorted(
-    {name for name in globals() if not name.startswith("_") and name != "annotations"}
+    {name for name in globals() if not name.startswith("_") and name not in _INNER}
     | {name for name in _FAMILY if not name.startswith("_")}
     | _METHODS
     | {"compile", "cond", "load", "save", "vmap"}
 )
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+__dir__ = _only_public(globals(), " ".join(name for name in _MODULES if name[0] != "_"))
 
 
 def __getattr__(name: str) -> _Any:

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 import numpy
 
 from pullback.core.dtype import get_default_dtype
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.operators.attach import faces as _faces
 from pullback.operators.attach import names as _names
@@ -48,3 +49,5 @@ def _check_count(op: str, n: int) -> None:
 
 
 _asking.public(globals(), __all__)
+
+__dir__ = _only_public(globals())

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pullback
+from pullback.core.listing import only_public as _only_public
 
 __all__ = [
     "atleast_1d",
@@ -31,3 +32,5 @@ __all__ = [
 ]
 
 globals().update({name: getattr(pullback, name) for name in __all__})
+
+__dir__ = _only_public(globals())

@@ -8,6 +8,8 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar, cast
 
+from pullback.core.listing import only_public as _only_public
+
 __all__ = ["Future", "collect_all", "wait_all"]
 
 T = TypeVar("T")
@@ -154,3 +156,6 @@ def wait_all(futures: list[Future[Any]]) -> list[Any]:
         [1, 1]
     """
     return [future.wait() for future in collect_all(futures).wait()]
+
+
+__dir__ = _only_public(globals())

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from urllib.parse import urlparse
 
 from pullback.core.explain.absent import absent
+from pullback.core.listing import only_public as _only_public
 
 __all__ = [
     *("download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url"),
@@ -219,3 +220,6 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("tqdm").tqdm
     except ImportError:
         return _NoBar
+
+
+__dir__ = _only_public(globals())

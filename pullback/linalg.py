@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.operators.attach import faces as _faces
 from pullback.operators.attach import names as _names
 from pullback.operators.shape.views import diagonal as _diagonal
@@ -26,3 +27,5 @@ def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
 __all__ = sorted([*_faces.fill(globals(), _names.FACES["linalg"]), "diagonal"])
 
 _asking.public(globals(), __all__)
+
+__dir__ = _only_public(globals())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.listing import only_public as _only_public
 from pullback.operators.attach import faces as _faces
 from pullback.operators.attach import names as _names
 from pullback.operators.guarding import guard_all as _guard_all
@@ -12,3 +13,5 @@ __all__ = sorted(_faces.fill(globals(), _names.FACES["masked"]))
 __getattr__ = _all_absent(__name__)
 
 _guard_all(globals(), __all__)
+
+__dir__ = _only_public(globals())

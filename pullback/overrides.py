@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 import pullback
+from pullback.core.listing import only_public as _only_public
 from pullback.core.mode import changed, current, get_mode, settle
 from pullback.core.process.whole import Reentrant, Whole
 from pullback.core.tensor import Tensor
@@ -329,3 +330,6 @@ def get_default_nowrap_functions() -> set[Any]:
     """Functions whose results stay as they are when a subclass of Tensor passes a call on."""
     found = (vars(Tensor).get(name) for name in ("_base", "grad", "_grad"))
     return {one.__get__ for one in found if isinstance(one, property)}
+
+
+__dir__ = _only_public(globals())

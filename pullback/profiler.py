@@ -14,6 +14,7 @@ from pullback.autograd import profiler as _profiler
 from pullback.autograd.profiler import record_function
 from pullback.autograd.profiler_util import EventList
 from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.listing import only_public as _only_public
 
 __all__ = [
     "ProfilerAction",
@@ -301,3 +302,5 @@ class profile:  # noqa: N801 (torch's name)
 
 
 __getattr__ = _all_absent(__name__)
+
+__dir__ = _only_public(globals())

@@ -14,6 +14,7 @@ from typing import Any
 import numpy
 
 from pullback.core.dtype import DTYPES, as_dtype, get_default_dtype
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor, wrap
 from pullback.installed import install_command
 from pullback.operators.random.generator import Generator
@@ -176,3 +177,6 @@ class SobolEngine:
         if self.seed is not None:
             parts.append(f"seed={self.seed}")
         return f"SobolEngine({', '.join(parts)})"
+
+
+__dir__ = _only_public(globals())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.listing import only_public as _only_public
 from pullback.operators.random.generator import (
     default_generator,
     fork_rng,
@@ -24,3 +25,5 @@ __all__ = [
 ]
 
 __getattr__ = _all_absent(__name__)
+
+__dir__ = _only_public(globals())

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from pullback.core.explain.absent import absent
+from pullback.core.listing import only_public as _only_public
 from pullback.operators.attach import names
 from pullback.operators.results import RESULTS
 
@@ -21,12 +22,11 @@ _FAMILY = {name: family for family, listed in names.RESULTS.items() for name in 
 __all__ = sorted(_FAMILY)
 
 
-def __dir__() -> list[str]:
-    return __all__
-
-
 def __getattr__(name: str) -> Any:
     if name not in _FAMILY:
         raise absent(__name__, name)
     import_module(f"pullback.operators.{_FAMILY[name]}")
     return RESULTS[name]
+
+
+__dir__ = _only_public(globals())

@@ -19,6 +19,7 @@ from pullback.core import origin
 from pullback.core.arrays import Array
 from pullback.core.device import CPU, META, device
 from pullback.core.dtype import DTYPES, dtype, from_numpy_dtype, get_default_dtype
+from pullback.core.listing import only_public as _only_public
 from pullback.core.memory import shared
 from pullback.core.process.warning_once import should_warn
 from pullback.core.tensor import Tensor, wrap
@@ -569,3 +570,5 @@ for _name, _kind in _NAMES.items():
     _convert.__name__ = _convert.__qualname__ = _method
     setattr(TypedStorage, _method, _convert)
     setattr(UntypedStorage, _method, _convert)
+
+__dir__ = _only_public(globals())

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
+
 __all__ = ["TorchVersion"]
 
 # The parts of a version by PEP 440.
@@ -88,3 +90,5 @@ class TorchVersion(str):
 
 
 __version__ = TorchVersion("2.13.0+pullback")
+
+__dir__ = _only_public(globals())

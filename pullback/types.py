@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from pullback.core.device import device
 from pullback.core.dtype import dtype
+from pullback.core.listing import only_public as _only_public
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor
 
@@ -24,3 +25,5 @@ _dtype: TypeAlias = dtype
 _device: TypeAlias = device
 _size: TypeAlias = Size | list[int] | tuple[int, ...]
 _TensorOrTensors: TypeAlias = Tensor | Sequence[Tensor]
+
+__dir__ = _only_public(globals(), "Size")

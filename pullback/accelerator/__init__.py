@@ -9,6 +9,7 @@ from pullback.accelerator import memory
 from pullback.accelerator.memory import *  # noqa: F403 (the names of its __all__)
 from pullback.core.device import HOLDERS as _HOLDERS
 from pullback.core.device import device as _device
+from pullback.core.listing import only_public as _only_public
 
 __all__ = [
     *("Graph", "current_accelerator", "current_device_idx", "current_device_index"),
@@ -63,3 +64,5 @@ globals().update(
     )
 )
 Graph: Any = _kind.refusing_class("Graph", __name__, RuntimeError)
+
+__dir__ = _only_public(globals(), "memory")

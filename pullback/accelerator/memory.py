@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pullback.accelerator.found import Kind
+from pullback.core.listing import only_public as _only_public
 
 __all__ = [
     *("empty_cache", "empty_host_cache", "get_memory_info", "max_memory_allocated"),
@@ -11,3 +12,5 @@ __all__ = [
 ]
 
 globals().update(Kind("accelerator", RuntimeError).refusals(" ".join(__all__)))
+
+__dir__ = _only_public(globals())

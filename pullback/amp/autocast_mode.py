@@ -12,6 +12,7 @@ from pullback.amp.compositions import compositions
 from pullback.core import autocast as settings
 from pullback.core.dtype import dtype as Dtype  # noqa: N812 (`dtype` is torch's argument name)
 from pullback.core.dtype import named_dtype
+from pullback.core.listing import only_public as _only_public
 from pullback.core.origin import stacklevel
 from pullback.core.process.whole import Reentrant, Whole
 from pullback.core.tensor import Tensor
@@ -197,3 +198,6 @@ def _cast(value: Any, device_type: str, dtype: Dtype) -> Any:
     if type(value) in (list, tuple):
         return type(value)(_cast(one, device_type, dtype) for one in value)
     return value
+
+
+__dir__ = _only_public(globals())

@@ -11,6 +11,7 @@ import numpy
 
 from pullback.accelerator.found import Kind
 from pullback.autograd.grad_mode import no_grad
+from pullback.core.listing import only_public as _only_public
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor, wrap
 
@@ -277,3 +278,6 @@ class GradScaler:
         self._init_growth_tracker = state_dict["_growth_tracker"]
         if self._scale is not None:
             self._set(self._init_scale, self._init_growth_tracker)
+
+
+__dir__ = _only_public(globals())

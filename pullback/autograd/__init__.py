@@ -16,6 +16,7 @@ from pullback.autograd.grad_mode import (
 from pullback.autograd.gradcheck import gradcheck, gradgradcheck
 from pullback.autograd.variable import Variable, variable
 from pullback.core.explain.absent import absent
+from pullback.core.listing import only_public as _only_public
 from pullback.core.node import next_sequence_number
 from pullback.core.ports import ports
 from pullback.core.saved import SavedTensor
@@ -139,5 +140,8 @@ def __getattr__(name: str) -> Any:
     return found
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *_MODULES})
+__dir__ = _only_public(
+    globals(),
+    "anomaly_mode forward_ad function functional grad_mode graph "
+    "is_view_replay_enabled kineto_available profiler profiler_util variable ",
+)

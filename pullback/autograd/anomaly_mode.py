@@ -6,6 +6,7 @@ import warnings
 
 from pullback.core import origin
 from pullback.core.explain import anomaly
+from pullback.core.listing import only_public as _only_public
 from pullback.core.process.whole import Whole
 
 __all__ = [
@@ -86,3 +87,6 @@ class detect_anomaly(Whole):
     def _leave(self) -> None:
         enabled, check_nan = self._before
         anomaly.switch(enabled=enabled, check_nan=check_nan)
+
+
+__dir__ = _only_public(globals())

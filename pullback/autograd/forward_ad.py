@@ -10,6 +10,7 @@ from pullback.autograd.grad_mode import decorated
 from pullback.core.arrays import Array
 from pullback.core.dtype import dtype
 from pullback.core.forward import Level, close_level, open_level
+from pullback.core.listing import only_public as _only_public
 from pullback.core.mode import change, get_mode
 from pullback.core.process.whole import Whole
 from pullback.core.tensor import Tensor, wrap
@@ -250,3 +251,6 @@ def __getattr__(name: str) -> Any:
     if name == "_current_level":  # programs read it, so it says what is so now
         return -1 if _open is None else 0
     raise AttributeError(f"module 'pullback.autograd.forward_ad' has no attribute {name!r}")
+
+
+__dir__ = _only_public(globals())

@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from pullback.autograd.grad_mode import enable_grad
+from pullback.core.listing import only_public as _only_public
 from pullback.core.nesting import refuse_inside
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine.backward import grad
@@ -502,3 +503,6 @@ def _construct_standard_basis_for(tensors: Any, tensor_numels: Any) -> tuple[Ten
         made[-1][start : start + count].fill_diagonal_(1)
         start += count
     return tuple(made)
+
+
+__dir__ = _only_public(globals())

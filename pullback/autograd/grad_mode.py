@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from pullback.core import origin
 from pullback.core.explain.birth import UNRECORDED, Birth, make_birth
+from pullback.core.listing import only_public as _only_public
 from pullback.core.mode import (
     INFERENCE,
     NO_GRAD,
@@ -428,3 +429,6 @@ class inference_mode(_ModeContext):
 def is_view_replay_enabled() -> bool:
     """Whether views remember the operators that made them."""
     return get_mode().view_replay
+
+
+__dir__ = _only_public(globals())

@@ -22,6 +22,7 @@ from pullback.autograd.profiler_util import (
 )
 from pullback.core import origin
 from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.listing import only_public as _only_public
 
 __all__ = [
     "EventList",
@@ -318,3 +319,5 @@ def _product(shape: Any) -> int:
 
 
 __getattr__ = _all_absent(__name__)
+
+__dir__ = _only_public(globals(), "kineto_available")

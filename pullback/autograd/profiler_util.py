@@ -10,6 +10,7 @@ from typing import Any
 
 from pullback.autograd.profile import recorder
 from pullback.autograd.profile.recorder import Raw
+from pullback.core.listing import only_public as _only_public
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "Interval"]
 
@@ -437,3 +438,6 @@ def linked(events: Iterable[FunctionEvent]) -> Iterator[tuple[FunctionEvent, Fun
     for event in backward:
         if event.seq in made:
             yield made[event.seq], event
+
+
+__dir__ = _only_public(globals())

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.graph import GradientEdge
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.engine import task
 from pullback.engine.backward import run_explicit
@@ -92,3 +93,5 @@ def variable(*args: Any, **kwargs: Any) -> Any:
 
 
 variable.Variable = Variable  # type: ignore[attr-defined]  # programs look it up there
+
+__dir__ = _only_public(globals(), "ImperativeEngine")

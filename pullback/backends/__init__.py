@@ -10,6 +10,7 @@ from importlib import import_module as _import_module
 from typing import Any
 
 from pullback.core.explain.absent import absent as _absent
+from pullback.core.listing import only_public as _only_public
 
 __all__ = [
     *("cpu", "cuda", "cudnn", "cusparselt", "kleidiai", "mha", "miopen", "mkl", "mkldnn", "mps"),
@@ -28,3 +29,6 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         return _import_module(f"pullback.backends.{name}")
     raise _absent(__name__, name)
+
+
+__dir__ = _only_public(globals())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pullback.core.listing import only_public as _only_public
+
 __all__ = ["get_cpu_capability"]
 
 
@@ -29,3 +31,6 @@ def get_cpu_capability() -> str:
     if any(name.startswith("AVX512") or name == "X86_V4" for name in features):
         return "AVX512"
     return "AVX2" if {"AVX2", "X86_V3"} & set(features) else "DEFAULT"
+
+
+__dir__ = _only_public(globals())

@@ -9,6 +9,7 @@ from typing import Any
 
 from pullback.accelerator.found import Kind
 from pullback.backends import precision
+from pullback.core.listing import only_public as _only_public
 from pullback.core.origin import stacklevel
 
 __all__ = [
@@ -149,3 +150,6 @@ def sdp_kernel(
         yield {}
     finally:
         _allowed.update(before)
+
+
+__dir__ = _only_public(globals())

@@ -7,6 +7,8 @@ from typing import Any
 
 from pullback.backends.switches import flags_of
 from pullback.core.dtype import DTYPES
+from pullback.core.listing import defined as _defined
+from pullback.core.listing import only_public as _only_public
 
 enabled = True
 deterministic = False
@@ -64,3 +66,7 @@ def set_flags(
     wanted = {name: v for name, v in zip(names, given, strict=True) if v is not None}
     globals().update(wanted)
     return (*before, fp32_precision)
+
+
+__all__: list[str] = _defined(globals(), "Any DTYPES SimpleNamespace flags_of")
+__dir__ = _only_public(globals())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pullback.core.listing import only_public as _only_public
+
 __all__ = ["get_max_alg_id", "is_available", "version"]
 
 
@@ -18,3 +20,6 @@ def version() -> int | None:
 def get_max_alg_id() -> int | None:
     """Its number of algorithms: None."""
     return None
+
+
+__dir__ = _only_public(globals())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pullback.core.listing import only_public as _only_public
+
 _enabled = True
 
 
@@ -14,3 +16,7 @@ def set_fastpath_enabled(value: bool) -> None:
     """Allow or forbid it."""
     global _enabled
     _enabled = bool(value)
+
+
+__all__: list[str] = ["get_fastpath_enabled", "set_fastpath_enabled"]
+__dir__ = _only_public(globals())

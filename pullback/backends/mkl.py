@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
+
 VERBOSE_OFF, VERBOSE_ON = 0, 1
 
 
@@ -23,3 +25,7 @@ class verbose:  # noqa: N801 (torch's name)
 
     def __exit__(self, *error: object) -> None:
         pass
+
+
+__all__: list[str] = ["VERBOSE_OFF", "VERBOSE_ON", "is_available", "verbose"]
+__dir__ = _only_public(globals())

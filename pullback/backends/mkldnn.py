@@ -6,6 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from pullback.backends.switches import flags_of
+from pullback.core.listing import defined as _defined
+from pullback.core.listing import only_public as _only_public
 
 VERBOSE_OFF, VERBOSE_ON, VERBOSE_ON_CREATION = 0, 1, 2
 enabled = True
@@ -37,3 +39,7 @@ class verbose:  # noqa: N801 (torch's name)
 
     def __exit__(self, *error: object) -> None:
         pass
+
+
+__all__: list[str] = _defined(globals(), "Any SimpleNamespace flags_of")
+__dir__ = _only_public(globals())

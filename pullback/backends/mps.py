@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pullback.accelerator.found import Kind
+from pullback.core.listing import only_public as _only_public
 
 __all__ = [
     *("get_core_count", "get_name", "is_available", "is_built", "is_macos13_or_newer"),
@@ -25,3 +26,6 @@ def is_available() -> bool:
 def is_built() -> bool:
     """Whether one could be used: no."""
     return False
+
+
+__dir__ = _only_public(globals(), "is_macos_or_newer")

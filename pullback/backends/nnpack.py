@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.backends.switches import flags_of
+from pullback.core.listing import only_public as _only_public
 
 __all__ = [
     *("flags", "is_available", "set_flags"),
@@ -24,3 +25,6 @@ def set_flags(_enabled: bool) -> tuple[Any, ...]:
     global enabled
     before, enabled = enabled, bool(_enabled)
     return (before,)
+
+
+__dir__ = _only_public(globals())

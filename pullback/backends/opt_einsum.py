@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from pullback.backends.switches import flags_of
+from pullback.core.listing import only_public as _only_public
 
 _STRATEGIES = ("auto", "greedy", "optimal")
 
@@ -75,3 +76,6 @@ class _Switches(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Switches
+
+__all__: list[str] = ["flags", "get_opt_einsum", "is_available", "set_flags"]
+__dir__ = _only_public(globals(), "enabled strategy")

@@ -6,6 +6,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
+
 supported_engines = ["none"]
 
 
@@ -27,3 +29,6 @@ class _Engines(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Engines
+
+__all__: list[str] = ["supported_engines"]
+__dir__ = _only_public(globals(), "engine")

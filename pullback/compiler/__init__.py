@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback.compiler import config
 from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.listing import only_public as _only_public
 from pullback.core.mode import get_mode
 
 __all__ = [
@@ -227,3 +228,5 @@ keep_tensor_guards_unsafe = keep_portable_guards_unsafe = skip_guard_on_globals_
 skip_all_guards_unsafe = _all_kept
 
 __getattr__ = _all_absent(__name__)
+
+__dir__ = _only_public(globals(), "config")

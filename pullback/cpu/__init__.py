@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
+
 __all__ = [
     *("Event", "Stream", "StreamContext", "current_device", "current_stream", "device_count"),
     *("get_capabilities", "is_available", "is_initialized", "set_device", "stream", "synchronize"),
@@ -124,3 +126,6 @@ def __getattr__(name: str) -> Any:
 
         return amp
     raise AttributeError(f"module 'torch.cpu' has no attribute {name!r}")
+
+
+__dir__ = _only_public(globals(), "amp")

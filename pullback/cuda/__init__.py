@@ -18,6 +18,8 @@ from pullback.accelerator.found import (
 from pullback.accelerator.found import (
     StreamContext as StreamContext,
 )
+from pullback.core.listing import defined as _defined
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor as _Tensor
 from pullback.cuda import (
     comm as comm,
@@ -177,6 +179,5 @@ def __getattr__(name: str) -> Any:
     )
 
 
-__all__ = [
-    *("_", "annotations", "Any"),
-]
+__all__: list[str] = _defined(globals(), "Any")
+__dir__ = _only_public(globals(), "amp graphs memory nccl nvtx profiler random streams")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.accelerator.found import Kind
+from pullback.core.listing import only_public as _only_public
 
 __all__ = [
     *("CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing"),
@@ -19,3 +20,5 @@ globals().update(
         "graph_pool_handle is_current_stream_capturing make_graphed_callables", RuntimeError
     )
 )
+
+__dir__ = _only_public(globals())

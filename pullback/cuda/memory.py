@@ -6,6 +6,7 @@ from collections import OrderedDict
 from typing import Any
 
 from pullback.accelerator.found import Kind, nothing, zero
+from pullback.core.listing import only_public as _only_public
 
 __all__ = [
     *("CUDAPluggableAllocator", "MemPool", "caching_allocator_alloc", "caching_allocator_delete"),
@@ -61,3 +62,6 @@ def host_memory_stats() -> OrderedDict[str, Any]:
 def host_memory_stats_as_nested_dict() -> dict[str, Any]:
     """Counters of pinned host memory: none."""
     return {}
+
+
+__dir__ = _only_public(globals())

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pullback.accelerator.found import Kind
+from pullback.core.listing import only_public as _only_public
 
 __all__ = [
     *("mark", "range", "range_end", "range_pop", "range_push", "range_start"),
@@ -21,3 +22,6 @@ def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
     """A marked range; an error where there is no device."""
     raise _kind.missing("range()")
     yield
+
+
+__dir__ = _only_public(globals())

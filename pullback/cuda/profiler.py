@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pullback.accelerator.found import Kind
+from pullback.core.listing import only_public as _only_public
 
 __all__ = [
     *("profile", "start", "stop"),
@@ -20,3 +21,6 @@ def profile() -> Iterator[None]:
     """Profile within a block; an error where there is no device."""
     raise _kind.missing("profile()")
     yield
+
+
+__dir__ = _only_public(globals())

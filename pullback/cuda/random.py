@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pullback.accelerator.found import Kind, nothing
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 
 __all__ = [
@@ -43,3 +44,6 @@ def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
     """Set the states of all devices."""
     for state in new_states:
         set_rng_state(state)
+
+
+__dir__ = _only_public(globals())

@@ -12,6 +12,8 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from pullback.core.explain.absent import absent as _absent
+from pullback.core.listing import defined as _defined
+from pullback.core.listing import only_public as _only_public
 from pullback.distributed.collectives import *
 from pullback.distributed.errors import *
 from pullback.distributed.group import DEFAULT_TIMEOUT as _DEFAULT_TIMEOUT
@@ -37,3 +39,9 @@ def __getattr__(name: str) -> _Any:
     if name in _ELSEWHERE:
         return getattr(_import_module(f"pullback.distributed.{_ELSEWHERE[name]}"), name)
     raise _absent(__name__, name)
+
+
+__all__: list[str] = _defined(globals())
+__dir__ = _only_public(
+    globals(), "GradBucket algorithms autograd checkpoint launch nn optim rendezvous rpc "
+)

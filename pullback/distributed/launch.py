@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.distributed import pmi
 
 __all__ = ["main"]
@@ -225,3 +226,5 @@ def _free_port() -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+__dir__ = _only_public(globals())

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from pullback.core.listing import only_public as _only_public
 from pullback.distributed import pmi
 from pullback.distributed.engines.communicator import Communicator
 from pullback.distributed.engines.fake import FakeCommunicator
@@ -140,3 +141,6 @@ def _from_url(engine: str, method: str, size: int, rank: int) -> Place:
     if url.scheme != "tcp" or url.hostname is None or url.port is None:
         raise ValueError(f"init_method is env://, tcp://host:port or file:///path, got {method!r}.")
     return Place(engine, rank, size, (url.hostname, url.port))
+
+
+__dir__ = _only_public(globals())

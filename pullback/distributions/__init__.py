@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from pullback.core.listing import only_public as _only_public
 from pullback.distributions.constraint_registry import biject_to, transform_to
 from pullback.distributions.continuous.beta import Beta
 from pullback.distributions.continuous.cauchy import Cauchy
@@ -176,3 +177,5 @@ for _folder, _names in _FILES.items():
     for _name in _names.split():
         _module = import_module(f"{__name__}.{_folder}.{_name}")
         sys.modules[f"{__name__}.{_name}"] = globals()[_name] = _module
+
+__dir__ = _only_public(globals(), "constraint_registry constraints kl transforms utils")

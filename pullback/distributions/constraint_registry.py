@@ -16,6 +16,7 @@ from collections.abc import Callable
 from numbers import Number
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.distributions import constraints, transforms
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
@@ -128,3 +129,5 @@ def _register_parts(registry: ConstraintRegistry) -> None:
 
 _register_parts(biject_to)
 _register_parts(transform_to)
+
+__dir__ = _only_public(globals())

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.distributions.package import torch
 from pullback.distributions.utils import all_true
 
@@ -439,3 +440,5 @@ positive_semidefinite: Constraint = _PositiveSemidefinite()
 positive_definite: Constraint = _PositiveDefinite()
 cat = _Cat
 stack = _Stack
+
+__dir__ = _only_public(globals())

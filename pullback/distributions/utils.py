@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.distributions.package import torch
 from pullback.transforms.batched import base_of
@@ -163,3 +164,6 @@ def kept_above(value: Any, least: float) -> Any:
     with torch.no_grad():
         missing = (least - value).clamp(min=0)
     return value + missing
+
+
+__dir__ = _only_public(globals(), "euler_constant")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.listing import only_public as _only_public
 from pullback.func.forward_mode import hessian, jacfwd, jvp, linearize
 from pullback.func.inspection import debug_unwrap, functionalize
 from pullback.func.modules import (
@@ -31,3 +32,5 @@ __all__ = [
 ]
 
 __getattr__ = _all_absent(__name__)
+
+__dir__ = _only_public(globals())

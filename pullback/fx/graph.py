@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pullback
+from pullback.core.listing import only_public as _only_public
 from pullback.fx._codegen import CodeGen, PythonCode, PyTreeInfo, _PyTreeCodeGen, _PyTreeInfo
 from pullback.fx._names import Namespace, node_name
 from pullback.fx.node import Node, Target, map_arg
@@ -379,3 +380,6 @@ class _Restored:
 
     def __exit__(self, *error: object) -> None:
         self.codegen._body_transformer = self.before
+
+
+__dir__ = _only_public(globals())

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.fx._codegen import _PyTreeCodeGen
 from pullback.fx.graph import Graph
@@ -311,3 +312,6 @@ def reduce_graph_module(base: Any, name: str, state: dict[str, Any], frozen: Any
     type(made).__name__ = name
     made.graph = _thawed(frozen)
     return made
+
+
+__dir__ = _only_public(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.trees.pytree import register_pytree_node
 
 __all__ = ["immutable_dict", "immutable_list"]
@@ -60,3 +61,5 @@ register_pytree_node(
     lambda one: (list(one.values()), tuple(one)),
     lambda values, keys: immutable_dict(zip(keys, values, strict=True)),
 )
+
+__dir__ = _only_public(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.fx._symbolic_trace import Tracer
 from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule
@@ -225,3 +226,6 @@ class Transformer(Interpreter):
 def _same_training(old: Module, new: GraphModule) -> GraphModule:
     new.training = old.training
     return new
+
+
+__dir__ = _only_public(globals())

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.fx._names import qualified_name
 from pullback.fx.immutable_collections import immutable_dict, immutable_list
 
@@ -358,3 +359,6 @@ def _shown(value: Any) -> str:
 def inputs_of(nodes: Iterable[Node]) -> set[Node]:
     """All nodes that some of these take."""
     return {one for node in nodes for one in node._input_nodes}
+
+
+__dir__ = _only_public(globals(), "Argument Target")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, NamedTuple
 
+from pullback.core.listing import only_public as _only_public
 from pullback.nn.modules.module import Module
 
 __all__ = [
@@ -106,3 +107,6 @@ def type_matches(signature_type: Any, argument_type: Any) -> bool:
         return issubclass(argument_type, signature_type)
     except TypeError:
         return bool(signature_type == argument_type)
+
+
+__dir__ = _only_public(globals())

@@ -11,6 +11,7 @@ from typing import Any
 from pullback.core.device import device
 from pullback.core.dtype import dtype
 from pullback.core.layout import layout, memory_format
+from pullback.core.listing import only_public as _only_public
 from pullback.core.origin import getframe, internal
 from pullback.core.tensor import Tensor
 from pullback.fx._names import qualified_name
@@ -390,3 +391,5 @@ for _name in f"{_BOTH} {_ONE_WAY}".split():
 for _name in _BOTH.split():
     setattr(Proxy, f"__r{_name.strip('_')}__", _sign(_name, reflected=True))
 Proxy.__hash__ = object.__hash__  # type: ignore[method-assign]  # `==` is traced, identity is not
+
+__dir__ = _only_public(globals(), "base_types")

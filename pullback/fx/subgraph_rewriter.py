@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from pullback.core.listing import only_public as _only_public
 from pullback.fx._symbolic_trace import symbolic_trace
 from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule
@@ -250,3 +251,6 @@ def _redirect(old: Any, new: Any, match: Match, moved: dict[Node, Node]) -> None
         target = match.nodes_map[before]
         target.replace_all_uses_with(after)
         moved[target] = after
+
+
+__dir__ = _only_public(globals())

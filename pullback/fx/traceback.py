@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.fx.node import Node
 
 __all__ = [
@@ -91,3 +92,6 @@ def format_stack() -> list[str]:
     if should_preserve_node_meta:
         return [current_meta.get("stack_trace", "")]
     return traceback.format_list(traceback.extract_stack()[:-1])
+
+
+__dir__ = _only_public(globals(), "current_meta should_preserve_node_meta")

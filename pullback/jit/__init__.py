@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.listing import only_public as _only_public
 from pullback.jit import _script, _trace, frontend
 from pullback.jit._async import Future, fork, wait
 from pullback.jit._freeze import freeze, optimize_for_inference, run_frozen_optimizations
@@ -133,3 +134,5 @@ __all__ = [
 ]
 
 __getattr__ = _all_absent(__name__)
+
+__dir__ = _only_public(globals())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from pullback.core.listing import only_public as _only_public
+
 __all__ = ["FrontendError", "NotSupportedError", "UnsupportedNodeError", "get_jit_def"]
 
 
@@ -22,3 +24,6 @@ class UnsupportedNodeError(NotSupportedError):
 def get_jit_def(*args: Any, **kwargs: Any) -> NoReturn:
     """Not there: programs run as Python."""
     raise NotImplementedError("TorchScript is not parsed here: scripted programs run as Python.")
+
+
+__dir__ = _only_public(globals())

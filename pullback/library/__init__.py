@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from pullback.core.explain.absent import absent
+from pullback.core.listing import only_public as _only_public
 
 _PLACES = {
     "pullback.library.definition": "CustomOpDef custom_op",
@@ -42,5 +43,4 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_FOUND})
+__dir__ = _only_public(globals())

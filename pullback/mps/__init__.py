@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.accelerator import found as _found
+from pullback.core.listing import only_public as _only_public
 from pullback.mps import profiler as profiler
 
 __all__ = [
@@ -26,3 +27,5 @@ globals().update(
         "set_rng_state synchronize"
     )
 )
+
+__dir__ = _only_public(globals(), "profiler")

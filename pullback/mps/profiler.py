@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pullback.accelerator.found import Kind
+from pullback.core.listing import only_public as _only_public
 
 __all__ = [
     *("is_capturing_metal", "is_metal_capture_enabled", "metal_capture", "profile", "start"),
@@ -10,3 +11,5 @@ __all__ = [
 ]
 
 globals().update(Kind("mps.profiler", RuntimeError).refusals(" ".join(__all__)))
+
+__dir__ = _only_public(globals())

@@ -7,6 +7,7 @@ from typing import Any
 
 from pullback.accelerator import found as _found
 from pullback.accelerator.found import StreamContext as StreamContext
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor as _Tensor
 
 _kind = _found.Kind("mtia", RuntimeError)
@@ -55,3 +56,5 @@ __all__ = [
     for name in globals()
     if not name.startswith("_") and name not in ("annotations", "Any", "Iterable")
 ]
+
+__dir__ = _only_public(globals())

@@ -14,6 +14,7 @@ import multiprocessing as _standard
 from multiprocessing import *  # noqa: F403 (its __all__ is the list)
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.multiprocessing import reductions
 from pullback.multiprocessing.reductions import init_reductions
 from pullback.multiprocessing.spawn import (
@@ -72,3 +73,5 @@ def __getattr__(name: str) -> Any:
 
 
 init_reductions()
+
+__dir__ = _only_public(globals(), "pool queue reductions spawn")

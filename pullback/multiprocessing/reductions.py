@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.memory.shared import Block, block_of, is_alone, move, shared_copy
 from pullback.core.tensor import Tensor
 from pullback.operators.tensor.pickling import attributes_of, leaf, warn_of_hooks
@@ -85,3 +86,6 @@ def init_reductions() -> None:
     for kind in (Tensor, parameter.Parameter, parameter.Buffer):
         ForkingPickler.register(kind, reduce_tensor)
     ForkingPickler.register(Block, _reduce_block)
+
+
+__dir__ = _only_public(globals())

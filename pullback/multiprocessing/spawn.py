@@ -13,6 +13,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
+
 __all__ = [
     *("ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException"),
     *("SpawnContext", "spawn", "start_processes"),
@@ -226,3 +228,6 @@ def spawn(
         [2, 4]
     """
     return start_processes(fn, args, nprocs, join, daemon, start_method)
+
+
+__dir__ = _only_public(globals())

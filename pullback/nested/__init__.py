@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pullback.core.listing import only_public as _only_public
 from pullback.operators.nested.create import (
     as_nested_tensor,
     masked_select,
@@ -19,3 +20,5 @@ __all__ = [
     "nested_tensor_from_jagged",
     "to_padded_tensor",
 ]
+
+__dir__ = _only_public(globals())

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pullback.core.explain.absent import absent
+from pullback.core.listing import only_public as _only_public
 from pullback.nn import parameter
 from pullback.nn.modules import FILE_OF as _FILE_OF
 from pullback.nn.parameter import (
@@ -70,5 +71,4 @@ def __getattr__(name: str) -> Any:
     raise absent(__name__, name)
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__dir__ = _only_public(globals())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar, Union
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 
 __all__: list[str] = []
@@ -36,3 +37,5 @@ _ratio_any_t = _scalar_or_tuple_any_t[float]
 
 _tensor_list_t = _scalar_or_tuple_any_t[Tensor]
 _maybe_indices_t = _scalar_or_tuple_2_t[Tensor]
+
+__dir__ = _only_public(globals())

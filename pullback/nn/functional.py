@@ -7,6 +7,7 @@ the whole list.
 from __future__ import annotations
 
 from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.listing import only_public as _only_public
 from pullback.operators.attach import faces as _faces
 from pullback.operators.attach import names as _names
 from pullback.operators.watching import asking as _asking
@@ -17,3 +18,5 @@ _asking.public(globals(), __all__)
 
 
 __getattr__ = _all_absent(__name__)
+
+__dir__ = _only_public(globals())

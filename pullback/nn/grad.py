@@ -7,6 +7,7 @@ from typing import Any
 
 from pullback.autograd import grad
 from pullback.autograd.grad_mode import enable_grad, is_grad_enabled
+from pullback.core.listing import only_public as _only_public
 from pullback.nn import functional
 from pullback.nn.base.fields import sized
 from pullback.operators.create.sizes import zeros
@@ -70,3 +71,5 @@ def _of_weight(dims: int) -> Callable[..., Any]:
 
 conv1d_input, conv2d_input, conv3d_input = map(_of_input, (1, 2, 3))
 conv1d_weight, conv2d_weight, conv3d_weight = map(_of_weight, (1, 2, 3))
+
+__dir__ = _only_public(globals())

@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 from pullback.autograd.grad_mode import no_grad
+from pullback.core.listing import only_public as _only_public
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
 from pullback.nn.base.old_names import warn_of_old
@@ -353,3 +354,9 @@ xavier_uniform, xavier_normal = map(_old, (xavier_uniform_, xavier_normal_))
 kaiming_uniform, kaiming_normal = map(_old, (kaiming_uniform_, kaiming_normal_))
 orthogonal, sparse = map(_old, (orthogonal_, sparse_))
 _guard_all(globals(), __all__)
+
+__dir__ = _only_public(
+    globals(),
+    "constant dirac eye kaiming_normal kaiming_uniform normal orthogonal sparse "
+    "uniform xavier_normal xavier_uniform ",
+)

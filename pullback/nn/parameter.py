@@ -13,6 +13,7 @@ from pullback.core.device import as_device
 from pullback.core.device import device as device_type
 from pullback.core.dtype import dtype as dtype_type
 from pullback.core.dtype import get_default_dtype
+from pullback.core.listing import only_public as _only_public
 from pullback.core.overriding import disabled_function
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import own_cell
@@ -298,3 +299,6 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 def is_lazy(param: Any) -> bool:
     """Whether a parameter or buffer is not initialised yet."""
     return isinstance(param, UninitializedTensorMixin)
+
+
+__dir__ = _only_public(globals())

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from pullback.core.explain.absent import absent
+from pullback.core.listing import only_public as _only_public
 from pullback.optim._adafactor import Adafactor
 from pullback.optim._muon import Muon
 from pullback.optim._stateless import swap_in_optimizer_params_and_state
@@ -55,5 +56,4 @@ def __getattr__(name: str) -> Any:
     raise absent(__name__, name)
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__dir__ = _only_public(globals(), "lr_scheduler optimizer swa_utils")

@@ -15,6 +15,7 @@ from pullback.autograd.grad_mode import enable_grad, no_grad
 from pullback.autograd.profiler import record_function
 from pullback.core.dtype import DTYPES, get_default_dtype
 from pullback.core.hooks import RemovableHandle
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.operators.pointwise.complex import view_as_real
 from pullback.optim import param_groups, state_dicts
@@ -357,3 +358,6 @@ def _device_dtype_check_for_fused(p: Tensor, cuda_unsupported: bool = False) -> 
             f"fused=True is for floating point parameters, and one has dtype {p.dtype}; leave "
             "fused out."
         )
+
+
+__dir__ = _only_public(globals(), "ParamsT required")

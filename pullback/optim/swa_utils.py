@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 from pullback.autograd.grad_mode import no_grad
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.nn import Module
 from pullback.nn.modules.batchnorm import _BatchNorm
@@ -258,3 +259,6 @@ class SWALR(LRScheduler):
         """Continue from a `state_dict()`."""
         super().load_state_dict(state_dict)
         self._set_anneal_func(self._anneal_strategy)
+
+
+__dir__ = _only_public(globals(), "PARAM_LIST")

@@ -5,6 +5,7 @@ tensors, each once however many views share it. The pickle names torch's functio
 torch reads our files and we read torch's, without either importing the other.
 """
 
+from pullback.core.listing import only_public as _only_public
 from pullback.serialization.allowed import (
     add_safe_globals,
     clear_safe_globals,
@@ -52,3 +53,5 @@ __all__ = [
     "set_default_mmap_options",
     "skip_data",
 ]
+
+__dir__ = _only_public(globals())

@@ -12,6 +12,7 @@ import numpy
 
 from pullback.core.arrays import Array
 from pullback.core.dtype import float32, float64
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.operators.create.factory import Options
 from pullback.operators.fourier.windows import cosines, triangle, window
@@ -211,3 +212,5 @@ def nuttall(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
 
 
 _guard_all(globals(), __all__)
+
+__dir__ = _only_public(globals())

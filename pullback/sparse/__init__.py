@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.listing import only_public as _only_public
 from pullback.operators.attach import faces as _faces
 from pullback.operators.attach import names as _names
 from pullback.operators.sparse import convert as _convert
@@ -24,3 +25,5 @@ __getattr__ = _all_absent(__name__)
 
 
 assert _convert  # its import lets operators take sparse tensors
+
+__dir__ = _only_public(globals())

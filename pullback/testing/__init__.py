@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pullback.core.explain.absent import absent
+from pullback.core.listing import only_public as _only_public
 from pullback.testing.comparison import assert_allclose, assert_close
 
 if TYPE_CHECKING:
@@ -34,3 +35,6 @@ def __getattr__(name: str) -> Any:
     from pullback.testing import samples
 
     return getattr(samples, name)
+
+
+__dir__ = _only_public(globals())

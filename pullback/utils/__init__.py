@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from pullback.core.explain.absent import absent
+from pullback.core.listing import only_public as _only_public
 
 # One a line, in order.
 _MODULES = (
@@ -51,5 +52,5 @@ def __getattr__(name: str) -> Any:
     raise absent(__name__, name)
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, *_NAMES})
+__all__: list[str] = sorted(_NAMES)
+__dir__ = _only_public(globals(), " ".join(name for name in _MODULES if name[0] != "_"))

@@ -8,6 +8,8 @@ import platform
 import sys
 from typing import NamedTuple
 
+from pullback.core.listing import only_public as _only_public
+
 __all__ = ["SystemEnv", "get_env_info", "get_pretty_env_info", "main"]
 
 _PACKAGES = ("pullback", "numpy", "scipy", "ml_dtypes", "cupy", "numba", "llvmlite", "torch")
@@ -81,3 +83,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+__dir__ = _only_public(globals())

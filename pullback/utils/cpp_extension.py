@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.explain.absent import all_absent, refusing
+from pullback.core.listing import only_public as _only_public
 
 __all__ = [
     "CUDA_HOME",
@@ -53,3 +54,5 @@ load_inline = refusing("utils.cpp_extension.load_inline")
 BuildExtension.__doc__ = load.__doc__
 
 __getattr__ = all_absent(__name__)
+
+__dir__ = _only_public(globals())

@@ -13,6 +13,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.process.determinism import wish
 
 
@@ -34,3 +35,6 @@ class _Deterministic(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Deterministic
+
+__all__: list[str] = []
+__dir__ = _only_public(globals(), "fill_uninitialized_memory")

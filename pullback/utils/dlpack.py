@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.operators.create.exchange import from_dlpack
 
@@ -46,3 +47,6 @@ def to_dlpack(tensor: Tensor) -> Any:
         raise TypeError(f"to_dlpack: expected a Tensor, got {type(tensor).__name__}.")
     source: Any = tensor
     return source.__dlpack__()
+
+
+__dir__ = _only_public(globals())

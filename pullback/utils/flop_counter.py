@@ -14,6 +14,7 @@ from math import prod
 from typing import Any
 
 from pullback import ops
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.utils._python_dispatch import TorchDispatchMode
 from pullback.utils._pytree import tree_map
@@ -258,3 +259,6 @@ class _Counting(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         self.counter.count(func, out, args, kwargs or {})
         return out
+
+
+__dir__ = _only_public(globals())

@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback.autograd.function import Function
 from pullback.core.hooks import RemovableHandle
+from pullback.core.listing import only_public as _only_public
 from pullback.core.mode import get_mode
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
@@ -195,3 +196,6 @@ def _checked(what: str, returned: Any, count: int) -> tuple[Any, ...]:
             "expected: one for each, None for what is no tensor."
         )
     return values
+
+
+__dir__ = _only_public(globals())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.hub import load_state_dict_from_url as load_url
 
 __all__ = ["load_url"]
@@ -15,3 +16,6 @@ def __getattr__(name: str) -> Any:
     import pullback.hub
 
     return pullback.hub.tqdm
+
+
+__dir__ = _only_public(globals())

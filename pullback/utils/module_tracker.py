@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from pullback.autograd.graph import register_multi_grad_hook
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.engine.task import task_id
 from pullback.utils._pytree import tree_leaves
@@ -102,3 +103,6 @@ class ModuleTracker:
 
 def _with_gradients(value: Any) -> list[Any]:
     return [one for one in tree_leaves(value) if isinstance(one, Tensor) and one.requires_grad]
+
+
+__dir__ = _only_public(globals())

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 
 __all__ = [
@@ -199,3 +200,6 @@ class TensorWeakRef:
 
     def __call__(self) -> Tensor | None:
         return self.ref()
+
+
+__dir__ = _only_public(globals())

@@ -30,6 +30,7 @@ from pullback.autograd.function.once import once_differentiable
 from pullback.autograd.function.results import settled, settled_write
 from pullback.autograd.function.saved import save
 from pullback.autograd.function.vmap import VmapInfo, missing_vmap
+from pullback.core.listing import only_public as _only_public
 from pullback.core.mode import NO_GRAD, current, fast, get_mode
 from pullback.core.nesting import running
 from pullback.core.node import QUIET
@@ -212,3 +213,6 @@ class InplaceFunction(Function):
 
 class NestedIOFunction(NestedIO, Function):
     """Kept for old programs; it cannot be called, only its helpers remain."""
+
+
+__dir__ = _only_public(globals())

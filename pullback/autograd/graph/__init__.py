@@ -19,6 +19,7 @@ from pullback.autograd.graph.saved_hooks import (
 )
 from pullback.core.explain.absent import absent
 from pullback.core.graph import GradientEdge
+from pullback.core.listing import only_public as _only_public
 from pullback.core.node import node_and_number
 from pullback.core.tensor import Tensor
 from pullback.core.version import INFERENCE_CELL, bump
@@ -176,3 +177,6 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(import_module(f"pullback.autograd.{_LAZY[name]}"), name)
     raise absent(__name__, name)
+
+
+__dir__ = _only_public(globals(), "hooks plan show")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pullback.core.listing import only_public as _only_public
 from pullback.cpu.amp.autocast_mode import autocast
 from pullback.cpu.amp.grad_scaler import GradScaler
 
 __all__ = ["GradScaler", "autocast"]
+
+__dir__ = _only_public(globals(), "autocast_mode grad_scaler")

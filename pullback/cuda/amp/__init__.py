@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pullback.core.listing import only_public as _only_public
 from pullback.cuda.amp.autocast_mode import autocast, custom_bwd, custom_fwd
 from pullback.cuda.amp.common import amp_definitely_not_available
 from pullback.cuda.amp.grad_scaler import GradScaler
 
 __all__ = ["GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]
+
+__dir__ = _only_public(globals(), "autocast_mode grad_scaler")

@@ -10,6 +10,7 @@ from typing import Any
 from pullback.amp import autocast_mode
 from pullback.core.dtype import dtype as Dtype  # noqa: N812 (`dtype` is torch's argument name)
 from pullback.core.dtype import named_dtype
+from pullback.core.listing import only_public as _only_public
 from pullback.core.origin import stacklevel
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd"]
@@ -48,3 +49,6 @@ def custom_bwd(bwd: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """The old form of `amp.custom_bwd(device_type="cuda")`."""
     _old("custom_bwd")
     return autocast_mode.custom_bwd(bwd, device_type="cuda")
+
+
+__dir__ = _only_public(globals())

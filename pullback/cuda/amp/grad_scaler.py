@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 from pullback.amp import grad_scaler
+from pullback.core.listing import only_public as _only_public
 from pullback.core.origin import stacklevel
 
 __all__ = ["GradScaler"]
@@ -29,3 +30,6 @@ class GradScaler(grad_scaler.GradScaler):
         super().__init__(
             "cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled
         )
+
+
+__dir__ = _only_public(globals())

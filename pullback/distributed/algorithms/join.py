@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.listing import only_public as _only_public
 from pullback.distributed.call import Call
 from pullback.distributed.group import ProcessGroup
 from pullback.distributed.reduction import ReduceOp
@@ -145,3 +146,6 @@ def _count_running(group: ProcessGroup, mine: int) -> int:
     call = Call("Join", "ranks that still run", group.timeout)
     group.do(call, lambda: group.communicator.all_reduce(call, count, ReduceOp.SUM), later=False)
     return int(count[0])
+
+
+__dir__ = _only_public(globals())

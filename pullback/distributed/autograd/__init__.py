@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.distributed.autograd import contexts as _contexts
 
 __all__ = ["backward", "context", "get_gradients"]
@@ -94,3 +95,6 @@ def _get_debug_info() -> dict[str, int]:
         "num_autograd_contexts": len(known),
         "num_current_backward_passes": known.running(),
     }
+
+
+__dir__ = _only_public(globals())

@@ -16,6 +16,7 @@ from typing import Any
 
 from pullback import serialization
 from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.distributed.collectives import barrier
 from pullback.distributed.objects import all_gather_object
@@ -175,3 +176,5 @@ def latest(directory: str | os.PathLike[str], process_group: Any = None, keep: i
 
 
 __getattr__ = _all_absent(__name__)
+
+__dir__ = _only_public(globals())

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.autograd.function import Function
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.distributed import collectives
 from pullback.distributed.collectives import member, split_sizes
@@ -305,3 +306,6 @@ def join_unused(loss: Tensor, *results: Tensor) -> Tensor:
     for one in results:
         loss = loss + (one * 0).sum()
     return loss
+
+
+__dir__ = _only_public(globals())

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
 from pullback.distributed import collectives
@@ -207,3 +208,6 @@ class ZeroRedundancyOptimizer(Optimizer):
         self.optim.load_state_dict({"state": state, "param_groups": groups})
         for group, local in zip(self.param_groups, self.optim.param_groups, strict=True):
             group.update({key: value for key, value in local.items() if key != "params"})
+
+
+__dir__ = _only_public(globals())

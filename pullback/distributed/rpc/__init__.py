@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.listing import only_public as _only_public
 from pullback.distributed import collectives, objects, world
 from pullback.distributed.rpc.agent import (
     DEFAULT_TIMEOUT,
@@ -143,3 +144,5 @@ def remote(
 
 
 __getattr__ = _all_absent(__name__)
+
+__dir__ = _only_public(globals())

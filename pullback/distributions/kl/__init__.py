@@ -8,6 +8,7 @@ tensor(0.5000)
 
 from __future__ import annotations
 
+from pullback.core.listing import only_public as _only_public
 from pullback.distributions.kl import across, composed, same  # noqa: F401 (they register theirs)
 from pullback.distributions.kl.registry import (
     _KL_MEMOIZE as _KL_MEMOIZE,
@@ -18,3 +19,5 @@ from pullback.distributions.kl.registry import (
 from pullback.distributions.kl.registry import kl_divergence, register_kl
 
 __all__ = ["kl_divergence", "register_kl"]
+
+__dir__ = _only_public(globals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pullback.core.listing import only_public as _only_public
 from pullback.distributions.transforms.base import Transform
 from pullback.distributions.transforms.base import _InverseTransform as _InverseTransform
 from pullback.distributions.transforms.combined import (
@@ -52,3 +53,5 @@ __all__ = [
     "Transform",
     "identity_transform",
 ]
+
+__dir__ = _only_public(globals())

@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 import pullback
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.core.trees import pytree
 from pullback.fx._codegen import PyTreeInfo, _PyTreeCodeGen
@@ -182,3 +183,6 @@ def _leaf_names(names: list[str], args: tuple[Any, ...]) -> list[str]:
     return [
         name for name, arg in zip(names, args, strict=True) for _ in pytree.tree_flatten(arg)[0]
     ]
+
+
+__dir__ = _only_public(globals())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
+
 __all__ = ["FxGraphDrawer"]
 
 
@@ -15,3 +17,6 @@ class FxGraphDrawer:
             "FxGraphDrawer is not supported; print(module.graph) and module.print_readable() show "
             "the graph as text."
         )
+
+
+__dir__ = _only_public(globals())

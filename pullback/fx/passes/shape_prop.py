@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.fx.interpreter import Interpreter
 from pullback.fx.node import Node, map_aggregate
@@ -78,3 +79,6 @@ class ShapeProp(Interpreter):
     def propagate(self, *args: Any) -> Any:
         """Run the graph on these arguments."""
         return super().run(*args)
+
+
+__dir__ = _only_public(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule
 from pullback.fx.node import Node, map_arg
@@ -160,3 +161,6 @@ def _attribute(module: Module, path: str) -> Any:
     for part in path.split("."):
         place = getattr(place, part)
     return place
+
+
+__dir__ = _only_public(globals())

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from pullback.core.explain.absent import absent
+from pullback.core.listing import only_public as _only_public
 
 __all__ = [
     *("SDPBackend", "WARN_FOR_UNFUSED_KERNELS", "activate_flash_attention_impl"),
@@ -89,3 +90,6 @@ def __getattr__(name: str) -> Any:
     if name in ("bias", "flex_attention"):
         return import_module(f"pullback.nn.attention.{name}")
     raise absent(__name__, name)
+
+
+__dir__ = _only_public(globals(), "bias flex_attention")

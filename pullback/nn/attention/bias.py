@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import own_cell
 
@@ -77,3 +78,6 @@ def _sized(variant: CausalVariant, size: tuple[int, ...]) -> CausalBias:
     if len(size) != 2:
         raise AssertionError(f"A causal mask has two sizes, queries and keys; got {size}.")
     return CausalBias(variant, *size)
+
+
+__dir__ = _only_public(globals())

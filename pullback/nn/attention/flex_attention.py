@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypedDict
 import numpy
 
 from pullback.core.dtype import DTYPES
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor, wrap
 from pullback.nn.attention.block_mask import (
     BlockMask,
@@ -153,3 +154,6 @@ def _check(query: Any, key: Any, value: Any, block_mask: Any, *, enable_gqa: boo
                 f"flex_attention: block_mask is for {tuple(block_mask.seq_lengths)} queries and "
                 f"keys, given are {lengths}; make one for these."
             )
+
+
+__dir__ = _only_public(globals())

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from pullback.core.explain.absent import absent
+from pullback.core.listing import only_public as _only_public
 
 # File -> its public names.
 _FILES = {
@@ -83,5 +84,4 @@ def __getattr__(name: str) -> Any:
     raise absent(__name__, name)
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *FILE_OF})
+__dir__ = _only_public(globals(), "lazy module")

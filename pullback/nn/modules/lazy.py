@@ -6,6 +6,7 @@ import itertools
 from typing import Any, ClassVar
 
 from pullback.core.hooks import RemovableHandle
+from pullback.core.listing import only_public as _only_public
 from pullback.nn.parameter import is_lazy
 
 __all__ = ["LazyModuleMixin"]
@@ -62,3 +63,6 @@ def _initialise(module: Any, args: Any, kwargs: Any) -> None:
     del module._initialize_hook
     if module.cls_to_become is not None:
         module.__class__ = module.cls_to_become
+
+
+__dir__ = _only_public(globals())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, TypeVar
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.nn.base import hooks_for_all as for_all
 from pullback.nn.base.calling import Called
@@ -308,3 +309,6 @@ _global_backward_hooks = for_all.backward_hooks
 
 def _has_any_global_hook() -> bool:
     return bool(for_all.IN_USE)
+
+
+__dir__ = _only_public(globals())

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from pullback.core.explain.absent import absent
+from pullback.core.listing import only_public as _only_public
 from pullback.nn.parallel.data_parallel import DataParallel, data_parallel
 from pullback.nn.parallel.parallel_apply import parallel_apply
 from pullback.nn.parallel.replicate import replicate
@@ -28,3 +29,6 @@ def __getattr__(name: str) -> Any:
         module = import_module("pullback.distributed.ddp")
         return module if name == "distributed" else module.DistributedDataParallel
     raise absent(__name__, name)
+
+
+__dir__ = _only_public(globals(), "scatter_gather")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.operators.shape.joining import cat
 
@@ -51,3 +52,6 @@ def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
         )
     make: Any = getattr(type(first), "_make", type(first))
     return make([gather(list(each), target_device, dim) for each in zip(*outputs, strict=True)])
+
+
+__dir__ = _only_public(globals())

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from pullback.core.explain.absent import absent
+from pullback.core.listing import only_public as _only_public
 from pullback.nn.utils.clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -64,5 +65,8 @@ def __getattr__(name: str) -> Any:
     raise absent(__name__, name)
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_FILES})
+__dir__ = _only_public(
+    globals(),
+    "clip_grad convert_parameters fusion init memory_format parametrizations "
+    "parametrize prune rnn stateless ",
+)

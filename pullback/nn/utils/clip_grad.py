@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pullback.autograd.grad_mode import no_grad
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.linalg import vector_norm
 from pullback.nn.base.old_names import warn_of_old
@@ -145,3 +146,6 @@ def clip_grad_value_(
     with no_grad():
         for g in _gradients(parameters):
             g.clamp_(-float(clip_value), float(clip_value))
+
+
+__dir__ = _only_public(globals())

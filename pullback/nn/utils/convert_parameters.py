@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.nn.utils.clip_grad import _listed
 from pullback.operators.shape.joining import cat
@@ -38,3 +39,6 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         count = parameter.numel()
         parameter.data = vec[start : start + count].view_as(parameter).data
         start += count
+
+
+__dir__ = _only_public(globals())

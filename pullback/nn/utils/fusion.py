@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.nn.parameter import Parameter
 from pullback.operators.create.sizes import ones_like, zeros_like
 
@@ -101,3 +102,6 @@ def fuse_linear_bn_weights(
     weight = (linear_w * scale.unsqueeze(-1)).to(kind)
     bias = ((shift - bn_rm) * scale + bn_b).to(bias_kind)
     return Parameter(weight.detach(), needs[0]), Parameter(bias.detach(), needs[1])
+
+
+__dir__ = _only_public(globals())

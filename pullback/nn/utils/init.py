@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.nn.modules.module import Module
 
 __all__ = ["skip_init"]
@@ -23,3 +24,6 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"skip_init: {module_cls.__name__} has no `device` argument.")
     place = kwargs.pop("device", "cpu")
     return module_cls(*args, **kwargs, device="meta").to_empty(device=place)
+
+
+__dir__ = _only_public(globals())

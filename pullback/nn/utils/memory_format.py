@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.nn.modules.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
 
 __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
@@ -33,3 +34,6 @@ def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
 def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
     """Lay the weights of all 3-d convolutions below a module out anew."""
     return _converted(module, memory_format, (Conv3d, ConvTranspose3d))
+
+
+__dir__ = _only_public(globals())

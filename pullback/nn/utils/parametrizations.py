@@ -7,6 +7,7 @@ from typing import Any
 
 from pullback import linalg
 from pullback.autograd.grad_mode import no_grad
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.nn.modules.module import Module
 from pullback.nn.utils.parametrize import register_parametrization
@@ -283,3 +284,6 @@ def spectral_norm(
     along = outputs_dim(module) if dim is None else dim
     made = _SpectralNorm(weight.detach(), n_power_iterations, along, eps)
     return register_parametrization(module, name, made)
+
+
+__dir__ = _only_public(globals())

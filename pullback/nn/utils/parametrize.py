@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 from pullback.autograd.grad_mode import no_grad
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.nn.modules.container import ModuleDict, ModuleList
 from pullback.nn.modules.module import Module
@@ -318,3 +319,6 @@ def transfer_parametrizations_and_params(
             with no_grad():
                 _set(own, given.detach().clone())
     return to_module
+
+
+__dir__ = _only_public(globals())

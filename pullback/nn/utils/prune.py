@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import ones_like, zeros_like
 from pullback.operators.shape.joining import cat
@@ -422,3 +423,6 @@ def _compute_nparams_toprune(amount: Any, tensor_size: int) -> int:
 
 def _compute_norm(t: Any, n: Any, dim: int) -> Any:
     return t.norm(n, [d for d in range(t.ndim) if d != dim % t.ndim])
+
+
+__dir__ = _only_public(globals())

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.create.data import as_tensor
 from pullback.operators.create.sizes import empty_like, full
@@ -312,3 +313,6 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """The sequences that were packed."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)
+
+
+__dir__ = _only_public(globals(), "PackedSequence_")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.func import functional_call as _functional_call
 from pullback.func.modules import replaced
@@ -37,3 +38,6 @@ def _reparametrize_module(
     """Other tensors in a module, as long as one is inside."""
     with replaced(module, parameters_and_buffers, **options):
         yield
+
+
+__dir__ = _only_public(globals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pullback.core.listing import only_public as _only_public
 from pullback.optim.lr_scheduler.base import EPOCH_DEPRECATION_WARNING, LRScheduler, _LRScheduler
 from pullback.optim.lr_scheduler.combined import ChainedScheduler, SequentialLR
 from pullback.optim.lr_scheduler.cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
@@ -40,3 +41,5 @@ __all__ = [
     "StepLR",
     "_LRScheduler",
 ]
+
+__dir__ = _only_public(globals())

@@ -9,6 +9,7 @@ True
 from __future__ import annotations
 
 from pullback.core.explain.absent import all_absent
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.benchmark.utils.common import (
     Measurement,
     TaskSpec,
@@ -35,3 +36,5 @@ __all__ = [
 ]
 
 __getattr__ = all_absent(__name__)
+
+__dir__ = _only_public(globals(), "utils")

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pullback.core.explain.absent import absent
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.checkpoint.entry import checkpoint, checkpoint_sequential
 from pullback.utils.checkpoint.errors import CheckpointError
 from pullback.utils.checkpoint.groups import GraphExecGroup
@@ -76,3 +77,6 @@ def __getattr__(name: str) -> Any:
     if name not in _SELECTIVE:
         raise absent(__name__, name)
     return getattr(import_module("pullback.utils.selective_checkpoint"), name)
+
+
+__dir__ = _only_public(globals())

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from pullback.core.explain.absent import all_absent
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data._utils.worker import get_worker_info
 from pullback.utils.data.dataloader import (
     DataLoader,
@@ -59,3 +60,5 @@ __all__ = [
 ]
 
 __getattr__ = all_absent(__name__)
+
+__dir__ = _only_public(globals(), "dataloader dataset distributed sampler")

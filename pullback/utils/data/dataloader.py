@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
+from pullback.core.listing import only_public as _only_public
 from pullback.operators.random.generator import Generator
 from pullback.utils.data._utils.collate import default_collate, default_convert
 from pullback.utils.data._utils.worker import get_worker_info
@@ -263,3 +264,6 @@ def _context_of(context: Any, num_workers: int) -> Any:
             f"got {type(context).__name__}."
         )
     return context
+
+
+__dir__ = _only_public(globals())

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.operators.random.generator import Generator, default_generator
 
@@ -281,3 +282,6 @@ def _lengths_of_fractions(total: int, fractions: Sequence[float]) -> list[int]:
                 stacklevel=3,
             )
     return lengths
+
+
+__dir__ = _only_public(globals())

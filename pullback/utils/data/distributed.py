@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.operators.random.generator import Generator
 from pullback.utils.data.sampler import Sampler
 
@@ -92,3 +93,6 @@ def _of_group(question: str) -> int:
         )
     answer: int = getattr(distributed, question)()
     return answer
+
+
+__dir__ = _only_public(globals())

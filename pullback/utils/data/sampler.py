@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.operators.random.generator import Generator
 
@@ -207,3 +208,6 @@ class BatchSampler(Sampler[list[int]]):
     def __len__(self) -> int:
         length = len(self.sampler)  # type: ignore[arg-type]  # its error is the user's answer
         return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
+
+
+__dir__ = _only_public(globals())

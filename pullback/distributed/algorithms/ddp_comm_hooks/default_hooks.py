@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pullback
+from pullback.core.listing import only_public as _only_public
 from pullback.distributed import collectives
 from pullback.distributed.ddp.buckets import GradBucket
 from pullback.distributed.world import group_of
@@ -70,3 +71,6 @@ def fp16_compress_wrapper(hook: Hook) -> Hook:
 def bf16_compress_wrapper(hook: Hook) -> Hook:
     """The hook, on gradients rounded to bfloat16."""
     return _wrapped(pullback.bfloat16, hook)
+
+
+__dir__ = _only_public(globals())

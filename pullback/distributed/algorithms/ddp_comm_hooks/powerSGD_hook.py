@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import wrap
 from pullback.distributed import collectives
 from pullback.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
@@ -166,3 +167,6 @@ def _forget_whole(errors: Any, flat: Any, whole: list[Any]) -> None:
     for one in whole:
         start = (one.__array_interface__["data"][0] - origin) // flat.itemsize
         errors[start : start + one.size] = 0
+
+
+__dir__ = _only_public(globals())

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
+
 __all__ = [
     *("Measurement", "TaskSpec", "ordered_unique", "select_unit", "trim_sigfig"),
     "unit_to_english",
@@ -203,3 +205,6 @@ def trim_sigfig(x: float, n: int) -> float:
 def ordered_unique(elements: Iterable[Any]) -> list[Any]:
     """Each element once, in the order of their first appearance."""
     return list(dict.fromkeys(elements))
+
+
+__dir__ = _only_public(globals())

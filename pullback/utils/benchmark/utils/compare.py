@@ -6,6 +6,7 @@ import enum
 from collections.abc import Iterable
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.benchmark.utils.common import (
     Measurement,
     ordered_unique,
@@ -174,3 +175,6 @@ def _drawn(
             texts.append(f"{colour}{padded}{_OFF}" if colour else padded)
         lines.append(line(name, texts).rstrip())
     return "\n".join([*lines, "", f"Times are in {unit_to_english(unit)}s ({unit}).", ""])
+
+
+__dir__ = _only_public(globals())

@@ -8,6 +8,7 @@ import timeit
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.benchmark.utils.common import Measurement, TaskSpec
 
 __all__ = ["Language", "Timer", "timer"]
@@ -137,3 +138,6 @@ class Timer:
         raise RuntimeError(
             "Timer.collect_callgrind: instructions are counted in C++ programs; use timeit."
         )
+
+
+__dir__ = _only_public(globals())
