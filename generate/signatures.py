@@ -102,9 +102,8 @@ def result_of(function: Any, op: Op | None, imports: Imports) -> str:
         return ours(types_of.of_result(op), imports)
     if function.__name__ in overloads.RESULTS:
         return ours(overloads.RESULTS[function.__name__], imports)
-    said = _annotation(function, "return")
-    if said and (known := spelled(said, _scope(function), imports)):
-        return known
+    if said := _annotation(function, "return"):
+        return spelled(said, _scope(function), imports) or ours("Any", imports)
     named = declared.results().get(function.__module__.removeprefix(declared.ROOT), [])
     for known in (function.__name__, f"linalg_{function.__name__}"):
         if known in named:

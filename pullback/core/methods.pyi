@@ -53,7 +53,7 @@ class Methods:
     def __abs__(self) -> _Tensor: ...
     def __add__(self, other: _Any) -> _Tensor: ...
     def __and__(self, other: _Any) -> _Tensor: ...
-    def __array__(self, dtype: _dtype | _type | None = None, copy: _bool | None = None) -> _Tensor: ...
+    def __array__(self, dtype: _dtype | _type | None = None, copy: _bool | None = None) -> _Any: ...
     def __array_ufunc__(self, ufunc: _Any, method: _Any, inputs: _Any, options: _Any) -> _Tensor: ...
     def __bool__(self) -> _bool: ...
     def __complex__(self) -> _complex: ...
@@ -134,10 +134,10 @@ class Methods:
     def _indices(self) -> _Tensor:
         """The coordinates as they are stored."""
     @_staticmethod
-    def _make_subclass(cls: _Any, data: _Tensor, require_grad: _bool = False, *, dispatch_sizes_strides_policy: _str | None = None, dispatch_device: _bool = False, dispatch_layout: _bool = False, device_for_backend_keys: _DeviceLike | None = None) -> _Tensor:
+    def _make_subclass(cls: _Any, data: _Tensor, require_grad: _bool = False, *, dispatch_sizes_strides_policy: _str | None = None, dispatch_device: _bool = False, dispatch_layout: _bool = False, device_for_backend_keys: _DeviceLike | None = None) -> _Any:
         """A leaf of class `cls` on the memory and version counter of `data`."""
     @_staticmethod
-    def _make_wrapper_subclass(cls: _Any, size: _Sequence[_int], strides: _Sequence[_int] | None = None, storage_offset: _int | None = None, memory_format: _memory_format | None = None, dtype: _dtype | _type | None = None, layout: _layout | None = ..., device: _DeviceLike | None = None, pin_memory: _bool = False, requires_grad: _bool = False, dispatch_sizes_strides_policy: _str | None = None, dispatch_device: _bool = False, dispatch_layout: _bool = False, _extra_dispatch_keys: _Any = None, storage_size: _int | None = None) -> _Tensor:
+    def _make_wrapper_subclass(cls: _Any, size: _Sequence[_int], strides: _Sequence[_int] | None = None, storage_offset: _int | None = None, memory_format: _memory_format | None = None, dtype: _dtype | _type | None = None, layout: _layout | None = ..., device: _DeviceLike | None = None, pin_memory: _bool = False, requires_grad: _bool = False, dispatch_sizes_strides_policy: _str | None = None, dispatch_device: _bool = False, dispatch_layout: _bool = False, _extra_dispatch_keys: _Any = None, storage_size: _int | None = None) -> _Any:
         """A leaf of class `cls` that has metadata and no data; operators ask its class."""
     def _neg_view(self) -> _Tensor:
         """The negative, a view of the same memory: `is_neg()` until `resolve_neg()` or arithmetic."""
@@ -253,7 +253,7 @@ class Methods:
         """As `as_strided`, changing the tensor itself."""
     def as_strided_scatter(self, src: _Any, size: _int | _Sequence[_int], stride: _Any, storage_offset: _int | None = None) -> _Tensor:
         """`input` with `src` where `as_strided` with these arguments would look."""
-    def as_subclass(self, cls: _Any) -> _Tensor:
+    def as_subclass(self, cls: _Any) -> _Any:
         """A tensor of class `cls` on the same memory, with the same place in the graph."""
     def asin(self, *, out: _Tensor | None = None) -> _Tensor:
         """The angle whose sine each element is."""
@@ -952,7 +952,7 @@ class Methods:
         """In-place form of `ne_`: the result replaces the tensor's values."""
     def numel(self) -> _int:
         """The number of elements."""
-    def numpy(self, *, force: _bool = False) -> _Tensor:
+    def numpy(self, *, force: _bool = False) -> _Any:
         """The values as a NumPy array on the same memory: a write to one shows in the other."""
     def orgqr(self, input2: _Any, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
         """`linalg.householder_product` under its older name."""

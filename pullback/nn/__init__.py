@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pullback.core.explain.absent import absent
 from pullback.core.listing import only_public as _only_public
@@ -15,31 +15,6 @@ from pullback.nn.parameter import (
     UninitializedBuffer,
     UninitializedParameter,
 )
-
-if TYPE_CHECKING:
-    from pullback.nn.modules.activation import *
-    from pullback.nn.modules.attention import *
-    from pullback.nn.modules.batchnorm import *
-    from pullback.nn.modules.channelshuffle import *
-    from pullback.nn.modules.container import *
-    from pullback.nn.modules.conv import *
-    from pullback.nn.modules.distance import *
-    from pullback.nn.modules.dropout import *
-    from pullback.nn.modules.flatten import *
-    from pullback.nn.modules.fold import *
-    from pullback.nn.modules.instancenorm import *
-    from pullback.nn.modules.linear import *
-    from pullback.nn.modules.loss import *
-    from pullback.nn.modules.module import *
-    from pullback.nn.modules.normalization import *
-    from pullback.nn.modules.padding import *
-    from pullback.nn.modules.parameters import *
-    from pullback.nn.modules.pixelshuffle import *
-    from pullback.nn.modules.pooling import *
-    from pullback.nn.modules.rnn import *
-    from pullback.nn.modules.sparse import *
-    from pullback.nn.modules.transformer import *
-    from pullback.nn.modules.upsampling import *
 
 _HOME = {"DataParallel": "parallel", "factory_kwargs": "base.factory"}
 _PARTS = (

@@ -23,3 +23,7 @@ F.cross_entropy(x, x, reduce_by="mean")  # wrong
 torch.add(x, x, out="here")  # wrong
 x.shape.rows  # wrong
 torch.arrange(3)  # wrong
+torch.nn.Linearr(3, 4)  # wrong
+torch.optim.SGDD  # wrong
+torch.autograd.gradd  # wrong
+torch.utils.data.DataLoder  # wrong
