@@ -27,7 +27,7 @@ class Batched(Tensor):
     goes to the level before it would look at the values.
     """
 
-    __slots__ = ("_never", "bdim", "example", "level", "value")
+    __slots__ = ("bdim", "example", "level", "value")
     __torch_function__ = disabled_function
 
     value: Tensor
@@ -181,10 +181,6 @@ class Batched(Tensor):
         return str(ports.shown_inside(self))
 
 
-# A slot that nobody fills: a written line that reads it leaves at once, without an example.
-Batched._plain = Batched.__dict__["_never"]  # type: ignore[attr-defined]  # see core/overriding.py
-
-
 class Hidden(numpy.ndarray):
     """An array whose shape, dtype and strides may be read, but not its values."""
 
@@ -202,6 +198,21 @@ class Hidden(numpy.ndarray):
 
     __array_ufunc__ = __array_function__ = __bool__ = __float__ = __int__ = __index__ = _refuse
     __setitem__ = __iter__ = item = tolist = copy = astype = nonzero = _refuse
+
+
+class _Unread(Hidden):
+    """What a written line finds in place of an example, before the mode tells it to leave.
+
+    Making an example takes as long as a small operator. Where the mode does not, the map is over.
+    """
+
+    def _ended(self, *_: Any, **__: Any) -> Any:
+        raise _has_ended()
+
+    __array_ufunc__ = _ended
+
+
+Batched._plain = numpy.zeros(0, "V1").view(_Unread)  # type: ignore[attr-defined]  # see core/overriding.py
 
 
 def _one_example(array: Array, bdim: int) -> Array:
@@ -243,10 +254,14 @@ differentiated: set[int] = set()
 def check_open(value: Batched) -> None:
     """Refuse a tensor of a vmap that has ended."""
     if not value.level.open:
-        raise RuntimeError(
-            "A tensor of a vmap that has ended was used: it escaped from the mapped function, e.g. "
-            "through a list or an attribute. Return it instead."
-        )
+        raise _has_ended()
+
+
+def _has_ended() -> RuntimeError:
+    return RuntimeError(
+        "A tensor of a vmap that has ended was used: it escaped from the mapped function, e.g. "
+        "through a list or an attribute. Return it instead."
+    )
 
 
 def is_batched_at(value: Any, level: Any) -> bool:

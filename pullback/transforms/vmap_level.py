@@ -12,16 +12,19 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from numpy import ndarray
+
 from pullback.core import origin
 from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.mode import NO_GRAD, PLAIN, Mode, changed, current, fast, get_mode
 from pullback.core.ports import ports
-from pullback.core.tensor import Tensor
+from pullback.core.tensor import Tensor, new
+from pullback.core.version import own_cell
 from pullback.operators.arrays.strides import extent
-from pullback.operators.batching import aligned, filled, one_tensor, shifted_options
+from pullback.operators.batching import aligned, filled, one_tensor, padded
 from pullback.operators.declare import Op
+from pullback.operators.options import NORMALISE, as_dim
 from pullback.operators.random.generator import drawn
-from pullback.operators.running import interpret
 from pullback.operators.shape.joining import stack
 from pullback.operators.shape.reshaping import select
 from pullback.transforms.batched import Batched, base_of, batched, check_open, is_batched_at
@@ -103,52 +106,73 @@ class VmapLevel:
             return NotImplemented
         if kwargs.get("out") is not None:
             return NotImplemented
-        values = self._in_front(op, args)
-        if values is None:
+        values, places, rank = self._in_front(op, args)
+        if not values:
             return NotImplemented
-        if way is _SHIFTED:
-            shifted = self._shifted(op, values, kwargs)
-            if shifted is None:
-                return NotImplemented
-            values, kwargs = shifted
+        if way is _SHIFTED and not self._shift(op, values):
+            return NotImplemented
         try:
             current.set(below)
+            for place in places:
+                values[place] = _padded(values[place], rank)
             result = op.function(*values, **kwargs)
         finally:
             current.set(mode)
         return batched(result, 0, self)
 
-    def _in_front(self, op: Op, args: tuple[Any, ...]) -> list[Any] | None:
-        """The batches of the arguments, where all have their examples in front and are alike."""
-        dtype, rank, values = None, 0, []
-        for param, arg in zip(op.params, args, strict=False):
-            if not param.is_tensor:
-                values.append(arg)
-            elif arg.__class__ is Batched:
-                value = arg.value
-                if arg.level is not self or arg.bdim or value._kind is not None:
-                    return None
-                array = value._array
-                if dtype is None:
-                    dtype, rank = array.dtype, array.ndim
-                elif array.dtype is not dtype or array.ndim != rank:
-                    return None
-                values.append(value)
-            elif (arg.__class__ is float or arg.__class__ is int) and param.kind == "tensor":
-                values.append(arg)
-            else:
-                return None
-        return None if dtype is None else values
+    def _in_front(self, op: Op, args: tuple[Any, ...]) -> tuple[list[Any], list[int], int]:
+        """The arguments with batches in place of examples, which all are in front and of one dtype.
 
-    def _shifted(self, op: Op, values: list[Any], kwargs: dict[str, Any]) -> Any:
-        """The arguments with dimensions moved by one; None where a rule has more to say."""
+        And the places of those that need `padded`, with the rank that it is to give them. No values
+        at all where the call wants a closer look.
+        """
+        dtype, rank, alike = None, -1, True
+        values: list[Any] = []
+        places: list[int] = []
+        for is_tensor, arg in zip(_flags[op], args, strict=False):
+            kind = arg.__class__
+            if not is_tensor:
+                pass
+            elif kind is Batched or kind is Tensor:
+                value = arg
+                if kind is Batched:
+                    value = arg.value
+                    if arg.level is not self or arg.bdim:
+                        return _NONE
+                    places.append(len(values))
+                array = value._array
+                if (dtype is not None and array.dtype is not dtype) or value._kind is not None:
+                    return _NONE
+                dtype = array.dtype
+                own = array.ndim - (kind is Batched)
+                alike = alike and rank in (own, -1)
+                rank = max(rank, own)
+                arg = value
+            elif kind is not float and kind is not int:
+                return _NONE
+            values.append(arg)
+        if not places:
+            return _NONE
+        return values, [] if alike else places, rank
+
+    def _shift(self, op: Op, values: list[Any]) -> bool:
+        """Move the dimensions that options name by one; False where a rule has more to say."""
         ndim = values[0]._array.ndim - 1
-        bound = interpret.bind(op, tuple(values), {k: v for k, v in kwargs.items() if k != "out"})
-        options = {name: value for name, value in bound.items() if name != op.inputs[0].name}
-        whole = any(param.kind == "dim" and options[param.name] is None for param in op.checked)
-        if ndim == 0 or whole:
-            return None
-        return values[:1], shifted_options(op, options, ndim, self.size)
+        if ndim == 0:
+            return False
+        for place, kind in _shifts[op]:
+            given = values[place]
+            if kind == "dim":
+                if given is None:
+                    return False
+                inside = given.__class__ is int and 0 <= given < ndim
+                values[place] = (given if inside else as_dim(given, ndim, op.name)) + 1
+            elif kind == "dims":
+                dims = NORMALISE["dims"](given, ndim, op.name) or range(ndim)
+                values[place] = tuple([dim + 1 for dim in dims])
+            elif given is not None:
+                values[place] = (self.size, *NORMALISE["shape"](given, ndim, op.name))
+        return True
 
     def process(self, op: Op, bound: dict[str, Any]) -> Any:
         """Run an operator call for all examples at once."""
@@ -457,6 +481,28 @@ def run_on_examples(
 # How `at_once` runs an operator.
 _GENERAL, _ALIKE, _SHIFTED = "general", "alike", "shifted"
 _ways: dict[Op, str] = {}
+_shifts: dict[Op, tuple[tuple[int, str], ...]] = {}  # place and kind of what a shift moves
+_MOVED = frozenset(("dim", "dims", "shape"))
+_flags: dict[Op, tuple[bool, ...]] = {}  # of its parameters: whether tensors are passed there
+
+
+_NONE: tuple[list[Any], list[int], int] = ([], [], 0)
+
+
+def _padded(value: Any, rank: int) -> Any:
+    """As `padded`, for examples in front."""
+    array = value._array
+    missing = rank + 1 - array.ndim
+    if missing <= 0:
+        return value
+    if value.__class__ is not Tensor or value._node is not None or type(array) is not ndarray:
+        return padded(value, 0, rank)
+    # Nobody will see it, and without history it need not be known as a view.
+    made = new(Tensor)
+    made._array = array[(slice(None), *(None,) * missing)]
+    made._cell = own_cell(value)
+    made._node = None
+    return made
 
 
 def _way_of(op: Op) -> str:
@@ -466,7 +512,11 @@ def _way_of(op: Op) -> str:
         if op.kind == "elementwise" and all(param.kind == "tensor" for param in op.inputs):
             way = _ALIKE
         elif [param.kind for param in op.inputs] == ["tensor"] and op.shifts:
-            way = _SHIFTED if op.params[0] is op.inputs[0] else _GENERAL
+            moved = [(at, param) for at, param in enumerate(op.params) if param.kind in _MOVED]
+            if op.params[0] is op.inputs[0] and not any(one.keyword_only for _, one in moved):
+                way = _SHIFTED
+                _shifts[op] = tuple((at, param.kind) for at, param in moved)
+    _flags[op] = tuple(param.is_tensor for param in op.params)
     _ways[op] = way
     return way
 

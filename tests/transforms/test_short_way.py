@@ -33,6 +33,9 @@ SHORT = {
     "options": lambda x: torch.add(x, x, alpha=2),
     "sum": lambda x: x.sum(),
     "sum of a dim": lambda x: x.sum(-1, keepdim=True),
+    "sum of dims": lambda x: torch.sum(x, (0, 1)),
+    "other rank": lambda x: x * x[0] + x.sum(),
+    "shared": lambda x: x * torch.ones(3, 1, 4, dtype=torch.float64),
     "select": lambda x: x[1],
     "slice": lambda x: x[:, 1:3],
 }

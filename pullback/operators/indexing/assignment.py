@@ -65,7 +65,7 @@ def setitem(self: Any, key: Any, value: Any, /) -> None:
     except Taken:
         _assign(basic_part(self, items_of(key))[0], value)
         return
-    except AttributeError:  # one example of a batch, which has no array of its own
+    if type(array) is not numpy.ndarray:  # one example of a batch is made when it is asked for
         array = self._array
     try:
         if type(value) in _NUMBERS and _holds(array.dtype, value) and is_plain_write(self):

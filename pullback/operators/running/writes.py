@@ -19,7 +19,7 @@ from pullback.core.arrays import F32, F64, Array, Namespace, numbers32, numbers6
 from pullback.core.arrays import number_array as remembered
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import fast, get_mode
-from pullback.core.overriding import LEAVES
+from pullback.core.overriding import Taken
 from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor
 from pullback.core.version import INFERENCE_CELL
@@ -80,7 +80,7 @@ def is_plain_write(target: Tensor, source: Tensor | None = None) -> bool:
         array = target._plain
         if source is not None:
             source._plain  # noqa: B018 (asks whether its class takes calls)
-    except LEAVES:
+    except Taken:
         return False
     # Strides of 0 are expanded memory, which must not be written; sizes of 1 may have them too.
     # Memory that a tensor has to itself was not expanded.
