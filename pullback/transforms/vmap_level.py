@@ -12,22 +12,19 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from numpy import ndarray
-
 from pullback.core import origin
 from pullback.core.forward import LEVELS, visible_levels
-from pullback.core.mode import NO_GRAD, PLAIN, Mode, changed, current, fast, get_mode
+from pullback.core.mode import Mode, changed, current, get_mode
 from pullback.core.ports import ports
-from pullback.core.tensor import Tensor, new
-from pullback.core.version import own_cell
+from pullback.core.tensor import Tensor
 from pullback.operators.arrays.strides import extent
-from pullback.operators.batching import aligned, filled, one_tensor, padded
+from pullback.operators.batching import aligned, filled, one_tensor
 from pullback.operators.declare import Op
-from pullback.operators.options import NORMALISE, as_dim
 from pullback.operators.random.generator import drawn
 from pullback.operators.shape.joining import stack
 from pullback.operators.shape.reshaping import select
 from pullback.transforms.batched import Batched, base_of, batched, check_open, is_batched_at
+from pullback.transforms.short_way import at_once, is_random
 
 _warned: set[str] = set()
 _numbers = itertools.count(1)
@@ -91,88 +88,7 @@ class VmapLevel:
             self._below[mode] = known
         return known
 
-    def at_once(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -> Any:
-        """The call by the shortest way, before anybody looks at it; mostly NotImplemented.
-
-        For examples in front, of one dtype and rank: what is elementwise goes to the batches as it
-        stands; of one tensor, after a shift of the dimensions that options name.
-        """
-        if mode not in self._short:
-            below = self.below(mode)
-            self._short[mode] = below if _is_plain_inside(mode, below) else None
-        below = self._short[mode]
-        way = _ways.get(op) or _way_of(op)
-        if below is None or way is _GENERAL or LEVELS or fast.plain is None:
-            return NotImplemented
-        if kwargs.get("out") is not None:
-            return NotImplemented
-        values, places, rank = self._in_front(op, args)
-        if not values:
-            return NotImplemented
-        if way is _SHIFTED and not self._shift(op, values):
-            return NotImplemented
-        try:
-            current.set(below)
-            for place in places:
-                values[place] = _padded(values[place], rank)
-            result = op.function(*values, **kwargs)
-        finally:
-            current.set(mode)
-        return batched(result, 0, self)
-
-    def _in_front(self, op: Op, args: tuple[Any, ...]) -> tuple[list[Any], list[int], int]:
-        """The arguments with batches in place of examples, which all are in front and of one dtype.
-
-        And the places of those that need `padded`, with the rank that it is to give them. No values
-        at all where the call wants a closer look.
-        """
-        dtype, rank, alike = None, -1, True
-        values: list[Any] = []
-        places: list[int] = []
-        for is_tensor, arg in zip(_flags[op], args, strict=False):
-            kind = arg.__class__
-            if not is_tensor:
-                pass
-            elif kind is Batched or kind is Tensor:
-                value = arg
-                if kind is Batched:
-                    value = arg.value
-                    if arg.level is not self or arg.bdim:
-                        return _NONE
-                    places.append(len(values))
-                array = value._array
-                if (dtype is not None and array.dtype is not dtype) or value._kind is not None:
-                    return _NONE
-                dtype = array.dtype
-                own = array.ndim - (kind is Batched)
-                alike = alike and rank in (own, -1)
-                rank = max(rank, own)
-                arg = value
-            elif kind is not float and kind is not int:
-                return _NONE
-            values.append(arg)
-        if not places:
-            return _NONE
-        return values, [] if alike else places, rank
-
-    def _shift(self, op: Op, values: list[Any]) -> bool:
-        """Move the dimensions that options name by one; False where a rule has more to say."""
-        ndim = values[0]._array.ndim - 1
-        if ndim == 0:
-            return False
-        for place, kind in _shifts[op]:
-            given = values[place]
-            if kind == "dim":
-                if given is None:
-                    return False
-                inside = given.__class__ is int and 0 <= given < ndim
-                values[place] = (given if inside else as_dim(given, ndim, op.name)) + 1
-            elif kind == "dims":
-                dims = NORMALISE["dims"](given, ndim, op.name) or range(ndim)
-                values[place] = tuple([dim + 1 for dim in dims])
-            elif given is not None:
-                values[place] = (self.size, *NORMALISE["shape"](given, ndim, op.name))
-        return True
+    at_once = at_once
 
     def process(self, op: Op, bound: dict[str, Any]) -> Any:
         """Run an operator call for all examples at once."""
@@ -476,68 +392,6 @@ def run_on_examples(
         tuple(r.value if m else r for r, m in zip(results, mapped, strict=True)),
         tuple(r.bdim if m else None for r, m in zip(results, mapped, strict=True)),
     )
-
-
-# How `at_once` runs an operator.
-_GENERAL, _ALIKE, _SHIFTED = "general", "alike", "shifted"
-_ways: dict[Op, str] = {}
-_shifts: dict[Op, tuple[tuple[int, str], ...]] = {}  # place and kind of what a shift moves
-_MOVED = frozenset(("dim", "dims", "shape"))
-_flags: dict[Op, tuple[bool, ...]] = {}  # of its parameters: whether tensors are passed there
-
-
-_NONE: tuple[list[Any], list[int], int] = ([], [], 0)
-
-
-def _padded(value: Any, rank: int) -> Any:
-    """As `padded`, for examples in front."""
-    array = value._array
-    missing = rank + 1 - array.ndim
-    if missing <= 0:
-        return value
-    if value.__class__ is not Tensor or value._node is not None or type(array) is not ndarray:
-        return padded(value, 0, rank)
-    # Nobody will see it, and without history it need not be known as a view.
-    made = new(Tensor)
-    made._array = array[(slice(None), *(None,) * missing)]
-    made._cell = own_cell(value)
-    made._node = None
-    return made
-
-
-def _way_of(op: Op) -> str:
-    way = _GENERAL
-    one = len(op.outputs) == 1 and op.outputs != ("*",)
-    if op.batch is None and one and not is_random(op) and not op.makes_kind:
-        if op.kind == "elementwise" and all(param.kind == "tensor" for param in op.inputs):
-            way = _ALIKE
-        elif [param.kind for param in op.inputs] == ["tensor"] and op.shifts:
-            moved = [(at, param) for at, param in enumerate(op.params) if param.kind in _MOVED]
-            if op.params[0] is op.inputs[0] and not any(one.keyword_only for _, one in moved):
-                way = _SHIFTED
-                _shifts[op] = tuple((at, param.kind) for at, param in moved)
-    _flags[op] = tuple(param.is_tensor for param in op.params)
-    _ways[op] = way
-    return way
-
-
-def _is_plain_inside(mode: Mode, below: Mode) -> bool:
-    """Whether levels are all that is unusual about a mode."""
-    inside = changed(mode, levels=()) if below.levels else below
-    return (inside is PLAIN or inside is NO_GRAD) and all(
-        type(level) is VmapLevel for level in mode.levels
-    )
-
-
-def is_random(op: Op) -> bool:
-    """Whether an operator draws random numbers: then it takes a generator."""
-    known = _random.get(op)
-    if known is None:
-        known = _random[op] = any(param.name == "generator" for param in op.params)
-    return known
-
-
-_random: dict[Op, bool] = {}
 
 
 def _kept_from_writing(op: Op, target: Any, bound: dict[str, Any]) -> dict[str, Any]:
