@@ -212,7 +212,7 @@ class _Unread(Hidden):
     __array_ufunc__ = _ended
 
 
-Batched._plain = numpy.zeros(0, "V1").view(_Unread)  # type: ignore[attr-defined]  # see core/overriding.py
+Batched._plain = numpy.zeros(0, "V1").view(_Unread)  # see core/overriding.py
 
 
 def _one_example(array: Array, bdim: int) -> Array:

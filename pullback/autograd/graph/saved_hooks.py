@@ -63,7 +63,7 @@ class _Packing(Whole):
     def _leave(self) -> None:
         mode = get_mode()
         if mode.__class__ is Hooked and not self.depth:
-            current.set(mode.usual)  # type: ignore[attr-defined]  # which a Hooked mode has
+            current.set(mode.usual)
         elif len(mode.saved_hooks) > self.depth:
             current.set(changed(mode, saved_hooks=mode.saved_hooks[: self.depth]))
 

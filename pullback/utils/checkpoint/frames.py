@@ -197,17 +197,21 @@ class Rerun:
             holder.put(self.use, value)
             if frame.checked:
                 saved, array = frame.metadata[position], value._array
-                plain = type(saved) is Looks and type(array) is ndarray
-                if not plain or saved.shape != array.shape or saved.dtype is not array.dtype:
+                alike = (
+                    isinstance(saved, Looks)
+                    and type(array) is ndarray
+                    and saved.shape == array.shape
+                    and saved.dtype is array.dtype
+                )
+                if not alike:
                     self._compare(position, value)
         if frame.early_stop and self.count == len(frame.holders):
             raise StopRecomputation(self)
         return value
 
     def _compare(self, position: int, value: Tensor) -> None:
-        saved, now = self.frame.metadata[position], metadata_of(value)
-        if type(saved) is Looks:
-            saved = saved.metadata()
+        known, now = self.frame.metadata[position], metadata_of(value)
+        saved = known.metadata() if isinstance(known, Looks) else known
         if saved != now:
             self.mismatches.append((position, saved, now))
 
