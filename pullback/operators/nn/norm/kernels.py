@@ -17,7 +17,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import F32, Array, Namespace, number_array, numbers32, numbers64
-from pullback.operators.arrays.blocks import slices
+from pullback.operators.arrays.blocks import BLOCK, slices
 from pullback.operators.arrays.rows import FEW, MEANS, SHORT, ones, totals
 from pullback.operators.arrays.threads import each
 from pullback.operators.nn.norm.layout import Layout, Over
@@ -79,7 +79,16 @@ def row_statistics(xp: Namespace, x: Array, over: Over) -> tuple[Array | None, A
 def run_sums(xp: Namespace, a: Array, b: Array | None, seen: Layout) -> Array:
     """The sum of each run of `a`, or of `a * b`."""
     runs = (-1, seen.run)
-    return totals(xp, a.reshape(runs), b if b is None else b.reshape(runs)).reshape(seen.lead)
+    left, right = a.reshape(runs), b if b is None else b.reshape(runs)
+    if left.size <= 2 * BLOCK:
+        return totals(xp, left, right).reshape(seen.lead)
+    sums = xp.empty(len(left), left.dtype)
+
+    def work(block: slice) -> None:
+        sums[block] = totals(xp, left[block], right if right is None else right[block])
+
+    each(work, slices(len(left), seen.run))
+    return sums.reshape(seen.lead)
 
 
 def shared(sums: Array, seen: Layout) -> Array:
