@@ -26,6 +26,7 @@ WORKS = {
     "strided convolution": lambda x: F.conv2d(
         x.reshape(8, 16, 64, 64), x[0, :1152].reshape(8, 16, 3, 3), stride=2
     ),
+    "cross entropy": lambda x: F.cross_entropy(x, torch.arange(len(x))),
     "max pooling": lambda x: F.max_pool2d(x.reshape(8, 16, 64, 64), 3, 2, 1),
 }
 

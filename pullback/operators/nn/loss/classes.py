@@ -12,7 +12,9 @@ import numpy
 
 from pullback.core.dtype import from_numpy_dtype
 from pullback.operators.arrays.blocks import BLOCK, slices
+from pullback.operators.arrays.reductions import few_sums
 from pullback.operators.arrays.rows import EYES, FEW, are_few, row_sums, totals
+from pullback.operators.arrays.threads import each
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.linalg.products import total
 from pullback.operators.nn.activation.softmax import (
@@ -109,7 +111,8 @@ def _reduced(xp: Namespace, losses: Array, chosen: Chosen, reduction: str, shape
     if reduction == "none":
         dim = class_dim(len(shape))
         return losses.reshape(shape[:dim] + shape[dim + 1 :])
-    total = xp.add.reduce(losses, None)
+    few = losses.ndim == 1 and 0 < losses.size <= FEW and losses.dtype.char in "fd"
+    total = few_sums(xp, losses, None, False) if few else xp.add.reduce(losses, None)
     return total if reduction == "sum" else total / chosen.total
 
 
@@ -228,8 +231,11 @@ def cross_entropy_of_indices(
     if scores.size <= BLOCK:
         losses = _losses(xp, scores, losses)
     else:
-        for block in slices(len(scores), scores.size // len(scores)):
+
+        def work(block: slice) -> None:
             losses[block] = _losses(xp, scores[block], losses[block])
+
+        each(work, slices(len(scores), scores.size // len(scores)))
     made = _reduced(xp, losses, chosen, reduction, input.shape)
     return made if half is None else made.astype(half)
 
@@ -342,10 +348,13 @@ def _cross_entropy_adjoint(
         out *= factors
     else:
         out = xp.empty(layout, input.dtype)
-        for block in slices(len(scores), scores.size // max(len(scores), 1)):
+
+        def work(block: slice) -> None:
             part = out[block]
             exponentials_of(xp, scores[block], part)
             part *= (factors[block][:, None] if factors.ndim else factors) / row_sums(xp, part)
+
+        each(work, slices(len(scores), scores.size // max(len(scores), 1)))
         out[chosen.key] -= factors
     out = out.reshape(input.shape)
     return out if half is None else out.astype(half)
