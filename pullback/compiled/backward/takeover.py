@@ -118,7 +118,7 @@ class compiled_autograd:  # noqa: N801 (a context)
 
     def _known(self, roots: Any, wanted: Any) -> tuple[Any, Any]:
         """What the trails of programs that ran before lead to, and the program."""
-        listed = _trails.get((self.backend, roots[0][0].__class__), ())
+        listed = _trails.get((self.backend, roots[0][0].__class__), [])
         for place, (trail, known) in enumerate(listed):
             found = trail(roots, wanted)
             if found is not None:

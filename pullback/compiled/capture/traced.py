@@ -23,7 +23,8 @@ from pullback.core.memory import meta
 
 __all__ = ["Storage", "TracedArray", "standing_for"]
 
-_shape_of: Any = numpy.ndarray.shape.__get__
+_descriptor: Any = numpy.ndarray.shape
+_shape_of, _set_shape = _descriptor.__get__, _descriptor.__set__
 
 
 class Storage:
@@ -58,16 +59,16 @@ class TracedArray(numpy.ndarray[Any, Any]):
     # Sizes ----------------------------------------------------------------------------------
 
     @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]  # ndarray's is a descriptor
+    def shape(self) -> Any:
         """Sizes; those that vary remember it, while a capture is generalised."""
         storage = self.storage
         if storage is None or storage.tracer.sizes is None:
             return _shape_of(self)
-        return storage.tracer.sizes.shown(self, _shape_of(self))  # type: ignore[no-any-return]  # a Ledger
+        return storage.tracer.sizes.shown(self, _shape_of(self))
 
     @shape.setter
     def shape(self, value: Any) -> None:
-        numpy.ndarray.shape.__set__(self, value)
+        _set_shape(self, value)
 
     def __len__(self) -> int:
         if self.storage is not None and self.storage.tracer.sizes is not None:

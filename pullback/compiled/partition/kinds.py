@@ -23,7 +23,8 @@ _PRODUCTS = ("mm", "matmul", "dot", "mv", "einsum", "conv", "attention", "linear
 def _op(node: Any) -> Op | None:
     call = node.meta.get("call")
     if call is not None:
-        return call.op  # type: ignore[no-any-return]  # a Call's
+        found: Op | None = call.op
+        return found
     return getattr(getattr(node.target, "_declared", None), "op", None)
 
 

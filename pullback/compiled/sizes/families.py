@@ -62,7 +62,8 @@ class Families:
         """A program of a new family, where sizes are all in which a call differs from another."""
         if self.dynamic is False:
             return None
-        for base in (*self.found, *entries):
+        bases: list[Any] = [*self.found, *entries]
+        for base in bases:
             places = _only_sizes(base.guards, mode, spec, leaves)
             if not places:
                 continue

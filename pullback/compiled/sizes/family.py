@@ -113,7 +113,7 @@ class Joined:
                 )
 
     def _join_value(self, number: int) -> None:
-        ones = [values.get(number) for values in self._values]
+        ones: list[Any] = [values.get(number) for values in self._values]
         if any(one is None or one.dtype != ones[0].dtype for one in ones):
             raise NoFit("the function does other things at other sizes (another dtype)")
         shape, strides, shift = (

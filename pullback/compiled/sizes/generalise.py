@@ -173,8 +173,7 @@ def generalised(
         shapes = _shapes(guards.leaves, symbols, point)
         return capture(function, args, kwargs, shapes, ledger)
 
-    seen = [dict(zip(symbols, sizes, strict=True)) for sizes in zip(*groups, strict=True)]
-    now, then = seen
+    now, then = (dict(zip(symbols, sizes, strict=True)) for sizes in zip(*groups, strict=True))
     first = base.captured if isinstance(base, Entry) else at(then)
     seen = [(then, first)] if now == then else [(then, first), (now, at(now))]
     for least in (SMALLEST, _SMALL):

@@ -207,8 +207,9 @@ for _name, _function, _sign in [
 ]:  # fmt: skip
     for _kind in (Sized, SizedFloat):
         setattr(_kind, f"__{_name}__", _comparison(_function, _sign))
-for _name, _unary_function, _pattern in [
+_UNARY: list[tuple[str, Callable[[Any], Any], str]] = [
     ("neg", operator.neg, "(-{})"), ("pos", operator.pos, "{}"), ("abs", abs, "abs({})"),
-]:  # fmt: skip
+]  # fmt: skip
+for _name, _of_one, _pattern in _UNARY:
     for _kind in (Sized, SizedFloat):
-        setattr(_kind, f"__{_name}__", _unary(_unary_function, _pattern))
+        setattr(_kind, f"__{_name}__", _unary(_of_one, _pattern))
