@@ -109,8 +109,11 @@ class CompiledFunction:
         if sized is not None:
             counters["compile"]["hits"] += 1
             return self._run(sized, leaves, args, kwargs)
-        new = self._generalised(mode, spec, args, kwargs, leaves)
-        new = new or self._new_entry(args, kwargs, leaves)
+        with _quiet_collector():
+            new = self._generalised(mode, spec, args, kwargs, leaves)
+            new = new or self._new_entry(args, kwargs, leaves)
+            if new is not None and not new.calls:
+                new.prepare()
         if new is None:
             with passes_captured():
                 return self.function(*args, **kwargs)
@@ -237,13 +240,19 @@ def passes_captured() -> AbstractContextManager[Any]:
 
 @contextmanager
 def _quiet_collector() -> Iterator[None]:
-    """Captures make many objects and drop few: the collector would look at all of them again."""
+    """Captures make many objects and drop few: the collector would look at all of them again.
+
+    Afterwards they count as old ones, without a look at each (0.2 s for 17,000 operators).
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_on:
+            if not gc.get_freeze_count():  # else the user has objects there, which stay
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 

@@ -19,6 +19,9 @@ from pullback.operators.declare import Op
 __all__ = ["Call", "Value", "flat", "live", "replaced", "say_where", "values_in"]
 
 
+_NESTED = frozenset({tuple, list, dict})
+
+
 class Value:
     """One array of the program: its shape, dtype and strides, and the call that makes it."""
 
@@ -68,7 +71,13 @@ class Call:
     def inputs(self) -> list[Value]:
         """The values that it reads, in the order of its arguments."""
         if self._inputs is None:
-            self._inputs = list(values_in((self.args, self.kwargs)))
+            found: list[Value] = []
+            for one in (*self.args, *self.kwargs.values()):
+                if one.__class__ is Value:
+                    found.append(one)
+                elif one.__class__ in _NESTED:
+                    found += values_in(one)
+            self._inputs = found
         return self._inputs
 
     def run(self, arrays: dict[int, Any]) -> list[Any]:
