@@ -676,3 +676,24 @@ def test_threads_share_a_compiled_function(compiled):
     for one in threads:
         one.join()
     assert not wrong
+
+
+def test_results_of_every_layout_by_the_short_way(compiled):
+    """Turned ones are made turned; parts of larger memory take the long way."""
+    cases = [
+        lambda x: (x * 2).t(),
+        lambda x: (x * 2).permute(1, 0, 2) if x.ndim == 3 else x + 1,
+        lambda x: (x.sum(0) * 1)[:3],
+        lambda x: ((x * 3).t(), x.sum(1)),
+        lambda x: (x * 2).t()[1:],
+        lambda x: (x * 2)[:, :3],
+    ]
+    for function in cases:
+        f = compiled(function, fullgraph=True)
+        for _ in range(4):
+            x = torch.randn(5, 4)
+            made, wanted = f(x), function(x)
+            pairs = zip(made, wanted, strict=True) if isinstance(made, tuple) else [(made, wanted)]
+            for one, other in pairs:
+                close(one, other)
+                assert one.shape == other.shape

@@ -30,7 +30,8 @@ __all__ = ["address_of", "bound", "fastcall", "is_usable"]
 _METH_FASTCALL = 0x0080
 _NEW_FROM_DESCR = 94  # its place in NumPy's table of functions, fixed by its ABI
 _ROW = 7  # words for each tensor read: argument (or -1), tensor, type, dtype, rank, sizes, strides
-_RESULT = 4  # words for each result: dtype, rank, sizes, slot
+_RESULT = 5  # words for each result: dtype, rank, sizes, slot, order of memory
+_COLUMNS_FIRST = 2  # NumPy's flag of an array whose first dimension is the fastest
 
 # ruff: noqa: E501 (LLVM has no line breaks)
 _TEXT = """
@@ -169,8 +170,11 @@ outs:
   %odims = load ptr, ptr %oda
   %osa = getelementptr i64, ptr %orow, i64 3
   %oslot = load i64, ptr %osa
+  %ofa = getelementptr i64, ptr %orow, i64 4
+  %of64 = load i64, ptr %ofa
+  %oflags = trunc i64 %of64 to i32
   call void inttoptr (i64 {incref} to ptr)(ptr %od)
-  %arr = call ptr inttoptr (i64 {new_from_descr} to ptr)(ptr inttoptr (i64 {ndarray} to ptr), ptr %od, i32 %on, ptr %odims, ptr null, ptr null, i32 0, ptr null)
+  %arr = call ptr inttoptr (i64 {new_from_descr} to ptr)(ptr inttoptr (i64 {ndarray} to ptr), ptr %od, i32 %on, ptr %odims, ptr null, ptr null, i32 %oflags, ptr null)
   %no_arr = icmp eq ptr %arr, null
   br i1 %no_arr, label %drop, label %have_arr
 have_arr:
@@ -336,14 +340,17 @@ define void @program(ptr %B) {
 """
     code = Code(text, keep=False)
     held = wrap(numpy.array([2.5]))
-    table = numpy.zeros(3, numpy.uint64)
+    table = numpy.zeros(4, numpy.uint64)
     run = bound(
         tensors=[(0, None, held), (-1, held, held)],
         places=[0, 1],
-        results=[((1,), numpy.dtype(numpy.float64), 2)],
+        results=[((1,), numpy.dtype(numpy.float64), 2, False),
+                 ((2, 3), numpy.dtype(numpy.float64), 3, True)],
         table=table, address=code.address("program"), arguments=1, is_large=False, keep=[code],
     )  # fmt: skip
-    (made,) = run(wrap(numpy.array([4.0])))
+    made, columns = run(wrap(numpy.array([4.0])))
+    if columns._array.strides != (8, 16) or columns._array.shape != (2, 3):
+        return False
     fits = type(made) is Tensor and made._node is None and made._cell is UNWRITTEN
     refused = run(wrap(numpy.array([4.0, 1.0]))) is None and run(1) is None and run() is None
     return fits and refused and float(made._array[0]) == 6.5
@@ -363,7 +370,8 @@ def bound(
     """A callable: tensors in, a tuple of tensors out; None where something differs.
 
     `tensors` are (argument's number or -1, the tensor or None, an example), `places` their slots
-    in the table, `results` (shape, dtype, slot). It keeps alive all that its table points to.
+    in the table, `results` (shape, dtype, slot, whether columns come first). It keeps alive all
+    that its table points to.
     """
     kept: list[Any] = [*keep, table]
 
@@ -379,9 +387,10 @@ def bound(
         rows += [source, 0 if tensor is None else id(tensor), id(type(example)), id(array.dtype),
                  array.ndim, words(array.shape), words(array.strides)]  # fmt: skip
     made: list[int] = []
-    for shape, dtype, slot in results:
+    for shape, dtype, slot, columns_first in results:
         kept.append(dtype)
-        made += [id(dtype), len(shape), words(shape), slot]
+        order = _COLUMNS_FIRST if columns_first else 0
+        made += [id(dtype), len(shape), words(shape), slot, order]
     flag = words([0])
     data = [len(tensors), words(rows), len(results), words(made),
             int(table.__array_interface__["data"][0]), address, int(is_large), arguments, flag,

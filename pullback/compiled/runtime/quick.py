@@ -8,6 +8,7 @@ miss, takes the long way through `guards.py` and `entry.py`, which answers the s
 from __future__ import annotations
 
 import linecache
+import math
 import weakref
 from operator import attrgetter, is_
 from typing import Any
@@ -47,9 +48,25 @@ def quick_way(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     program, sources, _ = entry._program("joint" if wants else "plain")
     if not getattr(program, "is_native", False) or not native.is_usable():
         return None
-    if any(one.geometry is not None or not one.is_fresh for one in program.outputs):
+    pairs = zip(program.outputs, program.examples(), strict=True)
+    if not all(one.is_fresh and _is_simple(one.geometry, array.size) for one, array in pairs):
         return None
     return _Writer(entry, args, program, sources, wants=wants).function()
+
+
+def _is_simple(geometry: Any, size: int) -> bool:
+    """Whether it is all of its memory, as it lies or with the first dimension as the fastest."""
+    if geometry is None:
+        return True
+    shape, strides, off = geometry
+    step = min(strides, default=0)
+    if off or step <= 0 or math.prod(shape) != size:
+        return False
+    for n, stride in zip(shape, strides, strict=True):
+        if stride != step and n != 1:
+            return False
+        step *= n
+    return True
 
 
 def _is_plain(one: Any) -> bool:
@@ -185,7 +202,9 @@ class _Writer:
             places.append(slot)
         address = program.parts[0][1] if program.parts else 0
         results = [
-            (array.shape, array.dtype, one.slot)
+            (array.shape, array.dtype, one.slot, False)
+            if one.geometry is None
+            else (one.geometry[0], array.dtype, one.slot, True)
             for one, array in zip(program.outputs, program.examples(), strict=True)
         ]
         owned = native.bound(
