@@ -48,8 +48,10 @@ def quick_way(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     program, sources, _ = entry._program("joint" if wants else "plain")
     if not getattr(program, "is_native", False) or not native.is_usable():
         return None
+    if not all(one.is_fresh for one in program.outputs):
+        return None
     pairs = zip(program.outputs, program.examples(), strict=True)
-    if not all(one.is_fresh and _is_simple(one.geometry, array.size) for one, array in pairs):
+    if not all(_is_simple(one.geometry, array.size) for one, array in pairs):
         return None
     return _Writer(entry, args, program, sources, wants=wants).function()
 
