@@ -75,8 +75,10 @@ bench: $(VENV)/.base $(oracle)
 	$(BIN)/python -m benchmarks $(ARGS); programs=$$?; \
 		$(BIN)/python -m benchmarks.sizes && exit $$programs
 
-bench-compile: $(VENV)/.base $(VENV)/.compile $(oracle)
+# With the oracle also against other compilers: torch.compile where there is a C++ compiler, jax.
+bench-compile: $(VENV)/.base $(VENV)/.compile $(oracle) $(if $(oracle),$(VENV)/.jax)
 	$(ONE_THREAD) $(BIN)/python -m benchmarks.compiled $(ARGS)
+	$(if $(oracle),$(ONE_THREAD) $(BIN)/python -m benchmarks.compiled --peers torch.compile jax $(ARGS))
 
 bench-sizes: $(VENV)/.base $(oracle)
 	$(BIN)/python -m benchmarks.sizes $(ARGS)
@@ -150,6 +152,10 @@ $(VENV)/.browser: $(VENV)/.made
 		&& ! command -v chromedriver >/dev/null; then \
 		apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium chromium-driver; \
 	fi
+	@touch $@
+
+$(VENV)/.jax: $(VENV)/.made Makefile
+	$(PIP) jax
 	@touch $@
 
 $(VENV)/.oracle: $(VENV)/.made Makefile

@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks import family_table, works
 from benchmarks.compiled import works as compiled_works
-from benchmarks.compiled.program import COMPILED
+from benchmarks.compiled.program import COMPILED, PEER
 from benchmarks.families import family_work
 from benchmarks.probes import PROBES
 from benchmarks.program import WORKS, Program, Tensor
@@ -54,6 +54,9 @@ class Worker:
         is_small = name.startswith(f"{PREFIX}/")
         one_by_one = small_work if is_small else family_work
         work = {**WORKS, **COMPILED}.get(name) or one_by_one(name)
+        if self.library.__name__ == "jax":
+            return self._load_jax(name, request)
+        work = {**WORKS, **COMPILED}.get(name) or family_work(name)
         self.program = None  # whose memory must not weigh on this one
         gc.collect()
         if is_small:
@@ -62,6 +65,16 @@ class Worker:
             return {"missing": missing}
         self.clock = CLOCKS[request["clock"]]
         self.program = work.build(self.library)
+        return {"answer": answer_of(self.program), "seconds": self.warm_up(request["warm"])}
+
+    def _load_jax(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
+        """The same for a work that is written for jax too."""
+        from benchmarks.compiled.jax_works import JAX
+
+        if name not in JAX:
+            return {"missing": [f"form of {name}"]}
+        self.clock = CLOCKS[request["clock"]]
+        self.program = JAX[name](self.library)
         return {"answer": answer_of(self.program), "seconds": self.warm_up(request["warm"])}
 
     def warm_up(self, seconds: float) -> float:
@@ -116,12 +129,23 @@ def summary(tensor: Tensor) -> tuple[float, float]:
     return float(values.sum()), float(np.abs(values).sum())
 
 
+def _library(name: str) -> ModuleType:
+    """The library of a name; "torch.compile" is torch, told to compile."""
+    if name == "torch.compile":
+        PEER.append(name)
+        name = "torch"
+    library = importlib.import_module(name)
+    if name == "jax":
+        library.config.update("jax_enable_x64", True)
+    return library
+
+
 def main(name: str) -> None:
     """Answer requests until there are no more."""
     # What a library prints must not be taken for an answer: it goes where the warnings go.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    library = importlib.import_module(name)
+    library = _library(name)
     if os.environ.get("OMP_NUM_THREADS") == "1" and hasattr(library, "set_num_threads"):
         library.set_num_threads(1)
     worker = Worker(library)

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.program import Program, Tensor, Work, clear_grad, grads
 
-__all__ = ["COMPILED", "compiled_work", "functional", "is_ours", "torch_style"]
+__all__ = ["COMPILED", "PEER", "compiled", "compiled_work", "functional", "is_ours", "torch_style"]
 
 COMPILED: dict[str, Work] = {}
 
@@ -31,6 +31,17 @@ def is_ours(torch: ModuleType) -> bool:
     return torch.__name__ == "pullback"
 
 
+# The peer that this process is, where it is not just a library: "torch.compile".
+PEER: list[str] = []
+
+
+def compiled(torch: ModuleType, function: Any, *, fullgraph: bool = True) -> Any:
+    """A function as it is compared: compiled by ours, and by torch where that is the peer."""
+    if is_ours(torch):
+        return torch.compile(function, fullgraph=fullgraph)
+    return torch.compile(function) if "torch.compile" in PEER else function
+
+
 def functional(
     torch: ModuleType,
     function: Callable[..., Tensor],
@@ -47,8 +58,9 @@ def functional(
             run=lambda _: gradient(*given), answer=lambda made: list(made), together=together
         )
     leaves = [one.detach().requires_grad_() for one in inputs]
+    called = compiled(torch, function)
     return Program(
-        run=lambda _: torch.autograd.grad(function(*leaves), leaves),
+        run=lambda _: torch.autograd.grad(called(*leaves), leaves),
         answer=lambda made: list(made),
         together=together,
     )
@@ -58,7 +70,7 @@ def torch_style(
     torch: ModuleType, function: Callable[..., Tensor], leaves: list[Tensor]
 ) -> Program:
     """`loss = f(); loss.backward()`, with `f` compiled in ours."""
-    called: Any = torch.compile(function, fullgraph=True) if is_ours(torch) else function
+    called = compiled(torch, function)
 
     def run(nothing: None) -> None:
         clear_grad(leaves)

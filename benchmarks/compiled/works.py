@@ -9,7 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.compiled.program import compiled_work, functional, is_ours, torch_style
+from benchmarks.compiled.program import (
+    compiled,
+    compiled_work,
+    functional,
+    is_ours,
+    torch_style,
+)
 from benchmarks.program import Program, Tensor, clear_grad
 from benchmarks.works.nets import mlp, mlp_parameters, parameter
 from benchmarks.works.small import chain
@@ -109,7 +115,7 @@ def mlp_step(torch: ModuleType) -> Program:
                 leaf.sub_(g, alpha=1e-3)
         return loss.detach()
 
-    called = torch.compile(step, fullgraph=True) if is_ours(torch) else step
+    called = compiled(torch, step)
     return Program(
         run=lambda _: called(x, labels),
         answer=lambda loss: [loss, *(leaf.detach() for leaf in leaves)],
@@ -125,7 +131,7 @@ def mlp_style(torch: ModuleType) -> Program:
     def loss_of(x: Tensor, labels: Tensor) -> Tensor:
         return cross_entropy(mlp(torch, layers, x), labels)
 
-    called = torch.compile(loss_of, fullgraph=True) if is_ours(torch) else loss_of
+    called = compiled(torch, loss_of)
 
     def run(nothing: None) -> None:
         clear_grad(leaves)
@@ -147,7 +153,7 @@ def _adam_step(
         optimizer.step()
         return loss.detach()
 
-    called = torch.compile(step) if is_ours(torch) else step
+    called = compiled(torch, step, fullgraph=False)
     for _ in range(3):  # the first makes the optimizer's state
         called(*given)
     return Program(
@@ -232,7 +238,7 @@ def _block(torch: ModuleType) -> Any:
 def block_style(torch: ModuleType) -> Program:
     """Attention and a feed-forward layer."""
     x, leaves, loss_of = _block(torch)
-    called = torch.compile(loss_of, fullgraph=True) if is_ours(torch) else loss_of
+    called = compiled(torch, loss_of)
 
     def run(nothing: None) -> None:
         clear_grad(leaves)
@@ -265,8 +271,9 @@ def _kernel(torch: ModuleType, function: Any) -> Program:
     x = torch.tensor(rng.standard_normal((4096, 1024), dtype=np.float32), requires_grad=True)
     g = torch.tensor(rng.standard_normal((4096, 1024), dtype=np.float32))
     if not is_ours(torch):
+        called = compiled(torch, function)
         return Program(
-            run=lambda _: torch.autograd.grad(function(x), x, g), answer=lambda made: list(made)
+            run=lambda _: torch.autograd.grad(called(x), x, g), answer=lambda made: list(made)
         )
 
     def pulled(x: Tensor, g: Tensor) -> Tensor:
@@ -384,6 +391,8 @@ def bundle_adjustment(torch: ModuleType) -> Program:
     jacobian = torch.func.vmap(torch.func.jacrev(residual, argnums=(0, 1)))
     called = torch.compile(jacobian, fullgraph=True) if is_ours(torch) else jacobian
     return Program(run=lambda _: called(*given), answer=lambda made: list(made))
+    called = compiled(torch, jacobian)
+    return Program(run=lambda _: called(cameras, points, seen), answer=lambda made: list(made))
 
 
 # Second derivatives ------------------------------------------------------------------------------
@@ -428,5 +437,5 @@ def hessian(torch: ModuleType) -> Program:
     loss_of, theta = _small_network(torch)
     given = theta.detach()
     made = torch.func.hessian(loss_of)
-    called = torch.compile(made, fullgraph=True) if is_ours(torch) else made
+    called = compiled(torch, made)
     return Program(run=lambda _: called(given), answer=lambda made: [made], together=True)
