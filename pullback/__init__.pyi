@@ -452,7 +452,7 @@ def dropout(input: _Tensor, p: _float, train: _bool) -> _Tensor:
 def dropout_(input: _Tensor, p: _float, train: _bool) -> _Tensor:
     """`dropout`, written into `input`."""
 def dsmm(mat1: _Tensor, mat2: _Tensor) -> _Tensor:
-    """As `mm`."""
+    """As `mm`, which takes sparse and dense matrices."""
 def dsplit(input: _Tensor, indices_or_sections: _Any) -> _tuple[_Tensor, ...]:
     """Split along the third dimension."""
 def dstack(tensors: _Sequence[_Tensor], *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
@@ -1214,7 +1214,7 @@ def split_with_sizes(input: _Tensor, split_sizes: _Sequence[_int], dim: _int = 0
 def split_with_sizes_copy(input: _Tensor, *args: _Any, out: _Tensor | _Sequence[_Tensor] | None = None, **kwargs: _Any) -> _tuple[_Tensor, ...]:
     """What `split_with_sizes` shows, in memory of its own."""
 def spmm(mat1: _Tensor, mat2: _Tensor) -> _Tensor:
-    """As `mm`."""
+    """As `mm`, which takes sparse and dense matrices."""
 def sqrt(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     """The square root of each element."""
 def sqrt_(input: _Tensor | _bool | _int | _float | _complex) -> _Tensor:

@@ -171,12 +171,22 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
 
 
 def has_torch_function_unary(obj: Any) -> bool:
-    """As `has_torch_function`, for one argument."""
+    """As `has_torch_function`, for one argument.
+
+    >>> import pullback as torch
+    >>> torch.overrides.has_torch_function_unary(torch.tensor([1.0]))
+    False
+    """
     return has_torch_function((obj,))
 
 
 def has_torch_function_variadic(*args: Any) -> bool:
-    """As `has_torch_function`, for arguments as they are."""
+    """As `has_torch_function`, for arguments as they are.
+
+    >>> import pullback as torch
+    >>> torch.overrides.has_torch_function_variadic(torch.tensor([1.0]), 2)
+    False
+    """
     return has_torch_function(args)
 
 
@@ -222,12 +232,22 @@ def handle_torch_function(
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Whether a value is a tensor, or wants to be treated as one by `__torch_function__`."""
+    """Whether a value is a tensor, or wants to be treated as one by `__torch_function__`.
+
+    >>> import pullback as torch
+    >>> torch.overrides.is_tensor_like(torch.tensor([1.0])), torch.overrides.is_tensor_like([1.0])
+    (True, False)
+    """
     return isinstance(inp, Tensor) or hasattr(type(inp), "__torch_function__")
 
 
 def is_tensor_method_or_property(func: Any) -> bool:
-    """Whether a function is found as a method of Tensor."""
+    """Whether a function is found as a method of Tensor.
+
+    >>> import pullback as torch
+    >>> torch.overrides.is_tensor_method_or_property(torch.Tensor.add)
+    True
+    """
     return getattr(Tensor, getattr(func, "__name__", ""), None) is func
 
 
@@ -291,7 +311,12 @@ def _is_function(value: Any) -> bool:
 
 @functools.cache
 def get_testing_overrides() -> dict[Any, Any]:
-    """For each function that asks, one that takes the same arguments and gives -1."""
+    """For each function that asks, one that takes the same arguments and gives -1.
+
+    >>> import pullback as torch
+    >>> torch.add in torch.overrides.get_testing_overrides()
+    True
+    """
     found: dict[Any, Any] = {}
     for functions in get_overridable_functions().values():
         for function in functions:

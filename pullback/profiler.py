@@ -29,7 +29,12 @@ __all__ = [
 
 
 class ProfilerActivity(enum.Enum):
-    """Where the work is done that a profile records."""
+    """Where the work is done that a profile records.
+
+    >>> import pullback as torch
+    >>> torch.profiler.ProfilerActivity.CPU in torch.profiler.supported_activities()
+    True
+    """
 
     CPU = 0
     XPU = 1
@@ -49,12 +54,22 @@ class ProfilerAction(enum.Enum):
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """What can be recorded here."""
+    """What can be recorded here.
+
+    >>> import pullback as torch
+    >>> torch.profiler.ProfilerActivity.CPU in torch.profiler.supported_activities()
+    True
+    """
     return {ProfilerActivity.CPU}
 
 
 def kineto_available() -> bool:
-    """Whether torch's own recording library is there: never, nothing here needs it."""
+    """Whether torch's own recording library is there: never, nothing here needs it.
+
+    >>> import pullback as torch
+    >>> isinstance(torch.profiler.kineto_available(), bool)
+    True
+    """
     return False
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pullback
 
-__all__ = ["MODULES", "examples_of", "page", "pages", "public_names"]
+__all__ = ["MODULES", "found", "page", "pages", "public_names"]
 
 # Module below torch, and the title of its page. Names are those of `__all__`, or all public ones.
 MODULES = {
@@ -53,30 +53,26 @@ MODULES = {
 }
 
 
-def _found(path: str) -> Any:
-    found: Any = pullback
+def found(path: str) -> Any:
+    """What there is at a path below torch."""
+    here: Any = pullback
     for part in filter(None, path.split(".")):
-        found = getattr(found, part, None) or importlib.import_module(f"pullback.{path}")
-    return found
+        here = getattr(here, part, None) or importlib.import_module(f"pullback.{path}")
+    return here
 
 
 def public_names(path: str) -> list[str]:
     """The names that a page tells of, in order: no modules, dtypes or constants."""
-    home = _found(path)
+    home = found(path)
     listed = getattr(home, "__all__", None)
     names = listed if listed is not None else [n for n in dir(home) if not n.startswith("_")]
-    found = []
+    told = []
     for name in sorted(set(names)):
         value = getattr(home, name, None)
         if name.startswith("_") or isinstance(value, ModuleType) or not callable(value):
             continue
-        found.append(name)
-    return found
-
-
-def examples_of(path: str, name: str) -> bool:
-    """Whether the docstring of a name has an example."""
-    return ">>>" in (inspect.getdoc(getattr(_found(path), name)) or "")
+        told.append(name)
+    return told
 
 
 def pages() -> Iterator[tuple[str, str, str]]:
@@ -87,7 +83,7 @@ def pages() -> Iterator[tuple[str, str, str]]:
 
 def page(path: str, title: str) -> str:
     """One page: the module's own docstring, then each name."""
-    home = _found(path)
+    home = found(path)
     lines = [f"# {title}", "", *_body(inspect.getdoc(home) or ""), ""]
     for name in public_names(path):
         lines += [f"## `{name}`", "", *_entry(title, name, getattr(home, name)), ""]

@@ -39,7 +39,14 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
-    """Switch anomaly mode for the whole process."""
+    """Switch anomaly mode for the whole process.
+
+    >>> import pullback as torch
+    >>> torch.set_anomaly_enabled(True)
+    >>> torch.is_anomaly_enabled()
+    True
+    >>> torch.set_anomaly_enabled(False)
+    """
     anomaly.switch(enabled=mode, check_nan=check_nan)
 
 

@@ -13,7 +13,12 @@ __all__ = ["enforce_grad_layout_policy", "is_multithreading_enabled", "set_multi
 
 
 def is_multithreading_enabled() -> bool:
-    """Whether backward passes started from this thread may use other threads."""
+    """Whether backward passes started from this thread may use other threads.
+
+    >>> import pullback as torch
+    >>> isinstance(torch.autograd.is_multithreading_enabled(), bool)
+    True
+    """
     return get_mode().multithreading
 
 

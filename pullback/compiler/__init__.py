@@ -48,7 +48,12 @@ _STANCES = (
 
 
 def compile(*args: Any, **kwargs: Any) -> Any:
-    """As `torch.compile`."""
+    """As `torch.compile`.
+
+    >>> import pullback as torch
+    >>> torch.compiler.compile(lambda x: x * 2)(torch.tensor([1.0]))
+    tensor([2.])
+    """
     import pullback
 
     return pullback.compile(*args, **kwargs)
@@ -82,12 +87,22 @@ def compiled_autograd(
 
 
 def is_dynamo_compiling() -> bool:
-    """As `is_compiling`."""
+    """As `is_compiling`.
+
+    >>> import pullback as torch
+    >>> torch.compiler.is_dynamo_compiling()
+    False
+    """
     return get_mode().tracing is not None
 
 
 def is_exporting() -> bool:
-    """Whether a program is being exported: never."""
+    """Whether a program is being exported: never.
+
+    >>> import pullback as torch
+    >>> torch.compiler.is_exporting()
+    False
+    """
     return False
 
 
@@ -95,6 +110,10 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     """Mark a function as never to be captured; with or without parentheses.
 
     A compiled function that calls it runs eagerly.
+
+    >>> import pullback as torch
+    >>> torch.compiler.disable(lambda x: x * 2)(torch.tensor([1.0]))
+    tensor([2.])
     """
     from pullback.compiled import names
 
@@ -102,7 +121,12 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Mark a function as one step of a compiled program; a list of functions too."""
+    """Mark a function as one step of a compiled program; a list of functions too.
+
+    >>> import pullback as torch
+    >>> torch.compiler.allow_in_graph(lambda x: x + 1)(torch.tensor([1.0]))
+    tensor([2.])
+    """
     if isinstance(fn, list | tuple):
         return [allow_in_graph(one) for one in fn]
     if not callable(fn):
@@ -112,7 +136,12 @@ def allow_in_graph(fn: Any) -> Any:
 
 
 def assume_constant_result(fn: Any) -> Any:
-    """Mark a function whose result never changes."""
+    """Mark a function whose result never changes.
+
+    >>> import pullback as torch
+    >>> torch.compiler.assume_constant_result(lambda: 3)()
+    3
+    """
     return fn
 
 
@@ -122,7 +151,12 @@ def nested_compile_region(fn: Any = None, options: Any = None) -> Any:
 
 
 def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of arrays as one of tensors: arguments and results are converted."""
+    """A function of arrays as one of tensors: arguments and results are converted.
+
+    >>> import pullback as torch
+    >>> torch.compiler.wrap_numpy(lambda a: a + 1)(torch.tensor([1.0]))
+    tensor([2.])
+    """
     import functools
 
     import numpy
@@ -148,7 +182,11 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reset() -> None:
-    """Forget what was compiled."""
+    """Forget what was compiled.
+
+    >>> import pullback as torch
+    >>> torch.compiler.reset()
+    """
     from pullback.compiled import names
 
     names.reset()
@@ -159,7 +197,12 @@ def cudagraph_mark_step_begin() -> None:
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """The names that `compile(backend=)` takes."""
+    """The names that `compile(backend=)` takes.
+
+    >>> import pullback as torch
+    >>> "python" in torch.compiler.list_backends()
+    True
+    """
     from pullback.compiled import backends
 
     return backends.list_backends()
@@ -175,7 +218,12 @@ def set_default_backend(backend: Any) -> None:
 
 
 def get_default_backend() -> Any:
-    """The backend that was noted."""
+    """The backend that was noted.
+
+    >>> import pullback as torch
+    >>> isinstance(torch.compiler.get_default_backend(), str)
+    True
+    """
     return _default_backend
 
 

@@ -332,7 +332,16 @@ class Tensor(Methods):
         return retains(self, self._interior_edge())
 
     def retain_grad(self) -> None:
-        """Store this non-leaf's gradient in `.grad` in every later backward."""
+        """Store this non-leaf's gradient in `.grad` in every later backward.
+
+        >>> import pullback as torch
+        >>> x = torch.tensor([1.0], requires_grad=True)
+        >>> y = x * 2
+        >>> y.retain_grad()
+        >>> (y * y).sum().backward()
+        >>> y.grad
+        tensor([4.])
+        """
         refuse_inside("retain_grad()", "Return the gradient from it instead.")
         if not self.requires_grad:
             raise errors.retain_grad_without_grad()
@@ -347,7 +356,15 @@ class Tensor(Methods):
     # ------------------------------------------------------------------ hooks
 
     def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
-        """Call `hook(grad)` whenever this tensor's gradient is known; it may return another one."""
+        """Call `hook(grad)` whenever this tensor's gradient is known; it may return another one.
+
+        >>> import pullback as torch
+        >>> x = torch.tensor([1.0], requires_grad=True)
+        >>> handle = x.register_hook(lambda g: g * 10)
+        >>> (x * 2).sum().backward()
+        >>> x.grad
+        tensor([20.])
+        """
         if not self.requires_grad:
             raise errors.hook_without_grad()
         if running.get():
@@ -361,7 +378,14 @@ class Tensor(Methods):
         return RemovableHandle.add(self._leaf_hooks, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], Any]) -> RemovableHandle:
-        """Call `hook(self)` each time backward has added to this leaf's `.grad`."""
+        """Call `hook(self)` each time backward has added to this leaf's `.grad`.
+
+        >>> import pullback as torch
+        >>> x = torch.tensor([1.0], requires_grad=True)
+        >>> handle = x.register_post_accumulate_grad_hook(lambda p: print(p.grad))
+        >>> (x * 2).sum().backward()
+        tensor([2.])
+        """
         if not self.requires_grad or not self.is_leaf:
             raise errors.post_accumulate_hook_needs_leaf()
         if self._post_accumulate_grad_hooks is None:

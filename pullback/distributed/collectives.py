@@ -124,7 +124,17 @@ def reduce(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Any:
-    """As `all_reduce`, with the result on rank `dst` alone."""
+    """As `all_reduce`, with the result on rank `dst` alone.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def total():
+    ...     x = torch.ones(1)
+    ...     dist.reduce(x, dst=0)
+    ...     return x.item() if dist.get_rank() == 0 else None
+    >>> dist.threads.run(total, 3)
+    [3.0, None, None]
+    """
     known = own_group(group, "reduce")
     if known is None:
         return None
@@ -149,7 +159,17 @@ def broadcast(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Any:
-    """Replace `tensor` on every rank by that of rank `src`."""
+    """Replace `tensor` on every rank by that of rank `src`.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def told():
+    ...     x = torch.tensor([float(dist.get_rank())])
+    ...     dist.broadcast(x, src=1)
+    ...     return x.item()
+    >>> dist.threads.run(told, 2)
+    [1.0, 1.0]
+    """
     known = own_group(group, "broadcast")
     if known is None:
         return None
@@ -186,7 +206,17 @@ def _unstack(tensors: Sequence[Any], rows: Any, what: str) -> None:
 
 
 def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool = False) -> Any:
-    """Fill `tensor_list` with what every rank gives."""
+    """Fill `tensor_list` with what every rank gives.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def gathered():
+    ...     found = [torch.zeros(1) for _ in range(2)]
+    ...     dist.all_gather(found, torch.tensor([float(dist.get_rank())]))
+    ...     return [x.item() for x in found]
+    >>> dist.threads.run(gathered, 2)
+    [[0.0, 1.0], [0.0, 1.0]]
+    """
     known = own_group(group, "all_gather")
     if known is None:
         return None
@@ -205,7 +235,17 @@ def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool 
 def all_gather_into_tensor(
     output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
 ) -> Any:
-    """Fill one tensor with what every rank gives, one after the other or stacked."""
+    """Fill one tensor with what every rank gives, one after the other or stacked.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def gathered():
+    ...     found = torch.zeros(2)
+    ...     dist.all_gather_into_tensor(found, torch.tensor([float(dist.get_rank())]))
+    ...     return found.tolist()
+    >>> dist.threads.run(gathered, 2)
+    [[0.0, 1.0], [0.0, 1.0]]
+    """
     known = own_group(group, "all_gather_into_tensor")
     if known is None:
         return None
@@ -234,7 +274,17 @@ def gather(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Any:
-    """Fill `gather_list`, on rank `dst` alone, with what every rank gives."""
+    """Fill `gather_list`, on rank `dst` alone, with what every rank gives.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def gathered():
+    ...     found = [torch.zeros(1) for _ in range(2)] if dist.get_rank() == 0 else None
+    ...     dist.gather(torch.tensor([float(dist.get_rank())]), found, dst=0)
+    ...     return found and [x.item() for x in found]
+    >>> dist.threads.run(gathered, 2)
+    [[0.0, 1.0], None]
+    """
     known = own_group(group, "gather")
     if known is None:
         return None
@@ -265,7 +315,18 @@ def scatter(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Any:
-    """Fill `tensor` with this rank's item of the list that rank `src` gives."""
+    """Fill `tensor` with this rank's item of the list that rank `src` gives.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def given():
+    ...     x = torch.zeros(1)
+    ...     parts = [torch.tensor([5.0]), torch.tensor([6.0])] if dist.get_rank() == 0 else None
+    ...     dist.scatter(x, parts, src=0)
+    ...     return x.item()
+    >>> dist.threads.run(given, 2)
+    [5.0, 6.0]
+    """
     known = own_group(group, "scatter")
     if known is None:
         return None
@@ -290,7 +351,17 @@ def scatter(
 def reduce_scatter(
     output: Any, input_list: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Any:
-    """Fill `output` with the reduction, over all ranks, of their lists' item for this one."""
+    """Fill `output` with the reduction, over all ranks, of their lists' item for this one.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def mine():
+    ...     x = torch.zeros(1)
+    ...     dist.reduce_scatter(x, [torch.ones(1), 2 * torch.ones(1)])
+    ...     return x.item()
+    >>> dist.threads.run(mine, 2)
+    [2.0, 4.0]
+    """
     known = own_group(group, "reduce_scatter")
     if known is None:
         return None
@@ -311,7 +382,17 @@ def reduce_scatter(
 def reduce_scatter_tensor(
     output: Any, input: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Any:
-    """As `reduce_scatter`, from one tensor whose parts are the ranks'."""
+    """As `reduce_scatter`, from one tensor whose parts are the ranks'.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def mine():
+    ...     x = torch.zeros(1)
+    ...     dist.reduce_scatter_tensor(x, torch.tensor([1.0, 2.0]))
+    ...     return x.item()
+    >>> dist.threads.run(mine, 2)
+    [2.0, 4.0]
+    """
     known = own_group(group, "reduce_scatter_tensor")
     if known is None:
         return None
@@ -342,7 +423,17 @@ def all_to_all_single(
     group: Any = None,
     async_op: bool = False,
 ) -> Any:
-    """Send each rank its part of `input`; `output` gets theirs, in rank order."""
+    """Send each rank its part of `input`; `output` gets theirs, in rank order.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def exchanged():
+    ...     x = torch.zeros(2)
+    ...     dist.all_to_all_single(x, 10.0 * dist.get_rank() + torch.arange(2.0))
+    ...     return x.tolist()
+    >>> dist.threads.run(exchanged, 2)
+    [[0.0, 10.0], [1.0, 11.0]]
+    """
     known = own_group(group, "all_to_all_single")
     if known is None:
         return None
@@ -382,7 +473,18 @@ def split_sizes(sizes: Sequence[int] | None, array: Any, ranks: int, what: str) 
 def all_to_all(
     output_tensor_list: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
 ) -> Any:
-    """Send each rank its tensor of one list; the other is filled with theirs."""
+    """Send each rank its tensor of one list; the other is filled with theirs.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def exchanged():
+    ...     rank = dist.get_rank()
+    ...     found = [torch.zeros(1), torch.zeros(1)]
+    ...     dist.all_to_all(found, [torch.tensor([10.0 * rank]), torch.tensor([10.0 * rank + 1])])
+    ...     return [x.item() for x in found]
+    >>> dist.threads.run(exchanged, 2)
+    [[0.0, 10.0], [1.0, 11.0]]
+    """
     known = own_group(group, "all_to_all")
     if known is None:
         return None
@@ -409,7 +511,17 @@ def all_to_all(
 def all_reduce_coalesced(
     tensors: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Any:
-    """`all_reduce` of several tensors of one dtype in one message."""
+    """`all_reduce` of several tensors of one dtype in one message.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def summed():
+    ...     parts = [torch.ones(1), 2 * torch.ones(1)]
+    ...     dist.all_reduce_coalesced(parts)
+    ...     return [x.item() for x in parts]
+    >>> dist.threads.run(summed, 3)
+    [[3.0, 6.0], [3.0, 6.0], [3.0, 6.0]]
+    """
     known = own_group(group, "all_reduce_coalesced")
     if known is None:
         return None
@@ -444,7 +556,13 @@ def all_gather_coalesced(
 def barrier(
     group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None
 ) -> Any:
-    """Wait until every rank is here."""
+    """Wait until every rank is here.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> dist.threads.run(dist.barrier, 2)
+    [None, None]
+    """
     known = own_group(group, "barrier")
     if known is None:
         return None
@@ -453,7 +571,13 @@ def barrier(
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-    """As `barrier`; the error names the ranks that did not come."""
+    """As `barrier`; the error names the ranks that did not come.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> dist.threads.run(dist.monitored_barrier, 2)
+    [None, None]
+    """
     known = own_group(group, "monitored_barrier")
     if known is not None:
         call = Call("monitored_barrier", "", in_seconds(timeout, known.timeout))

@@ -8,19 +8,39 @@ __all__ = ["DistBackendError", "DistError", "DistNetworkError", "DistStoreError"
 
 
 class DistError(RuntimeError):
-    """Something between ranks failed."""
+    """Something between ranks failed.
+
+    >>> import pullback as torch
+    >>> issubclass(torch.distributed.DistError, RuntimeError)
+    True
+    """
 
 
 class DistBackendError(DistError):
-    """A collective failed: ranks did not agree, did not come, or died."""
+    """A collective failed: ranks did not agree, did not come, or died.
+
+    >>> import pullback as torch
+    >>> issubclass(torch.distributed.DistBackendError, torch.distributed.DistError)
+    True
+    """
 
 
 class DistNetworkError(DistError):
-    """A connection could not be made or was lost."""
+    """A connection could not be made or was lost.
+
+    >>> import pullback as torch
+    >>> issubclass(torch.distributed.DistNetworkError, torch.distributed.DistError)
+    True
+    """
 
 
 class DistStoreError(DistError):
-    """A store did not answer, or did not know a key in time."""
+    """A store did not answer, or did not know a key in time.
+
+    >>> import pullback as torch
+    >>> issubclass(torch.distributed.DistStoreError, torch.distributed.DistError)
+    True
+    """
 
 
 class RankErrors(DistError):

@@ -46,7 +46,17 @@ def send(
     tag: int = 0,
     group_dst: int | None = None,
 ) -> None:
-    """Give a tensor to rank `dst`."""
+    """Give a tensor to rank `dst`.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def passed():
+    ...     x = torch.tensor([float(dist.get_rank())])
+    ...     dist.send(x, 1) if dist.get_rank() == 0 else dist.recv(x, 0)
+    ...     return x.item()
+    >>> dist.threads.run(passed, 2)
+    [0.0, 0.0]
+    """
     known = own_group(group, "send")
     if known is not None:
         _, act = _sending(known, tensor, _peer(known, dst, group_dst, "send"), tag)
@@ -60,7 +70,17 @@ def recv(
     tag: int = 0,
     group_src: int | None = None,
 ) -> int:
-    """Fill a tensor with what rank `src` sends (None: anyone), and tell who it was."""
+    """Fill a tensor with what rank `src` sends (None: anyone), and tell who it was.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def passed():
+    ...     x = torch.tensor([5.0 - 5.0 * dist.get_rank()])
+    ...     dist.send(x, 1) if dist.get_rank() == 0 else dist.recv(x, 0)
+    ...     return x.item()
+    >>> dist.threads.run(passed, 2)
+    [5.0, 5.0]
+    """
     known = own_group(group, "recv")
     if known is None:
         return -1
@@ -77,7 +97,17 @@ def isend(
     tag: int = 0,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Begin to send; the tensor is to be left alone until `wait()`."""
+    """Begin to send; the tensor is to be left alone until `wait()`.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def passed():
+    ...     x = torch.tensor([float(dist.get_rank())])
+    ...     (dist.isend(x, 1) if dist.get_rank() == 0 else dist.irecv(x, 0)).wait()
+    ...     return x.item()
+    >>> dist.threads.run(passed, 2)
+    [0.0, 0.0]
+    """
     known = own_group(group, "isend")
     if known is None:
         return None
@@ -93,7 +123,17 @@ def irecv(
     tag: int = 0,
     group_src: int | None = None,
 ) -> Work | None:
-    """Begin to receive."""
+    """Begin to receive.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def passed():
+    ...     x = torch.tensor([float(dist.get_rank())])
+    ...     (dist.isend(x, 0) if dist.get_rank() == 1 else dist.irecv(x, 1)).wait()
+    ...     return x.item()
+    >>> dist.threads.run(passed, 2)
+    [1.0, 1.0]
+    """
     known = own_group(group, "irecv")
     if known is None:
         return None

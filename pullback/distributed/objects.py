@@ -59,7 +59,17 @@ def gather_object(
     group: Any = None,
     group_dst: int | None = None,
 ) -> None:
-    """Fill a list, on rank `dst` alone, with what every rank gives."""
+    """Fill a list, on rank `dst` alone, with what every rank gives.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def gathered():
+    ...     found = [None, None] if dist.get_rank() == 0 else None
+    ...     dist.gather_object(dist.get_rank(), found, dst=0)
+    ...     return found
+    >>> dist.threads.run(gathered, 2)
+    [[0, 1], None]
+    """
     known = own_group(group, "gather_object")
     if known is None:
         return
@@ -83,7 +93,17 @@ def broadcast_object_list(
     device: Any = None,
     group_src: int | None = None,
 ) -> None:
-    """Replace the objects of a list by those of rank `src`."""
+    """Replace the objects of a list by those of rank `src`.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def told():
+    ...     words = [f"from {dist.get_rank()}"]
+    ...     dist.broadcast_object_list(words, src=0)
+    ...     return words
+    >>> dist.threads.run(told, 2)
+    [['from 0'], ['from 0']]
+    """
     known = own_group(group, "broadcast_object_list")
     if known is None:
         return
@@ -102,7 +122,17 @@ def scatter_object_list(
     group: Any = None,
     group_src: int | None = None,
 ) -> None:
-    """Put this rank's item of the list that rank `src` gives first in the output list."""
+    """Put this rank's item of the list that rank `src` gives first in the output list.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def given():
+    ...     mine = [None]
+    ...     dist.scatter_object_list(mine, ["a", "b"], src=0)
+    ...     return mine
+    >>> dist.threads.run(given, 2)
+    [['a'], ['b']]
+    """
     known = own_group(group, "scatter_object_list")
     if known is None:
         return

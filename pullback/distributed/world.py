@@ -99,12 +99,22 @@ group = GroupMember()
 
 
 def is_available() -> bool:
-    """Always: the engine `threads` needs nothing."""
+    """Always: the engine `threads` needs nothing.
+
+    >>> import pullback as torch
+    >>> torch.distributed.is_available()
+    True
+    """
     return True
 
 
 def is_initialized() -> bool:
-    """Whether there is a default group."""
+    """Whether there is a default group.
+
+    >>> import pullback as torch
+    >>> torch.distributed.is_initialized()
+    False
+    """
     return current_world() is not None
 
 
@@ -115,39 +125,74 @@ def _has(module: str) -> bool:
 
 
 def is_mpi_available() -> bool:
-    """Whether mpi4py is installed."""
+    """Whether mpi4py is installed.
+
+    >>> import pullback as torch
+    >>> isinstance(torch.distributed.is_mpi_available(), bool)
+    True
+    """
     return _has("mpi4py")
 
 
 def is_gloo_available() -> bool:
-    """Whether scripts that ask for gloo can run: MPI carries them."""
+    """Whether scripts that ask for gloo can run: MPI carries them.
+
+    >>> import pullback as torch
+    >>> isinstance(torch.distributed.is_gloo_available(), bool)
+    True
+    """
     return is_mpi_available()
 
 
 def is_nccl_available() -> bool:
-    """No: there is no engine for NCCL."""
+    """No: there is no engine for NCCL.
+
+    >>> import pullback as torch
+    >>> torch.distributed.is_nccl_available()
+    False
+    """
     return False
 
 
 def is_ucc_available() -> bool:
-    """No."""
+    """No.
+
+    >>> import pullback as torch
+    >>> torch.distributed.is_ucc_available()
+    False
+    """
     return False
 
 
 def is_xccl_available() -> bool:
-    """No."""
+    """No.
+
+    >>> import pullback as torch
+    >>> torch.distributed.is_xccl_available()
+    False
+    """
     return False
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether an engine of this name can be used here."""
+    """Whether an engine of this name can be used here.
+
+    >>> import pullback as torch
+    >>> torch.distributed.is_backend_available("threads")
+    True
+    """
     if backend.lower() in ("mpi", "gloo"):
         return is_mpi_available()
     return backend.lower() in ("threads", "fake")
 
 
 def is_torchelastic_launched() -> bool:
-    """Whether a launcher that restarts ranks started this process."""
+    """Whether a launcher that restarts ranks started this process.
+
+    >>> import pullback as torch
+    >>> torch.distributed.is_torchelastic_launched()
+    False
+    """
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
@@ -245,19 +290,37 @@ def group_of(group: Any) -> ProcessGroup | None:
 
 
 def get_rank(group: Any = None) -> int:
-    """This rank's number in the group; -1 where it has no part."""
+    """This rank's number in the group; -1 where it has no part.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> dist.threads.run(dist.get_rank, 3)
+    [0, 1, 2]
+    """
     known = group_of(group)
     return -1 if known is None else known.rank()
 
 
 def get_world_size(group: Any = None) -> int:
-    """How many ranks the group has; -1 where this one has no part."""
+    """How many ranks the group has; -1 where this one has no part.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> dist.threads.run(dist.get_world_size, 2)
+    [2, 2]
+    """
     known = group_of(group)
     return -1 if known is None else known.size()
 
 
 def get_backend(group: Any = None) -> str:
-    """The name of the engine as it was asked for."""
+    """The name of the engine as it was asked for.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> dist.threads.run(dist.get_backend, 1)
+    ['threads']
+    """
     known = group_of(group)
     if known is None:
         raise ValueError("get_backend(): this rank is not in the group.")
@@ -274,7 +337,13 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
 
 def get_process_group_ranks(group: Any) -> list[int]:
-    """The numbers of the group's ranks in the default group."""
+    """The numbers of the group's ranks in the default group.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> dist.threads.run(lambda: dist.get_process_group_ranks(None), 2)[0]
+    [0, 1]
+    """
     known = group_of(group)
     return [] if known is None else list(known.ranks)
 
@@ -305,7 +374,16 @@ def new_group(
     device_id: Any = None,
     sort_ranks: bool = True,
 ) -> Any:
-    """A group of some ranks. Every rank calls this, also one that is not in it."""
+    """A group of some ranks. Every rank calls this, also one that is not in it.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def in_pairs():
+    ...     pair = dist.new_group([0, 1])
+    ...     return dist.get_rank(pair)
+    >>> dist.threads.run(in_pairs, 3)
+    [0, 1, -1]
+    """
     world = _need_world()
     default = world.default
     chosen = list(range(default.size())) if ranks is None else [int(rank) for rank in ranks]
@@ -356,7 +434,16 @@ def new_subgroups(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """Groups of `group_size` neighbours each."""
+    """Groups of `group_size` neighbours each.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def in_pairs():
+    ...     own, every = dist.new_subgroups(2)
+    ...     return dist.get_rank(own)
+    >>> dist.threads.run(in_pairs, 4)
+    [0, 1, 0, 1]
+    """
     size = get_world_size(group)
     if group_size is None or group_size < 1 or size % group_size:
         raise ValueError(f"new_subgroups: {size} ranks do not part into groups of {group_size}.")

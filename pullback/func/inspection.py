@@ -16,7 +16,12 @@ __all__ = ["debug_unwrap", "functionalize"]
 
 
 def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
-    """The tensor inside the wrappers of transforms, for printing; itself if there are none."""
+    """The tensor inside the wrappers of transforms, for printing; itself if there are none.
+
+    >>> import pullback as torch
+    >>> torch.func.debug_unwrap(torch.tensor([1.0]))
+    tensor([1.])
+    """
     if not isinstance(tensor, Batched):
         return tensor
     return base_of(tensor) if recurse else tensor.value

@@ -25,6 +25,11 @@ def functional_call(
 
     They are put back afterwards. With `tie_weights`, one name of several that share a tensor
     stands for all of them; with `strict`, every name must be given and known.
+
+    >>> import pullback as torch
+    >>> layer = torch.nn.Linear(2, 1, bias=False)
+    >>> torch.func.functional_call(layer, {"weight": torch.ones(1, 2)}, torch.tensor([2.0, 3.0]))
+    tensor([5.])
     """
     positional = () if args is None else args if isinstance(args, tuple) else (args,)
     merged = _merged(parameter_and_buffer_dicts)
@@ -145,7 +150,14 @@ def _place(module: Any, path: str) -> tuple[dict[str, Any], str] | None:
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Parameters and buffers of several equal modules, stacked, for vmap over an ensemble."""
+    """Parameters and buffers of several equal modules, stacked, for vmap over an ensemble.
+
+    >>> import pullback as torch
+    >>> layers = [torch.nn.Linear(2, 1) for _ in range(3)]
+    >>> parameters, buffers = torch.func.stack_module_state(layers)
+    >>> parameters["weight"].shape
+    torch.Size([3, 1, 2])
+    """
     modules = list(models)
     if not modules:
         raise RuntimeError("stack_module_state: needs at least one module, got none.")

@@ -275,7 +275,12 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Tensor):
-    """A buffer whose shape is not known yet."""
+    """A buffer whose shape is not known yet.
+
+    >>> import pullback as torch
+    >>> torch.nn.UninitializedBuffer().is_floating_point()
+    True
+    """
 
     __slots__ = ()
 

@@ -152,7 +152,13 @@ _LOG_2 = 0.6931471805599453
 
 
 class LowerCholeskyTransform(_Parameterless):
-    """Matrices to lower triangular ones with a positive diagonal, the exponential of the given."""
+    """Matrices to lower triangular ones with a positive diagonal, the exponential of the given.
+
+    >>> import pullback as torch
+    >>> torch.distributions.LowerCholeskyTransform()(torch.zeros(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
@@ -165,7 +171,13 @@ class LowerCholeskyTransform(_Parameterless):
 
 
 class PositiveDefiniteTransform(_Parameterless):
-    """Matrices to positive definite ones, by way of their Cholesky factors."""
+    """Matrices to positive definite ones, by way of their Cholesky factors.
+
+    >>> import pullback as torch
+    >>> torch.distributions.PositiveDefiniteTransform()(torch.zeros(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite

@@ -497,8 +497,15 @@ class _LazyConvTranspose(_LazyConvXdMixin):
 
 def _lazy(mixin: type, kind: type) -> Any:
     """The lazy form of a layer."""
-    about = f"{kind.__name__} that takes the number of channels from its first input."
     name = f"Lazy{kind.__name__}"
+    sides = ", 5" * int(kind.__name__[-2])
+    about = f"""{kind.__name__} that takes the number of channels from its first input.
+
+    >>> import pullback as torch
+    >>> layer = torch.nn.{name}(8, 3)
+    >>> layer(torch.randn(1, 2{sides})).shape[:2], layer.in_channels
+    (torch.Size([1, 8]), 2)
+    """
     return type(
         name,
         (mixin, kind),

@@ -106,7 +106,12 @@ def new_tensor(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """As `torch.tensor`, in this tensor's dtype unless another is given."""
+    """As `torch.tensor`, in this tensor's dtype unless another is given.
+
+    >>> import pullback as torch
+    >>> torch.tensor([1.0]).new_tensor([2, 3])
+    tensor([2., 3.])
+    """
     settle()
     if isinstance(data, Tensor):
         _warn_of_copy("new_tensor(x)")

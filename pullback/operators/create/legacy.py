@@ -59,7 +59,12 @@ def _new_tensor(cls: type[Tensor], /, *args: Any, device: DeviceLike | None = No
 
 
 def _new_method(self: Tensor, *args: Any, device: DeviceLike | None = None) -> Tensor:
-    """A tensor of this one's dtype: ints are a size, a sequence is data."""
+    """A tensor of this one's dtype: ints are a size, a sequence is data.
+
+    >>> import pullback as torch
+    >>> torch.tensor([1.0]).new([2, 3])
+    tensor([2., 3.])
+    """
     return _made("new", args, self._array.dtype, device)
 
 
@@ -86,7 +91,12 @@ class _TypedTensor(type):
 
 def _typed(dtype_name: str, name: str) -> _TypedTensor:
     members = {
-        "__doc__": f"Makes {dtype_name} tensors: ints are a size, a sequence is data.",
+        "__doc__": f"""Makes {dtype_name} tensors: ints are a size, a sequence is data.
+
+        >>> import pullback as torch
+        >>> torch.{name}Tensor([1, 0]).dtype
+        torch.{dtype_name}
+        """,
         "__module__": "pullback",
         "dtype_name": dtype_name,
         "type_name": f"torch.{name}Tensor",

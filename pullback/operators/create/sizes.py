@@ -446,35 +446,60 @@ def _made_new(op: str, input: Any, shape: tuple[int, ...], number: Any, options:
 
 @method
 def new_empty(self: Any, *sizes: Any, size: Any = None, **options: Unpack[Options]) -> Any:
-    """As `torch.empty`, in this tensor's dtype unless another is given."""
+    """As `torch.empty`, in this tensor's dtype unless another is given.
+
+    >>> import pullback as torch
+    >>> torch.tensor([1.0], dtype=torch.float64).new_empty(2).dtype
+    torch.float64
+    """
     result = _made_new("new_empty", self, shape_argument("new_empty", sizes, size), None, options)
     return fill_unwritten(result) if wish.fills else result
 
 
 @method
 def new_zeros(self: Any, *sizes: Any, size: Any = None, **options: Unpack[Options]) -> Any:
-    """As `torch.zeros`, in this tensor's dtype unless another is given."""
+    """As `torch.zeros`, in this tensor's dtype unless another is given.
+
+    >>> import pullback as torch
+    >>> torch.tensor([1]).new_zeros(2)
+    tensor([0, 0])
+    """
     shape = shape_argument("new_zeros", sizes, size)
     return _made_new("new_zeros", self, shape, False, options)
 
 
 @method
 def new_ones(self: Any, *sizes: Any, size: Any = None, **options: Unpack[Options]) -> Any:
-    """As `torch.ones`, in this tensor's dtype unless another is given."""
+    """As `torch.ones`, in this tensor's dtype unless another is given.
+
+    >>> import pullback as torch
+    >>> torch.tensor([1]).new_ones(2)
+    tensor([1, 1])
+    """
     shape = shape_argument("new_ones", sizes, size)
     return _made_new("new_ones", self, shape, True, options)
 
 
 @method
 def new_full(self: Any, size: Any, fill_value: Any, **options: Unpack[Options]) -> Any:
-    """As `torch.full`, in this tensor's dtype unless another is given."""
+    """As `torch.full`, in this tensor's dtype unless another is given.
+
+    >>> import pullback as torch
+    >>> torch.tensor([1.0]).new_full((2,), 7)
+    tensor([7., 7.])
+    """
     number = number_argument("new_full", "fill_value", fill_value)
     return _made_new("new_full", self, one_shape("new_full", size), number, options)
 
 
 @method
 def new_empty_strided(self: Any, size: Any, stride: Any, **options: Unpack[Options]) -> Tensor:
-    """As `torch.empty_strided`, in this tensor's dtype unless another is given."""
+    """As `torch.empty_strided`, in this tensor's dtype unless another is given.
+
+    >>> import pullback as torch
+    >>> torch.tensor([1.0]).new_empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
     dtype = _dtype_like("new_empty_strided", self, options)
     if (level := level_reading(self)) is not None:
         return level.new_memory(self, tuple(size), tuple(stride), options)

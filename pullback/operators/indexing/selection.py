@@ -82,7 +82,12 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
 
 
 def _where_method(input: Any, condition: Any, other: Any) -> Any:
-    """Elements of this tensor where `condition` holds, of `other` elsewhere."""
+    """Elements of this tensor where `condition` holds, of `other` elsewhere.
+
+    >>> import pullback as torch
+    >>> torch.tensor([1, 2]).where(torch.tensor([True, False]), 9)
+    tensor([1, 9])
+    """
     return where(condition, input, other)
 
 

@@ -149,7 +149,13 @@ def linalg_cholesky(input: Any, *, upper: bool = False, out: Any = None) -> Any:
 
 @method
 def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:
-    """The older name of `linalg.cholesky`."""
+    """The older name of `linalg.cholesky`.
+
+    >>> import pullback as torch
+    >>> torch.cholesky(torch.tensor([[4.0, 2.0], [2.0, 2.0]]))
+    tensor([[2., 0.],
+            [1., 1.]])
+    """
     check_square("cholesky", input._array)
     factor = _cholesky(input, bool(upper), "cholesky")[0]
     return delivered("cholesky", shown_as("CholeskyBackward0", factor), out)
@@ -245,7 +251,13 @@ def linalg_qr(A: Any, mode: str = "reduced", *, out: Any = None) -> Any:
 
 @method
 def qr(input: Any, some: bool = True, *, out: Any = None) -> Any:
-    """The older name of `linalg.qr`; `some=False` is mode "complete"."""
+    """The older name of `linalg.qr`; `some=False` is mode "complete".
+
+    >>> import pullback as torch
+    >>> Q, R = torch.qr(torch.tensor([[3.0], [4.0]]))
+    >>> torch.allclose(Q @ R, torch.tensor([[3.0], [4.0]]), atol=1e-6)
+    True
+    """
     return delivered_all("qr", _Qr(linalg_qr(input, "reduced" if some else "complete")), out)
 
 

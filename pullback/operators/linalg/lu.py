@@ -350,7 +350,13 @@ def lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
 def lu(
     input: Any, pivot: bool = True, get_infos: bool = False, out: Any = None
 ) -> tuple[Tensor, ...]:
-    """The older name of `linalg.lu_factor`; with `get_infos`, of `linalg.lu_factor_ex`."""
+    """The older name of `linalg.lu_factor`; with `get_infos`, of `linalg.lu_factor_ex`.
+
+    >>> import pullback as torch
+    >>> torch.lu(torch.tensor([[2.0, 1.0], [0.0, 3.0]]))[0]
+    tensor([[2., 1.],
+            [0., 3.]])
+    """
     packed, pivots, info = lu_factor_ex(input, pivot=pivot)  # zeros on the diagonal are no error
     made: tuple[Any, ...] = (packed, pivots, info) if get_infos else (packed, pivots)
     return delivered_all("lu", made, out)

@@ -411,7 +411,13 @@ def svd(
     *,
     out: Any = None,
 ) -> Any:
-    """The older form of `linalg.svd`: returns `V`, not its adjoint, reduced unless `some=False`."""
+    """The older form of `linalg.svd`: returns `V`, not its adjoint, reduced unless `some=False`.
+
+    >>> import pullback as torch
+    >>> U, S, V = torch.svd(torch.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    >>> S
+    tensor([4., 3.])
+    """
     check_matrices("svd", input._array)
     if compute_uv:
         U, S, Vh = _svd(input, not some)

@@ -403,7 +403,12 @@ def logsumexp(xp: Namespace, input: Array, dim: Dims, keepdim: bool = False) -> 
 
 @method
 def sum_to_size(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
-    """The sum over the dimensions that expanding `size` to this tensor's shape would stretch."""
+    """The sum over the dimensions that expanding `size` to this tensor's shape would stretch.
+
+    >>> import pullback as torch
+    >>> torch.ones(2, 3).sum_to_size(1, 3)
+    tensor([[2., 2., 2.]])
+    """
     if (size is None) == (not sizes):
         raise TypeError("sum_to_size() takes one size, as ints or as a tuple.")
     given = size if size is not None else sizes[0] if len(sizes) == 1 else sizes

@@ -175,7 +175,12 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
 
 
 def _split_method(self: Any, split_size: Any, dim: int = 0) -> Any:
-    """Views along `dim`: of `split_size` each (the last may be smaller), or of the listed sizes."""
+    """Views along `dim`: of `split_size` each (the last may be smaller), or of the listed sizes.
+
+    >>> import pullback as torch
+    >>> torch.arange(5).split(2)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
     return split(self, split_size, dim)
 
 

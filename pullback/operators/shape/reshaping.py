@@ -100,7 +100,13 @@ def spread(name: str, function: Callable[..., Any], usual: Any = None) -> None:
 
 
 def view_method(self: Any, *size: Any, **named: Any) -> Any:
-    """The same memory in another shape, or its bytes read as another dtype."""
+    """The same memory in another shape, or its bytes read as another dtype.
+
+    >>> import pullback as torch
+    >>> torch.arange(4).view(2, 2)
+    tensor([[0, 1],
+            [2, 3]])
+    """
     if size and type(size[0]) is int and not named:
         return _view(self, size)
     if named:
@@ -143,6 +149,11 @@ def reshape(input: Any, shape: Any) -> Any:
     >>> torch.reshape(torch.arange(6), (2, -1))
     tensor([[0, 1, 2],
             [3, 4, 5]])
+
+    >>> import pullback as torch
+    >>> torch.arange(4).reshape(2, -1)
+    tensor([[0, 1],
+            [2, 3]])
     """
     if not isinstance(input, Tensor):
         asks = bool(types_of((input,), {}))
@@ -193,13 +204,25 @@ method(_reshape_method)
 
 @method
 def view_as(input: Any, other: Any) -> Any:
-    """`input` viewed in the shape of `other`."""
+    """`input` viewed in the shape of `other`.
+
+    >>> import pullback as torch
+    >>> torch.arange(4).view_as(torch.zeros(2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
     return _view(input, _shape_of("view_as", other))
 
 
 @method
 def reshape_as(input: Any, other: Any) -> Any:
-    """`input` in the shape of `other`."""
+    """`input` in the shape of `other`.
+
+    >>> import pullback as torch
+    >>> torch.arange(4).reshape_as(torch.zeros(2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
     return reshape(input, _shape_of("reshape_as", other))
 
 
@@ -247,12 +270,22 @@ def ravel(input: Any) -> Any:
 
 @numpy_spelled
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
-    """Split one dimension into several."""
+    """Split one dimension into several.
+
+    >>> import pullback as torch
+    >>> torch.zeros(6).unflatten(0, (2, 3)).shape
+    torch.Size([2, 3])
+    """
     return _unflatten(input, dim, sizes)
 
 
 def _unflatten(input: Any, dim: int, sizes: Any) -> Any:
-    """Split one dimension into several."""
+    """Split one dimension into several.
+
+    >>> import pullback as torch
+    >>> torch.zeros(6).unflatten(0, (2, 3)).shape
+    torch.Size([2, 3])
+    """
     shape = input._array.shape
     at = as_dim(dim, len(shape), "unflatten")
     if type(sizes) is int:
@@ -274,12 +307,24 @@ METHODS["unflatten"] = _unflatten  # which takes no other names for its argument
 
 
 def expand(input: Any, size: Any, *, implicit: bool = False) -> Any:
-    """Repeat dimensions of size 1 without copying; -1 keeps a size."""
+    """Repeat dimensions of size 1 without copying; -1 keeps a size.
+
+    >>> import pullback as torch
+    >>> torch.tensor([[1], [2]]).expand(-1, 3)
+    tensor([[1, 1, 1],
+            [2, 2, 2]])
+    """
     return _expand(input, as_shape(size, 0, "expand"))
 
 
 def _expand_method(self: Any, *size: Any, implicit: bool = False, **named: Any) -> Any:
-    """Repeat dimensions of size 1 without copying; -1 keeps a size."""
+    """Repeat dimensions of size 1 without copying; -1 keeps a size.
+
+    >>> import pullback as torch
+    >>> torch.tensor([[1], [2]]).expand(-1, 3)
+    tensor([[1, 1, 1],
+            [2, 2, 2]])
+    """
     if named or not size:
         return expand(self, *size, **named)
     return _expand(self, size if len(size) > 1 else _sizes(size))
@@ -290,7 +335,13 @@ METHODS["expand"] = _expand_method
 
 @method
 def expand_as(input: Any, other: Any) -> Any:
-    """`input` expanded to the shape of `other`."""
+    """`input` expanded to the shape of `other`.
+
+    >>> import pullback as torch
+    >>> torch.tensor([1, 2]).expand_as(torch.zeros(2, 2))
+    tensor([[1, 2],
+            [1, 2]])
+    """
     return _expand(input, _shape_of("expand_as", other))
 
 
@@ -405,7 +456,13 @@ def clone(xp: Namespace, input: Array, *, memory_format: Any = None) -> Array:
 
 @method
 def contiguous(input: Any, *, memory_format: memory_format = contiguous_format) -> Any:
-    """The tensor itself if its memory is in the order of the format, row-major, else a copy."""
+    """The tensor itself if its memory is in the order of the format, row-major, else a copy.
+
+    >>> import pullback as torch
+    >>> x = torch.zeros(2, 3).T
+    >>> x.is_contiguous(), x.contiguous().is_contiguous()
+    (False, True)
+    """
     array = input._array
     if memory_format is contiguous_format:
         return input if array.flags.c_contiguous else clone(input, memory_format=memory_format)

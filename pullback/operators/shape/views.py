@@ -380,6 +380,12 @@ def unfold(xp: Namespace, input: Array, dimension: Dim, size: int, step: int) ->
     """Windows of `size` elements, `step` apart, along `dimension`.
 
     They become the last dimension.
+
+    >>> import pullback as torch
+    >>> torch.arange(4).unfold(0, 2, 1)
+    tensor([[0, 1],
+            [1, 2],
+            [2, 3]])
     """
     if input.ndim == 0:
         return restrided(input, (size,), (input.itemsize,))

@@ -137,7 +137,13 @@ def _converter(name: str) -> Any:
 
     made = convert_blocks if blocked else convert
     made.__name__ = made.__qualname__ = f"to_sparse_{name}"
-    made.__doc__ = f"The tensor in layout torch.sparse_{name}."
+    size = "(1, 1)" if blocked else ""
+    made.__doc__ = f"""The tensor in layout torch.sparse_{name}.
+
+    >>> import pullback as torch
+    >>> torch.eye(2).to_sparse_{name}({size}).layout
+    torch.sparse_{name}
+    """
     return made
 
 
@@ -174,7 +180,13 @@ def _coo(self: Tensor, op: str) -> Pattern:
 
 
 def coalesce(self: Tensor) -> Tensor:
-    """The same tensor with sorted coordinates, each once; duplicates are added up."""
+    """The same tensor with sorted coordinates, each once; duplicates are added up.
+
+    >>> import pullback as torch
+    >>> x = torch.sparse_coo_tensor([[0, 0]], [1.0, 2.0], (2,))
+    >>> x.coalesce().values()
+    tensor([3.])
+    """
     pattern = _coo(self, "coalesce")
     if pattern.coalesced:
         return self
@@ -193,7 +205,12 @@ def summed_rows(rows: Any, numbers: Any, count: int) -> Any:
 
 
 def is_coalesced(self: Tensor) -> bool:
-    """Whether coordinates are known to be sorted, each once."""
+    """Whether coordinates are known to be sorted, each once.
+
+    >>> import pullback as torch
+    >>> torch.tensor([0.0, 5.0]).to_sparse().is_coalesced()
+    True
+    """
     return _coo(self, "is_coalesced").coalesced
 
 
@@ -207,7 +224,12 @@ def _coalesced_(self: Tensor, coalesced: bool) -> Tensor:
 
 
 def indices(self: Tensor) -> Tensor:
-    """The coordinates, a column for each element; of a coalesced tensor."""
+    """The coordinates, a column for each element; of a coalesced tensor.
+
+    >>> import pullback as torch
+    >>> torch.tensor([0.0, 5.0]).to_sparse().indices()
+    tensor([[1]])
+    """
     pattern = _coo(self, "indices")
     if not pattern.coalesced:
         raise _uncoalesced("indices")
@@ -215,7 +237,12 @@ def indices(self: Tensor) -> Tensor:
 
 
 def values(self: Tensor) -> Tensor:
-    """The values, with history; of a coalesced tensor or a compressed one."""
+    """The values, with history; of a coalesced tensor or a compressed one.
+
+    >>> import pullback as torch
+    >>> torch.tensor([0.0, 5.0]).to_sparse().values()
+    tensor([5.])
+    """
     if self._kind is None:
         raise errors.wants("values", "torch.sparse_coo or a compressed one", self.layout)
     if self._kind is sparse_coo and not pattern_of(self).coalesced:
@@ -252,12 +279,22 @@ def _nnz(self: Tensor) -> int:
 
 
 def sparse_dim(self: Tensor) -> int:
-    """How many dimensions are sparse."""
+    """How many dimensions are sparse.
+
+    >>> import pullback as torch
+    >>> torch.eye(2).to_sparse().sparse_dim()
+    2
+    """
     return 0 if self._kind is None else pattern_of(self).sparse_dim
 
 
 def dense_dim(self: Tensor) -> int:
-    """How many dimensions are dense."""
+    """How many dimensions are dense.
+
+    >>> import pullback as torch
+    >>> torch.zeros(2, 3).to_sparse(1).dense_dim()
+    1
+    """
     return self.ndim if self._kind is None else pattern_of(self).dense_dim
 
 
@@ -290,7 +327,12 @@ LINES = {
 
 
 def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
-    """The elements at the places that a sparse tensor specifies, in its layout."""
+    """The elements at the places that a sparse tensor specifies, in its layout.
+
+    >>> import pullback as torch
+    >>> torch.tensor([1.0, 2.0]).sparse_mask(torch.tensor([0.0, 1.0]).to_sparse()).to_dense()
+    tensor([0., 2.])
+    """
     if not isinstance(mask, Tensor) or mask._kind is None:
         raise RuntimeError("sparse_mask: the mask must be a sparse tensor.")
     if tuple(self.shape) != tuple(mask.shape):

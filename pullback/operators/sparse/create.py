@@ -251,7 +251,13 @@ def _maker(name: str, layout: layout_type, first: str, second: str, what: str) -
         return make(*args, **options)
 
     named.__name__ = named.__qualname__ = name
-    named.__doc__ = f"A tensor of {what}: `{first}`, `{second}`, `values` and `size`."
+    values = "[[[5.0]], [[6.0]]]" if "blocks" in what else "[5.0, 6.0]"
+    named.__doc__ = f"""A tensor of {what}: `{first}`, `{second}`, `values` and `size`.
+
+    >>> import pullback as torch
+    >>> torch.{name}([0, 1, 2], [1, 0], {values}).shape
+    torch.Size([2, 2])
+    """
     return named
 
 

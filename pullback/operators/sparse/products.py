@@ -175,7 +175,15 @@ def _reduced(mat1: Any, mat2: Any, reduce: str) -> Any:
 
 
 def sparse_addmm(mat: Any, mat1: Any, mat2: Any, *, beta: Any = 1.0, alpha: Any = 1.0) -> Any:
-    """`beta * mat + alpha * mat1 @ mat2`, the gradient of `mat1` at its places alone."""
+    """`beta * mat + alpha * mat1 @ mat2`, the gradient of `mat1` at its places alone.
+
+    >>> import pullback as torch
+    >>> torch.sparse.addmm(
+    ...     torch.zeros(2, 1), torch.eye(2).to_sparse(), torch.tensor([[1.0], [2.0]])
+    ... )
+    tensor([[1.],
+            [2.]])
+    """
     product = sparse_mm(mat1, mat2)
     if mat._kind is None and product._kind is not None:
         product = product.to_dense()

@@ -128,7 +128,13 @@ def sparse_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
 
 
 def sparse_log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
-    """The logarithm of `sparse.softmax`, at the specified elements."""
+    """The logarithm of `sparse.softmax`, at the specified elements.
+
+    >>> import pullback as torch
+    >>> torch.sparse.log_softmax(torch.eye(2).to_sparse(), dim=1).to_dense()
+    tensor([[0., 0.],
+            [0., 0.]])
+    """
     return _softmax("log_softmax", input, dim, dtype)
 
 

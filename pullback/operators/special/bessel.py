@@ -173,26 +173,45 @@ def i1e(xp: Namespace, input: Array) -> Array:
 # Without gradients ------------------------------------------------------------------------------
 
 
-def _by_scipy(name: str, function: str, doc: str) -> Callable[..., Tensor]:
-    """An operator that is one of SciPy's functions."""
+def _by_scipy(name: str, function: str, doc: str, at_one: str) -> Callable[..., Tensor]:
+    """An operator that is one of SciPy's functions; its value at 1 is the example."""
 
     def forward(xp: Namespace, input: Array) -> Array:
         return from_scipy(xp, name, function, input)
 
-    forward.__doc__ = doc
+    forward.__doc__ = f"""{doc}
+
+    >>> import pullback as torch
+    >>> torch.special.{name}(torch.tensor([1.0]))
+    tensor([{at_one}])
+    """
     return elementwise(name=name, promote="float", space="special")(forward)
 
 
 modified_bessel_k0 = _by_scipy(
-    "modified_bessel_k0", "k0", "The modified Bessel function of the second kind, order 0."
+    "modified_bessel_k0",
+    "k0",
+    "The modified Bessel function of the second kind, order 0.",
+    "0.4210",
 )
 modified_bessel_k1 = _by_scipy(
-    "modified_bessel_k1", "k1", "The modified Bessel function of the second kind, order 1."
+    "modified_bessel_k1",
+    "k1",
+    "The modified Bessel function of the second kind, order 1.",
+    "0.6019",
 )
-bessel_j0 = _by_scipy("bessel_j0", "j0", "The Bessel function of the first kind, order 0.")
-bessel_j1 = _by_scipy("bessel_j1", "j1", "The Bessel function of the first kind, order 1.")
-bessel_y0 = _by_scipy("bessel_y0", "y0", "The Bessel function of the second kind, order 0.")
-bessel_y1 = _by_scipy("bessel_y1", "y1", "The Bessel function of the second kind, order 1.")
+bessel_j0 = _by_scipy(
+    "bessel_j0", "j0", "The Bessel function of the first kind, order 0.", "0.7652"
+)
+bessel_j1 = _by_scipy(
+    "bessel_j1", "j1", "The Bessel function of the first kind, order 1.", "0.4401"
+)
+bessel_y0 = _by_scipy(
+    "bessel_y0", "y0", "The Bessel function of the second kind, order 0.", "0.0883"
+)
+bessel_y1 = _by_scipy(
+    "bessel_y1", "y1", "The Bessel function of the second kind, order 1.", "-0.7812"
+)
 
 
 @elementwise(promote="float", space="special")

@@ -207,7 +207,12 @@ def _caster(method_name: str, dtype_name: str) -> Callable[..., Tensor]:
         return _converted(self, named_dtype(dtype_name).numpy, memory_format, copy=False)
 
     cast.__name__ = cast.__qualname__ = method_name
-    cast.__doc__ = f"The same values as {dtype_name}; the same tensor if they are that already."
+    cast.__doc__ = f"""The same values as {dtype_name}; the same tensor if they are that already.
+
+    >>> import pullback as torch
+    >>> torch.tensor([1, 0]).{method_name}().dtype
+    torch.{dtype_name}
+    """
     return cast
 
 
@@ -231,7 +236,12 @@ METHODS.update({name: _caster(name, of) for name, of in _CASTS.items()})
 
 @method
 def type_as(self: Tensor, other: Tensor) -> Tensor:
-    """Convert to the dtype of `other`."""
+    """Convert to the dtype of `other`.
+
+    >>> import pullback as torch
+    >>> torch.tensor([1, 2]).type_as(torch.zeros(1))
+    tensor([1., 2.])
+    """
     if not isinstance(other, Tensor):
         raise errors.not_a_tensor("type_as", "other", other)
     return _converted(self, other._array.dtype, preserve_format, copy=False)
@@ -239,7 +249,12 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 
 @method
 def cpu(self: Tensor, *, memory_format: memory_format = preserve_format) -> Tensor:
-    """This tensor in the memory of the host; itself if it is there already."""
+    """This tensor in the memory of the host; itself if it is there already.
+
+    >>> import pullback as torch
+    >>> torch.zeros(2).cpu().device
+    device(type='cpu')
+    """
     if self.device is META:
         raise errors.no_data("cpu()")
     return _converted(self, None, memory_format, copy=False)
@@ -351,7 +366,12 @@ def _number_of(self: Tensor) -> Any:
 
 @method
 def tolist(self: Tensor) -> Any:
-    """The elements as nested lists of Python numbers; a number for a 0-d tensor."""
+    """The elements as nested lists of Python numbers; a number for a 0-d tensor.
+
+    >>> import pullback as torch
+    >>> torch.tensor([[1, 2], [3, 4]]).tolist()
+    [[1, 2], [3, 4]]
+    """
     if answers(self):
         raise errors.no_array("tolist()", type(self))
     return self._array.tolist()

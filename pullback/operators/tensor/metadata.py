@@ -60,7 +60,12 @@ def _dim(op: str, dim: Any, ndim: int) -> int:
 
 @method
 def dim(self: Tensor) -> int:
-    """The number of dimensions."""
+    """The number of dimensions.
+
+    >>> import pullback as torch
+    >>> torch.zeros(2, 3).dim()
+    2
+    """
     return self._array.ndim
 
 
@@ -117,7 +122,12 @@ def strides_of(array: Array) -> tuple[int, ...]:
 
 @method
 def is_contiguous(self: Tensor, *, memory_format: memory_format = contiguous_format) -> bool:
-    """Whether the elements lie in memory without gaps, the last dimension fastest."""
+    """Whether the elements lie in memory without gaps, the last dimension fastest.
+
+    >>> import pullback as torch
+    >>> torch.zeros(2, 3).is_contiguous(), torch.zeros(2, 3).T.is_contiguous()
+    (True, False)
+    """
     if memory_format is not contiguous_format and getattr(self, "level", None) is not None:
         raise RuntimeError(
             f"is_contiguous: inside vmap, {memory_format} has no meaning for one example; ask for "
@@ -128,7 +138,12 @@ def is_contiguous(self: Tensor, *, memory_format: memory_format = contiguous_for
 
 @method
 def dim_order(self: Tensor) -> tuple[int, ...]:
-    """The dimensions from slowest to fastest in memory."""
+    """The dimensions from slowest to fastest in memory.
+
+    >>> import pullback as torch
+    >>> torch.zeros(2, 3).T.dim_order()
+    (1, 0)
+    """
     steps = strides_of(self._array)
     return tuple(sorted(range(len(steps)), key=lambda dim: -steps[dim]))
 
@@ -150,7 +165,12 @@ def is_same_size(self: Tensor, other: Tensor) -> bool:
 
 @method
 def untyped_storage(self: Tensor) -> Any:
-    """The memory that this tensor shares with its views."""
+    """The memory that this tensor shares with its views.
+
+    >>> import pullback as torch
+    >>> torch.zeros(2).untyped_storage().nbytes()
+    8
+    """
     return import_module("pullback.storage").UntypedStorage._of(self)
 
 
@@ -170,12 +190,23 @@ def storage(self: Tensor) -> Any:
 
 @method
 def data_ptr(self: Tensor) -> int:
-    """The address of the first element; 0 for a tensor without elements."""
+    """The address of the first element; 0 for a tensor without elements.
+
+    >>> import pullback as torch
+    >>> x = torch.zeros(2)
+    >>> x.view(1, 2).data_ptr() == x.data_ptr()
+    True
+    """
     return address(self._array) if self._array.size and self.device is not META else 0
 
 
 def _storage_offset(self: Tensor) -> int:
-    """How many elements of the memory lie before the first one."""
+    """How many elements of the memory lie before the first one.
+
+    >>> import pullback as torch
+    >>> torch.arange(5)[2:].storage_offset()
+    2
+    """
     array = self._array
     own = getattr(array, "_offset", None)  # of a tensor without data
     return storage_offset(array) if own is None else own
@@ -186,13 +217,24 @@ _storage_offset.__name__ = _storage_offset.__qualname__ = "storage_offset"
 
 @method
 def element_size(self: Tensor) -> int:
-    """The number of bytes of an element."""
+    """The number of bytes of an element.
+
+    >>> import pullback as torch
+    >>> torch.zeros(2, dtype=torch.float64).element_size()
+    8
+    """
     return self._array.itemsize
 
 
 @method
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Whether both are the same view of the same memory."""
+    """Whether both are the same view of the same memory.
+
+    >>> import pullback as torch
+    >>> x = torch.zeros(2)
+    >>> x.is_set_to(x.view(2)), x.is_set_to(x.clone())
+    (True, False)
+    """
     other = _checked("is_set_to", "tensor", tensor)._array
     own = self._array
     return (
@@ -205,7 +247,12 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 
 @method
 def is_shared(self: Tensor) -> bool:
-    """Whether the memory is shared between processes."""
+    """Whether the memory is shared between processes.
+
+    >>> import pullback as torch
+    >>> torch.zeros(2).is_shared(), torch.zeros(2).share_memory_().is_shared()
+    (False, True)
+    """
     return shared.block_of(self._array) is not None
 
 
@@ -235,7 +282,12 @@ def share_memory_(self: Tensor) -> Tensor:
 
 @method
 def is_pinned(self: Tensor, device: Any = None) -> bool:
-    """Whether the memory is pinned for an accelerator; here it never is."""
+    """Whether the memory is pinned for an accelerator; here it never is.
+
+    >>> import pullback as torch
+    >>> torch.zeros(2).is_pinned()
+    False
+    """
     return False
 
 
@@ -317,7 +369,12 @@ def is_neg(input: Tensor) -> bool:
 
 @method
 def is_distributed(input: Tensor) -> bool:
-    """Always False, as in torch."""
+    """Always False, as in torch.
+
+    >>> import pullback as torch
+    >>> torch.zeros(2).is_distributed()
+    False
+    """
     return False
 
 

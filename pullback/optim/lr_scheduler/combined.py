@@ -114,7 +114,18 @@ class SequentialLR(_Combined):
 
 
 class ChainedScheduler(_Combined):
-    """Several schedules at once: each changes what those before it have set."""
+    """Several schedules at once: each changes what those before it have set.
+
+    >>> import pullback as torch
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> halves = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    >>> tenths = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.1)
+    >>> schedule = torch.optim.lr_scheduler.ChainedScheduler([halves, tenths])
+    >>> optimizer.step()
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [0.05]
+    """
 
     def __init__(
         self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None

@@ -213,7 +213,12 @@ class ChainDataset(IterableDataset[Any]):
 
 
 class Subset(Dataset[T_co]):
-    """The items of a dataset at some places."""
+    """The items of a dataset at some places.
+
+    >>> import pullback as torch
+    >>> list(torch.utils.data.Subset("abcd", [0, 2]))
+    ['a', 'c']
+    """
 
     dataset: Any
     indices: Sequence[int]

@@ -27,7 +27,12 @@ class Sampler(Generic[T_co]):
 
 
 class SequentialSampler(Sampler[int]):
-    """All places in order."""
+    """All places in order.
+
+    >>> import pullback as torch
+    >>> list(torch.utils.data.SequentialSampler("abc"))
+    [0, 1, 2]
+    """
 
     def __init__(self, data_source: Any) -> None:
         self.data_source = data_source
@@ -119,7 +124,12 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """Given places, in an order by chance."""
+    """Given places, in an order by chance.
+
+    >>> import pullback as torch
+    >>> sorted(torch.utils.data.SubsetRandomSampler([3, 5]))
+    [3, 5]
+    """
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices = indices
@@ -136,7 +146,12 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Places from 0 on, each as likely as its weight; the weights need not add up to 1."""
+    """Places from 0 on, each as likely as its weight; the weights need not add up to 1.
+
+    >>> import pullback as torch
+    >>> list(torch.utils.data.WeightedRandomSampler([0.0, 1.0], 3))
+    [1, 1, 1]
+    """
 
     def __init__(
         self,

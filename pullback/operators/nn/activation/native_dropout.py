@@ -53,7 +53,12 @@ def alpha_dropout_(input: Any, p: float, train: bool) -> Any:
 
 
 def feature_dropout(input: Any, p: float, train: bool) -> Any:
-    """`dropout` of whole channels: of the first two dimensions, all elements or none."""
+    """`dropout` of whole channels: of the first two dimensions, all elements or none.
+
+    >>> import pullback as torch
+    >>> torch.feature_dropout(torch.ones(1, 2), 0.5, False)
+    tensor([[1., 1.]])
+    """
     return _checked(functional.drop_channels, "feature_dropout", input, p, train)
 
 
@@ -63,7 +68,12 @@ def feature_dropout_(input: Any, p: float, train: bool) -> Any:
 
 
 def feature_alpha_dropout(input: Any, p: float, train: bool) -> Any:
-    """`alpha_dropout` of whole channels."""
+    """`alpha_dropout` of whole channels.
+
+    >>> import pullback as torch
+    >>> torch.feature_alpha_dropout(torch.ones(1, 2), 0.5, False)
+    tensor([[1., 1.]])
+    """
     return _checked(functional.feature_alpha_dropout, "feature_alpha_dropout", input, p, train)
 
 

@@ -189,6 +189,11 @@ def linear_cross_entropy(
     """`cross_entropy` of the scores that a linear layer gives to `input`.
 
     A weight of more dimensions, (classes, K1, ..., features), gives scores (N, classes, K1, ...).
+
+    >>> import pullback as torch
+    >>> x, weight = torch.zeros(2, 3), torch.zeros(4, 3)
+    >>> torch.nn.functional.linear_cross_entropy(x, weight, torch.tensor([0, 1]))
+    tensor(1.3863)
     """
     if options is not None and options != type(options)():
         raise NotImplementedError(

@@ -1,0 +1,76 @@
+"""Public names show how they are used; the list of those without an example only shrinks."""
+
+import doctest
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import pullback
+from tools import reference
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # examples of old names warn, as in torch
+
+LIST = Path(__file__).with_name("without_example.txt")
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+# "In-place form of `sin`: ...", "As `mm`.": the plain form shows the example.
+DERIVED = re.compile(r"^[^`.]{0,40}`(?:torch\.)?([\w.]+)`")
+
+
+def title_and_doc(path, name):
+    title = reference.MODULES[path]
+    return f"{title}.{name}", inspect.getdoc(getattr(reference.found(path), name)) or ""
+
+
+def is_shown(path, doc):
+    if ">>>" in doc:
+        return True
+    plain = DERIVED.match(doc)
+    if plain is None:
+        return False
+    homes = [reference.found(path), pullback, pullback.Tensor, pullback.nn.functional]
+    *inner, last = plain[1].split(".")
+    if inner:
+        homes = [reference.found(".".join(inner))]
+    return any(">>>" in (inspect.getdoc(getattr(home, last, None)) or "") for home in homes)
+
+
+def without_example():
+    for path in reference.MODULES:
+        for name in reference.public_names(path):
+            title, doc = title_and_doc(path, name)
+            if not is_shown(path, doc):
+                yield title
+
+
+def test_names_without_an_example_are_those_of_the_list():
+    listed = LIST.read_text(encoding="utf-8").split()
+    assert listed == sorted(set(without_example())), "write an example; the list only shrinks"
+    assert len(listed) < 150
+
+
+def test_every_public_name_has_a_docstring():
+    every = [title_and_doc(p, n) for p in reference.MODULES for n in reference.public_names(p)]
+    assert [title for title, doc in every if not doc] == []
+
+
+@pytest.mark.parametrize("path", reference.MODULES)
+def test_examples_print_what_they_show(path):
+    said, seen = [], set()
+    for name in reference.public_names(path):
+        value = getattr(reference.found(path), name)
+        title, doc = title_and_doc(path, name)
+        if ">>>" not in doc or doc in seen or ml_dtypes_needed(name):
+            continue
+        seen.add(doc)
+        home = sys.modules.get(getattr(value, "__module__", None) or "", pullback)
+        names = {**vars(home), "__name__": "__main__"}
+        example = doctest.DocTestParser().get_doctest(doc, names, title, title, 0)
+        doctest.DocTestRunner(optionflags=FLAGS).run(example, out=said.append)
+    assert not said, "".join(said)
+
+
+def ml_dtypes_needed(name):
+    return name in ("BFloat16Tensor", "bfloat16") and not hasattr(pullback, "bfloat16")
