@@ -345,26 +345,31 @@ def is_signed(input: Tensor) -> bool:
 
 @method
 def is_conj(input: Tensor) -> bool:
-    """Whether conjugation is still to be done; here it never is.
+    """Whether conjugation is still to be done, when elements are read.
 
     >>> import pullback as torch
-    >>> torch.is_conj(torch.tensor([1j]))
-    False
+    >>> torch.is_conj(torch.tensor([1j])), torch.is_conj(torch.tensor([1j]).conj())
+    (False, True)
     """
-    _checked("is_conj", "input", input)
-    return False
+    return bool(_bits_of("is_conj", input) & CONJUGATED)
 
 
 @method
 def is_neg(input: Tensor) -> bool:
-    """Whether negation is still to be done; here it never is.
+    """Whether negation is still to be done, when elements are read.
 
     >>> import pullback as torch
-    >>> torch.is_neg(torch.tensor([-1.0]))
-    False
+    >>> torch.is_neg(torch.tensor([1j]).imag), torch.is_neg(torch.tensor([1j]).conj().imag)
+    (False, True)
     """
-    _checked("is_neg", "input", input)
-    return False
+    return bool(_bits_of("is_neg", input) & NEGATED)
+
+
+def _bits_of(op: str, input: Any) -> int:
+    tensor = _checked(op, "input", input)
+    while hasattr(tensor, "bdim"):  # a batch inside vmap
+        tensor = tensor.value
+    return tensor._bits
 
 
 @method
