@@ -45,6 +45,7 @@ help:
 	@echo "make dist            wheel and sdist, checked, and tried on every Python that is found"
 	@echo "make names ORACLE=1  write the list of torch's public names, and the page made from it"
 	@echo "make generate        write the tables of names and the stubs from the declarations"
+	@echo "make names ORACLE=1  write the list of torch's public names, which pullback check reads"
 	@echo "make lint            ruff, mypy and import-linter alone"
 	@echo "make format          let ruff mend what it can"
 	@echo "make clean           remove the environment and everything built"
@@ -118,7 +119,6 @@ $(CLIENTS)/.oracle: $(CLIENTS)/.made Makefile
 
 names: $(VENV)/.base $(oracle)
 	$(BIN)/python -m tools.torch_names
-	$(BIN)/python -m tools.coming_from_torch
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m tools.site $(ARGS)
