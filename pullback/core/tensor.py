@@ -129,7 +129,12 @@ class Tensor(Methods):
         raise RuntimeError("requires_grad cannot be deleted; assign False instead.")
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Set `requires_grad` in place and return the tensor."""
+        """Set `requires_grad` in place and return the tensor.
+
+        >>> import pullback as torch
+        >>> torch.zeros(2).requires_grad_().requires_grad
+        True
+        """
         if not isinstance(requires_grad, bool):
             raise TypeError(
                 f"requires_grad_(): argument must be a bool, got {type(requires_grad).__name__}."
@@ -464,7 +469,12 @@ class Tensor(Methods):
         return alias
 
     def detach_(self) -> Tensor:
-        """Forget this tensor's history, in place."""
+        """Forget this tensor's history, in place.
+
+        >>> import pullback as torch
+        >>> (torch.ones(1, requires_grad=True) * 2).detach_().requires_grad
+        False
+        """
         if self._is_view():
             raise errors.detach_view()
         if self._node is not None and self._node.__class__ is not Leaf:

@@ -112,7 +112,12 @@ def _from_to(
 def uniform_(
     self: Tensor, *bounds: float, generator: Generator | None = None, **named: float
 ) -> Tensor:
-    """Fill with numbers from `from` (0) up to but without `to` (1)."""
+    """Fill with numbers from `from` (0) up to but without `to` (1).
+
+    >>> import pullback as torch
+    >>> bool((torch.empty(100).uniform_(2, 3) >= 2).all())
+    True
+    """
     low, high = _from_to("uniform_", bounds, named, (0.0, 1.0))
     dtype = self._array.dtype
     needs("uniform_", dtype, "fcV")
@@ -133,7 +138,12 @@ def _largest(dtype: NumpyDtype) -> float:
 def normal_(
     self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Fill with normal numbers."""
+    """Fill with normal numbers.
+
+    >>> import pullback as torch
+    >>> torch.empty(3).normal_(mean=2.0, std=0.0)
+    tensor([2., 2., 2.])
+    """
     needs("normal_", self._array.dtype, "fcV")
     check_std(std)
     return _fill(self, "normal_", generator, functools.partial(draw.normal, mean=mean, std=std))
@@ -141,7 +151,12 @@ def normal_(
 
 @method
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Fill with 1 with probability `p`, a number or a tensor that broadcasts, else 0."""
+    """Fill with 1 with probability `p`, a number or a tensor that broadcasts, else 0.
+
+    >>> import pullback as torch
+    >>> torch.empty(3).bernoulli_(1.0)
+    tensor([1., 1., 1.])
+    """
     overload = 2
     if level_reading(p) is not None:
         # Drawn for all examples together; a target that they share cannot take it.
@@ -165,6 +180,10 @@ def random_(self: Tensor, *bounds: Any, generator: Generator | None = None, **na
     """Fill with integers from `from` (0) up to but without `to` (as many as the dtype tells apart).
 
     One number alone is `to`.
+
+    >>> import pullback as torch
+    >>> bool((torch.empty(100).random_(5) < 5).all())
+    True
     """
     dtype = self._array.dtype
     needs("random_", dtype, "iubfV")
@@ -201,7 +220,12 @@ def _check_continuous(op: str, self: Tensor) -> None:
 
 @method
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with exponentially distributed numbers of mean 1 / lambd."""
+    """Fill with exponentially distributed numbers of mean 1 / lambd.
+
+    >>> import pullback as torch
+    >>> bool((torch.empty(100).exponential_() >= 0).all())
+    True
+    """
     _check_continuous("exponential_", self)
     _check_positive("exponential_", "lambd", lambd)
     return _fill(self, "exponential_", generator, functools.partial(draw.exponential, rate=lambd))
@@ -211,7 +235,12 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
 def cauchy_(
     self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Fill with numbers of the Cauchy distribution."""
+    """Fill with numbers of the Cauchy distribution.
+
+    >>> import pullback as torch
+    >>> torch.empty(3).cauchy_().shape
+    torch.Size([3])
+    """
     _check_continuous("cauchy_", self)
     _check_positive("cauchy_", "sigma", sigma)
     fill = functools.partial(draw.cauchy, median=median, sigma=sigma)
@@ -222,7 +251,12 @@ def cauchy_(
 def log_normal_(
     self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Fill with e to the power of normal numbers."""
+    """Fill with e to the power of normal numbers.
+
+    >>> import pullback as torch
+    >>> bool((torch.empty(100).log_normal_() > 0).all())
+    True
+    """
     needs("log_normal_", self._array.dtype, "fV")
     _check_positive("log_normal_", "std", std)
     return _fill(
@@ -232,7 +266,12 @@ def log_normal_(
 
 @method
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
-    """Fill with the number of trials until the first success of probability `p`."""
+    """Fill with the number of trials until the first success of probability `p`.
+
+    >>> import pullback as torch
+    >>> bool((torch.empty(100).geometric_(0.5) >= 1).all())
+    True
+    """
     needs("geometric_", self._array.dtype, "iufV")
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_(): p must lie between 0 and 1, both excluded, got {p}.")

@@ -48,7 +48,9 @@ def inplace_of(
     op: Op = function.op
     called = name or f"{op.name}_"
     write = unwritten(op, called, inplace=True, call_inplace=leave or call_inplace)
-    write.__doc__ = f"In-place form of `{op.name}`: the result replaces the tensor's values."
+    write.__doc__ = (
+        f"In-place form of `{op.name.removesuffix('_')}`: the result replaces the tensor's values."
+    )
     return write
 
 

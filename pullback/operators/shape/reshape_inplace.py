@@ -144,7 +144,13 @@ for _name, _function in _VIEWS.items():
 def _resize(
     self: Tensor, *sizes: Any, size: Any = None, memory_format: memory_format | None = None
 ) -> Tensor:
-    """Change the shape, keeping as many elements as fit; new ones are not set."""
+    """Change the shape, keeping as many elements as fit; new ones are not set.
+
+    >>> import pullback as torch
+    >>> torch.tensor([1, 2, 3, 4]).resize_(2, 2)
+    tensor([[1, 2],
+            [3, 4]])
+    """
     shape = shape_argument("resize_", sizes, size)
     level: Any = getattr(self, "level", None)
     if level is not None:
@@ -186,7 +192,13 @@ def _resized(array: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> 
 def _resize_as(
     self: Tensor, the_template: Tensor, *, memory_format: memory_format | None = None
 ) -> Tensor:
-    """Change the shape to that of another tensor."""
+    """Change the shape to that of another tensor.
+
+    >>> import pullback as torch
+    >>> torch.tensor([1, 2, 3, 4]).resize_as_(torch.zeros(2, 2))
+    tensor([[1, 2],
+            [3, 4]])
+    """
     if not isinstance(the_template, Tensor):
         raise errors.not_a_tensor("resize_as_", "the_template", the_template)
     if memory_format is preserve_format:
@@ -197,7 +209,12 @@ def _resize_as(
 def _set(
     self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None
 ) -> Tensor:
-    """Look at the memory of another tensor, or at a storage, from an offset on in a shape."""
+    """Look at the memory of another tensor, or at a storage, from an offset on in a shape.
+
+    >>> import pullback as torch
+    >>> torch.zeros(1).set_(torch.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
     if hasattr(source, "untyped"):
         source = _on_memory(self, source, storage_offset, size, stride)
     elif not isinstance(source, Tensor | None):

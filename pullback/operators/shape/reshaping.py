@@ -154,6 +154,11 @@ def reshape(input: Any, shape: Any) -> Any:
     >>> torch.arange(4).reshape(2, -1)
     tensor([[0, 1],
             [2, 3]])
+
+    >>> import pullback as torch
+    >>> torch.arange(4).reshape(2, -1)
+    tensor([[0, 1],
+            [2, 3]])
     """
     if not isinstance(input, Tensor):
         asks = bool(types_of((input,), {}))

@@ -89,7 +89,13 @@ def _rolled(xp: Namespace, input: Array, shift: int, dim: int) -> Array:
 
 
 def repeat(input: Any, repeats: Any) -> Any:
-    """Tile the tensor: `repeats` times along each dimension, in new memory."""
+    """Tile the tensor: `repeats` times along each dimension, in new memory.
+
+    >>> import pullback as torch
+    >>> torch.tensor([1, 2]).repeat(2, 2)
+    tensor([[1, 2, 1, 2],
+            [1, 2, 1, 2]])
+    """
     sizes = as_shape(repeats, 0, "repeat")
     extra = len(sizes) - input.ndim
     if extra < 0:

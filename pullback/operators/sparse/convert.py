@@ -308,7 +308,13 @@ def _lines(name: str, *, by_row: bool, compressed: bool) -> Any:
         return wrap(pattern.compressed if compressed else pattern.plain)
 
     read.__name__ = read.__qualname__ = name
-    read.__doc__ = "The compressed indices." if compressed else "The plain indices."
+    layout = "csr" if by_row else "csc"
+    read.__doc__ = f"""The {"compressed" if compressed else "plain"} indices.
+
+    >>> import pullback as torch
+    >>> torch.eye(2).to_sparse_{layout}().{name}()
+    tensor([{"0, 1, 2" if compressed else "0, 1"}])
+    """
     return read
 
 

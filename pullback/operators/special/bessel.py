@@ -173,13 +173,13 @@ def i1e(xp: Namespace, input: Array) -> Array:
 # Without gradients ------------------------------------------------------------------------------
 
 
-def _by_scipy(name: str, function: str, doc: str, at_one: str) -> Callable[..., Tensor]:
+def _by_scipy(name: str, function: str, kind: str, at_one: str) -> Callable[..., Tensor]:
     """An operator that is one of SciPy's functions; its value at 1 is the example."""
 
     def forward(xp: Namespace, input: Array) -> Array:
         return from_scipy(xp, name, function, input)
 
-    forward.__doc__ = f"""{doc}
+    forward.__doc__ = f"""The {kind}, order {name[-1]}.
 
     >>> import pullback as torch
     >>> torch.special.{name}(torch.tensor([1.0]))
@@ -200,18 +200,10 @@ modified_bessel_k1 = _by_scipy(
     "The modified Bessel function of the second kind, order 1.",
     "0.6019",
 )
-bessel_j0 = _by_scipy(
-    "bessel_j0", "j0", "The Bessel function of the first kind, order 0.", "0.7652"
-)
-bessel_j1 = _by_scipy(
-    "bessel_j1", "j1", "The Bessel function of the first kind, order 1.", "0.4401"
-)
-bessel_y0 = _by_scipy(
-    "bessel_y0", "y0", "The Bessel function of the second kind, order 0.", "0.0883"
-)
-bessel_y1 = _by_scipy(
-    "bessel_y1", "y1", "The Bessel function of the second kind, order 1.", "-0.7812"
-)
+bessel_j0 = _by_scipy("bessel_j0", "j0", "Bessel function of the first kind", "0.7652")
+bessel_j1 = _by_scipy("bessel_j1", "j1", "Bessel function of the first kind", "0.4401")
+bessel_y0 = _by_scipy("bessel_y0", "y0", "Bessel function of the second kind", "0.0883")
+bessel_y1 = _by_scipy("bessel_y1", "y1", "Bessel function of the second kind", "-0.7812")
 
 
 @elementwise(promote="float", space="special")

@@ -117,6 +117,12 @@ _polygamma_ = inplace_of(_polygamma, "polygamma_")
 
 
 def _polygamma_method(input: Tensor, n: int) -> Any:
+    """The n-th derivative of `digamma`, at this tensor's elements.
+
+    >>> import pullback as torch
+    >>> torch.tensor([1.0]).polygamma(1)
+    tensor([1.6449])
+    """
     return polygamma(n, input)
 
 

@@ -249,7 +249,13 @@ def _written_once(input: Any) -> Any:
 
 @method
 def fill_diagonal_(input: Any, fill_value: Any, wrap: bool = False) -> Any:
-    """Overwrite the main diagonal; with `wrap`, a tall matrix gets one per square."""
+    """Overwrite the main diagonal; with `wrap`, a tall matrix gets one per square.
+
+    >>> import pullback as torch
+    >>> torch.zeros(2, 2).fill_diagonal_(5)
+    tensor([[5., 0.],
+            [0., 5.]])
+    """
     shape = tuple(input.shape)
     if len(shape) < 2:
         raise RuntimeError(f"fill_diagonal_: needs at least 2 dimensions, got shape {shape}.")
