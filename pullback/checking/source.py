@@ -227,7 +227,7 @@ class _Reader(ast.NodeVisitor):
         path, beyond = self.path_of(node.args[0])
         if path is not None and not beyond and _has_parts(path):
             with self._trying(len(node.args) > 2 or ast.unparse(node.func) == "hasattr"):
-                self.use(f"{path}.{node.args[1].value}".lstrip("."), node)
+                self.use(f"{path}.{node.args[1].value!s}".lstrip("."), node)
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.visit(node.value)
@@ -256,8 +256,8 @@ class _Reader(ast.NodeVisitor):
         caught = {name for handler in node.handlers for name in _named(handler.type)}
         bare = any(handler.type is None for handler in node.handlers)
         with self._trying(bare or bool(caught & _CATCHING)):
-            for child in node.body:
-                self.visit(child)
+            for line in node.body:
+                self.visit(line)
         for child in [*node.handlers, *node.orelse, *node.finalbody]:
             self.visit(child)
 
