@@ -24,6 +24,7 @@ _FILLED_LATER = {
     "answered_below": "pullback.library.builtin.overloads",
     "class_answers": "pullback.library.builtin.makers",
     "detached_below": "pullback.library.builtin.overloads",
+    "usual_overload": "pullback.library.builtin.overloads",
     "hollow": "pullback.core.memory.hollow",
     "overload_of": "pullback.library.builtin.overloads",
     "shown_inside": "pullback.transforms.printing",
@@ -46,6 +47,7 @@ class Ports:
     hollow: Callable[..., Any]
     # core -> library: detach() of a tensor whose class answers operators below autograd.
     detached_below: Callable[[Tensor], Tensor]
+    usual_overload: Callable[[Any], tuple[Any, Any, str] | None]
     # operators -> library: other functions without a declaration, by torch's name of the operator;
     # and the first tensor of such a class is made, for functions that make tensors.
     answered_below: Callable[..., Any]

@@ -200,6 +200,16 @@ def overload_of(op: Op, called: str, bound: dict[str, Any]) -> dispatch.Spelled:
     return overload, args, kwargs, None
 
 
+def _usual_overload(op: Op) -> tuple[Any, Any, str] | None:
+    """The overloads for calls whose arguments are handed over as they are, and what decides."""
+    usual = _usual.get((op, op.name), _usual)
+    if usual is _usual:
+        usual = _usual[op, op.name] = _usual_spelling(op, op.name)
+    if usual is None or not usual.as_given or usual.unspelled or usual.names != op.positional:
+        return None
+    return usual.overload, usual.otherwise, usual.deciding
+
+
 class _Usual(NamedTuple):
     """The spelling of an operator's calls, worked out once."""
 
@@ -393,4 +403,5 @@ def _answered_below(name: str, *args: Any, space: str = "aten") -> Any:
     return dispatch.hand_over(packet._with("default"), args, {})
 
 
+ports.fill(usual_overload=_usual_overload)
 ports.fill(overload_of=overload_of, detached_below=_detached_below, answered_below=_answered_below)

@@ -11,16 +11,18 @@ from pullback.core import overriding
 from pullback.core.explain import anomaly
 from pullback.core.forward import LEVELS
 from pullback.core.mode import Mode
-from pullback.core.overriding import DISPATCH
+from pullback.core.overriding import DISPATCH, excluded
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import Op
 from pullback.operators.derive import propagate
 from pullback.operators.options import NORMALISE
 from pullback.operators.running.recording import pack_inputs, record
 from pullback.operators.watching import dispatch
+from pullback.operators.watching.dispatch import QUIET, looked_at
 from pullback.operators.writing.recorder import recorder_of
 
-__all__ = ["call", "normalise"]
+__all__ = ["ELSEWHERE", "call", "normalise", "shortly"]
 
 
 def call(op: Op, bound: dict[str, Any], mode: Mode, asked: list[Any]) -> Any:
@@ -42,6 +44,78 @@ def call(op: Op, bound: dict[str, Any], mode: Mode, asked: list[Any]) -> Any:
                     overriding.nodes.add(result._node)
                 return result
     return _recorded(op, bound, tensors, mode, None)
+
+
+# What `shortly` says of calls that it does not know.
+ELSEWHERE: Any = object()
+# By operator: its overload, that for numbers and the place of the deciding argument, how results
+# are recorded; None for those that are spelled or recorded in ways of their own.
+_short: dict[Op, Any] = {}
+
+
+def shortly(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -> Any:
+    """The same for the usual call: tensors, plain or of one class, and numbers, all by position."""
+    try:
+        short = _short[op]
+    except KeyError:
+        short = _short[op] = _shortened(op)
+    if short is None or len(args) != short[4] or kwargs.get("out") is not None:
+        return ELSEWHERE
+    looked, alone = looked_at.known
+    if looked is not mode:
+        alone = _only_handlers(mode)
+        looked_at.known = (mode, alone)
+    if not alone or LEVELS or anomaly.state.enabled:
+        return ELSEWHERE
+    asked = _NOBODY
+    for one in args:
+        kind = type(one)
+        if kind not in QUIET and (asked is _NOBODY or kind is not type(asked[0])):
+            if asked is not _NOBODY or not isinstance(one, Tensor) or one._takes != DISPATCH:
+                return ELSEWHERE
+            asked = [one]
+    if not mode.dispatch and (asked is _NOBODY or excluded.get() & DISPATCH):
+        return ELSEWHERE
+    overload, otherwise, deciding, recorder, _ = short
+    if not isinstance(args[0], Tensor):
+        return ELSEWHERE
+    if deciding and not isinstance(args[deciding], Tensor):
+        overload = otherwise
+    made = dispatch.hand_over(overload, args, {}, asked)
+    if not isinstance(made, Tensor):
+        raise dispatch.wrong_result(overload, made, "a Tensor")
+    result = dispatch.unrecorded(op, made, args)
+    if not mode.grad:
+        result._node = None
+        return result
+    if not recorder(result, *args):
+        bound = dict(zip(op.positional, args, strict=True))
+        return _recorded(op, bound, [result], mode, None)
+    if result._node is not None and (asked or result._takes & DISPATCH):
+        overriding.nodes.add(result._node)
+    return result
+
+
+_NOBODY: list[Any] = []
+
+
+def _shortened(op: Op) -> Any:
+    if op.checked or op.keywords or op.kind == "view" or len(op.outputs) != 1:
+        return None
+    usual = ports.usual_overload(op)
+    recorder = recorder_of(op) if op.outputs != ("*",) else None
+    if usual is None or recorder is None:
+        return None
+    overload, otherwise, deciding = usual
+    place = op.positional.index(deciding) if deciding else 0
+    return overload, otherwise, place, recorder, len(op.positional)
+
+
+def _only_handlers(mode: Mode) -> bool:
+    """Whether nothing but dispatch modes is on that changes how operators run."""
+    usual = (mode.inference, mode.levels, mode.saved_hooks, mode.functions, mode.view_replay)
+    others = (mode.autocast, mode.tracing, mode.dual_depth)
+    return not any(usual) and all(one is None for one in others)
 
 
 def _closely(op: Op, bound: dict[str, Any], mode: Mode, asked: list[Any]) -> Any:

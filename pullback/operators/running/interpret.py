@@ -41,6 +41,10 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         made = mode.levels[-1].at_once(op, args, kwargs, mode)
         if made is not NotImplemented:
             return made
+    if mode.dispatch or overriding.answering:
+        answer = answered.shortly(op, args, kwargs, mode)
+        if answer is not answered.ELSEWHERE:
+            return answer
     if mode.autocast is not None and not mode.functions and not _overriding(args, kwargs):
         return ports.autocast(op, args, kwargs, mode)
     out = kwargs.pop("out", None)

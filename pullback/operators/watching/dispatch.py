@@ -174,9 +174,22 @@ def answering(found: list[Any]) -> list[Any]:
 _last: ContextVar[tuple[Mode, Mode] | None] = ContextVar("pullback_last_dispatch", default=None)
 
 
+class _LookedAt:
+    """The last mode that `answered.shortly` looked at, and what it found; replaced whole."""
+
+    __slots__ = ("known",)
+
+    def __init__(self) -> None:
+        self.known: tuple[Mode | None, bool] = (None, False)
+
+
+looked_at = _LookedAt()
+
+
 def forget() -> None:
     """Let go of the user's modes; called when one ends."""
     _last.set(None)
+    looked_at.known = (None, False)
 
 
 def _below(mode: Mode) -> Mode:
@@ -199,21 +212,21 @@ def results(op: Op, bound: dict[str, Any], asked: list[Any] | None = None) -> li
         made = finish(made)
     if len(op.outputs) == 1 and op.outputs != ("*",):
         if isinstance(made, Tensor):
-            return [_unrecorded(op, made, args)]
-        raise _wrong_result(func, made, "a Tensor")
+            return [unrecorded(op, made, args)]
+        raise wrong_result(func, made, "a Tensor")
     if not isinstance(made, tuple | list) or not all(isinstance(one, Tensor) for one in made):
-        raise _wrong_result(func, made, "a tuple of Tensors")
-    return [_unrecorded(op, one, args) for one in made]
+        raise wrong_result(func, made, "a tuple of Tensors")
+    return [unrecorded(op, one, args) for one in made]
 
 
-def _wrong_result(func: Any, made: Any, wanted: str) -> RuntimeError:
+def wrong_result(func: Any, made: Any, wanted: str) -> RuntimeError:
     return RuntimeError(
         f"{func}: __torch_dispatch__ returned {type(made).__name__}, but this operator gives "
         f"{wanted}; return what func(*args, **kwargs) gives, or tensors in its place."
     )
 
 
-def _unrecorded(op: Op, result: Tensor, args: tuple[Any, ...]) -> Tensor:
+def unrecorded(op: Op, result: Tensor, args: tuple[Any, ...]) -> Tensor:
     """The tensor itself where its history can be set, else another on the same memory."""
     for one in args:
         if one is result or (type(one) in (list, tuple) and any(part is result for part in one)):
