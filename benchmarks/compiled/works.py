@@ -391,8 +391,6 @@ def bundle_adjustment(torch: ModuleType) -> Program:
     jacobian = torch.func.vmap(torch.func.jacrev(residual, argnums=(0, 1)))
     called = torch.compile(jacobian, fullgraph=True) if is_ours(torch) else jacobian
     return Program(run=lambda _: called(*given), answer=lambda made: list(made))
-    called = compiled(torch, jacobian)
-    return Program(run=lambda _: called(cameras, points, seen), answer=lambda made: list(made))
 
 
 # Second derivatives ------------------------------------------------------------------------------

@@ -75,6 +75,8 @@ class Hooked(Mode):
 PLAIN = Mode()
 NO_GRAD = Mode(grad=False)
 INFERENCE = Mode(grad=False, inference=True, forward_ad=False)
+# Inside the forward of a user's Function: what it computes is not differentiated in either way.
+FORWARD = Mode(grad=False, forward_ad=False)
 # What a thread or context starts with. It equals PLAIN but for one thing: NumPy there still warns
 # of divisions by zero and the like. The first operator call settles that, see `settle`.
 FRESH = Mode()
@@ -86,12 +88,13 @@ get_mode = current.get
 class _FastPath:
     """The modes in which operators may run their straight line; None while detoured."""
 
-    __slots__ = ("inference", "no_grad", "plain", "reasons", "unrecorded")
+    __slots__ = ("forward", "inference", "no_grad", "plain", "reasons", "unrecorded")
 
     def __init__(self) -> None:
         self.plain: Mode | None = PLAIN
         self.no_grad: Mode | None = NO_GRAD
         self.inference: Mode | None = INFERENCE
+        self.forward: Mode | None = FORWARD
         self.reasons: frozenset[Any] = frozenset()
         # The version counter of results made under no_grad: it says which block they came from.
         self.unrecorded: tuple[Any, ...] = UNRECORDED
@@ -107,8 +110,8 @@ def detour(reason: Any, *, needed: bool) -> None:
     """Add or take away a process-wide reason for which every operator must leave its fast path."""
     with _detouring:
         fast.reasons = fast.reasons | {reason} if needed else fast.reasons - {reason}
-        usual = (None, None, None) if fast.reasons else (PLAIN, NO_GRAD, INFERENCE)
-        fast.plain, fast.no_grad, fast.inference = usual
+        usual = (None,) * 4 if fast.reasons else (PLAIN, NO_GRAD, INFERENCE, FORWARD)
+        fast.plain, fast.no_grad, fast.inference, fast.forward = usual
 
 
 def settle() -> Mode:
@@ -130,6 +133,8 @@ def with_grad(mode: Mode, *, grad: bool) -> Mode:
     """`mode` with grad mode on or off."""
     if mode is PLAIN or mode is NO_GRAD:
         return PLAIN if grad else NO_GRAD
+    if mode is FORWARD and fast.plain is not None:  # no levels are open, so nothing is pushed
+        return PLAIN if grad else FORWARD
     return changed(mode, grad=grad)
 
 
@@ -161,7 +166,7 @@ def _with_changes(mode: Mode, changes: dict[str, Any]) -> Mode:
     for name, value in changes.items():
         values[_PLACES[name]] = value
     new = tuple(values)
-    for singleton in (PLAIN, NO_GRAD, INFERENCE):
+    for singleton in (PLAIN, NO_GRAD, INFERENCE, FORWARD):
         if new == _settings(singleton):
             return singleton
     if mode.saved_hooks or "saved_hooks" in changes:

@@ -31,7 +31,7 @@ from pullback.autograd.function.results import settled, settled_write
 from pullback.autograd.function.saved import save
 from pullback.autograd.function.vmap import VmapInfo, missing_vmap
 from pullback.core.listing import only_public as _only_public
-from pullback.core.mode import NO_GRAD, current, fast, get_mode
+from pullback.core.mode import FORWARD, current, fast, get_mode
 from pullback.core.nesting import running
 from pullback.core.node import QUIET
 from pullback.core.origin import getframe, internal, user_frame
@@ -132,7 +132,7 @@ class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
         recording = mode is fast.plain
         split = cls.setup_context is not missing_setup_context
         if (
-            not (recording or mode is fast.no_grad)
+            not (recording or mode is fast.no_grad or mode is fast.forward)
             or kwargs
             or running.get()
             or (split and not fills(cls, len(args)))
@@ -167,7 +167,7 @@ class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
             frame = user_frame(frame)
         ctx._code, ctx._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
         ctx._seq = numbering.next()
-        token = current.set(NO_GRAD)
+        token = current.set(FORWARD)
         try:
             if split:
                 raw = cls.forward(*args)

@@ -15,7 +15,7 @@ from pullback.autograd.function.saved import save
 from pullback.autograd.function.vmap import apply_at, has_generated_rule, level_of
 from pullback.core.explain import anomaly
 from pullback.core.forward import LEVELS, visible_levels
-from pullback.core.mode import Mode, changed, current, settle, with_grad
+from pullback.core.mode import Mode, changed, current, settle
 from pullback.core.nesting import inside_transform, running
 from pullback.core.node import QUIET
 from pullback.core.origin import getframe, user_frame
@@ -45,10 +45,7 @@ def apply_whole(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return apply_at(cls, args, level)
     ctx = start(cls, args, mode)
     try:
-        if LEVELS:
-            current.set(changed(mode, grad=False, forward_ad=False))
-        else:
-            current.set(with_grad(mode, grad=False))
+        current.set(changed(mode, grad=False, forward_ad=False))
         if split:
             raw = cls.forward(*args)
             cls.setup_context(ctx, args, raw)

@@ -94,7 +94,7 @@ def _leave(
     passed = (*given, *surplus)
     mode = get_mode()
     is_ready = operator.plain_kernel is not None or operator.open_kernel is not None
-    if is_ready and (mode is fast.plain or mode is fast.no_grad):
+    if is_ready and (mode is fast.plain or mode is fast.no_grad or mode is fast.forward):
         return _bound(operator, passed, kwargs)
     return call(operator, passed, kwargs)
 
@@ -245,7 +245,8 @@ def _head(operator: Operator) -> list[str]:
         *(f"    a{i} = v{i}._array" for i, _ in _tensors(operator)),
         "    mode = get_mode()",
         "    plain = fast.plain",
-        f"    if (mode is not plain and mode is not fast.no_grad) or {' or '.join(arrays)}:",
+        "    if (mode is not plain and mode is not fast.no_grad and mode is not fast.forward) or "
+        f"{' or '.join(arrays)}:",
         f"        {leave}",
         "    kernel = operator.plain_kernel",
         "    if kernel is None:",

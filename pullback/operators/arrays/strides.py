@@ -89,9 +89,7 @@ def on_storage(array: Array, geometry: Geometry) -> Array:
     size = array.itemsize
     given = owner if memory is None else memory
     steps = tuple(s * size for s in strides)
-    if (
-        0 in shape
-    ):  # may begin anywhere: one more dimension, along which it is not read, leads there
+    if 0 in shape:  # may begin anywhere: one more dimension, which nobody reads, leads there
         return ndarray((*shape, 2), array.dtype, given, 0, (*steps, offset * size))[..., 1]
     return ndarray(shape, array.dtype, given, offset * size, steps)
 

@@ -168,7 +168,7 @@ def _assign_part(self: Any, place: tuple[Any, ...], part: Array, value: Any) -> 
     info = self._node
     base = info.base if info.__class__ is View else self
     plain = mode is fast.plain
-    if not (plain or mode is fast.no_grad) or self._cell is INFERENCE_CELL:
+    if not (plain or mode is fast.no_grad or mode is fast.forward) or self._cell is INFERENCE_CELL:
         return False
     if base is not self and info.replay is not None:
         return False

@@ -71,7 +71,7 @@ def writing(
 def is_plain_write(target: Tensor, source: Tensor | None = None) -> bool:
     """Whether a write to `target` is the write and a count, and nothing else."""
     mode = get_mode()
-    if mode is not fast.no_grad:
+    if mode is not fast.no_grad and mode is not fast.forward:
         if mode is not fast.plain or (target._node is not None and target.requires_grad):
             return False
         if source is not None and source._node is not None and source.requires_grad:

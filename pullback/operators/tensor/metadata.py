@@ -15,7 +15,7 @@ from pullback.core.dtype import dtype
 from pullback.core.layout import contiguous_format, is_in_format, layout, memory_format, strided
 from pullback.core.memory import shared
 from pullback.core.size import Size, size_of
-from pullback.core.tensor import Tensor
+from pullback.core.tensor import CONJUGATED, NEGATED, Tensor
 from pullback.operators.arrays.strides import address, contiguous_strides, root, storage_offset
 from pullback.operators.declare import METHODS, method
 from pullback.operators.options import as_dim

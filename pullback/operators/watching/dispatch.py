@@ -220,6 +220,7 @@ def results(op: Op, bound: dict[str, Any], asked: list[Any] | None = None) -> li
 
 
 def wrong_result(func: Any, made: Any, wanted: str) -> RuntimeError:
+    """A handler's answer that cannot stand for an operator's result."""
     return RuntimeError(
         f"{func}: __torch_dispatch__ returned {type(made).__name__}, but this operator gives "
         f"{wanted}; return what func(*args, **kwargs) gives, or tensors in its place."

@@ -12,7 +12,10 @@ from pullback.operators.writing.nodes import Plan
 from pullback.operators.writing.specialise import array_call
 
 # Under transforms and hooks `mode` is none of the three; most calls ask no more than the first.
-UNUSUAL_MODE = "(mode is not plain and mode is not fast.no_grad and mode is not fast.inference)"
+UNUSUAL_MODE = (
+    "(mode is not plain and mode is not fast.no_grad and mode is not fast.inference "
+    "and mode is not fast.forward)"
+)
 MODE_LINES = ["    mode = get_mode()", "    plain = fast.plain"]
 
 

@@ -6,7 +6,7 @@ As `attach` in core/view.py, in line for what is usual: calling it takes a sixth
 from __future__ import annotations
 
 # How a view was made, where grad mode is off.
-VIEW_OF_MODE = "NO_GRAD_VIEW if mode is fast.no_grad else INFERENCE_VIEW"
+VIEW_OF_MODE = "INFERENCE_VIEW if mode is fast.inference else NO_GRAD_VIEW"
 
 
 def attach_lines(source: str) -> list[str]:

@@ -407,3 +407,34 @@ def test_apply_works_through_an_instance_and_without_arguments():
     with pytest.warns(DeprecationWarning, match="Makes should not be instantiated"):
         instance = Makes()
     assert instance.apply().tolist() == [1.0, 1.0]
+
+
+def test_forward_runs_with_both_modes_of_differentiation_off():
+    """R-28"""
+    from pullback.autograd import forward_ad
+
+    seen = []
+
+    class Look(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            seen.append((forward_ad._is_fwd_grad_enabled(), torch.is_grad_enabled()))
+            with torch.enable_grad():
+                inside = x.detach().requires_grad_() * 2
+            assert inside.requires_grad
+            part = x[:1]
+            part.add_(0)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    x = torch.ones(2, requires_grad=True)
+    Look.apply(x.detach())
+    with torch.no_grad():
+        assert forward_ad._is_fwd_grad_enabled()
+        Look.apply(x.detach())
+        assert forward_ad._is_fwd_grad_enabled()
+    assert seen == [(False, False)] * 2
+    assert forward_ad._is_fwd_grad_enabled()

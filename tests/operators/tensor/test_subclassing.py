@@ -1,5 +1,7 @@
 """Wrappers: sizes that their class tells, and gradients of them from a user's backward."""
 
+from typing import ClassVar
+
 import pytest
 
 import pullback as torch
@@ -9,7 +11,7 @@ from pullback.utils._pytree import tree_map
 class Wrapped(torch.Tensor):
     """Computes with what it wraps, and writes down what it is asked."""
 
-    asked = []
+    asked: ClassVar[list[str]] = []
 
     @staticmethod
     def __new__(cls, inner, **options):
