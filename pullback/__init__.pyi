@@ -696,7 +696,7 @@ from pullback.amp.state import is_autocast_enabled as is_autocast_enabled
 def is_complex(input: _Tensor) -> _bool:
     """Whether the elements are complex numbers."""
 def is_conj(input: _Tensor) -> _bool:
-    """Whether conjugation is still to be done; here it never is."""
+    """Whether conjugation is still to be done, when elements are read."""
 from pullback.core.process.determinism import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 def is_floating_point(input: _Tensor) -> _bool:
     """Whether the elements are real floating-point numbers."""
@@ -705,7 +705,7 @@ def is_inference(self: _Any) -> _bool:
     """Whether this tensor was made in inference mode."""
 from pullback.autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
 def is_neg(input: _Tensor) -> _bool:
-    """Whether negation is still to be done; here it never is."""
+    """Whether negation is still to be done, when elements are read."""
 def is_nonzero(input: _Tensor) -> _bool:
     """Whether the one element is not zero; RuntimeError if there is not exactly one."""
 def is_same_size(self: _Tensor, other: _Tensor) -> _bool:

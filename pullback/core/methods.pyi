@@ -462,7 +462,7 @@ class Methods:
     def eq(self, other: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         """Whether elements are equal."""
     def eq_(self, other: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
-        """In-place form of `eq_`: the result replaces the tensor's values."""
+        """In-place form of `eq`: the result replaces the tensor's values."""
     def equal(self, other: _Tensor) -> _bool:
         """Whether two tensors have the same shape and elements; NaN equals nothing."""
     def erf(self, *, out: _Tensor | None = None) -> _Tensor:
@@ -548,7 +548,7 @@ class Methods:
     def ge(self, other: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         """Whether elements of `input` are greater than those of `other`, or equal."""
     def ge_(self, other: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
-        """In-place form of `ge_`: the result replaces the tensor's values."""
+        """In-place form of `ge`: the result replaces the tensor's values."""
     def geometric_(self, p: _float, *, generator: _Generator | None = None) -> _Tensor:
         """Fill with the number of trials until the first success of probability `p`."""
     def geqrf(self, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _geqrf:
@@ -560,15 +560,15 @@ class Methods:
     def greater(self, other: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         """Whether elements of `input` are greater than those of `other`."""
     def greater_(self, other: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
-        """In-place form of `gt_`: the result replaces the tensor's values."""
+        """In-place form of `gt`: the result replaces the tensor's values."""
     def greater_equal(self, other: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         """Whether elements of `input` are greater than those of `other`, or equal."""
     def greater_equal_(self, other: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
-        """In-place form of `ge_`: the result replaces the tensor's values."""
+        """In-place form of `ge`: the result replaces the tensor's values."""
     def gt(self, other: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         """Whether elements of `input` are greater than those of `other`."""
     def gt_(self, other: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
-        """In-place form of `gt_`: the result replaces the tensor's values."""
+        """In-place form of `gt`: the result replaces the tensor's values."""
     def half(self, *, memory_format: _memory_format = ...) -> _Tensor:
         """The same values as float16; the same tensor if they are that already."""
     def hardshrink(self, lambd: _float = 0.5, *, out: _Tensor | None = None) -> _Tensor:
@@ -642,7 +642,7 @@ class Methods:
     def is_complex(self) -> _bool:
         """Whether the elements are complex numbers."""
     def is_conj(self) -> _bool:
-        """Whether conjugation is still to be done; here it never is."""
+        """Whether conjugation is still to be done, when elements are read."""
     def is_contiguous(self, *, memory_format: _memory_format = ...) -> _bool:
         """Whether the elements lie in memory without gaps, the last dimension fastest."""
     @_property
@@ -666,7 +666,7 @@ class Methods:
     @_property
     def is_mtia(self) -> _bool: ...
     def is_neg(self) -> _bool:
-        """Whether negation is still to be done; here it never is."""
+        """Whether negation is still to be done, when elements are read."""
     @_property
     def is_nested(self) -> _bool: ...
     def is_nonzero(self) -> _bool:
@@ -730,7 +730,7 @@ class Methods:
     def le(self, other: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         """Whether elements of `input` are less than those of `other`, or equal."""
     def le_(self, other: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
-        """In-place form of `le_`: the result replaces the tensor's values."""
+        """In-place form of `le`: the result replaces the tensor's values."""
     def lerp(self, end: _Any, weight: _Any, *, out: _Tensor | None = None) -> _Tensor:
         """Go from `input` to `end` by `weight`, a number or a tensor: 0 is `input`, 1 is `end`."""
     def lerp_(self, end: _Any, weight: _Any) -> _Tensor:
@@ -738,11 +738,11 @@ class Methods:
     def less(self, other: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         """Whether elements of `input` are less than those of `other`."""
     def less_(self, other: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
-        """In-place form of `lt_`: the result replaces the tensor's values."""
+        """In-place form of `lt`: the result replaces the tensor's values."""
     def less_equal(self, other: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         """Whether elements of `input` are less than those of `other`, or equal."""
     def less_equal_(self, other: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
-        """In-place form of `le_`: the result replaces the tensor's values."""
+        """In-place form of `le`: the result replaces the tensor's values."""
     def lgamma(self, *, out: _Tensor | None = None) -> _Tensor:
         """The logarithm of the absolute value of the gamma function."""
     def lgamma_(self) -> _Tensor:
@@ -778,19 +778,19 @@ class Methods:
     def logical_and(self, other: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
         """Whether both elements are other than 0."""
     def logical_and_(self, other: _Tensor) -> _Tensor:
-        """In-place form of `logical_and_`: the result replaces the tensor's values."""
+        """In-place form of `logical_and`: the result replaces the tensor's values."""
     def logical_not(self, *, out: _Tensor | None = None) -> _Tensor:
         """Whether each element is 0."""
     def logical_not_(self) -> _Tensor:
-        """In-place form of `logical_not_`: the result replaces the tensor's values."""
+        """In-place form of `logical_not`: the result replaces the tensor's values."""
     def logical_or(self, other: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
         """Whether at least one of two elements is other than 0."""
     def logical_or_(self, other: _Tensor) -> _Tensor:
-        """In-place form of `logical_or_`: the result replaces the tensor's values."""
+        """In-place form of `logical_or`: the result replaces the tensor's values."""
     def logical_xor(self, other: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
         """Whether exactly one of two elements is other than 0."""
     def logical_xor_(self, other: _Tensor) -> _Tensor:
-        """In-place form of `logical_xor_`: the result replaces the tensor's values."""
+        """In-place form of `logical_xor`: the result replaces the tensor's values."""
     def logit(self, eps: _float | None = None, *, out: _Tensor | None = None) -> _Tensor:
         """`log(x / (1 - x))`; with `eps`, of x brought between `eps` and `1 - eps`."""
     def logit_(self, eps: _float | None = None) -> _Tensor:
@@ -802,7 +802,7 @@ class Methods:
     def lt(self, other: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         """Whether elements of `input` are less than those of `other`."""
     def lt_(self, other: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
-        """In-place form of `lt_`: the result replaces the tensor's values."""
+        """In-place form of `lt`: the result replaces the tensor's values."""
     def lu(self, pivot: _bool = True, get_infos: _bool = False, out: _Tensor | _Sequence[_Tensor] | None = None) -> _tuple[_Tensor, ...]:
         """The older name of `linalg.lu_factor`; with `get_infos`, of `linalg.lu_factor_ex`."""
     def lu_solve(self, LU_data: _Any, LU_pivots: _Any, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
@@ -908,7 +908,7 @@ class Methods:
     def ne(self, other: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         """Whether elements differ."""
     def ne_(self, other: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
-        """In-place form of `ne_`: the result replaces the tensor's values."""
+        """In-place form of `ne`: the result replaces the tensor's values."""
     def neg(self, *, out: _Tensor | None = None) -> _Tensor:
         """Change the sign of each element."""
     def neg_(self) -> _Tensor:
@@ -949,7 +949,7 @@ class Methods:
     def not_equal(self, other: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         """Whether elements differ."""
     def not_equal_(self, other: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
-        """In-place form of `ne_`: the result replaces the tensor's values."""
+        """In-place form of `ne`: the result replaces the tensor's values."""
     def numel(self) -> _int:
         """The number of elements."""
     def numpy(self, *, force: _bool = False) -> _Any:
@@ -964,7 +964,8 @@ class Methods:
         """The dimensions in another order."""
     def pinverse(self, rcond: _float = 1e-15) -> _Tensor:
         """The older name of `linalg.pinv`."""
-    def polygamma(self, n: _int) -> _Tensor: ...
+    def polygamma(self, n: _int) -> _Tensor:
+        """The n-th derivative of `digamma`, at this tensor's elements."""
     def polygamma_(self, n: _int) -> _Tensor:
         """In-place form of `polygamma`."""
     def positive(self) -> _Tensor:

@@ -202,9 +202,10 @@ def overload_of(op: Op, called: str, bound: dict[str, Any]) -> dispatch.Spelled:
 
 def _usual_overload(op: Op) -> tuple[Any, Any, str] | None:
     """The overloads for calls whose arguments are handed over as they are, and what decides."""
-    usual = _usual.get((op, op.name), _usual)
-    if usual is _usual:
-        usual = _usual[op, op.name] = _usual_spelling(op, op.name)
+    key = (op, op.name)
+    if key not in _usual:
+        _usual[key] = _usual_spelling(*key)
+    usual = _usual[key]
     if usual is None or not usual.as_given or usual.unspelled or usual.names != op.positional:
         return None
     return usual.overload, usual.otherwise, usual.deciding
@@ -383,7 +384,7 @@ RUNS.update(
     log_sigmoid=OPERATORS["nn.functional.logsigmoid"].function,
     detach=lambda input: input.detach(),
     _local_scalar_dense=lambda input: input.item(),
-    sym_size=lambda input: list(Tensor.shape.__get__(input)),  # type: ignore[attr-defined]  # a property
+    sym_size=lambda input: list(Tensor.shape.__get__(input)),
     sym_stride=lambda input: list(Tensor.stride(input)),
     sym_numel=lambda input: Tensor.numel(input),
     sym_storage_offset=lambda input: Tensor.storage_offset(input),

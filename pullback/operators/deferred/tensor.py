@@ -56,7 +56,7 @@ def _leave(self: Deferred) -> Array:
     raise overriding.Taken
 
 
-Deferred._array = property(_read, _assign)  # type: ignore[assignment]  # made when read
+Deferred._array = property(_read, _assign)  # made when read
 Deferred._plain = property(_leave)  # see core/overriding.py
 
 

@@ -98,10 +98,10 @@ def _bits(input: Any) -> int:
 @method
 def resolve_conj(input: Tensor) -> Tensor:
     """The tensor itself, or a copy with the conjugation done that was put off."""
-    return input.clone() if _bits(input) & CONJUGATED else input  # type: ignore[no-any-return]  # a tensor
+    return input.clone() if _bits(input) & CONJUGATED else input
 
 
 @method
 def resolve_neg(input: Tensor) -> Tensor:
     """The tensor itself, or a copy with the negation done that was put off."""
-    return input.clone() if _bits(input) & NEGATED else input  # type: ignore[no-any-return]  # a tensor
+    return input.clone() if _bits(input) & NEGATED else input

@@ -366,10 +366,10 @@ def is_neg(input: Tensor) -> bool:
 
 
 def _bits_of(op: str, input: Any) -> int:
-    tensor = _checked(op, "input", input)
+    tensor: Any = _checked(op, "input", input)
     while hasattr(tensor, "bdim"):  # a batch inside vmap
         tensor = tensor.value
-    return tensor._bits
+    return int(tensor._bits)
 
 
 @method
