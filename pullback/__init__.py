@@ -189,6 +189,7 @@ _MODULES = frozenset(
         "multiprocessing",
         "nested",
         "nn",
+        "onnx",
         "ops",
         "optim",
         "overrides",

@@ -975,6 +975,7 @@ def ones(*sizes: _int | _Sequence[_int], size: _int | _Sequence[_int] | None = N
     """A tensor of ones; the size as ints or as one tuple."""
 def ones_like(input: _Tensor, *, memory_format: _memory_format | None = ..., **options: _Unpack[_Options]) -> _Tensor:
     """Ones of the input's size and dtype; they do not inherit `requires_grad`."""
+from pullback import onnx as onnx
 from pullback import ops as ops
 from pullback import optim as optim
 def orgqr(input: _Tensor, input2: _Any, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from pullback.core.explain.absent import all_absent
+from importlib import import_module
+from typing import Any
+
+from pullback.core.explain.absent import absent
 from pullback.core.listing import only_public as _only_public
 
-__getattr__ = all_absent(__name__)
+__all__ = ["nn", "quantization"]
 
-__all__: list[str] = []
-__dir__ = _only_public(globals(), "nn quantization")
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return import_module(f"{__name__}.{name}")
+    raise absent(__name__, name)
+
+
+__dir__ = _only_public(globals())

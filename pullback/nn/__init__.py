@@ -19,7 +19,7 @@ from pullback.nn.parameter import (
 _HOME = {"DataParallel": "parallel", "factory_kwargs": "base.factory"}
 _PARTS = (
     *("_reduction", "attention", "common_types", "functional", "grad", "init", "modules"),
-    *("parallel", "utils"),
+    *("parallel", "quantized", "utils"),
 )
 
 __all__ = [

@@ -1,11 +1,12 @@
-"""`torch.quantization`, the old name of `torch.ao.quantization`; neither is here."""
+"""`torch.quantization`, the old name of `torch.ao.quantization`."""
 
 from __future__ import annotations
 
 from pullback.core.explain.absent import all_absent
 from pullback.core.listing import only_public as _only_public
+from pullback.nn.quantized import DeQuantStub, QuantStub
+
+__all__ = ["DeQuantStub", "QuantStub"]
 
 __getattr__ = all_absent(__name__)
-
-__all__: list[str] = []
 __dir__ = _only_public(globals())

@@ -48,7 +48,7 @@ def test_an_argument_that_is_not_taken_is_told(tmp_path, capsys):
 
 
 def test_what_is_tried_first_does_not_count(tmp_path, capsys):
-    text = "import torch\ntry:\n  import torch.onnx\nexcept ImportError: pass"
+    text = "import torch\ntry:\n  import torch.utils.mobile_optimizer\nexcept ImportError: pass"
     status, said = checked(tmp_path, capsys, text)
     assert status == 0
     assert "(tried first)" in said

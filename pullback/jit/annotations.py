@@ -1,0 +1,23 @@
+"""`torch.jit.annotations`: types with which libraries annotate lists that may be one number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.explain.absent import all_absent
+from pullback.core.listing import only_public as _only_public
+
+__all__ = ["BroadcastingList1", "BroadcastingList2", "BroadcastingList3"]
+
+
+class _BroadcastingList:
+    """`BroadcastingList2[int]`: two ints, or one for both; nobody reads the annotation here."""
+
+    def __getitem__(self, types: Any) -> None:
+        return None
+
+
+BroadcastingList1, BroadcastingList2, BroadcastingList3 = (_BroadcastingList() for _ in range(3))
+
+__getattr__ = all_absent(__name__)
+__dir__ = _only_public(globals())
