@@ -63,7 +63,7 @@ def test_public_names(part):
     wanted = own_names(theirs) - WITHOUT.get(part, set()) - EXPLAINED.get(part, set())
     assert sorted(name for name in wanted if not hasattr(ours, name)) == []
     for name in EXPLAINED.get(part, ()):
-        with pytest.raises(AttributeError, match=f"has no {name}: "):
+        with pytest.raises(AttributeError, match=f"has no '{name}': "):
             getattr(ours, name)
 
 
