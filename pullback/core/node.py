@@ -91,6 +91,8 @@ class Node:
     _by_user: ClassVar[bool] = False
     # Whether it stands where a tensor entered a function transform, which sees a leaf there.
     _enters: ClassVar[bool] = False
+    # What a node does before somebody looks at where it leads; None: it is what it seems.
+    _shows: ClassVar[Callable[[Any], None] | None] = None
     # Shown by `name()` in front of the class name of the nodes that torch wrote by hand.
     _prefix: ClassVar[str] = ""
 
@@ -115,7 +117,13 @@ class Node:
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """For each differentiable input, the node its gradient goes to and the slot there."""
-        return tuple(node_and_number(edge) for edge in self._edges)
+        if self._shows is not None:
+            self._shows()  # type: ignore[misc]  # a method of the class
+        found = tuple([node_and_number(edge) for edge in self._edges])
+        for node, _ in found:
+            if node is not None and node._shows is not None:
+                node._shows()  # type: ignore[misc]  # a method of the class
+        return found
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -225,7 +233,7 @@ class OperatorNode(Node):
         return None if self._code is None else Origin(self._code, self._lasti)
 
     def _sequence_nr(self) -> int:
-        return sequence.shown(self._seq)
+        return int(sequence.shown(self._seq))
 
     def _set_sequence_nr(self, number: int) -> None:
         self._seq = sequence.numbered(number)

@@ -146,6 +146,8 @@ class Op:
         self.once_positional: tuple[str, ...] = tuple(about.pop("once_positional", "").split())
         # Whether vmap draws example by example, since the operator takes no batch of parameters.
         self.draws_singly: bool = about.pop("draws_singly", False)
+        # What its node does before somebody looks at where it leads: a function of the node.
+        self.shows: Callable[[Any], None] | None = about.pop("shows", None)
         # Whether results are of another kind (sparse): then there is no straight line to write.
         self.makes_kind: bool = about.pop("makes_kind", False)
         if about:
@@ -327,7 +329,7 @@ _ABOUT = (
     *("name", "outputs", "fixed", "promote", "has_out", "jvp", "batch", "strided", "node"),
     *("space", "method", "inplace", "numbers", "shifts", "check_inputs", "jointly"),
     *("aten", "aten_defaults", "meta", "draws_singly", "wide_numbers", "of_numbers"),
-    *("exact_out", "into", "makes_kind", "once_positional"),
+    *("exact_out", "into", "makes_kind", "once_positional", "shows"),
 )
 
 

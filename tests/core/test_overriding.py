@@ -168,8 +168,6 @@ def test_a_wrapper_has_the_metadata_it_was_made_with_and_no_data(c):
         made.detach() + 1
     with pytest.raises(TypeError, match="__torch_dispatch__"):
         torch.Tensor._make_wrapper_subclass(c.Named, (2,))
-    with pytest.raises(NotImplementedError, match="dispatch_device"):
-        torch.Tensor._make_wrapper_subclass(c.Logging, (2,), dispatch_device=True)
 
 
 def test_make_subclass_shares_data_and_version(c):

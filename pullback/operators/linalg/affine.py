@@ -20,6 +20,7 @@ from pullback.operators.linalg.products import (
     times_transposed,
     total,
 )
+from pullback.operators.linalg.revealed import reveal
 from pullback.operators.pointwise.arithmetic import conj
 from pullback.operators.shape.reshaping import reshape
 
@@ -60,6 +61,7 @@ def _tangent(d_input: Any, d_weight: Any, d_bias: Any, input: Any, weight: Any) 
     space="nn.functional",
     node="AddmmBackward0",
     meta="lengths kept",
+    shows=reveal,
 )
 def linear(xp: Namespace, input: Array, weight: Array, bias: Array | None = None) -> Array:
     """`input @ weight.T + bias`, over the last dimension of `input`.

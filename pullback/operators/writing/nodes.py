@@ -81,6 +81,8 @@ def node_class(op: Op) -> type[OperatorNode]:
     members |= _executed(_release(plan), plan, [], tensors=False)
     members["_output_tensor"] = lambda node, name: output_tensor(node, name, op.outputs.index(name))
     members |= {"__slots__": plan.slots, "op": op, "plan": plan, "__module__": "pullback.autograd"}
+    if op.shows is not None:
+        members["_shows"] = op.shows
     base = SeveralOutputs if several_outputs(op) else DeclaredNode
     made = type(op.node_name, (base,), members)
     _classes[op] = made
