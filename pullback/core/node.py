@@ -118,11 +118,11 @@ class Node:
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """For each differentiable input, the node its gradient goes to and the slot there."""
         if self._shows is not None:
-            self._shows()  # type: ignore[misc]  # a method of the class
+            self._shows()
         found = tuple([node_and_number(edge) for edge in self._edges])
         for node, _ in found:
             if node is not None and node._shows is not None:
-                node._shows()  # type: ignore[misc]  # a method of the class
+                node._shows()
         return found
 
     @property

@@ -188,7 +188,7 @@ class Tensor(Methods):
         """The node that made this tensor; None for leaves."""
         node = node_and_number(self._interior_edge())[0]
         if node is not None and node._shows is not None:
-            node._shows()  # type: ignore[misc]  # a method of the class
+            node._shows()
         return None if node is None or node._enters else node
 
     @property

@@ -35,7 +35,8 @@ def reveal(node: Any) -> None:
     transposed._code, transposed._lasti = node._code, node._lasti
     transposed._seq = node._seq + 0.5  # between the layer, which is newer, and its weight
     biased = edges[2] is not None
-    node.__class__ = _revealed(type(node), biased=biased)
+    kind: Any = type(node)
+    node.__class__ = _revealed(kind, biased=biased)
     node._edges = (edges[2], edges[0], transposed) if biased else (edges[0], transposed)
 
 

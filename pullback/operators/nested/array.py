@@ -132,7 +132,7 @@ class NestedArray(NDArrayOperatorsMixin, OtherArray):
 
 def is_nested(value: Any) -> bool:
     """Whether an array or a tensor is nested, in either layout."""
-    return type(value) is NestedArray or type(getattr(value, "_array", None)) is NestedArray
+    return type(value) is NestedArray or type(getattr(value, "_raw", None)) is NestedArray
 
 
 def form_of(value: Any) -> Any:
