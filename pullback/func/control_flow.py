@@ -1,8 +1,8 @@
 """Control flow as functions: cond, while_loop, scan, associative_scan and map.
 
 In eager they are Python's own branches and loops, and gradients flow through what ran. A compiled
-function captures `scan` and `map` step by step, and compiles their body once; `cond` and
-`while_loop` decide by values, so a call that reaches them runs eagerly.
+function captures `scan` and `map` step by step, and compiles their body once; `cond`, with
+gradients, and `while_loop`, without, are steps of the program that decide when it runs.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import tree_flatten, tree_map, tree_unflatten
 from pullback.operators.shape.joining import stack
@@ -40,6 +41,9 @@ def cond(
         raise RuntimeError(
             f"cond(): operands must be a tuple or list, got {type(operands).__name__}."
         )
+    tracing = get_mode().tracing
+    if tracing is not None and isinstance(pred, Tensor):
+        return tracing.branch(pred, true_fn, false_fn, operands)
     return true_fn(*operands) if bool(pred) else false_fn(*operands)
 
 
@@ -59,6 +63,10 @@ def while_loop(
             f"{type(carried_inputs).__name__}."
         )
     carried = tuple(carried_inputs)
+    tracing = get_mode().tracing
+    if tracing is not None:
+        made: tuple[Any, ...] = tracing.loop(cond_fn, body_fn, carried)
+        return made
     while bool(cond_fn(*carried)):
         made = body_fn(*carried)
         made = tuple(made) if isinstance(made, tuple | list) else (made,)

@@ -76,3 +76,83 @@ def test_mistakes_are_named():
         scan(lambda c, x: (c, c), torch.zeros(1), (torch.ones(2), torch.ones(3)))
     with pytest.raises(RuntimeError, match="body returned 2"):
         while_loop(lambda n: n < 2, lambda n: (n + 1, n), (torch.tensor(0),))
+
+
+@pytest.mark.parametrize("backend", ["python", None])
+def test_a_captured_cond_decides_when_the_program_runs(backend):
+    w = torch.tensor([0.5, 2.0], requires_grad=True)
+
+    def f(x):
+        y = x * 2
+        small = cond(y.sum() > 1, lambda y, k: y.sin() * w * k, lambda y, k: y - w, (y, 3.0))
+        return (small * small).sum()
+
+    g = torch.compile(f, backend=backend, fullgraph=True)
+    for values in ([1.0, 2.0], [-1.0, -2.0], [0.1, 0.2], [3.0, 4.0]):
+        x = torch.tensor(values, requires_grad=True)
+        wanted = torch.autograd.grad(f(x), [x, w])
+        made = g(x)
+        assert torch.allclose(made, f(x))
+        for a, b in zip(torch.autograd.grad(made, [x, w]), wanted, strict=True):
+            assert torch.allclose(a, b)
+    assert len(g.entries) == 1
+
+
+def test_a_captured_cond_gives_several_results():
+    def f(x, flag):
+        a, b = cond(flag, lambda x: (x * 2, x.sum()), lambda x: (x + 1, x.prod()), (x,))
+        return a * b
+
+    g = torch.compile(f, fullgraph=True)
+    for flag in (True, False, True):
+        x = torch.tensor([2.0, 3.0], requires_grad=True)
+        pred = torch.tensor(flag)
+        wanted = torch.autograd.grad(f(x, pred).sum(), x)
+        assert torch.allclose(torch.autograd.grad(g(x, pred).sum(), x)[0], wanted[0])
+
+
+def test_an_untaken_branch_leaves_no_trace():
+    """Where both were computed, the gradient of log at 0 would be NaN."""
+    g = torch.compile(lambda x: cond(x > 0, torch.log, lambda x: x * 3, (x,)), fullgraph=True)
+    for value, slope in ((0.0, 3.0), (2.0, 0.5)):
+        x = torch.tensor(value, requires_grad=True)
+        g(x).backward()
+        assert x.grad.item() == slope
+
+
+def test_a_captured_while_loop_runs_as_long_as_it_should():
+    def f(x, limit):
+        n, y = while_loop(
+            lambda n, y: y.sum() < limit, lambda n, y: (n + 1, y * 2), (torch.tensor(0), x)
+        )
+        return n, y + 1
+
+    with pytest.raises(RuntimeError, match=r"computed before it|operands"):
+        torch.compile(lambda x: f(x, x.sum() * 4), fullgraph=True)(torch.ones(2))
+    limits = torch.tensor(20.0)
+    g = torch.compile(lambda x: f(x, limits), fullgraph=True)
+    for start in (1.0, 3.0, 30.0):
+        x = torch.full((2,), start)
+        made, wanted = g(x), f(x, limits)
+        assert int(made[0]) == int(wanted[0])
+        assert torch.equal(made[1], wanted[1])
+
+
+def test_what_a_captured_branch_may_not_do_runs_eagerly():
+    x = torch.ones(2)
+    cases = [
+        lambda x: cond(x.sum() > 0, lambda x: x[:1], lambda x: x, (x,)),
+        lambda x: cond(x.sum() > 0, lambda x: x + torch.rand(2) * 0, lambda x: x, (x,)),
+        lambda x: cond(x.sum() > 0, lambda x: 3, lambda x: x, (x,)),
+        lambda x: _closing_over(x * 2),
+    ]
+
+    for f in cases:
+        wanted, made = f(x), torch.compile(f)(x)
+        assert made == wanted if isinstance(wanted, int) else torch.equal(made, wanted)
+        with pytest.raises(RuntimeError):
+            torch.compile(f, fullgraph=True)(x)
+
+
+def _closing_over(y):
+    return cond(y.sum() > 0, lambda: y + 1, lambda: y - 1, ())

@@ -165,6 +165,7 @@ class _Run:
             if one.grad is not None and id(one.grad) not in self.known:
                 geometry = self.geometries.get(key)
                 self.known[id(one.grad)] = Known(self.tracer, one.grad, geometry)
+        self.tracer.outside = set(self.known)
         self.by_storage = {id(one.traced.storage): one for one in self.known.values()}
 
     def _restore(self) -> None:

@@ -44,6 +44,7 @@ class Tracer:
         self.calls: list[Call] = []
         self.count = 0
         self.is_open = True
+        self.outside: set[int] = set()  # ids of the tensors that the function finds or is given
         self.sizes: Any = None  # a Ledger, where sizes remember what they are
         # id of a real array -> it, what stands for it, its value
         self.constants: dict[int, tuple[Any, TracedArray, Value]] = {}
@@ -391,6 +392,20 @@ class Tracer:
         if isinstance(tree, tuple | list):
             return type(tree)(self._tree_of_values(one) for one in tree)
         return tree
+
+    # Control flow ---------------------------------------------------------------------------
+
+    def branch(self, pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> Any:
+        """`cond`, decided when the program runs."""
+        from pullback.compiled.capture import branches
+
+        return branches.branch(self, pred, (true_fn, false_fn), operands)
+
+    def loop(self, cond_fn: Any, body_fn: Any, carried: tuple[Any, ...]) -> tuple[Any, ...]:
+        """`while_loop`, run when the program runs."""
+        from pullback.compiled.capture import branches
+
+        return branches.loop(self, cond_fn, body_fn, carried)
 
     # Random numbers -------------------------------------------------------------------------
 
