@@ -21,7 +21,7 @@ from numpy import ndarray
 from pullback.core import errors, origin, overriding, passes
 from pullback.core.arrays import Array, OtherArray
 from pullback.core.device import CPU, device
-from pullback.core.dtype import dtype, from_numpy_dtype
+from pullback.core.dtype import BY_NUMPY, dtype, from_numpy_dtype
 from pullback.core.explain.why import explain, remember_cut
 from pullback.core.forward import LEVELS, open_levels
 from pullback.core.hooks import HookTable, RemovableHandle, leaf_hooks_in_use
@@ -527,7 +527,10 @@ class Tensor(Methods):
     @property
     def dtype(self) -> dtype:
         """Type of the elements."""
-        return from_numpy_dtype(self._array.dtype)
+        try:
+            return BY_NUMPY[self._array.dtype]
+        except KeyError:
+            return from_numpy_dtype(self._array.dtype)
 
     @property
     def device(self) -> device:

@@ -159,6 +159,15 @@ def _limited(xp: Namespace, op: str, input: Array, min: Any, max: Any) -> Array:
     return input if max is None else xp.minimum(input, _bound(op, max, dtype))
 
 
+def _limit_into(out: Array, input: Array, min: Any, max: Any) -> None:
+    """As `_limited`, of float32 or float64, over what is there."""
+    low, high = number(min, out.dtype), number(max, out.dtype)
+    if input.size > _MANY:
+        input.clip(low, high, out)
+    else:
+        numpy.minimum(numpy.maximum(input, low, out=out), high, out=out)
+
+
 def _within(g: Any, input: Any, min: Any, max: Any) -> Any:
     if min is None:
         return keep_where(g, input <= max)
@@ -174,6 +183,7 @@ def _within(g: Any, input: Any, min: Any, max: Any) -> Any:
     method=False,
     node="ClampBackward1",
     aten="clamp.default",
+    into=_limit_into,
 )
 def _clamp_numbers(xp: Namespace, input: Array, min: Any = None, max: Any = None) -> Array:
     return _limited(xp, "clamp", input, min, max)
