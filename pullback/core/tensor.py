@@ -213,6 +213,9 @@ class Tensor(Methods):
     @property
     def is_leaf(self) -> bool:
         """True when no recorded operator made this tensor."""
+        node = self._node
+        if node is None or node.__class__ is Leaf:
+            return True
         edge = self._interior_edge()
         return edge is None or edge._enters
 

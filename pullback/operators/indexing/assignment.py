@@ -73,6 +73,14 @@ def setitem(self: Any, key: Any, value: Any, /) -> None:
             bump(self, "__setitem__")
             return
         part = array[place]
+        if (
+            value.__class__ is Tensor
+            and _goes_there(array, part, value)
+            and is_plain_write(self, value)
+        ):
+            part[...] = value._array
+            bump(self, "__setitem__")
+            return
     except IndexError as error:
         check_count(self, len(place) - place.count(None) - 1)
         raise IndexError(f"{error} (the tensor has shape {array.shape})") from None
@@ -87,6 +95,13 @@ def setitem(self: Any, key: Any, value: Any, /) -> None:
 def _holds(dtype: numpy.dtype[Any], number: float) -> bool:
     """Whether a dtype holds the number; no for all dtypes that need a closer look."""
     return dtype is F64 or (dtype is F32 and -_LARGE < number < _LARGE)
+
+
+def _goes_there(array: Array, part: Array, value: Tensor) -> bool:
+    """Whether a value fits a part of `array` as it is, and has other memory."""
+    source = value._array
+    own = source.base is None and array.base is None and source is not array
+    return own and source.shape == part.shape and source.dtype is part.dtype
 
 
 def _is_itself(self: Any, part: Array, value: Any) -> bool:

@@ -183,7 +183,9 @@ def fill_(input: Any, value: Any) -> Any:
     >>> torch.zeros(2).fill_(7)
     tensor([7., 7.])
     """
-    if isinstance(value, Tensor):
+    if value.__class__ is float and is_plain_write(input):
+        _write_number(None, input._array, value)
+    elif isinstance(value, Tensor):
         if not is_plain_write(input, value):
             return _fill_into_with(input, value)
         _write_filler(None, input._array, value._array)
