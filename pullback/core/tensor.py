@@ -22,7 +22,8 @@ from pullback.core import errors, origin, overriding, passes
 from pullback.core.arrays import Array, OtherArray
 from pullback.core.device import CPU, device
 from pullback.core.dtype import BY_NUMPY, dtype, from_numpy_dtype
-from pullback.core.explain.why import explain, remember_cut
+from pullback.core.explain.birth import Cut
+from pullback.core.explain.why import cut_here, explain
 from pullback.core.forward import LEVELS, open_levels
 from pullback.core.hooks import HookTable, RemovableHandle, leaf_hooks_in_use
 from pullback.core.layout import sparse_coo
@@ -77,7 +78,7 @@ class Tensor(Methods):
     # graphs that know it.
     _former_mark: Leaf | None = None
     # What took the tensor out of the graph, and where.
-    _cut: tuple[str, Any, int] | None = None
+    _cut: Cut | None = None
     # The transform that it was made in, and how deep the one is that it is an argument of.
     _scope: int = 0
     _depth: int = 0
@@ -169,6 +170,8 @@ class Tensor(Methods):
         elif not value and mark.__class__ is Leaf:
             self._remember_mark(mark)
             self._set_leaf_mark(None)
+            own_cell(self)  # one of its own tells operators that there is something to pass on
+            self._cut = cut_here("requires_grad = False")
 
     def _remember_mark(self, mark: Leaf) -> None:
         if mark() is not None:
@@ -470,7 +473,7 @@ class Tensor(Methods):
                 return ports.detached_below(self)
         alias = self._alias()
         if self._node is not None:
-            remember_cut(alias, "detach()")
+            alias._cut = cut_here("detach()")
         return alias
 
     def detach_(self) -> Tensor:
@@ -487,7 +490,7 @@ class Tensor(Methods):
         if self._node.__class__ is Leaf:
             self._remember_mark(self._node)
         if self._node is not None:
-            remember_cut(self, "detach_()")
+            self._cut = cut_here("detach_()")
         self._node = None
         for level in open_levels() if LEVELS else ():
             level.put(self, None)
@@ -500,9 +503,7 @@ class Tensor(Methods):
         Writes through it escape all checks.
         """
         alias = self.detach() if overriding.answers(self) else self._alias()
-        alias._cell = UNWRITTEN
-        if self._node is not None:
-            remember_cut(alias, ".data")
+        alias._cell = UNWRITTEN if self._node is None else (0, cut_here(".data"))
         return alias
 
     @data.setter

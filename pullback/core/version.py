@@ -41,7 +41,7 @@ def own_cell(tensor: Any) -> Cell:
 def birth(cell: Cell) -> Birth | None:
     """What the counter tells about how the tensor was made."""
     note = cell[1] if cell is not INFERENCE_CELL and len(cell) > 1 else None
-    return note if type(note) is Birth else None
+    return note if isinstance(note, Birth) else None
 
 
 def remember_birth(tensor: Any, how: str) -> None:

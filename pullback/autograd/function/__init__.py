@@ -11,7 +11,13 @@ from typing import Any, ClassVar
 
 from pullback.autograd.check.functions import Finding, Report, check
 from pullback.autograd.function import errors as function_errors
-from pullback.autograd.function.apply import apply_whole, fills, finish, missing_setup_context
+from pullback.autograd.function.apply import (
+    apply_whole,
+    fills,
+    finish,
+    missing_setup_context,
+    pass_cause_on,
+)
 from pullback.autograd.function.ctx import FunctionCtx
 from pullback.autograd.function.jvp import missing_jvp
 from pullback.autograd.function.legacy import Legacy, NestedIO
@@ -182,6 +188,8 @@ class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
             usual = tracked and settled_write(ctx, args, raw)
         if not usual:
             return finish(cls, ctx, args, raw, mode, split=split)
+        if recording and not tracked:
+            pass_cause_on(args, raw if raw.__class__ is tuple else (raw,))
         to_save = ctx.to_save
         if to_save is not None:
             ctx.to_save = None

@@ -14,6 +14,7 @@ from pullback.autograd.function.results import Results
 from pullback.autograd.function.saved import save
 from pullback.autograd.function.vmap import apply_at, has_generated_rule, level_of
 from pullback.core.explain import anomaly
+from pullback.core.explain.cause import inherited
 from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.mode import Mode, changed, current, settle
 from pullback.core.nesting import inside_transform, running
@@ -123,6 +124,8 @@ def finish(cls: Any, ctx: Any, args: tuple[Any, ...], raw: Any, mode: Mode, *, s
     if split:
         results.also_saved = (*_tuple(ctx.to_save), *_tuple(ctx.saved_for_forward))
     outputs = results.finish()
+    if not recorded and mode.grad:
+        pass_cause_on(args, outputs)
     if LEVELS and visible_levels():
         propagate(ctx, args, outputs, results.dirty)
     to_save = ctx.to_save
@@ -134,6 +137,14 @@ def finish(cls: Any, ctx: Any, args: tuple[Any, ...], raw: Any, mode: Mode, *, s
         for name in ("dirty_tensors", "non_differentiable", "saved_for_forward"):
             ctx._rare.pop(name, None)
     return outputs if isinstance(raw, tuple) else outputs[0]
+
+
+def pass_cause_on(args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
+    """Results would say that the no_grad around forward is why they have no history."""
+    cell = inherited(*args)
+    for one in outputs:
+        if isinstance(one, Tensor) and one._node is None and one._cell.__class__ is tuple:
+            one._cell = cell
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:

@@ -19,6 +19,18 @@ class Birth(NamedTuple):
     lasti: int
 
 
+class Cut(Birth):
+    """`how` took it out of the graph: detach(), .data, a parameter frozen, a copy by tensor()."""
+
+    __slots__ = ()
+
+
+class Ended(Birth):
+    """`how` is an operator whose result has no gradient, called with something that had one."""
+
+    __slots__ = ()
+
+
 # Birth's own constructor is a Python function, and takes three times as long.
 make_birth = tuple.__new__
 

@@ -3,18 +3,19 @@
 Results without history are made on the fast path, where a look at the user's line would cost a
 tenth of the call. So what is known is noted where it is free: a `no_grad` block notes itself once,
 and its results carry that note as their version counter (`birth.py`); `detach()` and its like are
-few and keep their line. What remains (whose dtype, whose leaf) is read off the tensor when asked.
+few and keep their line. Results of operators take the note over (`cause.py`). What remains (whose
+dtype, whose leaf) is read off the tensor when asked.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pullback.core.explain.birth import Birth
+from pullback.core.explain.birth import Birth, Cut, Ended, make_birth
+from pullback.core.explain.cause import FROM_ARRAYS, cause_of, exits_in
 from pullback.core.mode import get_mode
 from pullback.core.node import AccumulateGrad, Leaf, Node, node_and_number
 from pullback.core.origin import Origin, getframe, user_frame
-from pullback.core.version import birth
 
 if TYPE_CHECKING:
     from pullback.core.tensor import Tensor
@@ -32,59 +33,104 @@ _CONSTANT = {
 }
 
 
-FROM_ARRAYS = ("from_numpy()", "tensor() of an array", "as_tensor() of an array")
-
-
-def remember_cut(tensor: Tensor, how: str) -> None:
-    """Note that `how`, called from the user's code, made this tensor without its history."""
+def cut_here(how: str) -> Cut:
+    """The note that `how`, called from the user's code, took a tensor out of the graph."""
     frame = user_frame(getframe(2))
-    if frame is not None:
-        tensor._cut = (how, frame.f_code, frame.f_lasti)
+    place = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+    return make_birth(Cut, (how, *place))
 
 
 def explain(tensor: Tensor) -> str:
     """The reason, in a sentence, with the remedy."""
     if tensor.requires_grad:
         return _explain_history(tensor)
-    base = tensor._base
-    cut: Any = tensor._cut or (None if base is None else base._cut)
-    if cut is not None:
-        how, code, lasti = cut
-        return (
-            f"{how} at {Origin(code, lasti)} took it out of the graph. Use the tensor from before, "
-            f"or leave the {how} away."
-        )
-    if not tensor.dtype.is_differentiable:
-        return (
-            f"It has dtype {tensor.dtype}, and only floating point and complex tensors have "
-            "gradients. Comparisons, argmax and casts to integers end the graph."
-        )
+    made = cause_of(tensor)
     if tensor.is_inference():
         return (
             "It was made in inference_mode, whose tensors never take part in a graph. Compute it "
             "outside, or clone() it there and call requires_grad_()."
         )
-    made = birth(tensor._cell)
-    return _explain_leaf() if made is None else _explain_birth(made)
+    if not tensor.dtype.is_differentiable and not isinstance(made, Cut):
+        where = f" (here {made.how}(){_place(made)})" if isinstance(made, Ended) else ""
+        return (
+            f"It has dtype {tensor.dtype}, and only floating point and complex tensors have "
+            f"gradients. Comparisons, argmax and casts to integers end the graph{where}."
+        )
+    if made is None:
+        return _explain_leaf()
+    if isinstance(made, Cut):
+        return _explain_cut(made)
+    return _explain_end(made) if isinstance(made, Ended) else _explain_birth(made)
+
+
+def _place(made: Birth) -> str:
+    return "" if made.code is None else f" at {Origin(made.code, made.lasti)}"
+
+
+def _explain_cut(made: Cut) -> str:
+    if made.how == "requires_grad = False":
+        return (
+            f"requires_grad = False{_place(made)} froze what it was computed from, and nothing "
+            "else there asked for a gradient. Set requires_grad=True again on what is to be "
+            "trained, before the computation."
+        )
+    return (
+        f"{made.how}{_place(made)} took it, or what it was computed from, out of the graph. Use "
+        f"the tensor from before, or leave the {made.how} away."
+    )
+
+
+def _explain_end(made: Ended) -> str:
+    return (
+        f"It was computed from the result of {made.how}(){_place(made)}, which has no derivative: "
+        "the graph ends there. Indices, comparisons and whole numbers cannot be trained through; "
+        "use a smooth stand-in, such as softmax for argmax, or sigmoid for a threshold."
+    )
 
 
 def _explain_birth(made: Birth) -> str:
-    place = "" if made.code is None else f" at {Origin(made.code, made.lasti)}"
+    place = _place(made)
+    if made.how == "inference_mode":
+        return (
+            "It was computed from a tensor made in inference_mode, and those never take part in a "
+            "graph. Compute that one outside, or use no_grad() and requires_grad_()."
+        )
     if made.how in ("no_grad", "set_grad_enabled"):
         block = f"{made.how}{place}" if place else "no_grad, or in a hook or backward"
         return (
-            f"It was computed with grad mode off ({block}), where nothing is recorded. Compute it "
-            "outside of that block, or inside enable_grad()."
+            "It, or what it was computed from, was computed with grad mode off "
+            f"({block}), where nothing is recorded. Compute that outside of the block, or inside "
+            "enable_grad()."
         )
     if made.how in FROM_ARRAYS:
         return (
-            f"It was made by {made.how}{place}: NumPy arrays carry no history, so a graph that "
-            "went into NumPy ends there. Stay in tensors on the way, or, if it is a leaf, call "
+            f"It comes from {made.how}{place}: NumPy arrays carry no history, so a graph that "
+            "went into NumPy ends there. Stay in tensors on the way, or, if that is a leaf, call "
             "requires_grad_() on it before the computation."
         )
+    return _explain_numbers(made)
+
+
+def _explain_numbers(made: Birth) -> str:
+    """A leaf; its numbers may have come from tensors, by `item()` in the same function."""
+    place = _place(made)
+    left = [] if made.code is None else exits_in(made.code)
+    if any(one.lasti == made.lasti and one.how == made.how for one in left):
+        return (
+            f"{made.how}{place} copied the values of tensors that have a history, and not the "
+            "history. Use stack() or cat() to put tensors together, or the tensor itself."
+        )
+    if left:
+        named = ", ".join(f"{one.how}{_place(one)}" for one in left[-3:])
+        return (
+            f"It comes from {made.how}{place}, which was given Python numbers. Values that leave "
+            f"for Python carry no history, and here some did: {named}. Stay in tensors on the way "
+            "(stack() and cat() put them together), or, if it is a leaf, pass requires_grad=True."
+        )
     return (
-        f"It is a leaf made by {made.how}{place}, and nobody asked for its gradient. Pass "
-        "requires_grad=True there, or call requires_grad_() on it before the computation."
+        f"It is, or was computed from, a leaf made by {made.how}{place}, and nobody asked for its "
+        "gradient. Pass requires_grad=True there, or call requires_grad_() on it before the "
+        "computation."
     )
 
 

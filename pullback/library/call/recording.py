@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.autograd.function.apply import finish, start
+from pullback.core.explain.cause import inherited
 from pullback.core.mode import Mode, current
 from pullback.core.tensor import Tensor
-from pullback.core.version import UNWRITTEN
 from pullback.library.call import fallback, kernels, returns
 from pullback.library.call.binding import split
 from pullback.library.call.executing import computed, kernel_mode, least
@@ -37,7 +37,7 @@ def recorded(
         finally:
             current.set(mode)
         if mode.grad:
-            _forget_birth(result)
+            _pass_cause_on(values, result)
         return result
     positional, keywords = split(operator.schema, values)
     flat_args = flattened(operator, positional)
@@ -51,11 +51,12 @@ def recorded(
     return with_history(operator, ctx, flat_args, result, mode)
 
 
-def _forget_birth(result: Any) -> None:
+def _pass_cause_on(values: list[Any], result: Any) -> None:
     """Results would say that the kernel's no_grad is why they have no history."""
+    cell = inherited(*values)
     for value in returns.flat(result):
         if isinstance(value, Tensor) and value._cell.__class__ is tuple:
-            value._cell = UNWRITTEN
+            value._cell = cell
 
 
 def started(

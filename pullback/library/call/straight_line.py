@@ -13,12 +13,12 @@ from numpy import ndarray
 from pullback.autograd.function.apply import finish
 from pullback.autograd.function.saved import save
 from pullback.core.arrays import F32, F64
+from pullback.core.explain.cause import inherited
 from pullback.core.mode import NO_GRAD, current, fast, get_mode
 from pullback.core.node import QUIET
 from pullback.core.origin import GENERATED, getframe, internal, user_frame
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor
-from pullback.core.version import UNWRITTEN
 from pullback.core.view import edge_of
 from pullback.library.call import alias_check, fallback, returns
 from pullback.library.call.binding import accepts_as_is, bind, split
@@ -68,7 +68,7 @@ def _scope(operator: Operator) -> dict[str, Any]:
         "internal": internal, "user_frame": user_frame, "finish": finish, "save": save,
         "leave": _leave, "checked": returns.checked, "check_aliases": _check_aliases,
         "PLAIN_CLASSES": PLAIN_CLASSES, "node_class": node_class, "call": call, "least": least,
-        "F32": F32, "F64": F64, "UNWRITTEN": UNWRITTEN, "attach": fallback.attach,
+        "F32": F32, "F64": F64, "inherited": inherited, "attach": fallback.attach,
         "is_tensor": tuple(a.type.is_tensor_like for a in operator.schema.positional),
     }  # fmt: skip
     for number, argument in enumerate(arguments):
@@ -139,7 +139,7 @@ def _is_usual(operator: Operator) -> bool:
 # What the written code calls its own. Only keyword-only parameters keep their names in it.
 _TAKEN = frozenset(
     {
-        *("F32", "F64", "MISSING", "NO_GRAD", "PLAIN_CLASSES", "QUIET", "Tensor", "UNWRITTEN"),
+        *("F32", "F64", "MISSING", "NO_GRAD", "PLAIN_CLASSES", "QUIET", "Tensor", "inherited"),
         *("attach", "b", "call"),
         *("check_aliases", "checked", "code", "dtype", "edge_of", "fast", "finish", "frame"),
         *("get_mode", "getframe", "internal", "is_tensor", "kernel", "leave", "least", "mode"),
@@ -407,6 +407,6 @@ def _unrecorded(operator: Operator) -> list[str]:
         "        set_mode(mode)",
         # Else it would say that the no_grad here is why it has no history.
         "    if r._cell.__class__ is tuple:",
-        "        r._cell = UNWRITTEN",
+        f"        r._cell = inherited({''.join(f'v{i}, ' for i, _ in _tensors(operator))})",
         "    return r",
     ]

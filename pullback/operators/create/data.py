@@ -13,6 +13,7 @@ from pullback.core import origin
 from pullback.core.arrays import Array
 from pullback.core.device import DeviceLike
 from pullback.core.dtype import NumpyDtype, as_dtype, bool_, default, dtype, from_numpy_dtype, int64
+from pullback.core.explain.cause import remember_exit
 from pullback.core.layout import preserve_format
 from pullback.core.mode import settle
 from pullback.core.promotion import promote_dtypes
@@ -58,6 +59,7 @@ def tensor(
     settle()
     if isinstance(data, Tensor):
         _warn_of_copy("tensor(x)")
+        remember_exit(data, "tensor()")
     options = _options("tensor", dtype, device, requires_grad, pin_memory)
     array = copied("tensor", data, None if dtype is None else as_dtype(dtype).numpy)
     wanted = checked("tensor", options, array.dtype)
@@ -279,6 +281,8 @@ def _dtype_of_one(op: str, element: Any) -> NumpyDtype:
 
 
 def _number(op: str, element: Any) -> Any:
+    if isinstance(element, Tensor) and element._node is not None:
+        remember_exit(element, f"{op}()")
     element = getattr(element, "_array", element)
     if isinstance(element, numpy.ndarray | numpy.generic):
         if element.size != 1:

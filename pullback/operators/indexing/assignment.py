@@ -15,6 +15,7 @@ import numpy
 from pullback.core import errors
 from pullback.core.arrays import F32, F64, Array
 from pullback.core.captured import refuse_captured
+from pullback.core.explain.cause import adopt
 from pullback.core.mode import fast, get_mode
 from pullback.core.nesting import running
 from pullback.core.node import Leaf
@@ -22,7 +23,7 @@ from pullback.core.overriding import Taken
 from pullback.core.ports import ports
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new, wrap
-from pullback.core.version import INFERENCE_CELL, bump
+from pullback.core.version import INFERENCE_CELL, UNWRITTEN, bump
 from pullback.core.view import DEFAULT, View, edge_of, move_retention
 from pullback.operators.arrays.strides import Geometry, address, on_storage, relaid
 from pullback.operators.indexing.advanced import check_dtype, index_put, index_put_, put_at
@@ -90,6 +91,8 @@ def setitem(self: Any, key: Any, value: Any, /) -> None:
         _assign(self, value)
     elif not _assign_part(self, place, part, value):
         _assign(basic_part(self, items_of(key))[0], value)
+    if isinstance(value, Tensor) and value._node is None and value._cell is not UNWRITTEN:
+        adopt(self, value)
 
 
 def _holds(dtype: numpy.dtype[Any], number: float) -> bool:

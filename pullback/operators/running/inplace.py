@@ -16,6 +16,7 @@ from pullback.core import errors, origin, overriding
 from pullback.core.arrays import Array, as_array
 from pullback.core.captured import refuse_captured
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.explain.cause import adopt
 from pullback.core.forward import LEVELS
 from pullback.core.mode import Mode, get_mode, settle
 from pullback.core.nesting import running
@@ -109,6 +110,8 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
     history = _history(op, target, values, options, mode) if recording else None
     target._array[...] = result
     bump(target, called)
+    if history is None and mode.grad:
+        adopt(target, *[one for name, one in values.items() if name != target_name])
     return _written(target, history, duals, mode)
 
 

@@ -14,8 +14,10 @@ import numpy
 from pullback.core import errors, overriding
 from pullback.core.arrays import F32, NAMESPACES, Array, as_array, namespace
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.explain.cause import ended
 from pullback.core.forward import LEVELS, seeing, visible_levels
 from pullback.core.mode import Mode, changed, current, fast, settle
+from pullback.core.origin import getframe
 from pullback.core.ports import ports
 from pullback.core.promotion import is_half, promote_to_float, result_dtype
 from pullback.core.tensor import Tensor, class_for, new
@@ -132,6 +134,10 @@ def finished(
 ) -> Any:
     """The results, with their history and tangents."""
     record(op, values, options, tensors, mode, kept)
+    if mode.grad and not mode.inference and values:
+        for one in tensors:
+            if one._node is None and one._cell is UNWRITTEN:
+                one._cell = ended(op.name, getframe(2), *values.values())
     if LEVELS:
         propagate(op, values, options, tensors)
     return tensors[0] if len(op.outputs) == 1 and op.outputs != ("*",) else tuple(tensors)

@@ -23,6 +23,7 @@ from pullback.core.dtype import (
     numpy_dtype,
 )
 from pullback.core.dtype import dtype as torch_dtype
+from pullback.core.explain.cause import remember_exit
 from pullback.core.layout import (
     empty_like,
     is_in_format,
@@ -351,6 +352,8 @@ def item(self: Tensor) -> Any:
             f"item(): only a tensor of one element becomes a number, this one has {array.size} "
             f"(shape {array.shape}). Index or reduce it first, or use tolist()."
         )
+    if self._node is not None:
+        remember_exit(self, "item()")
     return _number_of(self)
 
 
@@ -374,6 +377,8 @@ def tolist(self: Tensor) -> Any:
     """
     if answers(self):
         raise errors.no_array("tolist()", type(self))
+    if self._node is not None:
+        remember_exit(self, "tolist()")
     return self._array.tolist()
 
 
@@ -408,6 +413,8 @@ def _one_number(self: Tensor, kind: str) -> Any:
             f"{kind}(): only a tensor of one element becomes a number, this one has shape "
             f"{array.shape}."
         )
+    if self._node is not None:
+        remember_exit(self, f"{kind}()")
     return _number_of(self)
 
 

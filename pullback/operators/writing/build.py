@@ -15,6 +15,8 @@ from typing import Any
 import numpy
 
 from pullback.core import arrays, errors, origin
+from pullback.core.explain import cause
+from pullback.core.explain.birth import Ended, make_birth
 from pullback.core.mode import Hooked, fast, get_mode
 from pullback.core.node import Leaf, Output
 from pullback.core.overriding import LEAVES
@@ -138,6 +140,12 @@ def scope_of(op: Op) -> dict[str, Any]:
         "errors": errors,
         "INFERENCE_CELL": INFERENCE_CELL,
         "shorten": shorten,
+        "adopt": cause.adopt,
+        "ended": cause.ended,
+        "ended_at": cause.ended_at,
+        "Ended": Ended,
+        "born": make_birth,
+        "inherited": cause.inherited,
         "MULTI_OUTPUT": CreationMeta.MULTI_OUTPUT_NODE,
         "NOWHERE": NOWHERE,
         "SPECIAL": (Leaf, View),

@@ -19,6 +19,7 @@ from pullback.operators.writing.steps import (
     forward_call,
     has_straight_line,
     leaving_lines,
+    maybe_number,
     normalised_lines,
     not_plain,
     saves_tensors,
@@ -68,9 +69,27 @@ def inplace_source_of(op: Op, *, watched: bool = True) -> str:
         *("    " + line for line in node_lines(op, framed=True)),
         "        rebase(result, node)",
         "        return result",
+        *_adopted(op),
         f"    return {target}",
     ]
     return "\n".join(lines)
+
+
+def _adopted(op: Op) -> list[str]:
+    """What is written into a tensor without history may say why it has none."""
+    others = [param for param in op.inputs[1:] if param.kind == "tensor"]
+    known = [
+        f"(not is_number and {one.name}._cell is not UNWRITTEN)"
+        if one is maybe_number(op)
+        else f"{one.name}._cell is not UNWRITTEN"
+        for one in others
+    ]
+    if not known:
+        return []
+    return [
+        f"    if mode is plain and ({' or '.join(known)}):",
+        f"        adopt({op.inputs[0].name}, {', '.join(one.name for one in others)})",
+    ]
 
 
 def _memory_checked(op: Op) -> list[str]:

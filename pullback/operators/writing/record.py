@@ -16,13 +16,19 @@ def recorded_lines(op: Op) -> list[str]:
     """Record the one result, where somebody may ask for gradients."""
     if not op.rules:
         return [
-            "    result._cell = UNWRITTEN if mode is not fast.inference else INFERENCE_CELL",
             "    result._node = None",
+            "    if mode is not plain:",
+            f"        result._cell = {UNRECORDED}",
+            "        return result",
+            *ended_lines(op),
+            "    result._cell = cell",
             "    return result",
         ]
     edges = [f"n{i}" for i in range(len(op.differentiable))]
     untracked = " and ".join(f"{edge} is None" for edge in edges)
+    passed_on = inherited_lines(op)
     if any(param.name == "dtype" for param in op.params):  # whole numbers have no history
+        passed_on = ended_lines(op)
         untracked = f"({untracked}) or r.dtype.kind not in 'fcV'"
     return [
         "    if mode is not plain:",
@@ -31,7 +37,8 @@ def recorded_lines(op: Op) -> list[str]:
         "        return result",
         *edge_lines(op, f"return call(op, {everything(op)})"),
         f"    if {untracked}:",
-        "        result._cell = UNWRITTEN",
+        *("    " + line for line in passed_on),
+        "        result._cell = cell",
         "        result._node = None",
         "        return result",
         f"    result._cell = {'[0]' if Plan(op).outputs else 'UNWRITTEN'}",
@@ -39,6 +46,45 @@ def recorded_lines(op: Op) -> list[str]:
         "    result._node = node",
         "    return result",
     ]
+
+
+def inherited_lines(op: Op) -> list[str]:
+    """The counter of a result without history: its operand's, which may say what cut it off."""
+    first, *others = op.inputs
+    if first.kind != "tensor":
+        return ["    cell = UNWRITTEN"]
+    written = [f"{first.name}._cell.__class__ is not tuple"]
+    for param in others:
+        test = f"{param.name}._cell is not UNWRITTEN"
+        if param.kind == "optional":
+            test = f"({param.name} is not None and {test})"
+        elif param is maybe_number(op):
+            test = f"(not is_number and {test})"
+        written.append(test)
+    return [
+        f"    cell = {first.name}._cell",
+        f"    if {' or '.join(written)}:",
+        f"        cell = inherited({_operands(op)})",
+    ]
+
+
+def ended_lines(op: Op) -> list[str]:
+    """The same where the result has no gradient even if an operand has one."""
+    known = [f"({node})" if " if " in (node := _node_of(op, one)) else node for one in op.inputs]
+    return [
+        f"    node = {' or '.join(known)}",
+        "    if node is None:",
+        *("    " + line for line in inherited_lines(op)),
+        "    elif node.__class__ is View:",  # of who knows what
+        f"        cell = ended(called, getframe(1), {_operands(op)})",
+        "    else:",
+        *("    " + line for line in frame_lines()),
+        "        cell = 0, born(Ended, (called, code, 0 if frame is None else frame.f_lasti))",
+    ]
+
+
+def _operands(op: Op) -> str:
+    return ", ".join(param.name for param in op.inputs)
 
 
 def several_lines(op: Op) -> list[str]:
@@ -49,7 +95,13 @@ def several_lines(op: Op) -> list[str]:
     finished = f"return ({', '.join(f'result{i}' for i in numbers)})"
     if not op.rules:
         cells = " = ".join(f"result{i}._cell" for i in numbers)
-        lines += ["    if mode is fast.inference:", f"        {cells} = INFERENCE_CELL"]
+        lines += [
+            "    if mode is not plain:",
+            f"        {cells} = {UNRECORDED}",
+            f"        {finished}",
+            *ended_lines(op),
+            f"    {cells} = cell",
+        ]
         return [*lines, f"    {finished}"]
     untracked = " and ".join(f"n{i} is None" for i in range(len(plan.edges)))
     lines += [
@@ -57,7 +109,10 @@ def several_lines(op: Op) -> list[str]:
         f"        {' = '.join(f'result{i}._cell' for i in numbers)} = {UNRECORDED}",
         f"        {finished}",
         *edge_lines(op, f"return call(op, {everything(op)})"),
-        *(f"    if {untracked}:", f"        {finished}"),
+        f"    if {untracked}:",
+        *("    " + line for line in inherited_lines(op)),
+        f"        {' = '.join(f'result{i}._cell' for i in numbers)} = cell",
+        f"        {finished}",
         *node_lines(op),
         *outputs_lines(op),
     ]
@@ -80,8 +135,8 @@ def wrapped_lines(op: Op, counted: list[str]) -> list[str]:
 
 
 def outputs_lines(op: Op) -> list[str]:
-    """Give several outputs their node."""
-    lines = []
+    """Give several outputs their node; those that have no gradient know who ended it."""
+    plan, lines = Plan(op), []
     if several_outputs(op):
         sizes = ", ".join(f"(r{i}.shape, r{i}.dtype)" for i in range(len(op.outputs)))
         lines.append(f"    node._g_sizes = ({sizes})")
@@ -89,6 +144,10 @@ def outputs_lines(op: Op) -> list[str]:
         if name not in op.fixed_outputs:
             edge = f"node._output({i})" if several_outputs(op) else "node"
             lines += [f"    if r{i}.dtype.kind in 'fcV':", f"        result{i}._node = {edge}"]
+        elif name in plan.outputs:
+            lines.append(f"    result{i}._cell.append(ended_at(called, frame)[1])")
+        else:
+            lines.append(f"    result{i}._cell = ended_at(called, frame)")
     return lines
 
 

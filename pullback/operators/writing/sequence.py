@@ -73,6 +73,7 @@ def sequence_line(op: Op, leave: str, call: str, node: list[str]) -> list[str]:
         "                tracked = True",
         "        edges.append(edge)",
         "    if not tracked:",
+        f"        result._cell = inherited(*{name})",
         "        return result",
         *node,
         *(shapes if f"{name}_shape" in Plan(op).derived else []),

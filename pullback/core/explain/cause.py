@@ -1,0 +1,126 @@
+"""How the reason for having no gradient travels: from operands without history to results.
+
+A result that nothing was recorded for takes over the counter of its operand, and with it the note
+of how that came to be (`birth.py`). Written operators do so in line for the usual case, one
+comparison on the way that records nothing; what is not usual comes here. Of several operands the
+one counts that was cut off, before one that is just a constant.
+"""
+
+from __future__ import annotations
+
+from types import CodeType, FrameType
+from typing import Any
+
+from pullback.core.explain.birth import Birth, Cut, Ended, make_birth
+from pullback.core.node import Leaf
+from pullback.core.origin import getframe, internal, user_frame
+from pullback.core.version import INFERENCE_CELL, UNWRITTEN, Cell, birth, own_cell
+
+_INFERENCE = Birth("inference_mode", None, 0)
+# Constants: nobody asked for their gradients, and most programs have many.
+FROM_ARRAYS = ("from_numpy()", "tensor() of an array", "as_tensor() of an array")
+_GRAD_MODES = frozenset(("no_grad", "set_grad_enabled", "inference_mode"))
+_MOST_EXITS = 64
+
+
+def cause_of(tensor: Any) -> Birth | None:
+    """What is known of how a tensor without history came to be."""
+    cell = tensor._cell
+    if cell is INFERENCE_CELL:
+        return _INFERENCE
+    cut = tensor._cut
+    if cut is None:
+        base = tensor._base
+        cut = None if base is None else base._cut
+    return birth(cell) if cut is None else cut
+
+
+def _weight(cause: Birth) -> int:
+    """How much a cause explains, from 1."""
+    if type(cause) is not Birth or cause.how in _GRAD_MODES:
+        return 3
+    return 2 if cause.how in FROM_ARRAYS else 1
+
+
+def inherited(*operands: Any) -> Cell:
+    """The counter of a result that nothing was recorded for, with its operands' best reason."""
+    best = strongest(operands)
+    return UNWRITTEN if best is None else (0, best)
+
+
+def strongest(operands: Any) -> Birth | None:
+    """The reason that explains most among the operands'; the first of equals."""
+    best, most = None, 0
+    for one in operands:
+        if one.__class__ is tuple or one.__class__ is list:
+            cause = strongest(one)
+        elif getattr(one, "_cell", UNWRITTEN) is UNWRITTEN:
+            continue
+        else:
+            cause = cause_of(one)
+        if cause is not None and _weight(cause) > most:
+            best, most = cause, _weight(cause)
+            if most == 3:
+                break
+    return best
+
+
+def ended(name: str, frame: FrameType | None, *operands: Any) -> Cell:
+    """As `inherited`, for a result without gradient of operands that may have one: it ends here."""
+    for one in operands:
+        if one.__class__ is tuple or one.__class__ is list:
+            cell = ended(name, frame, *one)
+            if cell is not UNWRITTEN and type(cell[1]) is Ended:
+                return cell
+        else:
+            node = getattr(one, "_node", None)
+            if node is not None and (node.__class__ is Leaf or one.requires_grad):
+                return ended_at(name, frame)
+    return inherited(*operands)
+
+
+def ended_at(name: str, frame: FrameType | None) -> Cell:
+    """The counter of a result that has no gradient though its operands have."""
+    if frame is not None and internal[frame.f_code.co_filename]:
+        frame = user_frame(frame)
+    if frame is None:
+        return (0, Ended(name, None, 0))
+    return (0, make_birth(Ended, (name, frame.f_code, frame.f_lasti)))
+
+
+def adopt(target: Any, *sources: Any) -> None:
+    """Let a tensor that `sources` were written into, unrecorded, know what they know."""
+    if target._cell is INFERENCE_CELL:
+        return
+    cause = strongest(sources)
+    if cause is None or _weight(cause) < 3:
+        return
+    cell = own_cell(target)
+    known = birth(cell)
+    if known is None:
+        cell.insert(1, cause)
+    elif _weight(known) < 3:
+        cell[1] = cause
+
+
+# Where values of tensors with a history went to Python: who makes a tensor of them has no other way
+# to know. By place; the oldest goes.
+_exits: dict[tuple[CodeType, int], str] = {}
+
+
+def remember_exit(tensor: Any, how: str) -> None:
+    """Note that `how`, called from the user's code, gave values of this tensor to Python."""
+    if tensor._node is None or not tensor.requires_grad:
+        return
+    frame = user_frame(getframe(2))
+    if frame is None:
+        return
+    if len(_exits) >= _MOST_EXITS:
+        _exits.pop(next(iter(_exits), None), None)  # type: ignore[arg-type]  # None is never a key
+    _exits[frame.f_code, frame.f_lasti] = how
+
+
+def exits_in(code: CodeType) -> list[Cut]:
+    """Those of one function, oldest first."""
+    found = list(_exits.items())
+    return [Cut(how, made, lasti) for (made, lasti), how in found if made is code]
