@@ -35,8 +35,8 @@ def graph_freed(node: Node, freed: Freed) -> RuntimeError:
     """A second backward over values that the first one dropped."""
     return RuntimeError(
         f"{_name(node)} (made{_at(node._origin)}) has no saved values any more: the backward pass"
-        f"{_at(freed.by)} used and freed them. {rejoin.told(freed)}Pass retain_graph=True to the "
-        "call that comes first if the graph is to be used again, add the losses and call "
+        f"{_at(freed.by)} used and freed them. {rejoin.told(node, freed)}Pass retain_graph=True to "
+        "the call that comes first if the graph is to be used again, add the losses and call "
         "backward() once, or compute the result anew."
     )
 

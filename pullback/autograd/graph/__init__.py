@@ -170,7 +170,13 @@ def _register_logging_hooks_on_whole_graph(
 
 
 # Loaded when first asked for.
-_LAZY = {"hooks": "graph.hook_list", "plan": "graph.order", "show": "show"}
+_LAZY = {
+    "hooks": "graph.hook_list",
+    "name_modules": "answers.modules",
+    "plan": "graph.order",
+    "show": "show",
+    "unused": "answers.unused",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from pullback.autograd.answers.modules import ModuleNames
+from pullback.autograd.answers.unused import unused
 from pullback.autograd.graph.table import as_html, as_text
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.node import AccumulateGrad, Node
@@ -15,7 +17,7 @@ from pullback.engine.ordered import visits_of
 
 __all__ = ["Plan", "Step", "plan"]
 
-_HEADER = ("step", "node", "gradient", "does", "line", "source")
+_HEADER = ("step", "node", "gradient", "does", "module", "line", "source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class Step:
     number: int  # from 1
     node: Node
     does: str  # "run", "accumulate" or "capture"
+    module: str = ""  # `body.2: Linear(9, 2)`, or a parameter's name, where params were given
 
     @property
     def name(self) -> str:
@@ -44,7 +47,7 @@ class Step:
 
     def _cells(self) -> tuple[str, ...]:
         place, source = _shown(self.origin)
-        return str(self.number), self.name, self._gradient(), self.does, place, source
+        return str(self.number), self.name, self._gradient(), self.does, self.module, place, source
 
 
 def _sizes(node: Node) -> list[Any]:
@@ -59,8 +62,9 @@ def _shown(origin: Origin | None) -> tuple[str, str]:
 class Plan:
     """The steps of a pass in their order; prints as a table. It keeps the graph alive."""
 
-    def __init__(self, steps: list[Step]) -> None:
+    def __init__(self, steps: list[Step], unreached: Any = ()) -> None:
         self.steps = steps
+        self.unreached = unreached  # of the parameters given; see `unused`
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -75,17 +79,34 @@ class Plan:
         leaves = sum(step.does == "accumulate" for step in self.steps)
         return f"backward pass: {len(self) - leaves} nodes, {leaves} leaves"
 
+    def _rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Header and rows; unreached parameters last, the column of modules if it says anything."""
+        rows = [step._cells() for step in self.steps]
+        rows += [
+            ("", "", str(list(one.shape)), "not reached", one.name, *_shown(one.origin))
+            for one in self.unreached
+        ]
+        if any(row[4] for row in rows):
+            return _HEADER, rows
+        return _without_module(_HEADER), [_without_module(row) for row in rows]
+
     def __repr__(self) -> str:
-        return as_text(self._title(), _HEADER, [step._cells() for step in self.steps])
+        return as_text(self._title(), *self._rows())
 
     def _repr_html_(self) -> str:
-        return as_html(self._title(), _HEADER, [step._cells() for step in self.steps])
+        return as_html(self._title(), *self._rows())
 
 
-def plan(tensors: Any, inputs: Any = None, *, accumulate: bool = True) -> Plan:
+def _without_module(row: tuple[str, ...]) -> tuple[str, ...]:
+    return (*row[:4], *row[5:])
+
+
+def plan(tensors: Any, inputs: Any = None, *, accumulate: bool = True, params: Any = None) -> Plan:
     """The order in which backward() from `tensors` would run; nothing runs and nothing is freed.
 
-    With `inputs`, that of `backward(inputs=...)`, or of `grad()` if `accumulate` is False.
+    With `inputs`, that of `backward(inputs=...)`, or of `grad()` if `accumulate` is False. `params`
+    (a module, a dict, or pairs) gives steps their module and leaves their name; parameters that the
+    pass does not reach stand at the end.
 
     >>> import pullback as torch
     >>> x = torch.ones(3, requires_grad=True)
@@ -97,7 +118,19 @@ def plan(tensors: Any, inputs: Any = None, *, accumulate: bool = True) -> Plan:
     True
     """
     visits = visits_of(described_pass(tensors, inputs, accumulates=accumulate))
-    return Plan([Step(at, node, _does(node, runs)) for at, (node, runs) in enumerate(visits, 1)])
+    steps = [Step(at, node, _does(node, runs)) for at, (node, runs) in enumerate(visits, 1)]
+    if params is None:
+        return Plan(steps)
+    names = ModuleNames(params)
+    paths = names.paths(step.node for step in steps)
+    named = [replace(step, module=_module(step, names, paths)) for step in steps]
+    return Plan(named, unused(tensors, params) if inputs is None else ())
+
+
+def _module(step: Step, names: ModuleNames, paths: dict[Node, str]) -> str:
+    if isinstance(step.node, AccumulateGrad):
+        return names.of_tensor(step.node.variable)
+    return names.label(paths.get(step.node))
 
 
 def _does(node: Node, runs: bool) -> str:

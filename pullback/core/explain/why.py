@@ -143,12 +143,30 @@ def _explain_leaf() -> str:
     )
 
 
+def _explain_own_leaf(leaf: Tensor) -> str:
+    """A leaf can tell whether a graph knows it, but not whether the loss belongs to that."""
+    known = leaf._leaf_mark()() is not None
+    filled = "" if leaf._stored_grad is None else " Its .grad has been filled before."
+    if known:
+        return (
+            "It is a leaf that requires grad, and a graph leads to it: backward() from what was "
+            "computed with that adds to its .grad. Whether a loss is among it says "
+            f"autograd.graph.unused(loss, model).{filled}"
+        )
+    return (
+        "It is a leaf that requires grad, but no graph that is alive leads to it: it was not used, "
+        "or what was computed from it is gone or was computed under no_grad. backward() adds to "
+        "its .grad if the loss is computed from it; autograd.graph.unused(loss, model) says which "
+        f"parameters a loss misses.{filled}"
+    )
+
+
 def _explain_history(tensor: Tensor) -> str:
     """It takes part in a graph; whether anything but zeros can come out of that."""
     edge = tensor._interior_edge()
     if edge is None:
         if tensor._leaf_mark().__class__ is Leaf:
-            return "It is a leaf that requires grad: backward() adds to its .grad."
+            return _explain_own_leaf(tensor)
         return (
             "It is a view that was taken where nothing was recorded (no_grad, or before its base "
             "required grad): it requires grad as its base does, but its gradient leads nowhere. "

@@ -84,3 +84,62 @@ def test_what_was_freed_does_not_keep_the_graph_that_freed_it():
     assert reference() is loss.grad_fn
     del loss
     assert reference() is None
+
+
+# The state that a loop carries ----------------------------------------------------------------
+
+
+def rnn_loop(detach):
+    torch.manual_seed(0)
+    cell, h = torch.nn.RNNCell(3, 4), torch.zeros(1, 4)
+    for _ in range(3):
+        if detach:
+            h = h.detach()
+        h = cell(torch.ones(1, 3), h)
+        h.pow(2).sum().backward()
+
+
+def lstm_loop(detach):
+    torch.manual_seed(0)
+    lstm, state = torch.nn.LSTM(3, 4), None
+    for _ in range(3):
+        if detach and state is not None:
+            state = tuple(one.detach() for one in state)
+        out, state = lstm(torch.ones(5, 1, 3), state)
+        out.pow(2).sum().backward()
+
+
+def leaky_loop(detach):
+    w, level = torch.tensor(0.5, requires_grad=True), torch.zeros(())
+    for step in range(3):
+        if detach:
+            level = level.detach()
+        level = level * w + step
+        (level**2).backward()
+
+
+@pytest.mark.parametrize(
+    ("loop", "name"), [(rnn_loop, "h"), (lstm_loop, "state"), (leaky_loop, "level")]
+)
+def test_the_state_that_a_loop_carries_is_named_and_detaching_it_cures_it(loop, name):
+    with pytest.raises(RuntimeError, match="no saved values any more") as raised:
+        loop(detach=False)
+    assert f"The loop carries `{name}`" in str(raised.value)
+    assert ".detach()" in str(raised.value)
+    loop(detach=True)
+
+
+def _each(calls):
+    for call in calls:
+        call()
+
+
+def test_two_losses_of_one_trunk_carry_nothing():
+    w = torch.tensor(0.5, requires_grad=True)
+    trunk = w.exp()
+    trunk = trunk.exp()
+    losses = [trunk * 2, trunk * 3]
+    run = [loss.backward for loss in losses]
+    with pytest.raises(RuntimeError) as raised:
+        _each(run)
+    assert "carries" not in str(raised.value)

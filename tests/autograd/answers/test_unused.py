@@ -1,0 +1,112 @@
+"""`graph.unused`: which parameters a loss misses, and where the way from them ends."""
+
+import inspect
+
+import pullback as torch
+from pullback import nn
+from pullback.autograd.graph import name_modules, plan, unused
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 9), nn.ReLU(), nn.Linear(9, 2))
+        self.aux = nn.Linear(9, 3)
+        self.head = nn.Linear(9, 3)
+        self.never = nn.Linear(2, 2)
+
+    def forward(self, x):
+        h = self.body[0](x)
+        self.side = self.aux(h).tanh()
+        self.cut = self.side.detach()
+        self.left = self.head(h)
+        return self.body[2](self.body[1](h)) + self.cut.sum()
+
+
+def line(text):
+    lines, start = inspect.getsourcelines(Model.forward)
+    return start + next(i for i, one in enumerate(lines) if text in one)
+
+
+def made():
+    torch.manual_seed(0)
+    model = Model()
+    return model, model(torch.ones(1, 4)).sum()
+
+
+def test_names_last_operators_and_cuts():
+    model, loss = made()
+    found = unused(loss, model)
+    expected = [
+        f"{part}.{name}" for part in ("aux", "head", "never") for name in ("weight", "bias")
+    ]
+    assert found.names == expected
+    assert "body.0.weight" not in found
+    aux, _, head, _, never, _ = found
+    assert aux.operator == "TanhBackward0"
+    assert aux.origin.line == line("self.side =")
+    assert f"detach() at test_unused.py:{line('self.cut =')}" in aux.why
+    assert head.operator == "AddmmBackward0"
+    assert "nothing recorded was computed from its result" in head.why
+    assert (never.operator, never.origin) == ("", None)
+    assert "was not used" in never.why
+    assert "6 of 10 parameters get no gradient" in repr(found)
+    assert "aux.weight" in found._repr_html_()
+
+
+def test_it_agrees_with_a_backward_pass():
+    model, loss = made()
+    names = unused(loss, model).names
+    loss.backward()
+    assert names == [name for name, p in model.named_parameters() if p.grad is None]
+
+
+def test_nothing_is_unused_where_all_are_reached():
+    model = nn.Linear(2, 1)
+    found = unused(model(torch.ones(1, 2)).sum(), model)
+    assert not found
+    assert "0 of 2" in repr(found)
+
+
+def test_frozen_parameters_are_counted_apart():
+    model, _ = made()
+    model.never.requires_grad_(False)
+    found = unused(model(torch.ones(1, 4)).sum(), model)
+    assert "never.weight" not in found
+    assert "2 more are frozen" in repr(found)
+
+
+def test_several_losses_and_dicts_of_tensors():
+    a, b, c = (torch.ones(2, requires_grad=True) for _ in range(3))
+    found = unused([(a * 2).sum(), (b * 2).sum()], {"a": a, "b": b, "c": c})
+    assert found.names == ["c"]
+
+
+def test_an_unused_parameter_does_not_claim_a_gradient():
+    model, loss = made()
+    assert "no graph that is alive leads to it" in model.never.weight.why_no_grad()
+    assert "unused(loss, model)" in model.aux.weight.why_no_grad()
+    loss.backward()
+    assert "has been filled" in model.body[0].weight.why_no_grad()
+
+
+def test_the_plan_names_modules_and_what_is_not_reached():
+    model, loss = made()
+    table = repr(plan(loss, params=model))
+    assert "body.2: Linear(9, 2)" in table
+    assert "not reached  never.weight" in table
+    assert "module" not in repr(plan(loss)).splitlines()[1]
+
+
+def test_parts_without_parameters_are_named_where_calls_were_watched():
+    model, loss = made()
+    modules = {step.name: step.module for step in plan(loss, params=model)}
+    assert modules["ReluBackward0"] == "body: Sequential"  # what holds both neighbours
+    with name_modules(model):
+        loss = model(torch.ones(1, 4)).sum()
+    modules = {step.name: step.module for step in plan(loss, params=model)}
+    assert modules["ReluBackward0"] == "body.1: ReLU()"
+    assert modules["SumBackward0"] == ""
+    loss = model(torch.ones(1, 4)).sum()  # a later call, unwatched
+    modules = {step.name: step.module for step in plan(loss, params=model)}
+    assert modules["ReluBackward0"] == "body: Sequential"
