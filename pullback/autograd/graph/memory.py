@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from pullback.autograd.answers.modules import ModuleNames
+from pullback.autograd.graph.table import as_html
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.node import AccumulateGrad, Node, node_and_number, walk
 from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
 from pullback.operators.arrays.strides import root
+
+if TYPE_CHECKING:
+    from pullback.autograd.answers.report import Report
 
 __all__ = ["MemoryMap", "memory_map"]
 
@@ -28,6 +34,8 @@ class Entry:
     bytes: int  # of the whole block, of which the value may be a part
     place: str  # of the user's line that saved it first
     others: list[str] = field(default_factory=list)  # who else holds the block
+    module: str = ""  # `body.2: Linear(9, 2)`, where params were given
+    parameter: str = ""  # the name of the parameter that it is
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -39,10 +47,11 @@ class Entry:
         dtype = str(self.dtype).removeprefix("torch.")
         held = ", ".join(dict.fromkeys(self.others))
         value = f"{dtype}{list(self.shape)}"
-        return _size(self.bytes), self.node, self.name, value, self.place, held
+        module = self.parameter or self.module
+        return shown_bytes(self.bytes), module, self.node, self.name, value, self.place, held
 
 
-_HEADER = ("bytes", "node", "saved as", "value", "line", "also held by")
+_HEADER = ("bytes", "module", "node", "saved as", "value", "line", "also held by")
 
 
 class MemoryMap:
@@ -74,48 +83,90 @@ class MemoryMap:
                 more.append(entry)
         return MemoryMap(more)
 
+    @property
+    def by_module(self) -> dict[str, int]:
+        """Bytes of each module, largest first; parameters count to theirs."""
+        sums: dict[str, int] = {}
+        for entry in self.entries:
+            key = entry.module or entry.parameter
+            sums[key] = sums.get(key, 0) + entry.bytes
+        return dict(sorted(sums.items(), key=lambda pair: -pair[1]))
+
+    def _rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        rows = [entry.cells() for entry in self.entries]
+        if any(row[1] for row in rows):
+            return _HEADER, rows
+        return (_HEADER[0], *_HEADER[2:]), [(row[0], *row[2:]) for row in rows]
+
+    def _total(self) -> str:
+        return f"{shown_bytes(self.total)} in {len(self)} blocks"
+
     def __repr__(self) -> str:
-        rows = [_HEADER, *(entry.cells() for entry in self.entries)]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
+        header, found = self._rows()
+        rows = [header, *found]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        return "\n".join([*lines, f"total {_size(self.total)} in {len(self)} blocks"])
+        return "\n".join([*lines, f"total {self._total()}"])
 
     def _repr_html_(self) -> str:
-        import html  # only here, and slow to load
+        return as_html(self._total(), *self._rows())
 
-        def row(cells: tuple[str, ...], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
+    def page(self, title: str = "what the graph keeps in memory") -> Report:
+        """The map as a page: a treemap of all blocks, coloured by module, and the table."""
+        from pullback.autograd.answers.report import Report, Tile, table, treemap  # slow to load
 
-        rows = "".join(row(entry.cells(), "td") for entry in self.entries)
-        caption = f"<caption>{_size(self.total)} in {len(self)} blocks</caption>"
-        return f"<table>{caption}{row(_HEADER, 'th')}{rows}</table>"
+        tiles = [
+            Tile(
+                entry.bytes,
+                entry.parameter or entry.module or entry.node,
+                f"{shown_bytes(entry.bytes)}  {entry.node}.{entry.name} {list(entry.shape)}\n"
+                f"{entry.place}",
+                entry.module or entry.node,
+            )
+            for entry in self.entries
+        ]
+        return Report(title, f"<p>{self._total()}</p>{treemap(tiles)}{table(*self._rows())}")
+
+    def save(self, path: str | os.PathLike[str]) -> str:
+        """Write the page as an .html file."""
+        return self.page().save(path)
 
 
-def _size(count: int) -> str:
+def shown_bytes(count: float) -> str:
+    """`3.906 KiB`."""
     for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
+        if abs(count) < 1024:
             return f"{count:.4g} {unit}"
-        count /= 1024  # type: ignore[assignment]  # shown with its decimals
+        count /= 1024
     return f"{count:.4g} GiB"
 
 
-def memory_map(*roots: Tensor) -> MemoryMap:
+def memory_map(*roots: Tensor, params: Any = None) -> MemoryMap:
     """What the graph of these tensors keeps in memory: saved values, and the leaves they lead to.
+
+    `params` (a module, a dict, or pairs) names parameters, and the modules whose nodes keep a
+    value; `save("memory.html")` draws the map as areas.
 
     >>> import pullback as torch
     >>> x = torch.ones(1000, requires_grad=True)
     >>> torch.autograd.graph.memory_map(x.exp().sum()).total
     8000
     """
+    names = ModuleNames(params)
     blocks: dict[int, Entry] = {}
     # Leaves first, then as they were made: a block belongs to who kept it first.
-    nodes = walk(node_and_number(edge_of(one))[0] for one in roots)
+    nodes = list(walk(node_and_number(edge_of(one))[0] for one in roots))
+    paths = names.paths(nodes) if names else {}
     for node in sorted(nodes, key=lambda one: -one._seq):
-        _add_node(blocks, node)
+        for entry in _add_node(blocks, node):
+            entry.module = names.label(paths.get(node))
+            if isinstance(node, AccumulateGrad):
+                entry.parameter = names.of_tensor(node.variable)
     return MemoryMap(list(blocks.values()))
 
 
-def _add_node(blocks: dict[int, Entry], node: Any) -> None:
+def _add_node(blocks: dict[int, Entry], node: Any) -> Iterator[Entry]:
+    """Count what a node keeps; the blocks that nobody kept before."""
     name = type(node).name(node)
     place = str(node._origin) if node._origin is not None else ""
     for saved_as, array, owner in saved_values(node):
@@ -125,6 +176,7 @@ def _add_node(blocks: dict[int, Entry], node: Any) -> None:
             dtype = from_numpy_dtype(array.dtype)
             size = int(whole.nbytes)
             entry = blocks[id(whole)] = Entry(name, saved_as, array.shape, dtype, size, place)
+            yield entry
         else:
             entry.others.append(name)
         if owner is not None:

@@ -3,7 +3,10 @@
 import gc
 import tracemalloc
 
+import pytest
+
 import pullback as torch
+from pullback.autograd.graph import memory_map
 
 
 def test_each_block_is_counted_once():
@@ -141,3 +144,41 @@ def test_two_steps_can_be_compared_by_line():
     assert "SinBackward0" in difference._repr_html_()
     assert "<caption>" in difference._repr_html_()
     assert repr(difference).splitlines()[-1].startswith("total ")
+
+
+def test_names_of_modules_and_parameters():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 9), torch.nn.Tanh(), torch.nn.Linear(9, 2))
+    found = memory_map(model(torch.ones(8, 4)).sum(), params=model)
+    assert {e.parameter for e in found if e.parameter} == {
+        "0.weight",
+        "2.weight",
+        "0.bias",
+        "2.bias",
+    }
+    kept = next(e for e in found if e.node == "TanhBackward0")
+    assert (kept.bytes, kept.module) == (8 * 9 * 4, "")
+    with torch.autograd.graph.name_modules(model):
+        loss = model(torch.ones(8, 4)).sum()
+    found = memory_map(loss, params=model)
+    assert next(e for e in found if e.node == "TanhBackward0").module == "1: Tanh()"
+    assert found.by_module["1: Tanh()"] == 8 * 9 * 4
+    assert found.by_module["0: Linear(4, 9)"] == (4 * 9 + 9 + 8 * 4) * 4
+    assert sum(found.by_module.values()) == found.total
+    assert "0.weight" in repr(found)
+    sizes = [e.bytes for e in found]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_the_treemap_covers_its_area_in_proportion(tmp_path):
+    import re
+
+    model = torch.nn.Linear(40, 9)
+    found = memory_map(model(torch.ones(8, 40)).tanh().sum(), params=model)
+    text = found.page().html()
+    drawn = re.findall(r'<g><rect x="[\d.]+" y="[\d.]+" width="([\d.]+)" height="([\d.]+)"', text)
+    areas = [(float(w) + 1.5) * (float(h) + 1.5) for w, h in drawn]
+    assert len(areas) == len(found)
+    for area, entry in zip(areas, found, strict=True):
+        assert area / sum(areas) == pytest.approx(entry.bytes / found.total, abs=2e-3)
+    assert found.save(tmp_path / "map.html").endswith("map.html")
