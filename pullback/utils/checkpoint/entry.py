@@ -29,8 +29,9 @@ def checkpoint(
     Pass `use_reentrant=False`; the other variant, torch's default still, knows less. The function
     must do the same when run again; random numbers are the same unless `preserve_rng_state=False`
     is given. `context_fn` gives a context for the forward and one for re-runs;
-    `determinism_check="none"` skips the comparison of shapes and dtypes; `debug` shows the
-    operators of both runs if they differ; `early_stop` ends a re-run once it has what is needed.
+    `determinism_check="none"` skips the comparison of shapes and dtypes; `debug` compares the
+    values of both runs and names the first operator that differs; `early_stop` ends a re-run once
+    it has what is needed.
 
     >>> import pullback as torch
     >>> from pullback.utils.checkpoint import checkpoint
