@@ -123,6 +123,7 @@ _LATER = {
     "is_multithreading_enabled": "multithreading",
     "is_view_replay_enabled": "grad_mode",
     "kineto_available": "profiler",
+    "precision": "answers.precision",
     "set_multithreading_enabled": "multithreading",
 }
 _MODULES = ("forward_ad", "function", "functional", "graph", "profiler", "profiler_util")
