@@ -171,6 +171,7 @@ def _register_logging_hooks_on_whole_graph(
 
 # Loaded when first asked for.
 _LAZY = {
+    "debug": "debug",
     "flow": "answers.flow",
     "hooks": "graph.hook_list",
     "memory_timeline": "answers.timeline",
