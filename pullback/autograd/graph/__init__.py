@@ -179,6 +179,7 @@ _LAZY = {
     "plan": "graph.order",
     "show": "show",
     "unused": "answers.unused",
+    "watch": "answers.watch",
 }
 
 
