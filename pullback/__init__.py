@@ -33,6 +33,7 @@ from pullback.core.dtype import (
     iinfo,
     set_default_dtype,
 )
+from pullback.core.explain import printed as _printed
 from pullback.core.layout import *
 from pullback.core.listing import only_public as _only_public
 from pullback.core.promotion import can_cast, promote_types, result_type
@@ -52,6 +53,7 @@ from pullback.operators.writing import build as _build
 
 _methods.attach_methods()
 _faces.fill(globals(), _faces.loaded(_names.FIRST))
+_printed.install()
 _asking.public(globals())
 _memory.keep_freed_memory()
 

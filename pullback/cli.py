@@ -1,4 +1,4 @@
-"""The command line: `pullback run`, `check`, `graph`, `launch` and `show`."""
+"""The command line: `pullback run`, `check`, `graph`, `watch`, `launch` and `show`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,27 @@ from typing import Any
 
 from pullback.checking.command import add_command as add_check_command
 from pullback.checking.command import main as check
+from pullback.core.explain.printed import wanted_whole
+from pullback.installed import version
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the `pullback` command; returns the exit status."""
+    try:
+        status = _obey(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Who read our output went away (`pullback show mul | head`); what is left goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return status
+
+
+def _obey(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(
         prog="pullback", description="PyTorch's autograd in Python you can read, on NumPy."
     )
+    parser.add_argument("--version", action="version", version=f"pullback {version()}")
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="run a script that says `import torch` on pullback")
     run.add_argument("script")
@@ -27,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     show.add_argument("operator", help="its name, e.g. mul or nn.functional.gelu")
     _add_graph_command(commands)
     add_check_command(commands)
+    _add_watch_command(commands)
     commands.add_parser(
         "launch",
         add_help=False,
@@ -42,10 +57,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return check(parsed)
     if parsed.command == "graph":
         return draw_graph(parsed)
+    if parsed.command == "watch":
+        return watch_script(parsed)
     if parsed.command == "run":
-        run_script(parsed.script, parsed.arguments)
-        return 0
+        return _run(parsed)
     return show_operator(parsed.operator)
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    """Run a script; an error in it is printed as if `python` had run it."""
+    if _is_missing(parsed):
+        return 2
+    try:
+        run_script(parsed.script, parsed.arguments)
+    except Exception as error:
+        if wanted_whole():
+            raise
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename != parsed.script:
+            trace = trace.tb_next
+        sys.excepthook(type(error), error, trace or error.__traceback__)
+        return 1
+    return 0
+
+
+def _is_missing(parsed: argparse.Namespace) -> bool:
+    if os.path.exists(parsed.script):
+        return False
+    print(f"pullback {parsed.command}: there is no file {parsed.script!r}.", file=sys.stderr)
+    return True
 
 
 def run_script(script: str, arguments: Sequence[str]) -> dict[str, Any]:
@@ -89,8 +129,58 @@ def _add_graph_command(commands: Any) -> None:
     graph.add_argument("arguments", nargs=argparse.REMAINDER)
 
 
+def _is_misnamed(parsed: argparse.Namespace, endings: tuple[str, ...]) -> bool:
+    if parsed.output.lower().endswith(endings):
+        return False
+    known = ", ".join(endings)
+    print(
+        f"pullback {parsed.command}: a file called {parsed.output!r} cannot be written; the name "
+        f"says what it is: {known}.",
+        file=sys.stderr,
+    )
+    return True
+
+
+def _add_watch_command(commands: Any) -> None:
+    watch = commands.add_parser(
+        "watch",
+        help="run a training script and write its run on a page",
+        description="Run a script (as `pullback run` does) and note losses, gradients and updates "
+        "at each step of an optimizer; at the end one page is written, which needs no network.",
+    )
+    watch.add_argument("-o", "--output", default="run.html", help="page to write (run.html)")
+    watch.add_argument(
+        "--serve",
+        nargs="?",
+        type=int,
+        const=0,
+        metavar="PORT",
+        help="show the page while the script runs, to this machine alone",
+    )
+    watch.add_argument("script")
+    watch.add_argument("arguments", nargs=argparse.REMAINDER)
+
+
+def watch_script(parsed: argparse.Namespace) -> int:
+    """Run a script and write what its optimizers did."""
+    if _is_missing(parsed) or _is_misnamed(parsed, (".html", ".htm")):
+        return 2
+    from pullback.optim.watching import watched
+
+    with watched(parsed.output, parsed.serve) as runs:
+        run_script(parsed.script, parsed.arguments)
+    if not runs:
+        print("pullback watch: no optimizer made a step.", file=sys.stderr)
+        return 1
+    for run in runs:
+        print(f"{run.path}: {run!r}")
+    return 0
+
+
 def draw_graph(parsed: argparse.Namespace) -> int:
     """Run a script and write the graph it made."""
+    if _is_missing(parsed) or _is_misnamed(parsed, (".html", ".htm", ".svg", ".dot", ".gv")):
+        return 2
     from pullback.autograd import profiler
     from pullback.autograd.show import capture
 

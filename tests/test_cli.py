@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from pullback import cli
 
 
@@ -62,3 +64,62 @@ def test_a_script_finds_the_modules_beside_it(tmp_path):
         check=True,
     )
     assert ran.stdout == "2.0\n"
+
+
+# Ends without a traceback -------------------------------------------------------------------------
+
+
+def test_the_version(capsys):
+    from pullback.installed import version
+
+    with pytest.raises(SystemExit) as raised:
+        cli.main(["--version"])
+    assert raised.value.code == 0
+    assert capsys.readouterr().out == f"pullback {version()}\n"
+
+
+@pytest.mark.parametrize("command", ["run", "graph", "watch"])
+def test_a_missing_script_is_told(command, capsys):
+    assert cli.main([command, "no_such_script.py"]) == 2
+    told = capsys.readouterr().err
+    assert told == f"pullback {command}: there is no file 'no_such_script.py'.\n"
+
+
+@pytest.mark.parametrize(("command", "name"), [("graph", "graph.png"), ("watch", "run.svg")])
+def test_a_wrong_ending_is_told_before_the_script_runs(command, name, tmp_path, capsys):
+    script = tmp_path / "script.py"
+    script.write_text("raise SystemExit(9)", "utf-8")
+    assert cli.main([command, "-o", name, str(script)]) == 2
+    assert name in capsys.readouterr().err
+
+
+def test_a_closed_pipe_is_no_error():
+    command = f"{sys.executable} -m pullback show mul | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert done.stdout.startswith("# declared in")
+    assert done.stderr == ""
+
+
+def test_watch_notes_a_training_script_that_knows_nothing_of_it(tmp_path, capsys):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\n"
+        "from torch import nn\n"
+        "model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))\n"
+        "optimizer = torch.optim.Adam(model.parameters(), lr=0.01)\n"
+        "for _ in range(30):\n"
+        "    optimizer.zero_grad()\n"
+        "    loss = model(torch.ones(5, 3)).pow(2).mean()\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n",
+        "utf-8",
+    )
+    page = tmp_path / "run.html"
+    assert cli.main(["watch", "-o", str(page), str(script)]) == 0
+    assert "30 steps of 4 parameters" in capsys.readouterr().out
+    text = page.read_text("utf-8")
+    assert "0.weight" in text
+    assert "30 steps" in text
+    empty = tmp_path / "empty.py"
+    empty.write_text("pass", "utf-8")
+    assert cli.main(["watch", "-o", str(page), str(empty)]) == 1

@@ -332,6 +332,15 @@ def devices_differ(op: str, name: str) -> RuntimeError:
     )
 
 
+def as_called(error: Exception, called: str, *inner: str) -> Exception:
+    """The same error under the name that the user wrote, where an operator inside raised it."""
+    text = str(error)
+    for name in inner:
+        if text.startswith(f"{name}: "):
+            return type(error)(called + text.removeprefix(name))
+    return error
+
+
 def no_data(what: str, kind: type[Exception] = NotImplementedError) -> Exception:
     """Values asked of a tensor that has none."""
     return kind(

@@ -74,7 +74,22 @@ class Origin(NamedTuple):
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
-        return f"{os.path.basename(self.file)}:{self.line}"
+        return f"{_cell(self.file) or os.path.basename(self.file)}:{self.line}"
+
+
+def _cell(file: str) -> str | None:
+    """A notebook's cell as its user knows it, `In [3]`; None for other files."""
+    if not ("ipykernel_" in file or file.startswith("<ipython-input-")):
+        return None
+    number: object = None
+    shell = sys.modules.get("IPython")
+    running = None if shell is None else shell.get_ipython()
+    if running is not None:  # it compiles each cell under a name made from the text
+        known = getattr(running.compile, "_filename_map", {})
+        number = known.get(file)
+    if number is None and file.startswith("<ipython-input-"):
+        number = file.removeprefix("<ipython-input-").partition("-")[0]
+    return None if number is None else f"In [{number}]"
 
 
 # The frame of the user's call of backward() or grad(), while a recorded pass runs; and the file

@@ -529,3 +529,17 @@ def test_the_profiler_costs_little_for_each_operator(part):
     with profile():
         on = best()
     assert on - off < 5
+
+
+def test_operators_are_called_as_users_write_them():
+    from pullback.autograd.profile.names import user_name
+
+    model = torch.nn.Sequential(torch.nn.LayerNorm(4), torch.nn.GELU(), torch.nn.SiLU())
+    with torch.autograd.profiler.profile() as run:
+        model(torch.ones(2, 4)).sum()
+    names = {event.name for event in run.function_events}
+    assert {"aten::native_layer_norm", "aten::gelu", "aten::silu", "aten::sum"} <= names
+    assert user_name("special.i1") == "special_i1"
+    assert user_name("_matmul") == "matmul"
+    assert user_name("mul_") == "mul_"
+    assert user_name("logical_and_") == "logical_and_"

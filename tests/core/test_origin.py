@@ -42,3 +42,23 @@ def test_an_in_place_error_names_the_write():
 
 def test_here_is_the_caller_outside_the_package():
     assert origin.here().file == __file__
+
+
+def test_cells_of_notebooks_are_called_as_their_users_know_them(monkeypatch):
+    import sys
+    import types
+
+    from pullback.core.origin import Origin
+
+    def place(file):
+        return str(Origin(compile("1\n2\nx = 3", file, "exec"), 6))
+
+    name = "/tmp/ipykernel_12/345.py"
+    shell = types.SimpleNamespace(compile=types.SimpleNamespace(_filename_map={name: 3}))
+    fake = types.SimpleNamespace(get_ipython=lambda: shell)
+    monkeypatch.setitem(sys.modules, "IPython", fake)
+    assert place(name).startswith("In [3]:")
+    assert place("/tmp/ipykernel_12/other.py").startswith("other.py:")
+    monkeypatch.delitem(sys.modules, "IPython")
+    assert place("<ipython-input-7-abc>").startswith("In [7]:")
+    assert place("/home/train.py").startswith("train.py:")

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from pullback.autograd.profile.names import torch_name
 from pullback.core import origin
 from pullback.core.node import AccumulateGrad, Node, OperatorNode, Output
 from pullback.core.sequence import shown, thread_of
@@ -28,9 +29,6 @@ thread = threading.get_ident
 
 # Torch's number for the kind of a range.
 FUNCTION, BACKWARD, USER = 0, 1, 7
-
-# Operators whose underscore torch has too; elsewhere it only says that a user calls another name.
-_WITH_UNDERSCORE = {"_to_copy", "_unsafe_view", "_reshape_alias", "_conj", "_conj_physical"}
 
 
 class Raw(NamedTuple):
@@ -211,14 +209,6 @@ class Recorder:
 
 
 EVALUATE = "autograd::engine::evaluate_function: "
-
-
-def torch_name(called: str) -> str:
-    """Torch's name of an operator."""
-    if "::" in called:  # a user's, with its namespace
-        return called
-    name = called.partition(".")[0]
-    return "aten::" + (name if name in _WITH_UNDERSCORE else name.removeprefix("_"))
 
 
 def sequence_of(result: Any, operands: tuple[Any, ...]) -> int | None:

@@ -12,6 +12,7 @@ from pullback.core.hooks import RemovableHandle
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
 from pullback.nn.base import hooks_for_all as for_all
+from pullback.nn.base import naming
 from pullback.nn.base.hooks_for_all import IN_USE
 from pullback.utils.hooks import BackwardHook
 
@@ -43,8 +44,16 @@ class Called:
             or self._backward_pre_hooks
             or IN_USE
         ):
-            return self.forward(*args, **kwargs)
-        return self._call_hooked(args, kwargs)
+            try:  # costs nothing while nothing is raised
+                return self.forward(*args, **kwargs)
+            except Exception as error:
+                naming.note_module(error, self)
+                raise
+        try:
+            return self._call_hooked(args, kwargs)
+        except Exception as error:
+            naming.note_module(error, self)
+            raise
 
     _wrapped_call_impl = __call__
 

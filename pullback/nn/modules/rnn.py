@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 import sys
 import warnings
@@ -360,6 +361,21 @@ class GRU(RNNBase):
         if "proj_size" in kwargs:
             raise ValueError("GRU: proj_size is for LSTM only.")
         super().__init__("GRU", *args, **kwargs)
+
+
+def _show_signatures() -> None:
+    """Let `help` and editors see the arguments, which differ in one place only."""
+    whole = inspect.signature(RNNBase.__init__)
+    shared = [one for one in whole.parameters.values() if one.name != "mode"]
+    without = [one for one in shared if one.name != "proj_size"]
+    kind = inspect.Parameter("nonlinearity", without[0].kind, default="tanh", annotation=str)
+    at = [one.name for one in without].index("num_layers") + 1
+    arguments = {LSTM: shared, GRU: without, RNN: [*without[:at], kind, *without[at:]]}
+    for cls, listed in arguments.items():
+        cls.__init__.__signature__ = whole.replace(parameters=listed)  # type: ignore[attr-defined]  # functions may have one
+
+
+_show_signatures()
 
 
 def _autocasts() -> bool:

@@ -126,3 +126,5 @@ def _attach(module: str | None) -> None:
                 methods[name + end] = methods[target + end]
     for name, function in methods.items():
         setattr(Tensor, name, function)
+        if function.__name__ == f"_{name.strip('_')}" or function.__name__ == f"_{name}_method":
+            function.__name__ = function.__qualname__ = name  # what `help` and errors say

@@ -396,7 +396,10 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
         function = dot if left == 1 else mv
     else:
         function = _matmul
-    return function(input, other) if out is None else function(input, other, out=out)
+    try:
+        return function(input, other) if out is None else function(input, other, out=out)
+    except RuntimeError as error:
+        raise errors.as_called(error, "matmul", "mm", "mv", "dot") from None
 
 
 _BY_NDIM: dict[tuple[int, int], Any] = {(2, 2): mm, (2, 1): mv, (1, 1): dot}
@@ -408,7 +411,10 @@ def _times(self: Any, other: Any) -> Any:
         ndims = self._raw.ndim, other._raw.ndim
     except AttributeError:
         return _caught(self, other)
-    return _BY_NDIM.get(ndims, _matmul)(self, other)
+    try:
+        return _BY_NDIM.get(ndims, _matmul)(self, other)
+    except RuntimeError as error:
+        raise errors.as_called(error, "matmul (@)", "mm", "mv", "dot", "matmul") from None
 
 
 _caught = caught(matmul)

@@ -118,6 +118,7 @@ def view_method(self: Any, *size: Any, **named: Any) -> Any:
     return _view(self, _sizes(size))
 
 
+view_method.__name__ = view_method.__qualname__ = "view"
 METHODS["view"] = view_method
 
 
@@ -167,7 +168,10 @@ def reshape(input: Any, shape: Any) -> Any:
         raise errors.not_a_sequence("reshape", "shape", shape)
     array = input._array
     if array.flags.c_contiguous:
-        return _view(input, shape)
+        try:
+            return _view(input, shape)
+        except RuntimeError as error:
+            raise errors.as_called(error, "reshape", "view") from None
     shape = completed_shape("reshape", array.size, as_shape(shape, 0, "reshape"))
     in_place = _reshapes_in_place(array, shape)
     return _reshape_alias(input, shape) if in_place else _unsafe_view(input, shape)
@@ -200,7 +204,12 @@ def _reshape_method(self: Any, *shape: Any, **named: Any) -> Any:
         return reshape(self, *shape, **named)
     if len(shape) == 1:
         shape = _sizes(shape)
-    return _view(self, shape) if self._array.flags.c_contiguous else reshape(self, shape)
+    if not self._array.flags.c_contiguous:
+        return reshape(self, shape)
+    try:
+        return _view(self, shape)
+    except RuntimeError as error:
+        raise errors.as_called(error, "reshape", "view") from None
 
 
 _reshape_method.__name__ = _reshape_method.__qualname__ = "reshape"

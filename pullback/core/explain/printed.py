@@ -1,0 +1,149 @@
+"""How an error that nobody caught is printed: it ends at the user's line.
+
+Frames of this package are left out, wherever they stand; the exception itself keeps them, for
+debuggers and for who catches it. `PULLBACK_TRACEBACK=full` shows everything. An unknown argument
+is told with the signature, since Python names the argument alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from pullback.core.origin import internal
+
+if TYPE_CHECKING:
+    import inspect
+    import traceback
+
+__all__ = ["hint", "install", "lines_of", "wanted_whole"]
+
+
+def wanted_whole() -> bool:
+    """Whether the user wants to see frames of this package."""
+    return os.environ.get("PULLBACK_TRACEBACK", "").lower() == "full"
+
+
+def install() -> None:
+    """Print uncaught errors so, unless somebody else has put a hook there already."""
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _print
+    if threading.excepthook is threading.__excepthook__:
+        threading.excepthook = _print_in_thread
+
+
+def _print(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None, where: str = ""
+) -> None:
+    try:
+        text = where + "".join(lines_of(error, trace))
+    except Exception:
+        sys.__excepthook__(kind, error, trace)
+        return
+    if sys.stderr is not None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+def _print_in_thread(args: Any) -> None:
+    if args.exc_type is SystemExit or args.exc_value is None:
+        threading.__excepthook__(args)
+        return
+    name = args.thread.name if args.thread is not None else threading.get_ident()
+    where = f"Exception in thread {name}:\n"
+    _print(args.exc_type, args.exc_value, args.exc_traceback, where)
+
+
+def lines_of(error: BaseException, trace: TracebackType | None) -> list[str]:
+    """The printed traceback, with the hint for an unknown argument."""
+    import traceback  # here and below: most programs never need it
+
+    told = traceback.TracebackException(type(error), error, trace, compact=True)
+    hidden = 0 if wanted_whole() else _hide(told)
+    lines = list(told.format())
+    found = hint(error)
+    if found:
+        lines.append(f"{found}\n")
+    if hidden:
+        frames = "frame" if hidden == 1 else "frames"
+        note = f"({hidden} {frames} of pullback hidden; PULLBACK_TRACEBACK=full shows them)"
+        lines.append(f"{note}\n")
+    return lines
+
+
+def _hide(told: traceback.TracebackException) -> int:
+    """Take the package's frames out of an error and those it came from; how many went."""
+    hidden, seen = 0, set()
+    stack: list[Any] = [told]
+    while stack:
+        one = stack.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        if one.__context__ is not None and one.__cause__ is None and _is_ours(one.__context__):
+            hidden += len(one.__context__.stack)  # what the package caught itself
+            one.__context__ = None
+        stack += [one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ())]
+        if one is told and _is_ours(one):
+            continue  # an error of the package alone, as from its own command, is shown whole
+        kept = [frame for frame in one.stack if not internal[frame.filename]]
+        hidden += len(one.stack) - len(kept)
+        one.stack[:] = kept
+    return hidden
+
+
+def _is_ours(told: traceback.TracebackException) -> bool:
+    return all(internal[frame.filename] for frame in told.stack)
+
+
+# Unknown arguments ------------------------------------------------------------------------------
+
+_UNKNOWN = r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'"
+
+
+def hint(error: BaseException) -> str:
+    """The signature of a function of ours that was given an unknown argument; else nothing."""
+    import difflib
+    import inspect
+    import re
+
+    found = re.match(_UNKNOWN, str(error)) if type(error) is TypeError else None
+    if found is None:
+        return ""
+    best: inspect.Signature | None = None
+    near, likeness = "", 0.5
+    for function in _functions_of(found[1].removesuffix(".__init__")):
+        try:
+            signature = inspect.signature(function)
+        except (TypeError, ValueError):
+            continue
+        best = best or signature
+        for name in signature.parameters:
+            alike = difflib.SequenceMatcher(None, found[2], name).ratio()
+            if alike > likeness and name not in ("self", "args", "kwargs"):
+                best, near, likeness = signature, name, alike
+    if best is None:
+        return ""
+    meant = f"did you mean {near!r}? " if near else ""
+    given = [one for one in best.parameters.values() if one.name != "self"]
+    shown = ", ".join(map(_parameter, given))
+    return f"{meant}The signature is {found[1].removesuffix('.__init__')}({shown})."
+
+
+def _parameter(one: inspect.Parameter) -> str:
+    text = str(one.replace(annotation=one.empty))
+    return text.replace("<not given>", "None")
+
+
+def _functions_of(name: str) -> list[Any]:
+    """The public functions, methods and classes of that name."""
+    package = sys.modules.get("pullback")
+    if package is None:
+        return []
+    functional = package.nn.functional
+    places = [package, functional, package.nn, package.Tensor, package.linalg, package.optim]
+    found = [getattr(place, name, None) for place in places]
+    return [one for one in found if callable(one)]
