@@ -8,6 +8,7 @@ name of torch which is not here has a line, and that no line is of a name that i
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -66,7 +67,9 @@ def absent(module: str, name: str) -> AttributeError:
     below = f"{module}.{name}".partition(".")[2]  # "pullback.nn" is torch.nn, so "nn"
     why = None if name.startswith("__") else reason(below)
     if why is None:
-        return AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
+        # With the module, what is near can be told when the error is printed.
+        text = f"module {module!r} has no attribute {name!r}"
+        return AttributeError(text, name=name, obj=sys.modules.get(module))
     return AttributeError(f"{module} has no {name!r}: {why}.", name=name)
 
 

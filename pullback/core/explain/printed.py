@@ -13,6 +13,7 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from pullback.core.explain.absent import reason
 from pullback.core.origin import internal
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def lines_of(error: BaseException, trace: TracebackType | None) -> list[str]:
     told = traceback.TracebackException(type(error), error, trace, compact=True)
     hidden = 0 if wanted_whole() else _hide(told)
     lines = list(told.format())
-    found = hint(error)
+    found = hint(error) or (_near(error, trace) if sys.version_info < (3, 12) else "")
     if found:
         lines.append(f"{found}\n")
     if hidden:
@@ -99,13 +100,42 @@ def _is_ours(told: traceback.TracebackException) -> bool:
     return all(internal[frame.filename] for frame in told.stack)
 
 
+def _near(error: BaseException, trace: TracebackType | None) -> str:
+    """What was meant, as Python's own printer says it, and `traceback` only from 3.12 on."""
+    import difflib
+
+    name = getattr(error, "name", None)
+    if not isinstance(name, str):
+        return ""
+    known: set[str] = set()
+    if isinstance(error, AttributeError):
+        known = set(dir(error.obj)) if error.obj is not None else set()
+    elif isinstance(error, NameError):
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        frame = None if trace is None else trace.tb_frame
+        if frame is not None:
+            known = {*frame.f_locals, *frame.f_globals, *frame.f_builtins}
+    found = difflib.get_close_matches(name, known, 1, 0.7)
+    return f"Did you mean: {found[0]!r}?" if found else ""
+
+
 # Unknown arguments ------------------------------------------------------------------------------
 
 _UNKNOWN = r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'"
 
 
+def _absent_method(error: AttributeError) -> str:
+    """Why a tensor has no method of that name, if it is one of torch's."""
+    of_tensor = str(error).startswith("'Tensor' object")
+    why = reason(f"Tensor.{error.name}") if of_tensor else None
+    return f"{why[0].upper()}{why[1:]}." if why else ""
+
+
 def hint(error: BaseException) -> str:
-    """The signature of a function of ours that was given an unknown argument; else nothing."""
+    """The signature of our function that was given an unknown argument, or why a name is absent."""
+    if isinstance(error, AttributeError):
+        return _absent_method(error)
     import difflib
     import inspect
     import re

@@ -131,3 +131,10 @@ def test_other_errors_get_no_hint():
     assert hint(TypeError("mul() got an unexpected keyword")) == ""
     assert hint(TypeError("theirs() got an unexpected keyword argument 'x'")) == ""
     assert hint(ValueError("sum() got an unexpected keyword argument 'x'")) == ""
+
+
+def test_suggestions_of_python_itself_are_kept(tmp_path):
+    text = "import pullback as torch\nlearning_rate = 1\nprint(learning_rat)\n"
+    assert "Did you mean: 'learning_rate'?" in run(tmp_path / "script.py", text)[1]
+    text = "import pullback as torch\ntorch.ones(2).summ()\n"
+    assert "Did you mean: 'sum'?" in run(tmp_path / "script.py", text)[1]
