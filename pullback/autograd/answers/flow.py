@@ -15,7 +15,7 @@ import numpy
 
 from pullback.autograd.answers.modules import ModuleNames, named_tensors
 from pullback.autograd.graph.table import as_text
-from pullback.core.node import node_and_number, walk
+from pullback.core.node import AccumulateGrad, node_and_number, walk
 from pullback.core.origin import Origin
 from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
@@ -180,6 +180,24 @@ def flow(model: Any, loss: Tensor, *, lr: float | None = None) -> Flow:
     parameters = [_parameter(n, t, g, lr) for (n, t), g in zip(wanted, grads, strict=True)]
     modules = _by_module(seen.arrived, ModuleNames(model), notes)
     return Flow(modules, parameters, float(start.detach().item()))
+
+
+def gradient_norms(roots: list[Tensor]) -> dict[Any, float]:
+    """The norm of the gradient that arrives at each node; the graph is kept, no `.grad` changes."""
+    seen = _Seen()
+    edges = [node_and_number(edge_of(root))[0] for root in roots]
+    leaves = [n.variable for n in walk(iter(edges)) if isinstance(n, AccumulateGrad)]
+    watch.add(seen)
+    try:
+        starts = [root if root.numel() == 1 else root.sum() for root in roots]
+        found: Any = grad(starts, leaves, retain_graph=True, allow_unused=True) if leaves else ()
+    finally:
+        watch.remove(seen)
+    norms = {node: norm for node, norm, _ in seen.arrived}
+    for leaf, g in zip(leaves, found, strict=True):
+        if g is not None:
+            norms[AccumulateGrad.of(leaf)] = _norm_and_zeros([g._array])[0]
+    return norms
 
 
 class _Seen:

@@ -28,7 +28,14 @@ def named_tensors(params: Any) -> list[tuple[str, Tensor]]:
         return list(params.named_parameters())
     if isinstance(params, Tensor):
         raise TypeError("params takes a module, a dict of tensors, or pairs of name and tensor.")
-    return list(params.items() if isinstance(params, Mapping) else params)
+    pairs = params.items() if isinstance(params, Mapping) else params
+    return [(name, tensor) for name, tensor in pairs if isinstance(tensor, Tensor)]
+
+
+def settled(params: Any) -> Any:
+    """`params` as something that can be gone through again: pairs may come from a generator."""
+    known = params is None or isinstance(params, Mapping | Tensor)
+    return params if known or hasattr(params, "named_parameters") else list(params)
 
 
 def described(module: Any) -> str:

@@ -25,6 +25,7 @@ class UnusedParameter:
 
     name: str
     shape: tuple[int, ...]
+    dtype: str
     operator: str  # the last one it reached; "" if none is left
     origin: Origin | None  # of that operator
     why: str
@@ -107,13 +108,14 @@ _NO_GRAPH = (
 
 def _examined(name: str, parameter: Tensor) -> UnusedParameter:
     shape = tuple(parameter.shape)
+    dtype = str(parameter.dtype).removeprefix("torch.")
     mark = parameter._leaf_mark()
     accumulator = mark() if mark.__class__ is Leaf else None
     tops = _tops(accumulator) if accumulator is not None else []
     if not tops:
-        return UnusedParameter(name, shape, "", None, _NO_GRAPH)
+        return UnusedParameter(name, shape, dtype, "", None, _NO_GRAPH)
     top = max(tops, key=lambda node: -node._seq)  # the newest
-    return UnusedParameter(name, shape, type(top).name(top), top._origin, _why(top))
+    return UnusedParameter(name, shape, dtype, type(top).name(top), top._origin, _why(top))
 
 
 def _tops(start: Node) -> list[Any]:

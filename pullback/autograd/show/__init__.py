@@ -7,7 +7,10 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pullback.autograd.show.describe import describe
+from pullback.autograd.answers.flow import gradient_norms
+from pullback.autograd.answers.modules import ModuleNames, named_tensors, settled
+from pullback.autograd.answers.unused import unused
+from pullback.autograd.show.describe import describe, unreached
 from pullback.autograd.show.page import Page
 from pullback.core.graph import GradientEdge, internal_edge
 from pullback.core.node import Node, node_and_number, walk
@@ -24,13 +27,17 @@ def show(
     path: str | os.PathLike[str] | None = None,
     params: Mapping[str, Tensor] | Any = None,
     title: str | None = None,
+    norms: bool = False,
 ) -> Page:
     """The backward graph of tensors (or nodes, or edges) as a page that stands alone.
 
     Each node has its shapes, dtypes, saved bytes and the line of your program that made it; what
     repeats is folded. After a profiled backward, nodes have times too. Leaves are called as your
-    variables are; `params` (a dict, pairs, or a module) names them otherwise. In Jupyter the page
-    shows itself; `path=` writes it, as HTML, SVG or DOT.
+    variables are; `params` (a dict, pairs, or a module) names them otherwise. A module's parts are
+    folds then, and parameters that the graph does not reach are shown apart, with the reason. With
+    `norms` a pass is made over the graph, which is kept and adds to no `.grad`, and nodes show how
+    large their gradients are. In Jupyter the page shows itself; `path=` writes it, as HTML, SVG or
+    DOT.
 
     >>> import pullback as torch
     >>> w = torch.ones(3, requires_grad=True)
@@ -42,10 +49,17 @@ def show(
     if not roots:
         raise TypeError("show() needs a tensor, e.g. show(loss).")
     edges = [_edge(root, index) for index, root in enumerate(roots)]
+    params = settled(params)
     names = _names_in_program(edges)
-    names |= {id(tensor): name for name, tensor in _named(params)}
+    names |= {id(tensor): name for name, tensor in named_tensors(params)}
     shown = "backward graph" if title is None else title
-    page = Page(describe(edges, names), shown)
+    modules = ModuleNames(params)
+    sizes = gradient_norms([root for root in roots if isinstance(root, Tensor)]) if norms else {}
+    graph = describe(edges, names, modules, sizes)
+    tensors = [root for root in roots if isinstance(root, Tensor)]
+    if params is not None and len(tensors) == len(roots):
+        unreached(graph, unused(tensors, params))
+    page = Page(graph, shown)
     if path is not None:
         page.save(path)
     return page
@@ -69,14 +83,6 @@ def _edge(root: Any, index: int) -> Any:
     raise TypeError(
         f"show() takes tensors, nodes or edges; argument {index} is {type(root).__name__}."
     )
-
-
-def _named(params: Any) -> Iterable[tuple[str, Tensor]]:
-    if params is None:
-        return ()
-    if hasattr(params, "named_parameters"):
-        return params.named_parameters()
-    return params.items() if isinstance(params, Mapping) else params
 
 
 def _names_in_program(edges: list[Any]) -> dict[int, str]:

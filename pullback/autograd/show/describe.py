@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pullback.autograd.answers.modules import ModuleNames
 from pullback.autograd.graph.memory import saved_values
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.node import AccumulateGrad, Node, node_and_number, walk
@@ -21,7 +22,7 @@ from pullback.core.sequence import shown
 from pullback.operators.running.inplace import CopySlices
 
 # In the order of the legend.
-KINDS = ("operator", "view", "in-place", "function", "leaf", "parameter")
+KINDS = ("operator", "view", "in-place", "function", "leaf", "parameter", "unreached")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,9 @@ class Described:
     memory: int | None = None
     root: bool = False
     steps: list[str] = field(default_factory=list)  # of a compiled call: what its program does
+    module: str = ""  # the path of the module that it belongs to
+    norm: float | None = None  # of the gradient that arrives, where that was asked for
+    why: str = ""  # of a parameter that the graph does not reach
 
     @property
     def bytes(self) -> int:
@@ -78,6 +82,7 @@ class Graph:
     """Nodes; the operators' in the order of the forward, then the leaves."""
 
     nodes: list[Described]
+    modules: dict[str, str] = field(default_factory=dict)  # path -> `Linear(9, 2)`
 
     @property
     def counts(self) -> dict[str, int]:
@@ -86,8 +91,16 @@ class Graph:
         return {kind: found.count(kind) for kind in KINDS if kind in found}
 
 
-def describe(roots: Iterable[Any], names: Mapping[int, str]) -> Graph:
-    """The graph that `roots` (edges) lead to; `names` are the user's, by the id of a tensor."""
+def describe(
+    roots: Iterable[Any],
+    names: Mapping[int, str],
+    modules: ModuleNames | None = None,
+    norms: Mapping[Any, float] | None = None,
+) -> Graph:
+    """The graph that `roots` (edges) lead to; `names` are the user's, by the id of a tensor.
+
+    `modules` says what belongs to which module, `norms` how large the gradient at a node is.
+    """
     edges = list(roots)
     # What leads nowhere, as a view made under no_grad, is no node.
     found = [node for node in walk(iter(edges)) if isinstance(node, Node)]
@@ -98,7 +111,33 @@ def describe(roots: Iterable[Any], names: Mapping[int, str]) -> Graph:
     costs = _costs()
     top = {node_and_number(edge)[0] for edge in edges}
     places: _Places = {}
-    return Graph([_described(node, number, names, costs, top, places) for node in order])
+    made = [_described(node, number, names, costs, top, places) for node in order]
+    paths = modules.paths(order) if modules else {}
+    for node, one in zip(order, made, strict=True):
+        one.module = paths.get(node, "")
+        one.norm = (norms or {}).get(node)
+    return Graph(made, modules.labels if modules else {})
+
+
+def unreached(graph: Graph, missing: Iterable[Any]) -> None:
+    """Add the parameters that the graph does not reach, as boxes without edges."""
+    for one in missing:
+        place = None
+        if one.origin is not None:
+            at = one.origin
+            place = Place(at.file, at.line, at.function, at.source)
+        graph.nodes.append(
+            Described(
+                "not reached",
+                "unreached",
+                -1,
+                label=one.name,
+                outputs=[Value("", one.shape, one.dtype, 0)],
+                place=place,
+                module=one.name.rpartition(".")[0],
+                why=one.why,
+            )
+        )
 
 
 def _described(

@@ -2,8 +2,9 @@
 
 The nodes in the order of the forward are a text, each letter an operator and the user's line that
 called it. A loop in the program is a piece of text that follows itself; inner loops are found
-first, and then count as one letter. Groups are always pieces of that text, so what is left after
-folding them has no cycles. Leaves join the group that alone uses them.
+first, and then count as one letter. The parts of a module are pieces of that text too, folds of
+their own, in which the same search goes on. Groups are always pieces of the text, so what is left
+after folding them has no cycles. Leaves join the group that alone uses them.
 """
 
 from __future__ import annotations
@@ -50,16 +51,65 @@ class _Item:
 def grouped(graph: Graph) -> Group:
     """The whole graph as one group of groups."""
     nodes = graph.nodes
-    items = [
-        _Item((node.name, node.place and (node.place.file, node.place.line)), index)
-        for index, node in enumerate(nodes)
-        if node.sequence >= 0
-    ]
-    whole = Group("graph", [item.what for item in _folded(graph, items)])
+    numbers = [index for index, node in enumerate(nodes) if node.sequence >= 0]
+    whole = Group("graph", [item.what for item in _by_module(graph, numbers)])
     _divide(graph, whole)
     _place_leaves(graph, whole)
     _divide_leaves(whole)
+    missing: list[int | Group] = [i for i, one in enumerate(nodes) if one.kind == "unreached"]
+    if missing:
+        label = f"{len(missing)} parameters are not reached"
+        apart = Group(label, missing, "backward gives them no gradient")
+        _divide(graph, apart)
+        whole.items.append(apart)
     return whole
+
+
+def _by_module(graph: Graph, numbers: Sequence[int]) -> list[_Item]:
+    """Nodes with the parts of modules as groups, and what repeats folded, from the inside out."""
+    # A run of nodes of one module is a group in the run of the module around it; `open_` are those
+    # that are not over, outermost first: their path, and what is in them so far.
+    open_: list[tuple[str, list[_Item]]] = [("", [])]
+    for number in numbers:
+        path = graph.nodes[number].module
+        while not _holds(open_[-1][0], path):
+            _close(graph, open_)
+        open_ += [(inner, []) for inner in _paths_between(open_[-1][0], path)]
+        open_[-1][1].append(_item(graph, number))
+    while len(open_) > 1:
+        _close(graph, open_)
+    return _folded(graph, open_[0][1])
+
+
+def _item(graph: Graph, number: int) -> _Item:
+    node = graph.nodes[number]
+    return _Item((node.name, node.place and (node.place.file, node.place.line)), number)
+
+
+def _holds(outer: str, path: str) -> bool:
+    return not outer or path == outer or path.startswith(f"{outer}.")
+
+
+def _paths_between(outer: str, path: str) -> list[str]:
+    """`a.b` and `a.b.c` between `a` and `a.b.c`."""
+    parts = path.split(".") if path else []
+    depth = len(outer.split(".")) if outer else 0
+    return [".".join(parts[:end]) for end in range(depth + 1, len(parts) + 1)]
+
+
+def _close(graph: Graph, open_: list[tuple[str, list[_Item]]]) -> None:
+    """The innermost module's run of nodes is over."""
+    path, inside = open_.pop()
+    around = open_[-1][1]
+    if len(inside) == 1:
+        around.append(inside[0])  # a fold of one box says no more than the box
+        return
+    items = _folded(graph, inside)
+    what = graph.modules.get(path, "")
+    label = f"{path}: {what}" if what else path
+    listed = [item.what for item in items]
+    letter = ("module", what, tuple(item.letter for item in items))
+    around.append(_Item(letter, Group(label, listed, _summary(graph, listed))))
 
 
 def _folded(graph: Graph, items: list[_Item]) -> list[_Item]:
@@ -175,7 +225,7 @@ def _place_leaves(graph: Graph, whole: Group) -> None:
                 path = paths[index]
                 shared[edge[0]] = _common(shared.get(edge[0], path), path)
     for index, node in enumerate(graph.nodes):
-        if node.sequence < 0:
+        if node.sequence < 0 and node.kind != "unreached":
             shared.get(index, (whole,))[-1].leaves.append(index)
 
 

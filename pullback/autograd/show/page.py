@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from importlib import resources
+from math import isfinite
 from typing import Any
 
 from pullback.autograd.show import picture
@@ -115,6 +116,7 @@ class Page:
             "profiled": bool(times),
             "time": sum(times),
             "theme": theme,
+            "modules": self.graph.modules,
         }
         about["places"] = [[place.file, place.line, place.function, place.text] for place in places]
         return _in_script(json.dumps(about, separators=(",", ":")))
@@ -141,6 +143,9 @@ def _row(node: Described, places: dict[Any, int]) -> dict[str, Any]:
         "memory": node.memory,
         "root": node.root,
         "steps": node.steps,
+        "module": node.module,
+        "norm": node.norm if node.norm is None or isfinite(node.norm) else str(node.norm),
+        "why": node.why,
     }
 
 

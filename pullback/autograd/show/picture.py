@@ -19,6 +19,7 @@ COLOURS = {
     "function": "#7c3aed",
     "leaf": "#15803d",
     "parameter": "#1d62d1",
+    "unreached": "#be123c",
     "fold": "#5c6675",
 }
 _LETTER = 8.7  # width of a letter of the first line, on average; a file cannot measure
