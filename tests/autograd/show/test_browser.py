@@ -1,48 +1,22 @@
 """The page in a real browser: Debian's chromium, driven by selenium."""
 
-import shutil
+import random
 import time
 
 import pytest
 
 import pullback as torch
-from pullback.autograd.graph import show
+from pullback import nn
+from pullback.autograd.graph import name_modules, show
 from pullback.nn import Parameter
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.skipif(
-        CHROMIUM is None or DRIVER is None,
-        reason="no chromium here; on Debian: apt-get install chromium chromium-driver",
-    ),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # selenium's sockets
-]
-
-FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    *("--disable-dev-shm-usage", "--window-size=1300,900", "--force-prefers-reduced-motion"),
-)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(executable_path=DRIVER)
-    driver = webdriver.Chrome(options=options, service=service)
-    yield driver
-    driver.quit()
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # selenium's sockets
 
 
 @pytest.fixture
@@ -298,3 +272,206 @@ def test_the_frame_of_a_notebook_shows_the_page(browser, tmp_path):
     browser.switch_to.frame(browser.find_element(By.TAG_NAME, "iframe"))
     assert len(nodes(browser)) == 8
     browser.switch_to.default_content()
+
+
+# Modules, colours, what is not reached ------------------------------------------------------------
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+
+    def forward(self, x):
+        return x + self.down(self.up(x).relu())
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Linear(4, 8)
+        self.blocks = nn.Sequential(Block(8), nn.Tanh(), Block(8))
+        self.head = nn.Linear(8, 2)
+        self.extra = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.head(self.blocks(self.embed(x)))
+
+
+def of_model(**options):
+    torch.manual_seed(0)
+    model = Model()
+    with name_modules(model):
+        loss = model(torch.randn(5, 4)).pow(2).mean()
+    return show(loss, params=model, **options)
+
+
+def test_modules_are_folds_in_folds(opened):
+    browser = opened(of_model())
+    browser.find_element(By.ID, "collapse").click()
+    labels = [node.get_attribute("aria-label") for node in nodes(browser)]
+    assert any(label.startswith("⊞ blocks: Sequential") for label in labels)
+    browser.find_element(By.CSS_SELECTOR, ".node.group").click()
+    browser.find_element(By.ID, "expand").click()
+    titles = [one.text for one in browser.find_elements(By.CSS_SELECTOR, ".fold .title")]
+    assert {"⊟ blocks: Sequential", "⊟ blocks.0: Block", "⊟ blocks.2: Block"} <= set(titles)
+    named(browser, "TanhBackward0").click()
+    assert "blocks.1: Tanh()" in text_of(browser, "details")
+    assert browser.execute_script(OVERLAPS) == 0
+
+
+def test_parameters_that_are_not_reached_are_shown_with_the_reason(opened):
+    browser = opened(of_model())
+    browser.find_element(By.ID, "expand").click()
+    assert "unreached" in text_of(browser, "legend")
+    named(browser, "extra.weight").click()
+    assert "no graph that is alive has it" in text_of(browser, "details")
+
+
+@pytest.mark.parametrize("measure", ["bytes", "norm"])
+def test_nodes_are_coloured_by_what_they_cost_or_carry(opened, measure):
+    browser = opened(of_model(norms=True))
+    browser.find_element(By.ID, "expand").click()
+    assert browser.find_elements(By.CSS_SELECTOR, ".node.hot") == []
+    browser.find_element(By.CSS_SELECTOR, f"#heat option[value={measure}]").click()
+    hot = browser.find_elements(By.CSS_SELECTOR, ".node.hot")
+    assert len(hot) > 5
+    heats = {
+        float(browser.execute_script("return arguments[0].style.getPropertyValue('--hot')", one))
+        for one in hot
+    }
+    assert max(heats) == 1
+    assert len(heats) > 3
+    assert " to " in text_of(browser, "scale")
+    browser.find_element(By.CSS_SELECTOR, "#heat option[value='']").click()
+    assert browser.find_elements(By.CSS_SELECTOR, ".node.hot") == []
+
+
+def test_colours_by_time_after_a_profiled_pass(opened):
+    x = torch.ones(1000, requires_grad=True)
+    y = x.exp().sum()
+    with torch.autograd.profiler.profile():
+        y.backward()
+    browser = opened(show(y))
+    options = [one.get_attribute("value") for one in browser.find_elements(By.TAG_NAME, "option")]
+    assert options == ["", "time"]
+
+
+# The first screen, many nodes ---------------------------------------------------------------------
+
+OUTSIDE = """
+const space = document.querySelector('header').getBoundingClientRect().bottom;
+return [...document.querySelectorAll('.node > .box')].filter((box) => {
+  const r = box.getBoundingClientRect();
+  return r.left < 0 || r.top < space || r.right > innerWidth || r.bottom > innerHeight;
+}).length;
+"""
+
+
+CALLS = ("exp", "tanh", "sigmoid", "sin", "cos", "neg", "abs", "relu")
+
+
+def irregular(count, seed=0):
+    """A graph in which nothing repeats."""
+    draw = random.Random(seed)
+    pool = [torch.ones(2, requires_grad=True) for _ in range(5)]
+    for _ in range(count):
+        one = draw.choice(pool[-12:])
+        if draw.random() < 0.5:
+            pool.append(one * draw.choice(pool[-20:]))
+        else:
+            pool.append(getattr(one, draw.choice(CALLS))())
+    return show(sum((one.sum() for one in pool[-12:]), torch.zeros(())))
+
+
+def test_the_first_screen_fits_fifty_nodes_and_names_can_be_read(opened):
+    x = torch.ones(3, requires_grad=True)
+    y = x
+    draw = random.Random(1)
+    for _ in range(48):
+        y = getattr(
+            y, draw.choice(("exp", "sin", "cos", "tanh", "neg", "abs", "sigmoid", "relu"))
+        )()
+    page = show(y.sum())
+    assert len(page) == 50
+    browser = opened(page)
+    assert len(nodes(browser)) == 50
+    assert browser.execute_script(OUTSIDE) == 0
+    assert browser.execute_script(OVERLAPS) == 0
+    heights = browser.execute_script(
+        "return [...document.querySelectorAll('.node text')].map((text) => "
+        "text.getBoundingClientRect().height).filter((height) => height)"
+    )
+    assert len(heights) >= 50
+    assert min(heights) > 8
+
+
+def test_fit_shows_an_irregular_graph_whole(opened):
+    page = irregular(30)
+    assert 45 <= len(page) <= 90
+    browser = opened(page)
+    browser.find_element(By.ID, "expand").click()
+    browser.find_element(By.ID, "fit").click()
+    assert browser.execute_script(OUTSIDE) == 0
+    assert browser.execute_script(OVERLAPS) == 0
+
+
+def test_five_thousand_irregular_nodes_expand_without_freezing_the_page(opened):
+    page = irregular(8500)
+    assert len(page) > 5000
+    browser = opened(page)
+    browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+    browser.execute_script(
+        "window.tasks = []; new PerformanceObserver((list) => list.getEntries().forEach((one) => "
+        "tasks.push(one.duration))).observe({entryTypes: ['longtask']})"
+    )
+    before = _seconds(browser)
+    browser.find_element(By.ID, "expand").click()
+    browser.set_script_timeout(60)
+    browser.execute_async_script(
+        "const done = arguments[0]; const look = () => document.body.dataset.busy ? "
+        "setTimeout(look, 20) : done(); look();"
+    )
+    assert len(nodes(browser)) == len(page)
+    # Seconds that the page's thread computed: others may share the machine.
+    assert _seconds(browser) - before < 3
+    assert max(browser.execute_script("return tasks"), default=0) < 1500
+
+
+def _seconds(browser):
+    found = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+    return next(one["value"] for one in found if one["name"] == "ThreadTime")
+
+
+# Keyboard and screen reader -----------------------------------------------------------------------
+
+
+def focused(browser):
+    return browser.switch_to.active_element.get_attribute("aria-label").split(", ")[0]
+
+
+def test_arrows_go_along_the_edges(opened):
+    browser = opened(small())
+    browser.execute_script("arguments[0].focus()", named(browser, "SumBackward0"))
+    seen = []
+    for key in (Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_UP):
+        browser.switch_to.active_element.send_keys(key)
+        seen.append(focused(browser))
+    assert seen == ["MulBackward0", "TanhBackward0", "MulBackward0"]
+    assert browser.find_element(By.CSS_SELECTOR, "#details h2").text == "MulBackward0"
+
+
+def test_folds_tell_whether_they_are_open_and_keep_the_focus(opened):
+    browser = opened(of_model())
+    browser.find_element(By.ID, "collapse").click()
+    fold = browser.find_element(By.CSS_SELECTOR, ".node.group")
+    assert fold.get_attribute("aria-expanded") == "false"
+    browser.execute_script("arguments[0].focus()", fold)
+    fold.send_keys(Keys.ENTER)
+    title = browser.switch_to.active_element
+    assert title.get_attribute("aria-expanded") == "true"
+    title.send_keys(Keys.ENTER)
+    assert browser.switch_to.active_element.get_attribute("aria-expanded") == "false"
+    for name in ("details", "counts"):
+        element = browser.find_element(By.ID, name)
+        assert element.get_attribute("aria-live") or element.get_attribute("role")

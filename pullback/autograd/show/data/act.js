@@ -1,4 +1,4 @@
-// Part 4: details, search, buttons and keys; then everything begins.
+// Part 7: details, search, buttons and keys; then everything begins.
 
 const badge = (kind) => `<span class="badge" style="background:var(--${kind})">${kind}</span>`;
 const go = (number, more) =>
@@ -24,6 +24,13 @@ function describe(item) {
     );
   }
   text += `<h2>${escape(item.label || item.name)}</h2>${badge(item.kind)} ${item.label ? escape(item.name) : ""}`;
+  if (item.module) {
+    const what = data.modules[item.module];
+    text += `<h3>module</h3><div>${escape(item.module + (what ? ": " + what : ""))}</div>`;
+  }
+  if (item.why) text += `<h3>why not</h3><div>${escape(item.why)}</div>`;
+  if (item.norm !== null)
+    text += `<h3>gradient</h3><div>norm ${escape(Number(item.norm).toPrecision(4))}</div>`;
   if (item.root) text += " backward starts here";
   const place = data.places[item.place];
   if (place) {
@@ -92,9 +99,13 @@ function visit(item) {
       up.open = true;
       changed = true;
     }
-  if (changed) draw();
+  if (!changed) {
+    choose(item);
+    center(item);
+    return;
+  }
+  draw(() => center(item));
   choose(item);
-  center(item);
 }
 details.addEventListener("click", (event) => {
   const target = event.target.closest("button");
@@ -106,6 +117,10 @@ details.addEventListener("click", (event) => {
     details.innerHTML = describe(fold);
   } else choose(null);
 });
+function refocus(fold) {
+  const element = world.querySelector(`[data-item="${fold.id}"]`);
+  if (element) (element.querySelector(".title") || element).focus();
+}
 function press(event) {
   const title = event.target.closest(".title"),
     node = event.target.closest(".node"),
@@ -114,17 +129,51 @@ function press(event) {
     visit(items[stub.dataset.leaf]);
     return;
   }
-  if (title) toggle(items[title.parentNode.dataset.item]);
+  if (title) {
+    const fold = items[title.parentNode.dataset.item];
+    toggle(fold);
+    if (event.type === "keydown") refocus(fold);
+  }
   else if (node) {
     const item = items[node.dataset.item];
     if (item.children) toggle(item);
     else choose(item);
+    // The box was drawn anew: the keyboard stays where it was.
+    if (item.children && event.type === "keydown") refocus(item);
   } else if (chosen) choose(null);
 }
 stage.addEventListener("click", (event) => {
   if (moved <= 4) press(event);
 });
+// From a node that has the focus, arrows go along the edges: down to where its gradient goes, up to
+// where it comes from, and to the sides to the others there.
+function neighbour(item, key) {
+  const shown = (list) => list.map((number) => shownItem(itemOf[number])).filter((one) => one !== item);
+  const nodes = item.children ? [] : [item.node];
+  const down = nodes.flatMap((number) => data.nodes[number].edges.filter(Boolean).map((edge) => edge[0]));
+  const up = nodes.flatMap((number) => incoming[number].map(([from]) => from));
+  if (key === (upside ? "ArrowUp" : "ArrowDown")) return shown(down)[0];
+  if (key === (upside ? "ArrowDown" : "ArrowUp")) return shown(up)[0];
+  const drawn = [...world.querySelectorAll(".node")].map((element) => items[element.dataset.item]);
+  drawn.sort((a, b) => a.y - b.y || a.x - b.x);
+  return drawn[drawn.indexOf(item) + (key === "ArrowRight" ? 1 : -1)];
+}
+function focus(item) {
+  const element = world.querySelector(`.node[data-item="${item.id}"]`);
+  if (!element) return;
+  element.focus();
+  choose(item.children ? null : item);
+  center(item);
+}
 stage.addEventListener("keydown", (event) => {
+  const node = event.target.closest(".node");
+  if (node && event.key.startsWith("Arrow")) {
+    const next = neighbour(items[node.dataset.item], event.key);
+    event.preventDefault();
+    event.stopPropagation();
+    if (next) focus(next);
+    return;
+  }
   if (
     (event.key === "Enter" || event.key === " ") &&
     event.target.closest(".node, .title, .stub")
@@ -152,7 +201,7 @@ stage.addEventListener("focusin", (event) => {
 // What a node is comes before where it was made: a line often has many calls.
 const what = (item) =>
   item.what ||
-  (item.what = [item.name, item.label, item.kind, ...item.outputs.map(tensor)]
+  (item.what = [item.name, item.label, item.kind, item.module, ...item.outputs.map(tensor)]
     .join(" ")
     .toLowerCase());
 const where = (item) => {
@@ -237,6 +286,7 @@ function save() {
     "function",
     "leaf",
     "parameter",
+    "unreached",
     "heat",
   ];
   style.textContent =

@@ -1,4 +1,4 @@
-// Part 3: the picture itself, what is marked in it, and moving about.
+// Part 5: the picture itself, what is marked in it, and moving about.
 
 const escape = (text) =>
   String(text).replace(
@@ -10,7 +10,8 @@ const flipped = (y) => (upside ? height - y : y);
 
 function path(edge) {
   // Parts come outermost first; along the edge they go down.
-  const points = edge.parts.sort((p, q) => p.y - q.y).map((p) => [p.x, flipped(p.y)]);
+  const down = edge.parts.sort((p, q) => p.y - q.y);
+  const points = wrapped(down).map((p) => [p.x, flipped(p.y)]);
   if (points.length < 3)
     return "M" + points.map((p) => p.map((v) => v.toFixed(1)).join(" ")).join("L");
   // A B-spline through the middles of the straight pieces, straight into both ends.
@@ -40,9 +41,8 @@ function drawFold(fold, out) {
     out.folds.push(
       `<g class="fold" data-item="${child.id}" transform="translate(${child.x.toFixed(1)} ${top.toFixed(1)})">` +
         `<rect width="${child.box.w.toFixed(1)}" height="${child.box.h.toFixed(1)}" rx="10"/>` +
-        `<text class="title" tabindex="0" role="button" x="10" y="${upside ? child.box.h - 8 : 17}">⊟ ${escape(child.label)}</text></g>`,
+        `<text class="title" tabindex="0" role="button" aria-expanded="true" x="10" y="${upside ? child.box.h - 8 : 17}">⊟ ${escape(child.label)}</text></g>`,
     );
-    drawFold(child, out);
   }
 }
 
@@ -59,7 +59,7 @@ function drawNode(item, out) {
     top = upside ? height - item.y - item.h : item.y;
   const kind = fold ? "group" : item.kind;
   let text =
-    `<g class="node ${fold ? "group" : ""}${item.root ? " root" : ""}" data-item="${item.id}" data-kind="${kind}" tabindex="0" role="button"` +
+    `<g class="node ${fold ? "group" : ""}${item.root ? " root" : ""}" data-item="${item.id}" data-kind="${kind}" tabindex="0" role="button"${fold ? ' aria-expanded="false"' : ""}` +
     ` aria-label="${escape(item.lines.join(", "))}" style="--kind:var(--${fold ? "faint" : kind})" transform="translate(${item.x.toFixed(1)} ${top.toFixed(1)})">`;
   if (fold) text += `<rect class="under" x="5" y="5" width="${item.w}" height="${item.h}" rx="7"/>`;
   text += `<rect class="box" width="${item.w}" height="${item.h}" rx="7"/>`;
@@ -67,23 +67,76 @@ function drawNode(item, out) {
   item.lines.forEach((line, i) => {
     text += `<text class="${i ? "small" : "name"}" x="14" y="${18 + i * 15}">${escape(line)}</text>`;
   });
+  // Zoomed out, one short name as large as the box allows.
+  const short = shortName(item);
+  const letters = Math.min(30, item.h - 10, (item.w - 14) / Math.max(1, width(short, "600 1px")));
+  text += `<text class="short" x="${item.w / 2 + 2}" y="${(item.h / 2 + letters * 0.35).toFixed(1)}" style="font-size:${letters.toFixed(1)}px">${escape(short)}</text>`;
   const time = fold ? 0 : item.time;
   if (longest && time)
     text += `<rect class="heat" x="12" y="${item.h - 4}" height="3" rx="1.5" width="${(((item.w - 20) * time) / longest).toFixed(1)}"/>`;
   out.nodes.push(text + "</g>");
 }
 
-function draw() {
-  layout();
-  height = root.box.h;
-  const out = { folds: [], nodes: [] };
-  drawFold(root, out);
-  const edges = shownEdges.map(
-    (edge, i) =>
-      `<path class="edge${edge.count > 1 ? " many" : ""}" data-edge="${i}" d="${path(edge)}" marker-end="url(#tip)"/>`,
+const shortName = (item) =>
+  cut(item.children ? item.label : item.label || item.name.replace(/Backward\d*$/, ""), 18);
+
+// Calls `placed` when all have their places; the boxes may come a little later.
+function draw(placed) {
+  turn += 1;
+  document.body.dataset.busy = "yes";
+  layout(() => {
+    height = root.box.h;
+    if (placed) placed();
+    const folds = openFolds().reverse(),
+      out = { folds: [], nodes: [] };
+    inTurns(
+      folds,
+      (fold) => drawFold(fold, out),
+      () => {
+        const edges = [];
+        inTurns(
+          [...shownEdges.keys()],
+          (i) => edges.push(drawEdge(i)),
+          () => fill([...out.folds, ...edges, ...out.nodes]),
+        );
+      },
+    );
+  });
+}
+function drawEdge(i) {
+  const edge = shownEdges[i];
+  return `<path class="edge${edge.count > 1 ? " many" : ""}" data-edge="${i}" d="${path(edge)}" marker-end="url(#tip)"/>`;
+}
+
+const PIECE = 700;
+function fill(texts) {
+  if (!many) {
+    world.innerHTML = texts.join("");
+    finished();
+    return;
+  }
+  world.innerHTML = "";
+  world.style.display = "none"; // painting what is not complete would take longer than all else
+  const pieces = [];
+  for (let at = 0; at < texts.length; at += PIECE) pieces.push(texts.slice(at, at + PIECE).join(""));
+  $("counts").textContent = "drawing …";
+  inTurns(
+    pieces,
+    (piece) => world.insertAdjacentHTML("beforeend", piece),
+    () => {
+      world.style.display = "";
+      finished();
+    },
   );
-  world.innerHTML = out.folds.join("") + edges.join("") + out.nodes.join("");
+}
+function finished() {
   mark();
+  heat();
+  count();
+  delete document.body.dataset.busy;
+}
+
+function count() {
   const shown = world.querySelectorAll(".node").length;
   $("counts").textContent =
     `${data.nodes.length} nodes` +
@@ -97,6 +150,7 @@ let chosen = null,
   hits = [],
   hit = -1;
 const hidden = new Set();
+let marked = false; // whether edges show anything of it
 
 function mark() {
   const wanted = new Set(hits.map((item) => shownItem(item).id));
@@ -110,6 +164,8 @@ function mark() {
       hidden.has(item.kind) || (hits.length > 0 && !wanted.has(item.id)),
     );
   }
+  if (!lit && !hits.length && !hidden.size && !marked) return; // nothing to take back either
+  marked = !!lit || hits.length > 0 || hidden.size > 0;
   for (const element of world.querySelectorAll(".edge")) {
     const edge = shownEdges[element.dataset.edge],
       on = lit && (edge.a === lit || edge.b === lit || edge.b.stub === lit);
@@ -125,15 +181,16 @@ function mark() {
 function redraw(keep) {
   // What the user looks at stays where it is.
   const before = keep && screen(keep);
-  draw();
-  if (!before) {
-    fit();
-    return;
-  }
-  const now = screen(keep);
-  view.x += before.x - now.x;
-  view.y += before.y - now.y;
-  show();
+  draw(() => {
+    if (!before) {
+      fit();
+      return;
+    }
+    const now = screen(keep);
+    view.x += before.x - now.x;
+    view.y += before.y - now.y;
+    show();
+  });
 }
 function screen(item) {
   const shown = item.box && item.open ? item : shownItem(item);
@@ -149,13 +206,14 @@ function screen(item) {
 function toggle(fold) {
   const seen = screen(fold);
   fold.open = !fold.open;
-  draw();
-  const now = screen(fold);
-  if (seen && now) {
-    view.x += seen.x - now.x;
-    view.y += seen.y - now.y;
-  }
-  show();
+  draw(() => {
+    const now = screen(fold);
+    if (seen && now) {
+      view.x += seen.x - now.x;
+      view.y += seen.y - now.y;
+    }
+    show();
+  });
 }
 
 // ------------------------------------------------------------------ moving about
@@ -165,8 +223,9 @@ function show() {
     "transform",
     `translate(${view.x.toFixed(2)} ${view.y.toFixed(2)}) scale(${view.scale.toFixed(4)})`,
   );
-  world.classList.toggle("far", view.scale < 0.45);
+  world.classList.toggle("far", view.scale < 0.55);
   world.classList.toggle("farther", view.scale < 0.22);
+  world.style.setProperty("--inverse", Math.min(6, Math.max(1, 0.8 / view.scale)).toFixed(2));
 }
 function room() {
   const top = document.querySelector("header").offsetHeight + 12;
@@ -177,8 +236,11 @@ function fit() {
   const space = room(),
     { w, h } = root.box;
   view.scale = Math.min(1.25, space.width / w, space.height / h);
-  // A tall picture is shown from its loss on, at a size that can be read.
-  const readable = Math.min(1, Math.max(view.scale, Math.min(0.85, space.width / w)));
+  // All of it, if it can be read so; else it is shown from its loss on, at a size that can.
+  const all = view.scale >= 0.3;
+  const readable = all
+    ? view.scale
+    : Math.min(1, Math.max(view.scale, Math.min(0.85, space.width / w)));
   const tall = readable > view.scale;
   view.scale = readable;
   view.x = space.left + (space.width - w * view.scale) / 2;

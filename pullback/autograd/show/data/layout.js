@@ -1,11 +1,14 @@
-// Part 2: where everything goes. Folds are laid out one by one, from the inside out, each by dagre: a
+// Part 4: where everything goes. Folds are laid out one by one, from the inside out, each by dagre: a
 // fold is a box in the one around it, and its edges leave through ports. So the time grows with the
 // number of nodes, and boxes never overlap.
 
 let upside = false;
 let shownEdges = [];
 
-function layout() {
+// Calls `done` when everything has its place: at once, or, for many boxes, in short turns between
+// which the page answers.
+function layout(done) {
+  many = shownCount() > MANY;
   const pairs = new Map();
   data.nodes.forEach((node, from) =>
     node.edges.forEach((edge) => {
@@ -21,8 +24,55 @@ function layout() {
   shownEdges = stubbed([...pairs.values()]);
   for (const item of items) item.inner = null;
   for (const edge of shownEdges) route(edge);
-  place(root);
-  settle(root, 0, 0);
+  inTurns(openFolds(), place, () => {
+    settle(root, 0, 0);
+    wrap();
+    done();
+  });
+}
+
+// The folds that are open, inner ones before those around them.
+function openFolds() {
+  const found = [],
+    stack = [root];
+  while (stack.length) {
+    const fold = stack.pop();
+    found.push(fold);
+    for (const child of fold.children) if (child.children && child.open) stack.push(child);
+  }
+  return found.reverse();
+}
+
+let turn = 0; // of the picture that is being made: a later one ends an earlier
+function inTurns(list, work, done) {
+  const mine = turn;
+  let at = 0;
+  const more = () => {
+    if (mine !== turn) return;
+    const end = performance.now() + 40;
+    while (at < list.length && (!many || performance.now() < end)) work(list[at++]);
+    if (at < list.length) setTimeout(more);
+    else done();
+  };
+  if (many) setTimeout(more);
+  else more();
+}
+
+// So many boxes that dagre would take seconds.
+const MANY = 500,
+  LARGE = 150;
+let many = false;
+function shownCount() {
+  let count = 0;
+  const stack = [root];
+  while (stack.length) {
+    const fold = stack.pop();
+    for (const child of fold.children) {
+      count += 1;
+      if (child.children && child.open) stack.push(child);
+    }
+  }
+  return count;
 }
 
 // A leaf that many use would pull edges through the whole picture. It stays one box, and each that
@@ -80,11 +130,9 @@ function wires(fold) {
 
 function place(fold) {
   for (const child of fold.shown) {
-    if (child.children && child.open) place(child);
-    else {
-      child.box = null;
-      measure(child);
-    }
+    if (child.children && child.open) continue; // has its place already
+    child.box = null;
+    measure(child);
   }
   const depth = ranks(fold);
   const deepest = Math.max(...depth.values());
@@ -151,6 +199,7 @@ function place(fold) {
 // What repeats is arranged once: rounds of a loop, and folds that stay as they are.
 const known = new Map();
 function arranged(sizes, wanted) {
+  if (many || sizes.length + wanted.size > LARGE) return quick(sizes, wanted);
   const key = JSON.stringify([sizes.map((one) => [one.width, one.height]), [...wanted]]);
   if (known.has(key)) return known.get(key);
   const graph = new dagre.graphlib.Graph();

@@ -7,7 +7,7 @@ const stage = $("stage"),
   world = $("world"),
   details = $("details"),
   input = $("search").querySelector("input");
-const SHOWN_AT_FIRST = 48,
+const SHOWN_AT_FIRST = 60,
   FEW_USERS = 4,
   LONGEST_WAYS = 160;
 
@@ -107,7 +107,10 @@ function lines(item) {
   const facts = [];
   if (item.bytes) facts.push(bytes(item.bytes) + " saved");
   if (data.profiled && item.time !== null) facts.push(duration(item.time));
-  return [cut(first, 40), cut(shape, 44), facts.join(" · ")].filter(Boolean);
+  // A module that is one node has no fold of its own to say so.
+  const what = item.module && data.modules[item.module];
+  const whose = what && item.kind !== "unreached" && !item.label ? item.module + ": " + what : "";
+  return [cut(first, 40), cut(whose, 44), cut(shape, 44), facts.join(" · ")].filter(Boolean);
 }
 
 function measure(item) {
