@@ -138,7 +138,7 @@ class ModuleNames:
         listed = [node for node in nodes if isinstance(node, Node)]
         leaves = [node for node in listed if isinstance(node, AccumulateGrad)]
         others = sorted((n for n in listed if not isinstance(n, AccumulateGrad)), key=_age)
-        found = {leaf: self._owner(leaf.variable) or "" for leaf in leaves}
+        found: dict[Node, str] = {leaf: self._owner(leaf.variable) or "" for leaf in leaves}
         if not self.labels:
             return {node: found.get(node, "") for node in listed}
         inside = [self._in_span(node) for node in others]

@@ -175,9 +175,9 @@ def lines(
             )
             parts.append(f'<text x="{x + 14}" y="{height - 3}">{escape(name[:18])}</text>')
     for at, name in (marks or {}).items():
-        x = place(at, low)[0]
-        parts.append(_rule(x, x, top, bottom))
-        parts.append(f'<text class="faint" x="{x + 4:.1f}" y="{top + 10}">{escape(name)}</text>')
+        at_x = place(at, low)[0]
+        parts.append(_rule(at_x, at_x, top, bottom))
+        parts.append(f'<text class="faint" x="{at_x + 4:.1f}" y="{top + 10}">{escape(name)}</text>')
     return "".join([*parts, "</svg>"])
 
 

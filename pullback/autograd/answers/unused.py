@@ -159,7 +159,8 @@ def _why(top: Any) -> str:
         return "its result is kept by a graph that this loss is no part of"
     for tensor in tensors:
         for alias in gc.get_referrers(tensor._array):
-            if isinstance(alias, Tensor) and alias._cut is not None:
-                how, code, lasti = alias._cut
-                return f"{how} at {Origin(code, lasti)} took the result out of the graph"
+            cut = alias._cut if isinstance(alias, Tensor) else None
+            if cut is not None and cut.code is not None:
+                place = Origin(cut.code, cut.lasti)
+                return f"{cut.how} at {place} took the result out of the graph"
     return "nothing recorded was computed from its result: it was left unused, or cut off"

@@ -157,7 +157,10 @@ def _tree(group: Group) -> list[Any]:
 
 def _script() -> str:
     """The parts of the page's own script, in one function: they share names, the page has none."""
-    parts = "\n".join(_data(f"{name}.js") for name in ("tree", "quick", "columns", "layout", "draw", "heat", "act"))
+    parts = "\n".join(
+        _data(f"{name}.js")
+        for name in ("tree", "quick", "columns", "layout", "draw", "heat", "act")
+    )
     return f'"use strict";\n(() => {{\n{parts}}})();'
 
 
