@@ -286,6 +286,12 @@ class profile:  # noqa: N801 (torch's name)
             group_by_input_shape, group_by_stack_n, group_by_overload_name
         )
 
+    def by_module(self, model: Any) -> Any:
+        """Times by module, of what ran inside `autograd.graph.name_modules(model)`."""
+        from pullback.autograd.profile.by_module import by_module
+
+        return by_module(self.events(), model)
+
     def export_chrome_trace(self, path: str) -> None:
         """Write a file for chrome://tracing and Perfetto; compressed if `path` ends in `.gz`."""
         from pullback.autograd.profile.trace import write_trace

@@ -188,6 +188,21 @@ class profile:
             group_by_input_shape, group_by_stack_n, group_by_overload_name
         )
 
+    def by_module(self, model: Any) -> Any:
+        """Times by module, of what ran inside `autograd.graph.name_modules(model)`.
+
+        >>> import pullback as torch
+        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh())
+        >>> with torch.autograd.profiler.profile() as prof:
+        ...     with torch.autograd.graph.name_modules(model):
+        ...         model(torch.ones(1, 2)).sum().backward()
+        >>> sorted(one.label for one in prof.by_module(model))
+        ['', '0: Linear(2, 3)', '1: Tanh()']
+        """
+        from pullback.autograd.profile.by_module import by_module
+
+        return by_module(self.function_events, model)
+
     def total_average(self) -> FunctionEventAvg:
         """All events as one."""
         return self.function_events.total_average()

@@ -543,3 +543,18 @@ def test_operators_are_called_as_users_write_them():
     assert user_name("_matmul") == "matmul"
     assert user_name("mul_") == "mul_"
     assert user_name("logical_and_") == "logical_and_"
+
+
+def test_times_by_module():
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
+    with torch.autograd.profiler.profile() as run, torch.autograd.graph.name_modules(model):
+        model(torch.ones(32, 64)).sum().backward()
+    found = {one.label: one for one in run.by_module(model)}
+    assert set(found) == {"", "0: Linear(64, 64)", "1: Tanh()", "2: Linear(64, 1)"}
+    assert all(one.forward > 0 and one.backward > 0 for one in found.values())
+    assert found["1: Tanh()"].operators == 1
+    assert "0: Linear(64, 64)" in repr(run.by_module(model))
+    with torch.autograd.profiler.profile() as run:
+        model(torch.ones(1, 64))
+    with pytest.raises(RuntimeError, match="name_modules"):
+        run.by_module(torch.nn.Linear(1, 1))

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from pullback.core.node import AccumulateGrad, Node, node_and_number
-from pullback.core.sequence import numbering
+from pullback.core.sequence import numbering, shown
 from pullback.core.tensor import Tensor
 
 __all__ = ["ModuleNames", "described", "name_modules", "named_tensors"]
@@ -164,6 +164,16 @@ class ModuleNames:
                     seen.add(target)
                     stack.append(target)
         return _common(owners) if owners else None
+
+    @property
+    def watched(self) -> bool:
+        """Whether calls of the model's parts were watched."""
+        return bool(self._spans)
+
+    def path_at(self, number: int) -> str:
+        """The path of the module in whose call a node of this sequence number was made."""
+        inner = [one for one in self._spans if shown(one.first) < number < shown(one.last)]
+        return min(inner, key=lambda one: one.first - one.last).path if inner else ""
 
     def _in_span(self, node: Any) -> str:
         inner = [one for one in self._spans if one.last < node._seq < one.first]

@@ -16,7 +16,7 @@ from pullback.core.saved import Packed
 
 __all__ = ["HookList", "ListedHook", "hooks"]
 
-_HEADER = ("step", "node", "hook", "function", "registered", "source")
+_HEADER = ("step", "node", "module", "hook", "function", "registered", "source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,14 @@ class ListedHook:
     function: Any  # None for retain_grad()
     # The user's line that registered it; for unpack hooks, the one whose value was packed.
     registered: Origin | None
+    module: str = ""  # `body.2: Linear(9, 2)`, or a parameter's name, where params were given
 
     def _cells(self) -> tuple[str, ...]:
         place = self.registered
         return (
             str(self.step),
             type(self.node).__name__,
+            self.module,
             self.kind,
             _described(self.function),
             "" if place is None else str(place),
@@ -68,14 +70,22 @@ class HookList:
     def _title(self) -> str:
         return f"{len(self)} hooks will be called"
 
+    def _rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        rows = [one._cells() for one in self.entries]
+        if any(row[2] for row in rows):
+            return _HEADER, rows
+        return (*_HEADER[:2], *_HEADER[3:]), [(*row[:2], *row[3:]) for row in rows]
+
     def __repr__(self) -> str:
-        return as_text(self._title(), _HEADER, [one._cells() for one in self.entries])
+        return as_text(self._title(), *self._rows())
 
     def _repr_html_(self) -> str:
-        return as_html(self._title(), _HEADER, [one._cells() for one in self.entries])
+        return as_html(self._title(), *self._rows())
 
 
-def hooks(tensors: Any, inputs: Any = None, *, accumulate: bool = True) -> HookList:
+def hooks(
+    tensors: Any, inputs: Any = None, *, accumulate: bool = True, params: Any = None
+) -> HookList:
     """The hooks that backward() from `tensors` would call, in order; the arguments are `plan`'s.
 
     >>> import pullback as torch
@@ -85,9 +95,13 @@ def hooks(tensors: Any, inputs: Any = None, *, accumulate: bool = True) -> HookL
     >>> [(one.kind, one.function) for one in torch.autograd.graph.hooks(y.sum())]
     [('tensor hook', <built-in function print>)]
     """
-    steps = plan(tensors, inputs, accumulate=accumulate)
+    steps = plan(tensors, inputs, accumulate=accumulate, params=params)
     return HookList(
-        [ListedHook(step.number, step.node, *one) for step in steps for one in _at(step)]
+        [
+            ListedHook(step.number, step.node, *one, step.module)
+            for step in steps
+            for one in _at(step)
+        ]
     )
 
 

@@ -110,3 +110,14 @@ def test_parts_without_parameters_are_named_where_calls_were_watched():
     loss = model(torch.ones(1, 4)).sum()  # a later call, unwatched
     modules = {step.name: step.module for step in plan(loss, params=model)}
     assert modules["ReluBackward0"] == "body: Sequential"
+
+
+def test_the_list_of_hooks_names_modules():
+    from pullback.autograd.graph import hooks
+
+    model, loss = made()
+    model.body[2].weight.register_hook(lambda g: None)
+    listed = hooks(loss, params=model)
+    assert [one.module for one in listed] == ["body.2.weight"]
+    assert "body.2.weight" in repr(listed)
+    assert "module" not in repr(hooks(loss)).splitlines()[1]
