@@ -15,6 +15,7 @@ from pullback.core.explain.birth import Birth, Cut, Ended, make_birth
 from pullback.core.node import Leaf
 from pullback.core.origin import getframe, internal, user_frame
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, Cell, birth, own_cell
+from pullback.core.view import View
 
 _INFERENCE = Birth("inference_mode", None, 0)
 # Constants: nobody asked for their gradients, and most programs have many.
@@ -44,8 +45,30 @@ def _weight(cause: Birth) -> int:
 
 def inherited(*operands: Any) -> Cell:
     """The counter of a result that nothing was recorded for, with its operands' best reason."""
+    for one in operands:
+        # Most tensors that have a counter of their own were viewed or written, and know nothing.
+        try:
+            cell = one._cell
+        except AttributeError:
+            if one.__class__ is tuple or one.__class__ is list:
+                break
+            continue  # a number, or None
+        if cell is UNWRITTEN:
+            continue
+        if cell.__class__ is not list or one._cut is not None:
+            break
+        if len(cell) > 1 and cell[1].__class__ in _NOTES:
+            break
+        node = one._node
+        if node is not None and node.__class__ is View and node.base._cut is not None:
+            break
+    else:
+        return UNWRITTEN
     best = strongest(operands)
     return UNWRITTEN if best is None else (0, best)
+
+
+_NOTES = frozenset((Birth, Cut, Ended))
 
 
 def strongest(operands: Any) -> Birth | None:
