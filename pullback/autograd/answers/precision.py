@@ -197,7 +197,7 @@ class _Shadows:
         """The operator on its arguments, and on their shadows."""
         kwargs = kwargs or {}
         given = [one for one in _tensors([*args, *kwargs.values()]) if _is_float(one)]
-        if not given:
+        if not given or "empty" in str(func):  # of what is not yet written nothing can be said
             return func(*args, **kwargs)
         error_in = max(self.error(one) for one in given)
         doubles = tree_map(self._doubled, (args, kwargs))

@@ -138,9 +138,10 @@ def remember_exit(tensor: Any, how: str) -> None:
     frame = user_frame(getframe(2))
     if frame is None:
         return
-    if len(_exits) >= _MOST_EXITS:
+    place = frame.f_code, frame.f_lasti
+    if place not in _exits and len(_exits) >= _MOST_EXITS:
         _exits.pop(next(iter(_exits), None), None)  # type: ignore[arg-type]  # None is never a key
-    _exits[frame.f_code, frame.f_lasti] = how
+    _exits[place] = how
 
 
 def exits_in(code: CodeType) -> list[Cut]:

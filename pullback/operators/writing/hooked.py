@@ -50,7 +50,14 @@ def hooked_source_of(op: Op) -> str:
     made = wrapped_lines(op, []) if several else _ONE
     names = [f"result{i}" if several else "result" for i in range(len(op.outputs))]
     finished = f"return {', '.join(names)}"
-    lines += [*made, "    if not tracked:", f"        {finished}", *bare_node_lines(op, plan)]
+    cells = " = ".join(f"{name}._cell" for name in names)
+    lines += [
+        *made,
+        "    if not tracked:",
+        f"        {cells} = inherited({', '.join(param.name for param in op.inputs)})",
+        f"        {finished}",
+        *bare_node_lines(op, plan),
+    ]
     for param in plan.inputs:
         name = param.name
         lines += [f"    node.s_{name} = p_{name}", f"    node.s_{name}_v = v_{name}"]

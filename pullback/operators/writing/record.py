@@ -115,6 +115,7 @@ def several_lines(op: Op) -> list[str]:
         f"        {finished}",
         *node_lines(op),
         *outputs_lines(op),
+        *ended_outputs_lines(op),
     ]
     return [*lines, f"    {finished}"]
 
@@ -135,8 +136,8 @@ def wrapped_lines(op: Op, counted: list[str]) -> list[str]:
 
 
 def outputs_lines(op: Op) -> list[str]:
-    """Give several outputs their node; those that have no gradient know who ended it."""
-    plan, lines = Plan(op), []
+    """Give several outputs their node."""
+    lines = []
     if several_outputs(op):
         sizes = ", ".join(f"(r{i}.shape, r{i}.dtype)" for i in range(len(op.outputs)))
         lines.append(f"    node._g_sizes = ({sizes})")
@@ -144,9 +145,16 @@ def outputs_lines(op: Op) -> list[str]:
         if name not in op.fixed_outputs:
             edge = f"node._output({i})" if several_outputs(op) else "node"
             lines += [f"    if r{i}.dtype.kind in 'fcV':", f"        result{i}._node = {edge}"]
-        elif name in plan.outputs:
+    return lines
+
+
+def ended_outputs_lines(op: Op) -> list[str]:
+    """Outputs that have no gradient, such as indices, know who ended it."""
+    plan, lines = Plan(op), []
+    for i, name in enumerate(op.outputs):
+        if name in op.fixed_outputs and name in plan.outputs:
             lines.append(f"    result{i}._cell.append(ended_at(called, frame)[1])")
-        else:
+        elif name in op.fixed_outputs:
             lines.append(f"    result{i}._cell = ended_at(called, frame)")
     return lines
 

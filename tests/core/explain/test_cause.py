@@ -209,3 +209,11 @@ def test_a_frozen_parameter_trains_again():
     (x * 3).sum().backward()
     assert x.grad.tolist() == [3.0, 3.0]
     assert "leaf that requires grad" in x.why_no_grad()
+
+
+def test_it_travels_where_saved_values_are_given_to_hooks():
+    h = torch.ones(2, requires_grad=True).detach()
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        results = [h * 2, h.exp(), h.max(0).values, torch.cat([h, h]), h * h]
+    for one in results:
+        assert "detach() at test_cause.py" in one.why_no_grad()
