@@ -29,7 +29,8 @@ NAV: dict[str, list[str]] = {
     "Tutorial": sorted(f"tutorial/{page.name}" for page in (DOCS / "tutorial").glob("*.md")),
     "Coming from": ["coming-from-torch.md", "torch-names.md", "coming-from-jax.md", "clients.md"],
     "How to": [
-        *("custom-functions.md", "custom-operators.md", "seeing-the-graph.md", "memory.md"),
+        *("custom-functions.md", "custom-operators.md", "debugging.md", "seeing-the-graph.md"),
+        "memory.md",
         *("checkpointing.md", "performance.md", "compiled.md", "mixed-precision.md"),
         *("distributed.md", "data.md", "dispatch.md", "subclasses.md"),
     ],
