@@ -96,9 +96,13 @@ def pythons() -> dict[tuple[int, int], str]:
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     folders += sorted(pyenv.glob("versions/*/bin"))
     found: dict[tuple[int, int], str] = {}
+    asked: set[Path] = set()
     for file in [Path(sys.executable), *(f for d in folders for f in d.glob("python3*"))]:
-        if not re.fullmatch(r"python(3(\.\d+)?)?", file.name):
+        named = re.fullmatch(r"python(?:3(?:\.(\d+))?)?", file.name)
+        old = named is not None and named[1] is not None and (3, int(named[1])) < OLDEST
+        if named is None or old or file.resolve() in asked:
             continue
+        asked.add(file.resolve())
         version = _version(file)
         if version is not None and version >= OLDEST:
             found.setdefault(version, str(file))
