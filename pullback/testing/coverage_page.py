@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import Any
 
 import pullback
+from pullback import operators
 from pullback.core.tensor import Tensor
+from pullback.library.builtin.overloads import has_overload_of_torch
+from pullback.operators.declare import OPERATORS
 from pullback.testing.coverage import COVERAGE, Support
 from pullback.testing.coverage_notes import OUT, OWN_TESTS
 from pullback.testing.nested_samples import FORMS
@@ -143,6 +148,28 @@ def nested_table() -> list[str]:
     return _by_kind("pullback/testing/nested_samples.py", FORMS, TAKEN_NESTED)
 
 
+def classes_table() -> list[str]:
+    """Which operators handlers below autograd get under torch's names, and which under ours."""
+    for module in walk_packages(operators.__path__, "pullback.operators."):
+        import_module(module.name)  # all declarations, whatever was loaded before
+    declared = {
+        key: has_overload_of_torch(key)
+        for key, op in OPERATORS.items()
+        if op.forward.__module__.startswith("pullback.operators.")
+    }
+    listed = ", ".join(f"`{key}`" for key in sorted(declared) if not declared[key])
+    return [
+        "A class with a `__torch_dispatch__`, and a dispatch mode, gets every declared operator,",
+        f"{sum(declared.values())} of {len(declared)} as an overload that torch has too "
+        "(`aten.mul.Tensor`), the others in",
+        "the namespace `pullback`: adjoints, and steps that torch does in one kernel.",
+        "Compositions come as the operators that they consist of. A class with a",
+        "`__torch_function__` gets every public function.",
+        "",
+        f"In the namespace `pullback`: {listed}.",
+    ]
+
+
 def page(words: Mapping[str, str]) -> str:
     """The whole page; `words` are what operators come to in compiled programs, by name."""
     families = list(dict.fromkeys(support.family for support in COVERAGE.values()))
@@ -165,6 +192,7 @@ def page(words: Mapping[str, str]) -> str:
         lines += ["", f"## {family}", "", *table(family, words)]
     lines += ["", "## Sparse tensors", "", *sparse_table()]
     lines += ["", "## Nested tensors", "", *nested_table()]
+    lines += ["", "## Classes that take calls", "", *classes_table()]
     lines += ["", "## Tests of their own", ""]
     for path, (reason, names) in OWN_TESTS.items():
         listed = ", ".join(f"`{name}`" for name in names.split())

@@ -200,6 +200,11 @@ def overload_of(op: Op, called: str, bound: dict[str, Any]) -> dispatch.Spelled:
     return overload, args, kwargs, None
 
 
+def has_overload_of_torch(key: str) -> bool:
+    """Whether handlers below autograd get a declared operator as an overload that torch has too."""
+    return key in CALLS or _spelling(key) is not None
+
+
 def _usual_overload(op: Op) -> tuple[Any, Any, str] | None:
     """The overloads for calls whose arguments are handed over as they are, and what decides."""
     key = (op, op.name)
