@@ -171,6 +171,11 @@ class Tracer:
     def _arrays(self, op: Op, values: dict[str, Any], options: dict[str, Any]) -> list[TracedArray]:
         arrays = interpret.input_arrays(op, self._traced_tree(values))
         interpret.normalise(op, options, arrays)
+        for one in options.values():
+            if one.__class__ is TracedArray or (
+                isinstance(one, tuple) and any(part.__class__ is TracedArray for part in one)
+            ):
+                raise CannotCapture(f"{op.name}, an option of which is computed by the function")
         tree = {name: self._value_tree(one) for name, one in arrays.items()}
         made, drew = results_of(self, op, arrays, options)
         call = Call(op.name, op.forward, (numpy,), {**tree, **options}, op)

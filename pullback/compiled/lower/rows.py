@@ -150,7 +150,7 @@ def _attention_weights(b: Builder, query: Val, key: Val, factor: float, causal: 
 
 def _standardised(b: Builder, x: Val, over: Any) -> tuple[Val, Val, Val]:
     """(x - mean) / deviation, 1 / deviation, and 1 / count."""
-    if over.groups is not None or over.channel is not None:
+    if over.groups is not None:
         raise NotLowered
     share = constant(b, 1 / count_over(x, over.dims), x)
     c = x
@@ -161,22 +161,39 @@ def _standardised(b: Builder, x: Val, over: Any) -> tuple[Val, Val, Val]:
     return b.ew("mul", c, r), r, share
 
 
-@lower("layer_standardise")
-def _layer_norm(b: Builder, input: Val, weight: Val | None, bias: Val | None, over: Any) -> Val:
+def _aligned(b: Builder, weight: Val, x: Val, over: Any) -> Val:
+    """A weight of channels in the shape that broadcasts; those of the last dimensions do."""
+    if over.channel is None:
+        return weight
+    shape = [1] * len(x.shape)
+    shape[over.channel] = x.shape[over.channel]
+    return b.reshape(weight, shape)
+
+
+@lower("layer_standardise", "batch_standardise")
+def _layer_norm(
+    b: Builder, input: Val, weight: Val | None, bias: Val | None, over: Any, known: Any = None
+) -> Val:
+    if known is not None:  # statistics that somebody worked out before
+        raise NotLowered
     floating(input, *(one for one in (weight, bias) if one is not None))
     y, _, _ = _standardised(b, input, over)
     if weight is not None:
-        y = b.ew("mul", y, weight)
-    return y if bias is None else b.ew("add", y, bias)
+        y = b.ew("mul", y, _aligned(b, weight, input, over))
+    return y if bias is None else b.ew("add", y, _aligned(b, bias, input, over))
 
 
 @lower("_standardise_adjoint")
 def _layer_norm_adjoint(
-    b: Builder, gradient: Val, input: Val, weight: Val | None, over: Any
+    b: Builder, gradient: Val, input: Val, weight: Val | None, over: Any, known: Any = None
 ) -> Val:
+    if known is not None:
+        raise NotLowered
     floating(gradient, input, *(one for one in (weight,) if one is not None))
     y, r, share = _standardised(b, input, over)
-    g = gradient if weight is None else b.ew("mul", gradient, weight)
+    g = gradient
+    if weight is not None:
+        g = b.ew("mul", gradient, _aligned(b, weight, input, over))
     along = b.ew("mul", b.reduce("sum", b.ew("mul", g, y), over.dims, keep=True), share)
     rest = b.ew("sub", g, b.ew("mul", y, along))
     if over.centred:
@@ -190,4 +207,6 @@ def _layer_norm_weight(b: Builder, gradient: Val, input: Val, shape: Any, over: 
     floating(gradient, input)
     y, _, _ = _standardised(b, input, over)
     lead = tuple(d for d in range(len(input.shape)) if d not in over.dims)
+    if over.channel is not None:
+        lead = tuple(d for d in range(len(input.shape)) if d != over.channel)
     return b.reshape(b.reduce("sum", b.ew("mul", gradient, y), lead, keep=True), shape)
