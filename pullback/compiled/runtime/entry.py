@@ -10,7 +10,6 @@ import numpy
 
 from pullback.compiled.capture.capture import Captured
 from pullback.compiled.capture.steps import Value, flat, live
-from pullback.compiled.partition.kept import least_kept
 from pullback.compiled.runtime import node as nodes
 from pullback.compiled.runtime.guards import Guards
 from pullback.compiled.runtime.quick import MOST_UNUSED
@@ -145,6 +144,9 @@ class Entry:
         """
         captured = self.captured
         if getattr(self.backend, "fuses", False) and not captured.writes:
+            # Here, since policies of checkpoints come with it: 0.1 s of imports.
+            from pullback.compiled.partition.kept import least_kept
+
             return least_kept(captured, gradients)
         ahead, behind = captured.calls[: captured.forward], captured.calls[captured.forward :]
         read = [one for call in live(behind, gradients) for one in call.inputs] + gradients
