@@ -53,10 +53,9 @@ class Worker:
         name = request["work"]
         is_small = name.startswith(f"{PREFIX}/")
         one_by_one = small_work if is_small else family_work
-        work = {**WORKS, **COMPILED}.get(name) or one_by_one(name)
         if self.library.__name__ == "jax":
             return self._load_jax(name, request)
-        work = {**WORKS, **COMPILED}.get(name) or family_work(name)
+        work = {**WORKS, **COMPILED}.get(name) or one_by_one(name)
         self.program = None  # whose memory must not weigh on this one
         gc.collect()
         if is_small:
