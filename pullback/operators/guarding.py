@@ -16,7 +16,7 @@ from typing import Any
 from pullback.core import errors
 from pullback.core.tensor import Tensor
 
-__all__ = ["REFUSALS", "explained", "guard_all", "guarded"]
+__all__ = ["REFUSALS", "explained", "guard_all", "guarded", "named"]
 
 
 def _guard(*args: Any, **kwargs: Any) -> Any:
@@ -49,7 +49,7 @@ def guarded(function: Any) -> Any:
         "__name__": function.__module__,
         "function": function,
         "explain": lambda error, args, kwargs: explained(
-            function, error, _named(function, args, kwargs)
+            function, error, named(function, args, kwargs)
         ),
         "REFUSALS": REFUSALS,
     }
@@ -102,7 +102,7 @@ def explained(function: Any, error: Exception, arguments: dict[str, Any]) -> Exc
     return TypeError(f"{function.__name__}(): needs a Tensor, and none was given.")
 
 
-def _named(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def named(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments by the names of their parameters."""
     try:
         return dict(inspect.signature(function).bind_partial(*args, **kwargs).arguments)

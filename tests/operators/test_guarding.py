@@ -4,6 +4,7 @@ import pytest
 
 import pullback as torch
 from pullback.operators.guarding import guarded
+from pullback.utils._python_dispatch import TorchDispatchMode
 
 CALLS = {
     "flatten": lambda: torch.flatten(3),
@@ -22,6 +23,19 @@ CALLS = {
 def test_what_is_no_tensor_is_named_with_its_function(name):
     """Issue 15, item 8: these ended in "'int' object has no attribute '_array'"."""
     with pytest.raises(TypeError, match=rf"{name}.*`[\w ]+` must be a"):
+        CALLS[name]()
+
+
+class Nothing(TorchDispatchMode):
+    """A mode that lets every call be."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_it_is_named_also_while_somebody_could_take_the_call(name):
+    with Nothing(), pytest.raises(TypeError, match=rf"{name}.*`[\w ]+` must be a"):
         CALLS[name]()
 
 

@@ -18,6 +18,7 @@ from pullback.core import origin
 from pullback.core.mode import get_mode
 from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
+from pullback.operators.guarding import REFUSALS, explained, named
 from pullback.operators.watching import dispatch
 from pullback.operators.writing.guards import (
     TAKES,
@@ -130,13 +131,25 @@ class _Asking(Layer):
         makes = self.function in makers and not mode.levels
         if makes and (mode.dispatch or dispatch.takes_of(args, kwargs) & DISPATCH):
             return makers[self.function](self.plain, args, kwargs)
-        return self.plain(*args, **kwargs)
+        return self._run(args, kwargs)
 
     def _ask(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         taken, answer = dispatch.overloaded(*ports.spelled(self.function, args, kwargs))
         if not taken:
             dispatch.refuse(self.function, args, kwargs)
-        return answer if taken else self.plain(*args, **kwargs)
+        return answer if taken else self._run(args, kwargs)
+
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The function's own code, with what its guard says of arguments that are no tensors."""
+        try:
+            return self.plain(*args, **kwargs)
+        except REFUSALS as error:
+            told = None
+            if self.guarding is not None:
+                told = explained(self.plain, error, named(self.plain, args, kwargs))
+            if told is None:
+                raise
+            raise told from None
 
 
 _known: dict[FunctionType, _Asking] = {}
