@@ -83,9 +83,9 @@ def modified_bessel_i0(input: _Tensor | _bool | _int | _float | _complex, *, out
 def modified_bessel_i1(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     """As `i1`, without a gradient."""
 def modified_bessel_k0(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
-    """The The modified Bessel function of the second kind, order 0., order 0."""
+    """The modified Bessel function of the second kind, order 0."""
 def modified_bessel_k1(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
-    """The The modified Bessel function of the second kind, order 1., order 1."""
+    """The modified Bessel function of the second kind, order 1."""
 def multigammaln(input: _Tensor | _bool | _int | _float | _complex, p: _int, *, out: _Tensor | None = None) -> _Tensor:
     """The logarithm of the gamma function of `p` dimensions."""
 def ndtr(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:

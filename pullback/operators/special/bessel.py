@@ -191,13 +191,13 @@ def _by_scipy(name: str, function: str, kind: str, at_one: str) -> Callable[...,
 modified_bessel_k0 = _by_scipy(
     "modified_bessel_k0",
     "k0",
-    "The modified Bessel function of the second kind, order 0.",
+    "modified Bessel function of the second kind",
     "0.4210",
 )
 modified_bessel_k1 = _by_scipy(
     "modified_bessel_k1",
     "k1",
-    "The modified Bessel function of the second kind, order 1.",
+    "modified Bessel function of the second kind",
     "0.6019",
 )
 bessel_j0 = _by_scipy("bessel_j0", "j0", "Bessel function of the first kind", "0.7652")
