@@ -4,7 +4,6 @@ import pytest
 
 import pullback as torch
 from pullback.operators.guarding import guarded
-from pullback.utils._python_dispatch import TorchDispatchMode
 
 CALLS = {
     "flatten": lambda: torch.flatten(3),
@@ -26,16 +25,15 @@ def test_what_is_no_tensor_is_named_with_its_function(name):
         CALLS[name]()
 
 
-class Nothing(TorchDispatchMode):
-    """A mode that lets every call be."""
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        return func(*args, **(kwargs or {}))
-
-
 @pytest.mark.parametrize("name", CALLS)
-def test_it_is_named_also_while_somebody_could_take_the_call(name):
-    with Nothing(), pytest.raises(TypeError, match=rf"{name}.*`[\w ]+` must be a"):
+def test_it_is_named_also_while_classes_that_take_calls_are_about(name):
+    class Taker:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return "taken"
+
+    assert torch.tensor([1.0]).add(Taker()) == "taken"  # from now on functions ask for it
+    with pytest.raises(TypeError, match=rf"{name}.*`[\w ]+` must be a"):
         CALLS[name]()
 
 
