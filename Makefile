@@ -20,13 +20,9 @@ oracle := $(VENV)/.oracle
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: names dist docs gallery
 .NOTPARALLEL:
-.PHONY: help demo test test-distributed lint format bench bench-compile bench-sizes bench-small coverage
-.PHONY: stress clean
-.PHONY: help demo test lint format bench bench-compile bench-sizes coverage stress clean
-.PHONY: help demo test lint format bench bench-sizes coverage clients clean
-.PHONY: generate
+.PHONY: help demo test test-distributed lint format generate names coverage docs gallery dist clients
+.PHONY: bench bench-compile bench-sizes bench-small stress clean
 
 help:
 	@echo "make demo            train a small classifier, save a picture of it in build/"
@@ -37,7 +33,7 @@ help:
 	@echo "make bench-compile ORACLE=1  compiled functions against $(ORACLE_PIN) as it runs"
 	@echo "make bench-sizes ORACLE=1  operators one by one, at three sizes, alone"
 	@echo "make bench-small ORACLE=1  small calls one by one, forward alone and with backward"
-	@echo "make stress          random calls and programs for SECONDS each; STRESS=api for one part"
+	@echo "make stress          wrong calls, faults, threads, hostile files, SECONDS each; STRESS=api for one"
 	@echo "make coverage        write docs/coverage.md, the table of operators by mode"
 	@echo "make clients ORACLE=1  libraries written for torch, from PyPI, on pullback; docs/clients.md"
 	@echo "make docs            the pages as a site, in build/site; every link is checked"
@@ -45,7 +41,6 @@ help:
 	@echo "make dist            wheel and sdist, checked, and tried on every Python that is found"
 	@echo "make names ORACLE=1  write the list of torch's public names, and the page made from it"
 	@echo "make generate        write the tables of names and the stubs from the declarations"
-	@echo "make names ORACLE=1  write the list of torch's public names, which pullback check reads"
 	@echo "make lint            ruff, mypy and import-linter alone"
 	@echo "make format          let ruff mend what it can"
 	@echo "make clean           remove the environment and everything built"
