@@ -23,6 +23,7 @@ endif
 .NOTPARALLEL:
 .PHONY: help demo test test-distributed lint format generate names coverage docs gallery dist clients
 .PHONY: bench bench-compile bench-sizes bench-small stress clean
+.PHONY: test-cuda bench-cuda
 
 help:
 	@echo "make demo            train a small classifier, save a picture of it in build/"
@@ -31,6 +32,8 @@ help:
 	@echo "make test-distributed  ranks that are processes too: installs MPI from PyPI"
 	@echo "make bench ORACLE=1  the benchmarks against $(ORACLE_PIN): programs, then operators by size"
 	@echo "make bench-compile ORACLE=1  compiled functions against $(ORACLE_PIN) as it runs"
+	@echo "make test-cuda       tests/cuda on a CUDA device; writes docs/coverage-cuda.md"
+	@echo "make bench-cuda      works on a CUDA device against torch on the same"
 	@echo "make bench-sizes ORACLE=1  operators one by one, at three sizes, alone"
 	@echo "make bench-small ORACLE=1  small calls one by one, forward alone and with backward"
 	@echo "make stress          wrong calls, faults, threads, hostile files, SECONDS each; STRESS=api for one"
@@ -75,6 +78,15 @@ bench: $(VENV)/.base $(oracle)
 bench-compile: $(VENV)/.base $(VENV)/.compile $(oracle) $(if $(oracle),$(VENV)/.jax)
 	$(ONE_THREAD) $(BIN)/python -m benchmarks.compiled $(ARGS)
 	$(if $(oracle),$(ONE_THREAD) $(BIN)/python -m benchmarks.compiled --peers torch.compile jax $(ARGS))
+
+# Both need CuPy and a CUDA device; PYTHON is an interpreter that has them.
+PYTHON ?= python3
+test-cuda:
+	PYTHONPATH=. $(PYTHON) -m pytest -q tests/cuda
+	PYTHONPATH=. $(PYTHON) -m pullback.testing.cuda_page docs/coverage-cuda.md
+
+bench-cuda:
+	PYTHONPATH=. $(PYTHON) -m benchmarks.cuda $(ARGS)
 
 bench-sizes: $(VENV)/.base $(oracle)
 	$(BIN)/python -m benchmarks.sizes $(ARGS)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from pullback.core.device import HOLDERS, as_device, device
+from pullback.core.device import HOLDERS, as_device, device, holder_of
 
 __all__ = [
     *("AcceleratorError", "Kind", "OutOfMemoryError", "StreamContext", "accelerator_kind"),
@@ -29,6 +29,7 @@ class AcceleratorError(RuntimeError):
 
 def accelerator_kind() -> str | None:
     """The type of the accelerator that is there."""
+    holder_of("cuda")  # looked for when first asked
     return next((kind for kind, holder in HOLDERS.items() if holder.is_accelerator), None)
 
 
@@ -56,7 +57,7 @@ class Kind:
 
     def device_count(self) -> int:
         """How many devices of this type can hold tensors."""
-        holder = HOLDERS.get(self.name)
+        holder = holder_of(self.name)
         return holder.devices if holder else 0
 
     def is_available(self) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy
-from numpy import asarray, float32, float64, int64, ndarray
+from numpy import asanyarray, float32, float64, int64, ndarray
 
 # An array of any namespace; inside a rule also a tensor, since rules serve both.
 Array: TypeAlias = Any
@@ -20,6 +21,69 @@ SMALLEST, LARGEST = -(2**63), 2**63 - 1  # of int64
 NAMESPACES: dict[type, ModuleType] = {ndarray: numpy}
 
 
+class Library:
+    """An array library for another device, as the layers below operators see it."""
+
+    def device(self, array: Array) -> Any:
+        """Where an array is."""
+        raise NotImplementedError
+
+    def address(self, array: Array) -> int:
+        """Where its first element is."""
+        raise NotImplementedError
+
+    def window(self, array: Array, shape: Any, strides: Any, offset: int) -> Array:
+        """A view of its memory: strides in bytes, offset from its first element."""
+        raise NotImplementedError
+
+    def call(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A plain call of an operator, with a tensor on such an array."""
+        raise NotImplementedError
+
+    def compute(self, op: Any, arrays: dict[str, Any], options: dict[str, Any]) -> Array:
+        """The results of an operator's forward."""
+        raise NotImplementedError
+
+    def summed(self, array: Array, dims: tuple[int, ...]) -> Array:
+        """The sums over dimensions, which go."""
+        raise NotImplementedError
+
+    def recorded(self, node: Any) -> None:
+        """A node was made, of a call on such arrays."""
+
+    def node_class(self, op: Any) -> type:
+        """The class of an operator's nodes, whose rules run on such arrays."""
+        raise NotImplementedError
+
+
+# By type of array; NumPy's own is not among them. Empty in a program that asks for no device.
+LIBRARIES: dict[type, Library] = {}
+
+
+def some(mask: Array) -> bool:
+    """Whether any element holds. A device is not asked, which would wait for it: there, yes.
+
+    For a longer way that is right for all values, taken where some of them need it.
+    """
+    return type(mask) in LIBRARIES or bool(mask.any())
+
+
+def is_wrong(mask: Array) -> bool:
+    """Whether any element holds, for checks of values: nobody looks at those on a device."""
+    return type(mask) not in LIBRARIES and bool(mask.any())
+
+
+def library_among(values: Iterable[Any]) -> Library | None:
+    """The library of a device whose arrays are among `values`, or in a tuple among them."""
+    for one in values:
+        found = LIBRARIES.get(type(one))
+        if found is None and type(one) is tuple:
+            found = library_among(one)
+        if found is not None:
+            return found
+    return None
+
+
 def namespace(array: Array) -> ModuleType:
     """The module whose functions work on `array`."""
     return NAMESPACES.get(type(array), numpy)
@@ -27,7 +91,9 @@ def namespace(array: Array) -> ModuleType:
 
 def as_array(value: Any) -> Array:
     """NumPy gives scalars where torch gives 0-d tensors; here they become arrays again."""
-    return value if type(value) in NAMESPACES or isinstance(value, OtherArray) else asarray(value)
+    if type(value) in NAMESPACES or isinstance(value, OtherArray):
+        return value
+    return asanyarray(value)  # keeps subclasses: arrays without data stay what they are
 
 
 class OtherArray:

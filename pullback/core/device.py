@@ -11,6 +11,8 @@ import re
 from contextvars import ContextVar
 from typing import Any, NamedTuple, NoReturn, SupportsIndex, TypeAlias, final
 
+from pullback.core.ports import ports
+
 # Torch's names, so that programs which mention them can be read; few can hold tensors here.
 KINDS = (
     *("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga"),
@@ -243,8 +245,17 @@ class Holder(NamedTuple):
 HOLDERS: dict[str, Holder] = {"cpu": Holder(devices=1, is_accelerator=False)}
 
 
+def holder_of(kind: str) -> Holder | None:
+    """Who holds tensors of a type of device; for "cuda", its array library is looked for first."""
+    found = HOLDERS.get(kind)
+    if found is None and kind == "cuda" and ports.find_cuda():
+        found = HOLDERS.get(kind)
+    return found
+
+
 def _accelerator(number: int) -> str:
     """The type of device that a number alone means."""
+    holder_of("cuda")
     for kind, holder in HOLDERS.items():
         if holder.is_accelerator:
             return kind
@@ -257,9 +268,10 @@ def _accelerator(number: int) -> str:
 def missing(device: device) -> Exception:
     """The error for a device of a type that can hold no tensors here, of the type torch raises."""
     kind = AssertionError if device.type in ("cuda", "xpu", "mtia") else RuntimeError
+    reason = f" ({ports.find_cuda.reason})" if device.type == "cuda" else ""  # type: ignore[attr-defined]  # its own
     return kind(
         f"no tensor can be made on device '{device}': only {', '.join(HOLDERS)} can hold "
-        "tensors here; leave out the device, or use 'cpu'"
+        f"tensors here{reason}; leave out the device, or use 'cpu'"
     )
 
 
@@ -277,12 +289,14 @@ def require_available(device: device) -> device:
         return device
     if device.type == "meta":
         return META
-    holder = HOLDERS.get(device.type)
+    holder = holder_of(device.type)
     if holder is None:
         raise missing(device)
     if device.type == "cpu":
         return CPU
-    if device.index is not None and device.index >= holder.devices:
+    if device.index is None:
+        return _singleton(device.type, ports.current_cuda() if device.type == "cuda" else 0)
+    if device.index >= holder.devices:
         raise RuntimeError(
             f"no tensor can be made on device '{device}': the number of '{device.type}' devices "
             f"is {holder.devices}, the first has index 0; use a smaller index"

@@ -341,6 +341,22 @@ def as_called(error: Exception, called: str, *inner: str) -> Exception:
     return error
 
 
+def devices_mixed(op: str, name: str) -> RuntimeError:
+    """An operand in the host's memory beside others on a device."""
+    return RuntimeError(
+        f"{op}: {name} is on device 'cpu' and another input on a CUDA device; all must be on one. "
+        "Move it with .to(device); only tensors of no dimensions may stay on the host."
+    )
+
+
+def not_on_host(what: str, place: object) -> TypeError:
+    """Values of a tensor on a device, asked for as if they were in the host's memory."""
+    return TypeError(
+        f"{what}: the tensor is on {place}, and NumPy's arrays are in the host's memory. Use "
+        "`tensor.cpu()` first."
+    )
+
+
 def no_data(what: str, kind: type[Exception] = NotImplementedError) -> Exception:
     """Values asked of a tensor that has none."""
     return kind(

@@ -21,13 +21,22 @@ __all__ = ["Ports", "ports"]
 
 # Ports that most programs never use, and the modules that fill them when they are loaded.
 _FILLED_LATER = {
+    "allocated_there": "pullback.operators.cuda.moving",
     "answered_below": "pullback.library.builtin.overloads",
     "class_answers": "pullback.library.builtin.makers",
+    "current_cuda": "pullback.operators.cuda.found",
     "detached_below": "pullback.library.builtin.overloads",
+    "filled_there": "pullback.operators.cuda.drawing",
+    "find_cuda": "pullback.operators.cuda.found",
+    "held_for": "pullback.operators.cuda.turns",
     "usual_overload": "pullback.library.builtin.overloads",
     "hollow": "pullback.core.memory.hollow",
+    "placed": "pullback.operators.cuda.moving",
     "overload_of": "pullback.library.builtin.overloads",
+    "seeded_there": "pullback.operators.cuda.drawing",
     "shown_inside": "pullback.transforms.printing",
+    "stream_there": "pullback.operators.cuda.drawing",
+    "taken_there": "pullback.operators.cuda.moving",
 }
 
 
@@ -39,6 +48,21 @@ class Ports:
     regenerate: Callable[[Tensor, View], Edge | None]
     restride: Callable[[Tensor], Callable[[Tensor], Tensor]]
     view_of: Callable[[Tensor, Any], Any]
+    # core -> operators/cuda: whether CuPy and a device are there (looked for once); which device is
+    # the current one; an array brought to a device, or to the host.
+    find_cuda: Callable[[], bool]
+    current_cuda: Callable[[], int]
+    placed: Callable[..., Any]
+    allocated_there: Callable[..., Any]
+    # operators/random -> operators/cuda: a device array filled with random numbers, all devices
+    # seeded, and the numbers of a generator on a device.
+    filled_there: Callable[..., None]
+    seeded_there: Callable[[int], None]
+    stream_there: Callable[..., Any]
+    # operators/tensor -> operators/cuda: an array kept until a stream is done with it.
+    held_for: Callable[[Any, Any], None]
+    # operators/create -> operators/cuda: an array of ours on another library's device memory.
+    taken_there: Callable[..., Any]
     # core -> core/tensor: dtype and device of a gradient, from what its node noted.
     describe_metadata: Callable[[Any, Any], tuple[Any, Any]]
     # core -> transforms: detach() inside a function transform.

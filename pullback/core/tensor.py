@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from numpy import ndarray
 
 from pullback.core import errors, origin, overriding, passes
-from pullback.core.arrays import Array, OtherArray
+from pullback.core.arrays import LIBRARIES, Array, OtherArray
 from pullback.core.device import CPU, device
 from pullback.core.dtype import BY_NUMPY, dtype, from_numpy_dtype
 from pullback.core.explain.birth import Cut
@@ -540,7 +540,7 @@ class Tensor(Methods):
     def device(self) -> device:
         """Where the memory is."""
         array = self._array
-        return CPU if type(array) is ndarray else getattr(array, "_device", CPU)
+        return CPU if type(array) is ndarray else device_of(array)
 
     @property
     def ndim(self) -> int:
@@ -562,6 +562,13 @@ COLD = frozenset(_NAMES.split())
 CONJUGATED, NEGATED = 1, 2
 # One slot under two names; a class that takes calls has a property for the second.
 Tensor._plain = Tensor._raw = Tensor.__dict__["_array"]
+
+
+def device_of(array: Array) -> device:
+    """Where an array of any library is."""
+    library = LIBRARIES.get(type(array))
+    found: device = getattr(array, "_device", CPU) if library is None else library.device(array)
+    return found
 
 
 def class_for(array: Array) -> type[Tensor]:

@@ -1,7 +1,8 @@
-"""CUDA devices, under torch's names. There are none yet: questions get answers, work gets an error.
+"""CUDA devices, under torch's names, through CuPy.
 
-`accelerator/found.py` knows which devices there are. What torch without CUDA allows is harmless
-here too (seeds, empty caches, counters of memory); what needs the device raises what torch raises.
+Where CuPy or a device is missing, questions get answers and work gets an error: what torch without
+CUDA allows is harmless here too (seeds, empty caches, counters of memory), what needs the device
+raises what torch raises. docs/gpu.md is the page.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ from pullback.accelerator.found import (
 from pullback.accelerator.found import (
     OutOfMemoryError as OutOfMemoryError,
 )
-from pullback.accelerator.found import (
-    StreamContext as StreamContext,
-)
+from pullback.core.device import HOLDERS as _HOLDERS
 from pullback.core.listing import defined as _defined
 from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor as _Tensor
@@ -45,6 +44,8 @@ from pullback.cuda import (
 from pullback.cuda import (
     streams as streams,
 )
+from pullback.cuda.devices import *  # noqa: F403 (the names of its __all__)
+from pullback.cuda.devices import get_device_capability
 from pullback.cuda.graphs import *  # noqa: F403 (the names of its __all__)
 from pullback.cuda.memory import *  # noqa: F403 (the names of its __all__)
 from pullback.cuda.random import *  # noqa: F403 (the names of its __all__)
@@ -54,21 +55,22 @@ _kind = _found.Kind("cuda")
 
 is_available = _kind.is_available
 device_count = _kind.device_count
-device: Any = _kind.chooser(__name__)
-set_stream = _lazy_call = _found.nothing
 default_generators: tuple[Any, ...] = ()
 has_half = True
 has_magma = False
 
+# What neither CuPy nor the runtime tells.
 globals().update(
     _kind.refusals(
-        "can_device_access_peer clock_rate cudart current_blas_handle current_device "
-        "current_solver_handle current_stream default_stream device_memory_used "
-        "get_device_capability get_device_name get_device_properties get_stream_from_external "
-        "get_sync_debug_mode init ipc_collect memory_usage power_draw set_sync_debug_mode "
-        "synchronize temperature utilization check_error _lazy_init"
+        "clock_rate current_blas_handle current_solver_handle device_memory_used "
+        "get_sync_debug_mode ipc_collect memory_usage power_draw set_sync_debug_mode temperature "
+        "utilization check_error"
     )
 )
+
+
+def _lazy_call(call: Any, **kwargs: Any) -> None:
+    """Nothing waits for CUDA to start here."""
 
 
 class CudaError(RuntimeError):
@@ -80,13 +82,13 @@ class DeferredCudaCallError(Exception):
 
 
 def is_initialized() -> bool:
-    """Whether CUDA runs in this process.
+    """Whether a device was looked for and found.
 
     >>> import pullback as torch
     >>> torch.cuda.is_available(), torch.cuda.device_count(), torch.cuda.is_initialized()
     (False, 0, False)
     """
-    return False
+    return "cuda" in _HOLDERS
 
 
 def _is_compiled() -> bool:
@@ -97,64 +99,47 @@ def _is_in_bad_fork() -> bool:
     return False
 
 
-def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether the current device knows bfloat16: there is none."""
-    return False
-
-
 def is_tf32_supported() -> bool:
-    """Whether the current device has TF32: there is none."""
-    return False
+    """Whether the current device has TF32."""
+    return is_available() and get_device_capability()[0] >= 8
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether the current device knows bfloat16."""
+    return is_available() and (including_emulation or get_device_capability()[0] >= 8)
 
 
 def get_arch_list() -> list[str]:
-    """The architectures that kernels were compiled for: none."""
-    return []
+    """The architectures that kernels were compiled for: that of the device at hand."""
+    return [f"sm_{a}{b}" for a, b in (get_device_capability(),)] if is_available() else []
 
 
 def get_gencode_flags() -> str:
-    """The compiler flags for these architectures: none."""
-    return ""
-
-
-def set_device(device: Any) -> None:
-    """Make a device the current one; nothing happens for -1."""
-    if _kind.index_of(device, "set_device") >= 0:
-        raise _kind.missing("set_device()")
-
-
-class device_of(device):  # type: ignore[misc]  # noqa: N801 (torch's name)
-    """Inside, the device of a tensor is the current one; nothing happens for others."""
-
-    def __init__(self, obj: Any) -> None:
-        super().__init__(obj.get_device() if isinstance(obj, _Tensor) else -1)
-
-
-def stream(stream: Any) -> StreamContext:
-    """Inside, work goes to a stream; None changes nothing.
-
-    >>> import pullback as torch
-    >>> with torch.cuda.stream(None):
-    ...     pass
-    """
-    return StreamContext(stream)
+    """The compiler flags for these architectures."""
+    flags = [
+        f"-gencode compute={name.replace('sm', 'compute')},code={name}" for name in get_arch_list()
+    ]
+    return " ".join(flags)
 
 
 class _CudaTensorType(type):
-    """The type of `cuda.FloatTensor` and the like: no tensor is one, and none can be made."""
+    """The type of `cuda.FloatTensor` and the like, to ask `isinstance`; made are they by dtype."""
+
+    numpy_name: str
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
-            f"cuda.{cls.__name__}: there is no CUDA device to hold such tensors; use "
-            f"torch.{cls.__name__}."
+            f"cuda.{cls.__name__}: tensors are made by dtype and device, as in torch.zeros(2, "
+            f"dtype=..., device='cuda'); in the host's memory by torch.{cls.__name__}."
         )
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return False
+        there = isinstance(instance, _Tensor) and instance.is_cuda
+        return there and instance.type() == f"torch.{cls.__name__}"
 
 
 def _typed(name: str) -> _CudaTensorType:
-    members = {"__module__": __name__, "__doc__": "Tensors on a CUDA device: there are none."}
+    members = {"__module__": __name__, "__doc__": "Tensors on a CUDA device."}
     return _CudaTensorType(name, (), members)
 
 

@@ -6,21 +6,39 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pullback.accelerator.found import Kind
+from pullback.core.device import holder_of
 from pullback.core.listing import only_public as _only_public
+from pullback.operators.cuda.found import found
 
 __all__ = [
     *("profile", "start", "stop"),
 ]
 
 _kind = Kind("cuda.profiler")
-globals().update(_kind.refusals("start stop"))
+
+
+def start() -> None:
+    """Let the profiler look from here on."""
+    if holder_of("cuda") is None:
+        raise _kind.missing("start()")
+    found.cupy.cuda.runtime.profilerStart()
+
+
+def stop() -> None:
+    """Let it look no more."""
+    if holder_of("cuda") is None:
+        raise _kind.missing("stop()")
+    found.cupy.cuda.runtime.profilerStop()
 
 
 @contextmanager
 def profile() -> Iterator[None]:
     """Profile within a block; an error where there is no device."""
-    raise _kind.missing("profile()")
-    yield
+    start()
+    try:
+        yield
+    finally:
+        stop()
 
 
 __dir__ = _only_public(globals())

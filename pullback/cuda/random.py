@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
-from pullback.accelerator.found import Kind, nothing
 from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
+from pullback.cuda._running import index_of, is_there, needs_device
 
 __all__ = [
     *("get_rng_state", "get_rng_state_all", "initial_seed", "manual_seed", "manual_seed_all"),
     *("seed", "seed_all", "set_rng_state", "set_rng_state_all"),
 ]
 
-_kind = Kind("cuda")
-globals().update(_kind.refusals("get_rng_state initial_seed"))
-seed = seed_all = nothing
+
+def _stream(device: Any = None) -> Any:
+    from pullback.core.device import device as place
+    from pullback.operators.cuda.drawing import stream_on
+
+    return stream_on(place("cuda", index_of(device, "random")))
 
 
 def manual_seed(seed: int) -> None:
@@ -25,19 +29,56 @@ def manual_seed(seed: int) -> None:
     >>> import pullback as torch
     >>> torch.cuda.manual_seed(0)
     """
-    int(seed)
+    number = int(seed)
+    if is_there():
+        _stream().start(number % 2**64)
 
 
-manual_seed_all = manual_seed
+def manual_seed_all(seed: int) -> None:
+    """Seed the generators of all devices."""
+    number = int(seed)
+    if is_there():
+        from pullback.operators.cuda.drawing import seed_all as begin
+
+        _stream()
+        begin(number % 2**64)
+
+
+def seed() -> None:
+    """Seed the current device's generator with a number that nobody can know before."""
+    manual_seed(int.from_bytes(os.urandom(8), "little"))
+
+
+def seed_all() -> None:
+    """The same for all devices."""
+    manual_seed_all(int.from_bytes(os.urandom(8), "little"))
+
+
+@needs_device
+def initial_seed() -> int:
+    """The seed that the current device's generator began with."""
+    return int(_stream().seed)
+
+
+@needs_device
+def get_rng_state(device: Any = "cuda") -> Tensor:
+    """Refused: CuPy's generators do not tell their place. Seed them instead."""
+    raise NotImplementedError(
+        "cuda.get_rng_state(): CuPy's generators do not tell their place; use manual_seed()."
+    )
 
 
 def get_rng_state_all() -> list[Tensor]:
-    """The states of all devices: none."""
-    return []
+    """The states of all devices: none without a device."""
+    return [get_rng_state()] if is_there() else []
 
 
 def set_rng_state(new_state: Tensor, device: Any = "cuda") -> None:
     """Set a device's state; nothing happens where there is none."""
+    if is_there():
+        raise NotImplementedError(
+            "cuda.set_rng_state(): CuPy's generators take no place; use manual_seed()."
+        )
 
 
 def set_rng_state_all(new_states: Iterable[Tensor]) -> None:

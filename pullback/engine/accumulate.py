@@ -8,15 +8,14 @@ from typing import Any
 import numpy
 
 from pullback.core import errors, origin
-from pullback.core.arrays import Array, OtherArray
-from pullback.core.device import CPU
+from pullback.core.arrays import LIBRARIES, Array, OtherArray
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import get_mode
 from pullback.core.node import AccumulateGrad, Leaf, Node
 from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.core.process.warning_once import should_warn
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.tensor import Tensor, device_of, wrap
 from pullback.core.version import INFERENCE_CELL, own_cell
 
 
@@ -46,6 +45,8 @@ def sum_to(g: Array, shape: tuple[int, ...], node: Node, index: int) -> Array:
     dims = broadcast_dims(tuple(g.shape), shape)
     if dims is None:
         raise errors.gradient_shape(type(node).name(node), index, tuple(g.shape), tuple(shape))
+    if len(dims) == len(g.shape) - len(shape) and type(g) in LIBRARIES:
+        return LIBRARIES[type(g)].summed(g, dims)  # no view: whoever gets it may keep it
     return g.sum(dims, keepdims=True).reshape(shape) if dims else g.reshape(shape)
 
 
@@ -110,7 +111,7 @@ ports.fill(accumulate_by_call=_call)
 
 def _on_its_device(leaf: Tensor, g: Any) -> Any:
     """A gradient moved to where its leaf is, if it is a single number."""
-    device = getattr(g, "_device", CPU)
+    device = device_of(g)
     if type(g) is type(leaf._array) or device == leaf.device:
         return g
     if g.shape:
@@ -205,6 +206,8 @@ def _laid_out_as(leaf: Tensor, g: Any, *, owned: bool) -> Array:
     if type(g) is not numpy.ndarray:
         if isinstance(g, OtherArray):
             return g if owned else g.copy()
+        if type(g) in LIBRARIES:
+            return _laid_out_there(leaf, g, owned=owned)
         return g.copy() if hasattr(g, "_device") else numpy.array(g)  # without data: as it is
     like = leaf._array
     if type(like) is not numpy.ndarray and isinstance(like, OtherArray):
@@ -218,6 +221,18 @@ def _laid_out_as(leaf: Tensor, g: Any, *, owned: bool) -> Array:
             g if owned and g.flags.c_contiguous and g.flags.writeable else numpy.array(g, order="C")
         )
     fresh = numpy.empty_like(like, dtype=g.dtype)
+    fresh[...] = g
+    return fresh
+
+
+def _laid_out_there(leaf: Tensor, g: Any, *, owned: bool) -> Array:
+    """The same of an array on a device, where all memory can be written."""
+    like = leaf._array
+    if owned and (g.strides == like.strides or not get_mode().enforce_grad_layout):
+        return g
+    if like.flags.c_contiguous or not is_dense(like):
+        return g if owned and g.flags.c_contiguous else g.copy(order="C")
+    fresh = numpy.empty_like(like, dtype=g.dtype)  # which asks the array's own library
     fresh[...] = g
     return fresh
 

@@ -10,6 +10,7 @@ from weakref import ref
 import numpy
 
 from pullback.core import errors, mode, origin, overriding, passes
+from pullback.core.arrays import LIBRARIES
 from pullback.core.explain import anomaly
 from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.hooks import leaf_hooks_in_use
@@ -374,8 +375,9 @@ def nobody_looks() -> bool:
 
 
 def _without_data(roots: list[tuple[Any, Any]]) -> bool:
-    for _, g in roots:  # noqa: SIM110 (a generator costs every pass half a microsecond)
-        if type(g._array) is not numpy.ndarray and g._kind is None:
+    for _, g in roots:  # a generator costs every pass half a microsecond
+        kind = type(g._array)
+        if kind is not numpy.ndarray and kind not in LIBRARIES and g._kind is None:
             return True
     return False
 

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import Array, OtherArray
+from pullback.core.arrays import Array, OtherArray, namespace
 from pullback.core.overriding import DISPATCH
 
 
 def private_copy(value: Any) -> Array:
     """A row-major array of its own, from an array or a NumPy scalar."""
-    return value.copy() if isinstance(value, OtherArray) else numpy.array(value, order="C")
+    if isinstance(value, OtherArray):
+        return value.copy()
+    return namespace(value).array(value, order="C")
 
 
 def _counted() -> int:

@@ -44,16 +44,17 @@ CHECKS = frozenset({"dim", "dims", "optional_dim", "required_dims", "shape"})
 # What the written code calls its own (see build.py and nodes.py): a parameter of such a name would
 # take the place of one of them, or lose its value to it.
 _RESERVED = """
-    DEFAULT Ended F32 F64 Hooked I64 INFERENCE_CELL INFERENCE_VIEW LEAVES LOOSE Leaf MULTI_OUTPUT
-    NOWHERE NO_GRAD_VIEW NO_NUMBERS NodeClass Output REFUSALS REQUIRED SPECIAL Tensor UNWRITTEN
-    View above adopt arrays as_dim as_dims as_optional_dim as_required_dims as_shape asarray
-    attach before_write below born brought call call_inplace called cell check_fit
-    check_history_can_change check_writable code creation edge edge_of edges ended ended_at error
-    errors explained fast fill_missing fits forward frame get_mode getframe hooked info inherited
-    input_array input_tensor internal into is_number kind look made mode more ndarray new node
-    number_array numbering numbers numbers32 numbers64 numbers_between numpy old old_value one op
-    operands out output_array output_tensor pack packed place plain rebase respelled result self
-    shorten shown tracked ufunc unwatched user_frame version whole_number whose written xp
+    DEFAULT Ended F32 F64 HOST Hooked I64 INFERENCE_CELL INFERENCE_VIEW LEAVES LOOSE Leaf
+    MULTI_OUTPUT NOWHERE NO_GRAD_VIEW NO_NUMBERS NodeClass Output REFUSALS REQUIRED SPECIAL
+    Tensor UNWRITTEN View above adopt arrays as_dim as_dims as_optional_dim as_required_dims
+    as_shape asarray attach before_write below born brought call call_inplace called cell
+    check_fit check_history_can_change check_writable code creation edge edge_of edges elsewhere
+    ended ended_at error errors explained fast fill_missing fits forward frame get_mode getframe
+    hooked info inherited input_array input_tensor internal into is_number kind look made mode
+    more ndarray new node number_array numbering numbers numbers32 numbers64 numbers_between
+    numpy old old_value one op operands out output_array output_tensor pack packed place plain
+    rebase respelled result self shorten shown tracked ufunc unwatched user_frame version
+    whole_number whose written xp
 """
 RESERVED = frozenset(_RESERVED.split())
 

@@ -11,11 +11,13 @@ from collections import OrderedDict
 from types import FunctionType
 from typing import IO, Any
 
-from pullback.core.device import META, device
+from pullback.core.arrays import LIBRARIES
+from pullback.core.device import CPU, META, device
 from pullback.core.dtype import DTYPES, NumpyDtype, dtype
 from pullback.core.layout import layout, memory_format
+from pullback.core.ports import ports
 from pullback.core.size import Size
-from pullback.core.tensor import CONJUGATED, NEGATED, Tensor
+from pullback.core.tensor import CONJUGATED, NEGATED, Tensor, device_of
 from pullback.operators.arrays.strides import address, element_strides, root
 from pullback.operators.tensor.convert import TYPE_NAMES
 from pullback.operators.tensor.pickling import (
@@ -66,8 +68,11 @@ def _named(module: str, name: str) -> _Global:
 class Storage:
     """The memory of one or more tensors, as the pickle refers to it."""
 
-    def __init__(self, key: str, flat: Any, dtype: str, *, is_untyped: bool) -> None:
+    def __init__(
+        self, key: str, flat: Any, dtype: str, *, is_untyped: bool, place: str = "cpu"
+    ) -> None:
         self.key = key
+        self.place = place
         self.flat = flat
         self.dtype = dtype
         self.is_untyped = is_untyped  # its elements are counted in bytes
@@ -120,7 +125,7 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
             else _named("torch", f"{TYPE_NAMES[obj.dtype]}Storage")
         )
         count = obj.flat.nbytes if obj.is_untyped else obj.flat.size
-        reference = "storage", kind, obj.key, "cpu", count
+        reference = "storage", kind, obj.key, obj.place, count
         return (*reference, None) if self._legacy else reference
 
     def reducer_override(self, obj: Any) -> Any:
@@ -194,8 +199,15 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
         if place not in self.storages:
             self._owners.append(owner)
             name = next(name for name, known in DTYPES.items() if known.numpy == flat.dtype)
+            where = "cpu"
+            if type(flat) in LIBRARIES:
+                where, flat = str(device_of(flat)), ports.placed(flat, CPU)
             self.storages[place] = Storage(
-                str(len(self.storages)), flat, name, is_untyped=is_untyped or name in _UNTYPED
+                str(len(self.storages)),
+                flat,
+                name,
+                is_untyped=is_untyped or name in _UNTYPED,
+                place=where,
             )
         return self.storages[place]
 

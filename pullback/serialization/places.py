@@ -73,6 +73,27 @@ register_package(10, *_cpu_or_meta(CPU))
 register_package(22, *_cpu_or_meta(META))
 
 
+def _cuda_tag(storage: UntypedStorage) -> str | None:
+    place = getattr(storage, "device", CPU)
+    return str(place) if place.type == "cuda" else None
+
+
+def _to_cuda(storage: UntypedStorage, location: str) -> UntypedStorage | None:
+    if location.partition(":")[0] != "cuda":
+        return None
+    try:
+        storage.device = require_available(device(location))
+    except AssertionError as error:
+        raise RuntimeError(
+            f"The file has tensors on {location!r}; give map_location='cpu' to load them into "
+            f"memory. {error}"
+        ) from None
+    return storage
+
+
+register_package(20, _cuda_tag, _to_cuda)
+
+
 def restorer_of(map_location: Any) -> Restorer:
     """What `load` does with each storage and the place it was saved at."""
     if map_location is None:

@@ -6,9 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import numpy
-
-from pullback.core.arrays import Array
+from pullback.core.arrays import Array, namespace
 from pullback.core.dtype import dtype
 from pullback.core.layout import named_layout
 from pullback.core.tensor import Tensor, wrap
@@ -65,7 +63,7 @@ def _on_memory(flat: Array, offset: int, size: tuple[int, ...], stride: tuple[in
     """The part of `flat` that a tensor covers; refused if any of it is outside."""
     if 0 in size:
         # Not made from the strides: NumPy counts them even where there is nothing to reach.
-        return numpy.empty(size, flat.dtype)
+        return namespace(flat).empty(size, flat.dtype)
     last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     if last >= flat.size:
         raise refuse("a tensor reaches beyond its storage")

@@ -9,6 +9,7 @@ import numpy
 from pullback.core.arrays import Array
 from pullback.core.device import META, device
 from pullback.core.dtype import NumpyDtype, dtype, named_dtype
+from pullback.core.ports import ports
 from pullback.operators.tensor.convert import TYPE_NAMES
 from pullback.serialization.budget import Budget, refuse
 from pullback.storage import UntypedStorage
@@ -51,7 +52,7 @@ def storage_type(module: str, name: str) -> StorageType | None:
 class LoadedStorage(UntypedStorage):
     """A storage that a load has made. Its bytes may come later, as the format before 1.6 has it."""
 
-    __slots__ = ("_others", "flat", "kind", "swapped")
+    __slots__ = ("_others", "_there", "flat", "kind", "swapped")
 
     def __init__(self, flat: Array, kind: StorageType, place: device) -> None:
         """Stand on `flat`, an array of the type's dtype, in this machine's byte order."""
@@ -60,17 +61,28 @@ class LoadedStorage(UntypedStorage):
         self.kind = kind
         self.swapped = False
         self._others: dict[Any, Array] = {}
+        self._there: dict[Any, Array] = {}  # the same on the device that this one goes to
 
     def fill(self, flat: Array) -> None:
         """Put the bytes in, here and in what was made of them."""
         self.flat[...] = flat
         for key, other in self._others.items():
             other[...] = self._derived(*key)
+        for key, there in self._there.items():
+            there[...] = ports.placed(self._others.get(key, self._viewed(key[0])), self.device)
 
     def memory(self, kind: dtype | None, bits: dict[str, bool], budget: Budget | None) -> Array:
         """The elements as a tensor sees them: in a dtype, conjugated or negated."""
         wanted = self.flat.dtype if kind is None else kind.numpy
         key = wanted, bool(bits.get("conj")), bool(bits.get("neg"))
+        if self.device.type == "cuda":
+            if key not in self._there:
+                self._there[key] = ports.placed(self._here(key, budget), self.device)
+            return self._there[key]
+        return self._here(key, budget)
+
+    def _here(self, key: Any, budget: Budget | None) -> Array:
+        wanted = key[0]
         if not (key[1] or key[2] or self._is_swapped(wanted)):
             return self._viewed(wanted)
         if key not in self._others:

@@ -221,7 +221,8 @@ def test_other_devices_are_refused_with_a_remedy(name):
 
 
 def test_an_array_library_makes_its_devices_available(two_gpus):
-    assert require_available(device("cuda")) is device("cuda")
+    # A tensor made on "cuda" says which one it is on, as in torch.
+    assert require_available(device("cuda")) is device("cuda:0")
     assert require_available(device("cuda:1")) is device("cuda:1")
     with pytest.raises(RuntimeError, match=r"number of 'cuda' devices is 2.*smaller index"):
         require_available(device("cuda:2"))

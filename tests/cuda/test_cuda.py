@@ -3,6 +3,9 @@
 import pytest
 
 import pullback as torch
+from tests.cuda.conftest import HAS_DEVICE
+
+pytestmark = pytest.mark.skipif(HAS_DEVICE, reason="there is a device")
 
 
 def test_memory_is_not_in_use():

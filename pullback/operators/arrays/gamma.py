@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from pullback.core.arrays import Array, Namespace
+from pullback.core.arrays import Array, Namespace, some
 from pullback.operators.arrays.blocks import BLOCK, slices
 
 __all__ = ["digamma", "in_double", "lgamma", "polygamma", "series", "zeta"]
@@ -76,7 +76,7 @@ def lgamma(xp: Namespace, x: Array) -> Array:
     size = xp.where(x < 0, 1 - x, x)  # reflected, so that only positive arguments are left
     near = size < 2.5
     result = xp.where(near, _lgamma_near(xp, xp.where(near, size, 1.0)), _lgamma_far(xp, size))
-    if (x < 0).any():
+    if some(x < 0):
         sine = xp.absolute(xp.sin(math.pi * (x - xp.rint(x))))
         result = xp.where(x < 0, math.log(math.pi) - xp.log(sine) - result, result)
     return xp.where(xp.isinf(x), math.inf, result)
@@ -110,7 +110,7 @@ def digamma(xp: Namespace, x: Array) -> Array:
         result -= xp.where(small, 1 / size, 0.0)
         size = xp.where(small, size + 1, size)
     result += xp.log(size) - 0.5 / size - series(_DIGAMMA, size**-2) * size**-2
-    if (x < 0).any():
+    if some(x < 0):
         angle = math.pi * (x - xp.rint(x))
         pole = xp.where(angle == 0, math.nan, math.pi / xp.tan(angle))
         result = xp.where(x < 0, result - pole, result)
@@ -120,7 +120,7 @@ def digamma(xp: Namespace, x: Array) -> Array:
 def zeta(xp: Namespace, x: Array, q: Array) -> Array:
     """Hurwitz's zeta function: the sum of `(q + k) ** -x` over all k from 0."""
     below = q < 0
-    if below.any():
+    if some(below):
         # The terms below zero, from -q down to 1 - f, are a difference of two such sums; f is
         # where q meets zero. Added up one by one they would take as long as q is far.
         f = xp.where(below, q - xp.floor(q), q)

@@ -188,7 +188,7 @@ def ranks(xp: Namespace, sequence: Array, values: Array, side: str) -> Array:
     counted.
     """
     if sequence.ndim == 1:
-        return sequence.searchsorted(values, side)
+        return xp.searchsorted(sequence, values, side)
     size = values.shape[-1]
     # Whichever comes first wins a tie, since the order is stable.
     parts = (values, sequence) if side == "left" else (sequence, values)

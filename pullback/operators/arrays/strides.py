@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy
 from numpy import ndarray
 
-from pullback.core.arrays import Array
+from pullback.core.arrays import LIBRARIES, Array
 
 Geometry: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], int]
 
@@ -34,6 +34,8 @@ def address(array: Array) -> int:
     As a buffer that takes a fifth of the time that `__array_interface__` needs; read-only memory
     and dtypes that buffers do not know go the long way.
     """
+    if LIBRARIES and type(array) in LIBRARIES:
+        return LIBRARIES[type(array)].address(array)
     try:
         whole = array if array.flags.c_contiguous else array[(0,) * array.ndim + (...,)]
         return ctypes.addressof(_as_buffer(whole))
@@ -70,6 +72,8 @@ def restrided(array: Array, shape: Any, strides: Any, offset: int = 0) -> Array:
     The ndarray constructor is seven times faster than `as_strided`, and refuses to leave the
     memory.
     """
+    if LIBRARIES and type(array) in LIBRARIES:
+        return LIBRARIES[type(array)].window(array, shape, strides, offset)
     if array.flags.c_contiguous and offset >= 0:
         return ndarray(shape, array.dtype, array, offset, strides)
     owner = root(array)
@@ -87,6 +91,9 @@ def on_storage(array: Array, geometry: Geometry) -> Array:
     owner = root(array)
     memory = _row_major(owner)
     size = array.itemsize
+    if LIBRARIES and type(array) in LIBRARIES:
+        there = [s * size for s in strides]
+        return LIBRARIES[type(array)].window(owner, shape, there, offset * size)
     given = owner if memory is None else memory
     steps = tuple(s * size for s in strides)
     if 0 in shape:  # may begin anywhere: one more dimension, which nobody reads, leads there

@@ -31,6 +31,7 @@ from pullback.operators.watching import asking
 
 PROPERTIES: dict[str, Any] = {
     **metadata.PROPERTIES,
+    **exchange.PROPERTIES,
     "T": reverse_dims,
     "mT": matrix_transpose,
     "H": hermitian,

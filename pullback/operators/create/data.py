@@ -118,9 +118,11 @@ def new_tensor(
     if isinstance(data, Tensor):
         _warn_of_copy("new_tensor(x)")
     wanted = self._array.dtype if dtype is None else as_dtype(dtype).numpy
-    options = _options("new_tensor", None, device, requires_grad, pin_memory)
-    checked("new_tensor", options, wanted)
-    return made("new_tensor", copied("new_tensor", data, wanted), options)
+    place = self.device if device is None else device
+    options = _options("new_tensor", None, place, requires_grad, pin_memory)
+    there = checked("new_tensor", options, wanted)
+    array = copied("new_tensor", data, wanted)
+    return made("new_tensor", array if there.metadata is None else array.astype(there), options)
 
 
 def copied(op: str, data: Any, wanted: NumpyDtype | None) -> Array:

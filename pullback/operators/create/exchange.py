@@ -9,11 +9,12 @@ from typing import Any
 import numpy
 
 from pullback.core import errors, origin
-from pullback.core.arrays import F32, F64, Array, as_array
-from pullback.core.device import META, as_device, require_available
+from pullback.core.arrays import F32, F64, LIBRARIES, Array, as_array
+from pullback.core.device import CPU, META, as_device, require_available
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import get_mode, settle
 from pullback.core.overriding import answers
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import remember_birth
 from pullback.operators.declare import METHODS
@@ -44,6 +45,10 @@ def _numpy(self: Tensor, *, force: bool = False) -> Array:
         _check_leaves_no_history(self, "numpy()")
     if self.device is META:
         raise errors.no_data("numpy()", TypeError)
+    if type(self._array) in LIBRARIES:
+        if force:
+            return ports.placed(self._array, CPU)
+        raise errors.not_on_host("numpy()", self.device)
     return self._array
 
 
@@ -61,6 +66,8 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Array:
     _check_leaves_no_history(self, "conversion to a NumPy array")
     if self.device is META:
         raise errors.no_data("conversion to a NumPy array", TypeError)
+    if type(self._array) in LIBRARIES:
+        raise errors.not_on_host("conversion to a NumPy array", self.device)
     return numpy.array(self._array, dtype, copy=copy)
 
 
@@ -113,7 +120,7 @@ def plain(array: Array) -> Array:
 
 def warn_if_read_only(op: str, array: Array) -> None:
     """Tell the user now that in-place operators will fail."""
-    if not array.flags.writeable:
+    if not getattr(array.flags, "writeable", True):
         warnings.warn(
             f"{op}: the memory is read-only, so in-place operators on the tensor will fail. Copy "
             "the array first if you want to write.",
@@ -256,6 +263,7 @@ class _Writable:
 
 
 _CPU_DEVICE = (1, 0)
+_CUDA_DEVICES = (2, 13)  # its own memory, and memory that it shares with the host
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -272,6 +280,9 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     if isinstance(ext_tensor, Tensor) and ext_tensor.requires_grad:
         _dlpack(ext_tensor)  # refuses
     capsule, place = _capsule_of(ext_tensor)
+    if place[0] in _CUDA_DEVICES:
+        array = ports.taken_there(capsule, place)
+        return wrap(array.copy() if copy else array)
     # The first version of the protocol cannot say "read-only", so NumPy assumes it.
     unversioned = "versioned" not in repr(capsule)
     array = numpy.from_dlpack(_Capsule(capsule, place))
@@ -302,6 +313,24 @@ def _capsule_of(source: Any) -> tuple[Any, tuple[int, int]]:
 # By hand, since in this module the name `numpy` is taken.
 _numpy.__name__ = _numpy.__qualname__ = "numpy"
 METHODS["numpy"] = _numpy
+
+
+def _cuda_array_interface(self: Tensor) -> dict[str, Any]:
+    """The memory of a tensor on a CUDA device, as other libraries take it."""
+    if self.device.type != "cuda":
+        raise AttributeError(
+            f"__cuda_array_interface__: this tensor is on {self.device}, not on a CUDA device."
+        )
+    if self.requires_grad:
+        raise RuntimeError(
+            "__cuda_array_interface__: this tensor requires grad, and its memory would be used "
+            "without history. Use `tensor.detach()`."
+        )
+    found: dict[str, Any] = self._array.__cuda_array_interface__
+    return found
+
+
+PROPERTIES = {"__cuda_array_interface__": property(_cuda_array_interface)}
 
 # Special methods, attached by methods.py.
 DUNDERS: dict[str, Callable[..., Any]] = {

@@ -13,16 +13,19 @@ from pullback.core.arrays import Array
 from pullback.core.captured import stamped
 from pullback.core.device import (
     CPU,
+    META,
     DeviceLike,
     as_device,
     device,
     get_default_device,
+    holder_of,
     require_available,
 )
 from pullback.core.dtype import NumpyDtype, as_dtype, dtype, from_numpy_dtype
 from pullback.core.layout import layout, strided
 from pullback.core.mode import fast, get_mode
 from pullback.core.nesting import running
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.running.inplace import write_out
 
@@ -64,7 +67,8 @@ def checked(op: str, options: Options, fallback: NumpyDtype, out: Any = None) ->
         if get_default_device() is CPU:
             return fallback
         # Names of devices that can hold nothing are refused here too, when one is the default.
-        return fallback if require_available(as_device(None)) is CPU else _marked(fallback)
+        place = require_available(as_device(None))
+        return fallback if place is CPU else _marked(fallback, place)
     if unknown := options.keys() - _NAMES:
         known = ", ".join(sorted(_NAMES))
         raise TypeError(f"{op}() has no argument {sorted(unknown)[0]!r}; its options are {known}.")
@@ -74,14 +78,19 @@ def checked(op: str, options: Options, fallback: NumpyDtype, out: Any = None) ->
     if out is not None:
         result = _dtype_of_out(op, out, wanted)
     _check_requires_grad(op, options.get("requires_grad", False), result)
-    return result if place is CPU or out is not None else _marked(result)
+    return result if place is CPU or out is not None else _marked(result, place)
 
 
-def _marked(dtype: NumpyDtype) -> NumpyDtype:
-    """The dtype with a note that asks for an array without data, on device "meta"."""
-    from pullback.core.memory.meta import MARK
+def _marked(dtype: NumpyDtype, place: device) -> NumpyDtype:
+    """The dtype with a note that asks for an array elsewhere: without data on device "meta"."""
+    return numpy.dtype(dtype, metadata={"device": str(place)})
 
-    return numpy.dtype(dtype, metadata=MARK)
+
+def unmarked(dtype: NumpyDtype) -> tuple[NumpyDtype, device | None]:
+    """The dtype itself, and the device of its note."""
+    if dtype.metadata is None:
+        return dtype, None
+    return numpy.dtype(dtype.type), device(dtype.metadata["device"])
 
 
 def _check_memory(op: str, options: Options) -> device:
@@ -97,7 +106,7 @@ def _check_memory(op: str, options: Options) -> device:
     pin = options.get("pin_memory", False)
     if pin is not None and not isinstance(pin, bool):
         raise TypeError(f"{op}(): pin_memory must be a bool, got {type(pin).__name__}.")
-    if pin:
+    if pin and holder_of("cuda") is None:
         raise RuntimeError(
             f"{op}(): pin_memory=True needs an accelerator to pin memory for; leave it out."
         )
@@ -129,7 +138,7 @@ def made(op: str, array: Array, options: Options, out: Any = None) -> Tensor:
     """The tensor on a new array, or `out` with the array's values."""
     if out is None:
         marked = array.dtype.metadata is not None
-        result = stamped(wrap(_without_data(array) if marked else array))
+        result = stamped(wrap(_elsewhere(array) if marked else array))
     else:
         if out.requires_grad and get_mode().grad:
             raise errors.out_requires_grad(op)
@@ -143,10 +152,14 @@ def made(op: str, array: Array, options: Options, out: Any = None) -> Tensor:
     return result
 
 
-def _without_data(array: Array) -> Array:
-    from pullback.core.memory import meta
+def _elsewhere(array: Array) -> Array:
+    """An array that was made here, on the device that its dtype's note names."""
+    dtype, place = unmarked(array.dtype)
+    if place is META or place is None:
+        from pullback.core.memory import meta
 
-    return meta.like(array)
+        return meta.like(array)
+    return ports.placed(array.view(dtype), place)
 
 
 def shape_argument(op: str, sizes: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
@@ -190,9 +203,12 @@ def _checked_shape(op: str, shape: tuple[Any, ...]) -> tuple[int, ...]:
 def allocated(op: str, allocate: Callable[..., Array], shape: Any, *args: Any) -> Array:
     """Memory from one of the array library's functions; RuntimeError where there is not enough."""
     if args and getattr(args[0], "metadata", None) is not None:
+        dtype, place = unmarked(args[0])
+        if place is not META:
+            return ports.allocated_there(op, allocate, shape, dtype, place, *args[1:])
         from pullback.core.memory import meta
 
-        return meta.of((shape,) if isinstance(shape, int) else shape, args[0])
+        return meta.of((shape,) if isinstance(shape, int) else shape, dtype)
     try:
         return allocate(shape, *args)
     except (MemoryError, OverflowError, ValueError):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import numpy
-
 from pullback.core import origin
+from pullback.core.arrays import namespace
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import Array, Namespace, method, primitive
 from pullback.operators.fourier.transforms import fft, ifft, irfft, rfft
@@ -27,7 +26,7 @@ def _window(op: str, window: Any, win_length: int, n_fft: int, like: Any) -> Any
     """The window, or ones, with zeros around it to `n_fft` points."""
     if window is None:
         dtype = like._array.real.dtype
-        window = wrap(numpy.ones(win_length, dtype))
+        window = wrap(namespace(like._array).ones(win_length, dtype))
     elif tuple(window.shape) != (win_length,):
         raise RuntimeError(
             f"{op}: the window must have win_length={win_length} elements, got shape "

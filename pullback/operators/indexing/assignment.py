@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.arrays import F32, F64, Array
+from pullback.core.arrays import F32, F64, Array, namespace
 from pullback.core.captured import refuse_captured
 from pullback.core.explain.cause import adopt
 from pullback.core.mode import fast, get_mode
@@ -263,7 +263,7 @@ class CopySlices(inplace.CopySlices):
     def _run(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
         """Arrays."""
         self._check_kept()
-        whole = numpy.array(g, order="C")
+        whole = namespace(g).array(g, order="C")
         part = self._find(whole)
         if len(edges) == 1:
             part[...] = 0

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from pullback.core import errors
-from pullback.core.arrays import Array
+from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.scatter import add_at, check_bounds, check_index_dtype
@@ -95,7 +95,7 @@ def _write_masked_scatter(xp: Namespace, input: Array, mask: Array, source: Arra
                 f"masked_scatter: a mask of shape {mask.shape} cannot be broadcast to the shape "
                 f"{input.shape} of the tensor."
             ) from None
-    count = xp.count_nonzero(mask)
+    count = int(xp.count_nonzero(mask))
     if source.size < count:
         raise RuntimeError(
             f"masked_scatter: the mask holds at {count} places, but source has {source.size} "
@@ -152,7 +152,8 @@ def _check_positions(op: str, input: Array, index: Array) -> Array:
     """Positions from 0 on; negative ones count from the end."""
     check_index_dtype(op, index, "l")
     positions = index
-    if index.size and index.item(index.argmin()) < 0:
+    host = type(index) not in LIBRARIES
+    if not host or (index.size and index.item(index.argmin()) < 0):
         positions = index + (index < 0) * input.size
     try:
         check_bounds(op, positions, input.size, 0)

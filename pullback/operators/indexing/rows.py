@@ -9,7 +9,7 @@ from __future__ import annotations
 import numbers
 from typing import Any
 
-from pullback.core.arrays import Array
+from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.scatter import (
@@ -237,7 +237,7 @@ def _check_fill(input: Array, dim: int, index: Array) -> None:
     if index.ndim > 1:
         raise RuntimeError(f"index_fill: the index must have one dimension, got {index.shape}.")
     size = input.shape[dim] if input.ndim else 1
-    if index.size and index.item(index.argmin()) < 0:
+    if type(index) not in LIBRARIES and index.size and index.item(index.argmin()) < 0:
         # Negative positions count from the end here, and only here, as in torch.
         index = index + (index < 0) * size
     check_bounds("index_fill", index, size, dim, IndexError)

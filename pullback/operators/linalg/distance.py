@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.tensor import wrap
+from pullback.operators.create.constants import beside
 from pullback.operators.linalg.between import euclidean_between
 from pullback.operators.linalg.products import delivered
 from pullback.operators.options import numpy_spelled
@@ -121,5 +121,5 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     if p < 0 or math.isnan(p):
         raise RuntimeError(f"pdist: p must not be negative, got {p}.")
     first, second = numpy.triu_indices(input.shape[0], 1)
-    distances = vector_norm(input[wrap(first)] - input[wrap(second)], p, -1)
+    distances = vector_norm(input[beside(input, first)] - input[beside(input, second)], p, -1)
     return shown_as("PdistBackward0", distances)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.arrays import LIBRARIES
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import BLOCK, slices
 from pullback.operators.arrays.lapack import lu_by_scipy, magnitude
@@ -135,7 +136,7 @@ def permutation(xp: Namespace, pivots: Array, m: int, dtype: Any) -> Array:
     size = math.prod(batch)
     swaps = pivots.reshape(size, steps) - 1
     every = xp.arange(size)
-    few = swaps.size <= _FEW_SWAPS
+    few = swaps.size <= _FEW_SWAPS and type(swaps) not in LIBRARIES
     found = [_order_of_one(one, m) for one in swaps.tolist()] if few else _orders(xp, swaps, m)
     order = xp.asarray(found, xp.int64)
     matrices = xp.zeros((size, m, m), dtype)

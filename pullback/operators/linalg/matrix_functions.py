@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.arrays import namespace
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.batching import filled, ndim_of, padded
 from pullback.operators.create.sizes import eye
@@ -287,7 +288,9 @@ def cond(input: Any, p: float | str | None = None, *, out: Any = None) -> Any:
             f"linalg.cond: needs at least 2 dimensions, got shape {tuple(input.shape)}."
         )
     if not input.numel():
-        nothing = wrap(numpy.zeros(tuple(input.shape[:-2]), input._array.real.dtype))
+        nothing = wrap(
+            namespace(input._array).zeros(tuple(input.shape[:-2]), input._array.real.dtype)
+        )
         return delivered("linalg.cond", nothing, out)
     if p is None or p in (2, -2):
         values = svdvals(input)

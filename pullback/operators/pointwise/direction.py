@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.arrays import some
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import ZEROS
 from pullback.operators.declare import Array, Namespace, elementwise, method
@@ -121,7 +122,7 @@ def angle(xp: Namespace, input: Array) -> Array:
         return xp.arctan2(input.imag, input.real)
     straight = xp.asarray(xp.multiply(input < 0, input.dtype.type(math.pi)))
     unknown = xp.isnan(input)
-    if unknown.any():
+    if some(unknown):
         xp.copyto(straight, input, where=unknown)
     return straight
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
+from pullback.core.arrays import LIBRARIES, some
 from pullback.core.dtype import complex128, float64
 from pullback.core.errors import unsupported
 from pullback.core.promotion import dtype_with_number
@@ -161,7 +162,7 @@ def _pow_base(xp: Namespace, input: Array, base: Any) -> Array:
 def _integer_power(xp: Namespace, base: Array, exponent: Array) -> Array:
     """Powers of integers; a negative exponent leaves 0 but for the bases 1 and -1."""
     negative = exponent < 0
-    if not negative.any():
+    if not some(negative):
         return xp.power(base, exponent)
     unit = xp.where(xp.abs(base) == 1, xp.where(exponent & 1, base, 1), 0)
     return xp.where(negative, unit, xp.power(base, xp.where(negative, 0, exponent)))
@@ -185,7 +186,7 @@ def _pow_tensors(xp: Namespace, input: Array, exponent: Array) -> Array:
         return _integer_power(xp, input, exponent)
     if kind == "b":
         raise unsupported("pow", input)
-    if exponent.size == 1 and kind == "f" and exponent.item() == 0.5:
+    if type(exponent) not in LIBRARIES and exponent.size == 1 and kind == "f" and exponent == 0.5:
         # NumPy takes the root then, whose values at -inf and -0.0 are not those of a power.
         root = xp.sqrt(xp.add(input, xp.zeros(exponent.shape, input.dtype)))
         return xp.where(input == -math.inf, input.dtype.type(math.inf), root)

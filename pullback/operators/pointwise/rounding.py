@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.arrays import is_wrong
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import REQUIRED, Array, Namespace, elementwise, method
@@ -98,7 +99,7 @@ def _check_divisor(xp: Namespace, op: str, input: Array, other: Array) -> str:
     kind: str = array.dtype.kind
     if kind in "bc":
         raise unsupported(op, array)
-    if kind in "iu" and not xp.all(other):
+    if kind in "iu" and is_wrong(xp.equal(other, 0)):
         raise RuntimeError(
             f"{op}: ZeroDivisionError: an integer is divided by zero; convert to floating point "
             "for an infinite result, or replace the zeros."

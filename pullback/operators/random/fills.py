@@ -8,12 +8,13 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.arrays import Array
+from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.dtype import NumpyDtype, finfo, from_numpy_dtype
 from pullback.core.forward import LEVELS
 from pullback.core.layout import empty_like
 from pullback.core.mode import fast, settle
 from pullback.core.overriding import answers
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import INFERENCE_CELL, bump
 from pullback.operators.create.sizes import zeros_like
@@ -84,6 +85,8 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
     if plain and not starts_write(called, self, {"input": self}, mode):
         if type(self._array) is numpy.ndarray:
             fill(source, self._array)
+        elif type(self._array) in LIBRARIES:
+            ports.filled_there(self._array, fill, generator)
         bump(self, called)
         return self
     # Torch's node names count the overloads of a function.

@@ -15,8 +15,10 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy
 
+from pullback.core.arrays import LIBRARIES
 from pullback.core.device import DeviceLike, as_device, require_available
 from pullback.core.mode import get_mode
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.random.stream import BLOCK, Stream
 
@@ -65,7 +67,7 @@ class Generator:
         tensor([0.4963, 0.7682, 0.0885])
     """
 
-    __slots__ = ("__weakref__", "_lock", "_seed", "_stream", "device")
+    __slots__ = ("__weakref__", "_lock", "_seed", "_stream", "_there", "device")
 
     def __init__(self, device: DeviceLike | None = "cpu") -> None:
         try:
@@ -75,6 +77,7 @@ class Generator:
         self._lock = threading.Lock()
         self._seed = _DEFAULT_SEED
         self._stream: Stream | None = None
+        self._there: Any = None  # the numbers on a device
 
     def draw_from(self) -> Stream:
         """The stream behind this generator; made from the seed when first needed."""
@@ -88,6 +91,17 @@ class Generator:
             if self._stream is None:
                 self._stream = Stream(self._seed)
             return self._stream
+
+    def device_stream(self) -> Any:
+        """The numbers on the device of this generator; made from the seed when first needed."""
+        if self.device.type == "cpu":
+            raise RuntimeError(
+                "A generator of the CPU draws no numbers on a device; make one there."
+            )
+        with self._lock:
+            if self._there is None:
+                self._there = ports.stream_there(self.device, self._seed)
+            return self._there
 
     def manual_seed(self, seed: int) -> Generator:
         """Start anew from `seed`, an int of 64 bits; negative ones count down from 2**64.
@@ -103,6 +117,9 @@ class Generator:
             self._seed = number % 2**64
             if self._stream is not None:
                 self._stream.start(self._seed)
+            self._there = None
+        if self is default_generator and LIBRARIES:
+            ports.seeded_there(self._seed)
         return self
 
     def seed(self) -> int:

@@ -12,11 +12,12 @@ from typing import Any
 import numpy
 
 from pullback.core import errors, origin
-from pullback.core.arrays import F32, Array
+from pullback.core.arrays import F32, LIBRARIES, Array
 from pullback.core.captured import stamped
 from pullback.core.dtype import NumpyDtype, default, from_numpy_dtype, int64
 from pullback.core.layout import memory_format, preserve_format
 from pullback.core.mode import get_mode, settle
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.create.factory import (
     Options,
@@ -99,6 +100,8 @@ def _filled(
     array = allocated(op, numpy.empty, shape, dtype)
     if type(array) is numpy.ndarray:
         fill(source, array)
+    elif type(array) in LIBRARIES:
+        ports.filled_there(array, fill, generator)
     return made(op, array, options, out)
 
 
@@ -328,6 +331,8 @@ def _drawn_like(
     needs(op, result._array.dtype, kinds)
     if type(result._array) is numpy.ndarray:
         fill(source_of(op, generator), result._array)
+    elif type(result._array) in LIBRARIES:
+        ports.filled_there(result._array, fill, generator)
     return result
 
 

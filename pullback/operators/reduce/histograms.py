@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
+from pullback.core.arrays import is_wrong, namespace
 from pullback.core.device import META
 from pullback.core.errors import unsupported
 from pullback.core.mode import get_mode
@@ -237,20 +238,21 @@ def _counted(
     limits = _limits(op, points, range)
     edges = [_edges(op, points, one, *pair) for one, pair in zip(bins, limits, strict=True)]
     shape = tuple(len(edge) - 1 for edge in edges)
-    place = numpy.zeros(len(points), numpy.int64)
-    inside = numpy.ones(len(points), bool)
+    xp = namespace(points)
+    place = xp.zeros(len(points), numpy.int64)
+    inside = xp.ones(len(points), bool)
     for column, edge, size in zip(points.T, edges, shape, strict=True):
-        at = numpy.searchsorted(edge, column, "right") - 1
-        at[column == edge[-1]] = size - 1  # the last bin has both its edges
+        at = xp.searchsorted(edge, column, "right") - 1
+        at = xp.where(column == edge[-1], size - 1, at)  # the last bin has both its edges
         inside &= (at >= 0) & (at < size) & (column == column)
         place = place * size + at
     chosen = None if weights is None else weights[inside]
-    counts: Any = numpy.bincount(place[inside], chosen, minlength=math.prod(shape))
+    counts: Any = xp.bincount(place[inside], chosen, minlength=math.prod(shape))
     counts = counts.astype(points.dtype).reshape(shape)
     if density:
         counts /= counts.sum()
         for axis, edge in enumerate(edges):
-            counts /= numpy.diff(edge).reshape((-1,) + (1,) * (len(edges) - 1 - axis))
+            counts /= xp.diff(edge).reshape((-1,) + (1,) * (len(edges) - 1 - axis))
     return counts, edges
 
 
@@ -293,7 +295,7 @@ def _edges(op: str, points: Array, bins: Any, low: float, high: float) -> Array:
     _check_bins(op, points, bins)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"{op}: the range from {low} to {high} is not finite; give `range`.")
-    return numpy.linspace(low, high, bins + 1, dtype=points.dtype)
+    return namespace(points).linspace(low, high, bins + 1, dtype=points.dtype)
 
 
 # Per value ----------------------------------------------------------------------------------------
@@ -329,7 +331,7 @@ def bincount(
     """
     if input.dtype.kind not in "iu":
         raise unsupported("bincount", input)
-    if input.ndim != 1 or (input.size and input.min() < 0):
+    if input.ndim != 1 or is_wrong(input < 0):
         raise RuntimeError(
             f"bincount: needs a 1-d tensor of non-negative integers, got shape {input.shape}"
             f"{', with negative ones' if input.ndim == 1 else ''}."

@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
+from pullback.core.arrays import some
 from pullback.core.dtype import from_numpy_dtype, numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.reductions import (
@@ -58,7 +59,7 @@ def divide_or_zero(xp: Namespace, input: Array, other: Array) -> Array:
     """The quotient, and 0 where the divisor is 0; so for its derivatives."""
     quotient = xp.true_divide(input, other)
     zero = xp.equal(other, 0)
-    return xp.where(zero, 0, quotient) if zero.any() else quotient
+    return xp.where(zero, 0, quotient) if some(zero) else quotient
 
 
 # The slope of |x| to the power of `order`, up to what depends on the norm alone.

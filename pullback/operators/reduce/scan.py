@@ -13,7 +13,7 @@ import math
 from math import inf
 from typing import Any
 
-from pullback.core.arrays import F32, F64
+from pullback.core.arrays import F32, F64, some
 from pullback.core.dtype import numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
@@ -201,7 +201,7 @@ def recurrence(xp: Namespace, a: Array, b: Array, dim: Dim) -> Array:
     a[first] = 1  # meets no predecessor, whatever it is
     products = xp.multiply.accumulate(a, dim)
     size = xp.abs(products)
-    if size.size and size.min() > _LEAST and size.max() < _GREATEST:
+    if size.size and not some((size <= _LEAST) | (size >= _GREATEST)):
         # s[i] = p[i] * sum of b[k] / p[k] over k <= i, p the running products: a few passes.
         result = xp.add.accumulate(b / products, dim, wide)
         result *= products

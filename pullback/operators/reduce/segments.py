@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.arrays import Array
+from pullback.core.arrays import Array, is_wrong, namespace
 from pullback.core.device import META
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor, wrap
@@ -66,7 +66,8 @@ def segment_reduce(
     number, place = _members(starts, ends, shape[axis])
     rows = index_select(reshape(data, (-1, *shape[axis + 1 :])), 0, wrap(place))
     start = _STARTS[reduce] if initial is None else float(initial)
-    whole = wrap(numpy.full((starts.size, *shape[axis + 1 :]), start, data._array.dtype))
+    size = (starts.size, *shape[axis + 1 :])
+    whole = wrap(namespace(data._array).full(size, start, data._array.dtype))
     if reduce in ("sum", "mean"):
         result = index_add(whole, 0, wrap(number), rows)
     else:
@@ -99,13 +100,13 @@ def _bounds(
         )
     if lengths is None:
         starts, ends = array[..., :-1].astype(numpy.int64), array[..., 1:].astype(numpy.int64)
-        if (ends < starts).any():
+        if is_wrong(ends < starts):
             raise RuntimeError("segment_reduce: offsets must not decrease.")
         return starts, ends
-    if not unsafe and (array < 0).any():
+    if not unsafe and is_wrong(array < 0):
         raise RuntimeError("segment_reduce: lengths must not be negative.")
     ends = array.cumsum(-1, dtype=numpy.int64)
-    if not unsafe and (array.sum(-1) != shape[axis]).any():
+    if not unsafe and is_wrong(array.sum(-1) != shape[axis]):
         raise RuntimeError(
             f"segment_reduce: lengths must add up to the {shape[axis]} elements along axis {axis}."
         )
@@ -114,11 +115,12 @@ def _bounds(
 
 def _members(starts: Array, ends: Array, size: int) -> tuple[Array, Array]:
     """For each element of a segment: the segment's number, and the row in the flattened data."""
-    count = (numpy.minimum(ends, size) - starts).reshape(-1)
-    number = numpy.repeat(numpy.arange(count.size), count)
-    line = numpy.arange(starts.size // max(starts.shape[-1], 1)) * size
+    xp = namespace(starts)
+    count = (xp.minimum(ends, size) - starts).reshape(-1)
+    number = xp.repeat(xp.arange(count.size), count)
+    line = xp.arange(starts.size // max(starts.shape[-1], 1)) * size
     first = (starts + line.reshape((*starts.shape[:-1], 1))).reshape(-1)
-    within = numpy.arange(number.size) - (count.cumsum() - count)[number]
+    within = xp.arange(number.size) - (count.cumsum() - count)[number]
     return number, first[number] + within
 
 

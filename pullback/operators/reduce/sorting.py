@@ -256,7 +256,7 @@ def searchsorted(
     tensor([1, 2])
     """
     if sorted_sequence.ndim == 1 and side is None and sorter is None and not out_int32:
-        return sorted_sequence.searchsorted(input, "right" if right else "left")
+        return xp.searchsorted(sorted_sequence, input, "right" if right else "left")
     if side not in (None, "left", "right") or (side == "left" and right):
         raise RuntimeError(
             f"searchsorted: side is {side!r} and right {right}; side must be 'left' or 'right' "

@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from pullback.core import origin
-from pullback.core.arrays import F64
+from pullback.core.arrays import F64, some
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import BLOCK, slices
@@ -126,7 +126,7 @@ def _without_rounding(
 ) -> Array:
     """Equal elements have no variance, though their mean be rounded: shifted to 0, they show it."""
     doubtful = squares <= _limit(average, input.size)
-    if not doubtful.any():
+    if not some(doubtful):
         return squares
     first = tuple(slice(1) if axis is None or i in axis else slice(None) for i in range(input.ndim))
     moved = xp.asarray(input - input[first])

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.arrays import as_array, namespace
 from pullback.core.overriding import answers
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
@@ -70,7 +71,8 @@ def _whole_truth(op: str, ufunc: Any, tensor: Any) -> Tensor:
         raise RuntimeError(f"{op}: the tensor must be of dtype bool, got {tensor.dtype}.")
     while hasattr(tensor, "bdim"):  # mapped: all examples count
         tensor = tensor.value
-    return wrap(numpy.asarray(ufunc.reduce(tensor._array, None)))
+    combine = getattr(namespace(tensor._array), ufunc.__name__).reduce
+    return wrap(as_array(combine(tensor._array, None)))
 
 
 def _is_all_true(input: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.arrays import Array
+from pullback.core.arrays import Array, namespace
 from pullback.core.device import META
 from pullback.core.errors import unsupported
 from pullback.core.mode import get_mode
@@ -91,22 +91,23 @@ def _elements(
     flat: Array, shape: tuple[int, ...], *, return_inverse: bool, return_counts: bool
 ) -> tuple[Array | None, ...]:
     """As `numpy.unique`, which takes five times as long where the values alone are wanted."""
-    order = order_along(numpy, flat, 0, descending=False) if return_inverse else None
+    xp = namespace(flat)
+    order = order_along(xp, flat, 0, descending=False) if return_inverse else None
     if order is not None:
         values = flat[order]
     else:
-        values = sortable(numpy, flat).copy()
+        values = sortable(xp, flat).copy()
         values.sort()
-    first = numpy.empty(flat.size, bool)
+    first = xp.empty(flat.size, bool)
     first[:1] = True
-    numpy.not_equal(values[1:], values[:-1], first[1:])
+    xp.not_equal(values[1:], values[:-1], first[1:])
     inverse = counts = None
     if order is not None:
-        inverse = numpy.empty(flat.size, numpy.int64)
-        inverse[order] = numpy.add.accumulate(first, 0, numpy.int64) - 1
+        inverse = xp.empty(flat.size, numpy.int64)
+        inverse[order] = xp.add.accumulate(first, 0, numpy.int64) - 1
         inverse = inverse.reshape(shape)
     if return_counts:
-        counts = numpy.diff(first.nonzero()[0], append=flat.size)
+        counts = xp.diff(first.nonzero()[0], append=flat.size)
     return values[first].astype(flat.dtype, copy=False), inverse, counts
 
 
@@ -125,8 +126,9 @@ def unique_consecutive(
     """
     flags = {"return_inverse": return_inverse, "return_counts": return_counts}
     array, at = _checked("unique_consecutive", input, dim, **flags)
-    lines = numpy.moveaxis(array, at, 0)
-    starts = numpy.ones(len(lines), bool)
+    xp = namespace(array)
+    lines = xp.moveaxis(array, at, 0)
+    starts = xp.ones(len(lines), bool)
     differ = lines[1:] != lines[:-1]
     starts[1:] = differ.reshape(len(differ), -1).any(1) if len(differ) else differ.reshape(0)
     inverse = counts = None
@@ -134,8 +136,8 @@ def unique_consecutive(
         inverse = starts.cumsum() - 1
         inverse = inverse.reshape(input._array.shape) if dim is None else inverse
     if return_counts:
-        counts = numpy.diff(starts.nonzero()[0], append=len(lines))
-    found = numpy.moveaxis(lines[starts], 0, at), inverse, counts
+        counts = xp.diff(starts.nonzero()[0], append=len(lines))
+    found = xp.moveaxis(lines[starts], 0, at), inverse, counts
     return _answer("unique_consecutive", "UniqueConsecutiveBackward0", input, found)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors, origin, overriding
-from pullback.core.arrays import Array, as_array
+from pullback.core.arrays import Array, as_array, namespace
 from pullback.core.captured import refuse_captured
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.explain.cause import adopt
@@ -275,7 +275,7 @@ class CopySlices(OperatorNode, metaclass=BuiltIn):
 
     def _run(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
         """Arrays: a copy of the base's gradient, its slice replaced."""
-        whole = numpy.array(g, order="C")
+        whole = namespace(g).array(g, order="C")
         part = self._part(wrap(whole))._array if self.replay else on_storage(whole, self.geometry)
         inner = self._inner()
         if inner._by_user:

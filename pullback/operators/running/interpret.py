@@ -12,7 +12,15 @@ from typing import Any
 import numpy
 
 from pullback.core import errors, overriding
-from pullback.core.arrays import F32, NAMESPACES, Array, as_array, namespace
+from pullback.core.arrays import (
+    F32,
+    LIBRARIES,
+    NAMESPACES,
+    Array,
+    as_array,
+    library_among,
+    namespace,
+)
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.explain.cause import ended
 from pullback.core.forward import LEVELS, seeing, visible_levels
@@ -117,6 +125,15 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     result = compute(op, arrays, options)
     tensors = [_result(array, mode) for array in outputs_of(op, result)]
     return finished(op, values, options, tensors, mode, kept)
+
+
+def elsewhere(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A plain call with an array of another library: by the line that was written for that."""
+    for one in args:
+        library = LIBRARIES.get(type(getattr(one, "_array", None)))
+        if library is not None:
+            return library.call(op, args, kwargs)
+    return call(op, args, kwargs)
 
 
 def _overriding(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -308,6 +325,12 @@ def _cast(op: Op, value: Any, dtype: numpy.dtype[Any]) -> Any:
 def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     """The forward's results; its refusals explained."""
     if len(NAMESPACES) > 1 and any(type(one) not in _WITH_DATA for one in arrays.values()):
+        library = library_among(arrays.values()) if LIBRARIES else None
+        if library is not None:
+            try:
+                return _rounded_once(op, arrays, library.compute(op, arrays, options))
+            except REFUSALS as error:
+                raise explained(op, arrays, error) from None
         from pullback.operators.running import meta
 
         if meta.among(arrays):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pullback.core import overriding, saved
-from pullback.core.arrays import Array, as_array
+from pullback.core.arrays import LIBRARIES, Array, as_array
 from pullback.core.explain import anomaly
 from pullback.core.mode import Mode
 from pullback.core.node import Edge, OperatorNode
@@ -110,7 +110,7 @@ def make_node(
 
     With hooks on, outputs are left to `pack_outputs`: a hook sees them with their history.
     """
-    cls = node_class(op)
+    cls = node_class(op, type(results[0]._array))
     plan = cls.plan  # type: ignore[attr-defined]  # written by node_class
     node = new(cls)
     # What requires grad but leads nowhere is no reason to keep the other operand.
@@ -138,6 +138,8 @@ def make_node(
         for name in plan.outputs:
             keep_output(node, name, results[op.outputs.index(name)], mode)
     node._seq = numbering.next()
+    if LIBRARIES and (library := LIBRARIES.get(type(results[0]._array))) is not None:
+        library.recorded(node)
     if overriding.classes and _any_answers(values, results):
         overriding.nodes.add(node)
     if anomaly.state.enabled:

@@ -13,11 +13,12 @@ from typing import Any
 import numpy
 
 from pullback.core import errors, origin
-from pullback.core.arrays import Array
+from pullback.core.arrays import Array, is_wrong, namespace
 from pullback.core.layout import contiguous_format
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.batching import per_dim
+from pullback.operators.create.constants import beside
 from pullback.operators.declare import REQUIRED, Namespace, linear, method
 from pullback.operators.indexing.assignment import getitem
 from pullback.operators.indexing.rows import index_select
@@ -317,7 +318,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     if r == 0:
         return getitem(input, slice(0, 0))
     places = numpy.array(list(choose(range(input.numel()), r)), dtype=numpy.int64).reshape(-1, r)
-    return stack([index_select(input, 0, wrap(column)) for column in places.T], 1)
+    return stack([index_select(input, 0, beside(input, column)) for column in places.T], 1)
 
 
 # Repeating and turning ----------------------------------------------------------------------------
@@ -365,14 +366,15 @@ def _counts(repeats: Any) -> Array:
         )
     if counts.ndim > 1:
         raise RuntimeError("repeat_interleave: repeats must have at most one dimension.")
-    if (counts < 0).any():
+    if is_wrong(counts < 0):
         raise RuntimeError("repeat_interleave: repeats must not be negative.")
     return counts.reshape(-1)
 
 
 def _repeated(counts: Array, size: int, output_size: int | None) -> Array:
     """0 to `size`, each so many times."""
-    places = numpy.repeat(numpy.arange(size), counts)
+    xp = namespace(counts)
+    places = xp.repeat(xp.arange(size), counts)
     _check_output(len(places), output_size)
     return places
 

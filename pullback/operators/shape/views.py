@@ -352,7 +352,7 @@ def diagonal(xp: Namespace, input: Array, offset: int = 0, dim1: Dim = 0, dim2: 
 
 
 def _writable(part: Array, whole: Array) -> Array:
-    if whole.flags.writeable:
+    if getattr(whole.flags, "writeable", False):
         part.flags.writeable = True  # NumPy hands diagonals out read-only
     return part
 

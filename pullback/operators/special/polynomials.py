@@ -30,7 +30,8 @@ def _polynomial(
     before, last = xp.ones_like(x), first
     result = xp.zeros(xp.broadcast(x, degree).shape, x.dtype)
     result = xp.where((degree == 0) & (n > -1), before, result)
-    highest = int(degree.max(initial=0, where=xp.isfinite(degree)))
+    counted = xp.where(xp.isfinite(degree), degree, 0)
+    highest = int(xp.maximum.reduce(counted, None, initial=0))
     if beyond is not None and highest > _FEW:
         far = beyond(xp, x, xp.where(degree > _FEW, degree, 1))
         result = xp.where(degree > _FEW, xp.where(xp.isfinite(far), far, math.nan), result)

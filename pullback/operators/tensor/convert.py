@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors, origin
-from pullback.core.device import META, as_device, device, require_available
+from pullback.core.device import CPU, META, as_device, device, require_available
 from pullback.core.dtype import (
     NumpyDtype,
     as_dtype,
@@ -72,6 +72,22 @@ def _to_fixed(
 ) -> Array:
     """Copy to integers or bool, where gradients end."""
     return cast_array(xp, input, dtype, memory_format)
+
+
+@linear(
+    input=lambda g, device, source, input_dtype: _to_device(g, source, device, input_dtype),
+    has_out=False,
+    node="ToCopyBackward0",
+)
+def _to_device(xp: Namespace, input: Array, device: Any, source: Any, dtype: Any) -> Array:
+    """Copy to a device, in a dtype that has gradients."""
+    return ports.placed(input, device, dtype)
+
+
+@elementwise(promote=None, has_out=False)
+def _to_device_fixed(xp: Namespace, input: Array, device: Any, dtype: Any) -> Array:
+    """Copy integers or truth values to a device, where gradients end."""
+    return ports.placed(input, device, dtype)
 
 
 def astype(input: Any, dtype: Any) -> Any:
@@ -160,12 +176,21 @@ def to(self: Tensor, *args: Any, **options: Any) -> Tensor:
 
 def _moved(self: Tensor, place: device, wanted: NumpyDtype | None) -> Tensor:
     """To device "meta", where only the shape arrives; from there nothing comes back."""
-    if place is not META:
+    if self.device is META and place is not META:
         raise errors.no_data(f"to('{place}')")
+    if place is not META:
+        return _carried(self, place, self._array.dtype if wanted is None else wanted)
     from pullback.core.memory import meta
 
     array = meta.like(self._array)
     return wrap(array if wanted is None else array.astype(wanted))
+
+
+def _carried(input: Tensor, place: device, wanted: NumpyDtype) -> Tensor:
+    """The values on another device; the gradient comes back the same way."""
+    if wanted.kind in "fcV":
+        return _to_device(input, place, input.device, wanted)
+    return _to_device_fixed(input, place, wanted)
 
 
 def _named_arguments(args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
@@ -256,8 +281,8 @@ def cpu(self: Tensor, *, memory_format: memory_format = preserve_format) -> Tens
     >>> torch.zeros(2).cpu().device
     device(type='cpu')
     """
-    if self.device is META:
-        raise errors.no_data("cpu()")
+    if self.device is not CPU:
+        return _moved(self, CPU, None)
     return _converted(self, None, memory_format, copy=False)
 
 
@@ -273,7 +298,9 @@ def _to_accelerator(kind: str) -> Any:
     ) -> Tensor:
         # A number alone is one of this type's devices.
         place = f"{kind}:{device}" if isinstance(device, int) else device
-        require_available(as_device(kind if place is None else place))
+        there = require_available(as_device(kind if place is None else place))
+        if there is not self.device:
+            return _moved(self, there, None)
         return _converted(self, None, memory_format, copy=False)
 
     move.__name__ = move.__qualname__ = kind

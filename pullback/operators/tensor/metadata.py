@@ -14,6 +14,7 @@ from pullback.core.device import META
 from pullback.core.dtype import dtype
 from pullback.core.layout import contiguous_format, is_in_format, layout, memory_format, strided
 from pullback.core.memory import shared
+from pullback.core.ports import ports
 from pullback.core.size import Size, size_of
 from pullback.core.tensor import CONJUGATED, NEGATED, Tensor
 from pullback.operators.arrays.strides import address, contiguous_strides, root, storage_offset
@@ -289,6 +290,14 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
     False
     """
     return False
+
+
+@method
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Keep the memory for the work that another stream has with it by now."""
+    if self.device.type != "cuda":
+        raise NotImplementedError(f"record_stream(): a tensor on {self.device} is on no stream.")
+    ports.held_for(self._array, stream._own)
 
 
 @method

@@ -13,8 +13,10 @@ from typing import Any
 import numpy
 
 from pullback.core import errors, origin, overriding
-from pullback.core.arrays import Array
+from pullback.core.arrays import LIBRARIES, Array
+from pullback.core.device import CPU, device, require_available
 from pullback.core.layout import order_kept
+from pullback.core.ports import ports
 from pullback.core.tensor import COLD, Tensor, new, wrap
 from pullback.operators.arrays.strides import address, element_strides, extent, restrided, root
 from pullback.operators.tensor.subclassing import make_wrapper_subclass
@@ -100,6 +102,8 @@ def copied_memory(array: Array, memo: dict[Any, Any]) -> Array:
     if array is owner:
         return fresh
     buffer = in_memory_order(fresh)
+    if type(array) in LIBRARIES:
+        return restrided(buffer, array.shape, array.strides, address(array) - address(owner))
     return numpy.ndarray(
         array.shape, array.dtype, buffer, address(array) - address(owner), array.strides
     )
@@ -121,8 +125,11 @@ def _reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
         about = size, strides, self.dtype, self.device, self.layout, self.requires_grad
         return rebuilt_wrapper, (type(self), about, attributes_of(self))
     flat, strides = flat_memory(self._array)
+    place = None
+    if type(flat) in LIBRARIES:
+        place, flat = str(self.device), ports.placed(flat, CPU)
     state = flat, self._array.shape, strides, self.requires_grad, attributes_of(self)
-    return rebuilt, (type(self), *state)
+    return rebuilt, (type(self), *state, *(() if place is None else (place,)))
 
 
 def is_hollow(tensor: Tensor) -> bool:
@@ -159,11 +166,19 @@ def rebuilt(
     strides: tuple[int, ...],
     requires_grad: bool,
     attributes: dict[str, Any],
+    place: str | None = None,
 ) -> Tensor:
-    """What a pickle calls to make the tensor again."""
+    """What a pickle calls to make the tensor again, on the device where it was."""
+    if place is not None:
+        flat = ports.placed(flat, require_available(device(place)))
     if flat.size:
         steps = tuple(stride * flat.itemsize for stride in strides)
-        array = numpy.ndarray(shape, flat.dtype, flat, 0, steps)
+        elsewhere = type(flat) in LIBRARIES
+        array = (
+            restrided(flat, shape, steps)
+            if elsewhere
+            else numpy.ndarray(shape, flat.dtype, flat, 0, steps)
+        )
     else:
         array = flat.reshape(shape)
     result = leaf(array, kind, requires_grad=requires_grad)

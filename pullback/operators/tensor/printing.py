@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import Array
-from pullback.core.device import get_default_device
+from pullback.core.arrays import LIBRARIES, Array
+from pullback.core.device import CPU, get_default_device
 from pullback.core.dtype import bool_, default, int64
 from pullback.core.forward import visible_levels
 from pullback.core.nesting import running
@@ -232,6 +232,8 @@ def describe(tensor: Tensor, prefix: str = "tensor") -> str:
     """The text that `repr` gives; subclasses may pass another word in front."""
     array = tensor._array
     opening = f"{prefix}("
+    if type(array) in LIBRARIES:
+        array = ports.placed(array, CPU)
     text = opening + ("..." if _has_no_data(array) else values_text(array, len(opening)))
     return with_suffixes(text, len(opening), _suffixes(tensor))
 

@@ -9,6 +9,7 @@ The code object is put into the function that users already hold, so nothing nee
 
 from __future__ import annotations
 
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -67,6 +68,7 @@ from pullback.operators.writing.steps import (
     mixed_lines,
     normalised_lines,
     not_plain,
+    other_arrays,
     saves_tensors,
     takes_mixed,
 )
@@ -87,11 +89,44 @@ def build(function: Any, op: Op, called: str, *, inplace: bool = False, **other:
         scope["hooked"] = _hooked(function, op, called)
         scope["unwatched"] = Unwatched(lambda: _unwatched(function, write(op, watched=False)))
         made = _executed(write(op, watched=True), {**function.__globals__, **scope}, called)
+        _built.append((function, op, called, write))
         # What can fail is over; an interrupt between these lines leaves a stub that builds again.
         function.__globals__.update(scope)
         function.__defaults__, function.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
         put(function, made.__code__)
         return function
+
+
+# Whatever was written, in order: for `rewrite`.
+_built: list[tuple[Any, Op, str, Any]] = []
+
+
+def rewrite() -> None:
+    """Write everything anew: an array library for a device is there, and lines ask for types."""
+    with first_use:
+        for function, op, called, write in _built:
+            made = _executed(write(op, watched=True), dict(function.__globals__), called)
+            put(function, made.__code__)
+            function.__globals__["unwatched"] = Unwatched(partial(_again, function, op, write))
+            function.__globals__["hooked"] = _hooked(function, op, called)
+
+
+def _again(function: Any, op: Op, write: Any) -> Any:
+    return _unwatched(function, write(op, watched=False))
+
+
+def written_elsewhere(op: Op, names: dict[str, Any]) -> Any:
+    """The function for arrays of another library, for which `names` mean something else."""
+    scope = {**scope_of(op), "called": op.name, **names, "elsewhere": interpret.call}
+    scope["hooked"] = partial(_step_by_step, op)
+    return _executed(source_of(op, watched=False), scope, f"{op.name}, elsewhere")
+
+
+def _step_by_step(op: Op, mode: Any, *args: Any) -> Any:
+    """A call that hands saved values to hooks, all its parameters by place."""
+    count = len(op.positional)
+    named = [param.name for param in op.params if param.keyword_only]
+    return interpret.call(op, args[:count], dict(zip(named, args[count:], strict=True)))
 
 
 def _executed(source: str, scope: dict[str, Any], called: str) -> Any:
@@ -131,6 +166,7 @@ def scope_of(op: Op) -> dict[str, Any]:
         "before_write": inplace.before_write,
         "shown": shown,
         "call": interpret.call,
+        "elsewhere": interpret.elsewhere,
         "call_inplace": inplace.call_inplace,
         "check_fit": inplace.check_fit,
         "old_value": inplace.old_value,
@@ -171,8 +207,7 @@ def scope_of(op: Op) -> dict[str, Any]:
         "internal": origin.internal,
         "user_frame": origin.user_frame,
         "ndarray": numpy.ndarray,
-        # Keeps subclasses: arrays without data stay what they are.
-        "asarray": numpy.asanyarray,
+        "asarray": arrays.as_array,
         "numpy": numpy,
         "forward": op.forward,
         "into": op.into,
@@ -211,6 +246,9 @@ def _straight_line(op: Op) -> list[str]:
     leave = f"return call(op, {everything(op)})"
     mixed = takes_mixed(op)
     lines = array_lines(op, leave, mixed=mixed)
+    if arrays.LIBRARIES:
+        elsewhere = f"return elsewhere(op, {everything(op)})"
+        lines += [f"    if {other_arrays(op)}:", f"        {elsewhere}"]
     with_hooks = f"return hooked(mode, {arguments(op)})" if saves_tensors(op) else ""
     lines += [*MODE_LINES, *leaving_lines(leave, not_plain(op, mixed=mixed), with_hooks)]
     lines += mixed_lines(op, leave) if mixed else []

@@ -7,6 +7,7 @@ both the built and the interpreted forward make the same nodes.
 from __future__ import annotations
 
 import linecache
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -68,29 +69,54 @@ def several_tensors(op: Op) -> bool:
     return len(op.inputs) > 1
 
 
-def node_class(op: Op) -> type[OperatorNode]:
-    """The operator's node class, written when first needed."""
+def node_class(op: Op, kind: type = numpy.ndarray) -> type[OperatorNode]:
+    """The operator's node class for arrays of a kind, written when first needed."""
+    if arrays.LIBRARIES and kind in arrays.LIBRARIES:
+        return arrays.LIBRARIES[kind].node_class(op)
     known = _classes.get(op)
-    if known is not None:
-        return known
+    if known is None:
+        known = _classes[op] = written_class(op, {}, on_arrays)
+    return known
+
+
+def written_class(
+    op: Op,
+    names: dict[str, Any],
+    specialise: Callable[[Any], Any],
+    fuse: Callable[[Inlined, str], Inlined | None] | None = None,
+) -> type[OperatorNode]:
+    """A node class: `names` mean something else in its code, `specialise` brings rules to arrays.
+
+    `fuse` may make one call of the lines of a rule.
+    """
     plan = Plan(op)
     lines = [inlined(op, param, f"t{i}_") for i, param in enumerate(plan.edges)]
+    if fuse is not None:
+        for i, one in enumerate(lines):
+            if one is not None:
+                lines[i] = fuse(one, f"t{i}_") or one
     members: dict[str, Any] = {}
+    how = names, specialise
+    elsewhere = bool(names)
     for name, tensors in (("_run", False), ("_run_tensors", True)):
-        members |= _executed(_running(plan, lines, name, tensors=tensors), plan, lines, tensors)
-    members |= _executed(_release(plan), plan, [], tensors=False)
+        source = _running(plan, lines, name, tensors=tensors, elsewhere=elsewhere)
+        members |= _executed(source, plan, lines, tensors, *how)
+    members |= _executed(_release(plan), plan, [], False, *how)
     members["_output_tensor"] = lambda node, name: output_tensor(node, name, op.outputs.index(name))
     members |= {"__slots__": plan.slots, "op": op, "plan": plan, "__module__": "pullback.autograd"}
     if op.shows is not None:
         members["_shows"] = op.shows
     base = SeveralOutputs if several_outputs(op) else DeclaredNode
-    made = type(op.node_name, (base,), members)
-    _classes[op] = made
-    return made
+    return type(op.node_name, (base,), members)
 
 
 def _executed(
-    source: list[str], plan: Plan, lines: list[Inlined | None], tensors: bool
+    source: list[str],
+    plan: Plan,
+    lines: list[Inlined | None],
+    tensors: bool,
+    names: dict[str, Any],
+    specialise: Callable[[Any], Any],
 ) -> dict[str, Any]:
     """The function that `source` defines, if any."""
     if not source:
@@ -114,16 +140,23 @@ def _executed(
     }
     for i, param in enumerate(plan.edges):
         rule = plan.op.rules[param.name]
-        scope[f"rule_{i}"] = rule if tensors else on_arrays(rule)
+        scope[f"rule_{i}"] = rule if tensors else specialise(rule)
     if plan.op.jointly is not None:
-        scope["jointly"] = on_arrays(plan.op.jointly)
+        scope["jointly"] = specialise(plan.op.jointly)
     for one in lines:
         if one is not None:
-            scope |= one.tensor_scope if tensors else one.array_scope
+            scope |= one.tensor_scope if tensors else _specialised(one.array_scope, specialise)
+    scope |= names
     name = source[0].partition("(")[0].removeprefix("def ")
     # Some operators share a node's name: their lines must not.
-    execute("\n".join(source), scope, f"{GENERATED}{plan.op.name}: {plan.op.node_name}.{name}>")
+    where = f"{plan.op.name}: {plan.op.node_name}.{name}{', elsewhere' if names else ''}"
+    execute("\n".join(source), scope, f"{GENERATED}{where}>")
     return {name: scope[name]}
+
+
+def _specialised(scope: dict[str, Any], specialise: Callable[[Any], Any]) -> dict[str, Any]:
+    """What written lines name besides the inputs: kernels on NumPy, unless brought elsewhere."""
+    return scope if specialise is on_arrays else {n: specialise(one) for n, one in scope.items()}
 
 
 def execute(source: str, scope: dict[str, Any], filename: str) -> None:
@@ -133,7 +166,12 @@ def execute(source: str, scope: dict[str, Any], filename: str) -> None:
 
 
 def _running(
-    plan: Plan, inlined_rules: list[Inlined | None], name: str, *, tensors: bool
+    plan: Plan,
+    inlined_rules: list[Inlined | None],
+    name: str,
+    *,
+    tensors: bool,
+    elsewhere: bool = False,
 ) -> list[str]:
     op = plan.op
     lines = [f"def {name}(self, g, edges):"]
@@ -150,6 +188,11 @@ def _running(
         lines.append(f"    {op.gradient_names[0]} = g")
     for param in plan.inputs:
         lines += _read_input(plan, param, tensors=tensors, guarded=not sequence)
+        if elsewhere and not tensors and param.kind != "tensors":
+            # A number of the host, as a tensor, beside arrays that are elsewhere.
+            met = f"type({param.name}) is HOST and not {param.name}.ndim"
+            read = [f"if {met}:", f"    {param.name} = {param.name}[()]"]
+            lines += _indented(read, _guard(plan, param.name, guarded=not sequence))
     for output in plan.outputs:
         lines += _read_output(plan, output, tensors=tensors, guarded=not sequence)
     lines += [f"    {name} = self.s_{name}" for name in (*plan.options, *plan.derived)]
@@ -327,6 +370,7 @@ class SeveralOutputs(DeclaredNode):
     __slots__ = ("_g_sizes",)
 
     _g_sizes: tuple[tuple[tuple[int, ...], Any], ...]  # shape and dtype of each output
+    _make_zeros: Any = staticmethod(numpy.zeros)
 
     def _output(self, number: int) -> Output:
         """Where the gradient of one output goes."""
@@ -334,5 +378,5 @@ class SeveralOutputs(DeclaredNode):
 
     def _zeros(self, number: int, *, tensors: bool) -> Array:
         """What a missing gradient counts as."""
-        zeros = numpy.zeros(*self._g_sizes[number])
+        zeros = self._make_zeros(*self._g_sizes[number])
         return wrap(zeros) if tensors else zeros

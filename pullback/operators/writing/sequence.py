@@ -5,6 +5,7 @@ As build.py, whose lines these are, but with loops over the sequence where that 
 
 from __future__ import annotations
 
+from pullback.core.arrays import LIBRARIES
 from pullback.operators.declare import Op
 from pullback.operators.writing.nodes import Plan
 from pullback.operators.writing.record import UNRECORDED
@@ -49,7 +50,7 @@ def sequence_line(op: Op, leave: str, call: str, node: list[str]) -> list[str]:
         f"        arrays = [one._plain for one in {name}]",
         "    except LEAVES:",
         f"        {leave}",
-        "    if not arrays or type(arrays[0]) is not ndarray:",
+        f"    if not arrays or {_other_arrays()}:",
         f"        {leave}",
         "    try:",
         f"        r = {call}",
@@ -80,6 +81,13 @@ def sequence_line(op: Op, leave: str, call: str, node: list[str]) -> list[str]:
         "    result._node = node",
         "    return result",
     ]
+
+
+def _other_arrays() -> str:
+    """The condition on which one of them is no array of the usual type."""
+    if not LIBRARIES:
+        return "type(arrays[0]) is not ndarray"
+    return "any([type(one) is not ndarray for one in arrays])"
 
 
 def parts_line(op: Op, leave: str, normalised: list[str], call: str, node: list[str]) -> list[str]:

@@ -5,7 +5,7 @@ The function and its in-place form share them.
 
 from __future__ import annotations
 
-from pullback.core.arrays import LARGEST, SMALLEST
+from pullback.core.arrays import LARGEST, LIBRARIES, SMALLEST
 from pullback.operators.declare import Op, Param
 from pullback.operators.options import NORMALISE
 from pullback.operators.writing.nodes import Plan
@@ -151,9 +151,26 @@ def not_plain(op: Op, *, out: bool = True, mixed: bool = False) -> list[str]:
             for i, param in enumerate(op.inputs)
             if param.kind == "optional"
         ]
-    if array_call(op) is None:
+    if LIBRARIES:
+        if not out:  # an in-place form, which has one way out
+            conditions.append(other_arrays(op))
+    elif array_call(op) is None:
         conditions.append("type(a0) is not ndarray")
     return conditions
+
+
+def other_arrays(op: Op) -> str:
+    """The condition on which an operand is no array of the usual type."""
+    number = maybe_number(op)
+    conditions = []
+    for i, param in enumerate(op.inputs):
+        other = f"type(a{i}) is not ndarray"
+        if param is number:
+            other = f"(not is_number and {other})"
+        elif param.kind == "optional":
+            other = f"(a{i} is not None and {other})"
+        conditions.append(other)
+    return " or ".join(conditions)
 
 
 def normalised_lines(op: Op) -> list[str]:

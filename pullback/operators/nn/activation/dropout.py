@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy
 
 from pullback.core import origin
+from pullback.core.arrays import LIBRARIES, namespace
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.create.constants import beside
 from pullback.operators.pointwise.arithmetic import add, mul
@@ -40,6 +43,10 @@ def kept(input: Tensor, p: float, *, channels: bool) -> Any:
     if channels:
         shape = shape[:2] + (1,) * (len(shape) - 2)
     array = input._array
+    if type(array) in LIBRARIES:
+        mask = namespace(array).empty(shape, bool)
+        ports.filled_there(mask, partial(draw.bernoulli, p=1 - p))
+        return mask
     if channels or type(array) is not numpy.ndarray:  # an example of vmap has no memory of its own
         mask = numpy.empty(shape, bool)
     else:
@@ -58,8 +65,13 @@ def _dropped(op: str, input: Any, p: float, *, inplace: bool, channels: bool = F
         none = wrap(numpy.zeros((), array.dtype))
         return _mul_(input, none) if inplace else mul(input, none)
     factor = array.dtype.type(1 / (1 - p))
-    mask = drawn(op, lambda: beside(input, kept(input, p, channels=channels) * factor))
+    mask = drawn(op, lambda: _scaled(input, kept(input, p, channels=channels), factor))
     return _mul_(input, mask) if inplace else mul(input, mask)
+
+
+def _scaled(input: Tensor, mask: Any, factor: Any) -> Tensor:
+    """What is kept, with the factor that it is multiplied by."""
+    return wrap(mask * factor) if type(mask) in LIBRARIES else beside(input, mask * factor)
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:

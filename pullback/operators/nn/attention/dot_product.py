@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy
 
+from pullback.core.arrays import LIBRARIES, some
 from pullback.core.mode import get_mode
-from pullback.core.tensor import wrap
 from pullback.operators.batching import filled
+from pullback.operators.create.constants import beside
 from pullback.operators.declare import Array, Namespace, Op, primitive
 from pullback.operators.indexing.selection import masked_fill
 from pullback.operators.linalg.products import matmul, product, total
@@ -54,7 +55,7 @@ def scaled_dot_product_attention(
         key, value = _repeated(key, query.shape[-3]), _repeated(value, query.shape[-3])
     factor = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
     products = matmul(query, transpose(key, -2, -1)) * factor
-    hidden = _hidden(attn_mask, products._array.shape[-2:], is_causal=is_causal)
+    hidden = _hidden(query, attn_mask, products._array.shape[-2:], is_causal=is_causal)
     if hidden is None:
         if attn_mask is not None:
             products = products + attn_mask
@@ -65,7 +66,7 @@ def scaled_dot_product_attention(
     # Examples of vmap have no values to ask, nor do tensors on device "meta".
     mode = get_mode()
     unseen = mode.levels or mode.tracing is not None
-    if blind is not None and (unseen or blind.is_meta or blind._array.any()):
+    if blind is not None and (unseen or blind.is_meta or some(blind._array)):
         # Softmax of nothing is NaN, as its gradient: it is taken of zeros instead, and dropped.
         weights = softmax(masked_fill(products, blind, 0.0), -1)
         weights = masked_fill(weights, blind, 0.0)
@@ -87,7 +88,7 @@ def _fit(query: Array, key: Array, value: Array) -> bool:
         and keys[:-1] == value.shape[:-1]
         and keys[-2] > 0
         and query.dtype is key.dtype is value.dtype
-        and query.dtype.kind == "f"
+        and (query.dtype.kind == "f" or type(query) in LIBRARIES)
     )
 
 
@@ -171,10 +172,10 @@ def _check(query: Any, key: Any, value: Any, mask: Any, *, is_causal: bool) -> N
         )
 
 
-def _hidden(mask: Any, shape: tuple[int, ...], *, is_causal: bool) -> Any:
+def _hidden(like: Any, mask: Any, shape: tuple[int, ...], *, is_causal: bool) -> Any:
     """Which keys each query may not see, where a mask of bools tells."""
     if is_causal:
-        return wrap(_later(*shape))
+        return beside(like, _later(*shape))
     return ~mask if mask is not None and mask._array.dtype.kind == "b" else None
 
 

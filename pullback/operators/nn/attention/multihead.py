@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy
-
+from pullback.core.arrays import namespace
 from pullback.core.tensor import wrap
 from pullback.operators.linalg.affine import linear
 from pullback.operators.linalg.products import bmm
@@ -89,7 +88,7 @@ def multi_head_attention_forward(
     k = _by_head(k, num_heads) if static_k is None else static_k
     v = _by_head(v, num_heads) if static_v is None else static_v
     if add_zero_attn:
-        zeros = wrap(numpy.zeros((k.shape[0], 1, k.shape[2]), dtype))
+        zeros = wrap(namespace(k._array).zeros((k.shape[0], 1, k.shape[2]), dtype))
         k, v = cat([k, zeros], 1), cat([v, zeros], 1)
         extra += 1
     merged = _merged(_longer(mask, extra), _longer(padding, extra), batch, num_heads)
@@ -144,7 +143,7 @@ def _additive(mask: Any, dtype: Any) -> Any:
         return None
     kind = mask._array.dtype.kind
     if kind == "b":
-        return wrap(numpy.where(mask._array, -math.inf, 0.0).astype(dtype))
+        return wrap(namespace(mask._array).where(mask._array, -math.inf, 0.0).astype(dtype))
     if kind != "f":
         raise AssertionError(f"{_OP}: masks must be bool or floating point, got {mask.dtype}.")
     return mask
@@ -174,7 +173,8 @@ def _longer(mask: Any, count: int) -> Any:
     """The mask with `count` more keys, which everyone may see."""
     if mask is None or not count:
         return mask
-    return cat([mask, wrap(numpy.zeros((*mask.shape[:-1], count), mask._array.dtype))], -1)
+    more = namespace(mask._array).zeros((*mask.shape[:-1], count), mask._array.dtype)
+    return cat([mask, wrap(more)], -1)
 
 
 def _merged(mask: Any, padding: Any, batch: int, heads: int) -> Any:

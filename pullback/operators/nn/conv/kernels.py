@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from numpy import ndarray
 
-from pullback.core.arrays import Array, Namespace
+from pullback.core.arrays import LIBRARIES, Array, Namespace
 from pullback.operators.arrays import windows
 from pullback.operators.arrays.threads import each, in_order
 from pullback.operators.arrays.windows import (
@@ -78,7 +78,7 @@ class _Layout:
 
     def windows(self, image: Array) -> Array:
         """All windows of the padded input, a view of shape (n, channels, *kernel, *number)."""
-        if image.flags.c_contiguous:
+        if type(image) not in LIBRARIES and image.flags.c_contiguous:
             return ndarray(self.seen, image.dtype, image, 0, self.strides[image.itemsize])
         return windows.windows(image, *self.geometry)
 

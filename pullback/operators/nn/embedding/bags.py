@@ -6,10 +6,8 @@ import math
 import warnings
 from typing import Any
 
-import numpy
-
 from pullback.core import errors
-from pullback.core.arrays import Array
+from pullback.core.arrays import LIBRARIES, Array, namespace
 from pullback.core.device import META
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import wrap
@@ -85,7 +83,7 @@ def embedding_bag(
     if padding_idx is not None:
         kept = numbers != padding_idx % weight.shape[0]
         rows = masked_fill(rows, ~kept[:, None], -math.inf if mode == "max" else 0.0)
-    empty = wrap(numpy.zeros((count, weight.shape[1]), dtype))
+    empty = wrap(namespace(weight._array).zeros((count, weight.shape[1]), dtype))
     if mode == "max":
         places = expand_view(wrap(bags[:, None]), tuple(rows.shape))
         largest = scatter_reduce(empty, 0, places, rows, "amax", include_self=False)
@@ -104,9 +102,10 @@ _NODE = "EmbeddingBagBackward0"
 def _sizes(bags: Array, count: int, kept: Any, dtype: Any) -> Any:
     """How many numbers each bag has, padding not counted; a column."""
     if kept is None:
-        sizes = wrap(numpy.bincount(bags, minlength=count).astype(dtype))
+        sizes = wrap(namespace(bags).bincount(bags, minlength=count).astype(dtype))
     else:
-        sizes = index_add(wrap(numpy.zeros(count, dtype)), 0, wrap(bags), astype(kept, dtype))
+        none = wrap(namespace(bags).zeros(count, dtype))
+        sizes = index_add(none, 0, wrap(bags), astype(kept, dtype))
     return sizes[:, None]
 
 
@@ -117,18 +116,21 @@ def _bags(input: Any, offsets: Any, *, include_last_offset: bool) -> tuple[Any, 
     if array.ndim == 2:
         if offsets is not None:
             raise ValueError("embedding_bag: a 2-d input has its rows as bags, and no offsets.")
-        return reshape(input, (-1,)), numpy.arange(len(array)).repeat(array.shape[1]), len(array)
+        bags = namespace(array).arange(len(array)).repeat(array.shape[1])
+        return reshape(input, (-1,)), bags, len(array)
     if array.ndim != 1:
         raise ValueError(f"embedding_bag: input must be 1-d or 2-d, got shape {array.shape}.")
     if offsets is None or offsets.ndim != 1:
         raise ValueError("embedding_bag: a 1-d input needs offsets, a 1-d tensor of bags' starts.")
     starts = offsets._array
     check_index_dtype("embedding_bag", starts)
-    if len(starts) and (starts[0] != 0 or starts[-1] > len(array)):
+    wrong = len(starts) and type(starts) not in LIBRARIES
+    if wrong and (starts[0] != 0 or starts[-1] > len(array)):
         raise RuntimeError(
             f"embedding_bag: offsets must begin with 0 and end within the input's {len(array)} "
             f"elements, got {starts[0]} and {starts[-1]}."
         )
-    ends = starts[1:] if include_last_offset else numpy.append(starts[1:], len(array))
+    xp = namespace(array)
+    ends = starts[1:] if include_last_offset else xp.append(starts[1:], len(array))
     starts = starts[: len(ends)]
-    return input, numpy.arange(len(starts)).repeat(ends - starts), len(starts)
+    return input, xp.repeat(xp.arange(len(starts)), ends - starts), len(starts)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.arrays import is_wrong, namespace
 from pullback.core.device import META
 from pullback.core.mode import get_mode
 from pullback.core.tensor import wrap
@@ -184,15 +185,16 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
         return input.new_empty((*input.shape, num_classes))
     if not array.size and num_classes <= 0:
         raise RuntimeError("one_hot: num_classes must be given for an empty tensor.")
-    if array.size and array.min() < 0:
+    if is_wrong(array < 0):
         raise RuntimeError(f"one_hot: class values must not be negative, got {array.min()}.")
     classes = int(array.max()) + 1 if num_classes == -1 else num_classes
     if classes < 1:
         raise RuntimeError(f"one_hot: num_classes must be positive, got {num_classes}.")
-    if array.size and array.max() >= classes:
+    if is_wrong(array >= classes):
         raise RuntimeError(
             f"one_hot: class values must be smaller than num_classes, {classes}; got {array.max()}."
         )
-    made = numpy.zeros((array.size, classes), numpy.int64)
-    made[numpy.arange(array.size), array.reshape(-1)] = 1
+    xp = namespace(array)
+    made = xp.zeros((array.size, classes), numpy.int64)
+    made[xp.arange(array.size), array.reshape(-1)] = 1
     return wrap(made.reshape(*array.shape, classes))

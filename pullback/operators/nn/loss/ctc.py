@@ -14,11 +14,14 @@ from typing import Any, NamedTuple
 import numpy
 
 from pullback.core import errors
-from pullback.core.device import META
+from pullback.core.arrays import LIBRARIES
+from pullback.core.device import CPU, META
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.memory.meta import MetaArray
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.ports import ports
+from pullback.core.tensor import Tensor
 from pullback.operators.batching import filled
+from pullback.operators.create.constants import beside
 from pullback.operators.declare import Array, Namespace, Op, primitive
 from pullback.operators.indexing.selection import masked_fill
 from pullback.operators.nn.loss.elementwise import reduced, reduction_of
@@ -218,15 +221,18 @@ def ctc_loss(
             f"{given.max()}."
         )
     rows = _rows(targets, wanted)
-    losses = _ctc_loss(log_probs, rows, wrap(given), wrap(wanted), blank, zero_infinity)
+    lengths = beside(log_probs, given), beside(log_probs, wanted)
+    losses = _ctc_loss(log_probs, rows, *lengths, blank, zero_infinity)
     if name == "mean":
         dtype = log_probs._array.dtype
-        return mean(losses / wrap(numpy.maximum(wanted, 1).astype(dtype)))
+        return mean(losses / beside(log_probs, numpy.maximum(wanted, 1).astype(dtype)))
     return reduced(losses if batched else losses[0], name)
 
 
 def _lengths(name: str, lengths: Any, batch: int) -> Array:
     values = lengths._array if isinstance(lengths, Tensor) else lengths
+    if type(values) in LIBRARIES:
+        values = ports.placed(values, CPU)  # they say how long results are
     if isinstance(values, tuple | list):
         values = [operator.index(length) for length in values]
     # What has no data stays what it is, and says so; examples of a vmap share their lengths.
@@ -251,13 +257,14 @@ def _rows(targets: Any, lengths: Array) -> Any:
                 f"ctc_loss: targets of shape {shape} do not hold {len(lengths)} rows of up to "
                 f"{longest} labels."
             )
-        return masked_fill(targets[:, :longest], wrap(outside), 0)
+        return masked_fill(targets[:, :longest], beside(targets, outside), 0)
     if len(shape) != 1 or shape[0] != lengths.sum():
         raise RuntimeError(
             f"ctc_loss: targets in one row must be {lengths.sum()} labels, the sum of "
             f"target_lengths; got shape {shape}."
         )
     if not shape[0]:
-        return wrap(numpy.zeros(outside.shape, numpy.int64))
+        return beside(targets, numpy.zeros(outside.shape, numpy.int64))
     places = (lengths.cumsum() - lengths)[:, None] + numpy.arange(longest)
-    return masked_fill(targets[wrap(numpy.where(outside, 0, places))], wrap(outside), 0)
+    chosen = targets[beside(targets, numpy.where(outside, 0, places))]
+    return masked_fill(chosen, beside(targets, outside), 0)

@@ -6,9 +6,8 @@ import math
 import warnings
 from typing import Any
 
-import numpy
-
 from pullback.core import origin
+from pullback.core.arrays import is_wrong, namespace
 from pullback.core.errors import unsupported
 from pullback.core.mode import get_mode
 from pullback.core.tensor import wrap
@@ -269,12 +268,12 @@ def _log_odds_against(input: Any) -> Any:
 def _bce(xp: Namespace, input: Array, target: Array) -> Array:
     if input.dtype.kind != "f":
         return in_float32("binary_cross_entropy", _bce, input, target)
-    if input.size and not (input.min() >= 0 and input.max() <= 1):
+    if is_wrong(~((input >= 0) & (input <= 1))):
         raise RuntimeError(
             "binary_cross_entropy: all elements of input must be between 0 and 1; apply a sigmoid, "
             "or use binary_cross_entropy_with_logits."
         )
-    if target.size and not (target.min() >= 0 and target.max() <= 1):
+    if is_wrong(~((target >= 0) & (target <= 1))):
         raise RuntimeError("binary_cross_entropy: all elements of target must be between 0 and 1.")
     wrong = xp.maximum(xp.log1p(-input), _LEAST_LOG)
     right = xp.maximum(xp.log(input), _LEAST_LOG)
@@ -454,7 +453,7 @@ def gaussian_nll_loss(
     if isinstance(var, int | float):
         if var < 0:
             raise ValueError(f"gaussian_nll_loss: var must not be negative, got {var}.")
-        var = wrap(numpy.full(input._array.shape, var, input._array.dtype))
+        var = wrap(namespace(input._array).full(input._array.shape, var, input._array.dtype))
     shape, got = tuple(input.shape), tuple(var.shape)
     if got != shape:
         if got == shape[:-1]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy
-
+from pullback.core.arrays import namespace
 from pullback.core.tensor import wrap
 from pullback.operators.indexing.gather import gather
 from pullback.operators.indexing.selection import masked_fill, where
@@ -244,7 +243,8 @@ def multi_margin_loss(
         lacking = lacking * lacking
     if weight is not None:
         lacking = lacking * reshape(weight[classes], (-1, 1))
-    others = index != wrap(numpy.arange(count))  # the target class itself does not count
+    # The target class itself does not count.
+    others = index != wrap(namespace(input._array).arange(count))
     losses = sum(where(others, lacking, 0.0), 1) / count
     single = input.ndim == 1 or (input.ndim == 0 and target.ndim == 0)
     result = reduced(losses[0] if single else losses, name)
@@ -292,7 +292,7 @@ def multilabel_margin_loss(
     scores = reshape(input, (-1, count))
     listed = reshape(target, (-1, count))
     given = (listed < 0).cumsum(1) == 0
-    named = (listed[:, :, None] == wrap(numpy.arange(count))) & given[:, :, None]
+    named = (listed[:, :, None] == wrap(namespace(input._array).arange(count))) & given[:, :, None]
     chosen: Any = gather(scores, 1, masked_fill(listed, ~given, 0))
     lacking = clamp_min(scores[:, None, :] - chosen[:, :, None] + 1, 0)
     counts = given[:, :, None] & ~named.any(1)[:, None, :]

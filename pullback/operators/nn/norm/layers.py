@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import F32
+from pullback.core.arrays import F32, namespace
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor, wrap
@@ -414,7 +414,7 @@ def local_response_norm(
     if not input._array.size:
         return input
     before, after = size // 2, (size - 1) // 2
-    zeros = wrap(numpy.zeros((shape[0], 1, *shape[2:]), input._array.dtype))
+    zeros = wrap(namespace(input._array).zeros((shape[0], 1, *shape[2:]), input._array.dtype))
     squares = cat([*[zeros] * before, input * input, *[zeros] * after], 1)
     near = mean(unfold(squares, 1, size, 1), -1)
     return input / pow(near * alpha + k, beta)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.arrays import is_wrong
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.windows import (
@@ -185,7 +186,7 @@ def fractional_max_pool3d_with_indices(
 def _unpooled(xp: Namespace, input: Array, indices: Array, size: Sizes) -> Array:
     """Zeros with `input` at `indices`; the last one where several meet."""
     length = volume(size)
-    if indices.size and not (indices.min() >= 0 and indices.max() < length):
+    if is_wrong((indices < 0) | (indices >= length)):
         wrong = indices[(indices < 0) | (indices >= length)][0]
         raise RuntimeError(f"max_unpool: index {wrong} is outside of an output of size {size}.")
     lead = input.shape[: input.ndim - len(size)]

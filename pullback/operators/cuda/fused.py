@@ -1,0 +1,259 @@
+"""Elementwise work in one launch: kernels written from what operators and their rules compute.
+
+CuPy takes 13 us for a ufunc and more for a sign between arrays, of which the launch is 7; a rule of
+three steps is three of them. Here the steps of a rule, which `writing/inline` has noted, become one
+C expression, and so does a ufunc's own. A kernel is compiled for each dtype and each choice of
+which operands are arrays, when first needed. It serves floating-point arrays of one shape that fill
+their memory in order, half precision in float32 arithmetic; everything else goes the way it came,
+step by step.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy
+
+from pullback.operators.cuda.stored import STORED, computed_in, head_of
+from pullback.operators.writing.inline import Inlined
+from pullback.operators.writing.nodes import execute
+
+__all__ = ["Fused", "fused_rule", "fused_ufunc"]
+
+# NumPy's ufuncs in C, for arguments a and b; `T` is the dtype.
+EXPRESSIONS = {
+    "add": "({a} + {b})",
+    "subtract": "({a} - {b})",
+    "multiply": "({a} * {b})",
+    "true_divide": "({a} / {b})",
+    "divide": "({a} / {b})",
+    "negative": "(-{a})",
+    "positive": "({a})",
+    "square": "({a} * {a})",
+    "reciprocal": "(T(1) / {a})",
+    "absolute": "fabs({a})",
+    "exp": "exp({a})",
+    "exp2": "exp2({a})",
+    "expm1": "expm1({a})",
+    "log": "log({a})",
+    "log2": "log2({a})",
+    "log10": "log10({a})",
+    "log1p": "log1p({a})",
+    "sqrt": "sqrt({a})",
+    "sin": "sin({a})",
+    "cos": "cos({a})",
+    "tan": "tan({a})",
+    "sinh": "sinh({a})",
+    "cosh": "cosh({a})",
+    "tanh": "tanh({a})",
+    "arcsin": "asin({a})",
+    "arccos": "acos({a})",
+    "arctan": "atan({a})",
+    "arcsinh": "asinh({a})",
+    "arccosh": "acosh({a})",
+    "arctanh": "atanh({a})",
+    "arctan2": "atan2({a}, {b})",
+    "floor": "floor({a})",
+    "ceil": "ceil({a})",
+    "trunc": "trunc({a})",
+    "rint": "rint({a})",
+    "copysign": "copysign({a}, {b})",
+    "hypot": "hypot({a}, {b})",
+    # NaN wins, as with NumPy.
+    "maximum": "(({a} > {b} || {a} != {a}) ? {a} : {b})",
+    "minimum": "(({a} < {b} || {a} != {a}) ? {a} : {b})",
+}
+_SIGNS = {ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "true_divide"}
+_COMPARISONS = {
+    ast.NotEq: "!=",
+    ast.Eq: "==",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+_BLOCK = 256
+_SOURCE = """
+typedef A T;
+extern "C" __global__ void fused({parameters}, S* out, long long n) {{
+    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {{ {loads} out[i] = st({expression}); }}
+}}
+"""
+
+
+class Fused:
+    """One expression of several operands, each an array or a number; `otherwise` takes the rest."""
+
+    __slots__ = ("_kernels", "_ndarray", "_raw", "count", "expression", "otherwise")
+
+    def __init__(self, cupy: Any, expression: str, count: int, otherwise: Any) -> None:
+        self.expression, self.count, self.otherwise = expression, count, otherwise
+        self._raw: Any = getattr(cupy, "RawKernel", None)
+        self._ndarray = cupy.ndarray
+        self._kernels: dict[Any, Any] = {}
+
+    def __call__(self, *args: Any) -> Any:
+        """The expression of these operands; one more is where the result goes."""
+        ndarray, count = self._ndarray, self.count
+        first = args[0]
+        if self._raw is None or type(first) is not ndarray:
+            return self.otherwise(*args)
+        dtype, shape = first.dtype, first.shape
+        kind = dtype.char
+        given = [first]
+        if not first._c_contiguous or kind not in STORED:
+            return self.otherwise(*args)
+        arrays = 1
+        for place in range(1, count):
+            one = args[place]
+            if type(one) is ndarray:
+                if one.shape != shape or one.dtype is not dtype or not one._c_contiguous:
+                    return self.otherwise(*args)
+                arrays |= 1 << place
+                given.append(one)
+            else:
+                given.append(computed_in(kind)(one))
+        if len(args) > count:
+            out = args[count]
+            if out.shape != shape or out.dtype is not dtype or not out._c_contiguous:
+                return self.otherwise(*args)
+        else:
+            out = ndarray(shape, dtype)
+        size = first.size
+        if not size:
+            return out
+        kernel = self._kernels.get((kind, arrays))
+        if kernel is None:
+            kernel = self._compiled(kind, arrays)
+        given.append(out)
+        given.append(size)
+        kernel((-(-size // _BLOCK),), (_BLOCK,), given)
+        return out
+
+    def _compiled(self, kind: str, arrays: int) -> Any:
+        are_arrays = [bool(arrays >> place & 1) for place in range(self.count)]
+        parameters = ", ".join(
+            f"const S* p{i}" if array else f"const T x{i}" for i, array in enumerate(are_arrays)
+        )
+        loads = " ".join(f"T x{i} = ld(p{i}[i]);" for i, array in enumerate(are_arrays) if array)
+        source = _SOURCE.format(parameters=parameters, loads=loads, expression=self.expression)
+        made = self._kernels[kind, arrays] = self._raw(head_of(kind) + source, "fused")
+        return made
+
+
+def fused_ufunc(cupy: Any, name: str, own: Any) -> Any:
+    """A ufunc as one launch on plain arrays; itself where there is no expression for it."""
+    expression = EXPRESSIONS.get(name)
+    if expression is None:
+        return own
+    count = 2 if "{b}" in expression else 1
+    return Fused(cupy, expression.format(a="x0", b="x1"), count, own)
+
+
+# Rules --------------------------------------------------------------------------------------------
+
+
+class _UnknownError(Exception):
+    """A step that has no C expression."""
+
+
+def fused_rule(
+    cupy: Any, rule: Inlined, prefix: str, specialise: Callable[[Any], Any]
+) -> Inlined | None:
+    """The lines of a rule as a single call; None where a step is not known."""
+    if rule.result in ("g", "out") or not rule.array_lines:
+        return None
+    scope = {name: specialise(one) for name, one in rule.array_scope.items()}
+    try:
+        steps = _Steps(rule)
+        expression = steps.expression
+    except (_UnknownError, SyntaxError):
+        return None
+    lines = [f"def otherwise({', '.join(steps.inputs)}):", "    numbers = NO_NUMBERS"]
+    lines += [f"    {line}" for line in rule.array_lines]
+    scope["NO_NUMBERS"] = {}
+    execute("\n".join([*lines, f"    return {rule.result}"]), scope, f"<fused {prefix}>")
+    made = Inlined()
+    name = f"{prefix}fused"
+    made.array_lines = [f"{rule.result} = {name}({', '.join(steps.inputs)})"]
+    made.tensor_lines, made.tensor_scope = rule.tensor_lines, rule.tensor_scope
+    made.array_scope = {name: Fused(cupy, expression, len(steps.inputs), scope["otherwise"])}
+    made.array_scope |= {value: rule.array_scope[value] for value in rule.usual.values()}
+    made.result, made.only_real, made.usual = rule.result, rule.only_real, rule.usual
+    return made
+
+
+class _Steps:
+    """The lines of a rule read as one expression of its inputs, gradient first."""
+
+    def __init__(self, rule: Inlined) -> None:
+        self.rule = rule
+        self.inputs: list[str] = []
+        self.known: dict[str, str] = {}
+        for line in rule.array_lines:
+            (step,) = ast.parse(line).body
+            assert isinstance(step, ast.Assign)
+            (target,) = step.targets
+            assert isinstance(target, ast.Name)
+            self.known[target.id] = self._text(step.value)
+        self.expression = self.known[rule.result]
+        if "g" not in self.inputs or len(self.expression) > 2000:
+            raise _UnknownError
+        # The gradient first: it is never a number, and tells the shape.
+        order = ["g", *(name for name in self.inputs if name != "g")]
+        for i, name in enumerate(order):
+            place = f"@{self.inputs.index(name)}@"
+            self.expression = self.expression.replace(place, f"x{i}")
+        self.inputs = order
+
+    def _text(self, node: ast.expr) -> str:
+        if isinstance(node, ast.Name):
+            return self._name(node.id)
+        if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+            return f"T({float(node.value)!r})"
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return f"(-{self._text(node.operand)})"
+        if isinstance(node, ast.BinOp):
+            sign = _SIGNS.get(type(node.op))
+            if sign is None:
+                raise _UnknownError
+            a, b = self._text(node.left), self._text(node.right)
+            return EXPRESSIONS[sign].format(a=a, b=b)
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        if isinstance(node, ast.Compare) and type(node.ops[0]) in _COMPARISONS:
+            a, b = self._text(node.left), self._text(node.comparators[0])
+            return f"({a} {_COMPARISONS[type(node.ops[0])]} {b})"
+        raise _UnknownError
+
+    def _name(self, name: str) -> str:
+        if name in self.known:
+            return self.known[name]
+        if name in self.rule.array_scope:
+            raise _UnknownError
+        if name not in self.inputs:
+            self.inputs.append(name)
+        return f"@{self.inputs.index(name)}@"
+
+    def _call(self, node: ast.Call) -> str:
+        function = node.func
+        if isinstance(function, ast.Attribute) and function.attr == "get":
+            return self._text(node.args[1])  # a number that is kept as an array
+        if not isinstance(function, ast.Name) or node.keywords:
+            raise _UnknownError
+        ufunc = self.rule.array_scope.get(function.id)
+        if isinstance(ufunc, partial):  # the forward of an operator
+            name = ufunc.func.__qualname__
+            if name != "keep_where" and not name.startswith("gate."):
+                raise _UnknownError
+            kept, mask = (self._text(one) for one in node.args[:2])
+            return f"({mask} ? {kept} : T(0))"
+        expression = EXPRESSIONS.get(getattr(ufunc, "__name__", ""))
+        if not isinstance(ufunc, numpy.ufunc) or expression is None or len(node.args) > 2:
+            raise _UnknownError
+        texts = [self._text(one) for one in node.args]
+        return expression.format(a=texts[0], b=texts[-1])

@@ -1,0 +1,22 @@
+"""Kernels that are another program on a device than on the host; loaded with the library."""
+
+from __future__ import annotations
+
+__all__ = ["load"]
+
+
+def load() -> None:
+    """Enter all of them into `retarget.INSTEAD`."""
+    from pullback.operators.cuda.instead import (
+        convolutions,
+        factors,
+        host,
+        images,
+        pointwise,
+        products,
+        rows,
+        sums,
+    )
+
+    for kernels in (sums, pointwise, products, rows, images, convolutions, factors, host):
+        kernels.enter()

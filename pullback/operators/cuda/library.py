@@ -1,0 +1,163 @@
+"""CuPy as the layers below see it: where arrays are, windows on their memory, operators on them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy
+
+from pullback.core import errors
+from pullback.core.arrays import Array, Library
+from pullback.core.device import device
+from pullback.operators.cuda import instead, turns
+from pullback.operators.cuda.blas import Blas
+from pullback.operators.cuda.fused import Fused, fused_rule, fused_ufunc
+from pullback.operators.cuda.lacking import LACKING
+from pullback.operators.cuda.namespace import Space
+from pullback.operators.cuda.retarget import copied, on_device
+from pullback.operators.cuda.rows import Rows
+from pullback.operators.cuda.windows import Windows
+from pullback.operators.running import interpret
+from pullback.operators.writing.nodes import written_class
+from pullback.operators.writing.specialise import array_call
+
+__all__ = ["CudaLibrary"]
+
+
+class CudaLibrary(Library):
+    """Arrays of CuPy."""
+
+    def __init__(self, cupy: Any, cupyx: Any) -> None:
+        instead.load()
+        self.cupy, self.cupyx = cupy, cupyx
+        self.xp = Space(cupy, cupyx, LACKING)
+        self.space = self.xp.second()
+        self._devices: dict[int, device] = {}
+        self._forwards: dict[Any, Any] = {}
+        self._nodes: dict[Any, type] = {}
+        self._lines: dict[Any, Any] = {}
+        self._originals: dict[Any, Any] = {}
+        self.expressions: dict[str, Fused] = {}  # of kernels that are one expression
+        self.blas, self.rows, self.windows = Blas(cupy), Rows(cupy), Windows(cupy)
+        self.streams: dict[int, Any] = {}  # random numbers by device
+        ndarray = cupy.ndarray
+        # In a node's code: such arrays are the usual ones, and numbers stay Python's.
+        self._names = {
+            "ndarray": ndarray,
+            "HOST": numpy.ndarray,
+            "numbers32": {},
+            "numbers64": {},
+            "numpy": self.space,
+        }
+
+    def device(self, array: Array) -> device:
+        """Where an array is."""
+        number = array.device.id
+        known = self._devices.get(number)
+        if known is None:
+            known = self._devices[number] = device("cuda", number)
+        return known
+
+    def address(self, array: Array) -> int:
+        """Where its first element is."""
+        return int(array.data.ptr)
+
+    def window(self, array: Array, shape: Any, strides: Any, offset: int) -> Array:
+        """A view of its memory: strides in bytes, offset from its first element."""
+        return self.cupy.ndarray(tuple(shape), array.dtype, array.data + offset, tuple(strides))
+
+    def forward(self, op: Any) -> Any:
+        """An operator's forward as it runs here."""
+        known = self._forwards.get(op)
+        if known is None:
+            known = self._forwards[op] = on_device(op.forward, self.space)
+        return known
+
+    def compute(self, op: Any, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
+        """The results of an operator's forward, on arrays of one device and numbers."""
+        given = {name: self._taken(op, name, one) for name, one in arrays.items()}
+        return self.forward(op)(self.xp, **given, **options)
+
+    def _taken(self, op: Any, name: str, value: Any) -> Any:
+        """An operand: a number for a host array of no dimensions; other host arrays are refused."""
+        if type(value) is tuple:
+            return tuple([self._taken(op, name, one) for one in value])
+        if not isinstance(value, numpy.ndarray):
+            return value
+        if value.ndim == 0:
+            return value[()]
+        # Indices may come from the host, as in torch.
+        if value.dtype.kind in "biu" and op.name.startswith(("_index", "_place")):
+            return self.cupy.asarray(value)
+        raise errors.devices_mixed(op.name, name)
+
+    def specialised(self, value: Any) -> Any:
+        """A kernel of the package as it runs here."""
+        return on_device(value, self.space)
+
+    def original(self, value: Any) -> Any:
+        """The same, whatever took its place."""
+        known = self._originals.get(value)
+        if known is None:
+            known = self._originals[value] = copied(value, self.space)
+        return known
+
+    def _specialised(self, value: Any) -> Any:
+        return value if isinstance(value, Fused) else on_device(value, self.space)
+
+    def call(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A plain call: by the straight line, unless streams are to be noted."""
+        if turns.several.used:
+            return interpret.call(op, args, kwargs)
+        return self.line(op)(*args, **kwargs)
+
+    def line(self, op: Any) -> Any:
+        """The operator's straight line for arrays of this library; written when first needed."""
+        known = self._lines.get(op)
+        if known is None:
+            known = self._lines[op] = self._written(op)
+        return known
+
+    def _written(self, op: Any) -> Any:
+        from pullback.operators.writing.build import written_elsewhere
+
+        direct = array_call(op)
+        own: Any = None if direct is None else getattr(self.xp, direct)
+        names = {
+            **self._names,
+            "numpy": self.xp,
+            "forward": self.forward(op),
+            "ufunc": None if direct is None else fused_ufunc(self.cupy, direct, own.own),
+            "number_array": _number,
+            "whole_number": numpy.int64,
+            "NodeClass": self.node_class(op) if op.rules else None,
+        }
+        return written_elsewhere(op, names)
+
+    def summed(self, array: Array, dims: tuple[int, ...]) -> Array:
+        """The sums over dimensions, which go."""
+        leading = dims == tuple(range(array.ndim - 1))
+        if leading and array.ndim > 1 and self.rows.fits(array):
+            return self.rows.column_sums(array)
+        return array.sum(dims)
+
+    def recorded(self, node: Any) -> None:
+        """Note the stream of a node's forward, where there are several."""
+        if turns.several.used:
+            turns.noted(node)
+
+    def node_class(self, op: Any) -> type:
+        """The class of an operator's nodes, whose rules run on such arrays."""
+        known = self._nodes.get(op)
+        if known is None:
+            fuse = partial(fused_rule, self.cupy, specialise=self._specialised)
+            known = written_class(op, self._names, self._specialised, fuse)
+            known._make_zeros = staticmethod(self.cupy.zeros)  # type: ignore[attr-defined]  # for several outputs
+            self._nodes[op] = known
+        return known
+
+
+def _number(value: float, dtype: Any) -> Any:
+    """A number beside device arrays, in their dtype."""
+    return dtype.type(value)
