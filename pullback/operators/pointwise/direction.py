@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import some
+from pullback.core.arrays import LIBRARIES, some
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import ZEROS
 from pullback.operators.declare import Array, Namespace, elementwise, method
@@ -25,7 +25,8 @@ _FEW = 4096  # elements: a product to look for NaN costs less than two compariso
 
 def _sign(x: Array) -> Array:
     """-1, 0 or 1, and 0 for NaN, where xp.sign says NaN."""
-    if x.dtype.char in "fd" and 0 < x.size < _FEW and x.ndim:
+    host = type(x) not in LIBRARIES
+    if host and x.dtype.char in "fd" and 0 < x.size < _FEW and x.ndim:
         out: Array = numpy.sign(x)
         flat = out.reshape(-1)
         if flat.dot(flat) >= 0:  # no NaN among them

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from pullback.core.arrays import some
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import gamma
@@ -90,7 +91,7 @@ def _by_zeta(xp: Namespace, n: int, x: Array) -> Array:
     sign = 1.0 if n % 2 else -1.0
     result: Array = scipy_special(xp).zeta(n + 1.0, x) * (sign * math.factorial(n))
     infinite = xp.isinf(x)
-    return xp.where(infinite, xp.where(x > 0, 0.0, math.nan), result) if infinite.any() else result
+    return xp.where(infinite, xp.where(x > 0, 0.0, math.nan), result) if some(infinite) else result
 
 
 _LARGEST_FACTORIAL = 170  # that a float can hold

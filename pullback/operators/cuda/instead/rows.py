@@ -104,7 +104,10 @@ def _are_rows(seen: Any, over: Any, x: Any, *weights: Any) -> bool:
     return all(one.shape == seen.row for one in given) and _kernels().fits(x, *given)
 
 
-def _standardise(xp: Any, x: Any, weight: Any, bias: Any, seen: Any, over: Any) -> Any:
+def _standardise(
+    xp: Any, x: Any, weight: Any, bias: Any, seen: Any, over: Any, known: Any = None
+) -> Any:
+    """Statistics that the caller knows are worked out again: the kernel reads the rows anyway."""
     if _are_rows(seen, over, x, weight, bias):
         return _kernels().norm(x, seen.size, weight, bias, over.eps)
     full, _ = _unit(xp, x, seen, over)
@@ -115,7 +118,7 @@ def _standardise(xp: Any, x: Any, weight: Any, bias: Any, seen: Any, over: Any) 
     return full.reshape(x.shape)
 
 
-def _layer_norm(xp: Any, input: Any, weight: Any, bias: Any, over: Any) -> Any:
+def _layer_norm(xp: Any, input: Any, weight: Any, bias: Any, over: Any, known: Any = None) -> Any:
     """Half precision is read and written by the kernel itself."""
     from pullback.operators.nn.norm import standardise
     from pullback.operators.nn.norm.layout import layout
@@ -124,11 +127,18 @@ def _layer_norm(xp: Any, input: Any, weight: Any, bias: Any, over: Any) -> Any:
         seen = layout(input.shape, over)
         if _are_rows(seen, over, input, weight, bias):
             return _kernels().norm(input, seen.size, weight, bias, over.eps)
-    return found.library.original(standardise._standardise)(xp, input, weight, bias, over)
+    return found.library.original(standardise._standardise)(xp, input, weight, bias, over, known)
 
 
 def _layer_gradients(
-    edges: Any, g: Any, input: Any, weight: Any, weight_shape: Any, bias_shape: Any, over: Any
+    edges: Any,
+    g: Any,
+    input: Any,
+    weight: Any,
+    weight_shape: Any,
+    bias_shape: Any,
+    over: Any,
+    known: Any,
 ) -> Any:
     from pullback.operators.nn.norm import standardise
     from pullback.operators.nn.norm.layout import layout
@@ -142,11 +152,18 @@ def _layer_gradients(
             made = _kernels().norm_gradients(g, input, seen.size, weight, over.eps, **how)
             return made[0], *(None if one is None else one.reshape(seen.row) for one in made[1:])
     original = found.library.original(standardise._gradients)
-    return original(edges, g, input, weight, weight_shape, bias_shape, over)
+    return original(edges, g, input, weight, weight_shape, bias_shape, over, known)
 
 
 def _standard_gradients(
-    xp: Any, g: Any, x: Any, weight: Any, seen: Any, over: Any, wanted: Any
+    xp: Any,
+    g: Any,
+    x: Any,
+    weight: Any,
+    seen: Any,
+    over: Any,
+    wanted: Any,
+    known: Any = None,
 ) -> tuple[Any, Any, Any]:
     shapes = [one for one in (wanted.weight, wanted.bias) if one is not None]
     if all(one == seen.row for one in shapes) and _are_rows(seen, over, x, weight):
