@@ -43,7 +43,7 @@ _SHARED = frozenset(("pullback.operators.arrays.strides", "pullback.operators.cr
 
 _FAMILIES = (
     *("arrays", "pointwise", "special", "reduce", "shape", "indexing", "linalg", "fourier"),
-    *("create", "random", "tensor", "nn"),
+    *("create", "deferred", "random", "tensor", "nn"),
 )
 _PREFIXES = tuple(f"pullback.operators.{family}" for family in _FAMILIES)
 _CACHED = type(functools.cache(lambda: None))

@@ -98,7 +98,7 @@ def _eliminate(xp: Namespace, A: Array, k: int, size: int, *, hermitian: bool) -
     A[end:, end:] -= xp.tril(update)
     A[end:, k:end] = factors
     if hermitian:
-        places = range(end, len(A))
+        places = xp.arange(end, len(A))
         A[places, places] = A[places, places].real
 
 
