@@ -32,14 +32,14 @@ NAV: dict[str, list[str]] = {
         *("custom-functions.md", "custom-operators.md", "debugging.md", "seeing-the-graph.md"),
         "memory.md",
         *("checkpointing.md", "performance.md", "compiled.md", "mixed-precision.md"),
-        *("distributed.md", "data.md", "dispatch.md", "subclasses.md"),
+        *("distributed.md", "gpu.md", "data.md", "dispatch.md", "subclasses.md"),
     ],
     "Subjects": [
         *("tensors.md", "transforms.md", "modules.md", "optim.md", "distributions.md"),
         *("sparse.md", "random.md", "engine-order.md"),
     ],
     "Gallery": ["gallery.md"],
-    "Inside": ["architecture.md", "from-scratch.md", "coverage.md", "contributing.md"],
+    "Inside": ["architecture.md", "from-scratch.md", "coverage.md", "coverage-cuda.md", "contributing.md"],
     "More": ["changelog.md"],
 }
 # Files beside docs/ that are pages too.

@@ -12,6 +12,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ELSEWHERE = {
+    "gpu.md": "where there is a device: tests/cuda/test_page.py",
     "from-scratch.md": "a program, run by test_from_scratch.py",
     "custom-operators.md": "in parts, by what they need: tests/library/test_docs.py",
 }
