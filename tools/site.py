@@ -39,7 +39,13 @@ NAV: dict[str, list[str]] = {
         *("sparse.md", "random.md", "engine-order.md"),
     ],
     "Gallery": ["gallery.md"],
-    "Inside": ["architecture.md", "from-scratch.md", "coverage.md", "coverage-cuda.md", "contributing.md"],
+    "Inside": [
+        "architecture.md",
+        "from-scratch.md",
+        "coverage.md",
+        "coverage-cuda.md",
+        "contributing.md",
+    ],
     "More": ["changelog.md"],
 }
 # Files beside docs/ that are pages too.
