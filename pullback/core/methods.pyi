@@ -3,6 +3,7 @@
 
 from builtins import bool as _bool
 from builtins import complex as _complex
+from builtins import dict as _dict
 from builtins import float as _float
 from builtins import int as _int
 from builtins import property as _property
@@ -59,6 +60,8 @@ class Methods:
     def __complex__(self) -> _complex: ...
     def __contains__(self, element: _Any) -> _bool: ...
     def __copy__(self) -> _Tensor: ...
+    @_property
+    def __cuda_array_interface__(self) -> _dict[_str, _Any]: ...
     def __deepcopy__(self, memo: _Any) -> _Tensor: ...
     def __delitem__(self, key: _Any) -> None:
         """What `del x[key]` says."""
@@ -1001,6 +1004,8 @@ class Methods:
         """One divided by each element."""
     def reciprocal_(self) -> _Tensor:
         """In-place form of `reciprocal`: the result replaces the tensor's values."""
+    def record_stream(self, stream: _Any) -> None:
+        """Keep the memory for the work that another stream has with it by now."""
     def relu(self, *, out: _Tensor | None = None) -> _Tensor:
         """Each element, or 0 where it is negative."""
     def relu_(self) -> _Tensor:
