@@ -10,8 +10,11 @@ from pullback.engine import backward as entry
 
 
 @pytest.fixture(autouse=True)
-def nobody_watches_the_order():
-    """A leaf with hooks that another test left to the collector makes every pass an ordered one."""
+def nobody_watches_the_order(monkeypatch):
+    """What other files of tests keep alive decides which pass runs: leaves with hooks make it the
+    ordered one, classes that answer below autograd one over tensors if a user's Function is met.
+    """
+    monkeypatch.setattr(entry, "answering", {})
     if entry.leaf_hooks:
         gc.collect()
     for one in list(entry.leaf_hooks.values()):  # kept alive by a module of tests
