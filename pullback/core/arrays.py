@@ -60,6 +60,12 @@ class Library:
 LIBRARIES: dict[type, Library] = {}
 
 
+def recorded_on_devices(node: Any) -> None:
+    """A node was made of a call whose arrays nobody has looked at: a user's Function."""
+    for library in LIBRARIES.values():
+        library.recorded(node)
+
+
 def some(mask: Array) -> bool:
     """Whether any element holds. A device is not asked, which would wait for it: there, yes.
 

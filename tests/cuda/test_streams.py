@@ -60,12 +60,13 @@ def test_nodes_run_on_the_stream_of_their_forward():  # E-156, B-96
     x = torch.ones(1 << 20, device="cuda", requires_grad=True)
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        y = (x * 3).exp()
+        y = Noting.apply(x * 3).exp()
     torch.cuda.current_stream().wait_stream(side)
     before = torch.cuda.current_stream()
     y.sum().backward()
     assert torch.cuda.current_stream() == before
-    expected = 3 * torch.exp(torch.tensor(3.0))
+    assert seen == [side]
+    expected = 6 * torch.exp(torch.tensor(6.0))
     assert torch.allclose(x.grad, expected.cuda().expand(1 << 20), rtol=1e-5)
 
 

@@ -36,6 +36,7 @@ from pullback.autograd.function.once import once_differentiable
 from pullback.autograd.function.results import settled, settled_write
 from pullback.autograd.function.saved import save
 from pullback.autograd.function.vmap import VmapInfo, missing_vmap
+from pullback.core.arrays import LIBRARIES, recorded_on_devices
 from pullback.core.listing import only_public as _only_public
 from pullback.core.mode import FORWARD, current, fast, get_mode
 from pullback.core.nesting import running
@@ -173,6 +174,8 @@ class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
             frame = user_frame(frame)
         ctx._code, ctx._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
         ctx._seq = numbering.next()
+        if LIBRARIES:
+            recorded_on_devices(ctx)
         token = current.set(FORWARD)
         try:
             if split:

@@ -13,6 +13,7 @@ from pullback.autograd.function.jvp import propagate
 from pullback.autograd.function.results import Results
 from pullback.autograd.function.saved import save
 from pullback.autograd.function.vmap import apply_at, has_generated_rule, level_of
+from pullback.core.arrays import LIBRARIES, recorded_on_devices
 from pullback.core.explain import anomaly
 from pullback.core.explain.cause import inherited
 from pullback.core.forward import LEVELS, visible_levels
@@ -110,6 +111,8 @@ def start(cls: Any, args: tuple[Any, ...], mode: Mode) -> Any:
     frame = user_frame(getframe(2))
     ctx._code, ctx._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
     ctx._seq = numbering.next()
+    if LIBRARIES:
+        recorded_on_devices(ctx)
     return ctx
 
 

@@ -110,6 +110,10 @@ def _check_memory(op: str, options: Options) -> device:
         raise RuntimeError(
             f"{op}(): pin_memory=True needs an accelerator to pin memory for; leave it out."
         )
+    if pin:
+        raise NotImplementedError(
+            f"{op}(): memory of tensors is NumPy's, which cannot be pinned; leave pin_memory out."
+        )
     return place
 
 
