@@ -124,6 +124,7 @@ class FunctionEvent(Times):
     sequence_nr: int
     cpu_memory_usage: int
     is_user_annotation: bool
+    is_async: bool
     concrete_inputs: Any
     kwinputs: Any
     use_device: str | None
@@ -164,6 +165,9 @@ class FunctionEvent(Times):
             scope=raw.scope,
             is_user_annotation=raw.scope == recorder.USER,
             sequence_nr=recorder.sequence_number(raw.seq),
+            is_async=raw.is_async,
+            is_remote=raw.node >= 0,
+            node_id=raw.node,
         )
         event.seq = raw.seq
         event.self_cpu_memory_usage = raw.bytes
@@ -383,6 +387,8 @@ def events_of(raws: list[Raw], begin: int, freed: list[tuple[int, int, int]]) ->
 def _nest(events: list[FunctionEvent]) -> None:
     open_ones: dict[tuple[int, int], list[FunctionEvent]] = {}
     for event in events:
+        if event.is_async:
+            continue
         stack = open_ones.setdefault((event.thread, event.node_id), [])
         while stack and stack[-1].time_range.end < event.time_range.end:
             stack.pop()

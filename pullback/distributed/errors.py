@@ -69,3 +69,8 @@ def missing_engine(name: str, packages: str) -> ImportError:
     return ImportError(
         f"The {name!r} engine needs {' and '.join(packages.split())}: {install_command(packages)}."
     )
+
+
+def missing_workers(number: int, size: int) -> DistNetworkError:
+    """A worker of a job that did not come to where all meet."""
+    return DistNetworkError(f"init_rpc: worker {number} of {size} did not come in time.")

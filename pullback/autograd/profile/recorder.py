@@ -44,6 +44,8 @@ class Raw(NamedTuple):
     shapes: Any = ()
     values: Any = ()  # the arguments that are numbers
     stack: tuple[str, ...] = ()
+    is_async: bool = False  # its end is no end of what its thread did
+    node: int = -1  # the worker that it ran on, where that is another
 
 
 class Recorder:

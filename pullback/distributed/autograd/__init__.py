@@ -65,13 +65,9 @@ class context:  # noqa: N801 (torch's name)
 
 def _release(agent: Any, context_id: int) -> None:
     """Forget a context here and wherever it has been."""
-    waiting, seen = [agent], set()
-    while waiting:
-        one = waiting.pop()
-        if one.info.id in seen:
-            continue
-        seen.add(one.info.id)
-        waiting.extend(one.find(worker) for worker in one.contexts.release(context_id))
+    from pullback.distributed.autograd.engine import everywhere
+
+    everywhere(agent, context_id, "release")
 
 
 def _is_valid_context(context_id: int) -> bool:

@@ -7,6 +7,7 @@ gradients of this worker's leaves, which are here and not in `.grad`.
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from contextvars import ContextVar
 from typing import Any
@@ -15,6 +16,8 @@ __all__ = ["Container", "Context", "current_id", "enter"]
 
 _current: ContextVar[int | None] = ContextVar("pullback_distributed_context", default=None)
 _BITS = 48  # of the counter; above it are those of the worker
+_REMEMBERED = 4096  # contexts that have been left, for messages that come late
+_log = logging.getLogger("pullback.distributed")
 
 
 def current_id() -> int | None:
@@ -30,8 +33,9 @@ def enter(context_id: int | None) -> None:
 class Sent:
     """Tensors that have gone to a peer: where gradients that come back go on from."""
 
-    def __init__(self, edges: list[Any], peer: int) -> None:
+    def __init__(self, edges: list[Any], devices: list[Any], peer: int) -> None:
         self.edges = edges
+        self.devices = devices  # where each was, and its gradient goes
         self.peer = peer
 
 
@@ -76,24 +80,38 @@ class Container:
         self._agent = agent
         self._worker = worker
         self._known: dict[int, Context] = {}
+        self._left: dict[int, None] = {}
         self._lock = threading.Lock()
         self._context_ids = itertools.count()
         self._message_ids = itertools.count()
 
     def new(self) -> Context:
         """A context that begins here."""
-        return self.of(self._worker << _BITS | next(self._context_ids))
+        made = self.of(self._worker << _BITS | next(self._context_ids))
+        assert made is not None
+        return made
 
     def message_id(self) -> int:
         """A number for a pair of sent and received tensors, unlike any other worker's."""
         return self._worker << _BITS | next(self._message_ids)
 
-    def of(self, context_id: int) -> Context:
-        """A context by its number, made at the first contact with it."""
+    def of(self, context_id: int | None) -> Context | None:
+        """A context by its number, made at the first contact; None when it has been left."""
+        if context_id is None:
+            return None
         with self._lock:
-            if context_id not in self._known:
-                self._known[context_id] = Context(context_id)
-            return self._known[context_id]
+            known = self._known.get(context_id)
+            if known is None and context_id not in self._left:
+                known = self._known[context_id] = Context(context_id)
+        if known is None:
+            _log.debug("A message for autograd context %d came after it was left.", context_id)
+        return known
+
+    def met(self, context_id: int, worker: int) -> None:
+        """Remember that a context has to do with a worker."""
+        known = self.of(context_id)
+        if known is not None:
+            known.known.add(worker)
 
     def need(self, context_id: int) -> Context:
         """A context that is there, or an error."""
@@ -109,10 +127,17 @@ class Container:
         """Whether a context is there."""
         return context_id in self._known
 
+    def left(self, context_id: int) -> bool:
+        """Whether a context was here and has been left; what comes for it is to be ignored."""
+        return context_id in self._left
+
     def release(self, context_id: int) -> set[int]:
         """Forget a context; which workers it had to do with."""
         with self._lock:
             known = self._known.pop(context_id, None)
+            self._left[context_id] = None
+            if len(self._left) > _REMEMBERED:
+                del self._left[next(iter(self._left))]
         return set() if known is None else known.known
 
     def __len__(self) -> int:

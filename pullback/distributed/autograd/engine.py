@@ -10,7 +10,10 @@ are dropped everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import logging
+import time
+from collections.abc import Sequence
 from typing import Any
 
 from pullback.autograd import grad
@@ -18,11 +21,16 @@ from pullback.autograd.graph import get_gradient_edge
 from pullback.core.node import AccumulateGrad, walk
 from pullback.core.tensor import Tensor
 from pullback.distributed.autograd.contexts import Context
-from pullback.distributed.rpc.agent import Agent, current_agent, waited
+from pullback.distributed.autograd.messages import landed, taken
+from pullback.distributed.ddp.reducer import average_in_context
+from pullback.distributed.rpc.agent import Agent, Request, current_agent, serves, waited
 from pullback.futures import Future
 from pullback.operators.create.sizes import ones, zeros
 
-__all__ = ["backward"]
+__all__ = ["backward", "everywhere"]
+
+_log = logging.getLogger("pullback.distributed")
+_CLEANING = 5.0  # seconds that other workers have to answer when something is cleared away
 
 
 class _Pass:
@@ -153,11 +161,11 @@ def backward(
     try:
         if mode == "smart":
             workers |= _mark_all(agent, context, receives, retain_graph)
-        start = [ones(root.shape, dtype=root.dtype) for root in roots]
+        start = [ones(root.shape, dtype=root.dtype, device=root.device) for root in roots]
         workers |= _deliver(agent, context, None, start)
         _finish(agent, context_id, workers, mode)
     except Exception as error:
-        _drop(agent, context_id)
+        everywhere(agent, context_id, "drop")
         raise RuntimeError(f"The distributed backward pass failed{_told(error)}") from error
 
 
@@ -182,27 +190,6 @@ def _told(error: BaseException) -> str:
     return f"{place}: {type(error).__name__}: {error}"
 
 
-def _on(agent: Agent, worker: int, act: Callable[[Agent], Any]) -> Future[Any]:
-    """Do something on a worker; a future of its result."""
-    target = agent.find(worker)
-    future: Future[Any] = Future()
-    if target is agent:
-        future.set_result(act(agent))
-        return future
-
-    def serve() -> None:
-        try:
-            result = act(target)
-        except Exception as error:
-            if not hasattr(error, "_pullback_worker"):
-                error._pullback_worker = target.info.name  # type: ignore[attr-defined]  # a note on the error
-            raise
-        future.set_result(result)
-
-    target.submit(serve, future)
-    return future
-
-
 def _all(agent: Agent, futures: list[Future[Any]]) -> set[int]:
     """The workers of all answers; the first error, when all have answered."""
     workers: set[int] = set()
@@ -217,28 +204,32 @@ def _all(agent: Agent, futures: list[Future[Any]]) -> set[int]:
     return workers
 
 
+# ------------------------------------------------------------------ marking
+
+
 def _mark_all(agent: Agent, context: Context, receives: set[int], keep: bool) -> set[int]:
     """Tell the peers of these receives that gradients will come; the workers they tell in turn."""
     with context.lock:
         running: _Pass = context.running
         fresh = receives - running.marked
         running.marked |= fresh
-    futures = []
-    for number in sorted(fresh):
-        act = _marker(context.id, number, keep)
-        futures.append(_on(agent, context.receives[number].peer, act))
-    return _all(agent, futures)
+    return _all(
+        agent,
+        [
+            agent.ask(context.receives[number].peer, "mark", (context.id, number, keep))
+            for number in sorted(fresh)
+        ],
+    )
 
 
-def _marker(context_id: int, number: int, keep: bool) -> Callable[[Agent], set[int]]:
-    def act(target: Agent) -> set[int]:
-        context = target.contexts.need(context_id)
-        with context.lock:
-            running = _joined(context, keep, everything=False)
-            reached = running.expect(number, _sent(context, number).edges)
-        return {target.info.id} | _mark_all(target, context, reached, keep)
-
-    return act
+@serves("mark")
+def _mark(agent: Agent, request: Request) -> set[int]:
+    context_id, number, keep = request.body
+    context = agent.contexts.need(context_id)
+    with context.lock:
+        running = _joined(context, keep, everything=False)
+        reached = running.expect(number, _sent(context, number).edges)
+    return {agent.info.id} | _mark_all(agent, context, reached, keep)
 
 
 def _joined(context: Context, keep: bool, *, everything: bool) -> _Pass:
@@ -254,6 +245,9 @@ def _sent(context: Context, number: int) -> Any:
     return context.sends[number]
 
 
+# ------------------------------------------------------------------ gradients
+
+
 def _deliver(agent: Agent, context: Context, number: int | None, given: list[Any]) -> set[int]:
     """Gradients have arrived: run what can be run, ship what can be shipped, wait for answers."""
     with context.lock:
@@ -262,60 +256,103 @@ def _deliver(agent: Agent, context: Context, number: int | None, given: list[Any
         outgoing = running.run()
     futures = []
     for message, gradients in outgoing:
-        act = _carrier(context.id, message, gradients, running.keep)
-        futures.append(_on(agent, context.receives[message].peer, act))
+        peer = agent.find(context.receives[message].peer)
+        arrays = [taken(one, copied=peer.shares_memory) for one in gradients]
+        body = (context.id, message, arrays, running.keep)
+        futures.append(agent.ask(peer.info.id, "carry", body))
     return {agent.info.id} | _all(agent, futures)
 
 
-def _carrier(
-    context_id: int, number: int, gradients: list[Any], keep: bool
-) -> Callable[[Agent], set[int]]:
-    def act(target: Agent) -> set[int]:
-        context = target.contexts.need(context_id)
-        with context.lock:
-            _joined(context, keep, everything=True)
-            _sent(context, number)
-        return _deliver(target, context, number, gradients)
+@serves("carry")
+def _carry(agent: Agent, request: Request) -> set[int]:
+    context_id, number, arrays, keep = request.body
+    if agent.contexts.left(context_id):
+        agent.contexts.of(context_id)  # which says so to the log
+        return set()
+    context = agent.contexts.need(context_id)
+    with context.lock:
+        sent = _sent(context, number)
+        if number in _joined(context, keep, everything=True).arrived:
+            _log.debug("The gradients of message %d of context %d came twice.", number, context_id)
+            return {agent.info.id}
+    given = [landed(*one) for one in zip(arrays, sent.devices, strict=True)]
+    return _deliver(agent, context, number, given)
 
-    return act
+
+# ------------------------------------------------------------------ the end of a pass
 
 
 def _finish(agent: Agent, context_id: int, workers: set[int], mode: str) -> None:
     """All messages are answered: check that nobody waits, then let gradients join the contexts'."""
     if mode == "fast":  # otherwise what is awaited is known to come
-        asked = [_on(agent, worker, _misses(context_id)) for worker in sorted(workers)]
+        asked = [agent.ask(worker, "misses", context_id) for worker in sorted(workers)]
         missing = _all(agent, asked)
         if missing:
             raise RuntimeError(
                 f"no gradient came for the messages {sorted(missing)}: results of calls that the "
                 "roots do not depend on, which mode='fast' does not allow."
             )
-    _all(agent, [_on(agent, worker, _commits(context_id)) for worker in sorted(workers)])
+    others = [
+        agent.ask(worker, "commit", context_id) for worker in sorted(workers - {agent.info.id})
+    ]
+    _commit_here(agent, context_id)
+    _all(agent, others)
 
 
-def _misses(context_id: int) -> Callable[[Agent], set[int]]:
-    def act(target: Agent) -> set[int]:
-        running = target.contexts.need(context_id).running
-        return {n for n in running.awaited.keys() - running.arrived.keys() if n is not None}
-
-    return act
+@serves("misses", at_once=True)
+def _misses(agent: Agent, request: Request) -> set[int]:
+    running = agent.contexts.need(request.body).running
+    return {n for n in running.awaited.keys() - running.arrived.keys() if n is not None}
 
 
-def _commits(context_id: int) -> Callable[[Agent], set[int]]:
-    def act(target: Agent) -> set[int]:
-        context = target.contexts.need(context_id)
-        with context.lock:
-            for leaf, gradient in context.running.staged.items():
-                before = context.gradients.get(leaf)
-                context.gradients[leaf] = gradient if before is None else before + gradient
-            context.running = None
+@serves("commit")
+def _commit(agent: Agent, request: Request) -> set[int]:
+    _commit_here(agent, request.body)
+    return set()
+
+
+def _commit_here(agent: Agent, context_id: int) -> None:
+    """A pass has succeeded everywhere: its gradients are the context's."""
+    context = agent.contexts.need(context_id)
+    with context.lock:
+        for leaf, gradient in context.running.staged.items():
+            before = context.gradients.get(leaf)
+            context.gradients[leaf] = gradient if before is None else before + gradient
+        fresh = set(context.running.staged)
+        context.running = None
+    average_in_context(context.gradients, fresh)
+
+
+def everywhere(agent: Agent, context_id: int, kind: str) -> None:
+    """Ask every worker that a context has been to to drop its pass, or to release it.
+
+    A worker that does not answer, or is dead, has nothing to keep: this never fails.
+    """
+    seen, waiting = {agent.info.id}, {agent.info.id}
+    until = time.monotonic() + _CLEANING
+    while waiting:
+        futures = []
+        for worker in sorted(waiting):
+            with contextlib.suppress(Exception):
+                futures.append(agent.ask(worker, kind, context_id))
+        found: set[int] = set()
+        for future in futures:
+            with contextlib.suppress(Exception):
+                left = max(0.01, until - time.monotonic())
+                found |= waited(future, left, kind)
+        waiting = found - seen
+        seen |= found
+
+
+@serves("drop", at_once=True)
+def _drop(agent: Agent, request: Request) -> set[int]:
+    if not agent.contexts.has(request.body):
         return set()
+    context = agent.contexts.need(request.body)
+    context.running = None
+    return set(context.known)
 
-    return act
 
-
-def _drop(agent: Agent, context_id: int) -> None:
-    """After a failure: no worker keeps anything of this pass."""
-    for target in agent.directory.by_id.values():
-        if target.contexts.has(context_id):
-            target.contexts.need(context_id).running = None
+@serves("release", at_once=True)
+def _release(agent: Agent, request: Request) -> set[int]:
+    return agent.contexts.release(request.body)

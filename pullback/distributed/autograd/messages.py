@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pullback.autograd.function import Function
 from pullback.autograd.graph import get_gradient_edge
@@ -11,33 +10,48 @@ from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.distributed.autograd.contexts import Received, Sent
 
-__all__ = ["Message", "receive", "send"]
+__all__ = ["Message", "landed", "receive", "send", "taken"]
 
 
-@dataclass
-class Message:
-    """Copies of tensors, which of them require grad, and the number of the pair if they connect."""
+class Message(NamedTuple):
+    """Arrays in main memory, where each goes, which require grad, and the pair's number if any."""
 
     arrays: list[Any]
+    devices: list[str]
     flags: list[bool]
     number: int | None
 
 
-def send(agent: Any, context_id: int | None, tensors: list[Tensor], peer: int) -> Message:
+def taken(tensor: Tensor, *, copied: bool) -> Any:
+    """A tensor's array, in main memory."""
+    if tensor.device.type != "cpu":
+        return tensor.detach().cpu()._array
+    return tensor._array.copy() if copied else tensor._array
+
+
+def landed(array: Any, device: str) -> Tensor:
+    """A tensor from an array that has arrived, on its device."""
+    made = wrap(array)
+    return made if device == "cpu" else made.to(device)
+
+
+def send(agent: Any, context_id: int | None, tensors: list[Tensor], peer: Any) -> Message:
     """Take tensors out; in a context, remember where their gradients will go on."""
-    arrays = [tensor._array.copy() for tensor in tensors]
+    devices = [agent.device_maps.there(peer.info.name, str(tensor.device)) for tensor in tensors]
+    arrays = [taken(tensor, copied=peer.shares_memory) for tensor in tensors]
     flags = [tensor.requires_grad for tensor in tensors]
-    if context_id is None:
-        return Message(arrays, flags, None)
     context = agent.contexts.of(context_id)
-    context.known.add(peer)
+    if context is None:
+        return Message(arrays, devices, flags, None)
+    context.known.add(peer.info.id)
     if not any(flags) or not get_mode().grad:
-        return Message(arrays, flags, None)
+        return Message(arrays, devices, flags, None)
     number = agent.contexts.message_id()
-    edges = [get_gradient_edge(one) for one, flag in zip(tensors, flags, strict=True) if flag]
+    going = [one for one, flag in zip(tensors, flags, strict=True) if flag]
+    edges = [get_gradient_edge(one) for one in going]
     with context.lock:
-        context.sends[number] = Sent(edges, peer)
-    return Message(arrays, flags, number)
+        context.sends[number] = Sent(edges, [str(one.device) for one in going], peer.info.id)
+    return Message(arrays, devices, flags, number)
 
 
 class _Receive(Function):
@@ -52,12 +66,13 @@ class _Receive(Function):
         return (None,) * (len(grads) + 1)  # gradients are read off before they come here
 
 
-def receive(agent: Any, context_id: int | None, message: Message, peer: int) -> list[Tensor]:
+def receive(agent: Any, context_id: int | None, message: Message, peer: Any) -> list[Tensor]:
     """Tensors from a message; in a context, with a history that ends at the peer."""
-    made = [wrap(array) for array in message.arrays]
-    if context_id is not None:
-        agent.contexts.of(context_id).known.add(peer)
-    if message.number is None or context_id is None:
+    made = [landed(*one) for one in zip(message.arrays, message.devices, strict=True)]
+    context = agent.contexts.of(context_id)
+    if context is not None:
+        context.known.add(peer.info.id)
+    if message.number is None or context is None:
         for tensor, flag in zip(made, message.flags, strict=True):
             if flag:
                 tensor.requires_grad_()
@@ -69,12 +84,11 @@ def receive(agent: Any, context_id: int | None, message: Message, peer: int) -> 
     result = [
         next(outs) if flag else tensor for tensor, flag in zip(made, message.flags, strict=True)
     ]
-    context = agent.contexts.of(context_id)
     edges, like = [], []
     for tensor, flag in zip(result, message.flags, strict=True):
         if flag:
             edges.append(get_gradient_edge(tensor))
             like.append((tuple(tensor.shape), tensor.dtype))
     with context.lock:
-        context.receives[message.number] = Received(edges, like, peer)
+        context.receives[message.number] = Received(edges, like, peer.info.id)
     return result

@@ -8,6 +8,7 @@ tell. Buckets go in the order of their numbers on every rank.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +26,10 @@ from pullback.distributed.ddp.sparse import average_sparse
 from pullback.distributed.group import ProcessGroup, Work
 from pullback.distributed.reduction import ReduceOp
 
-__all__ = ["Reducer"]
+__all__ = ["Reducer", "average_in_context"]
+
+_numbers = itertools.count()
+_alive: weakref.WeakSet[Reducer] = weakref.WeakSet()
 
 Hook = Callable[[Any, GradBucket], Any]
 
@@ -45,6 +49,7 @@ class Reducer:
         early: bool | None = None,
         sparse: Iterable[Tensor] = (),
     ) -> None:
+        self.number = next(_numbers)
         self.names = [name for name, _ in named]
         self.parameters = [parameter for _, parameter in named]
         self.group = group
@@ -68,6 +73,7 @@ class Reducer:
         self._works: list[tuple[Bucket, Any, Any]] = []
         self._ready_order: list[int] | None = [] if self.early and not find_unused else None
         self._watch()
+        _alive.add(self)
 
     def _make_buckets(self, order: Sequence[int]) -> None:
         alone = max(ALONE_BYTES, 1) if not self._as_views else 1 << 62
@@ -175,6 +181,10 @@ class Reducer:
             for number, parameter in enumerate(self.parameters):
                 if number not in self._got and _changed(self._before[number], parameter):
                     self._got.add(number)
+        self._take_stock()
+
+    def _take_stock(self) -> None:
+        """Average, if all that is awaited has come."""
         if not self._got:
             return
         self._used |= self._got
@@ -184,6 +194,28 @@ class Reducer:
             self._settle_static()
         if self._everything <= self._got | self._unused:
             self._average()
+
+    def average_in(self, gradients: dict[Any, Any], fresh: set[Any]) -> None:
+        """The same for a distributed pass, whose gradients are in a map and not in `.grad`.
+
+        Buckets read and write `.grad`, so the map's gradients are there for as long as it takes.
+        """
+        if not self._before:
+            return
+        kept = [parameter._stored_grad for parameter in self.parameters]
+        try:
+            for number, parameter in enumerate(self.parameters):
+                found = gradients.get(parameter)
+                parameter._stored_grad = None if found is None else found.clone()
+                if parameter in fresh:
+                    self._got.add(number)
+            self._take_stock()
+            for parameter in self.parameters:
+                if parameter._stored_grad is not None:
+                    gradients[parameter] = parameter._stored_grad
+        finally:
+            for parameter, stored in zip(self.parameters, kept, strict=True):
+                parameter._stored_grad = stored
 
     def _settle_static(self) -> None:
         if self._static_unused is None:
@@ -278,6 +310,13 @@ class Reducer:
         for number in self._sparse:
             if number in everywhere:
                 average_sparse(self.parameters[number], self.group, self.divisor, give=False)
+
+
+def average_in_context(gradients: dict[Any, Any], fresh: set[Any]) -> None:
+    """Average what a distributed pass has found for parameters of data parallel modules."""
+    for reducer in sorted(_alive, key=lambda one: one.number):
+        if not fresh.isdisjoint(reducer.parameters):
+            reducer.average_in(gradients, fresh)
 
 
 def _forget(at_end: Callable[[], None]) -> None:

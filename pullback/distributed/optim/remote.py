@@ -62,7 +62,7 @@ class DistributedOptimizer:
             for owner, rrefs in by_owner.items()
         ]
         for made in self.remote_optimizers:
-            waited(made._cell, current_agent().timeout, "The making of an optimizer")
+            waited(made._get_future(), current_agent().timeout, "The making of an optimizer")
 
     def step(self, context_id: int) -> None:
         """Step everywhere; the first error is raised when all have answered."""

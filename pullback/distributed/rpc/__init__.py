@@ -1,6 +1,7 @@
 """Calls on other workers, whose tensors keep their gradients in a distributed autograd context.
 
-Workers are ranks of the thread engine (`distributed.threads.run`).
+Workers are processes (`pullback launch`, or RANK and WORLD_SIZE) that talk over sockets, actors of
+Ray, or ranks of the thread engine (`distributed.threads.run`).
 """
 
 from __future__ import annotations
@@ -10,21 +11,27 @@ from typing import Any
 
 from pullback.core.explain.absent import all_absent as _all_absent
 from pullback.core.listing import only_public as _only_public
-from pullback.distributed import collectives, objects, world
 from pullback.distributed.rpc.agent import (
     DEFAULT_TIMEOUT,
     Agent,
-    Directory,
     WorkerInfo,
     current_agent,
     current_or_none,
-    waited,
+)
+from pullback.distributed.rpc.calls import called, referred
+from pullback.distributed.rpc.options import (
+    BackendType,
+    RpcBackendOptions,
+    TensorPipeRpcBackendOptions,
 )
 from pullback.distributed.rpc.rref import RRef
 from pullback.futures import Future
 
 __all__ = [
+    "BackendType",
     "RRef",
+    "RpcBackendOptions",
+    "TensorPipeRpcBackendOptions",
     "WorkerInfo",
     "get_worker_info",
     "init_rpc",
@@ -37,7 +44,7 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Always: workers may be threads."""
+    """Always: workers are threads, or processes that talk over sockets."""
     return True
 
 
@@ -48,51 +55,39 @@ def init_rpc(
     world_size: int | None = None,
     rpc_backend_options: Any = None,
     *,
-    timeout: float = DEFAULT_TIMEOUT,
+    timeout: float | None = None,
 ) -> None:
-    """Become a worker called `name`. All ranks of the default group call this."""
-    default = world.group_of(None)
-    assert default is not None
-    if not default.communicator.ranks_are_threads:
-        raise NotImplementedError(
-            "init_rpc: workers are the ranks of distributed.threads.run(); RPC between processes "
-            "is not possible."
-        )
+    """Become a worker called `name`; back when all are there.
+
+    Where there is a default group its ranks are the workers. Otherwise they find one another by
+    `rank`, `world_size` and `init_method` of the options, or by RANK, WORLD_SIZE, MASTER_ADDR and
+    MASTER_PORT, which `pullback launch` sets.
+    """
+    from pullback.distributed.autograd import engine
+    from pullback.distributed.rpc.gathering import gathered
+
     if current_or_none() is not None:
         raise RuntimeError("init_rpc() was called already; shutdown() ends that.")
-    if rank not in (-1, default.rank()) or world_size not in (None, default.size()):
-        raise ValueError(
-            f"init_rpc: this is rank {default.rank()} of {default.size()}, not {rank} of "
-            f"{world_size}."
-        )
-    names: list[Any] = [None] * default.size()
-    objects.all_gather_object(names, name)
-    if len(set(names)) < len(names):
-        raise ValueError(f"init_rpc: every worker has a name of its own, got {names}.")
-    shared: Any = default.communicator
-    key = ("rpc", shared.room)
-    home = world.current_world()
-    assert home is not None
-    with shared.room.world.changed:
-        directory = shared.room.world.rooms.setdefault(key, Directory())
-    agent = Agent(WorkerInfo(name, default.rank()), directory, home, timeout)
-    directory.by_name[name] = directory.by_id[default.rank()] = agent
-    agent.enter()
-    home.at_end.append(lambda: agent.die("its rank has ended"))
-    collectives.barrier()
+    if backend not in (None, BackendType.TENSORPIPE, "sockets", "threads"):
+        raise ValueError(f"init_rpc: backend is BackendType.TENSORPIPE or None, got {backend!r}.")
+    options = rpc_backend_options or TensorPipeRpcBackendOptions()
+    limit = getattr(options, "rpc_timeout", DEFAULT_TIMEOUT) if timeout is None else timeout
+    maps = getattr(options, "device_maps", {})
+    gathered(name, rank, world_size, limit, maps, options.init_method).enter()
 
 
-def shutdown(graceful: bool = True, timeout: float = 0) -> None:
+def shutdown(graceful: bool = True, timeout: float = DEFAULT_TIMEOUT) -> None:
     """Stop being a worker; gracefully, when no worker has calls left."""
-    from pullback.distributed.rpc import agent as agents
+    from pullback.distributed.rpc.meeting import meet
 
     agent = current_agent()
-    if graceful:
-        collectives.barrier()
-        agent.drain()
-        collectives.barrier()
-    agent.die("it has shut down")
-    agents._agent.set(None)
+    try:
+        if graceful:
+            meet(agent, "rpc.shutdown()", timeout)
+            agent.drain(timeout or DEFAULT_TIMEOUT)
+            meet(agent, "rpc.shutdown(), when all calls had ended", timeout)
+    finally:
+        agent.die("it has shut down")
 
 
 def get_worker_info(worker_name: str | None = None) -> WorkerInfo:
@@ -105,6 +100,11 @@ def _named(function: Any) -> str:
     return getattr(function, "__name__", repr(function))
 
 
+def _limit(agent: Agent, timeout: float | None) -> float:
+    """Seconds for a call: those that are given, or the worker's; 0 for no limit."""
+    return agent.timeout if timeout is None or timeout < 0 else timeout
+
+
 def rpc_sync(
     to: Any,
     func: Callable[..., Any],
@@ -114,9 +114,7 @@ def rpc_sync(
 ) -> Any:
     """Call a function on a worker and wait for the result; what it raises is raised here."""
     agent = current_agent()
-    future = agent.call(to, func, args, kwargs)
-    limit = timeout if timeout else agent.timeout
-    return waited(future, limit, f"{_named(func)}() on {agent.find(to).info.name!r}")
+    return called(agent, to, func, args, kwargs, _limit(agent, timeout), "rpc_sync").wait()
 
 
 def rpc_async(
@@ -127,7 +125,8 @@ def rpc_async(
     timeout: float | None = None,
 ) -> Future[Any]:
     """Call a function on a worker; a future of the result."""
-    return current_agent().call(to, func, args, kwargs)
+    agent = current_agent()
+    return called(agent, to, func, args, kwargs, _limit(agent, timeout), "rpc_async")
 
 
 def remote(
@@ -139,8 +138,7 @@ def remote(
 ) -> RRef:
     """Call a function on a worker, where the result stays; an RRef to it."""
     agent = current_agent()
-    cell = agent.call(to, func, args, kwargs, keep=True)
-    return RRef._of(agent.find(to), cell)
+    return referred(agent, to, func, args, kwargs, _limit(agent, timeout))
 
 
 __getattr__ = _all_absent(__name__)

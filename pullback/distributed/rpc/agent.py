@@ -1,29 +1,41 @@
-"""A worker: it serves calls on threads of its own, and knows the others by name.
+"""A worker: it takes requests, serves them on threads of its own, and knows the others as peers.
 
-Workers are the ranks of the thread engine. What a call needs of the caller (its default group, its
-autograd context) travels with it.
+A request is plain data: its kind, who asks, in which autograd context, and a body. What a kind does
+is said where it belongs (`serves`): calls in `calls`, references in `rref`, the backward pass in
+`distributed.autograd.engine`. A peer is how a request gets to another worker: threads of this
+process here, sockets in `sockets`, Ray actors in `actors`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import queue
 import threading
 import time
 import traceback
 from collections.abc import Callable
 from contextvars import Context, ContextVar
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from pullback.distributed import world
 from pullback.distributed.autograd import contexts
-from pullback.distributed.autograd.messages import receive, send
-from pullback.distributed.rpc.wire import pack, unpack
 from pullback.futures import Future
 
-__all__ = ["Agent", "WorkerInfo", "current_agent", "current_or_none"]
+__all__ = [
+    "Agent",
+    "Peer",
+    "Request",
+    "WorkerInfo",
+    "current_agent",
+    "current_or_none",
+    "serves",
+    "waited",
+]
 
-_agent: ContextVar[Agent | None] = ContextVar("pullback_rpc_agent", default=None)
+_of_thread: ContextVar[Agent | None] = ContextVar("pullback_rpc_agent", default=None)
+_of_process: Agent | None = None
 DEFAULT_TIMEOUT = 60.0
 
 
@@ -35,37 +47,124 @@ class WorkerInfo:
     id: int
 
 
+class Request(NamedTuple):
+    """What one worker asks of another."""
+
+    kind: str
+    sender: int
+    context_id: int | None
+    body: Any
+
+
+class _Kind(NamedTuple):
+    act: Callable[..., Any]
+    first: Callable[[Agent, Request], None] | None
+    at_once: bool
+    later: bool
+
+
+_kinds: dict[str, _Kind] = {}
+
+
+def serves(
+    kind: str,
+    *,
+    first: Callable[[Agent, Request], None] | None = None,
+    at_once: bool = False,
+    later: bool = False,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Say what a kind of request does.
+
+    It runs on a thread of the worker; `first` before that, in the order in which requests of one
+    sender come, and with `at_once` all of it does: then it must be quick, and wait for nobody. With
+    `later` that too, and the answer is given by whoever settles the future that it gets.
+    """
+
+    def take(act: Callable[..., Any]) -> Callable[..., Any]:
+        _kinds[kind] = _Kind(act, first, at_once, later)
+        return act
+
+    return take
+
+
 def current_or_none() -> Agent | None:
-    """The worker that this thread works for, if it does."""
-    return _agent.get()
+    """The worker that this thread works for, or else this process."""
+    return _of_thread.get() or _of_process
 
 
 def current_agent() -> Agent:
-    """The worker that this thread works for."""
-    agent = _agent.get()
+    """The worker that this thread works for, or else this process."""
+    agent = _of_thread.get() or _of_process
     if agent is None:
         raise RuntimeError("There is no RPC here yet: call distributed.rpc.init_rpc() first.")
     return agent
 
 
-@dataclass
-class Directory:
-    """All workers of a job."""
+class Peer:
+    """A worker as the others see it; a transport says how a request gets there."""
 
-    by_name: dict[str, Agent] = field(default_factory=dict)
-    by_id: dict[int, Agent] = field(default_factory=dict)
+    shares_memory = False
+
+    def __init__(self, info: WorkerInfo) -> None:
+        self.info = info
+
+    def ask(self, request: Request, future: Future[Any]) -> None:
+        """Hand a request over; its answer goes to the future."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Say good-bye; nothing is asked after that."""
+
+
+class _Neighbour(Peer):
+    """A worker that is a thread of this process."""
+
+    shares_memory = True
+
+    def __init__(self, agent: Agent) -> None:
+        super().__init__(agent.info)
+        self._agent = agent
+
+    def ask(self, request: Request, future: Future[Any]) -> None:
+        self._agent.accept(request, future)
+
+
+class Directory:
+    """All workers of a job, as one of them sees them."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Peer] = {}
+        self.by_id: dict[int, Peer] = {}
+        self.meetings: Any = None  # of all workers; the one with the number 0 has them
+
+    def add(self, peer: Peer) -> None:
+        """Make a worker known."""
+        self.by_name[peer.info.name] = self.by_id[peer.info.id] = peer
 
 
 class Agent:
     """One worker."""
 
-    def __init__(self, info: WorkerInfo, directory: Directory, home: Any, timeout: float) -> None:
+    def __init__(
+        self,
+        info: WorkerInfo,
+        directory: Directory,
+        timeout: float = DEFAULT_TIMEOUT,
+        home: Any = None,
+        device_maps: Any = None,
+    ) -> None:
+        from pullback.distributed.rpc.kept import Kept
+
         self.info = info
         self.directory = directory
         self.timeout = timeout
+        self.device_maps = device_maps  # `options.DeviceMaps`
         self.contexts = contexts.Container(self, info.id)
+        self.kept = Kept(self)
+        self.numbers = itertools.count()
         self.gone: str | None = None
-        self._home = home  # the world of the rank
+        self.at_end: list[Callable[[], None]] = []
+        self._home = home  # the world of the rank, where ranks are threads
         self._lock = threading.Lock()
         self._waiting: set[Future[Any]] = set()
         self._running = 0
@@ -73,10 +172,25 @@ class Agent:
         self.idle = threading.Condition(self._lock)
 
     def enter(self) -> None:
-        """Let this thread work for the worker."""
-        _agent.set(self)
+        """Let this thread work for the worker; where ranks are processes, all threads."""
+        global _of_process
+        if self._home is None:
+            _of_process = self
+        else:
+            _of_thread.set(self)
 
-    def find(self, to: Any) -> Agent:
+    def leave(self) -> None:
+        """Work for nobody."""
+        global _of_process
+        _of_thread.set(None)
+        if _of_process is self:
+            _of_process = None
+
+    def as_neighbour(self) -> Peer:
+        """This worker as those in the same process see it."""
+        return _Neighbour(self)
+
+    def find(self, to: Any) -> Peer:
         """A worker by name, number or info."""
         if isinstance(to, WorkerInfo):
             to = to.id
@@ -86,32 +200,36 @@ class Agent:
             raise ValueError(f"There is no worker {to!r}; there are {names}.")
         return known
 
-    # ------------------------------------------------------------------ calls
+    # ------------------------------------------------------------------ asking
 
-    def call(
-        self, to: Any, function: Callable[..., Any], args: Any, kwargs: Any, *, keep: bool = False
+    def ask(
+        self, to: Any, kind: str, body: Any = None, context_id: int | None = None
     ) -> Future[Any]:
-        """Start a call; a future of its result here, or with `keep` of one that stays there."""
-        target = self.find(to)
-        if not callable(function):
-            raise TypeError(f"rpc: a function is called, got {type(function).__name__}.")
-        data, tensors, others = pack((tuple(args or ()), dict(kwargs or {})))
-        context_id = contexts.current_id()
-        message = send(self, context_id, tensors, target.info.id)
+        """Ask a worker for something; a future of the answer."""
         future: Future[Any] = Future()
-
-        def serve() -> None:
-            given, named = unpack(data, receive(target, context_id, message, self.info.id), others)
-            result = function(*given, **named)
-            if keep:
-                future.set_result(result)
-                return
-            back, out, rest = pack(result)
-            reply = send(target, context_id, out, self.info.id)
-            future.set_result(unpack(back, receive(self, context_id, reply, target.info.id), rest))
-
-        target.submit(serve, future, context_id)
+        request = Request(kind, self.info.id, context_id, body)
+        if to == self.info.id:
+            self.accept(request, future)
+        else:
+            self.find(to).ask(request, future)
         return future
+
+    # ------------------------------------------------------------------ serving
+
+    def accept(self, request: Request, future: Future[Any]) -> None:
+        """Take a request; its answer, or what went wrong, goes to the future."""
+        kind = _kinds[request.kind]
+        if self.gone is not None:
+            raise RuntimeError(f"worker {self.info.name!r} is gone: {self.gone}.")
+        if kind.first is not None:
+            kind.first(self, request)
+        if kind.later:
+            kind.act(self, request, future)
+            return
+        if kind.at_once:
+            future.set_result(kind.act(self, request))
+            return
+        self.submit(lambda: future.set_result(kind.act(self, request)), future, request.context_id)
 
     def submit(
         self, act: Callable[[], None], future: Future[Any], context_id: int | None = None
@@ -139,14 +257,17 @@ class Agent:
                 self._hands.append(hand)
 
     def _run(self, act: Callable[[], None], future: Future[Any], context_id: int | None) -> None:
-        _agent.set(self)
-        world._of_thread.set(self._home)
+        _of_thread.set(self)
+        if self._home is not None:
+            world._of_thread.set(self._home)
         contexts.enter(context_id)
         try:
             act()
         except Exception as error:
             trace = traceback.format_exc()
-            error.add_note(f"On worker {self.info.name!r}:\n{trace}")
+            if not hasattr(error, "_pullback_worker"):  # the first who says so was there
+                error._pullback_worker = self.info.name  # type: ignore[attr-defined]  # a note on the error
+                error.add_note(f"On worker {self.info.name!r}:\n{trace}")
             self._fail(future, error)
         finally:
             with self._lock:
@@ -155,15 +276,24 @@ class Agent:
                 self.idle.notify_all()
 
     def _fail(self, future: Future[Any], error: Exception) -> None:
-        with self._lock:  # when the worker dies the future is failed by that
+        with contextlib.suppress(RuntimeError):  # when the worker dies that fails the future
             if not future.done():
                 future.set_exception(error)
 
-    def drain(self) -> None:
+    # ------------------------------------------------------------------ ending
+
+    def drain(self, timeout: float) -> None:
         """Wait until no call runs."""
+        until = time.monotonic() + timeout
         with self._lock:
             while self._running:
-                self.idle.wait(1.0)
+                left = until - time.monotonic()
+                if left <= 0:
+                    raise RuntimeError(
+                        f"rpc.shutdown(): {self._running} call(s) still run on worker "
+                        f"{self.info.name!r} after {timeout} s."
+                    )
+                self.idle.wait(min(left, 1.0))
 
     def die(self, reason: str) -> None:
         """Refuse calls from now on, and fail those that run."""
@@ -175,18 +305,22 @@ class Agent:
             for hand in self._hands:
                 hand.put(None)
             self._hands.clear()
-            for future in waiting:
-                if not future.done():
-                    future.set_exception(RuntimeError(f"worker {self.info.name!r} died: {reason}."))
+        for future in waiting:
+            self._fail(future, RuntimeError(f"worker {self.info.name!r} died: {reason}."))
+        self.kept.close()
+        for act in self.at_end:
+            act()
+        self.at_end.clear()
+        self.leave()
 
 
 def waited(future: Future[Any], timeout: float, what: str) -> Any:
-    """The result of a call, or an error when time is up."""
-    until = time.monotonic() + timeout
+    """The result of a call, or an error when time is up; 0 seconds are for ever."""
+    until = time.monotonic() + timeout if timeout else None
     with future._done:
         while not future.done():
-            left = until - time.monotonic()
-            if left <= 0:
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
                 raise RuntimeError(f"{what} was not answered within {timeout} s.")
             future._done.wait(left)
     return future.value()

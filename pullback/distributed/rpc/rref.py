@@ -27,37 +27,69 @@ class RRef:
     [2, None]
     """
 
-    _travels_whole = True
+    _agent: Agent
+    _owner: WorkerInfo
+    _number: int
+    _made: Future[Any] | None
 
     def __init__(self, value: Any, type_hint: Any = None) -> None:
-        self._owner = current_agent()
-        self._cell: Future[Any] = Future()
-        self._cell.set_result(value)
+        agent = current_agent()
+        number = agent.kept.number()
+        agent.kept.promise(number).set_result(value)
+        self._set(agent, agent.info, number, None)
+
+    def _set(self, agent: Agent, owner: WorkerInfo, number: int, made: Future[Any] | None) -> None:
+        self._agent, self._owner, self._number, self._made = agent, owner, number, made
+        agent.kept.watch()
 
     @classmethod
-    def _of(cls, owner: Agent, cell: Future[Any]) -> RRef:
-        made = cls.__new__(cls)
-        made._owner, made._cell = owner, cell
-        return made
+    def _of(
+        cls, agent: Agent, owner: WorkerInfo, number: int, made: Future[Any] | None = None
+    ) -> RRef:
+        """A reference that the owner has counted already."""
+        known = cls.__new__(cls)
+        known._set(agent, owner, number, made)
+        return known
+
+    def __del__(self) -> None:
+        agent = getattr(self, "_agent", None)
+        if agent is not None:
+            agent.kept.lose(self._owner.id, self._number)
 
     def __reduce__(self) -> Any:
         raise RuntimeError("An RRef goes to other workers as an argument of RPCs, not by pickle.")
 
+    def _handed_on(self, agent: Agent) -> tuple[int, int]:
+        """Have the owner count the reference that another worker is about to get."""
+        if agent.info.id == self._owner.id:
+            agent.kept.hold(self._number)
+        else:
+            counted = agent.ask(self._owner.id, "hold", self._number)
+            waited(counted, agent.timeout, f"A reference to a value on {self._owner.name!r}")
+        return self._owner.id, self._number
+
     def owner(self) -> WorkerInfo:
         """The worker that has the value."""
-        return self._owner.info
+        return self._owner
 
     def owner_name(self) -> str:
         """Its name."""
-        return self._owner.info.name
+        return self._owner.name
 
     def is_owner(self) -> bool:
         """Whether that is this one."""
-        return current_agent() is self._owner
+        return current_agent().info == self._owner
 
     def confirmed_by_owner(self) -> bool:
-        """Whether the value is there."""
-        return self._cell.done()
+        """Whether the owner has answered that the value is made."""
+        return self._made is None or self._made.done()
+
+    def _get_future(self) -> Future[Any]:
+        """Done when the value is made; an error if its making failed."""
+        if self._made is None:
+            self._made = Future()
+            self._made.set_result(None)
+        return self._made
 
     def local_value(self) -> Any:
         """The value itself, on its owner."""
@@ -65,17 +97,22 @@ class RRef:
             raise RuntimeError(
                 f"local_value() is for the owner, {self.owner_name()!r}; here use to_here()."
             )
-        return self._cell.wait()
+        agent = current_agent()
+        return waited(agent.kept.cell(self._number), agent.timeout, "local_value()")
 
     def to_here(self, timeout: float | None = None) -> Any:
         """A copy of the value; in an autograd context its gradient finds back."""
+        from pullback.distributed.rpc.calls import fetched
+
         agent = current_agent()
-        limit = agent.timeout if timeout is None else timeout
-        if agent is self._owner:
-            return waited(self._cell, limit, "to_here()")
-        cell = self._cell
-        future = agent.call(self._owner.info, lambda: cell.wait(), (), {})
-        return waited(future, limit, f"to_here() from {self.owner_name()!r}")
+        limit = agent.timeout if timeout is None or timeout < 0 else timeout
+        if agent.info == self._owner:
+            return waited(agent.kept.cell(self._number), limit, "to_here()")
+        return waited(
+            fetched(agent, self._owner, self._number, limit),
+            limit,
+            f"to_here() from {self.owner_name()!r}",
+        )
 
     def rpc_sync(self, timeout: float | None = None) -> _Proxy:
         """Methods of the value, called on its owner, waited for."""
