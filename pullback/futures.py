@@ -48,14 +48,20 @@ class Future(Generic[T]):
         with self._done:
             while not self._is_set:
                 self._done.wait()
-        return self.value()
+        try:
+            return self.value()
+        finally:
+            del self  # for the same reason as in `value`
 
     def value(self) -> T:
         """The result of a future that is done; its error is raised."""
         if not self._is_set:
             raise RuntimeError("Future.value(): it is not done yet; use wait().")
         if self._error is not None:
-            raise self._error
+            try:
+                raise self._error
+            finally:
+                del self  # the error knows this frame: with the future in it that were a cycle
         return cast("T", self._result)
 
     def set_result(self, result: T) -> None:

@@ -323,4 +323,7 @@ def waited(future: Future[Any], timeout: float, what: str) -> Any:
             if left is not None and left <= 0:
                 raise RuntimeError(f"{what} was not answered within {timeout} s.")
             future._done.wait(left)
-    return future.value()
+    try:
+        return future.value()
+    finally:
+        del future  # an error knows this frame: with the future in it that were a cycle

@@ -26,7 +26,10 @@ class Answer(Future[Any]):
 
     def wait(self) -> Any:
         """Wait for the result; raise the error that came instead, or that none came in time."""
-        return waited(self, self._timeout, self._what)
+        try:
+            return waited(self, self._timeout, self._what)
+        finally:
+            del self  # an error knows this frame: with the future in it that were a cycle
 
 
 class _Call(NamedTuple):
@@ -117,18 +120,17 @@ def _answered(
 
     def finish(raw: Future[Any], until_then: Any = until_then) -> None:
         _lent, done = until_then
-        try:
-            reply = raw.value()
-            result = None
-            if reply is not None:
-                tensors = receive(agent, context_id, reply.message, peer)
-                result = unpack(reply.packed, tensors, agent)
-            done([] if reply is None else reply.events)
-        except Exception as error:
-            done([])
+        error, reply = raw._error, raw._result
+        done([] if reply is None else reply.events)
+        if error is None:
+            try:
+                result = None if reply is None else _result(agent, peer, context_id, reply)
+            except Exception as unreadable:
+                error = unreadable.with_traceback(None)  # which knows this frame, and that `out`
+        if error is None:
+            out.set_result(result)
+        else:
             out.set_exception(error)
-            return
-        out.set_result(result)
 
     raw._when_done(finish)
     request = Request(kind, agent.info.id, context_id, body)
@@ -136,6 +138,11 @@ def _answered(
         agent.accept(request, raw)
     else:
         peer.ask(request, raw)
+
+
+def _result(agent: Agent, peer: Peer, context_id: int | None, reply: _Reply) -> Any:
+    tensors = receive(agent, context_id, reply.message, peer)
+    return unpack(reply.packed, tensors, agent)
 
 
 # ------------------------------------------------------------------ on the other side
