@@ -28,7 +28,7 @@ default_pg_timeout = _timedelta(seconds=_DEFAULT_TIMEOUT)
 
 _PARTS = (
     *("_functional_collectives", "algorithms", "autograd", "checkpoint", "ddp", "launch", "nn"),
-    *("optim", "rpc", "simulate", "threads"),
+    *("optim", "ray", "rpc", "simulate", "threads"),
 )
 _ELSEWHERE = {"GradBucket": "ddp.buckets"}
 

@@ -214,6 +214,21 @@ class Agent:
             self.find(to).ask(request, future)
         return future
 
+    def settle(self, future: Future[Any], well: bool, value: Any) -> None:
+        """An answer has come: a thread that reads answers must not be the one to act on it."""
+
+        def act() -> None:
+            with contextlib.suppress(RuntimeError):  # failed in this moment
+                if well:
+                    future.set_result(value)
+                else:
+                    future.set_exception(value)
+
+        if future._callbacks and self.gone is None:  # which may wait for answers themselves
+            self.submit(act, Future())
+        else:
+            act()
+
     # ------------------------------------------------------------------ serving
 
     def accept(self, request: Request, future: Future[Any]) -> None:

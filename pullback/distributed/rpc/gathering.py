@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from pullback.distributed import objects, world
 from pullback.distributed.errors import missing_workers
-from pullback.distributed.rpc.agent import Agent, Directory, WorkerInfo
+from pullback.distributed.rpc.agent import Agent, Directory, Peer, WorkerInfo
 from pullback.distributed.rpc.meeting import Meetings, meet
 from pullback.distributed.rpc.options import DeviceMaps
 from pullback.distributed.rpc.sockets import Door, SocketPeer
@@ -128,11 +128,12 @@ def _by_store(
         store.set(f"rpc/{rank}", pickle.dumps(_Card(name, maps, (own, door.port), secret)))
         cards = [_card(store, number, size) for number in range(size)]
         agent = _joined(name, rank, cards, door, timeout)
+        if isinstance(store, TCPStore):
+            store.close()  # all have met: nobody needs it, and others may want its port
+        meet(agent, "rpc.init_rpc(), when its store was closed", timeout)
     except BaseException:
         door.close()
         raise
-    if isinstance(store, TCPStore):
-        store.close()  # all have met: nobody needs it any more
     return agent
 
 
@@ -174,6 +175,17 @@ def _store(rank: int, size: int | None, timeout: float, method: str) -> tuple[in
     return rank, count, host, TCPStore(host, port, None, rank == 0, timeout or None)
 
 
+def _peer(info: WorkerInfo, card: _Card, agent: Agent) -> Peer:
+    """How requests get to a worker: by Ray, where it has started us, or over a socket."""
+    job = os.environ.get("PULLBACK_RAY_JOB")
+    if job is not None:
+        from pullback.distributed.engines.ray.peer import ActorPeer
+
+        return ActorPeer(info, f"{job}-{info.id}", agent)
+    assert card.address is not None
+    return SocketPeer(info, card.address, agent, card.secret)
+
+
 def _joined(name: str, rank: int, cards: list[_Card], door: Door, timeout: float) -> Agent:
     try:
         _checked(cards)
@@ -184,11 +196,14 @@ def _joined(name: str, rank: int, cards: list[_Card], door: Door, timeout: float
             if number == rank:
                 directory.add(agent.as_neighbour())
             else:
-                assert card.address is not None
-                directory.add(SocketPeer(info, card.address, agent, card.secret))
+                directory.add(_peer(info, card, agent))
         if rank == 0:
             directory.meetings = Meetings(len(cards))
         door.open(agent)
+        if "PULLBACK_RAY_JOB" in os.environ:
+            from pullback.distributed.engines.ray.rank import serve_with
+
+            serve_with(agent)
         agent.at_end += [door.close, *(peer.close for peer in directory.by_id.values())]
         meet(agent, "rpc.init_rpc()", timeout)
     except BaseException:

@@ -129,24 +129,12 @@ class SocketPeer(Peer):
                 number, well, value = line.get()
                 future = self._asked.pop(number, None)
                 if future is not None:
-                    self._answer(future, well, value)
+                    self._agent.settle(future, well, value)
                 del future, value
         except (EOFError, OSError):
             self.lost("its connection ended")
         except Exception as error:  # an answer that cannot be read here
             self.lost(f"its answer cannot be read ({type(error).__name__}: {error})")
-
-    def _answer(self, future: Future[Any], well: bool, value: Any) -> None:
-        def settle() -> None:
-            if well:
-                future.set_result(value)
-            else:
-                future.set_exception(value)
-
-        if future._callbacks:  # which may wait for answers themselves, that are read here
-            self._agent.submit(settle, Future())
-        else:
-            settle()
 
     def lost(self, reason: str) -> None:
         """The worker is dead: everything that was asked of it fails."""

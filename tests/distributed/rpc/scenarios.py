@@ -4,6 +4,7 @@ import os
 import sys
 import time
 
+import pytest
 import torch  # pullback: these run under `pullback launch`
 import torch.distributed.autograd as dist_autograd
 from torch.distributed import rpc
@@ -21,13 +22,13 @@ def broken():
     raise KeyError("not there")
 
 
-class Odd(Exception):
+class OddError(Exception):
     def __init__(self, one, two):
         super().__init__(f"{one} {two}")
 
 
 def odd():
-    raise Odd(1, 2)
+    raise OddError(1, 2)
 
 
 def change(tensor):
@@ -36,12 +37,10 @@ def change(tensor):
 
 
 def raises(kind, text, act):
-    try:
+    with pytest.raises(kind) as caught:
         act()
-    except kind as error:
-        assert text in str(error), error
-        return error
-    raise AssertionError(f"{kind} expected")
+    assert text in str(caught.value)
+    return caught.value
 
 
 def calls():
@@ -64,7 +63,7 @@ def calls():
     error = raises(KeyError, "not there", lambda: rpc.rpc_sync("worker1", broken))
     assert "On worker 'worker1'" in error.__notes__[0]
     assert "in broken" in error.__notes__[0]
-    raises(RuntimeError, "Odd: 1 2", lambda: rpc.rpc_sync("worker1", odd))
+    raises(RuntimeError, "OddError: 1 2", lambda: rpc.rpc_sync("worker1", odd))
     raises(AttributeError, "by name", lambda: rpc.rpc_sync("worker1", lambda: 1))
     begin = time.monotonic()
     late = rpc.rpc_async("worker1", time.sleep, (1.0,), timeout=0.1)

@@ -1,0 +1,1 @@
+"""Ray as an engine: it places ranks as actors, watches them, and carries their remote calls."""
