@@ -29,7 +29,7 @@ help:
 	@echo "make demo            train a small classifier, save a picture of it in build/"
 	@echo "make test            lint, types, layers and the whole test suite"
 	@echo "make test ORACLE=1   the same, and the comparison with $(ORACLE_PIN)"
-	@echo "make test-distributed  ranks that are processes too: installs MPI from PyPI"
+	@echo "make test-distributed  ranks that are processes too: installs MPI and Ray from PyPI"
 	@echo "make bench ORACLE=1  the benchmarks against $(ORACLE_PIN): programs, then operators by size"
 	@echo "make bench-compile ORACLE=1  compiled functions against $(ORACLE_PIN) as it runs"
 	@echo "make test-cuda       tests/cuda on a CUDA device; writes docs/coverage-cuda.md"
@@ -56,7 +56,7 @@ test: lint $(VENV)/.demo $(VENV)/.browser $(oracle)
 		$(BIN)/python -m pytest -n $(JOBS) --timeout $(TEST_TIMEOUT) $(ARGS)
 
 # Processes, and what they do when one of them fails: a minute or two.
-test-distributed: $(VENV)/.test $(VENV)/.mpi
+test-distributed: $(VENV)/.test $(VENV)/.mpi $(VENV)/.ray
 	$(ONE_THREAD) $(BIN)/python -m pytest --timeout $(TEST_TIMEOUT) tests/distributed $(ARGS)
 
 lint: $(VENV)/.test
@@ -149,7 +149,7 @@ $(VENV)/.base: pyproject.toml $(VENV)/.made
 	$(PIP) --editable .
 	@touch $@
 
-$(VENV)/.compile $(VENV)/.demo $(VENV)/.dist $(VENV)/.docs $(VENV)/.mpi $(VENV)/.test: $(VENV)/.%: pyproject.toml $(VENV)/.made
+$(VENV)/.compile $(VENV)/.demo $(VENV)/.dist $(VENV)/.docs $(VENV)/.mpi $(VENV)/.ray $(VENV)/.test: $(VENV)/.%: pyproject.toml $(VENV)/.made
 	$(PIP) --editable '.[$*]'
 	@touch $@
 

@@ -17,6 +17,7 @@ from pullback.core.version import bump
 from pullback.distributed.call import Call, describe
 from pullback.distributed.group import ProcessGroup, in_seconds
 from pullback.distributed.reduction import ReduceOp, check_op
+from pullback.distributed.sparse import entries, summed
 from pullback.distributed.world import group_of
 
 __all__ = [
@@ -104,6 +105,8 @@ def all_reduce(
     known = own_group(group, "all_reduce")
     if known is None:
         return None
+    if isinstance(tensor, Tensor) and tensor.is_sparse:
+        return _all_reduce_sparse(tensor, ReduceOp.of(op), known, async_op)
     array, op = array_of(tensor, "all_reduce"), ReduceOp.of(op)
     check_op(op, array.dtype)
     call = Call("all_reduce", f"{describe(array)} {op.name}", known.timeout)
@@ -112,6 +115,23 @@ def all_reduce(
         data = packed(array)
         known.communicator.all_reduce(call, data, op)
         written(tensor, data, "all_reduce")
+
+    return known.do(call, act, later=async_op, result=[tensor])
+
+
+def _all_reduce_sparse(tensor: Any, op: ReduceOp, known: ProcessGroup, async_op: bool) -> Any:
+    """The sum of COO tensors has the entries of all."""
+    if op not in (ReduceOp.SUM, ReduceOp.AVG):
+        raise ValueError(f"all_reduce of sparse tensors is SUM or AVG, not {op.name}.")
+    shape = list(tensor.shape)
+    text = f"sparse {tensor._values()._array.dtype.name}{shape} {op.name}"
+    call = Call("all_reduce", text, known.timeout)
+    divisor = known.size() if op is ReduceOp.AVG else 1
+
+    def act() -> None:
+        total = summed(entries(tensor), shape, divisor, known, call)
+        tensor._array = total._array
+        bump(tensor, "all_reduce")
 
     return known.do(call, act, later=async_op, result=[tensor])
 

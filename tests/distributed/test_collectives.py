@@ -384,3 +384,25 @@ def test_sync_batch_norm_is_batch_norm_over_all_ranks():
     for got in (first, second):
         close(got[3], plain.running_mean, rtol=1e-4, atol=1e-5)
         close(got[4], plain.running_var, rtol=1e-4, atol=1e-5)
+
+
+def test_sparse_tensors_are_summed_by_their_entries():
+    """B-11."""
+
+    def main():
+        rank = dist.get_rank()
+        places = torch.tensor([[0, rank + 1]])
+        x = torch.sparse_coo_tensor(places, torch.tensor([1.0, rank + 2.0]), (4,))
+        y = x.clone()
+        version = x._version
+        dist.all_reduce(x)
+        assert x._version > version
+        work = dist.all_reduce(y, dist.ReduceOp.AVG, async_op=True)
+        work.wait()
+        with pytest.raises(ValueError, match="SUM or AVG, not MAX"):
+            dist.all_reduce(x, dist.ReduceOp.MAX)
+        return x.to_dense().tolist(), y.to_dense().tolist()
+
+    for total, mean in dist.threads.run(main, 2):
+        assert total == [2.0, 2.0, 3.0, 0.0]
+        assert mean == [1.0, 1.0, 1.5, 0.0]

@@ -315,12 +315,30 @@ def _commit_here(agent: Agent, context_id: int) -> None:
     """A pass has succeeded everywhere: its gradients are the context's."""
     context = agent.contexts.need(context_id)
     with context.lock:
-        for leaf, gradient in context.running.staged.items():
+        staged = context.running.staged
+        fresh = {leaf: _before_hooks(leaf, gradient) for leaf, gradient in staged.items()}
+        for leaf, gradient in fresh.items():
             before = context.gradients.get(leaf)
             context.gradients[leaf] = gradient if before is None else before + gradient
-        fresh = set(context.running.staged)
         context.running = None
-    average_in_context(context.gradients, fresh)
+    average_in_context(context.gradients, set(fresh))
+    for leaf, gradient in fresh.items():
+        for hook in _hooks_of(leaf, "post_hooks"):
+            hook((), (gradient,))
+
+
+def _hooks_of(leaf: Tensor, kind: str) -> list[Any]:
+    """Hooks of a leaf's accumulator: what they wait for happens in the context here."""
+    cold = AccumulateGrad.of(leaf)._cold
+    return [] if cold is None else list((getattr(cold, kind) or {}).values())
+
+
+def _before_hooks(leaf: Tensor, gradient: Any) -> Any:
+    for hook in _hooks_of(leaf, "pre_hooks"):
+        changed = hook((gradient,))
+        if changed is not None:
+            gradient = changed[0] if isinstance(changed, tuple) else changed
+    return gradient
 
 
 def everywhere(agent: Agent, context_id: int, kind: str) -> None:

@@ -1,15 +1,13 @@
-"""Sparse gradients: ranks exchange the rows that they have, and each puts them together."""
+"""Sparse gradients: averaged one by one, when all others have travelled."""
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
-import numpy
-
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.tensor import Tensor
 from pullback.distributed.call import Call
 from pullback.distributed.group import ProcessGroup
+from pullback.distributed.sparse import entries, summed
 
 __all__ = ["average_sparse"]
 
@@ -26,17 +24,9 @@ def average_sparse(
                 f"rank {group.rank()}: DistributedDataParallel: the gradient of a layer with "
                 "sparse=True is dense; make the layer with sparse=False."
             )
-        mine = (stored._indices()._array, stored._values()._array)
+        mine = entries(stored)
     call = Call("DistributedDataParallel", f"sparse {list(parameter.shape)}", group.timeout)
-    data = pickle.dumps(mine)
-    given = group.do(call, lambda: group.communicator.exchange(call, data), later=False)
-    parts = [part for part in map(pickle.loads, given) if part is not None]
-    if not parts or not give:
-        return
-    from pullback.operators.sparse.create import sparse_coo_tensor
-
-    indices = numpy.concatenate([places for places, _ in parts], axis=1)
-    values = numpy.concatenate([rows for _, rows in parts]) / divisor
-    values = values.astype(parameter._array.dtype, copy=False)
-    total = sparse_coo_tensor(wrap(indices), wrap(values), tuple(parameter.shape))
-    parameter._stored_grad = total.coalesce()
+    shape = parameter.shape
+    total = group.do(call, lambda: summed(mine, shape, divisor, group, call), later=False)
+    if total is not None and give:
+        parameter._stored_grad = total
