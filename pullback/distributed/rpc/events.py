@@ -13,6 +13,7 @@ from time import perf_counter_ns as now
 from typing import Any
 
 from pullback.autograd.profile import recorder as recording
+from pullback.autograd.profile.names import torch_name
 
 __all__ = ["call", "served", "wanted"]
 
@@ -89,7 +90,7 @@ def served(act: Callable[[], Any], worker: int) -> tuple[Any, list[Any]]:
     if recorder is None:
         return value, []
     return value, [
-        (worker, recording.torch_name(called), first, last)
+        (worker, torch_name(called), first, last)
         for called, first, last, ran_in, _ in list(recorder.operators)
         if ran_in == thread and first >= start
     ]

@@ -8,6 +8,7 @@ import pytest
 import pullback as torch
 import pullback.distributed as dist
 from pullback.distributed import autograd, rpc
+from pullback.distributed.rpc.agent import current_agent
 
 
 def workers(count, first, **options):
@@ -26,7 +27,7 @@ def leaf(*values):
 
 
 def ask(worker, kind, body, context_id=None):
-    return rpc.current_agent().ask(worker, kind, body, context_id).wait()
+    return current_agent().ask(worker, kind, body, context_id).wait()
 
 
 def contexts_here():

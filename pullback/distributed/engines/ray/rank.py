@@ -71,12 +71,13 @@ async def _worker() -> Any:
 
 
 def _run(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    from pullback.distributed import rpc, world
+    from pullback.distributed import world
+    from pullback.distributed.rpc.agent import current_or_none
 
     try:
         return function(*args)
     finally:
-        agent = rpc.current_or_none()
+        agent = current_or_none()
         if agent is not None:
             agent.die("its program has ended")
         if world.current_world() is not None:
