@@ -77,9 +77,9 @@ def calls():
     raises(RuntimeError, "OddError: 1 2", lambda: rpc.rpc_sync("worker1", odd))
     raises(AttributeError, "by name", lambda: rpc.rpc_sync("worker1", lambda: 1))
     begin = time.monotonic()
-    late = rpc.rpc_async("worker1", time.sleep, (1.0,), timeout=0.1)
+    late = rpc.rpc_async("worker1", time.sleep, (2.0,), timeout=0.1)
     raises(RuntimeError, "sleep() on 'worker1' was not answered within 0.1 s", late.wait)
-    assert time.monotonic() - begin < 0.9
+    assert time.monotonic() - begin < 1.9
 
 
 class Counter:
@@ -111,6 +111,7 @@ def references():
     assert rpc.rpc_sync("worker1", read, (counter,)) == 17
     assert rpc.rpc_sync("worker2", read, (counter,)) == 17
     assert counter.owner_name() == "worker1"
+    counter._get_future().wait()
     assert counter.confirmed_by_owner()
     raises(RuntimeError, "is for the owner, 'worker1'", counter.local_value)
     raises(KeyError, "not there", rpc.remote("worker1", broken).to_here)
@@ -240,7 +241,8 @@ def profiled():
     with torch.autograd.profiler.profile() as seen:
         rpc.rpc_sync("worker1", product_sine, (torch.ones(2), torch.ones(2)))
         rpc.rpc_async("worker1", torch.square, (torch.ones(2),)).wait()
-        rpc.remote("worker1", torch.square, (torch.ones(2),)).to_here()
+        kept_there = rpc.remote("worker1", torch.square, (torch.ones(2),))
+        kept_there._get_future().wait()
     events = {event.name: event for event in seen.function_events}
     name = "rpc_sync#product_sine(worker0 -> worker1)"
     assert events[name].is_async

@@ -101,6 +101,7 @@ def test_references_stay_where_they_are():
         assert counter.remote().add(1).to_here() == 17
         assert counter.owner_name() == "worker1"
         assert not counter.is_owner()
+        counter._get_future().wait()
         assert counter.confirmed_by_owner()
         assert rpc.rpc_sync("worker1", read, (counter,)) == 17
         assert rpc.rpc_sync("worker2", read, (counter,)) == 17
