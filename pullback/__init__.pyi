@@ -248,14 +248,14 @@ def baddbmm(input: _Tensor, batch1: _Tensor, batch2: _Tensor, *, beta: _Any = 1,
     """`beta * input + alpha * (batch1 @ batch2)`, matrix by matrix; `input` broadcasts."""
 def bartlett_window(window_length: _int, periodic: _bool = True, **options: _Unpack[_Options]) -> _Tensor:
     """A triangle."""
-def batch_norm(input: _Tensor, running_mean: _Tensor | None, running_var: _Tensor | None, weight: _Any = None, bias: _Tensor | None = None, training: _bool = False, momentum: _float = 0.1, eps: _float = 1e-05) -> _Tensor:
+def batch_norm(input: _Tensor, weight: _Any, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, training: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> _Tensor:
     """Give each channel mean 0 and variance 1, over the batch or by running statistics."""
 def bernoulli(input: _Tensor, p: _float | None = None, *, generator: _Generator | None = None, out: _Tensor | None = None) -> _Tensor:
     """1 with the probabilities in `input` (or with probability `p`), else 0; gradients are zero."""
 def bilinear(input1: _Any, input2: _Any, weight: _Any, bias: _Tensor | None = None) -> _Tensor:
     """`input1 @ weight[k] @ input2` for each k, plus a bias."""
-def binary_cross_entropy_with_logits(input: _Tensor, target: _Tensor, weight: _Any = None, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean', pos_weight: _Any = None) -> _Tensor:
-    """`binary_cross_entropy` of the sigmoid of `input`, without its rounding."""
+def binary_cross_entropy_with_logits(input: _Tensor, target: _Tensor, weight: _Any = None, pos_weight: _Any = None, reduction: _int = 0) -> _Tensor:
+    """Cross entropy of the sigmoid of `input`; see `nn.functional`."""
 def bincount(input: _Tensor, weights: _Tensor | None = None, minlength: _int = 0) -> _Tensor:
     """How often each number from 0 on comes, or the sum of its weights."""
 def binomial(count: _Tensor, prob: _Tensor, generator: _Generator | None = None) -> _Tensor:
@@ -386,7 +386,7 @@ def cosh(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | No
     """The hyperbolic cosine of each element."""
 def cosh_(input: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
     """In-place form of `cosh`: the result replaces the tensor's values."""
-def cosine_embedding_loss(input1: _Any, input2: _Any, target: _Tensor, margin: _float = 0, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
+def cosine_embedding_loss(input1: _Any, input2: _Any, target: _Tensor, margin: _float = 0.0, reduction: _int = 0) -> _Tensor:
     """1 less the cosine where the target is 1, the cosine above `margin` where that is -1."""
 def cosine_similarity(x1: _Any, x2: _Any, dim: _int = 1, eps: _float = 1e-08) -> _Tensor:
     """The cosine of the angle between the vectors along `dim` of the broadcast tensors."""
@@ -397,7 +397,7 @@ def cov(input: _Tensor, *, correction: _int = 1, fweights: _Any = None, aweights
 from pullback import cpu as cpu
 def cross(input: _Tensor, other: _Any, dim: _int | None = None, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
     """As `linalg.cross`; without `dim` (deprecated) along the first dimension of 3 elements."""
-def ctc_loss(log_probs: _Any, targets: _Any, input_lengths: _Any, target_lengths: _Any, blank: _int = 0, reduction: _str = 'mean', zero_infinity: _bool = False) -> _Tensor:
+def ctc_loss(log_probs: _Any, targets: _Any, input_lengths: _Any, target_lengths: _Any, blank: _int = 0, reduction: _int = 0, zero_infinity: _bool = False) -> _Tensor:
     """Minus the log-probability of the labels `targets` under frames `log_probs`."""
 from pullback import cuda as cuda
 def cummax(input: _Tensor, dim: _int = ..., *, out: _Tensor | _Sequence[_Tensor] | None = None, axis: _int | None = None) -> _cummax:
@@ -465,8 +465,8 @@ def einsum(*args: _Any) -> _Tensor:
     """Sum products of tensors over the dimensions that the equation does not keep."""
 def embedding(weight: _Tensor, indices: _Tensor, padding_idx: _int = -1, scale_grad_by_freq: _bool = False, sparse: _bool = False) -> _Tensor:
     """The rows of `weight` that `indices` name; the row `padding_idx` gets no gradient."""
-def embedding_bag(input: _Tensor, weight: _Any, offsets: _Any = None, max_norm: _float | None = None, norm_type: _float = 2, scale_grad_by_freq: _bool = False, mode: _str = 'mean', sparse: _bool = False, per_sample_weights: _Any = None, include_last_offset: _bool = False, padding_idx: _int | None = None) -> _Tensor:
-    """Sum, average or maximise the rows of `weight` that each bag of numbers names."""
+def embedding_bag(weight: _Any, indices: _Any, offsets: _Any, scale_grad_by_freq: _bool = False, mode: _int = 0, sparse: _bool = False, per_sample_weights: _Any = None, include_last_offset: _bool = False, padding_idx: _int | None = None) -> _tuple[_Tensor, _Tensor, _Tensor, _Tensor]:
+    """Sums (mode 0), means (1) or maxima (2) of bags of rows, and how they came about."""
 def empty(*sizes: _int | _Sequence[_int], size: _int | _Sequence[_int] | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, memory_format: _memory_format | None = ..., **options: _Unpack[_Options]) -> _Tensor:
     """A tensor whose elements are whatever was in memory; write before you read."""
 def empty_like(input: _Tensor, *, memory_format: _memory_format | None = ..., **options: _Unpack[_Options]) -> _Tensor:
@@ -629,7 +629,7 @@ def hash_tensor(input: _Tensor, dim: _int | _Sequence[_int] | None = None, *, ke
     """The exclusive or of the elements' 64-bit patterns over `dim`."""
 def heaviside(input: _Tensor, values: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     """0 for negative elements, 1 for positive ones, `values` at 0."""
-def hinge_embedding_loss(input: _Tensor, target: _Tensor, margin: _float = 1.0, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
+def hinge_embedding_loss(input: _Tensor, target: _Tensor, margin: _float = 1.0, reduction: _int = 0) -> _Tensor:
     """A distance where the target is 1, what it lacks of `margin` where that is -1."""
 def histc(input: _Tensor, bins: _int = 100, min: _float = 0, max: _float = 0, *, out: _Tensor | None = None) -> _Tensor:
     """How many elements fall into each of `bins` bins of equal width between `min` and `max`."""
@@ -679,7 +679,7 @@ def initial_seed() -> _int:
     """The seed that the default stream started from."""
 def inner(input: _Tensor, other: _Any, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
     """Multiply and sum over the last dimensions of both; a 0-d tensor just multiplies."""
-def instance_norm(input: _Tensor, running_mean: _Tensor | None = None, running_var: _Tensor | None = None, weight: _Any = None, bias: _Tensor | None = None, use_input_stats: _bool = True, momentum: _float = 0.1, eps: _float = 1e-05) -> _Tensor:
+def instance_norm(input: _Tensor, weight: _Any, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, use_input_stats: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> _Tensor:
     """Give each channel of each example mean 0 and variance 1."""
 int: _dtype
 int16: _dtype
@@ -739,7 +739,7 @@ jagged: _layout
 from pullback import jit as jit
 def kaiser_window(window_length: _int, periodic: _bool = True, beta: _float = 12.0, **options: _Unpack[_Options]) -> _Tensor:
     """Bessel functions; `beta` trades the main lobe against the others."""
-def kl_div(input: _Tensor, target: _Tensor, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean', log_target: _bool = False) -> _Tensor:
+def kl_div(input: _Tensor, target: _Tensor, reduction: _int = 0, *, log_target: _bool = False) -> _Tensor:
     """`target * (log(target) - input)`; with log_target the target is a logarithm as well."""
 def kron(input: _Tensor, other: _Any, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
     """The Kronecker product: a copy of `other` for each element of `input`, scaled by it."""
@@ -826,7 +826,7 @@ def lu_unpack(LU_data: _Any, LU_pivots: _Any, unpack_data: _bool = True, unpack_
     """`P`, `L` and `U` from what `lu_factor` returned; what is not wanted comes back empty."""
 def manual_seed(seed: _Any) -> _Generator:
     """Start the stream that functions draw from by default anew; returns its generator."""
-def margin_ranking_loss(input1: _Any, input2: _Any, target: _Tensor, margin: _float = 0, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
+def margin_ranking_loss(input1: _Any, input2: _Any, target: _Tensor, margin: _float = 0.0, reduction: _int = 0) -> _Tensor:
     """What `input1` lacks to be `margin` above `input2`, or below it where the target is -1."""
 from pullback import masked as masked
 def masked_fill(input: _Tensor, mask: _Tensor, value: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
@@ -1005,7 +1005,7 @@ def pixel_unshuffle(input: _Tensor, downscale_factor: _int) -> _Tensor:
     """The inverse of `pixel_shuffle`."""
 def poisson(input: _Tensor, generator: _Generator | None = None) -> _Tensor:
     """Counts of events that happen at the rates in `input`; gradients are zero."""
-def poisson_nll_loss(input: _Tensor, target: _Tensor, log_input: _bool = True, full: _bool = False, size_average: _bool | None = None, eps: _float = 1e-08, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
+def poisson_nll_loss(input: _Tensor, target: _Tensor, log_input: _bool, full: _bool, eps: _float, reduction: _int) -> _Tensor:
     """Minus the log-probability of counts `target` at rate `input` (or its exponential)."""
 def polar(abs: _Tensor, angle: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     """Complex numbers from their absolute values and angles."""
@@ -1303,8 +1303,8 @@ def tril(input: _Tensor, diagonal: _int = 0, *, out: _Tensor | None = None) -> _
     """The lower triangle of the last two dimensions; zeros above."""
 def tril_indices(row: _int, col: _int, offset: _int = 0, **options: _Unpack[_Options]) -> _Tensor:
     """Row and column numbers of a matrix's lower triangle, up to diagonal `offset`."""
-def triplet_margin_loss(anchor: _Any, positive: _Any, negative: _Any, margin: _float = 1.0, p: _float = 2, eps: _float = 1e-06, swap: _bool = False, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
-    """How much nearer than by `margin` the negative is to the anchor than the positive."""
+def triplet_margin_loss(anchor: _Any, positive: _Any, negative: _Any, margin: _float = 1.0, p: _float = 2.0, eps: _float = 1e-06, swap: _bool = False, reduction: _int = 0) -> _Tensor:
+    """What `negative` lacks to be `margin` farther from `anchor` than `positive` is."""
 def triu(input: _Tensor, diagonal: _int = 0, *, out: _Tensor | None = None) -> _Tensor:
     """The upper triangle of the last two dimensions; zeros below."""
 def triu_indices(row: _int, col: _int, offset: _int = 0, **options: _Unpack[_Options]) -> _Tensor:

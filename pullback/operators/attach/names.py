@@ -98,7 +98,7 @@ FUNCTIONS: dict[str, str] = {
     "nn.activation.piecewise": "hardshrink",
     "nn.activation.softmax": "log_softmax softmax",
     "nn.conv.functions": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
-    "nn.embedding.bags": "embedding_bag",
+    "nn.embedding.native_bags": "embedding_bag",
     "nn.embedding.rows": "embedding=embedding_rows",
     "nn.image.pad": "constant_pad_nd",
     "nn.image.sampling": """
@@ -107,15 +107,14 @@ FUNCTIONS: dict[str, str] = {
     "nn.image.shuffle": """
         channel_shuffle native_channel_shuffle=channel_shuffle pixel_shuffle pixel_unshuffle
     """,
-    "nn.loss.ctc": "ctc_loss",
-    "nn.loss.elementwise": "binary_cross_entropy_with_logits kl_div poisson_nll_loss",
-    "nn.loss.margins": """
-        cosine_embedding_loss hinge_embedding_loss margin_ranking_loss triplet_margin_loss
+    "nn.loss.coded": """
+        binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss hinge_embedding_loss kl_div
+        margin_ranking_loss poisson_nll_loss triplet_margin_loss
     """,
     "nn.norm.layers": """
-        batch_norm group_norm instance_norm layer_norm native_batch_norm native_group_norm
-        native_layer_norm rms_norm
+        group_norm layer_norm native_batch_norm native_group_norm native_layer_norm rms_norm
     """,
+    "nn.norm.ordered": "batch_norm instance_norm",
     "nn.pool.average": "adaptive_avg_pool1d avg_pool1d",
     "nn.pool.maximum": """
         adaptive_max_pool1d=adaptive_max_pool1d_with_indices max_pool1d max_pool1d_with_indices

@@ -24,7 +24,6 @@ from pullback.operators.shape.views import expand_view
 from pullback.operators.tensor.convert import astype
 
 FOUND_IN = {
-    "torch": "embedding_bag",
     "nn.functional": "embedding_bag",
 }
 
@@ -74,7 +73,7 @@ def embedding_bag(
         raise ValueError("embedding_bag: mode='max' has no sparse gradient; use sparse=False.")
     if weight.device is META:
         raise errors.no_data("embedding_bag()")  # where bags start is a question of values
-    numbers, bags, count = _bags(input, offsets, include_last_offset=include_last_offset)
+    numbers, bags, count = gathered(input, offsets, include_last_offset=include_last_offset)
     rows = embedding(numbers, weight, None, max_norm, norm_type, scale_grad_by_freq, sparse)
     if per_sample_weights is not None:
         rows = rows * reshape(per_sample_weights, (-1, 1))
@@ -109,7 +108,7 @@ def _sizes(bags: Array, count: int, kept: Any, dtype: Any) -> Any:
     return sizes[:, None]
 
 
-def _bags(input: Any, offsets: Any, *, include_last_offset: bool) -> tuple[Any, Any, int]:
+def gathered(input: Any, offsets: Any, *, include_last_offset: bool) -> tuple[Any, Any, int]:
     """The numbers as a flat tensor, the bag of each, and how many bags there are."""
     array = input._array
     check_index_dtype("embedding_bag", array)

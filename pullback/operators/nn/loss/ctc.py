@@ -29,7 +29,6 @@ from pullback.operators.reduce.sums import mean
 from pullback.operators.tensor.convert import astype
 
 FOUND_IN = {
-    "torch": "ctc_loss",
     "nn.functional": "ctc_loss",
 }
 

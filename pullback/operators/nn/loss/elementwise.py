@@ -27,7 +27,6 @@ from pullback.operators.shape.arrange import broadcast_tensors
 from pullback.operators.shape.reshaping import reshape
 
 FOUND_IN = {
-    "torch": "binary_cross_entropy_with_logits kl_div poisson_nll_loss",
     "nn.functional": """
         binary_cross_entropy binary_cross_entropy_with_logits gaussian_nll_loss huber_loss
         kl_div l1_loss mse_loss poisson_nll_loss smooth_l1_loss

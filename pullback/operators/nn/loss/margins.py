@@ -19,7 +19,6 @@ from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import reshape
 
 FOUND_IN = {
-    "torch": "cosine_embedding_loss hinge_embedding_loss margin_ranking_loss triplet_margin_loss",
     "nn.functional": """
         cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multi_margin_loss
         multilabel_margin_loss multilabel_soft_margin_loss soft_margin_loss

@@ -41,8 +41,7 @@ from pullback.operators.tensor.convert import astype
 
 FOUND_IN = {
     "torch": """
-        batch_norm group_norm instance_norm layer_norm native_batch_norm native_group_norm
-        native_layer_norm rms_norm
+        group_norm layer_norm native_batch_norm native_group_norm native_layer_norm rms_norm
     """,
     "nn.functional": "batch_norm group_norm instance_norm layer_norm local_response_norm rms_norm",
 }
@@ -316,14 +315,29 @@ def batch_norm(
             [ 1.0000]])
     """
     shape = input._array.shape
+    if training and len(shape) > 1 and input._array.size == shape[1] and 0 not in shape:
+        raise ValueError(
+            f"batch_norm: more than one value per channel is needed in training, got shape {shape}."
+        )
+    return batch_normed(input, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
+def batch_normed(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Any:
+    """`batch_norm` of any number of values in a channel."""
+    shape = input._array.shape
     if shape == (0,):  # nothing, without channels
         return input.clone()
     if len(shape) < 2:
         raise RuntimeError(f"batch_norm: needs at least 2 dimensions, got shape {shape}.")
-    if training and input._array.size == shape[1] and 0 not in shape:
-        raise ValueError(
-            f"batch_norm: more than one value per channel is needed in training, got shape {shape}."
-        )
     if not training and (running_mean is None or running_var is None):
         name = "running_mean" if running_mean is None else "running_var"
         raise RuntimeError(f"batch_norm: {name} must be given when training=False.")
@@ -376,8 +390,25 @@ def instance_norm(
         raise ValueError(
             f"instance_norm: more than one value per channel is needed, got shape {shape}."
         )
+    return instance_normed(
+        input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps
+    )
+
+
+def instance_normed(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+) -> Any:
+    """`instance_norm` of any number of values in a channel."""
+    shape = tuple(input.shape)
     if not use_input_stats:
-        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+        return batch_normed(input, weight, bias, running_mean, running_var, False, momentum, eps)
     if input._array.dtype.kind not in "fV":
         raise unsupported("instance_norm", input._array)
     _check_channels(

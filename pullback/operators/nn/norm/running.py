@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy
@@ -161,7 +162,7 @@ def follow(
 ) -> None:
     """What `move` and `move_variance` do, with statistics that are arrays."""
     kept = 1 - momentum
-    unbiased = momentum * count / max(count - 1, 1)
+    unbiased = momentum * count / (count - 1 if count != 1 else math.nan)
     for running, found, part in (
         (running_mean, known[0], momentum),
         (running_var, known[2], unbiased),
@@ -194,7 +195,7 @@ def move_variance(running: Any, rstd: Any, eps: float, count: int, momentum: flo
     """The same for the variance, which is the one without bias."""
     if running is None:
         return
-    unbiased = count / max(count - 1, 1)
+    unbiased = count / (count - 1 if count != 1 else math.nan)  # of one value there is none
     if get_mode().levels:
         move(running, (1 / (rstd * rstd) - eps) * unbiased, momentum)
         return
