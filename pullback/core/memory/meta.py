@@ -28,6 +28,7 @@ class MetaArray(numpy.ndarray[Any, Any]):
     """An array without data; what is read from it are zeros."""
 
     _device = META
+    __array_priority__ = 1.0  # `with_data.dot(without)` is one of these, and no zeros
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if key is Ellipsis:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pullback.core import errors
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.memory.meta import MetaArray
 from pullback.core.mode import get_mode
 from pullback.core.promotion import promote_dtypes
 from pullback.operators.attach.give_way import caught
@@ -273,6 +274,7 @@ def dot(xp: Namespace, input: Array, tensor: Array) -> Array:
         and input.dtype.char in BLAS
         and len(input) == len(tensor)
     ):
+        _check_devices("dot", input, tensor)
         return input.dot(tensor)
     return checked_product(xp, "dot", input, tensor, input=1, tensor=1)
 
@@ -293,7 +295,14 @@ def vdot(xp: Namespace, input: Array, other: Array) -> Array:
     >>> torch.vdot(torch.tensor([1j]), torch.tensor([1j]))
     tensor(1.+0.j)
     """
+    _check_devices("vdot", input, other)
     return checked_product(xp, "vdot", conj(input), other, input=1, other=1)
+
+
+def _check_devices(op: str, input: Array, other: Array) -> None:
+    """Here, as a single number does not show that it was computed without data."""
+    if type(other) is MetaArray is not type(input):
+        raise errors.devices_differ(op, "input")
 
 
 def times_conjugate(matrix: Any, vector: Any) -> Any:

@@ -259,8 +259,10 @@ def _straight_line(op: Op) -> list[str]:
     made = ["    result = new(Tensor)", "    result._array = r"]
     if op.kind == "view":
         return lines + made + viewed_lines(op)
-    lines += ["    if type(r) is not ndarray:", "        r = asarray(r)", *made]
-    return lines + recorded_lines(op)
+    lines += ["    if type(r) is not ndarray:", "        r = asarray(r)"]
+    if array_call(op) is None and len(op.inputs) > 1:  # the first has data; another may have none
+        lines += ["        if type(r) is not ndarray:", f"            {leave}"]
+    return [*lines, *made, *recorded_lines(op)]
 
 
 def _sequence_line(op: Op) -> list[str]:

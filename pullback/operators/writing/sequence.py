@@ -56,6 +56,8 @@ def sequence_line(op: Op, leave: str, call: str, node: list[str]) -> list[str]:
         f"        r = {call}",
         "    except REFUSALS as error:",
         f"        raise explained(op, {{'{name}': arrays}}, error) from None",
+        "    if type(r) is not ndarray:",  # one of the others has no data
+        f"        {leave}",
         "    result = new(Tensor)",
         "    result._array = r",
         "    result._cell = UNWRITTEN",

@@ -90,3 +90,39 @@ def outcome(module, program):
 @pytest.mark.parametrize("program", PROGRAMS.strip().splitlines())
 def test_program_on_meta_gives_the_same(program):
     assert outcome(pullback, program) == outcome(torch, program)
+
+
+MIXED = {
+    "mm": lambda t, a, b: t.mm(a, b),
+    "matmul": lambda t, a, b: a @ b,
+    "mv": lambda t, a, b: t.mv(a, b[0]),
+    "dot": lambda t, a, b: t.dot(a[0], b[0]),
+    "vdot": lambda t, a, b: t.vdot(a[0], b[0]),
+    "einsum": lambda t, a, b: t.einsum("ij,jk->ik", a, b),
+    "tensordot": lambda t, a, b: t.tensordot(a, b, 1),
+    "addmm": lambda t, a, b: t.addmm(a, a, b),
+    "cat": lambda t, a, b: t.cat([a, b]),
+    "stack": lambda t, a, b: t.stack([a, b]),
+    "where": lambda t, a, b: t.where(a > 0, a, b),
+    "linear": lambda t, a, b: t.nn.functional.linear(a, b),
+    "bilinear": lambda t, a, b: t.nn.functional.bilinear(a, a, b[None]),
+    "conv1d": lambda t, a, b: t.nn.functional.conv1d(a[None], b[..., None]),
+    "conv_transpose1d": lambda t, a, b: t.nn.functional.conv_transpose1d(a[None], b[..., None]),
+}
+REFUSED_BY_TORCH = ("mv", "dot", "vdot", "cat", "stack", "where")
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_what_has_data_is_not_mixed_with_what_has_none(name):
+    """Torch refuses some of these, and gives others for zeros: here all say so."""
+    data = pullback.ones(2, 2)
+    for pair in ((data, data.to("meta")), (data.to("meta"), data)):
+        for enabled in (True, False):
+            with (
+                pullback.set_grad_enabled(enabled),
+                pytest.raises(RuntimeError, match=r"'cpu'.*'meta'"),
+            ):
+                MIXED[name](pullback, *pair)
+    if name in REFUSED_BY_TORCH:
+        with pytest.raises(RuntimeError):
+            MIXED[name](torch, torch.ones(2, 2), torch.ones(2, 2, device="meta"))

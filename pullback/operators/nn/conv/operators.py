@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core import errors
+from pullback.core.memory.meta import MetaArray
 from pullback.operators.arrays.formats import has_channels_last, in_format_of
 from pullback.operators.arrays.windows import Pads, Sizes
 from pullback.operators.declare import Array, Namespace, multilinear, primitive
@@ -155,6 +157,8 @@ def transposed_convolution(
     groups: int,
 ) -> Array:
     """The adjoint of `convolution` with respect to its input, whose size was `size`."""
+    if type(weight) is MetaArray is not type(input):  # added into zeros, which do not show it
+        raise errors.devices_differ("conv_transpose", "input")
     options = size, stride, padding, dilation, groups
     if _is_half(input.dtype):
         made = _in_single(xp, spread, [input, weight, bias], *options)

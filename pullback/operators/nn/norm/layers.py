@@ -445,7 +445,7 @@ def local_response_norm(
     if not input._array.size:
         return input
     before, after = size // 2, (size - 1) // 2
-    zeros = wrap(namespace(input._array).zeros((shape[0], 1, *shape[2:]), input._array.dtype))
+    zeros = wrap(namespace(input._array).zeros_like(input._array[:, :1]))
     squares = cat([*[zeros] * before, input * input, *[zeros] * after], 1)
     near = mean(unfold(squares, 1, size, 1), -1)
     return input / pow(near * alpha + k, beta)
