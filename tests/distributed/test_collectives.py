@@ -26,6 +26,8 @@ def on(ranks, function, *args, **options):
     ],
 )
 def test_all_reduce_reduces(op, want):
+    """B-2."""
+
     def one():
         x = torch.full((2, 2), dist.get_rank() + 1.0)
         assert dist.all_reduce(x, op) is None
@@ -36,6 +38,8 @@ def test_all_reduce_reduces(op, want):
 
 @pytest.mark.parametrize(("op", "want"), [(Op.BAND, 0b1000), (Op.BOR, 0b1111), (Op.BXOR, 0b0101)])
 def test_all_reduce_of_bits(op, want):
+    """B-2."""
+
     def one():
         x = torch.tensor(
             [0b1001, 0b1110, 0b1010][dist.get_rank()]
@@ -57,6 +61,8 @@ DTYPES = [
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (2, 3)])
 def test_every_dtype_and_shape_travels(dtype, shape):
+    """B-11."""
+
     def one():
         x = torch.ones(shape, dtype=dtype)
         dist.all_reduce(x)
@@ -84,6 +90,8 @@ def test_sums_of_half_precision_are_rounded_once():
 
 
 def test_tensors_that_are_not_contiguous_are_written_in_place():
+    """B-11."""
+
     def one():
         base = torch.zeros(4, 3)
         part = base.t()[::2]
@@ -95,6 +103,8 @@ def test_tensors_that_are_not_contiguous_are_written_in_place():
 
 
 def test_writes_are_counted_and_nothing_is_recorded():
+    """B-2."""
+
     def one():
         x = torch.ones(2, requires_grad=True)
         y = x * 2
@@ -175,6 +185,8 @@ def test_all_to_all_moves_uneven_parts():
 
 
 def test_parts_that_do_not_fit_are_an_error_on_all_ranks():
+    """B-20."""
+
     def one():
         wanted = None if dist.get_rank() == 0 else [2, 1]
         out = torch.zeros(2 if wanted is None else 3)
@@ -218,6 +230,8 @@ def test_subgroups_part_the_world():
 
 
 def test_calls_under_way_keep_their_order_and_tell_when_they_are_done():
+    """B-3."""
+
     def one():
         tensors = [torch.full((1000,), float(k)) for k in range(5)]
         works = [dist.all_reduce(t, async_op=True) for t in tensors]
@@ -243,6 +257,8 @@ def test_a_call_under_way_raises_in_wait():
 
 
 def test_messages_go_from_rank_to_rank():
+    """B-2."""
+
     def one():
         rank = dist.get_rank()
         x = torch.zeros(2)
@@ -336,6 +352,8 @@ def test_wrong_arguments_are_refused_before_anything_is_sent():
 
 
 def test_the_same_bits_come_out_of_every_run():
+    """B-12."""
+
     def one():
         x = torch.randn(1000, generator=torch.Generator().manual_seed(dist.get_rank()))
         dist.all_reduce(x)

@@ -24,6 +24,8 @@ def all_reduce():
 
 
 def test_another_shape_on_one_rank_is_an_error_that_names_all_on_every_rank():
+    """B-4."""
+
     def one():
         dist.all_reduce(torch.ones(3 if dist.get_rank() == 1 else 2))
 
@@ -53,6 +55,7 @@ def test_another_shape_on_one_rank_is_an_error_that_names_all_on_every_rank():
     ],
 )
 def test_another_call_on_one_rank_is_an_error(theirs, text):
+    """B-4."""
     error, seconds = failing(lambda: theirs() if dist.get_rank() == 1 else all_reduce())
     assert seconds < 5
     assert all(text in str(one) for one in error.errors.values())
@@ -97,6 +100,7 @@ def test_an_injected_fault_befalls_the_call_it_is_for():
 
 
 def test_a_late_rank_is_named_when_time_is_up_and_is_told_too():
+    """B-9."""
     error, seconds = failing(all_reduce, timeout=0.3, faults={1: Fault(at_call=0, seconds=1.0)})
     assert seconds < 5
     assert "waited 0.3 s for rank 1, which did not come" in str(error.errors[0])
@@ -154,6 +158,8 @@ def test_fingerprints_differ_where_calls_do():
 
 
 def test_wait_has_a_limit_of_its_own():
+    """B-3, B-9."""
+
     def one():
         if dist.get_rank() == 1:
             time.sleep(0.5)

@@ -17,6 +17,7 @@ def bare(monkeypatch):
 
 
 def test_questions_before_the_beginning_say_to_begin(bare):
+    """B-1."""
     assert dist.is_available()
     assert not dist.is_initialized()
     for ask in (dist.get_rank, dist.get_world_size, dist.get_backend, dist.barrier):
@@ -41,6 +42,7 @@ def test_one_process_needs_no_mpi(bare):
 
 
 def test_missing_variables_are_named(bare):
+    """B-1."""
     bare.setenv("RANK", "0")
     with pytest.raises(ValueError, match="WORLD_SIZE, MASTER_ADDR, MASTER_PORT not set"):
         dist.init_process_group("gloo")
@@ -61,11 +63,13 @@ def test_other_backends_are_refused_with_the_reason(bare):
 
 @pytest.mark.skipif(dist.is_mpi_available(), reason="mpi4py is installed")
 def test_a_missing_engine_names_what_to_install(bare):
+    """B-10."""
     with pytest.raises(ImportError, match=r"install mpi4py mpich"):
         dist.init_process_group("gloo", "tcp://127.0.0.1:1", rank=0, world_size=2)
 
 
 def test_the_fake_engine_plays_a_rank_of_many(bare):
+    """B-12."""
     dist.init_process_group("fake", rank=3, world_size=8)
     x = torch.ones(2)
     dist.all_reduce(x)
@@ -99,6 +103,8 @@ def test_threads_may_call_init_as_processes_do():
 
 
 def test_wrong_groups_are_refused():
+    """B-1."""
+
     def one():
         for ranks in ([0, 0], [2], [-1], []):
             with pytest.raises(ValueError, match="different numbers below 2"):

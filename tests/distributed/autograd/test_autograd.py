@@ -44,6 +44,8 @@ def circular(a):
 
 
 def test_a_call_leads_gradients_back():
+    """B-42, B-50."""
+
     def first():
         a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
         with autograd.context() as context_id:
@@ -61,6 +63,8 @@ def test_a_call_leads_gradients_back():
 
 
 def test_chains_and_circles_too():
+    """B-43, B-46, B-47."""
+
     def first():
         a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
         with autograd.context() as context_id:
@@ -93,6 +97,8 @@ def held_gradient(name, context_id):
 
 
 def test_leaves_get_their_gradient_on_the_worker_that_has_them():
+    """B-49."""
+
     def first():
         rpc.rpc_sync("worker1", hold, ("w", 2.0, 3.0))
         x = leaf(5.0, 7.0)
@@ -112,6 +118,8 @@ def several(a, b):
 
 
 def test_several_results_of_which_some_are_unused():
+    """B-48."""
+
     def first():
         a, b = leaf(1.0), leaf(2.0)
         started = time.monotonic()
@@ -131,6 +139,8 @@ def test_several_results_of_which_some_are_unused():
 
 
 def test_the_fast_mode_says_what_it_waits_for():
+    """B-48."""
+
     def first():
         a, b = leaf(1.0), leaf(2.0)
         with autograd.context() as context_id:
@@ -151,6 +161,8 @@ def test_the_fast_mode_says_what_it_waits_for():
 
 
 def test_passes_of_one_context_add_up_and_contexts_do_not_mix():
+    """B-49, B-53."""
+
     def first():
         a = leaf(3.0)
         with autograd.context() as one:
@@ -173,6 +185,8 @@ def contexts_here():
 
 
 def test_contexts_are_gone_everywhere_when_they_are_left():
+    """B-41, B-55."""
+
     def first():
         a, b = leaf(1.0), leaf(2.0)
         with autograd.context() as context_id:
@@ -194,6 +208,8 @@ def test_contexts_are_gone_everywhere_when_they_are_left():
 
 
 def test_roots_and_ids_are_checked():
+    """B-41, B-45."""
+
     def first():
         a = leaf(1.0, 2.0)
         with autograd.context() as context_id:
@@ -228,6 +244,8 @@ def failing(x):
 
 
 def test_a_failing_formula_is_told_with_its_worker_and_leaves_all_usable():
+    """B-51."""
+
     def first():
         a, b = leaf(1.0), leaf(2.0)
         with autograd.context() as context_id:
@@ -251,6 +269,8 @@ def test_a_failing_formula_is_told_with_its_worker_and_leaves_all_usable():
 
 
 def test_outside_a_context_tensors_arrive_as_leaves():
+    """B-44."""
+
     def first():
         a = leaf(1.0)
         y = rpc.rpc_sync("worker1", torch.square, (a,))
@@ -272,6 +292,8 @@ class Layer:
 
 
 def test_a_distributed_optimizer_steps_where_parameters_are():
+    """B-58."""
+
     def first():
         layers = [rpc.remote(f"worker{k}", Layer) for k in (1, 2)]
         parameters = [layer.rpc_sync().parameter() for layer in layers]
@@ -298,6 +320,8 @@ def test_a_distributed_optimizer_steps_where_parameters_are():
 
 
 def test_a_received_value_connects_by_to_here():
+    """B-42."""
+
     def first():
         a = leaf(3.0)
         with autograd.context() as context_id:

@@ -59,6 +59,8 @@ WAYS = [
 
 @pytest.mark.parametrize("options", WAYS, ids=str)
 def test_gradients_are_the_mean_over_ranks_with_equal_bits(options):
+    """B-23."""
+
     def train():
         model = network()
         parallel = DDP(model, **options)
@@ -110,6 +112,8 @@ def test_gradients_that_fill_a_bucket_alone_are_reduced_in_their_own_memory():
 
 @pytest.mark.parametrize("options", WAYS, ids=str)
 def test_no_sync_accumulates_and_the_first_backward_outside_averages_all(options):
+    """B-27."""
+
     def one():
         model = network()
         parallel = DDP(model, **options)
@@ -130,6 +134,8 @@ def test_no_sync_accumulates_and_the_first_backward_outside_averages_all(options
 
 
 def test_the_forward_decides_whether_its_backward_averages():
+    """B-27."""
+
     def one():
         model = network()
         parallel = DDP(model)
@@ -143,6 +149,8 @@ def test_the_forward_decides_whether_its_backward_averages():
 
 
 def test_no_sync_ends_with_an_exception_too():
+    """B-27."""
+
     def one():
         parallel = DDP(network())
         with pytest.raises(KeyError), parallel.no_sync(), parallel.no_sync():
@@ -170,6 +178,8 @@ class Result:
 
 @pytest.mark.parametrize("overlap", [False, True])
 def test_a_parameter_without_gradient_is_named_at_the_next_forward(overlap):
+    """B-28."""
+
     def one():
         parallel = DDP(Branches(), overlap=overlap)
         x = torch.ones(1, 2)
@@ -185,6 +195,8 @@ def test_a_parameter_without_gradient_is_named_at_the_next_forward(overlap):
 
 @pytest.mark.parametrize("overlap", [False, True])
 def test_unused_parameters_count_as_zeros_and_those_unused_everywhere_keep_their_grad(overlap):
+    """B-29."""
+
     def one():
         model = Branches()
         parallel = DDP(model, find_unused_parameters=True, overlap=overlap)
@@ -197,6 +209,8 @@ def test_unused_parameters_count_as_zeros_and_those_unused_everywhere_keep_their
 
 
 def test_outputs_are_searched_in_dataclasses():
+    """B-29."""
+
     def one():
         model = Branches()
         wrapped = torch.nn.Module()
@@ -210,6 +224,8 @@ def test_outputs_are_searched_in_dataclasses():
 
 
 def test_a_static_graph_learns_what_is_unused_and_refuses_a_change():
+    """B-30."""
+
     def one():
         parallel = DDP(Branches(), static_graph=True)
         x = torch.ones(1, 2)
@@ -274,6 +290,8 @@ def test_checkpointed_parts_are_averaged_once():
 
 
 def test_autograd_grad_stays_local():
+    """B-35."""
+
     def one():
         model = network()
         parallel = DDP(model)
@@ -287,6 +305,8 @@ def test_autograd_grad_stays_local():
 
 
 def test_gradients_already_there_are_averaged_with():
+    """B-26."""
+
     def one():
         model = torch.nn.Linear(1, 1, bias=False)
         parallel = DDP(model)
@@ -298,6 +318,8 @@ def test_gradients_already_there_are_averaged_with():
 
 
 def test_bucket_views_keep_their_memory_through_zero_grad():
+    """B-34."""
+
     def one():
         model = network()
         parallel = DDP(model, gradient_as_bucket_view=True)
@@ -317,6 +339,8 @@ def test_bucket_views_keep_their_memory_through_zero_grad():
 
 
 def test_modules_that_differ_are_refused_by_the_name_of_the_first_difference():
+    """B-22."""
+
     def one():
         model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, dist.get_rank() + 1))
         started = time.monotonic()
@@ -329,6 +353,8 @@ def test_modules_that_differ_are_refused_by_the_name_of_the_first_difference():
 
 
 def test_nothing_to_average_and_no_group_are_errors():
+    """B-22."""
+
     def one():
         model = torch.nn.Linear(1, 1).requires_grad_(False)
         with pytest.raises(RuntimeError, match="no parameter of the module requires grad"):
@@ -340,6 +366,8 @@ def test_nothing_to_average_and_no_group_are_errors():
 
 
 def test_freezing_after_wrapping_is_an_error():
+    """B-38."""
+
     def one():
         model = network()
         parallel = DDP(model)
@@ -351,6 +379,8 @@ def test_freezing_after_wrapping_is_an_error():
 
 
 def test_buffers_are_rank_0s_in_every_forward_that_follows_a_synchronised_one():
+    """B-31."""
+
     def one():
         model = torch.nn.Sequential(torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 1))
         model[0].running_mean += dist.get_rank()
@@ -368,6 +398,8 @@ def test_buffers_are_rank_0s_in_every_forward_that_follows_a_synchronised_one():
 
 
 def test_state_dict_names_begin_with_module():
+    """B-21."""
+
     def one():
         return list(DDP(torch.nn.Linear(1, 1)).state_dict())
 
@@ -375,6 +407,8 @@ def test_state_dict_names_begin_with_module():
 
 
 def test_copies_have_a_reducer_of_their_own():
+    """B-39."""
+
     def one():
         parallel = copy.deepcopy(DDP(network()))
         parallel(batch(dist.get_rank())).square().mean().backward()
@@ -385,7 +419,7 @@ def test_copies_have_a_reducer_of_their_own():
 
 
 def test_overlap_hides_messages_behind_the_backward():
-    """Twelve layers, each of which takes 10 ms to compute and 10 ms to send."""
+    """B-25. Twelve layers, each of which takes 10 ms to compute and 10 ms to send."""
 
     class Slow(torch.autograd.Function):
         @staticmethod
@@ -460,6 +494,8 @@ def test_nothing_is_left_of_a_wrapped_module():
 
 @pytest.mark.parametrize("options", [{}, {"find_unused_parameters": True}, {"overlap": True}])
 def test_sparse_gradients_are_averaged_by_themselves(options):
+    """B-37."""
+
     def network():
         model = torch.nn.Sequential(torch.nn.Embedding(6, 2, sparse=True), torch.nn.Linear(2, 1))
         with torch.no_grad():

@@ -41,6 +41,7 @@ def expected(**options):
     ],
 )
 def test_ready_made_hooks_average(hook, tolerance, overlap):
+    """B-33."""
     first, second = gradients(lambda p: p.register_comm_hook(None, hook), overlap=overlap)
     for a, b, want in zip(first, second, expected(), strict=True):
         assert a.numpy().tobytes() == b.numpy().tobytes()
@@ -57,6 +58,7 @@ def test_bfloat16_hook_averages():
 
 
 def test_a_hooks_result_replaces_the_bucket_as_it_is():
+    """B-32."""
     seen = []
 
     def hook(state, bucket):
@@ -74,6 +76,8 @@ def test_a_hooks_result_replaces_the_bucket_as_it_is():
 
 
 def test_wrong_hooks_are_refused():
+    """B-32."""
+
     def wrong_bucket(state, bucket: int):
         return None
 

@@ -26,6 +26,7 @@ def train(batches, **options):
 
 @pytest.mark.parametrize("ddp", [{}, {"find_unused_parameters": True}, {"overlap": True}])
 def test_a_rank_that_has_ended_counts_as_zeros(ddp):
+    """B-36."""
     (first, a), (second, b) = (
         dist.threads.run(train, 2, (3, 1), timeout=5.0)
         if not ddp

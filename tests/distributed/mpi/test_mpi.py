@@ -47,6 +47,7 @@ def launch(ranks, name, *options):
 @pytest.mark.skipif(MPIEXEC is None, reason="there is no mpiexec")
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_under_mpiexec(ranks):
+    """B-1, B-5."""
     name = "everything"
     status, output, _ = finished([MPIEXEC, "-n", str(ranks), *PYTHON, "run", str(SCRIPT), name])
     assert status == 0, output
@@ -55,6 +56,7 @@ def test_under_mpiexec(ranks):
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_under_the_launcher(ranks):
+    """B-1, B-5."""
     name = "everything"
     status, output, _ = launch(ranks, name)
     assert status == 0, output
@@ -108,6 +110,7 @@ def test_an_exception_on_one_rank_ends_the_job():
 
 
 def test_a_death_is_told_by_the_launcher():
+    """B-5."""
     before = stale()
     status, output, seconds = launch(3, "death")
     assert status == 3
@@ -117,6 +120,7 @@ def test_a_death_is_told_by_the_launcher():
 
 
 def test_a_late_rank_is_named():
+    """B-9."""
     status, output, seconds = launch(3, "late")
     assert status == 1
     assert seconds < 2 + 5 + START

@@ -106,6 +106,7 @@ def numeric(measure, xs, eps=1e-6):
 
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_those_of_the_sum_of_all_ranks_losses(name):
+    """B-13, B-14, B-15."""
     function = CASES[name]
     xs = [inputs_of(rank) for rank in range(2)]
     expected = numeric(lambda moved: total_loss(function, moved), xs)
@@ -115,6 +116,7 @@ def test_gradients_are_those_of_the_sum_of_all_ranks_losses(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_of_gradients_too(name):
+    """B-19."""
     function = CASES[name]
     xs = [inputs_of(rank) for rank in range(2)]
 
@@ -126,6 +128,8 @@ def test_gradients_of_gradients_too(name):
 
 
 def test_equal_extremes_share_their_gradient():
+    """B-16."""
+
     def one():
         x = torch.tensor([3.0, float(dist.get_rank())], requires_grad=True)
         F.all_reduce(x, Op.MAX).sum().backward()
@@ -135,6 +139,8 @@ def test_equal_extremes_share_their_gradient():
 
 
 def test_a_rank_that_does_not_use_its_result_takes_part_by_join_unused():
+    """B-18."""
+
     def one():
         x = torch.ones(2, requires_grad=True)
         y = F.all_reduce(x)
@@ -146,6 +152,8 @@ def test_a_rank_that_does_not_use_its_result_takes_part_by_join_unused():
 
 
 def test_what_has_no_derivative_says_so():
+    """B-16."""
+
     def one():
         with pytest.raises(NotImplementedError, match="BXOR has no derivative"):
             F.all_reduce(torch.ones(1), Op.BXOR)
@@ -154,6 +162,8 @@ def test_what_has_no_derivative_says_so():
 
 
 def test_lists_of_a_wrong_length_say_both_numbers():
+    """B-20."""
+
     def one():
         with pytest.raises(RuntimeError, match="3 tensors for 2 ranks"):
             F.reduce_scatter(None, [torch.ones(1)] * 3)
@@ -170,3 +180,19 @@ def test_64_ranks_have_right_gradients():
         return x.grad.tolist()
 
     assert dist.threads.run(one, 64) == [[2080.0, 2080.0]] * 64
+
+
+def test_backward_runs_collectives_in_one_order_on_all_ranks():
+    """B-17. Ranks use the results in other orders; the calls differ in shape, so must not cross."""
+
+    def main():
+        x = torch.arange(2.0, requires_grad=True)
+        y = torch.arange(3.0, requires_grad=True)
+        a, b = F.all_reduce(x), F.all_reduce(y)
+        parts = [(a * 2).sum(), (b * 3).sum()]
+        if dist.get_rank():
+            parts.reverse()
+        (parts[0] + parts[1]).backward()
+        return x.grad.tolist(), y.grad.tolist()
+
+    assert dist.threads.run(main, 2) == [([4.0, 4.0], [6.0, 6.0, 6.0])] * 2

@@ -35,6 +35,7 @@ def cluster():
 
 
 def test_calls_and_gradients_go_through_actors():
+    """B-8."""
     (called, seconds), nothing = dist.ray.run(scenarios.worker, 2, scenarios.everything, timeout=90)
     assert called == "called"
     assert nothing is None
@@ -42,6 +43,7 @@ def test_calls_and_gradients_go_through_actors():
 
 
 def test_a_death_is_told_by_name_and_ends_the_job():
+    """B-8, B-52."""
     started = time.monotonic()
     with pytest.raises(dist.RankErrors, match=r"rank [01]") as caught:
         dist.ray.run(scenarios.survive, 2, timeout=90)

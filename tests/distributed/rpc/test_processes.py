@@ -42,12 +42,14 @@ def launch(ranks, name):
 
 
 def test_calls_references_gradients_optimizers_and_profiles_cross_processes():
+    """B-40 to B-47, B-58, B-59."""
     status, output, _ = launch(3, "everything")
     assert status == 0, output
     assert all(f"worker {k} did everything" in output for k in range(3))
 
 
 def test_a_worker_that_dies_is_named_and_the_caller_lives():
+    """B-51, B-52."""
     status, output, seconds = launch(3, "deaths")
     assert status == 3, output
     assert "worker 0 lives" in output

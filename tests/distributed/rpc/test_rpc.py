@@ -30,6 +30,8 @@ def broken():
 
 
 def test_calls_run_on_their_worker():
+    """B-40."""
+
     def first():
         assert rpc.rpc_sync("worker1", whoami, (1,), {"k": 2}) == (1, "worker1", (1,), {"k": 2})
         assert rpc.rpc_sync(2, whoami)[1] == "worker2"
@@ -60,6 +62,8 @@ def test_tensors_are_copied():
 
 
 def test_errors_keep_their_type_and_tell_where():
+    """B-40."""
+
     def first():
         with pytest.raises(KeyError, match="not there") as caught:
             rpc.rpc_sync("worker1", broken)
@@ -94,6 +98,8 @@ def read(rref):
 
 
 def test_references_stay_where_they_are():
+    """B-40."""
+
     def first():
         counter = rpc.remote("worker1", Counter, (10,))
         assert counter.rpc_sync().add(5) == 15
@@ -127,6 +133,7 @@ def test_calls_may_call_back():
 
 
 def test_a_worker_that_dies_fails_the_calls_that_wait_for_it():
+    """B-52."""
     started = threading.Event()
 
     def slow():
