@@ -1,5 +1,7 @@
 """The default group: how it begins and ends, what is asked of it, and what is refused."""
 
+import sys
+
 import pytest
 
 import pullback as torch
@@ -129,3 +131,10 @@ def test_a_sampler_asks_the_group():
 def test_no_ranks_is_an_error():
     with pytest.raises(ValueError, match="1 rank or more"):
         dist.threads.run(lambda: None, 0)
+
+
+def test_without_ray_the_package_is_named(monkeypatch):
+    """B-10."""
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match="The 'ray' engine needs ray: .*install.* ray"):
+        dist.ray.run(print, 2)

@@ -108,8 +108,9 @@ def _own_host(master: str) -> str:
 def _by_group(name: str, default: Any, timeout: float, maps: Any) -> Agent:
     secret = [secrets.token_bytes(32)]
     objects.broadcast_object_list(secret, 0)
-    host = _own_host(os.environ.get("MASTER_ADDR", socket.gethostname()))
-    door = Door(host, secret[0])
+    far = default.communicator.is_far
+    host = socket.gethostname() if far else "127.0.0.1"
+    door = Door("" if far else host, secret[0])
     cards: list[Any] = [None] * default.size()
     objects.all_gather_object(cards, _Card(name, maps, (host, door.port), secret[0]))
     return _joined(name, default.rank(), cards, door, timeout)

@@ -109,8 +109,21 @@ def gradients():
     assert x.grad.isfinite().all()
 
 
+def remote():
+    from torch.distributed import autograd, rpc
+
+    rank, size = dist.get_rank(), dist.get_world_size()
+    rpc.init_rpc(f"worker{rank}")
+    x = torch.tensor([rank + 1.0], requires_grad=True)
+    with autograd.context() as context_id:
+        y = rpc.rpc_sync(f"worker{(rank + 1) % size}", torch.square, (x,))
+        autograd.backward(context_id, [y.sum()])
+        assert autograd.get_gradients(context_id)[x].item() == 2 * (rank + 1)
+    rpc.shutdown()
+
+
 def everything():
-    for one in (collectives, pieces, messages, groups, training, gradients):
+    for one in (collectives, pieces, messages, groups, training, gradients, remote):
         one()
 
 
