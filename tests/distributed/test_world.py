@@ -136,5 +136,5 @@ def test_no_ranks_is_an_error():
 def test_without_ray_the_package_is_named(monkeypatch):
     """B-10."""
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ImportError, match="The 'ray' engine needs ray: .*install.* ray"):
+    with pytest.raises(ImportError, match=r"The 'ray' engine needs ray: .*install.* ray"):
         dist.ray.run(print, 2)

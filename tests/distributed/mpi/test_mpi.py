@@ -129,9 +129,11 @@ def test_a_late_rank_is_named():
 
 @pytest.mark.skipif(MPIEXEC is None, reason="there is no mpiexec")
 def test_an_exception_ends_a_job_of_mpiexec_too():
+    before = stale()
     status, output, seconds = finished(
         [MPIEXEC, "-n", "2", *PYTHON, "run", str(SCRIPT), "exception"]
     )
     assert status != 0
     assert seconds < 5 + START
     assert "rank 1: ended by ValueError: boom; the job is aborted" in output
+    assert stale() <= before
