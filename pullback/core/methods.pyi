@@ -11,6 +11,7 @@ from builtins import staticmethod as _staticmethod
 from builtins import str as _str
 from builtins import tuple as _tuple
 from builtins import type as _type
+from collections.abc import Callable as _Callable
 from collections.abc import Iterator as _Iterator
 from collections.abc import Sequence as _Sequence
 from pullback.core.device import DeviceLike as _DeviceLike
@@ -214,6 +215,8 @@ class Methods:
         """The angle in the complex plane, in radians: 0 or pi for real numbers."""
     def any(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, out: _Tensor | None = None, axis: _int | _Sequence[_int] | None = None, keepdims: _bool | None = False) -> _Tensor:
         """Whether any element is true (not 0), or any over the dimensions `dim`."""
+    def apply_(self, callable: _Callable[[_Any], _Any]) -> _Tensor:
+        """Replace each element by what `callable` makes of it, a Python number."""
     def arccos(self, *, out: _Tensor | None = None) -> _Tensor:
         """The angle whose cosine each element is."""
     def arccos_(self) -> _Tensor:
@@ -814,6 +817,10 @@ class Methods:
     def mH(self) -> _Tensor: ...
     @_property
     def mT(self) -> _Tensor: ...
+    def map2_(self, x: _Any, y: _Any, callable: _Callable[[_Any, _Any, _Any], _Any]) -> _Tensor:
+        """`map_` with two other tensors."""
+    def map_(self, other: _Any, callable: _Callable[[_Any, _Any], _Any]) -> _Tensor:
+        """Replace each element by what `callable` makes of it and of that of `other` in its place."""
     def masked_fill(self, mask: _Tensor, value: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
         """`input` with `value`, a number or 0-d tensor, where `mask` holds."""
     def masked_fill_(self, mask: _Tensor, value: _Tensor | _bool | _int | _float | _complex) -> _Tensor:

@@ -12,8 +12,9 @@ from pullback.core.tensor import Tensor
 from pullback.nn.modules.module import Module
 from pullback.nn.utils.parametrize import register_parametrization
 from pullback.nn.utils.spectral_norm import as_matrix, of_length_one, outputs_dim
-from pullback.nn.utils.weight_norm import norm_except_dim, normalised
+from pullback.nn.utils.weight_norm import normalised
 from pullback.operators.create.sizes import eye, zeros_like
+from pullback.operators.linalg.distance import norm_except_dim
 from pullback.operators.shape.joining import cat
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]

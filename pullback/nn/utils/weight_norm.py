@@ -7,16 +7,9 @@ from typing import Any
 from pullback.core.tensor import Tensor
 from pullback.nn.base.old_names import warn_of_old
 from pullback.nn.parameter import Parameter, is_lazy
+from pullback.operators.linalg.distance import norm_except_dim
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
-
-
-def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
-    """The norm over all dimensions but one; of everything if `dim` is -1."""
-    if dim == -1:
-        return v.norm(pow)
-    others = [d for d in range(v.ndim) if d != dim % v.ndim]
-    return v.norm(pow, others, keepdim=True) if others else v.abs()
 
 
 def normalised(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:

@@ -14,7 +14,7 @@ FIRST: dict[str, str] = {
     "create.legacy": """
         BFloat16Tensor BoolTensor ByteTensor CharTensor ComplexDoubleTensor ComplexFloatTensor
         DoubleTensor FloatTensor HalfTensor IntTensor LongTensor ShortTensor UInt16Tensor
-        UInt32Tensor UInt64Tensor typename
+        UInt32Tensor UInt64Tensor set_default_tensor_type typename
     """,
     "create.sizes": """
         empty empty_like empty_permuted empty_strided eye full full_like ones ones_like
@@ -77,12 +77,12 @@ FUNCTIONS: dict[str, str] = {
     "linalg.contraction": "einsum inner tensordot",
     "linalg.decomposition": "cholesky geqrf orgqr ormqr qr",
     "linalg.determinants": "det logdet slogdet",
-    "linalg.distance": "cdist cosine_similarity pairwise_distance pdist",
+    "linalg.distance": "cdist cosine_similarity norm_except_dim pairwise_distance pdist",
     "linalg.least_squares": "pinverse",
     "linalg.lowrank": "pca_lowrank svd_lowrank",
     "linalg.lu": "lu lu_solve lu_unpack",
     "linalg.matrices": "chain_matmul cross kron trace",
-    "linalg.matrix_functions": "matrix_exp matrix_power",
+    "linalg.matrix_functions": "matrix_exp matrix_power vander=falling_powers",
     "linalg.product_sums": "addbmm addmm addmv addmv_ addr baddbmm",
     "linalg.products": "bmm dot ger=outer matmul mm mv outer vdot",
     "linalg.solve": "inverse",
@@ -99,7 +99,7 @@ FUNCTIONS: dict[str, str] = {
     "nn.activation.softmax": "log_softmax softmax",
     "nn.conv.functions": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
     "nn.embedding.native_bags": "embedding_bag",
-    "nn.embedding.rows": "embedding=embedding_rows",
+    "nn.embedding.rows": "embedding=embedding_rows embedding_renorm_",
     "nn.image.pad": "constant_pad_nd",
     "nn.image.sampling": """
         affine_grid_generator=affine_grid grid_sampler grid_sampler_2d grid_sampler_3d
@@ -181,6 +181,9 @@ FUNCTIONS: dict[str, str] = {
     "special.bessel": "i0 i0_",
     "special.error_functions": "erf erf_ erfc erfc_ erfinv",
     "special.functions": "digamma igamma igammac lgamma mvlgamma polygamma",
+    "tensor.symbols": """
+        SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
+    """,
 }
 
 # Methods of Tensor, of families that load later.
@@ -262,6 +265,7 @@ METHODS: dict[str, str] = {
         digamma digamma_ igamma igamma_ igammac igammac_ lgamma lgamma_ mvlgamma mvlgamma_ polygamma
         polygamma_
     """,
+    "tensor.by_element": "apply_ map2_ map_",
 }
 
 # Other name of a method -> the method it is; the in-place form comes along.

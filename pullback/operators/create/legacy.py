@@ -12,7 +12,7 @@ import numpy
 
 from pullback.core import overriding
 from pullback.core.device import DeviceLike, as_device, require_available
-from pullback.core.dtype import NumpyDtype, default, named_dtype
+from pullback.core.dtype import NumpyDtype, default, named_dtype, set_default_dtype
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.operators.create.data import copied, is_sequence
@@ -24,7 +24,7 @@ FOUND_IN = {
     "torch": """
         BFloat16Tensor BoolTensor ByteTensor CharTensor ComplexDoubleTensor
         ComplexFloatTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
-        ShortTensor typename UInt16Tensor UInt32Tensor UInt64Tensor
+        ShortTensor set_default_tensor_type typename UInt16Tensor UInt32Tensor UInt64Tensor
     """,
 }
 
@@ -105,6 +105,29 @@ def _typed(dtype_name: str, name: str) -> _TypedTensor:
 
 
 globals().update({f"{name}Tensor": _typed(of, name) for of, name in TYPE_NAMES.items()})
+
+
+def set_default_tensor_type(t: Any, /) -> None:
+    """Choose the default dtype by the class of its tensors, or by that class's name.
+
+    >>> import pullback as torch
+    >>> torch.set_default_tensor_type(torch.DoubleTensor)
+    >>> torch.ones(1).dtype
+    torch.float64
+    >>> torch.set_default_tensor_type("torch.FloatTensor")
+    """
+    if isinstance(t, str):
+        name = t.removeprefix("torch.")
+        kind = globals().get(name) if t.startswith("torch.") else None
+        if not isinstance(kind, _TypedTensor):
+            raise TypeError(f"set_default_tensor_type: {t!r} names no type of tensors on the CPU.")
+        t = kind
+    if not isinstance(t, _TypedTensor) or not t.dtype.is_floating_point:
+        raise TypeError(
+            f"set_default_tensor_type: takes a class of floating-point tensors, got {t!r}; "
+            "set_default_dtype takes a dtype."
+        )
+    set_default_dtype(t.dtype)
 
 
 def typename(obj: Any) -> str:

@@ -21,7 +21,7 @@ from pullback.operators.shape.arrange import broadcast_tensors
 from pullback.operators.shape.reshaping import expand_as
 
 FOUND_IN = {
-    "torch": "cdist cosine_similarity pairwise_distance pdist",
+    "torch": "cdist cosine_similarity norm_except_dim pairwise_distance pdist",
     "nn.functional": "cosine_similarity normalize pairwise_distance pdist",
 }
 
@@ -123,3 +123,17 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     first, second = numpy.triu_indices(input.shape[0], 1)
     distances = vector_norm(input[beside(input, first)] - input[beside(input, second)], p, -1)
     return shown_as("PdistBackward0", distances)
+
+
+def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
+    """The norm over all dimensions but one; of everything if `dim` is -1.
+
+    >>> import pullback as torch
+    >>> torch.norm_except_dim(torch.tensor([[3.0, 4.0], [0.0, 2.0]]))
+    tensor([[5.],
+            [2.]])
+    """
+    if dim == -1:
+        return v.norm(pow)
+    others = [d for d in range(v.ndim) if d != dim % v.ndim]
+    return v.norm(pow, others, keepdim=True) if others else v.abs()

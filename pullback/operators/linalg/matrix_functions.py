@@ -10,6 +10,7 @@ import numpy
 from pullback.core.arrays import namespace
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.batching import filled, ndim_of, padded
+from pullback.operators.create.ranges import arange
 from pullback.operators.create.sizes import eye
 from pullback.operators.declare import Array, Namespace, Op, method, primitive
 from pullback.operators.linalg.checks import adjoint, check_matrices, check_square
@@ -30,7 +31,7 @@ from pullback.operators.tensor.convert import astype
 from pullback.operators.tensor.filling import copied_into
 
 FOUND_IN = {
-    "torch": "matrix_exp matrix_power",
+    "torch": "matrix_exp matrix_power vander=falling_powers",
     "linalg": "cond matrix_exp matrix_norm matrix_power matrix_rank norm=linalg_norm vander",
 }
 
@@ -398,3 +399,21 @@ def vander(x: Any, *, N: int | None = None) -> Any:
     ones = column.detach().new_ones(tuple(column.shape))
     powers = cumprod(expand(column, (*column.shape[:-1], count - 1)), -1)
     return cat([ones, powers], -1)
+
+
+def falling_powers(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """For each element of a vector a row of its powers N - 1 to 0, or 0 to N - 1.
+
+    >>> import pullback as torch
+    >>> torch.vander(torch.tensor([1, 2, 3]))
+    tensor([[1, 1, 1],
+            [4, 2, 1],
+            [9, 3, 1]])
+    """
+    if x.ndim != 1:
+        raise RuntimeError(f"vander: takes a vector, got shape {tuple(x.shape)}.")
+    count = len(x) if N is None else N
+    if count < 0:
+        raise RuntimeError(f"vander: N is a number of columns, got {N}.")
+    powers = arange(count) if increasing else arange(count - 1, -1, -1)
+    return x[:, None] ** powers.to(x.dtype) if x.is_complex() else x[:, None] ** powers

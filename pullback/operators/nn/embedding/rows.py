@@ -16,7 +16,7 @@ from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.nn.loss import batch as batch_layers
 
 FOUND_IN = {
-    "torch": "embedding=embedding_rows",
+    "torch": "embedding=embedding_rows embedding_renorm_",
     "nn.functional": "embedding one_hot",
 }
 
@@ -154,6 +154,17 @@ def embedding(
     return embedding_rows(
         weight, input, -1 if padding_idx is None else padding_idx, scale_grad_by_freq, sparse
     )
+
+
+def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: float) -> Any:
+    """Shorten the rows of a table that `indices` name to `max_norm`, where they are longer.
+
+    >>> import pullback as torch
+    >>> torch.embedding_renorm_(torch.tensor([[3.0, 4.0]]), torch.tensor([0]), 1.0, 2.0)
+    tensor([[0.6000, 0.8000]])
+    """
+    _shorten(input, indices, max_norm, norm_type)
+    return input
 
 
 def _shorten(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
