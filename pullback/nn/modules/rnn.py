@@ -9,6 +9,8 @@ import warnings
 from functools import partial
 from typing import Any, ClassVar
 
+from pullback.core.dtype import float32
+from pullback.core.mode import get_mode
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
@@ -274,6 +276,9 @@ class RNNBase(Module):
         weights = [getattr(self, kind + suffix) if kind in present else None for kind in kinds]
         first = state if self.mode == "LSTM" else (state, None)
         tensors = [input, *first, *weights]
+        equal = sizes is None or sizes[0] == sizes[-1]  # all sequences are of one length
+        if self.mode == "LSTM" and equal and not self.proj_size and _autocasts():
+            tensors = _narrowed(tensors)
         backwards = suffix.endswith("_reverse")
         steps = partial(step_by_step, self.mode, sizes, backwards)
         if input.shape[0] > 1 and is_usual(tensors):
@@ -380,8 +385,14 @@ _show_signatures()
 
 def _autocasts() -> bool:
     """Whether products convert their operands, so that dtypes may differ."""
-    enabled = getattr(sys.modules["pullback"], "is_autocast_enabled", None)
-    return enabled is not None and bool(enabled("cpu"))
+    autocast = get_mode().autocast
+    return autocast is not None and "cpu" in autocast.enabled
+
+
+def _narrowed(tensors: list[Any]) -> list[Any]:
+    """Float32 in autocast's dtype, as torch has it for LSTMs that its quickest kernel runs."""
+    dtype = sys.modules["pullback"].get_autocast_dtype("cpu")
+    return [one if one is None or one.dtype != float32 else one.to(dtype=dtype) for one in tensors]
 
 
 def _apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Any:

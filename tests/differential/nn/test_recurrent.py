@@ -214,3 +214,26 @@ def test_packed_sequences_convert_and_compare():
     assert packed.to(pullback.float32) is packed
     assert not packed.is_cuda
     assert numbers(packed.long().data).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "LSTM projected", "GRU", "RNN"])
+@pytest.mark.parametrize("shape", [{}, {"num_layers": 2, "bidirectional": True}])
+@pytest.mark.parametrize("lengths", [None, [5, 3], [5, 5]])
+@pytest.mark.filterwarnings("ignore:LSTM with projections")  # torch's, of its other kernels
+def test_an_lstm_over_equal_lengths_runs_in_autocasts_dtype(kind, shape, lengths):
+    name, options = kind.split()[0], KINDS[kind] | shape
+    ours, theirs = pair(lambda t: getattr(t.nn, name)(3, 4, **options), double=False)
+    found = []
+    for library, module in ((pullback, ours), (torch, theirs)):
+        x = given(library, random(5, 2, 3).astype("f"), grad=True)
+        with library.autocast("cpu", dtype=library.bfloat16):
+            whole = library.nn.utils.rnn.pack_padded_sequence(x, lengths) if lengths else x
+            out, last = module(whole)
+        out = out.data if lengths else out
+        last = last if isinstance(last, tuple) else (last,)
+        out.float().sum().backward()
+        results = [out, *last, x.grad, module.weight_hh_l0.grad]
+        found.append([(str(one.dtype).split(".")[-1], one.detach().float()) for one in results])
+    for (my_dtype, mine), (dtype, wanted) in zip(*found, strict=True):
+        assert my_dtype == dtype
+        numpy.testing.assert_allclose(mine.numpy(), wanted.numpy(), rtol=0.05, atol=0.02)
