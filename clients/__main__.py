@@ -96,7 +96,12 @@ def run(name: str, side: str) -> Outcome:
         text=True,
         check=False,
         cwd=HERE.parent,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        env={
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "PULLBACK_TRACEBACK": "full",  # so that the error is what is said last
+        },
     )
     error = None
     if done.returncode != 0:  # what it says last, without the paths of this machine

@@ -1,5 +1,8 @@
 """torchmetrics: classification, regression and others, batch by batch and as a collection."""
 
+from clients import _vision  # noqa: F401 (it imports torchvision where that is installed)
+
+# isort: split
 import torch
 import torchmetrics
 from torchmetrics import MetricCollection, classification, functional, regression

@@ -1,17 +1,9 @@
 """vit-pytorch: several vision transformers, two steps of training each."""
 
+from clients import _vision  # noqa: F401 (vit-pytorch imports torchvision for its transforms)
+
+# isort: split
 import torch
-
-try:
-    import torchvision
-except RuntimeError:
-    # vit-pytorch imports torchvision for its transforms. Where the operators in its shared library
-    # cannot be loaded, since they were compiled for another torch, it only wants them to be known.
-    operators = torch.library.Library("torchvision", "DEF")
-    for name in ("nms", "qnms"):
-        operators.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    import torchvision  # noqa: F401 (is it installed?)
-
 from vit_pytorch import SimpleViT, ViT
 from vit_pytorch.cait import CaiT
 from vit_pytorch.cct import CCT
