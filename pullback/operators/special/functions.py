@@ -83,7 +83,14 @@ def _polygamma(xp: Namespace, input: Array, n: int) -> Array:
         endless = math.inf if n % 2 else -math.inf
         return in_double(xp, lambda xp, x: endless * gamma.zeta(xp, xp.float64(n + 1), x), input)
     own = scipy_special(xp) is None or n == 0
-    return in_double(xp, lambda xp, x: (gamma.polygamma if own else _by_zeta)(xp, n, x), input)
+    return in_double(
+        xp, lambda xp, x: (gamma.polygamma if own or _any_far(x) else _by_zeta)(xp, n, x), input
+    )
+
+
+def _any_far(x: Array) -> bool:
+    """Whether some element is far on the negative side, where SciPy's zeta takes step by step."""
+    return bool(x.min(initial=0.0) < -100.0)
 
 
 def _by_zeta(xp: Namespace, n: int, x: Array) -> Array:
