@@ -73,15 +73,19 @@ class Watch:
         # What may be spent: a pause of the run's own is no reason for several samples at once.
         earned = self.budget * (start - self._ended)
         self._credit = min(self._credit + earned, 2 * self._each)
+        sampling = True
         if self._before is not None or not self.samples:
             self._take()
             self._each = max(perf_counter() - start, self._each * 0.9)
         elif self._credit > self._each:
             # The next one is to be a sample: its update needs the weights of now.
             self._before = [one._array.copy() for one in self._tensors]
+        else:
+            sampling = False
         self._ended = perf_counter()
         self.cost += self._ended - start
-        self._credit -= self._ended - start
+        if sampling:  # noting a loss is not: of a short step it would take all that is earned
+            self._credit -= self._ended - start
 
     @property
     def share(self) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pullback.core.arrays import some
+from pullback.core.arrays import is_wrong, some
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import gamma
@@ -90,7 +90,7 @@ def _polygamma(xp: Namespace, input: Array, n: int) -> Array:
 
 def _any_far(x: Array) -> bool:
     """Whether some element is far on the negative side, where SciPy's zeta takes step by step."""
-    return bool(x.min(initial=0.0) < -100.0)
+    return is_wrong(x < -100.0)
 
 
 def _by_zeta(xp: Namespace, n: int, x: Array) -> Array:

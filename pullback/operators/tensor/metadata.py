@@ -294,7 +294,14 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 @method
 def record_stream(self: Tensor, stream: Any) -> None:
-    """Keep the memory for the work that another stream has with it by now."""
+    """Keep the memory for the work that another stream has with it by now.
+
+    >>> import pullback as torch
+    >>> torch.zeros(2).record_stream(None)
+    Traceback (most recent call last):
+    ...
+    NotImplementedError: record_stream(): a tensor on cpu is on no stream.
+    """
     if self.device.type != "cuda":
         raise NotImplementedError(f"record_stream(): a tensor on {self.device} is on no stream.")
     ports.held_for(self._array, stream._own)

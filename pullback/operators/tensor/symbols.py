@@ -24,15 +24,30 @@ class _Symbol:
 
 
 class SymInt(_Symbol):
-    """What a size could be in torch instead of an int; no object is one here."""
+    """What a size could be in torch instead of an int; no object is one here.
+
+    >>> import pullback as torch
+    >>> isinstance(torch.zeros(2, 3).shape[0], torch.SymInt)
+    False
+    """
 
 
 class SymFloat(_Symbol):
-    """What could stand for a float in torch; no object is one here."""
+    """What could stand for a float in torch; no object is one here.
+
+    >>> import pullback as torch
+    >>> isinstance(torch.tensor(1.5).item(), torch.SymFloat)
+    False
+    """
 
 
 class SymBool(_Symbol):
-    """What could stand for a bool in torch; no object is one here."""
+    """What could stand for a bool in torch; no object is one here.
+
+    >>> import pullback as torch
+    >>> isinstance(torch.tensor(True).item(), torch.SymBool)
+    False
+    """
 
 
 def sym_int(a: Any) -> int:

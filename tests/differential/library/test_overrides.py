@@ -22,6 +22,7 @@ APART |= {("torch", name) for name in SHARED}
 APART |= {("nn.functional", "l1_loss"), ("nn.functional", "glu")}
 APART |= {("torch", "is_inference")}  # a method of Tensor, which the package itself calls
 APART |= {("torch", "detach")}  # asked, as the method that it is
+APART |= {("torch", "sym_sum")}  # torch hands the summands over as if they were its arguments
 APART |= {("torch", "lobpcg")}  # an iteration over many operators, asked by the first of them
 
 PLACES = ["torch", "nn.functional", "linalg", "fft", "special"]

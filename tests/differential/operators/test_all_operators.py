@@ -87,7 +87,7 @@ LOOSE = {
 OTHER_NODES = {
     "one product here, views around a product in torch": """
         matmul: UnsafeView0/Squeeze4 UnsafeView0/Clone0
-        nn.functional.linear: Addmm0/Mm0 Addmm0/View0 Addmm0/Dot0
+        nn.functional.linear: Addmm0/View0 Addmm0/Dot0
         nn.functional.multi_head_attention_forward: Addmm0/View0
     """,
     "the steps are the same but for the last, which gives the result its shape": """
