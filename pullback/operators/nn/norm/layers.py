@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import F32, namespace
+from pullback.core.arrays import F32
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.errors import unsupported
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.tensor import Tensor
 from pullback.operators.nn.norm.layout import Over
 from pullback.operators.nn.norm.running import (
     batch_statistics,
@@ -445,7 +445,7 @@ def local_response_norm(
     if not input._array.size:
         return input
     before, after = size // 2, (size - 1) // 2
-    zeros = wrap(namespace(input._array).zeros_like(input._array[:, :1]))
+    zeros = input.new_zeros((shape[0], 1, *shape[2:]))
     squares = cat([*[zeros] * before, input * input, *[zeros] * after], 1)
     near = mean(unfold(squares, 1, size, 1), -1)
     return input / pow(near * alpha + k, beta)
