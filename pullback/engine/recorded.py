@@ -114,7 +114,7 @@ def store(leaf: AccumulateGrad, total: Any, *, create_graph: bool, owned: bool =
     if create_graph:
         accumulate(leaf, total)
     elif get_mode().dispatch and total.__class__ is Tensor:
-        _accumulate_shown(leaf, total)
+        accumulate_shown(leaf, total)
     else:
         # That nobody holds a plain tensor says nothing of its memory.
         accumulate_any(leaf, total, owned=owned and bool(total._takes & DISPATCH))
@@ -144,7 +144,7 @@ def _accumulate_answered(leaf_node: AccumulateGrad, g: Any, *, owned: bool) -> N
         stored.add_(g)
 
 
-def _accumulate_shown(leaf_node: AccumulateGrad, g: Any) -> None:
+def accumulate_shown(leaf_node: AccumulateGrad, g: Any) -> None:
     """Add a tensor to `.grad` by operators that the user's mode is shown."""
     leaf = leaf_node.variable
     stored, array, like = leaf._stored_grad, g._array, leaf._array

@@ -11,6 +11,7 @@ from pullback.core import arrays
 from pullback.core.device import HOLDERS, Holder
 from pullback.core.ports import ports
 from pullback.core.process.first_use import first_use
+from pullback.installed import install_command
 
 __all__ = ["forget", "found", "use"]
 
@@ -35,7 +36,7 @@ class _Found:
     def _look(self) -> None:
         self.asked = True
         if importlib.util.find_spec("cupy") is None:
-            self.reason = "CuPy is not installed: pip install 'pullback[cuda]'"
+            self.reason = f"CuPy is not installed: {install_command('cupy-cuda13x')}"
             return
         try:
             with warnings.catch_warnings():

@@ -16,6 +16,7 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.core.memory.meta import MetaArray
 from pullback.core.mode import get_mode
 from pullback.core.promotion import promote_dtypes
+from pullback.core.tensor import Tensor
 from pullback.operators.attach.give_way import caught
 from pullback.operators.declare import METHODS, Array, Namespace, method, multilinear, primitive
 from pullback.operators.linalg import batch as batch_products
@@ -25,7 +26,7 @@ from pullback.operators.running.inplace import write_out
 from pullback.operators.shape.reshaping import reshape
 from pullback.operators.shape.views import t
 from pullback.operators.tensor.convert import astype
-from pullback.operators.watching.dispatch import types_of
+from pullback.operators.watching.dispatch import any_handler, overloaded, types_of
 
 FOUND_IN = {
     "torch": "ger=outer matmul",
@@ -431,6 +432,10 @@ METHODS["__matmul__"] = _times
 
 
 def _reversed_matmul(self: Any, other: Any) -> Any:
+    if other.__class__ is not Tensor and any_handler(other):  # it is asked as the sign that it is
+        taken, answer = overloaded(METHODS["__rmatmul__"], (self, other), {})
+        if taken:
+            return answer
     return matmul(other, self)
 
 
