@@ -17,8 +17,9 @@ from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import Op, unwritten
 from pullback.operators.running import inplace, interpret
+from pullback.operators.watching.dispatch import QUIET, any_handler, overloaded
 
-__all__ = ["caught", "gives_way", "written_in_place"]
+__all__ = ["caught", "gives_way", "reflected", "written_in_place"]
 
 
 _KNOWN = frozenset((Tensor, int, float))
@@ -78,6 +79,24 @@ def caught(function: Any) -> Any:
             return NotImplemented
 
     return sign
+
+
+def reflected(function: Any) -> Any:
+    """The sign of `function` with its operands exchanged.
+
+    An operand that takes calls is asked as the sign that it is, before `function` could ask it.
+    """
+
+    def sign(input: Any, other: Any) -> Any:
+        if other.__class__ not in QUIET and any_handler(other):
+            taken, answer = overloaded(made, (input, other), {})
+            if taken:
+                return answer
+        return function(other, input)
+
+    made = caught(sign)
+    made.__module__ = function.__module__  # whose family it belongs to
+    return made
 
 
 def written_in_place(function: Any, name: str | None = None) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.operators.attach.give_way import caught, gives_way, written_in_place
+from pullback.operators.attach.give_way import caught, gives_way, reflected, written_in_place
 from pullback.operators.pointwise.arithmetic import (
     add,
     divide_number,
@@ -47,15 +47,6 @@ def _inverted(input: Any) -> Any:
         raise TypeError(str(error)) from None
 
 
-def _reflected(function: Any) -> Any:
-    """The sign of `function` with its operands exchanged."""
-
-    def sign(input: Any, other: Any) -> Any:
-        return function(other, input)
-
-    return caught(sign)
-
-
 SIGNS: dict[str, Any] = {
     "__abs__": abs,
     "__neg__": neg,
@@ -72,11 +63,11 @@ SIGNS: dict[str, Any] = {
     "__div__": gives_way(true_divide, "__div__"),
     "__rdiv__": gives_way(divide_number, "__rdiv__"),
     "__floordiv__": gives_way(floor_divide, "__floordiv__"),
-    "__rfloordiv__": _reflected(floor_divide),
+    "__rfloordiv__": reflected(floor_divide),
     "__mod__": gives_way(remainder, "__mod__"),
-    "__rmod__": _reflected(remainder),
+    "__rmod__": reflected(remainder),
     "__pow__": gives_way(pow, "__pow__"),
-    "__rpow__": _reflected(pow),
+    "__rpow__": reflected(pow),
     "__eq__": gives_way(eq, "__eq__"),
     "__ne__": gives_way(ne, "__ne__"),
     "__lt__": gives_way(lt, "__lt__"),
@@ -90,9 +81,9 @@ SIGNS: dict[str, Any] = {
     "__xor__": gives_way(bitwise_xor, "__xor__"),
     "__rxor__": gives_way(bitwise_xor, "__rxor__"),
     "__lshift__": gives_way(bitwise_left_shift, "__lshift__"),
-    "__rlshift__": _reflected(bitwise_left_shift),
+    "__rlshift__": reflected(bitwise_left_shift),
     "__rshift__": gives_way(bitwise_right_shift, "__rshift__"),
-    "__rrshift__": _reflected(bitwise_right_shift),
+    "__rrshift__": reflected(bitwise_right_shift),
     "__iadd__": written_in_place(add),
     "__isub__": written_in_place(sub),
     "__imul__": written_in_place(mul),

@@ -16,8 +16,7 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.core.memory.meta import MetaArray
 from pullback.core.mode import get_mode
 from pullback.core.promotion import promote_dtypes
-from pullback.core.tensor import Tensor
-from pullback.operators.attach.give_way import caught
+from pullback.operators.attach.give_way import caught, reflected
 from pullback.operators.declare import METHODS, Array, Namespace, method, multilinear, primitive
 from pullback.operators.linalg import batch as batch_products
 from pullback.operators.linalg.checks import adjoint
@@ -26,7 +25,7 @@ from pullback.operators.running.inplace import write_out
 from pullback.operators.shape.reshaping import reshape
 from pullback.operators.shape.views import t
 from pullback.operators.tensor.convert import astype
-from pullback.operators.watching.dispatch import any_handler, overloaded, types_of
+from pullback.operators.watching.dispatch import types_of
 
 FOUND_IN = {
     "torch": "ger=outer matmul",
@@ -431,12 +430,4 @@ _caught = caught(matmul)
 METHODS["__matmul__"] = _times
 
 
-def _reversed_matmul(self: Any, other: Any) -> Any:
-    if other.__class__ is not Tensor and any_handler(other):  # it is asked as the sign that it is
-        taken, answer = overloaded(METHODS["__rmatmul__"], (self, other), {})
-        if taken:
-            return answer
-    return matmul(other, self)
-
-
-METHODS["__rmatmul__"] = caught(_reversed_matmul)
+METHODS["__rmatmul__"] = reflected(matmul)
