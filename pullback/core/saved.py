@@ -108,8 +108,8 @@ def pack(tensor: Tensor, *, output: bool) -> Packed:
 def pack_plainly(mode: Hooked, tensor: Tensor, node: Any, *, output: bool) -> Packed:
     """As `pack`, where hooks are all that is unusual; `node` is where the value's gradient goes."""
     version = tensor._cell[0]
-    set_mode(NO_GRAD)
     try:
+        set_mode(NO_GRAD)
         data = mode.pack(tensor)
     finally:
         set_mode(mode)

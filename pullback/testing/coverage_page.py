@@ -156,6 +156,7 @@ def classes_table() -> list[str]:
         key: has_overload_of_torch(key)
         for key, op in OPERATORS.items()
         if op.forward.__module__.startswith("pullback.operators.")
+        and not op.forward.__qualname__.startswith("_filler.")  # made when first drawn
     }
     listed = ", ".join(f"`{key}`" for key in sorted(declared) if not declared[key])
     return [

@@ -61,10 +61,13 @@ class Reentrant:
             raise
 
     def __exit__(self, *error: object) -> None:
-        entry: Whole | None = None
+        entries: list[Whole] = self.__dict__["_entries"]
+        entry = entries[-1]  # taken out last: an interrupt after pop() would lose it
         try:
-            entry = self.__dict__["_entries"].pop()
             entry._leave()
         except BaseException:
-            (entry or self.__dict__["_entries"].pop())._leave()
+            entry._leave()
             raise
+        finally:
+            if entries and entries[-1] is entry:
+                entries.pop()
