@@ -82,7 +82,9 @@ def _block(torch: Any, width: int, heads: int) -> Any:
     return Block()
 
 
-def _block_step(torch: Any, shape: tuple[int, int, int], heads: int, dtype: str) -> Any:
+def _block_step(
+    torch: Any, shape: tuple[int, int, int], heads: int, dtype: str
+) -> Callable[[], None]:
     net = _block(torch, shape[2], heads).cuda().to(getattr(torch, dtype))
     x = torch.randn(*shape, device="cuda").to(getattr(torch, dtype)).requires_grad_()
     g = torch.randn(*shape, device="cuda").to(getattr(torch, dtype))
@@ -98,12 +100,12 @@ def _block_step(torch: Any, shape: tuple[int, int, int], heads: int, dtype: str)
 
 def block(torch: Any) -> Callable[[], None]:
     """A transformer block at 8 x 64 x 128, 4 heads."""
-    return _block_step(torch, (8, 64, 128), 4, "float32")  # type: ignore[no-any-return]
+    return _block_step(torch, (8, 64, 128), 4, "float32")
 
 
 def gpt2_block(torch: Any) -> Callable[[], None]:
     """GPT-2 small's at 4 x 1024 x 768, 12 heads, bfloat16, causal."""
-    return _block_step(torch, (4, 1024, 768), 12, "bfloat16")  # type: ignore[no-any-return]
+    return _block_step(torch, (4, 1024, 768), 12, "bfloat16")
 
 
 def elementwise(torch: Any) -> Callable[[], None]:

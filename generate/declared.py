@@ -20,10 +20,10 @@ import pullback
 FIRST = frozenset(sys.modules)  # what `import pullback` loads; before anything else is imported
 
 from pullback import operators  # noqa: E402 (after the look at what is loaded)
-from pullback.core.tensor import Tensor  # noqa: E402
-from pullback.operators.attach import faces, methods  # noqa: E402
-from pullback.operators.declare import METHODS, OPERATORS, Op  # noqa: E402
-from pullback.operators.results import RESULTS  # noqa: E402
+from pullback.core.tensor import Tensor  # noqa: E402 (likewise)
+from pullback.operators.attach import faces, methods  # noqa: E402 (likewise)
+from pullback.operators.declare import METHODS, OPERATORS, Op  # noqa: E402 (likewise)
+from pullback.operators.results import RESULTS  # noqa: E402 (likewise)
 
 ROOT = "pullback.operators."
 SPACES = ("torch", "nn.functional", "linalg", "special", "fft", "masked", "sparse")

@@ -123,7 +123,7 @@ def _overload(call: Call) -> Any:
     try:
         target, args, kwargs, finish = ports.overload_of(call.op, call.op.name, bound)
     except (LookupError, NotImplementedError, RuntimeError, TypeError, ValueError):
-        return None
+        return None  # torch has no spelling of such a call: it stays one of ours
     if finish is not None or any(isinstance(one, numpy.ndarray) for one in args):
         return None
     return target, args, kwargs, stand_ins

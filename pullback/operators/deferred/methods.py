@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, NoReturn
 
-from pullback.core import errors
 from pullback.core.tensor import CONJUGATED, Tensor, wrap
 from pullback.operators.deferred.tensor import Deferred, lazily
 from pullback.operators.deferred.writing import as_stored, memory_of
-from pullback.operators.tensor.pickling import attributes_of
+from pullback.operators.tensor.pickling import as_copy, attributes_of, deepcopy_of_kind
 from pullback.operators.tensor.printing import describe
 
 __all__ = ["rebuilt"]
@@ -89,24 +87,7 @@ def _reduce(self: Any, protocol: Any) -> tuple[Any, ...]:
 
 
 def _copied(self: Any) -> Any:
-    made = lazily(self._raw, self._bits)
-    if self.requires_grad:
-        made.requires_grad_()
-    vars(made).update(attributes_of(self))
-    return made
-
-
-def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
-    if id(self) in memo:
-        return memo[id(self)]
-    if not self.is_leaf:
-        raise errors.non_leaf_deepcopy()
-    made = wrap(self._array.copy())
-    if self.requires_grad:
-        made.requires_grad_()
-    memo[id(self)] = made
-    vars(made).update(copy.deepcopy(attributes_of(self), memo))
-    return made
+    return as_copy(lazily(self._raw, self._bits), self)
 
 
 _MEMORY = """
@@ -118,7 +99,7 @@ _METHODS: dict[str, Any] = {
     "__format__": lambda self, spec: format(self.clone(), spec),
     "__repr__": lambda self, **options: describe(self, "tensor"),
     "__copy__": _copied,
-    "__deepcopy__": _deepcopy,
+    "__deepcopy__": deepcopy_of_kind,
     "__reduce_ex__": _reduce,
     "__setitem__": _setitem,
     "contiguous": _contiguous,

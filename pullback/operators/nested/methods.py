@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, NoReturn
 
 import numpy
 
-from pullback.core import errors as core_errors
 from pullback.core.layout import nested_strided
 from pullback.core.size import size_of
 from pullback.core.tensor import Tensor, wrap
@@ -20,7 +18,12 @@ from pullback.operators.nested.symbol import RaggedSize
 from pullback.operators.nested.tensor import NestedTensor
 from pullback.operators.options import as_dim
 from pullback.operators.tensor.metadata import strides_of
-from pullback.operators.tensor.pickling import attributes_of, warn_of_hooks
+from pullback.operators.tensor.pickling import (
+    as_copy,
+    attributes_of,
+    deepcopy_of_kind,
+    warn_of_hooks,
+)
 from pullback.operators.watching.asking import asks_as_method, reported_sign
 
 __all__ = ["rebuilt"]
@@ -164,32 +167,13 @@ def _reduce(self: Any, protocol: Any) -> tuple[Any, ...]:
 
 
 def _copy(self: Any) -> Any:
-    made = self._alias()
-    if self.requires_grad:
-        made.requires_grad_()
-    vars(made).update(attributes_of(self))
-    return made
-
-
-def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
-    if id(self) in memo:
-        return memo[id(self)]
-    if not self.is_leaf:
-        raise core_errors.non_leaf_deepcopy()
-    made = wrap(self._array.copy())
-    if self.requires_grad:
-        made.requires_grad_()
-    memo[id(self)] = made
-    vars(made).update(copy.deepcopy(attributes_of(self), memo))
-    if self._stored_grad is not None:
-        made._stored_grad = copy.deepcopy(self._stored_grad, memo)
-    return made
+    return as_copy(self._alias(), self)
 
 
 _METHODS: dict[str, Any] = {
     "__bool__": _bool,
     "__copy__": _copy,
-    "__deepcopy__": _deepcopy,
+    "__deepcopy__": deepcopy_of_kind,
     "__iter__": lambda self: iter(unbind(self)),
     "__len__": lambda self: form_of(self).count,
     "__reduce_ex__": _reduce,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -14,7 +13,12 @@ from pullback.operators.sparse.array import SparseArray, pattern_of
 from pullback.operators.sparse.pattern import Pattern, compressed, coordinates
 from pullback.operators.sparse.printing import describe
 from pullback.operators.sparse.tensor import SparseTensor
-from pullback.operators.tensor.pickling import attributes_of, warn_of_hooks
+from pullback.operators.tensor.pickling import (
+    as_copy,
+    attributes_of,
+    deepcopy_of_kind,
+    warn_of_hooks,
+)
 
 __all__ = ["attach", "rebuilt"]
 
@@ -128,28 +132,7 @@ def _reduce(self: Any, protocol: Any) -> tuple[Any, ...]:
 
 
 def _copy(self: Any) -> Any:
-    made = self._alias()
-    if self.requires_grad:
-        made.requires_grad_()
-    vars(made).update(attributes_of(self))
-    return made
-
-
-def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
-    if id(self) in memo:
-        return memo[id(self)]
-    if not self.is_leaf:
-        from pullback.core.errors import non_leaf_deepcopy
-
-        raise non_leaf_deepcopy()
-    made = wrap(self._array.copy())
-    if self.requires_grad:
-        made.requires_grad_()
-    memo[id(self)] = made
-    vars(made).update(copy.deepcopy(attributes_of(self), memo))
-    if self._stored_grad is not None:
-        made._stored_grad = copy.deepcopy(self._stored_grad, memo)
-    return made
+    return as_copy(self._alias(), self)
 
 
 def attach() -> None:
@@ -161,7 +144,7 @@ def attach() -> None:
 
 _METHODS: dict[str, Any] = {
     "__copy__": _copy,
-    "__deepcopy__": _deepcopy,
+    "__deepcopy__": deepcopy_of_kind,
     "__getitem__": getitem,
     "__iter__": iterate,
     "__reduce_ex__": _reduce,

@@ -48,6 +48,14 @@ def _copy(self: Tensor) -> Tensor:
     return result
 
 
+def as_copy(made: Any, of: Any) -> Any:
+    """`made`, a tensor on the memory of another, as its copy: a leaf with what the user set."""
+    if of.requires_grad:
+        made.requires_grad_()
+    vars(made).update(attributes_of(of))
+    return made
+
+
 # Deep copies ------------------------------------------------------------------------------------
 
 
@@ -87,6 +95,21 @@ def _deepcopy_answered(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     if self._stored_grad is not None:
         result._stored_grad = copy.deepcopy(self._stored_grad, memo)
     return result
+
+
+def deepcopy_of_kind(self: Any, memo: dict[int, Any]) -> Any:
+    """A leaf on a copy of the array, for tensors whose arrays are of a kind of their own."""
+    if id(self) in memo:
+        return memo[id(self)]
+    if not self.is_leaf:
+        raise errors.non_leaf_deepcopy()
+    made = memo[id(self)] = wrap(self._array.copy())
+    if self.requires_grad:
+        made.requires_grad_()
+    vars(made).update(copy.deepcopy(attributes_of(self), memo))
+    if self._stored_grad is not None:
+        made._stored_grad = copy.deepcopy(self._stored_grad, memo)
+    return made
 
 
 def copied_memory(array: Array, memo: dict[Any, Any]) -> Array:
