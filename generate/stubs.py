@@ -240,7 +240,8 @@ def _special(name: str, function: FunctionType, imports: Imports) -> str:
     taken = list(inspect.signature(function).parameters.values())[1:]
     taken = [one for one in taken if one.default is one.empty and one.kind is not one.KEYWORD_ONLY]
     if name in ("__eq__", "__ne__"):
-        return f"def {name}(self, other: {any_}) -> {result}: ...  # type: ignore[override]  # a tensor, where object has a bool"
+        why = "# type: ignore[override]  # a tensor, where object has a bool"
+        return f"def {name}(self, other: {any_}) -> {result}: ...  {why}"
     given = ", ".join(["self", *(f"{one.name}: {any_}" for one in taken)])
     return f"def {name}({given}) -> {result}: ..."
 
