@@ -1,44 +1,21 @@
-"""A form with values, in the place where other tensors have a NumPy array.
-
-It has a shape and a dtype, adds, scales and copies, which is what the engine does with gradients,
-and says of everything else that it cannot.
-"""
+"""A form with values: components of several sizes; `arrays/patterned.py` has what kinds share."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy
-from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from pullback.core.arrays import Array, OtherArray
 from pullback.core.explain import kind_errors as errors
-from pullback.core.layout import layout
-from pullback.operators.nested.form import Jagged, Shapes
+from pullback.operators.arrays.patterned import Patterned
 
 __all__ = ["NestedArray", "form_of", "is_nested"]
 
 
-class NestedArray(NDArrayOperatorsMixin, OtherArray):
+class NestedArray(Patterned):
     """Values, and how they belong to components."""
 
-    __slots__ = ("__weakref__", "pattern", "values")
-
-    strides = ()
-
-    def __init__(self, pattern: Jagged | Shapes, values: Array) -> None:
-        self.pattern = pattern
-        self.values = values
-
-    @property
-    def base(self) -> Array:
-        """Whose memory it stands on, for the engine: a gradient on another's memory is not new."""
-        return self.values
-
-    @property
-    def layout(self) -> layout:
-        """How components are stored."""
-        return self.pattern.layout
+    __slots__ = ()
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -49,16 +26,6 @@ class NestedArray(NDArrayOperatorsMixin, OtherArray):
     def ndim(self) -> int:
         """Number of dimensions, the batch among them."""
         return len(self.shape)
-
-    @property
-    def dtype(self) -> Any:
-        """NumPy's dtype of the values."""
-        return self.values.dtype
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return int(self.values.itemsize)
 
     @property
     def size(self) -> int:
@@ -94,23 +61,6 @@ class NestedArray(NDArrayOperatorsMixin, OtherArray):
             ufunc(*values, out=out[0].values)
             return out[0]
         return NestedArray(self.pattern, ufunc(*values))
-
-    def copy(self, order: str = "K") -> NestedArray:
-        """The same form with values of its own."""
-        return NestedArray(self.pattern, self.values.copy())
-
-    def astype(self, dtype: Any) -> NestedArray:
-        """The same form, values in another dtype."""
-        return NestedArray(self.pattern, self.values.astype(dtype))
-
-    @property
-    def real(self) -> NestedArray:
-        """The real parts."""
-        return NestedArray(self.pattern, self.values.real)
-
-    def conj(self) -> NestedArray:
-        """The complex conjugates."""
-        return NestedArray(self.pattern, self.values.conj())
 
     def reshape(self, shape: Any) -> NestedArray:
         """Itself: other shapes are refused."""

@@ -1,8 +1,4 @@
-"""A pattern with values, in the place where other tensors have a NumPy array.
-
-It is no ndarray: it has a shape and a dtype, adds, scales and copies, which is what the engine does
-with gradients, and says of everything else that it cannot.
-"""
+"""A pattern with values: the specified places; `arrays/patterned.py` has what kinds share."""
 
 from __future__ import annotations
 
@@ -10,37 +6,20 @@ import math
 from typing import Any
 
 import numpy
-from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from pullback.core.arrays import Array, OtherArray
+from pullback.core.arrays import Array
 from pullback.core.explain import kind_errors as errors
-from pullback.core.layout import layout
+from pullback.operators.arrays.patterned import Patterned
 from pullback.operators.arrays.scatter import add_at
 from pullback.operators.sparse.pattern import Pattern, coordinates, emptied, same_places
 
 __all__ = ["SparseArray", "added", "flat_values", "is_sparse", "pattern_of", "values_at"]
 
 
-class SparseArray(NDArrayOperatorsMixin, OtherArray):
+class SparseArray(Patterned):
     """Values and where they are."""
 
-    __slots__ = ("__weakref__", "pattern", "values")
-
-    strides = ()
-
-    def __init__(self, pattern: Pattern, values: Array) -> None:
-        self.pattern = pattern
-        self.values = values
-
-    @property
-    def base(self) -> Array:
-        """Whose memory it stands on, for the engine: a gradient on another's memory is not new."""
-        return self.values
-
-    @property
-    def layout(self) -> layout:
-        """How elements are stored."""
-        return self.pattern.layout
+    __slots__ = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -51,16 +30,6 @@ class SparseArray(NDArrayOperatorsMixin, OtherArray):
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.pattern.shape)
-
-    @property
-    def dtype(self) -> Any:
-        """NumPy's dtype of the values."""
-        return self.values.dtype
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return int(self.values.itemsize)
 
     @property
     def size(self) -> int:
@@ -93,23 +62,6 @@ class SparseArray(NDArrayOperatorsMixin, OtherArray):
         else:
             target[...] = rule(*inputs)
         return target
-
-    def copy(self, order: str = "K") -> SparseArray:
-        """The same places with values of their own."""
-        return SparseArray(self.pattern, self.values.copy())
-
-    def astype(self, dtype: Any) -> SparseArray:
-        """The same places, values in another dtype."""
-        return SparseArray(self.pattern, self.values.astype(dtype))
-
-    @property
-    def real(self) -> SparseArray:
-        """The real parts."""
-        return SparseArray(self.pattern, self.values.real)
-
-    def conj(self) -> SparseArray:
-        """The complex conjugates."""
-        return SparseArray(self.pattern, self.values.conj())
 
     def swapaxes(self, a: int, b: int) -> SparseArray:
         """Two dimensions swapped; of coordinates, or of a matrix."""
