@@ -292,6 +292,39 @@ def test_binomial(dtype):
     exactly(program)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gamma(dtype):
+    def program(lib):
+        a = lib.tensor([0.01, 0.3, 1, 1.5, 4, 40, 1000.0] * 40).to(getattr(lib, dtype))
+        drawn = [lib._standard_gamma(a), lib._standard_gamma(a.reshape(7, 40).t())]
+        return [*drawn, lib._standard_gamma(a[:3]), lib._sample_dirichlet(a.reshape(40, 7))]
+
+    same(program, ulps=8)
+
+
+def test_the_normal_number_that_a_gamma_draw_leaves_is_taken_next():
+    same(lambda lib: [lib._standard_gamma(lib.tensor([2.5])), lib.randn(1)])
+
+
+FAMILIES = {
+    "Gamma": lambda d, t: d.Gamma(t([0.5, 3.0]), t(2.0)),
+    "Beta": lambda d, t: d.Beta(t([0.5, 3.0]), t(2.0)),
+    "Dirichlet": lambda d, t: d.Dirichlet(t([0.5, 3.0, 2.0])),
+    "Chi2": lambda d, t: d.Chi2(t([3.0, 5.0])),
+    "StudentT": lambda d, t: d.StudentT(t([3.0, 5.0])),
+    "FisherSnedecor": lambda d, t: d.FisherSnedecor(t([3.0, 5.0]), t(4.0)),
+    "NegativeBinomial": lambda d, t: d.NegativeBinomial(t([3.0, 5.0]), t(0.4)),
+    "InverseGamma": lambda d, t: d.InverseGamma(t([3.0]), t(1.0)),
+    "LKJCholesky": lambda d, t: d.LKJCholesky(3),
+    "VonMises": lambda d, t: d.VonMises(t([1.0]), t([3.0])),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_distributions_made_of_gamma_draws(name):
+    same(lambda lib: FAMILIES[name](lib.distributions, lib.tensor).sample((20,)), rtol=1e-5)
+
+
 # Layers
 
 
