@@ -10,6 +10,7 @@ import numpy
 
 from pullback.core import errors
 from pullback.core.arrays import F32, F64, number_array
+from pullback.core.device import META
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import result_dtype
 from pullback.core.tensor import Tensor, wrap
@@ -70,6 +71,8 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     if not isinstance(condition, Tensor):
         return _where(condition, input, other)
     if input is None and other is None:
+        if condition.device is META:
+            raise errors.no_data("where() of a condition alone")
         return tuple(wrap(places) for places in numpy.atleast_1d(condition._array).nonzero())
     if condition._array.dtype.kind not in "bu":
         raise RuntimeError(

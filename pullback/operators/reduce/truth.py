@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy
 
+from pullback.core import errors
 from pullback.core.arrays import as_array, namespace
+from pullback.core.device import META
 from pullback.core.overriding import answers
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
@@ -122,6 +124,8 @@ def equal(input: Tensor, other: Tensor) -> bool:
         return bool(ports.answered_below("equal", input, other))
     a, b = input._array, other._array
     if a.shape != b.shape:
+        if META in (input.device, other.device):
+            raise errors.no_data("equal()")
         return False
     same = a == b
     if a.size < _FEW and type(same) is numpy.ndarray:  # a search in bytes starts sooner than `all`

@@ -28,6 +28,7 @@ from pullback.core.layout import (
     empty_like,
     is_in_format,
     memory_format,
+    order_kept,
     order_of,
     preserve_format,
     suggested_format,
@@ -182,8 +183,8 @@ def _moved(self: Tensor, place: device, wanted: NumpyDtype | None) -> Tensor:
         return _carried(self, place, self._array.dtype if wanted is None else wanted)
     from pullback.core.memory import meta
 
-    array = meta.like(self._array)
-    return wrap(array if wanted is None else array.astype(wanted))
+    array = self._array  # a copy fills its memory, whatever this one shares or leaves out
+    return wrap(meta.of(array.shape, wanted or array.dtype, order_kept(array)))
 
 
 def _carried(input: Tensor, place: device, wanted: NumpyDtype) -> Tensor:

@@ -5,6 +5,7 @@ import copy
 import pytest
 
 import pullback
+from pullback.testing import SAMPLES, resolve, samples_for
 
 torch = pytest.importorskip("torch")
 
@@ -126,3 +127,55 @@ def test_what_has_data_is_not_mixed_with_what_has_none(name):
     if name in REFUSED_BY_TORCH:
         with pytest.raises(RuntimeError):
             MIXED[name](torch, torch.ones(2, 2), torch.ones(2, 2, device="meta"))
+
+
+# Every operator on its samples --------------------------------------------------------------------
+
+# In evaluation the statistics that it returns beside are empty on a CPU; torch's meta says not.
+OTHER_SHAPES = {"native_batch_norm"}
+
+
+def _without_data(module, value):
+    """The same arguments for a library, their tensors on device "meta"."""
+    if isinstance(value, pullback.Tensor):
+        array = value.detach().numpy()
+        return module.empty_strided(
+            array.shape,
+            tuple(stride // array.itemsize for stride in array.strides),
+            dtype=getattr(module, str(value.dtype).removeprefix("torch.")),
+            device="meta",
+        )
+    if isinstance(value, pullback.dtype):
+        return getattr(module, str(value).removeprefix("torch."))
+    if type(value) in (list, tuple):
+        return type(value)(_without_data(module, one) for one in value)
+    if isinstance(value, dict):
+        return {name: _without_data(module, one) for name, one in value.items()}
+    return value
+
+
+def _described(made):
+    if hasattr(made, "stride"):
+        return tuple(made.shape), str(made.dtype), made.device.type
+    return tuple(map(_described, made)) if isinstance(made, (list, tuple)) else type(made)
+
+
+def _shapes(module, name, sample):
+    """What a call gives; None where it is refused."""
+    args = (sample.args if sample.input is None else (sample.input, *sample.args), sample.kwargs)
+    try:
+        args, kwargs = _without_data(module, args)
+        return _described(resolve(module, name)(*args, **kwargs))
+    except (RuntimeError, ValueError, TypeError, IndexError):
+        return None
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name in SAMPLES if resolve(torch, name) is not None])
+def test_operators_give_torchs_shapes_dtypes_and_device_without_data(name):
+    if name in OTHER_SHAPES or resolve(pullback, name) is None:
+        pytest.skip("not to be compared")
+    for sample in samples_for(name, pullback.float32):
+        expected = _shapes(torch, name, sample)
+        if expected is not None:
+            assert _shapes(pullback, name, sample) == expected, sample

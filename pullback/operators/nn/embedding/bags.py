@@ -6,13 +6,15 @@ import math
 import warnings
 from typing import Any
 
-from pullback.core import errors
-from pullback.core.arrays import LIBRARIES, Array, namespace
+import numpy
+
+from pullback.core.arrays import I64, LIBRARIES, Array, namespace
 from pullback.core.device import META
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import wrap
 from pullback.operators.arrays.scatter import check_index_dtype
-from pullback.operators.indexing.rows import index_add
+from pullback.operators.create.constants import beside
+from pullback.operators.indexing.rows import index_add, index_select
 from pullback.operators.indexing.scatter_reduce import scatter_reduce
 from pullback.operators.indexing.selection import masked_fill
 from pullback.operators.nn.embedding.rows import embedding
@@ -72,7 +74,7 @@ def embedding_bag(
     if sparse and mode == "max":
         raise ValueError("embedding_bag: mode='max' has no sparse gradient; use sparse=False.")
     if weight.device is META:
-        raise errors.no_data("embedding_bag()")  # where bags start is a question of values
+        return shown_as(_NODE, _of_this_shape(input, weight, offsets, last=include_last_offset))
     numbers, bags, count = gathered(input, offsets, include_last_offset=include_last_offset)
     rows = embedding(numbers, weight, None, max_norm, norm_type, scale_grad_by_freq, sparse)
     if per_sample_weights is not None:
@@ -96,6 +98,12 @@ def embedding_bag(
 
 
 _NODE = "EmbeddingBagBackward0"
+
+
+def _of_this_shape(input: Any, weight: Any, offsets: Any, *, last: bool) -> Any:
+    """A row for each bag, where values are not known."""
+    count = input.shape[0] if input.ndim == 2 else offsets.shape[0] - last
+    return index_select(weight, 0, beside(weight, numpy.zeros(count, I64)))
 
 
 def _sizes(bags: Array, count: int, kept: Any, dtype: Any) -> Any:
