@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pullback.core.device import KINDS
-from pullback.core.dtype import named_dtype
+from pullback.core.dtype import dtype, named_dtype
 from pullback.core.mode import changed, current, settle
 
 __all__ = ["AVAILABLE", "Autocast", "change", "dtype_for", "known_kind", "now"]
@@ -25,7 +25,7 @@ class Autocast:
     """One thread's settings."""
 
     enabled: frozenset[str] = frozenset()
-    dtypes: dict[str, Any] = field(default_factory=dict)  # of devices for which one was chosen
+    dtypes: dict[str, dtype] = field(default_factory=dict)  # of devices for which one was chosen
     cache_enabled: bool = True
     nesting: int = 0
     # Parameters cast already: id and dtype -> (parameter, cast); shared by nested regions.
@@ -37,7 +37,7 @@ _settings: ContextVar[Autocast] = ContextVar("pullback_autocast", default=_USUAL
 now = _settings.get
 
 
-def dtype_for(settings: Autocast, device_type: str) -> Any:
+def dtype_for(settings: Autocast, device_type: str) -> dtype:
     """The narrow dtype for a type of device: the chosen one, else bfloat16 on the CPU."""
     chosen = settings.dtypes.get(device_type)
     if chosen is not None:

@@ -337,7 +337,7 @@ class AccumulateGrad(Node, metaclass=BuiltIn):
         """The accumulator of a leaf that requires grad, made when first needed."""
         place = leaf._node
         if place.__class__ is Leaf:
-            known = place()
+            known: AccumulateGrad | None = place()
             if known is not None:
                 return known
         # A leaf on its own loses its accumulator with every graph: each line costs each operator.
@@ -352,9 +352,9 @@ class AccumulateGrad(Node, metaclass=BuiltIn):
             _making_accumulator.acquire()
             place = leaf._node
             mark = place if place.__class__ is Leaf else place.node
-            known = mark()
-            if known is not None:
-                return known
+            before: AccumulateGrad | None = mark()
+            if before is not None:
+                return before
             if mark is place:
                 leaf._node = Leaf(node)
             else:  # a view that is a leaf

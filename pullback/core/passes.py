@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pullback.core.node import Node
 
 # The innermost pass; None outside. Worker threads inherit it with the context.
 running: ContextVar[Any] = ContextVar("pullback_running_pass", default=None)
 
 # The node whose backward or hooks run now: parent of the nodes made meanwhile.
-evaluating: ContextVar[Any] = ContextVar("pullback_evaluating", default=None)
+evaluating: ContextVar[Node | None] = ContextVar("pullback_evaluating", default=None)
 
 # Called when an outermost backward() has written its `.grad`s, before it returns.
 at_end: list[Callable[[], None]] = []

@@ -87,7 +87,8 @@ def among_threads() -> int:
         if _here.own is None:  # the thread that was alone before
             _count_from(_taken(_first))
         own = _here.own
-    return (_later() << _OWN) - own()
+    number: int = (_later() << _OWN) - own()
+    return number
 
 
 def shown(seq: int) -> int:

@@ -545,7 +545,8 @@ class Tensor(Methods):
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return self._array.ndim
+        ndim: int = self._array.ndim
+        return ndim
 
     def __len__(self) -> int:
         if self._array.ndim == 0:

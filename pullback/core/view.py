@@ -116,15 +116,17 @@ def edge_of(tensor: Tensor) -> Edge | None:
     """Where the gradient of `tensor` goes: its node, its accumulator, or None."""
     kind = tensor._node
     if kind is None or not kind._special:
-        return kind
+        edge: Edge | None = kind
+        return edge
     if kind.__class__ is Leaf:
         return AccumulateGrad.of(tensor)
     refresh(tensor, kind)
-    if kind.node.__class__ is Leaf:
+    edge = kind.node
+    if edge.__class__ is Leaf:
         return AccumulateGrad.of(tensor)
-    if kind.node is None and kind.base.requires_grad:
-        return NOWHERE
-    return kind.node
+    if edge is None and kind.base.requires_grad:
+        edge = NOWHERE
+    return edge
 
 
 def refresh(tensor: Tensor, info: View) -> None:

@@ -115,7 +115,8 @@ def _implicit_gradient(root: Any, shape: tuple[int, ...], dtype: Any) -> Tensor:
     if dtype.kind == "c":
         raise errors.implicit_gradient_dtype(from_numpy_dtype(dtype))
     if isinstance(root, Tensor) and (root._takes & DISPATCH or get_mode().dispatch):
-        return unrecorded_call(lambda: ones_like(root))
+        ones: Tensor = unrecorded_call(lambda: ones_like(root))
+        return ones
     if isinstance(root, Tensor) and type(root._array) is not numpy.ndarray:
         return wrap(numpy.ones_like(root._array))
     one = numpy.empty(shape, dtype)
@@ -126,7 +127,8 @@ def _implicit_gradient(root: Any, shape: tuple[int, ...], dtype: Any) -> Tensor:
 def zeros_for(tensor: Tensor) -> Tensor:
     """A gradient of zeros, of the tensor's class where that answers operators."""
     if tensor._takes & DISPATCH:
-        return unrecorded_call(lambda: zeros_like(tensor))
+        zeros: Tensor = unrecorded_call(lambda: zeros_like(tensor))
+        return zeros
     return wrap(numpy.zeros_like(tensor._array))
 
 

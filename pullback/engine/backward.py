@@ -293,7 +293,9 @@ def _run(
     before = mode.settle()
     other = passes.taken_over.get()
     if other is not None and not create_graph:
-        answer = other.run(roots, wanted, retain_graph=retain_graph, accumulates=accumulates)
+        answer: list[Any] | None = other.run(
+            roots, wanted, retain_graph=retain_graph, accumulates=accumulates
+        )
         if answer is not None:
             return answer
     # Weak references to where the pass begins: a later one that comes to what this one freed can

@@ -68,7 +68,9 @@ def _with_post_hooks(
     return tuple(None if t is None else t._array for t in changed)
 
 
-def run_new_post_hooks(node: Any, results: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+def run_new_post_hooks(
+    node: Any, results: tuple[Any, ...], edges: tuple[Any, ...]
+) -> tuple[Any, ...]:
     """Post-hooks that a node without any got while it ran: nobody kept its gradients for them."""
     if not node._cold.post_hooks:
         return results
@@ -79,7 +81,8 @@ def _run_node(node: Any, arrays: list[Any], edges: tuple[Any, ...]) -> tuple[Any
     # Where no gradient arrives, none goes on; only a user's backward is asked all the same.
     if not node._by_user and all(g is None for g in arrays):
         return (None,) * len(edges)
-    return node._run(arrays if node._g_sizes is not None else arrays[0], edges)
+    made: tuple[Any, ...] = node._run(arrays if node._g_sizes is not None else arrays[0], edges)
+    return made
 
 
 def tensors_of(values: Iterable[Any]) -> Iterable[Any]:

@@ -87,7 +87,8 @@ def shared_copy(array: Array) -> Array:
 
 
 def _address(array: Array) -> int:
-    return array.__array_interface__["data"][0]
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def is_alone(tensor: Tensor) -> bool:
