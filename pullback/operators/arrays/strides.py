@@ -40,7 +40,8 @@ def address(array: Array) -> int:
         whole = array if array.flags.c_contiguous else array[(0,) * array.ndim + (...,)]
         return ctypes.addressof(_as_buffer(whole))
     except (BufferError, IndexError, TypeError, ValueError):
-        return array.__array_interface__["data"][0]
+        pointer: int = array.__array_interface__["data"][0]
+        return pointer
 
 
 def element_strides(array: Array) -> tuple[int, ...]:

@@ -262,7 +262,8 @@ def _dtype_of(op: str, flat: list[Any], kinds: set[type]) -> NumpyDtype:
 
 def _dtype_of_one(op: str, element: Any) -> NumpyDtype:
     if isinstance(element, Tensor):
-        return element._array.dtype
+        dtype: NumpyDtype = element._array.dtype
+        return dtype
     if isinstance(element, numpy.generic | numpy.ndarray):
         check_from_numpy(op, numpy.asarray(element))
         return element.dtype
@@ -310,8 +311,7 @@ def as_tensor(
     if isinstance(data, Tensor):
         if dtype is None and device is None:
             return data
-        moved: Any = data
-        return moved.to(device=device, dtype=dtype)
+        return data.to(device=device, dtype=dtype)
     settle()
     marked = checked("as_tensor", {"dtype": dtype, "device": device}, default.numpy).metadata
     wanted = None if dtype is None else as_dtype(dtype).numpy

@@ -236,7 +236,8 @@ def _dlpack(
 
 def _dlpack_device(self: Tensor) -> tuple[int, int]:
     """Device type and number as DLPack counts them."""
-    return self._array.__dlpack_device__()
+    place: tuple[int, int] = self._array.__dlpack_device__()
+    return place
 
 
 class _Capsule:

@@ -132,7 +132,8 @@ def _dtype_of_out(op: str, out: Any, wanted: Any) -> NumpyDtype:
             f"{op}(): dtype={as_dtype(wanted)} does not fit out= of dtype {out.dtype}; give one of "
             "them, or the same for both."
         )
-    return out._array.dtype
+    dtype: NumpyDtype = out._array.dtype
+    return dtype
 
 
 _COUNTED = frozenset(("arange", "range", "linspace", "logspace"))

@@ -502,6 +502,8 @@ def new_empty_strided(self: Any, size: Any, stride: Any, **options: Unpack[Optio
     """
     dtype = _dtype_like("new_empty_strided", self, options)
     if (level := level_reading(self)) is not None:
-        return level.new_memory(self, tuple(size), tuple(stride), options)
-    result = made("new_empty_strided", _strided("new_empty_strided", size, stride, dtype), options)
+        batch: Tensor = level.new_memory(self, tuple(size), tuple(stride), options)
+        return batch
+    array = _strided("new_empty_strided", size, stride, dtype)
+    result: Tensor = made("new_empty_strided", array, options)
     return fill_unwritten(result) if wish.fills else result

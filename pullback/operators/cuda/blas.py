@@ -191,7 +191,8 @@ class Blas:
         for (_, outer), (count, inner) in pairwise(sides):
             if outer != count * inner:
                 return None
-        return sides[-1][1] // x.itemsize
+        step: int = sides[-1][1] // x.itemsize
+        return step
 
     def _handle(self, array: Any) -> Any:
         """The handle of this thread and device, on the current stream."""

@@ -85,9 +85,10 @@ _OWN: dict[Any, Any] = {
 def stream_on(place: device, generator: Any = None) -> DeviceStream:
     """The numbers that are drawn on a device: a generator's, or the default ones."""
     if generator is not None:
-        return generator.device_stream()
+        own: DeviceStream = generator.device_stream()
+        return own
     number = found_number(place)
-    known = found.library.streams.get(number)
+    known: DeviceStream | None = found.library.streams.get(number)
     if known is None:
         from pullback.operators.random.generator import default_generator
 

@@ -32,7 +32,7 @@ def as_stored(target: Any, value: Any) -> Any:
     return value
 
 
-def written(op: Op, called: str, target: Any, bound: dict[str, Any]) -> Tensor:
+def written(op: Op, called: str, target: Tensor, bound: dict[str, Any]) -> Tensor:
     """An in-place form: its result is made, then stored."""
     # Of a copy: what a rule keeps of the target is its value before the write.
     made = op.function(**{**bound, op.inputs[0].name: target.clone()})

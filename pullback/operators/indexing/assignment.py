@@ -292,8 +292,10 @@ class CopySlices(inplace.CopySlices):
     def _part(self, whole: Tensor) -> Tensor:
         place = self.place
         if len(place) == 3 and place[1].__class__ is tuple:
-            return as_strided(whole, *place)
-        return getitem(whole, place)
+            part: Tensor = as_strided(whole, *place)
+        else:
+            part = getitem(whole, place)
+        return part
 
     def _check_kept(self) -> None:
         if self.inner is not None:

@@ -157,7 +157,8 @@ def spans(item: Any) -> int:
     if item is None or item is Ellipsis or item.__class__ is bool:
         return 0
     if isinstance(item, Tensor) and item._array.dtype.kind == "b":
-        return item._array.ndim
+        ndim: int = item._array.ndim
+        return ndim
     return 1
 
 

@@ -367,4 +367,5 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
     sizes = as_shape(shape, 0, "unravel_index")
     if any(size < 0 for size in sizes):
         raise ValueError(f"unravel_index: a shape has no negative sizes, got {sizes}.")
-    return _unravel(indices, sizes)
+    made: tuple[Tensor, ...] = _unravel(indices, sizes)
+    return made

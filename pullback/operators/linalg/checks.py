@@ -92,7 +92,7 @@ def absent(g: Any) -> bool:
     return not isinstance(g, Tensor) and not g.any()
 
 
-def delivered_all(op: str, results: tuple[Any, ...], out: Any) -> Any:
+def delivered_all(op: str, results: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
     """Several results, in the tensors given as `out` where the user gave some."""
     if out is None:
         return results

@@ -8,6 +8,7 @@ import numpy
 
 from pullback.core.explain import kind_errors as errors
 from pullback.operators.arrays.patterned import Patterned
+from pullback.operators.nested.form import Jagged, Shapes
 
 __all__ = ["NestedArray", "form_of", "is_nested"]
 
@@ -16,6 +17,7 @@ class NestedArray(Patterned):
     """Values, and how they belong to components."""
 
     __slots__ = ()
+    pattern: Jagged | Shapes
 
     @property
     def shape(self) -> tuple[Any, ...]:

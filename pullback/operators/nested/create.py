@@ -74,7 +74,7 @@ def nested_tensor(
     return made.requires_grad_() if requires_grad else made
 
 
-def _gathered(op: str, parts: list[Any], kind: Any) -> Any:
+def _gathered(op: str, parts: list[Any], kind: Any) -> Tensor:
     if kind is strided:
         return of_components(parts)
     if not parts:
@@ -113,7 +113,7 @@ def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any
     return _gathered("as_nested_tensor", [_moved(one, dtype, device) for one in ts], kind)
 
 
-def _of_batch(dense: Any, kind: Any) -> Any:
+def _of_batch(dense: Any, kind: Any) -> Tensor:
     """A nested tensor of the equally long components of a dense batch."""
     if kind is strided or dense.ndim < 2:
         return _gathered("as_nested_tensor", list(dense.unbind(0)), kind)

@@ -76,7 +76,7 @@ def joined(parts: Sequence[Any], form: Jagged) -> Any:
     return from_values(cat(list(parts), form.axis), Jagged(form.rows.packed, form.dim))
 
 
-def of_components(parts: Sequence[Any]) -> Any:
+def of_components(parts: Sequence[Any]) -> Tensor:
     """A nested tensor of the strided layout, of components of one rank."""
     if not parts:
         return from_values(wrap(numpy.zeros(0, numpy.float32)), Shapes(()))
@@ -114,7 +114,7 @@ def ragged(parts: Sequence[Any]) -> tuple[int, list[int]]:
     return dim + 1, [size[dim] for size in sizes]
 
 
-def of_rows(parts: Sequence[Any]) -> Any:
+def of_rows(parts: Sequence[Any]) -> Tensor:
     """A jagged tensor of components."""
     dim, lengths = ragged(parts)
     return from_values(cat(list(parts), dim - 1), Jagged(rows_of_lengths(lengths), dim))

@@ -60,9 +60,9 @@ def values_of(input: Any) -> Any:
     return made
 
 
-def from_values(values: Any, pattern: Any) -> Any:
+def from_values(values: Any, pattern: Any) -> Tensor:
     """A nested tensor of a form on values, whose version counter it shares."""
-    made = _nested_from_values(values, pattern)
+    made: Tensor = _nested_from_values(values, pattern)
     if made._cell is not INFERENCE_CELL:
         made._cell = own_cell(values)
     return made

@@ -41,7 +41,8 @@ class NestedTensor(Tensor):
 
     @property
     def _kind(self) -> layout:
-        return _slot.__get__(self).pattern.layout
+        kind: layout = _slot.__get__(self).pattern.layout
+        return kind
 
     @property
     def layout(self) -> layout:

@@ -6,6 +6,7 @@ A draw does not move with its parameters, so the gradient to them is zero.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -99,7 +100,7 @@ def normal(
     if any(tensors):
         if size is not None or options:
             raise TypeError("normal(): a size and options go with two numbers only.")
-        by_kind: dict[tuple[bool, bool], Any] = {
+        by_kind: dict[tuple[bool, bool], Callable[..., Tensor]] = {
             (True, True): _normal,
             (True, False): _normal_around,
             (False, True): _normal_about,

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy
 
@@ -21,6 +21,8 @@ from pullback.core.mode import get_mode
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.random.stream import BLOCK, Stream
+
+T = TypeVar("T")
 
 FOUND_IN = {
     "torch": """
@@ -44,14 +46,15 @@ _STATE = numpy.dtype(
 )
 
 
-def drawn(op: str, draw: Callable[[], Any], many: Callable[[Sizes], Any] | None = None) -> Any:
+def drawn(op: str, draw: Callable[[], T], many: Callable[[Sizes], T] | None = None) -> T:
     """A tensor of random numbers: drawn once, or inside vmap as that says.
 
     `many` draws with dimensions in front, for all examples together; else each is drawn by itself.
     """
     mode = get_mode()
     if mode.levels:
-        return mode.levels[-1].random(op, draw, many)
+        result: T = mode.levels[-1].random(op, draw, many)
+        return result
     return draw() if mode.tracing is None else mode.tracing.draw(op, draw)
 
 

@@ -409,9 +409,10 @@ def var_mean(
     >>> torch.var_mean(torch.tensor([1.0, 3.0]))
     (tensor(2.), tensor(2.))
     """
-    return _called(
+    both: tuple[Tensor, Tensor] = _called(
         "var_mean", _var_mean, input, dim, unbiased, keepdim, correction, out, axis, keepdims
     )
+    return both
 
 
 def std_mean(
@@ -431,9 +432,10 @@ def std_mean(
     >>> torch.std_mean(torch.tensor([1.0, 3.0]))
     (tensor(1.4142), tensor(2.))
     """
-    return _called(
+    both: tuple[Tensor, Tensor] = _called(
         "std_mean", _std_mean, input, dim, unbiased, keepdim, correction, out, axis, keepdims
     )
+    return both
 
 
 # Several variables --------------------------------------------------------------------------------

@@ -7,9 +7,11 @@ it calls itself again for each. The level does the calling, so that operators ne
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from pullback.core.mode import get_mode
+
+T = TypeVar("T")
 
 
 def level_reading(*values: Any) -> Any:
@@ -24,11 +26,12 @@ def level_reading(*values: Any) -> Any:
     return max(found, key=lambda level: level.number, default=None)
 
 
-def each_example(level: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def each_example(level: Any, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """`function` of each example at `level`; its results, which must have one shape, stacked."""
     if kwargs.pop("out", None) is not None:
         raise RuntimeError(
             f"{function.__name__}: inside vmap, out= cannot take results that differ between "
             "examples."
         )
-    return level.each_example(function, args, kwargs)
+    stacked: T = level.each_example(function, args, kwargs)
+    return stacked

@@ -48,7 +48,9 @@ def inplace_of(
     """
     op: Op = function.op
     called = name or f"{op.name}_"
-    write = unwritten(op, called, inplace=True, call_inplace=leave or call_inplace)
+    write: Callable[..., Tensor] = unwritten(
+        op, called, inplace=True, call_inplace=leave or call_inplace
+    )
     write.__doc__ = (
         f"In-place form of `{op.name.removesuffix('_')}`: the result replaces the tensor's values."
     )
@@ -62,12 +64,14 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
     target_name = op.inputs[0].name
     target = bound[target_name]
     if not isinstance(target, Tensor):
+        answer: Tensor
         taken, answer = ports.met(op, args, kwargs, called=called)
         if taken:
             return answer
         raise errors.not_a_tensor(called, target_name, target)
     if mode.functions:
-        return dispatch.public_call(op, args, kwargs, called=called)
+        answer = dispatch.public_call(op, args, kwargs, called=called)
+        return answer
     answers = bool(mode.dispatch)
     if overriding.classes and (found := dispatch.guests(args, kwargs)):
         functions = dispatch.with_functions(found)
@@ -81,7 +85,8 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
         if taken:
             return answer
     if mode.levels:
-        return mode.levels[-1].process_inplace(op, called, target, bound)
+        answer = mode.levels[-1].process_inplace(op, called, target, bound)
+        return answer
     values = {p.name: bound[p.name] for p in op.inputs}
     options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
     duals = tangents_of_write(op, bound, values) if LEVELS else None
@@ -233,7 +238,7 @@ def _history(
 def old_value(target: Tensor, edge: Edge | None) -> Tensor:
     """A private copy of what is about to be overwritten, in the target's place in the graph."""
     if target._takes & DISPATCH & ~overriding.excluded.get():
-        kept = dispatch.unrecorded_call(target.clone)
+        kept: Tensor = dispatch.unrecorded_call(target.clone)
         kept._node = edge
         return kept
     kept = new(Tensor)
@@ -305,9 +310,10 @@ class CopySlices(OperatorNode, metaclass=BuiltIn):
         return (whole, *others)
 
     def _inner(self) -> OperatorNode:
-        if type(self.inner) is Freed:
-            raise errors.graph_freed(self, self.inner)
-        return self.inner
+        inner: OperatorNode | Freed = self.inner
+        if isinstance(inner, Freed):
+            raise errors.graph_freed(self, inner)
+        return inner
 
     def _split(self, results: Any) -> tuple[Any, list[Any]]:
         """The gradient of the written tensor, and those of the other inputs."""

@@ -6,7 +6,7 @@ Where torch has one node for what is several operators here, the last of them, w
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from pullback.core.node import OperatorNode, Output
 from pullback.core.tensor import Tensor
@@ -14,10 +14,12 @@ from pullback.core.view import View
 
 __all__ = ["renamed", "shown_as"]
 
+T = TypeVar("T")
+
 _renamed: dict[tuple[type, str], Any] = {}
 
 
-def shown_as(name: str, result: Any, *, behind: Any = ()) -> Any:
+def shown_as(name: str, result: T, *, behind: Any = ()) -> T:
     """`result`, whose node is shown by `name`.
 
     Not where the result is one of the inputs `behind` it, or has their history: then no step of

@@ -59,9 +59,10 @@ def _is_dense(array: Array) -> bool:
 
 def _strides(array: Array) -> tuple[int, ...]:
     """Strides, where NumPy's are arbitrary (dimensions of one element) those of a dense array."""
+    given: tuple[int, ...] = array.strides
     if 1 not in array.shape:
-        return array.strides
-    strides = list(array.strides)
+        return given
+    strides = list(given)
     for dim in reversed(range(array.ndim)):
         if array.shape[dim] == 1:
             after = dim + 1 < array.ndim

@@ -149,10 +149,10 @@ def column_stack(tensors: Any, *, out: Any = None) -> Any:
 
 
 def _joinable(op: str, tensors: Any) -> tuple[Any, ...]:
-    tensors = _checked(op, tensors)
-    if not tensors:
+    joined = _checked(op, tensors)
+    if not joined:
         raise RuntimeError(f"{op}: expected a non-empty list of tensors.")
-    return tensors
+    return joined
 
 
 # Splitting ---------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def _joinable(op: str, tensors: Any) -> tuple[Any, ...]:
 _by_sections = also_called(sections="indices_or_sections", indices="indices_or_sections")
 
 
-def _split_along(op: str, input: Any, parts: Any, dim: int, ndim: int) -> Any:
+def _split_along(op: str, input: Any, parts: Any, dim: int, ndim: int) -> tuple[Tensor, ...]:
     if input.ndim < ndim:
         raise RuntimeError(
             f"{op}: needs at least {ndim} dimensions, got shape {tuple(input.shape)}."
@@ -173,7 +173,8 @@ def _split_along(op: str, input: Any, parts: Any, dim: int, ndim: int) -> Any:
             f"{op}: dimension {dim} of size {input.shape[dim]} cannot be split into {parts} equal "
             "parts."
         )
-    return tensor_split(input, parts, dim)
+    made: tuple[Tensor, ...] = tensor_split(input, parts, dim)
+    return made
 
 
 @method

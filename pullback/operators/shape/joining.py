@@ -227,7 +227,7 @@ def chunk(input: Any, chunks: int, dim: int = 0, *, axis: int | None = None) -> 
 
 def _chunk_size(op: str, input: Any, chunks: int, dim: int) -> int:
     """How many elements along `dim` a chunk has; the last may have fewer."""
-    shape = input._array.shape
+    shape: tuple[int, ...] = input._array.shape
     if not shape:
         raise RuntimeError(f"{op}: a 0-d tensor has no dimension to split.")
     if chunks <= 0:

@@ -70,7 +70,8 @@ def _reshape(name: str, tensor: Tensor, function: Callable[[Tensor], Tensor]) ->
     """Make `tensor` what `function`, a view, makes of it; inside vmap, of the batch."""
     level = getattr(tensor, "level", None)
     if level is not None:
-        return level.reshape_inplace(tensor, function, functools.partial(_reshape, name))
+        made: Tensor = level.reshape_inplace(tensor, function, functools.partial(_reshape, name))
+        return made
     mode = settle()
     _refuse_inference(name, tensor, mode)
     if mode.grad and not mode.inference and tensor.requires_grad:

@@ -243,7 +243,8 @@ def reshape_as(input: Any, other: Any) -> Any:
 def _shape_of(op: str, other: Any) -> tuple[int, ...]:
     if not isinstance(other, Tensor):
         raise errors.not_a_tensor(op, "other", other)
-    return other._array.shape
+    shape: tuple[int, ...] = other._array.shape
+    return shape
 
 
 @method

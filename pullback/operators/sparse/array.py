@@ -20,6 +20,7 @@ class SparseArray(Patterned):
     """Values and where they are."""
 
     __slots__ = ()
+    pattern: Pattern
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -123,11 +123,12 @@ def rows_of(input: Any) -> Any:
     )
 
 
-def from_values(values: Any, pattern: Pattern) -> Any:
+def from_values(values: Any, pattern: Pattern) -> Tensor:
     """A sparse tensor of values in the shape of the pattern's, or of rows."""
     if tuple(values.shape) != pattern.values_shape:
         values = reshape(values, pattern.values_shape)
-    return _from_values(values, pattern)
+    made: Tensor = _from_values(values, pattern)
+    return made
 
 
 def at_places(input: Any, pattern: Pattern) -> Any:

@@ -47,7 +47,7 @@ def size(self: Tensor, dim: int | None = None) -> Size | int:
         >>> torch.ones(2, 3).size(), torch.ones(2, 3).size(-1)
         (torch.Size([2, 3]), 3)
     """
-    shape = self._array.shape
+    shape: tuple[int, ...] = self._array.shape
     if dim is None:
         return size_of(shape)
     return shape[_dim("size", dim, len(shape))]
@@ -67,7 +67,8 @@ def dim(self: Tensor) -> int:
     >>> torch.zeros(2, 3).dim()
     2
     """
-    return self._array.ndim
+    ndim: int = self._array.ndim
+    return ndim
 
 
 @method
@@ -80,7 +81,8 @@ def numel(input: Tensor) -> int:
     """
     if not isinstance(input, Tensor):
         raise errors.not_a_tensor("numel", "input", input)
-    return input._array.size
+    count: int = input._array.size
+    return count
 
 
 @method
@@ -158,7 +160,8 @@ def is_same_size(self: Tensor, other: Tensor) -> bool:
     True
     """
     _checked("is_same_size", "self", self)
-    return _checked("is_same_size", "other", other)._array.shape == self._array.shape
+    same: bool = _checked("is_same_size", "other", other)._array.shape == self._array.shape
+    return same
 
 
 # Memory -----------------------------------------------------------------------------------------
@@ -224,7 +227,8 @@ def element_size(self: Tensor) -> int:
     >>> torch.zeros(2, dtype=torch.float64).element_size()
     8
     """
-    return self._array.itemsize
+    size: int = self._array.itemsize
+    return size
 
 
 @method
@@ -431,12 +435,14 @@ METHODS.update({"ndimension": dim, "nelement": numel, "storage_offset": _storage
 
 def _layout(self: Tensor) -> layout:
     """How the elements are stored: `torch.strided`, or what a wrapper says of itself."""
-    return vars(self).get("_own_layout", strided)
+    own: layout = vars(self).get("_own_layout", strided)
+    return own
 
 
 def _nbytes(self: Tensor) -> int:
     """Bytes of all elements, those of an expanded tensor counted as often as they appear."""
-    return self._array.size * self._array.itemsize
+    count: int = self._array.size * self._array.itemsize
+    return count
 
 
 def _is_cpu(self: Tensor) -> bool:

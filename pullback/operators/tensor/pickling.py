@@ -61,8 +61,9 @@ def as_copy(made: Any, of: Any) -> Any:
 
 def _deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     """A leaf on new memory; tensors that shared memory do so in the copy too."""
-    if id(self) in memo:
-        return memo[id(self)]
+    known: Tensor | None = memo.get(id(self))
+    if known is not None:
+        return known
     if not self.is_leaf:
         raise errors.non_leaf_deepcopy()
     if overriding.answers(self):

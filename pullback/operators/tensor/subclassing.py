@@ -46,10 +46,11 @@ def as_subclass(self: Tensor, cls: type[T]) -> T:
     _checked("as_subclass", cls)
     if self._bits:
         self = self.clone()
-    made = overriding.unasked(alias, self)
+    made: Any = overriding.unasked(alias, self)
     made.__class__ = cls
     overriding.arrive(cls)
-    return made
+    seen: T = made
+    return seen
 
 
 def make_subclass(

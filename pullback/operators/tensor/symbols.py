@@ -57,7 +57,8 @@ def sym_int(a: Any) -> int:
     >>> torch.sym_int(-1.7)
     -1
     """
-    return math.trunc(a)
+    whole: int = math.trunc(a)
+    return whole
 
 
 def sym_float(a: Any) -> float:

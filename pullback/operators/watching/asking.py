@@ -191,12 +191,12 @@ def asks(function: FunctionType) -> bool:
 def _asking_functions() -> set[FunctionType]:
     """The public functions, found anew when more of them are loaded."""
     count = len(vars(Tensor)) + sum(len(space) for space, _ in _NAMESPACES)
-    if _found[0] != count:
-        _found[:] = [count, set(public_functions())]
-    return _found[1]
+    if _found[0][0] != count:
+        _found[0] = count, set(public_functions())
+    return _found[0][1]
 
 
-_found: list[Any] = [0, set()]
+_found: list[tuple[int, set[FunctionType]]] = [(0, set())]
 
 
 def _arrived(cls: type) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from weakref import WeakSet
 
 from pullback.core import overriding
@@ -23,6 +23,8 @@ from pullback.core.tensor import Tensor
 from pullback.core.version import bump
 from pullback.core.view import View
 from pullback.operators.declare import REQUIRED, Op
+
+T = TypeVar("T")
 
 # An overload object, its arguments, and what turns its result into that of the operator (or None).
 Spelled: TypeAlias = tuple[Any, tuple[Any, ...], dict[str, Any], Callable[[Any], Any] | None]
@@ -243,7 +245,7 @@ def _is_view(op: Op, result: Tensor) -> bool:
     return op.kind == "view" and info.__class__ is View and info.node is None
 
 
-def unrecorded_call(function: Callable[[], Any]) -> Any:
+def unrecorded_call(function: Callable[[], T]) -> T:
     """What a function gives with nothing recorded; classes of tensors answer all the same."""
     mode = get_mode()
     try:

@@ -26,15 +26,20 @@ def _maxima_and_places(xp: Any, input: Any, geometry: Any) -> tuple[Any, Any]:
     from pullback.operators.nn.pool import kernels, places
 
     windows = found.library.windows
+    both: tuple[Any, Any]
     if len(geometry.kernel) == 2 and windows.fits(input):
         kernel, stride, pads, dilation, number = geometry
-        return windows.maxima(input, kernel, number, stride, [pair[0] for pair in pads], dilation)
+        starts = [pair[0] for pair in pads]
+        both = windows.maxima(input, kernel, number, stride, starts, dilation)
+        return both
     space = found.library.space
     size = input.shape[-len(geometry.kernel) :]
     table = _table(geometry, size)
     if table is None:
-        return on_device(kernels._of_many, space)(xp, input, geometry)
-    return on_device(places.largest, space)(xp, input, xp.constant(table), geometry.number)
+        both = on_device(kernels._of_many, space)(xp, input, geometry)
+    else:
+        both = on_device(places.largest, space)(xp, input, xp.constant(table), geometry.number)
+    return both
 
 
 def _resampled(xp: Any, input: Any, tables: Any) -> Any:

@@ -88,7 +88,8 @@ def _tensor(array: Array, dtype: Any) -> Tensor:
 
 
 def _rows_whole(table: Array) -> bool:
-    return table.shape[1] < 2 or table.strides[1] == table.itemsize
+    whole: bool = table.shape[1] < 2 or table.strides[1] == table.itemsize
+    return whole
 
 
 def _largest(table: Array, numbers: Array, where: Array, count: int) -> Array:
