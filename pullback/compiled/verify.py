@@ -37,7 +37,7 @@ class Verified:
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """The program's outputs; RuntimeError names the first that differ."""
         copies = [array.copy() for array in arrays]
-        made = self.program(arrays)
+        made: list[Any] = self.program(arrays)
         known = dict(zip([one.number for one in self.inputs], copies, strict=True))
         for call in self.calls:
             results = call.run(known)

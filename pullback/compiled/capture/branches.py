@@ -35,7 +35,8 @@ class CondBackward(OperatorNode, metaclass=BuiltIn):
     taken: Any  # a _Branches
 
     def _run_tensors(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
-        return self.taken.backward(g if isinstance(g, list) else [g])
+        made: tuple[Any, ...] = self.taken.backward(g if isinstance(g, list) else [g])
+        return made
 
     _run = _run_tensors
 

@@ -53,4 +53,5 @@ def _extent(array: Any) -> int:
     if not array.size:
         return 0
     pairs = zip(array.shape, array.strides, strict=True)
-    return 1 + sum((n - 1) * (s // int(array.itemsize)) for n, s in pairs)
+    reach: int = sum((n - 1) * (s // int(array.itemsize)) for n, s in pairs)
+    return 1 + reach

@@ -103,7 +103,7 @@ def _elementwise(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Met
         if len(_known) > _MOST_KNOWN:
             _known.clear()
         given = {name: _without_data(one) for name, one in arrays.items()}
-        made = operators_meta.compute(op, given, options)
+        made: MetaArray = operators_meta.compute(op, given, options)
         if made.shape != shape or not made.flags.c_contiguous:
             return made
         known = _known[tuple(key)] = made.dtype

@@ -114,11 +114,13 @@ class TracedArray(numpy.ndarray[Any, Any]):
 
     def copy(self, order: Any = "C") -> TracedArray:
         """Another array of the same value: nobody can tell it from a copy."""
-        return _tracer_of(self, ()).copied(self, order)
+        made: TracedArray = _tracer_of(self, ()).copied(self, order)
+        return made
 
     def astype(self, dtype: Any, order: Any = "K", *args: Any, **kwargs: Any) -> TracedArray:
         """The same values in another dtype."""
-        return _tracer_of(self, ()).cast(self, numpy.dtype(dtype), order)
+        made: TracedArray = _tracer_of(self, ()).cast(self, numpy.dtype(dtype), order)
+        return made
 
     def __reduce__(self) -> Any:
         raise CannotCapture("pickling or copying a tensor deeply")

@@ -103,8 +103,9 @@ class Tracer:
         """The present value of an array."""
         array = self.traced(array)
         storage = array.storage
+        value: Value = array.value
         if array.seen == storage.version:
-            return array.value
+            return value
         if storage.value is None:
             raise CannotCapture("an array that no operator made")
         address = array.__array_interface__["data"][0]
@@ -200,7 +201,8 @@ class Tracer:
         start = source.__array_interface__["data"][0]
         value.shift = (made.__array_interface__["data"][0] - start) // source.itemsize
         made.value, made.seen = value, source.storage.version
-        return made
+        seen: TracedArray = made
+        return seen
 
     def _traced_tree(self, values: dict[str, Any]) -> dict[str, Any]:
         def traced(one: Any) -> Any:

@@ -152,7 +152,8 @@ class Builder:
 
     def _product(self, ins: Any, numbers: list[Any], dtype: str) -> Val | None:
         for a, b in ((0, 1), (1, 0)):
-            factor, other = numbers[a], ins[b]
+            factor = numbers[a]
+            other: Val = ins[b]
             if factor is None:
                 continue
             if factor == 1.0:
@@ -305,7 +306,8 @@ def number_of(one: Val) -> float | None:
     """The number of a constant; None of NaN, which equals nothing."""
     if one.op != "const" or one.attr[0] == "nan":
         return None
-    return one.attr[0]
+    number: float = one.attr[0]
+    return number
 
 
 def blas_takes(x: Val) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from pullback.compiled.ir.values import Val
 from pullback.compiled.llvm.emit import ELEMENTS, Emitter, vector_type
@@ -125,7 +124,7 @@ def _quotient(em: Emitter, v: Val, a: list[str], w: int) -> str:
     return em.div(a[0], a[1], ELEMENTS[v.dtype], w)
 
 
-WORDS: dict[str, Callable[[Emitter, Val, list[str], int], Any]] = {
+WORDS: dict[str, Callable[[Emitter, Val, list[str], int], str]] = {
     **dict.fromkeys(("add", "sub", "mul"), _arithmetic),
     **dict.fromkeys(_ORDERED, _comparison),
     **dict.fromkeys(("maximum", "minimum"), _larger),

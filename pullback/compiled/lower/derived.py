@@ -181,7 +181,8 @@ class Space:
 
     def square(self, x: Any, out: Any = None) -> Standing:
         """X * x."""
-        return self.multiply(x, x, out=out)
+        made: Standing = self.multiply(x, x, out=out)
+        return made
 
     def clip(self, x: Any, low: Any, high: Any, out: Any = None) -> Standing:
         """Within bounds."""
@@ -197,7 +198,8 @@ class Space:
 
     def isfinite(self, x: Any) -> Standing:
         """Whether it is a number."""
-        return self.less(self.absolute(x), numpy.inf)
+        made: Standing = self.less(self.absolute(x), numpy.inf)
+        return made
 
     def isnan(self, x: Any) -> Standing:
         """Whether it is no number."""
@@ -286,11 +288,13 @@ def _in_blocks(xp: Space, function: Any, *arrays: Any) -> Standing:
 
 
 def _kept(xp: Space, mask: Any, input: Any) -> Standing:
-    return xp.where(mask, input, 0)
+    made: Standing = xp.where(mask, input, 0)
+    return made
 
 
 def _choose(xp: Space, mask: Any, input: Any, other: Any) -> Standing:
-    return xp.where(mask, input, other)
+    made: Standing = xp.where(mask, input, other)
+    return made
 
 
 _MEANT = {"in_blocks": _in_blocks, "kept": _kept, "choose": _choose}

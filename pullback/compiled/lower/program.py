@@ -289,12 +289,13 @@ def _is_within(v: Value, source: Value) -> bool:
     """Whether a view of a value stays within the memory between its first and last element."""
     if v.shift is None or v.dtype != source.dtype or v.shift < 0:
         return False
-    size = v.dtype.itemsize
+    size: int = v.dtype.itemsize
     return v.shift + _extent(v) // size <= _extent(source) // size
 
 
 def _extent(v: Value) -> int:
-    return sum((n - 1) * s for n, s in zip(v.shape, v.strides, strict=True)) + v.dtype.itemsize
+    size: int = v.dtype.itemsize
+    return sum((n - 1) * s for n, s in zip(v.shape, v.strides, strict=True)) + size
 
 
 def _dense_order(v: Value) -> list[int] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import Val
@@ -16,6 +16,7 @@ from pullback.compiled.ir.values import Val
 __all__ = ["FLOATING", "RULES", "NotLowered", "Rule", "constant", "floating", "lower"]
 
 Rule = Callable[..., Any]
+R = TypeVar("R", bound=Rule)
 RULES: dict[str, Rule] = {}
 FLOATING = ("f4", "f8")
 
@@ -24,10 +25,10 @@ class NotLowered(Exception):  # noqa: N818 (no error: the eager kernel does it)
     """The call stays an eager kernel."""
 
 
-def lower(*names: str) -> Callable[[Rule], Rule]:
+def lower(*names: str) -> Callable[[R], R]:
     """Make a function the rule of these operators."""
 
-    def enter(rule: Rule) -> Rule:
+    def enter(rule: R) -> R:
         for name in names:
             RULES[name] = rule
         return rule

@@ -63,7 +63,8 @@ def cost_of(node: Any) -> int:
     elements = sum(_size(one) for one in _values(node)) or 1
     read = [one for node in node.all_input_nodes for one in _values(node)]
     if is_product(node) and read:
-        return 2 * elements * max([one.shape[-1] for one in read[:1] if one.shape] or [1])
+        common: int = max([one.shape[-1] for one in read[:1] if one.shape] or [1])
+        return 2 * elements * common
     return max([elements, *map(_size, read)])
 
 

@@ -7,7 +7,7 @@ that stands around the kernels: modes, checks, nodes, tensors, and the walk thro
 from __future__ import annotations
 
 import linecache
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
@@ -38,7 +38,7 @@ class PythonProgram:
         file = self._file = f"{GENERATED}compiled program {id(self):x}>"
         linecache.cache[file] = (len(self.source), None, self.source.splitlines(True), file)
         exec(compile(self.source, file, "exec"), self.names)
-        self._run = self.names["program"]
+        self._run: Callable[..., list[Any]] = self.names["program"]
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """The program's outputs."""

@@ -221,7 +221,7 @@ class Entry:
     def _run_first(self, tensors: list[Any]) -> list[Any]:
         (program, sources, _), _, _ = self._program("pair")
         arrays = self._arrays(sources, tensors)
-        made = program(arrays)
+        made: list[Any] = program(arrays)
         count = len(self.results) + len(self._effects)
         made[:count] = _apart(made[:count], arrays)
         return made
@@ -316,7 +316,7 @@ class Entry:
 
 def _viewed(tensor: Tensor, one: Any) -> Tensor:
     """A result that looks at the memory of an input: the same view operators, on the tensor."""
-    made: Any = tensor if one.requires_grad or not tensor.requires_grad else tensor.detach()
+    made: Tensor = tensor if one.requires_grad or not tensor.requires_grad else tensor.detach()
     if not one.steps:
         return made if made is not tensor else tensor._alias()
     for call, number in one.steps:

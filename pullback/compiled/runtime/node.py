@@ -47,7 +47,8 @@ class CompiledBackward(OperatorNode, metaclass=BuiltIn):
                 return tuple(ahead)
             return tuple([None if one is None else one * g.reshape(()) for one in ahead])
         self._check_versions()
-        return self.entry.backward(self, g if isinstance(g, list) else [g])
+        made: tuple[Any, ...] = self.entry.backward(self, g if isinstance(g, list) else [g])
+        return made
 
     def _run_alone(self) -> bool:
         """A whole pass from here, where all gradients are at hand; False: the engine must."""
@@ -81,7 +82,8 @@ class CompiledBackward(OperatorNode, metaclass=BuiltIn):
             raise errors.graph_freed(self, self.sources)
         self._check_versions()
         self.used[0] = True
-        return self.entry.backward_tensors(self, g if isinstance(g, list) else [g])
+        made: tuple[Any, ...] = self.entry.backward_tensors(self, g if isinstance(g, list) else [g])
+        return made
 
     def _check_versions(self) -> None:
         for tensor, version in zip(self.sources, self.versions, strict=True):

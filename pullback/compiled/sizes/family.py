@@ -294,6 +294,7 @@ class Joined:
         return replace(one, value=values[one.value.number], place=where)
 
     def _output_at(self, joined: Any, calls: list[Call], values: Any, numbers: Any) -> Output:
+        first: Output
         first, more = joined
         if first.kind == "object":
             return replace(first, place=_filled(more, numbers))
