@@ -71,7 +71,8 @@ def broadcast(self: Tensor, src: int, group: Any, tag: str = "") -> Tensor:
 
 def all_gather_tensor(self: Tensor, gather_dim: int, group: Any, tag: str = "") -> Tensor:
     """All ranks' tensors, one after the other along a dimension."""
-    return cat(functional.all_gather(self, group=_group(group)), gather_dim)
+    joined: Tensor = cat(functional.all_gather(self, group=_group(group)), gather_dim)
+    return joined
 
 
 def reduce_scatter_tensor(

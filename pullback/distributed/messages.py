@@ -25,7 +25,9 @@ def _sending(known: ProcessGroup, tensor: Any, peer: int, tag: int) -> tuple[Cal
     return call, lambda: known.communicator.send(call, data, peer, tag)
 
 
-def _receiving(known: ProcessGroup, tensor: Any, peer: int | None, tag: int) -> tuple[Call, Any]:
+def _receiving(
+    known: ProcessGroup, tensor: Any, peer: int | None, tag: int
+) -> tuple[Call, Callable[[], int]]:
     array = array_of(tensor, "recv")
     whom = "anyone" if peer is None else peer
     call = Call("recv", f"{describe(array)} from {whom}, tag {tag}", known.timeout)

@@ -24,7 +24,10 @@ __all__ = [
 
 def _exchange(known: Any, name: str, data: bytes) -> list[bytes]:
     call = Call(name, "objects", known.timeout)
-    return known.do(call, lambda: known.communicator.exchange(call, data), later=False)
+    all_of_them: list[bytes] = known.do(
+        call, lambda: known.communicator.exchange(call, data), later=False
+    )
+    return all_of_them
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:

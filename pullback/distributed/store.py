@@ -10,12 +10,14 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pullback.distributed.errors import DistNetworkError, DistStoreError
 from pullback.distributed.group import in_seconds
 
 __all__ = ["FileStore", "HashStore", "PrefixStore", "Store", "TCPStore"]
+
+T = TypeVar("T")
 
 _POLL = 0.01
 
@@ -30,7 +32,7 @@ class Store:
     def __init__(self) -> None:
         self.timeout = 300.0
 
-    def _change(self, act: Callable[[dict[str, bytes]], Any]) -> Any:
+    def _change(self, act: Callable[[dict[str, bytes]], T]) -> T:
         """Run `act` on the dict while nobody else can."""
         raise NotImplementedError
 
@@ -121,7 +123,7 @@ class HashStore(Store):
         self._values: dict[str, bytes] = {}
         self._lock = threading.Lock()
 
-    def _change(self, act: Callable[[dict[str, bytes]], Any]) -> Any:
+    def _change(self, act: Callable[[dict[str, bytes]], T]) -> T:
         with self._lock:
             return act(self._values)
 
@@ -154,7 +156,7 @@ class FileStore(Store):
             finally:
                 os.unlink(lock)
 
-    def _change(self, act: Callable[[dict[str, bytes]], Any]) -> Any:
+    def _change(self, act: Callable[[dict[str, bytes]], T]) -> T:
         with self._locked():
             values = self._read()
             before = dict(values)
@@ -184,7 +186,7 @@ class PrefixStore(Store):
         super().__init__()
         self.timeout = store.timeout
 
-    def _change(self, act: Callable[[dict[str, bytes]], Any]) -> Any:
+    def _change(self, act: Callable[[dict[str, bytes]], T]) -> T:
         raise NotImplementedError("A PrefixStore hands its calls on.")
 
     def _name(self, key: str) -> str:
@@ -297,13 +299,14 @@ class TCPStore(Store):
             except (OSError, EOFError) as error:
                 raise DistNetworkError(f"The store at {self.host}:{self.port} is gone.") from error
 
-    def _change(self, act: Callable[[dict[str, bytes]], Any]) -> Any:
+    def _change(self, act: Callable[[dict[str, bytes]], T]) -> T:
         raise NotImplementedError("A TCPStore asks by name.")
 
     def get(self, key: str) -> bytes:
         """The value of a key, when it is there."""
         self.wait([key])
-        return self._ask("get", key)
+        value: bytes = self._ask("get", key)
+        return value
 
     def close(self) -> None:
         """Hang up; the master closes the store."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback.core.listing import only_public as _only_public
 from pullback.distributed.autograd import contexts as _contexts
 
+if TYPE_CHECKING:
+    from pullback.distributed.rpc.agent import Agent
+
 __all__ = ["backward", "context", "get_gradients"]
 
 
-def _agent() -> Any:
+def _agent() -> Agent:
     from pullback.distributed.rpc.agent import current_agent
 
     return current_agent()

@@ -236,7 +236,8 @@ def _joined(context: Context, keep: bool, *, everything: bool) -> _Pass:
     if context.running is None:
         context.running = _Pass(context, everything=everything)
         context.running.keep = keep
-    return context.running
+    running: _Pass = context.running
+    return running
 
 
 def _sent(context: Context, number: int) -> Any:

@@ -230,7 +230,8 @@ class ThreadCommunicator(Communicator):
         numpy.copyto(out, self._meet(call, (array, sizes, out_sizes), combine))
 
     def exchange(self, call: Call, data: bytes) -> list[bytes]:
-        return self._meet(call, data, lambda g: [list(g) for _ in g])
+        all_of_them: list[bytes] = self._meet(call, data, lambda g: [list(g) for _ in g])
+        return all_of_them
 
     def barrier(self, call: Call) -> None:
         self._meet(call, None, lambda g: list(g))

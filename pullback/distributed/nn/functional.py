@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pullback.autograd.function import Function
 from pullback.core.listing import only_public as _only_public
@@ -36,12 +36,14 @@ __all__ = [
     "scatter",
 ]
 
+T = TypeVar("T")
 
-def _in_group(function: Callable[..., Any]) -> Callable[..., Any]:
+
+def _in_group(function: Callable[..., T]) -> Callable[..., T]:
     """Let `group=` be what the other collectives take; the function gets a ProcessGroup."""
 
     @functools.wraps(function)
-    def wrapped(*args: Any, group: Any = None, **kwargs: Any) -> Any:
+    def wrapped(*args: Any, group: Any = None, **kwargs: Any) -> T:
         known = group_of(group)
         if known is None:
             raise ValueError(f"{function.__name__}: this rank is not in the group.")
@@ -206,15 +208,16 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Ten
     [4.0, 4.0]
     """
     op = ReduceOp.of(op)
-    if op is ReduceOp.SUM:
-        return _SumEverywhere.apply(group, tensor)
-    if op is ReduceOp.AVG:
-        return _SumEverywhere.apply(group, tensor) / group.size()
-    if op in (ReduceOp.MAX, ReduceOp.MIN):
-        return _ExtremeEverywhere.apply(group, op, tensor)
-    if op is ReduceOp.PRODUCT:
-        return stack(_AllGather.apply(group, tensor)).prod(0)
-    raise NotImplementedError(f"all_reduce: ReduceOp.{op.name} has no derivative.")
+    made: Tensor
+    if op in (ReduceOp.SUM, ReduceOp.AVG):
+        made = _SumEverywhere.apply(group, tensor)
+    elif op in (ReduceOp.MAX, ReduceOp.MIN):
+        made = _ExtremeEverywhere.apply(group, op, tensor)
+    elif op is ReduceOp.PRODUCT:
+        made = stack(_AllGather.apply(group, tensor)).prod(0)
+    else:
+        raise NotImplementedError(f"all_reduce: ReduceOp.{op.name} has no derivative.")
+    return made / group.size() if op is ReduceOp.AVG else made
 
 
 @_in_group
@@ -222,10 +225,9 @@ def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) 
     """The reduction over all ranks, on rank `dst`; zeros on the others."""
     op = ReduceOp.of(op)
     root = member(group, dst, None, "reduce")
-    if op is ReduceOp.SUM:
-        return _SumAtRoot.apply(group, root, tensor)
-    if op is ReduceOp.AVG:
-        return _SumAtRoot.apply(group, root, tensor) / group.size()
+    if op in (ReduceOp.SUM, ReduceOp.AVG):
+        total: Tensor = _SumAtRoot.apply(group, root, tensor)
+        return total / group.size() if op is ReduceOp.AVG else total
     everywhere = all_reduce(tensor, op, group=group)
     return everywhere if group.rank() == root else everywhere * 0
 
@@ -233,26 +235,30 @@ def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) 
 @_in_group
 def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
     """Rank `src`'s tensor, on every rank."""
-    return _Broadcast.apply(group, member(group, src, None, "broadcast"), tensor)
+    made: Tensor = _Broadcast.apply(group, member(group, src, None, "broadcast"), tensor)
+    return made
 
 
 @_in_group
 def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...]:
     """Every rank's tensor, on rank `dst`; zeros on the others."""
-    return _Gather.apply(group, member(group, dst, None, "gather"), tensor)
+    made: tuple[Tensor, ...] = _Gather.apply(group, member(group, dst, None, "gather"), tensor)
+    return made
 
 
 @_in_group
 def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tensor:
     """This rank's tensor of rank `src`'s list. The others' lists give only shape and dtype."""
     _one_for_each(tensors, group, "scatter")
-    return _Scatter.apply(group, member(group, src, None, "scatter"), *tensors)
+    made: Tensor = _Scatter.apply(group, member(group, src, None, "scatter"), *tensors)
+    return made
 
 
 @_in_group
 def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
     """Every rank's tensor, on every rank."""
-    return _AllGather.apply(group, tensor)
+    made: tuple[Tensor, ...] = _AllGather.apply(group, tensor)
+    return made
 
 
 @_in_group
@@ -262,10 +268,9 @@ def reduce_scatter(
     """The reduction over all ranks of their lists' tensor for this one; `output` is not used."""
     op = ReduceOp.of(op)
     _one_for_each(input_list, group, "reduce_scatter")
-    if op is ReduceOp.SUM:
-        return _ReduceScatter.apply(group, *input_list)
-    if op is ReduceOp.AVG:
-        return _ReduceScatter.apply(group, *input_list) / group.size()
+    if op in (ReduceOp.SUM, ReduceOp.AVG):
+        made: Tensor = _ReduceScatter.apply(group, *input_list)
+        return made / group.size() if op is ReduceOp.AVG else made
     return all_reduce(stack(tuple(input_list)), op, group=group)[group.rank()]
 
 
@@ -277,7 +282,8 @@ def all_to_all(
     _one_for_each(input_tensor_list, group, "all_to_all")
     _one_for_each(output_tensor_list, group, "all_to_all")
     shapes = [tuple(one.shape) for one in output_tensor_list]
-    return _AllToAll.apply(group, shapes, *input_tensor_list)
+    made: tuple[Tensor, ...] = _AllToAll.apply(group, shapes, *input_tensor_list)
+    return made
 
 
 @_in_group
@@ -293,7 +299,8 @@ def all_to_all_single(
     sizes = split_sizes(input_split_sizes, input._array, size, "input")
     out_sizes = split_sizes(output_split_sizes, output._array, size, "output")
     shapes = [(rows, *output.shape[1:]) for rows in out_sizes]
-    return cat(_AllToAll.apply(group, shapes, *input.split(sizes)))
+    joined: Tensor = cat(_AllToAll.apply(group, shapes, *input.split(sizes)))
+    return joined
 
 
 def _one_for_each(tensors: Sequence[Tensor], group: ProcessGroup, what: str) -> None:

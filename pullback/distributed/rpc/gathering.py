@@ -140,9 +140,10 @@ def _by_store(
 
 def _card(store: Store, number: int, size: int) -> _Card:
     try:
-        return pickle.loads(store.get(f"rpc/{number}"))
+        card: _Card = pickle.loads(store.get(f"rpc/{number}"))
     except Exception as error:
         raise missing_workers(number, size) from error
+    return card
 
 
 def _store(rank: int, size: int | None, timeout: float, method: str) -> tuple[int, int, str, Store]:

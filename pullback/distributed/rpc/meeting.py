@@ -80,4 +80,5 @@ def _meet(agent: Agent, request: Request, future: Future[Any]) -> None:
 
 @serves("absent", at_once=True)
 def _absent(agent: Agent, request: Request) -> list[int]:
-    return agent.directory.meetings.absent(request.body)
+    absent: list[int] = agent.directory.meetings.absent(request.body)
+    return absent

@@ -9,6 +9,7 @@ import pullback
 from pullback.core.listing import only_public as _only_public
 from pullback.distributed import collectives
 from pullback.distributed.ddp.buckets import GradBucket
+from pullback.distributed.group import Work
 from pullback.distributed.world import group_of
 from pullback.futures import Future
 
@@ -28,7 +29,7 @@ def average(process_group: Any, tensor: Any) -> Future[Any]:
     group = group_of(process_group)
     assert group is not None
     tensor.div_(group.size())
-    work = collectives.all_reduce(tensor, group=group, async_op=True)
+    work: Work = collectives.all_reduce(tensor, group=group, async_op=True)
     return work.get_future().then(lambda done: done.value()[0])
 
 
