@@ -2,6 +2,7 @@
 
 import pytest
 
+import pullback as torch
 from pullback.compiled.counting import counters
 from pullback.compiled.llvm.machine import is_available
 
@@ -11,6 +12,16 @@ BACKENDS = ["python", *(["llvm"] if is_available() else [])]
 @pytest.fixture(params=BACKENDS)
 def backend(request):
     return request.param
+
+
+@pytest.fixture
+def compiled(backend):
+    return lambda function, **options: torch.compile(function, backend=backend, **options)
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,218 @@
+"""What a compiled function watches, and when it runs eagerly instead."""
+
+import numpy as np
+import pytest
+
+import pullback as torch
+from pullback import nn
+from pullback.compiled.capture.reasons import CannotCapture
+from tests.compiled.closeness import close
+
+# Guards ------------------------------------------------------------------------------------------
+
+ALPHA = 2.0
+
+
+def test_a_changed_global_is_seen(compiled):
+    """K-61"""
+    global ALPHA
+    ALPHA = 2.0
+    f = compiled(lambda x: x * ALPHA)
+    x = torch.ones(3)
+    close(f(x), x * 2)
+    ALPHA = 5.0
+    close(f(x), x * 5)
+    ALPHA = 2.0
+    close(f(x), x * 2)
+
+
+def test_a_changed_closure_is_seen(compiled):
+    """K-43, K-61"""
+    scale, offset = torch.ones(3), 1.0
+
+    def f(x):
+        return x * scale + offset
+
+    g = compiled(f)
+    x = torch.ones(3)
+    close(g(x), x + 1)
+    scale = torch.full((3,), 4.0)
+    close(g(x), x * 4 + 1)
+    offset = 3.0
+    close(g(x), x * 4 + 3)
+
+
+def test_the_elements_of_a_numpy_array_are_watched(compiled):
+    table = np.ones(3, np.float32)
+    f = compiled(lambda x: x * torch.tensor(table))
+    x = torch.ones(3)
+    close(f(x), x)
+    close(f(x), x)
+    table[:] = 4
+    close(f(x), x * 4)
+    large = np.ones(1 << 20, np.float32)
+    with pytest.raises(CannotCapture, match="too large"):
+        compiled(lambda x: x * float(large[0]), fullgraph=True)(x)
+
+
+def test_inference_mode_gives_inference_tensors(compiled):
+    f = compiled(lambda x: x * 2 + 1)
+    for _ in range(3):
+        with torch.inference_mode():
+            assert f(torch.ones(2)).is_inference()
+    assert not f(torch.ones(2)).is_inference()
+
+
+def test_a_tensor_written_or_exchanged_outside_is_read_afresh(compiled):
+    """K-43"""
+    w = torch.ones(3)
+    f = compiled(lambda x: x + w)
+    x = torch.zeros(3)
+    close(f(x), w)
+    w.add_(1)
+    close(f(x), torch.full((3,), 2.0))
+    w.data = torch.full((3,), 7.0)
+    close(f(x), torch.full((3,), 7.0))
+
+
+def test_an_attribute_of_an_object_is_watched(compiled):
+    """K-61"""
+
+    class Scale(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.factor = 2.0
+            self.parts = [1.0, 2.0]
+
+        def forward(self, x):
+            return x * self.factor + sum(self.parts)
+
+    module = Scale()
+    f = compiled(module)
+    x = torch.ones(2)
+    close(f(x), x * 2 + 3)
+    module.factor = 3.0
+    close(f(x), x * 3 + 3)
+    module.parts.append(10.0)
+    close(f(x), x * 3 + 13)
+
+
+def test_each_change_of_an_argument_is_a_program_of_its_own(compiled):
+    """K-61"""
+    f = compiled(lambda x, n=1: x * n)
+    x = torch.ones(2, 3)
+    close(f(x), x)
+    close(f(x, 3), x * 3)
+    close(f(x, n=4), x * 4)
+    close(f(torch.ones(5)), torch.ones(5))
+    assert f(x.double()).dtype is torch.float64
+    close(f(torch.ones(3, 2).t()), x)
+    assert f(x.clone().requires_grad_()).requires_grad
+    assert not f(x).requires_grad
+
+
+def test_the_same_tensor_twice_is_told_from_two(compiled):
+    """K-51, K-61"""
+
+    def f(a, b):
+        a.add_(1)
+        return a * b
+
+    g = compiled(f)
+    one = torch.ones(2)
+    close(g(one, one), torch.full((2,), 4.0))
+    close(g(torch.ones(2), torch.ones(2)), torch.full((2,), 2.0))
+
+
+def test_the_default_dtype_is_watched(compiled):
+    """K-61"""
+    f = compiled(lambda x: x * torch.ones(2))
+    x = torch.ones(2, dtype=torch.float16)
+    before = torch.get_default_dtype()
+    assert f(x).dtype is torch.float32
+    try:
+        torch.set_default_dtype(torch.float64)
+        assert f(x).dtype is torch.float64
+    finally:
+        torch.set_default_dtype(before)
+
+
+def test_entries_are_bounded_and_the_rest_runs_eagerly(compiled):
+    """K-28, K-61"""
+    f = compiled(lambda x: x + 1, dynamic=False)
+    for n in range(1, 9):
+        close(f(torch.zeros(n)), torch.ones(n))
+    with pytest.warns(UserWarning, match="programs were made"):
+        f(torch.zeros(9))
+    close(f(torch.zeros(10)), torch.ones(10))
+    assert len(f.entries) == 8
+
+
+# Falling back ------------------------------------------------------------------------------------
+
+
+def test_decisions_by_value_run_eagerly_with_a_reason(compiled):
+    """K-42, K-60"""
+
+    def f(x):
+        return x * 2 if x.sum() > 0 else x * 3
+
+    g = compiled(f)
+    close(g(torch.ones(2)), torch.full((2,), 2.0))
+    close(g(-torch.ones(2)), torch.full((2,), -3.0))
+    with pytest.raises(CannotCapture, match=r"needs its values.*test_guards\.py"):
+        compiled(f, fullgraph=True)(torch.ones(2))
+
+
+@pytest.mark.parametrize(
+    "look",
+    [lambda x: x.sum().item(), lambda x: float(x.sum()), lambda x: int(x.sum()),
+     lambda x: x.tolist()[0], lambda x: x.numpy().sum(), lambda x: x.nonzero()[0],
+     lambda x: x[x > 0].sum()],
+)  # fmt: skip
+def test_looking_at_values_is_never_baked_in(compiled, look):
+    """K-42"""
+    f = compiled(lambda x: x * look(x))
+    for start in (1.0, 2.0, 5.0):
+        x = torch.tensor([start, 2.0])
+        close(f(x), x * look(x))
+
+
+def test_the_functions_own_errors_reach_the_user(compiled):
+    f = compiled(lambda a, b: a @ b)
+    with pytest.raises(RuntimeError, match=r"mm|matmul|shape"):
+        f(torch.ones(2, 3), torch.ones(2, 3))
+    with pytest.raises(ZeroDivisionError):
+        compiled(lambda x: x / (1 // 0))(torch.ones(2))
+
+
+def test_state_that_the_function_changes_is_left_to_eager(compiled):
+    """K-53"""
+
+    class Counter:
+        calls = 0
+
+    counter, log = Counter(), []
+
+    def f(x):
+        counter.calls += 1
+        log.append(counter.calls)
+        return x + counter.calls
+
+    g = compiled(f)
+    for n in range(1, 6):
+        close(g(torch.zeros(2)), torch.full((2,), float(n)))
+    assert log == [1, 2, 3, 4, 5]
+
+
+def test_a_tensor_kept_by_the_function_is_a_real_one(compiled):
+    kept = {}
+
+    def f(x):
+        kept["y"] = x * 2
+        return kept["y"] + 1
+
+    g = compiled(f)
+    for n in (1.0, 2.0, 3.0):
+        close(g(torch.tensor([n])), torch.tensor([2 * n + 1]))
+        close(kept["y"], torch.tensor([2 * n]))

@@ -1,0 +1,122 @@
+"""Writes, aliases and random numbers of a compiled function are those of eager."""
+
+import pullback as torch
+from pullback import nn
+from tests.compiled.closeness import close
+
+# Writes and aliases ------------------------------------------------------------------------------
+
+
+def test_writes_to_arguments_and_held_tensors_happen(compiled):
+    """K-49"""
+    total = torch.zeros(3)
+
+    def f(x):
+        total.add_(x)
+        x.mul_(2)
+        x[0] = 7
+        return x + total
+
+    g = compiled(f, fullgraph=True)
+    x, mirror, sums = torch.ones(3), torch.ones(3), torch.zeros(3)
+    for _ in range(3):
+        version = x._version
+        ours = g(x)
+        assert x._version > version
+        sums += mirror
+        mirror *= 2
+        mirror[0] = 7
+        close(ours, mirror + sums)
+        close(x, mirror)
+        close(total, sums)
+
+
+def test_writes_to_temporaries_are_functional(compiled):
+    """K-48"""
+
+    def f(x):
+        y = x.clone()
+        y.view(-1).add_(1)
+        y[1] += x[0]
+        z = torch.zeros(2, 3)
+        z[0].copy_(y[1])
+        y.t()[0].mul_(3)
+        return y * 2, z
+
+    x = torch.randn(2, 3)
+    for ours, one in zip(compiled(f, fullgraph=True)(x), f(x), strict=True):
+        close(ours, one)
+    x.requires_grad_()
+    for ours, one in zip(
+        torch.autograd.grad(sum(t.sum() for t in compiled(f, fullgraph=True)(x)), x),
+        torch.autograd.grad(sum(t.sum() for t in f(x)), x),
+        strict=True,
+    ):
+        close(ours, one)
+
+
+def test_an_argument_returned_is_the_same_object_and_a_view_looks_at_it(compiled):
+    """K-50"""
+
+    def f(x):
+        return x, x[0], x.t(), x.detach()
+
+    x = torch.ones(2, 3, requires_grad=True)
+    same, row, turned, cut = compiled(f, fullgraph=True)(x)
+    assert same is x
+    assert row.requires_grad
+    assert not cut.requires_grad
+    assert row._base is x
+    with torch.no_grad():
+        x[0, 1] = 5
+    assert row[1] == 5
+    assert turned[1, 0] == 5
+    assert cut[0, 1] == 5
+
+
+def test_a_write_to_memory_that_another_argument_shares_is_left_to_eager(compiled):
+    """K-51"""
+
+    def f(a, b):
+        a.add_(1)
+        return b * 2
+
+    g = compiled(f)
+    close(g(torch.zeros(3), torch.zeros(3)), torch.zeros(3))
+    memory = torch.zeros(4)
+    close(g(memory[:3], memory[1:]), torch.tensor([2.0, 2.0, 0.0]))
+
+
+def test_batch_norm_updates_its_statistics(compiled):
+    one, other = nn.BatchNorm1d(3), nn.BatchNorm1d(3)
+    f = compiled(one, fullgraph=True)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        x = torch.randn(8, 3)
+        close(f(x), other(x))
+    close(one.running_mean, other.running_mean)
+    assert one.num_batches_tracked == other.num_batches_tracked == 3
+    one.eval()
+    other.eval()
+    close(f(x), other(x))
+
+
+# Randomness --------------------------------------------------------------------------------------
+
+
+def test_random_numbers_come_from_the_same_stream(compiled):
+    """K-52"""
+    layers = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+
+    def f(x):
+        return layers(x) + torch.rand(2) + torch.randn_like(x[:, :2])
+
+    g = compiled(f, fullgraph=True)
+    x = torch.randn(3, 4)
+    torch.manual_seed(5)
+    wanted = [f(x) for _ in range(3)]
+    torch.manual_seed(5)
+    for one in wanted:
+        close(g(x), one)
+    torch.manual_seed(5)
+    close(g(x), wanted[0])
