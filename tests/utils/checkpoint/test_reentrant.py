@@ -16,14 +16,11 @@ from pullback.utils.checkpoint import (
     set_device_states,
 )
 from pullback.utils.checkpoint import checkpoint as either
+from tests.utils.checkpoint.recomputed import leaf
 
 
 def checkpoint(function, *args, **kwargs):
     return either(function, *args, use_reentrant=True, **kwargs)
-
-
-def leaf(*values):
-    return torch.tensor(values or (1.0, 2.0), dtype=torch.float64, requires_grad=True)
 
 
 def test_parameters_inside_get_their_gradients():
