@@ -9,10 +9,7 @@ import pytest
 
 import pullback as torch
 from pullback.core.mode import get_mode
-
-
-def leaf(*values, **options):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True, **options)
+from tests.leaves import leaf
 
 
 def test_contexts_switch_and_restore():

@@ -5,10 +5,7 @@ import threading
 import pytest
 
 import pullback as torch
-
-
-def leaf(*values, **options):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True, **options)
+from tests.leaves import leaf
 
 
 def inference_tensor():

@@ -9,11 +9,7 @@ import weakref
 import pytest
 
 import pullback as torch
-
-
-def leaf(*values, **options):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True, **options)
-
+from tests.leaves import leaf
 
 # Reading and assigning ---------------------------------------------------------------------------
 

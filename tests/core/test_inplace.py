@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 
 import pullback as torch
-
-
-def leaf(*values, **options):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True, **options)
-
+from tests.leaves import leaf
 
 WRITES = {
     "add_": lambda t: t.add_(1),

@@ -7,11 +7,7 @@ import numpy as np
 import pytest
 
 import pullback as torch
-
-
-def leaf(*values, **options):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True, **options)
-
+from tests.leaves import leaf
 
 # State that a tensor carries ---------------------------------------------------------------------
 

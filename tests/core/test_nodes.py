@@ -6,10 +6,7 @@ import pickle
 import pytest
 
 import pullback as torch
-
-
-def leaf(*values, **options):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True, **options)
+from tests.leaves import leaf
 
 
 def test_grad_fn_is_one_object():

@@ -6,12 +6,9 @@ import weakref
 import pytest
 
 import pullback as torch
+from tests.leaves import leaf
 
 graph = torch.autograd.graph
-
-
-def leaf(*values, **options):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True, **options)
 
 
 # Reading -----------------------------------------------------------------------------------------

@@ -7,10 +7,7 @@ import pytest
 
 import pullback as torch
 from pullback.core import version
-
-
-def leaf(*values, **options):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True, **options)
+from tests.leaves import leaf
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,12 @@ import pytest
 
 import pullback as torch
 from pullback.engine import backward as entry
+from tests.leaves import double_leaf as leaf
 
 
 @pytest.fixture(params=["plain", "ordered"], autouse=True)
 def both_passes(request, monkeypatch):
     monkeypatch.setattr(entry, "always_ordered", request.param == "ordered")
-
-
-def leaf(*values):
-    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
 
 
 def test_gradient_of_a_product_reaches_both_factors():

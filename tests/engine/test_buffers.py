@@ -6,12 +6,9 @@ import pytest
 
 import pullback as torch
 from pullback.autograd import Function, grad
+from tests.leaves import double_leaf as leaf
 
 pytestmark = pytest.mark.usefixtures("both_passes")
-
-
-def leaf(*values):
-    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
 
 
 def returning(*results, inputs=1, shape=None):

@@ -9,14 +9,11 @@ import pytest
 import pullback as torch
 from pullback import _C
 from pullback.autograd import Function, grad
+from tests.leaves import double_leaf as leaf
 
 pytestmark = pytest.mark.usefixtures("both_passes")
 
 queue = torch.autograd.Variable._execution_engine.queue_callback
-
-
-def leaf(*values):
-    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
 
 
 def test_callbacks_wait_for_a_pass():

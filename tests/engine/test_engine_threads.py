@@ -13,10 +13,7 @@ import pytest
 
 import pullback as torch
 from pullback.autograd import Function, grad
-
-
-def leaf(*values):
-    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
+from tests.leaves import double_leaf as leaf
 
 
 def in_threads(count, work):

@@ -11,12 +11,9 @@ import pullback as torch
 from pullback.autograd import Function, backward, grad
 from pullback.autograd.graph import GradientEdge, get_gradient_edge
 from pullback.core.process import warning_once
+from tests.leaves import double_leaf as leaf
 
 pytestmark = pytest.mark.usefixtures("both_passes")
-
-
-def leaf(*values):
-    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
 
 
 def ones(*shape):

@@ -12,12 +12,9 @@ import pullback as torch
 from pullback.autograd import Function, grad
 from pullback.autograd.function import once_differentiable
 from pullback.engine import task
+from tests.leaves import double_leaf as leaf
 
 pytestmark = pytest.mark.usefixtures("both_passes")
-
-
-def leaf(*values):
-    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
 
 
 def test_saved_values_go_as_soon_as_their_node_has_run():

@@ -15,10 +15,7 @@ import pullback as torch
 from pullback.autograd import Function
 from pullback.core.node import walk
 from pullback.core.sequence import thread_of
-
-
-def leaf(*values):
-    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
+from tests.leaves import double_leaf as leaf
 
 
 class Twice(Function):

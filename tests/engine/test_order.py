@@ -9,12 +9,9 @@ import pytest
 import pullback as torch
 from pullback import _C
 from pullback.autograd import Function, backward
+from tests.leaves import double_leaf as leaf
 
 pytestmark = pytest.mark.usefixtures("both_passes")
-
-
-def leaf(*values):
-    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
 
 
 def watch(log, **tensors):

@@ -7,12 +7,9 @@ import pytest
 import pullback as torch
 from pullback import _C
 from pullback.autograd import Function, grad
+from tests.leaves import double_leaf as leaf
 
 pytestmark = pytest.mark.usefixtures("both_passes")
-
-
-def leaf(*values):
-    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
 
 
 def test_only_nodes_on_the_way_to_an_input_run():

@@ -8,11 +8,7 @@ import pytest
 
 import pullback as torch
 from pullback.utils import hooks
-
-
-def leaf(*values):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True)
-
+from tests.leaves import leaf
 
 # RemovableHandle ---------------------------------------------------------------------------------
 

@@ -11,10 +11,7 @@ import pullback as torch
 from pullback.autograd import Function, detect_nan
 from pullback.autograd.check.nan_search import NanError
 from pullback.engine import backward as entry
-
-
-def leaf(*values):
-    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
+from tests.leaves import double_leaf as leaf
 
 
 def found(work, **options):

@@ -5,10 +5,7 @@ import pytest
 import pullback as torch
 from pullback.autograd.function import Function, capture
 from pullback.autograd.graph import saved_tensors_hooks
-
-
-def leaf(*values):
-    return torch.tensor(list(values), dtype=torch.float64, requires_grad=True)
+from tests.leaves import double_leaf as leaf
 
 
 class Scale(Function):

@@ -9,10 +9,7 @@ import pullback as torch
 from pullback.autograd import function
 from pullback.autograd.function import BackwardCFunction, Function, FunctionCtx
 from pullback.autograd.graph import Node
-
-
-def leaf(*values):
-    return torch.tensor(list(values), dtype=torch.float64, requires_grad=True)
+from tests.leaves import double_leaf as leaf
 
 
 class Double(Function):

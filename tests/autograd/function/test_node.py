@@ -15,10 +15,7 @@ import pullback as torch
 from pullback.autograd import function
 from pullback.autograd.function import Function
 from pullback.autograd.graph import get_gradient_edge
-
-
-def leaf(*values):
-    return torch.tensor(list(values), dtype=torch.float64, requires_grad=True)
+from tests.leaves import double_leaf as leaf
 
 
 class Two(Function):

@@ -9,10 +9,7 @@ import pytest
 
 import pullback as torch
 from pullback.autograd.function import Function
-
-
-def leaf(*values):
-    return torch.tensor(list(values), dtype=torch.float64, requires_grad=True)
+from tests.leaves import double_leaf as leaf
 
 
 def function(forward, backward=None, tell=None):

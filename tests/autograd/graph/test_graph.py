@@ -8,6 +8,7 @@ import pytest
 
 import pullback as torch
 from pullback.core.hooks import RemovableHandle
+from tests.leaves import leaf
 
 graph = torch.autograd.graph
 SURFACE = [
@@ -34,10 +35,6 @@ ABSTRACT = [
     "register_prehook",
     "_sequence_nr",
 ]
-
-
-def leaf(*values):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True)
 
 
 class Twice(torch.autograd.Function):

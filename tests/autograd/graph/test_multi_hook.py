@@ -10,6 +10,7 @@ import pytest
 import pullback as torch
 from pullback.core.hooks import RemovableHandle
 from pullback.engine import backward as entry
+from tests.leaves import leaf
 
 register = torch.autograd.graph.register_multi_grad_hook
 
@@ -17,10 +18,6 @@ register = torch.autograd.graph.register_multi_grad_hook
 @pytest.fixture(params=["plain", "ordered"], autouse=True)
 def both_passes(request, monkeypatch):
     monkeypatch.setattr(entry, "always_ordered", request.param == "ordered")
-
-
-def leaf(*values):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True)
 
 
 def listed(gradients):

@@ -7,12 +7,9 @@ import numpy
 import pytest
 
 import pullback as torch
+from tests.leaves import leaf
 
 allow = torch.autograd.graph.allow_mutation_on_saved_tensors
-
-
-def leaf(*values):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True)
 
 
 WRITES = {

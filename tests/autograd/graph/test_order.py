@@ -14,10 +14,7 @@ from pullback.autograd.graph import hooks, plan
 from pullback.engine import backward as entry
 from pullback.engine import watch
 from pullback.engine.threads import side_by_side
-
-
-def leaf(*values):
-    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
+from tests.leaves import double_leaf as leaf
 
 
 class Scaled(Function):

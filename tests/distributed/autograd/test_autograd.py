@@ -10,6 +10,7 @@ import pullback as torch
 import pullback.distributed as dist
 from pullback.distributed import autograd, rpc
 from pullback.distributed.optim import DistributedOptimizer
+from tests.leaves import double_leaf as leaf
 
 
 def workers(count, first, **options):
@@ -23,10 +24,6 @@ def workers(count, first, **options):
             rpc.shutdown()
 
     return dist.threads.run(main, count, timeout=20.0)[0]
-
-
-def leaf(*values):
-    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
 
 
 def product_sine(a, b):

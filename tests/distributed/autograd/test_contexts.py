@@ -9,6 +9,7 @@ import pullback as torch
 import pullback.distributed as dist
 from pullback.distributed import autograd, rpc
 from pullback.distributed.rpc.agent import current_agent
+from tests.leaves import double_leaf as leaf
 
 
 def workers(count, first, **options):
@@ -20,10 +21,6 @@ def workers(count, first, **options):
             rpc.shutdown()
 
     return dist.threads.run(main, count, timeout=20.0)[0]
-
-
-def leaf(*values):
-    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
 
 
 def ask(worker, kind, body, context_id=None):

@@ -11,6 +11,7 @@ from pullback import Tensor
 from pullback.autograd import forward_ad
 from pullback.autograd.graph import saved_tensors_hooks
 from pullback.library import custom_op, register_autograd
+from tests.leaves import leaf
 
 
 def numpy_mul(x: Tensor, y: Tensor) -> Tensor:
@@ -40,10 +41,6 @@ def scale(name):
         return torch.from_numpy(x.numpy() * by)
 
     return op
-
-
-def leaf(*values):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True)
 
 
 # Registering -------------------------------------------------------------------------------------

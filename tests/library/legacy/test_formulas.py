@@ -9,6 +9,7 @@ from pullback._custom_op.impl import CustomOp, custom_op
 
 import pullback as torch
 from pullback import Tensor, _custom_ops
+from tests.leaves import leaf
 
 pytestmark = pytest.mark.filterwarnings("ignore:This is the older interface:DeprecationWarning")
 
@@ -30,10 +31,6 @@ def defined(qualname, schema="(Tensor x) -> Tensor", kernel=None):
 def formula(qualname, backward, save=lambda inputs, output: None, differentiability=None):
     _custom_ops.impl_save_for_backward(qualname, func=save)
     _custom_ops.impl_backward(qualname, differentiability, func=backward)
-
-
-def leaf(*values):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True)
 
 
 # Defining ----------------------------------------------------------------------------------------

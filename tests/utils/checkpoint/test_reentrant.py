@@ -16,7 +16,7 @@ from pullback.utils.checkpoint import (
     set_device_states,
 )
 from pullback.utils.checkpoint import checkpoint as either
-from tests.utils.checkpoint.recomputed import leaf
+from tests.leaves import double_leaf as leaf
 
 
 def checkpoint(function, *args, **kwargs):

@@ -11,10 +11,7 @@ from pullback.utils.checkpoint import (
     checkpoint,
     checkpoint_sequential,
 )
-
-
-def leaf(*values):
-    return torch.tensor(values or (1.0, 2.0), dtype=torch.float64, requires_grad=True)
+from tests.leaves import double_leaf as leaf
 
 
 class Step:
