@@ -37,7 +37,7 @@ from pullback.nn.modules.conv import Conv3d as Conv3d
 from pullback.nn.modules.conv import ConvTranspose1d as ConvTranspose1d
 from pullback.nn.modules.conv import ConvTranspose2d as ConvTranspose2d
 from pullback.nn.modules.conv import ConvTranspose3d as ConvTranspose3d
-from pullback.nn.modules.loss import CosineEmbeddingLoss as CosineEmbeddingLoss
+from pullback.nn.layers.margin_losses import CosineEmbeddingLoss as CosineEmbeddingLoss
 from pullback.nn.modules.distance import CosineSimilarity as CosineSimilarity
 from pullback.nn.modules.loss import CrossEntropyLoss as CrossEntropyLoss
 from pullback.nn.modules.normalization import CrossMapLRN2d as CrossMapLRN2d
@@ -57,14 +57,14 @@ from pullback.nn.modules.pooling import FractionalMaxPool3d as FractionalMaxPool
 from pullback.nn.modules.activation import GELU as GELU
 from pullback.nn.modules.activation import GLU as GLU
 from pullback.nn.modules.rnn import GRU as GRU
-from pullback.nn.modules.rnn_cells import GRUCell as GRUCell
+from pullback.nn.layers.rnn_cells import GRUCell as GRUCell
 from pullback.nn.modules.loss import GaussianNLLLoss as GaussianNLLLoss
 from pullback.nn.modules.normalization import GroupNorm as GroupNorm
 from pullback.nn.modules.activation import Hardshrink as Hardshrink
 from pullback.nn.modules.activation import Hardsigmoid as Hardsigmoid
 from pullback.nn.modules.activation import Hardswish as Hardswish
 from pullback.nn.modules.activation import Hardtanh as Hardtanh
-from pullback.nn.modules.loss import HingeEmbeddingLoss as HingeEmbeddingLoss
+from pullback.nn.layers.margin_losses import HingeEmbeddingLoss as HingeEmbeddingLoss
 from pullback.nn.modules.loss import HuberLoss as HuberLoss
 from pullback.nn.modules.linear import Identity as Identity
 from pullback.nn.modules.instancenorm import InstanceNorm1d as InstanceNorm1d
@@ -76,7 +76,7 @@ from pullback.nn.modules.pooling import LPPool1d as LPPool1d
 from pullback.nn.modules.pooling import LPPool2d as LPPool2d
 from pullback.nn.modules.pooling import LPPool3d as LPPool3d
 from pullback.nn.modules.rnn import LSTM as LSTM
-from pullback.nn.modules.rnn_cells import LSTMCell as LSTMCell
+from pullback.nn.layers.rnn_cells import LSTMCell as LSTMCell
 from pullback.nn.modules.normalization import LayerNorm as LayerNorm
 from pullback.nn.modules.batchnorm import LazyBatchNorm1d as LazyBatchNorm1d
 from pullback.nn.modules.batchnorm import LazyBatchNorm2d as LazyBatchNorm2d
@@ -99,7 +99,7 @@ from pullback.nn.modules.normalization import LocalResponseNorm as LocalResponse
 from pullback.nn.modules.activation import LogSigmoid as LogSigmoid
 from pullback.nn.modules.activation import LogSoftmax as LogSoftmax
 from pullback.nn.modules.loss import MSELoss as MSELoss
-from pullback.nn.modules.loss import MarginRankingLoss as MarginRankingLoss
+from pullback.nn.layers.margin_losses import MarginRankingLoss as MarginRankingLoss
 from pullback.nn.modules.pooling import MaxPool1d as MaxPool1d
 from pullback.nn.modules.pooling import MaxPool2d as MaxPool2d
 from pullback.nn.modules.pooling import MaxPool3d as MaxPool3d
@@ -110,25 +110,25 @@ from pullback.nn.modules.activation import Mish as Mish
 from pullback.nn.modules.module import Module as Module
 from pullback.nn.modules.container import ModuleDict as ModuleDict
 from pullback.nn.modules.container import ModuleList as ModuleList
-from pullback.nn.modules.loss import MultiLabelMarginLoss as MultiLabelMarginLoss
-from pullback.nn.modules.loss import MultiLabelSoftMarginLoss as MultiLabelSoftMarginLoss
-from pullback.nn.modules.loss import MultiMarginLoss as MultiMarginLoss
-from pullback.nn.modules.attention import MultiheadAttention as MultiheadAttention
+from pullback.nn.layers.margin_losses import MultiLabelMarginLoss as MultiLabelMarginLoss
+from pullback.nn.layers.margin_losses import MultiLabelSoftMarginLoss as MultiLabelSoftMarginLoss
+from pullback.nn.layers.margin_losses import MultiMarginLoss as MultiMarginLoss
+from pullback.nn.layers.attention import MultiheadAttention as MultiheadAttention
 from pullback.nn.modules.loss import NLLLoss as NLLLoss
 from pullback.nn.modules.loss import NLLLoss2d as NLLLoss2d
 from pullback.nn.modules.activation import PReLU as PReLU
 from pullback.nn.modules.distance import PairwiseDistance as PairwiseDistance
 class Parameter(_Tensor): ...
-from pullback.nn.modules.parameters import ParameterDict as ParameterDict
-from pullback.nn.modules.parameters import ParameterList as ParameterList
+from pullback.nn.layers.parameters import ParameterDict as ParameterDict
+from pullback.nn.layers.parameters import ParameterList as ParameterList
 from pullback.nn.modules.pixelshuffle import PixelShuffle as PixelShuffle
 from pullback.nn.modules.pixelshuffle import PixelUnshuffle as PixelUnshuffle
 from pullback.nn.modules.loss import PoissonNLLLoss as PoissonNLLLoss
 from pullback.nn.modules.normalization import RMSNorm as RMSNorm
 from pullback.nn.modules.rnn import RNN as RNN
 from pullback.nn.modules.rnn import RNNBase as RNNBase
-from pullback.nn.modules.rnn_cells import RNNCell as RNNCell
-from pullback.nn.modules.rnn_cells import RNNCellBase as RNNCellBase
+from pullback.nn.layers.rnn_cells import RNNCell as RNNCell
+from pullback.nn.layers.rnn_cells import RNNCellBase as RNNCellBase
 from pullback.nn.modules.activation import RReLU as RReLU
 from pullback.nn.modules.activation import ReLU as ReLU
 from pullback.nn.modules.activation import ReLU6 as ReLU6
@@ -143,7 +143,7 @@ from pullback.nn.modules.container import Sequential as Sequential
 from pullback.nn.modules.activation import SiLU as SiLU
 from pullback.nn.modules.activation import Sigmoid as Sigmoid
 from pullback.nn.modules.loss import SmoothL1Loss as SmoothL1Loss
-from pullback.nn.modules.loss import SoftMarginLoss as SoftMarginLoss
+from pullback.nn.layers.margin_losses import SoftMarginLoss as SoftMarginLoss
 from pullback.nn.modules.activation import Softmax as Softmax
 from pullback.nn.modules.activation import Softmax2d as Softmax2d
 from pullback.nn.modules.activation import Softmin as Softmin
@@ -159,8 +159,8 @@ from pullback.nn.modules.transformer import TransformerDecoder as TransformerDec
 from pullback.nn.modules.transformer import TransformerDecoderLayer as TransformerDecoderLayer
 from pullback.nn.modules.transformer import TransformerEncoder as TransformerEncoder
 from pullback.nn.modules.transformer import TransformerEncoderLayer as TransformerEncoderLayer
-from pullback.nn.modules.loss import TripletMarginLoss as TripletMarginLoss
-from pullback.nn.modules.loss import TripletMarginWithDistanceLoss as TripletMarginWithDistanceLoss
+from pullback.nn.layers.margin_losses import TripletMarginLoss as TripletMarginLoss
+from pullback.nn.layers.margin_losses import TripletMarginWithDistanceLoss as TripletMarginWithDistanceLoss
 from pullback.nn.modules.flatten import Unflatten as Unflatten
 from pullback.nn.modules.fold import Unfold as Unfold
 class UninitializedBuffer(_Tensor): ...

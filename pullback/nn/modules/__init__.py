@@ -12,16 +12,15 @@ from pullback.core.listing import only_public as _only_public
 _FILES = {
     "activation": """
         CELU ELU GELU GLU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU LogSigmoid LogSoftmax
-        Mish PReLU RReLU ReLU ReLU6 SELU SiLU Sigmoid Softmax Softmax2d Softmin Softplus Softshrink
-        Softsign Tanh Tanhshrink Threshold
+        Mish MultiheadAttention PReLU RReLU ReLU ReLU6 SELU SiLU Sigmoid Softmax Softmax2d Softmin
+        Softplus Softshrink Softsign Tanh Tanhshrink Threshold
     """,
     "adaptive": "AdaptiveLogSoftmaxWithLoss",
-    "attention": "MultiheadAttention",
     "batchnorm": """
         BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d
         SyncBatchNorm
     """,
-    "container": "Container ModuleDict ModuleList Sequential",
+    "container": "Container ModuleDict ModuleList ParameterDict ParameterList Sequential",
     "conv": """
         Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LazyConv1d LazyConv2d
         LazyConv3d LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d
@@ -42,7 +41,6 @@ _FILES = {
     """,
     "module": "Module",
     "normalization": "CrossMapLRN2d GroupNorm LayerNorm LocalResponseNorm RMSNorm",
-    "parameters": "ParameterDict ParameterList",
     "pooling": """
         AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d
         AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d LPPool1d LPPool2d LPPool3d MaxPool1d

@@ -8,7 +8,7 @@ from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.base.fields import Layer
 from pullback.nn.base.old_names import warn_of_old
-from pullback.nn.modules.attention import MultiheadAttention
+from pullback.nn.layers.attention import MultiheadAttention
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
 from pullback.operators.create.sizes import full

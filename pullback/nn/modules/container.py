@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from pullback.nn.base.old_names import warn_of_old
+from pullback.nn.layers.parameters import ParameterDict, ParameterList, pairs
 from pullback.nn.modules.module import Module
-from pullback.nn.modules.parameters import ParameterDict, ParameterList, pairs
 
 __all__ = [
     "Container",

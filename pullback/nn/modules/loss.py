@@ -1,77 +1,30 @@
-"""Losses as modules; what they take at each call are predictions and targets."""
+"""Losses as modules; what they take at each call are predictions and targets.
+
+Those that keep a margin are in nn/layers/margin_losses.py.
+"""
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable
 from typing import Any
 
-from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
-from pullback.nn.base.fields import Layer
+from pullback.nn.base.losses import _Averaged, _Loss, _WeightedLoss
 from pullback.nn.base.old_names import warn_of_old
-from pullback.nn.modules.distance import PairwiseDistance
+from pullback.nn.layers import margin_losses
+from pullback.nn.layers.margin_losses import *  # noqa: F403 (the names of its __all__)
 from pullback.nn.modules.linear import Linear
-from pullback.nn.modules.module import Module
 
 __all__ = [
-    *("BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss"),
-    *("GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss"),
-    *("MarginRankingLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss"),
-    *("NLLLoss", "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss"),
-    "TripletMarginWithDistanceLoss",
-    *("LinearCrossEntropyLoss", "NLLLoss2d"),
+    *margin_losses.__all__,
+    *("BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CrossEntropyLoss", "GaussianNLLLoss"),
+    *("HuberLoss", "KLDivLoss", "L1Loss", "LinearCrossEntropyLoss", "MSELoss", "NLLLoss"),
+    *("NLLLoss2d", "PoissonNLLLoss", "SmoothL1Loss"),
 ]
 
 
-class _Loss(Layer):
-    """Reduces to a mean, a sum or not at all."""
-
-    _shown = ()
-
-    def __init__(
-        self, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
-    ) -> None:
-        Module.__init__(self)
-        self.size_average, self.reduce, self.reduction = size_average, reduce, reduction
-        self.__post_init__()
-
-    def __post_init__(self) -> None:
-        """The old pair of switches counts where it is given."""
-        average, reduce = getattr(self, "size_average", None), getattr(self, "reduce", None)
-        if average is None and reduce is None:
-            return
-        self.reduction = "none" if reduce is False else "sum" if average is False else "mean"
-        warnings.warn(
-            f"size_average and reduce are the old way; use reduction={self.reduction!r} instead.",
-            UserWarning,
-            stacklevel=stacklevel(),
-        )
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        # Weights of classes are buffers, so that they move with the module.
-        if name in ("weight", "pos_weight") and name not in self._buffers:
-            self._buffers[name] = None
-        super().__setattr__(name, value)
-
-
-class _WeightedLoss(_Loss):
-    """Has weights of classes."""
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: Any = None,
-        reduce: Any = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.weight = weight
-
-
-class L1Loss(_Loss):
+class L1Loss(_Averaged):
     """Mean of absolute differences.
 
     >>> import pullback as torch
@@ -79,16 +32,12 @@ class L1Loss(_Loss):
     tensor(1.5000)
     """
 
-    size_average: Any = None
-    reduce: Any = None
-    reduction: str = "mean"
-
     def forward(self, input: Tensor, target: Tensor) -> Any:
         """The loss."""
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
-class MSELoss(_Loss):
+class MSELoss(_Averaged):
     """Mean of squared differences.
 
     >>> import pullback as torch
@@ -96,16 +45,12 @@ class MSELoss(_Loss):
     tensor(5.)
     """
 
-    size_average: Any = None
-    reduce: Any = None
-    reduction: str = "mean"
-
     def forward(self, input: Tensor, target: Tensor) -> Any:
         """The loss."""
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
-class SmoothL1Loss(_Loss):
+class SmoothL1Loss(_Averaged):
     """Squared near zero, absolute beyond `beta`.
 
     >>> import pullback as torch
@@ -113,9 +58,6 @@ class SmoothL1Loss(_Loss):
     tensor(1.3125)
     """
 
-    size_average: Any = None
-    reduce: Any = None
-    reduction: str = "mean"
     beta: float = 1.0
 
     def forward(self, input: Tensor, target: Tensor) -> Any:
@@ -242,7 +184,7 @@ class BCEWithLogitsLoss(_Loss):
         )
 
 
-class KLDivLoss(_Loss):
+class KLDivLoss(_Averaged):
     """Divergence from log probabilities to the target.
 
     >>> import pullback as torch
@@ -252,9 +194,6 @@ class KLDivLoss(_Loss):
     tensor(0.1308)
     """
 
-    size_average: Any = None
-    reduce: Any = None
-    reduction: str = "mean"
     log_target: bool = False
 
     def forward(self, input: Tensor, target: Tensor) -> Any:
@@ -306,212 +245,6 @@ class GaussianNLLLoss(_Loss):
         """The loss."""
         return F.gaussian_nll_loss(
             input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
-        )
-
-
-class HingeEmbeddingLoss(_Loss):
-    """Small distances for pairs marked 1, large ones for -1.
-
-    >>> import pullback as torch
-    >>> torch.nn.HingeEmbeddingLoss()(torch.tensor([0.5, 0.5]), torch.tensor([1.0, -1.0]))
-    tensor(0.5000)
-    """
-
-    margin: float = 1.0
-    size_average: Any = None
-    reduce: Any = None
-    reduction: str = "mean"
-
-    def forward(self, input: Tensor, target: Tensor) -> Any:
-        """The loss."""
-        return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
-
-
-class MultiLabelMarginLoss(_Loss):
-    """Right classes ahead of wrong ones by a margin.
-
-    >>> import pullback as torch
-    >>> torch.nn.MultiLabelMarginLoss()(torch.tensor([[0.1, 0.9]]), torch.tensor([[1, -1]]))
-    tensor(0.1000)
-    """
-
-    size_average: Any = None
-    reduce: Any = None
-    reduction: str = "mean"
-
-    def forward(self, input: Tensor, target: Tensor) -> Any:
-        """The loss."""
-        return F.multilabel_margin_loss(input, target, reduction=self.reduction)
-
-
-class SoftMarginLoss(_Loss):
-    """Logistic loss of two classes, 1 and -1.
-
-    >>> import pullback as torch
-    >>> torch.nn.SoftMarginLoss()(torch.tensor([0.0, 2.0]), torch.tensor([1.0, 1.0]))
-    tensor(0.4100)
-    """
-
-    size_average: Any = None
-    reduce: Any = None
-    reduction: str = "mean"
-
-    def forward(self, input: Tensor, target: Tensor) -> Any:
-        """The loss."""
-        return F.soft_margin_loss(input, target, reduction=self.reduction)
-
-
-class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """Logistic loss of many labels.
-
-    >>> import pullback as torch
-    >>> torch.nn.MultiLabelSoftMarginLoss()(torch.tensor([[0.0, 2.0]]), torch.tensor([[0.0, 1.0]]))
-    tensor(0.4100)
-    """
-
-    weight: Tensor | None = None
-    size_average: Any = None
-    reduce: Any = None
-    reduction: str = "mean"
-
-    def forward(self, input: Tensor, target: Tensor) -> Any:
-        """The loss."""
-        return F.multilabel_soft_margin_loss(
-            input, target, weight=self.weight, reduction=self.reduction
-        )
-
-
-class CosineEmbeddingLoss(_Loss):
-    """Cosine near 1 for pairs marked 1, below `margin` for -1.
-
-    >>> import pullback as torch
-    >>> torch.nn.CosineEmbeddingLoss()(
-    ...     torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]]), torch.tensor([1.0])
-    ... )
-    tensor(1.)
-    """
-
-    margin: float = 0.0
-    size_average: Any = None
-    reduce: Any = None
-    reduction: str = "mean"
-
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Any:
-        """The loss."""
-        return F.cosine_embedding_loss(
-            input1, input2, target, margin=self.margin, reduction=self.reduction
-        )
-
-
-class MarginRankingLoss(_Loss):
-    """The first ahead of the second by `margin` where the target is 1.
-
-    >>> import pullback as torch
-    >>> torch.nn.MarginRankingLoss()(torch.tensor([1.0]), torch.tensor([3.0]), torch.tensor([1.0]))
-    tensor(2.)
-    """
-
-    margin: float = 0.0
-    size_average: Any = None
-    reduce: Any = None
-    reduction: str = "mean"
-
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Any:
-        """The loss."""
-        return F.margin_ranking_loss(
-            input1, input2, target, margin=self.margin, reduction=self.reduction
-        )
-
-
-class MultiMarginLoss(_WeightedLoss):
-    """The right class ahead of the others by `margin`.
-
-    >>> import pullback as torch
-    >>> torch.nn.MultiMarginLoss()(torch.tensor([[0.1, 0.9]]), torch.tensor([0]))
-    tensor(0.9000)
-    """
-
-    p: int = 1
-    margin: float = 1.0
-    weight: Tensor | None = None
-    size_average: Any = None
-    reduce: Any = None
-    reduction: str = "mean"
-
-    def forward(self, input: Tensor, target: Tensor) -> Any:
-        """The loss."""
-        return F.multi_margin_loss(
-            input,
-            target,
-            p=self.p,
-            margin=self.margin,
-            weight=self.weight,
-            reduction=self.reduction,
-        )
-
-
-class TripletMarginLoss(_Loss):
-    """The positive nearer to the anchor than the negative by `margin`.
-
-    >>> import pullback as torch
-    >>> torch.nn.TripletMarginLoss()(
-    ...     torch.tensor([[0.0]]), torch.tensor([[1.0]]), torch.tensor([[1.5]])
-    ... )
-    tensor(0.5000)
-    """
-
-    margin: float = 1.0
-    p: float = 2.0
-    eps: float = 1e-6
-    swap: bool = False
-    size_average: Any = None
-    reduce: Any = None
-    reduction: str = "mean"
-
-    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Any:
-        """The loss."""
-        return F.triplet_margin_loss(
-            anchor,
-            positive,
-            negative,
-            margin=self.margin,
-            p=self.p,
-            eps=self.eps,
-            swap=self.swap,
-            reduction=self.reduction,
-        )
-
-
-class TripletMarginWithDistanceLoss(_Loss):
-    """As TripletMarginLoss, with a distance of your own.
-
-    >>> import pullback as torch
-    >>> loss = torch.nn.TripletMarginWithDistanceLoss(distance_function=torch.nn.PairwiseDistance())
-    >>> loss(torch.tensor([[0.0]]), torch.tensor([[1.0]]), torch.tensor([[1.5]]))
-    tensor(0.5000)
-    """
-
-    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None
-    margin: float = 1.0
-    swap: bool = False
-    reduction: str = "mean"
-    _by_keyword = ("distance_function", "margin", "swap", "reduction")
-
-    def __post_init__(self) -> None:
-        """The usual distance unless another is given."""
-        if self.distance_function is None:
-            self.distance_function = PairwiseDistance()
-
-    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Any:
-        """The loss."""
-        return F.triplet_margin_with_distance_loss(
-            anchor,
-            positive,
-            negative,
-            distance_function=self.distance_function,
-            margin=self.margin,
-            swap=self.swap,
-            reduction=self.reduction,
         )
 
 

@@ -1,4 +1,4 @@
-"""Recurrent layers over sequences: plain, LSTM and GRU; their cells are in rnn_cells.py."""
+"""Recurrent layers over sequences: plain, LSTM and GRU. Their cells are in nn/layers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.base.fused import is_usual, run
 from pullback.nn.base.recurrent import STEPS, each, initialise, step_by_step
+from pullback.nn.layers.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from pullback.nn.modules.module import Module
-from pullback.nn.modules.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from pullback.nn.parameter import Parameter
 from pullback.nn.utils.rnn import PackedSequence
 from pullback.operators.create.sizes import empty

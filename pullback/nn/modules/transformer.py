@@ -11,8 +11,8 @@ from pullback.core.dtype import DTYPES
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn import init
+from pullback.nn.layers.attention import MultiheadAttention
 from pullback.nn.modules.activation import GELU, ReLU
-from pullback.nn.modules.attention import MultiheadAttention
 from pullback.nn.modules.container import ModuleList
 from pullback.nn.modules.dropout import Dropout
 from pullback.nn.modules.linear import Linear
