@@ -132,6 +132,7 @@ _LATER = {
     ),
     "vmap": "pullback.func",
     "Tag": "pullback.library",
+    "TensorType": "pullback.library.schema.types",
     "_assert": "pullback.fx._asserting",
     **dict.fromkeys(
         (
@@ -143,7 +144,7 @@ _LATER = {
     ),
     "Future": "pullback.futures",
     "compile": "pullback.compiled.frontend",
-    "cond": "pullback.func.control_flow",
+    **dict.fromkeys(("cond", "while_loop"), "pullback.func.control_flow"),
 }
 # Methods of Tensor's own that are functions too.
 _METHODS = frozenset(("detach", "detach_", "is_inference"))
@@ -164,6 +165,7 @@ _MODULES = frozenset(
         "_jit_internal",
         "_library",
         "_subclasses",
+        "_utils",
         "_vmap_internals",
         "accelerator",
         "amp",
@@ -245,6 +247,8 @@ def __getattr__(name: str) -> _Any:
         found = _import_module("pullback.operators.pointwise.foreach").FUNCTIONS.get(name)
         if found is None:
             raise _absent(__name__, name)
+    elif name == "torch":  # torch imports itself; libraries write torch.torch.Tensor
+        return _import_module(__name__)
     elif name in _MODULES:
         return _import_module(f"pullback.{name}")
     else:

@@ -68,6 +68,7 @@ from pullback.operators.tensor.symbols import SymFloat as SymFloat
 from pullback.operators.tensor.symbols import SymInt as SymInt
 from pullback.library.schema.tags import Tag as Tag
 from pullback.core.tensor import Tensor as Tensor
+from pullback.library.schema.types import TensorType as TensorType
 from pullback.storage import TypedStorage as TypedStorage
 UInt16Tensor: _Any
 UInt32Tensor: _Any
@@ -1401,6 +1402,7 @@ def vstack(tensors: _Sequence[_Tensor], *, out: _Tensor | _Sequence[_Tensor] | N
 def where(condition: _Tensor) -> _tuple[_Tensor, ...]: ...
 @_overload
 def where(condition: _Tensor, input: _Tensor | _bool | _int | _float | _complex, other: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor: ...
+from pullback.func.control_flow import while_loop as while_loop
 def xlogy(input: _Tensor | _bool | _int | _float | _complex, other: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     """`input * log(other)`, and 0 where `input` is 0, whatever number `other` is."""
 def xlogy_(input: _Tensor | _bool | _int | _float | _complex, other: _Tensor | _bool | _int | _float | _complex) -> _Tensor:

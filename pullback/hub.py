@@ -6,6 +6,7 @@ import builtins
 import importlib
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,10 @@ __all__ = [
 
 _CONFIGURATION = "hubconf"
 _hub_dir: str | None = None
+
+
+# Where a file's name tells the beginning of its hash, as "resnet18-5c106cde.pth" does.
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 
 
 def get_dir() -> str:

@@ -24,6 +24,14 @@ __all__ = ["stand_in", "standing_in"]
 
 # Whose classes are known by where users find them, at the top of torch.
 _INNER = ("pullback.core.", "pullback.operators.")
+# Operators that a library's Python names as soon as it loads, and that its compiled part, which was
+# built for torch, would have defined. Its functions then say that this part could not be loaded.
+_COMPILED = {
+    "torchvision": (
+        "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+        "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    )
+}
 # Packages of their own that come with torch.
 _BESIDE = ("torch", "functorch")
 
@@ -90,6 +98,7 @@ class _Place:
     def __init__(self) -> None:
         self.finder = _TorchFinder(self)
         self.renamed: list[tuple[Any, str]] = []
+        self.defined: list[Any] = []  # operators are there as long as the library that defines them
 
     def take(self) -> None:
         self.renamed.append((pullback, pullback.__name__))
@@ -107,6 +116,14 @@ class _Place:
         pullback.__name__ = self.renamed.pop(0)[1]
         for thing, module in self.renamed:
             thing.__module__ = module
+
+    def define(self, library: str) -> None:
+        """Define what the compiled part of a library would have."""
+        known = pullback.library.Library(library, "FRAGMENT")
+        self.defined.append(known)
+        for schema in _COMPILED[library]:
+            if not hasattr(getattr(pullback.ops, library), schema.partition("(")[0]):
+                known.define(schema)
 
     def rename(self, name: str, module: ModuleType) -> None:
         """Give the classes and functions of a module the home that they have in torch."""
@@ -128,6 +145,9 @@ class _TorchFinder(MetaPathFinder, Loader):
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name.startswith("pullback."):
             return self._renaming(PathFinder.find_spec(name, path, target))
+        if name in _COMPILED:
+            self._place.define(name)
+            return None
         if not name.startswith("torch.") and name.partition(".")[0] != "functorch":
             return None
         known = find_spec(_own_name(name))

@@ -505,4 +505,27 @@ def _construct_standard_basis_for(tensors: Any, tensor_numels: Any) -> tuple[Ten
     return tuple(made)
 
 
+# Torch's inner names, which libraries with derivatives of their own build upon -------------------
+
+
+def _grad_preprocess(inputs: Any, create_graph: bool, need_graph: bool) -> tuple[Any, ...]:
+    """Fresh tensors for the inputs: with a gradient where one is needed, else cut off."""
+    fresh = _entered(tuple(inputs), create_graph=create_graph)
+    return fresh if need_graph or create_graph else tuple(one.detach() for one in fresh)
+
+
+def _grad_postprocess(inputs: Any, create_graph: bool) -> Any:
+    """Results, for the user: without their history unless it is asked for."""
+    return _left(inputs, create_graph=create_graph)
+
+
+def _tuple_postprocess(res: Any, to_unpack: Any) -> Any:
+    """The values, or the one value where none but a tensor was given (twice, for two levels)."""
+    if isinstance(to_unpack, tuple):
+        outer, inner = to_unpack
+        rows = res if inner else tuple(row[0] for row in res)
+        return rows if outer else rows[0]
+    return res if to_unpack else res[0]
+
+
 __dir__ = _only_public(globals())

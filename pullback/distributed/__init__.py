@@ -7,30 +7,35 @@ engine.
 
 from __future__ import annotations
 
-from datetime import timedelta as _timedelta
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from pullback.core.explain.absent import absent as _absent
 from pullback.core.listing import defined as _defined
 from pullback.core.listing import only_public as _only_public
+from pullback.distributed.backend import Backend
 from pullback.distributed.collectives import *
+from pullback.distributed.constants import default_pg_timeout
 from pullback.distributed.errors import *
-from pullback.distributed.group import DEFAULT_TIMEOUT as _DEFAULT_TIMEOUT
 from pullback.distributed.group import ProcessGroup, Work
 from pullback.distributed.messages import *
+from pullback.distributed.not_here import add as _add_not_here
 from pullback.distributed.objects import *
 from pullback.distributed.reduction import ReduceOp
 from pullback.distributed.store import *
 from pullback.distributed.world import *
 
-default_pg_timeout = _timedelta(seconds=_DEFAULT_TIMEOUT)
-
 _PARTS = (
-    *("_functional_collectives", "algorithms", "autograd", "checkpoint", "ddp", "launch", "nn"),
-    *("optim", "ray", "rpc", "simulate", "threads"),
+    *("_functional_collectives", "algorithms", "autograd", "checkpoint", "ddp"),
+    *("distributed_c10d", "launch", "nn", "optim", "ray", "rpc", "simulate", "threads"),
 )
-_ELSEWHERE = {"GradBucket": "ddp.buckets"}
+_ELSEWHERE = {
+    "GradBucket": "ddp.buckets",
+    "DeviceMesh": "device_mesh",
+    "init_device_mesh": "device_mesh",
+}
+
+_add_not_here(__name__)
 
 
 def __getattr__(name: str) -> _Any:
@@ -43,5 +48,6 @@ def __getattr__(name: str) -> _Any:
 
 __all__: list[str] = _defined(globals())
 __dir__ = _only_public(
-    globals(), "GradBucket algorithms autograd checkpoint launch nn optim rendezvous rpc "
+    globals(),
+    "GradBucket algorithms autograd checkpoint distributed_c10d launch nn optim rendezvous rpc ",
 )

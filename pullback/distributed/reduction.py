@@ -42,6 +42,10 @@ class ReduceOp(Enum):
             raise ValueError(f"{name!r} is no reduction; there are {names}.") from None
 
 
+# Torch's operations are of a class of their own inside this one.
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]  # what is set on an Enum later is unknown
+
+
 _UFUNCS: dict[ReduceOp, Callable[..., Any]] = {
     ReduceOp.SUM: numpy.add,
     ReduceOp.AVG: numpy.add,

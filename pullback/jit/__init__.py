@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.explain.absent import refusing as _refusing
 from pullback.core.listing import only_public as _only_public
 from pullback.jit import _script, _trace, frontend
 from pullback.jit._async import Future, fork, wait
@@ -132,6 +133,9 @@ __all__ = [
     "unused",
     "wait",
 ]
+
+# Counters of floating-point operations import it; utils.flop_counter counts without.
+_get_trace_graph = _refusing("jit._get_trace_graph")
 
 __getattr__ = _all_absent(__name__)
 

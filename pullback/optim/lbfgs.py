@@ -9,7 +9,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.pointwise.complex import view_as_real
 from pullback.operators.shape.joining import cat
 from pullback.optim.checks import learning_rate
-from pullback.optim.line_search import Point, strong_wolfe
+from pullback.optim.line_search import ENOUGH_DESCENT, ENOUGH_FLATTENING, Point, strong_wolfe
 from pullback.optim.optimizer import (
     Optimizer,
     ParamsT,
@@ -231,3 +231,29 @@ def _remember(state: dict[str, Any], g: Any, history_size: int) -> None:
     state["old_stps"].append(step)
     state["ro"].append(1.0 / curvature)
     state["H_diag"] = curvature / change.dot(change)
+
+
+def _strong_wolfe(
+    obj_func: Callable[[Any, float, Any], tuple[Any, Any]],
+    x: Any,
+    t: float,
+    d: Any,
+    f: Any,
+    g: Any,
+    gtd: Any,
+    c1: float = 1e-4,
+    c2: float = 0.9,
+    tolerance_change: float = 1e-9,
+    max_ls: int = 25,
+) -> tuple[Any, Any, float, int]:
+    """The line search under torch's inner name: loss, gradient, step, and how many tries."""
+    if (c1, c2) != (ENOUGH_DESCENT, ENOUGH_FLATTENING):
+        raise ValueError(f"The search has c1={ENOUGH_DESCENT} and c2={ENOUGH_FLATTENING}.")
+
+    def at(length: float) -> Point:
+        loss, gradient = obj_func(x, length, d)
+        return Point(length, float(loss), gradient, float(gradient.dot(d)))
+
+    start = Point(0.0, float(f), g, float(gtd))
+    found, tries = strong_wolfe(at, start, t, tolerance_change / _largest(d), max_ls)
+    return found.loss, found.g, found.t, tries

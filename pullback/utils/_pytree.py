@@ -146,6 +146,14 @@ def _broadcast_to_and_flatten(
     return broadcast_prefix(tree, None, treespec, is_leaf)
 
 
+# How containers are taken apart and put together, for classes of users that are alike.
+_tuple_flatten, _tuple_unflatten = SUPPORTED_NODES[tuple][1:3]
+_list_flatten, _list_unflatten = SUPPORTED_NODES[list][1:3]
+_dict_flatten, _dict_unflatten = SUPPORTED_NODES[dict][1:3]
+_ordereddict_flatten, _ordereddict_unflatten = SUPPORTED_NODES[OrderedDict][1:3]
+_namedtuple_flatten, _namedtuple_unflatten = SUPPORTED_NODES[namedtuple][1:3]
+
+
 def _get_node_type(tree: Any) -> Any:
     return namedtuple if is_namedtuple_class(type(tree)) else type(tree)
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from pullback.core.explain.absent import all_absent
+from pullback.core.explain.absent import all_refusing
 from pullback.core.listing import only_public as _only_public
 from pullback.nn.quantized import DeQuantStub, QuantStub
 
 __all__ = ["DeQuantStub", "QuantStub"]
 
-__getattr__ = all_absent(__name__)
+# Libraries ask whether a module is one of these.
+_REFUSED = (
+    "FakeQuantize",
+    "FakeQuantizeBase",
+    "HistogramObserver",
+    "MinMaxObserver",
+    "ObserverBase",
+)
+
+__getattr__ = all_refusing(__name__, _REFUSED)
 __dir__ = _only_public(globals())

@@ -134,3 +134,53 @@ def refusing(path: str) -> Callable[..., NoReturn]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Refused: {why}."
     return function
+
+
+def refusing_class(path: str) -> type:
+    """A class that can be imported and asked for by isinstance, and of which there is no object.
+
+    Libraries import such classes to treat their objects apart; here they never meet one.
+
+    >>> DTensor = refusing_class("distributed.tensor.DTensor")
+    >>> isinstance(3.0, DTensor)
+    False
+    """
+    why = reason(path)
+    assert why is not None, path
+    module, _, name = path.rpartition(".")
+
+    def refuse(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError(f"{name} is not possible here: {why}.")
+
+    return _Refusing(
+        name,
+        (),
+        {"__new__": refuse, "__module__": f"pullback.{module}", "__doc__": f"Refused: {why}."},
+    )
+
+
+class _Refusing(type):
+    """Gives a class that is refused the reason for what it lacks."""
+
+    def __getattr__(cls, name: str) -> NoReturn:
+        text = f"{cls.__name__} has no {name!r}"
+        if name.startswith("__"):
+            raise AttributeError(f"{text}.", name=name)
+        raise AttributeError(f"{text}: {(cls.__doc__ or '').removeprefix('Refused: ')}", name=name)
+
+
+def all_refusing(module: str, names: tuple[str, ...]) -> Callable[[str], Any]:
+    """The `__getattr__` of a module of which only the names are here, for those who import it.
+
+    A name with a capital is a class (`refusing_class`), any other a function (`refusing`).
+    """
+
+    def found(name: str) -> Any:
+        if name not in names:
+            raise absent(module, name)
+        path = f"{module.partition('.')[2]}.{name}"
+        made = refusing_class(path) if name.lstrip("_")[0].isupper() else refusing(path)
+        setattr(sys.modules[module], name, made)
+        return made
+
+    return found

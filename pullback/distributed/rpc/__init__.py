@@ -7,9 +7,10 @@ Ray, or ranks of the thread engine (`distributed.threads.run`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module as _import_module
 from typing import Any
 
-from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.explain.absent import absent as _absent
 from pullback.core.listing import only_public as _only_public
 from pullback.distributed.rpc.agent import (
     DEFAULT_TIMEOUT,
@@ -141,6 +142,10 @@ def remote(
     return referred(agent, to, func, args, kwargs, _limit(agent, timeout))
 
 
-__getattr__ = _all_absent(__name__)
+def __getattr__(name: str) -> Any:
+    if name == "api":
+        return _import_module("pullback.distributed.rpc.api")
+    raise _absent(__name__, name)
+
 
 __dir__ = _only_public(globals())

@@ -225,3 +225,65 @@ def _all(x: Any) -> Any:
 @_aten("_is_any_true(Tensor self) -> Tensor")
 def _any(x: Any) -> Any:
     return pullback._is_any_true(x)
+
+
+@_aten("_pin_memory(Tensor self, Device? device=None) -> Tensor")
+def _pinned(x: Any, device: Any = None) -> Any:
+    return x.pin_memory(device)
+
+
+@_aten(
+    "_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, "
+    "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool benchmark, "
+    "bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor"
+)
+def _convolved_as_wished(*args: Any) -> Any:
+    """A convolution with the wishes of torch's libraries for it, which mean nothing here."""
+    return run_convolution(*args[:9])
+
+
+@_aten("_assert_async(Tensor self) -> ()")
+def _asserted(x: Any) -> None:
+    _asserted_with(x, "a tensor that must be true is false")
+
+
+@_aten("_assert_async.msg(Tensor self, str assert_msg) -> ()")
+def _asserted_with(x: Any, assert_msg: str) -> None:
+    if not x.item():
+        raise RuntimeError(assert_msg)
+
+
+@_aten("_assert_scalar(Scalar self, str assert_msg) -> ()")
+def _asserted_number(number: Any, assert_msg: str) -> None:
+    if not number:
+        raise RuntimeError(assert_msg)
+
+
+_LATE = "bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"
+
+
+@_aten(f"to.device(Tensor(a) self, Device device, ScalarType dtype, {_LATE}")
+@_aten(f"to.dtype(Tensor(a) self, ScalarType dtype, {_LATE}")
+@_aten(f"to.other(Tensor(a) self, Tensor other, {_LATE}")
+@_aten(
+    "to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, "
+    f"Device? device=None, bool? pin_memory=None, {_LATE}"
+)
+def _to(x: Any, *args: Any, layout: Any = None, pin_memory: Any = None, **kwargs: Any) -> Any:
+    if layout not in (None, x.layout) or pin_memory:
+        raise RuntimeError("to: another layout and pinned memory are asked for by their own names.")
+    return x.to(*args, **kwargs)
+
+
+@_aten(
+    "_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) "
+    "-> Tensor"
+)
+def _sparse_addmm(x: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    return pullback.sparse.addmm(x, mat1, mat2, beta=beta, alpha=alpha)
+
+
+@_aten("_sparse_mm_reduce_impl(Tensor self, Tensor other, str reduce) -> (Tensor, Tensor)")
+def _sparse_mm_reduce(x: Any, other: Any, reduce: str) -> Any:
+    """The product, and where its largest or smallest parts were, which nobody here needs."""
+    return pullback.sparse.mm(x, other, reduce), x.new_empty((0,), dtype=pullback.int64)

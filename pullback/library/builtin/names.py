@@ -68,6 +68,8 @@ OVERLOADS: dict[str, tuple[str, ...]] = _overloads(
     default low: randint randint_like
     default scalar: quantile nanquantile
     default from to: random_
+    default msg: _assert_async
+    device dtype other dtype_layout: to
     default hacked_twin: index_put
     default ord_str: linalg_norm
     default str_ord: linalg_matrix_norm

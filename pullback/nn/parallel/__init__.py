@@ -25,8 +25,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in ("DistributedDataParallel", "distributed"):
-        # A layer above this one: found by name, when somebody asks.
-        module = import_module("pullback.distributed.ddp")
+        module = import_module("pullback.nn.parallel.distributed")
         return module if name == "distributed" else module.DistributedDataParallel
     raise absent(__name__, name)
 

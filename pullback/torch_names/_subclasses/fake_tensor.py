@@ -168,3 +168,8 @@ class FakeTensorMode(TorchDispatchMode):
         place = as_device(given.get("device"))
         made = func(*args, **{**given, "device": META})
         return made if place is META else _marked(made, self, place)
+
+
+def is_fake(x: Any) -> bool:
+    """Whether something is a tensor without numbers; wrappers are not looked into."""
+    return isinstance(x, FakeTensor)
