@@ -131,7 +131,7 @@ def _push_mode(mode: TorchFunctionMode) -> None:
 
 
 def _pop_mode() -> TorchFunctionMode:
-    mode = get_mode().functions[-1]
+    mode: TorchFunctionMode = get_mode().functions[-1]
     mode.__exit__(None, None, None)
     return mode
 

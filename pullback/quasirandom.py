@@ -126,9 +126,8 @@ class SobolEngine:
         points = wrap((self._next(n) * 2.0**-_BITS).astype(kind.numpy))
         if out is None:
             return points
-        written: Any = out
-        written.resize_(points.shape)
-        return written.copy_(points)
+        out.resize_(points.shape)
+        return out.copy_(points)
 
     def _next(self, count: int) -> Integers:
         """The next points, as whole numbers; in Gray code order each differs by one direction."""

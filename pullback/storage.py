@@ -94,7 +94,8 @@ class UntypedStorage:
 
     def nbytes(self) -> int:
         """How many bytes there are."""
-        return self._owner.nbytes
+        count: int = self._owner.nbytes
+        return count
 
     size = nbytes
     __len__ = nbytes
@@ -519,7 +520,7 @@ def _dtype_named(name: str) -> dtype:
 def _conversion(name: str) -> Any:
     """`storage.float()` and its like: the elements as those of another dtype."""
 
-    def convert(self: Any) -> TypedStorage:
+    def convert(self: UntypedStorage | TypedStorage) -> TypedStorage:
         if isinstance(self, UntypedStorage):
             kind = from_numpy_dtype(_BYTE)
             self = TypedStorage(wrap_storage=self, dtype=kind, _internal=True)

@@ -134,7 +134,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         # Inside vmap: the dual is the whole batch, whose examples are seen.
         base, whole = exposed(tensor, levels), exposed(tangent, levels)
         with with_levels(()):
-            return hidden(make_dual(base, whole, level=level), levels)
+            seen: Tensor = hidden(make_dual(base, whole, level=level), levels)
+            return seen
     if opened.get(tensor) is not None:
         raise RuntimeError("make_dual: the primal carries a tangent already; unpack it first.")
     if opened.get(tangent) is not None:
@@ -144,7 +145,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 def attach_tangent(tensor: Tensor, tangent: Tensor, level: Level) -> Tensor:
     """A backward view of `tensor` with a tangent of its own; `tensor` stays as it is."""
-    dual = view_as(tensor, tensor)
+    dual: Tensor = view_as(tensor, tensor)
     if dual._is_view():  # inference tensors have none
         dual._node.forward = False
     if base_of(tangent).requires_grad:
@@ -193,7 +194,8 @@ def _is_laid_out_alike(a: Array, b: Array) -> bool:
 
 
 def _elements_under(array: Array) -> int:
-    return root(array).nbytes // int(array.itemsize)
+    count: int = root(array).nbytes // array.itemsize
+    return count
 
 
 def _on_memory_like(array: Array, dtype: dtype) -> Tensor:

@@ -118,9 +118,10 @@ def _gradients(
     if not pairs:
         return (None,) * len(inputs)
     roots, given = zip(*pairs, strict=True)
-    return grad(
+    gradients: tuple[Any, ...] = grad(
         roots, inputs, given, retain_graph=True, create_graph=create_graph, allow_unused=True
     )
+    return gradients
 
 
 def _filled(

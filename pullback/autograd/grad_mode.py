@@ -126,7 +126,8 @@ def decorated(context: Callable[[], Any], function: F) -> F:
             stacklevel=origin.stacklevel(),
         )
     if inspect.isgeneratorfunction(function):
-        return _decorated_generator(context, function)
+        again: F = _decorated_generator(context, function)
+        return again
 
     @functools.wraps(function, updated=() if inspect.isclass(function) else ("__dict__",))
     def wrapper(*args: Any, **kwargs: Any) -> Any:

@@ -68,7 +68,8 @@ class _Switches(ModuleType):
     @property
     def strategy(self) -> str | None:
         """How their order is searched for."""
-        return _settings["strategy"]
+        chosen: str | None = _settings["strategy"]
+        return chosen
 
     @strategy.setter
     def strategy(self, value: str) -> None:

@@ -161,7 +161,7 @@ class GraphModule(Module):
         held = Module()
         copied_state = copy.deepcopy(bare, memo)
         held.__dict__.update(copied_state)
-        made = GraphModule.__new__(type(self))
+        made: GraphModule = GraphModule.__new__(type(self))
         memo[id(self)] = made
         made.__dict__.update(copied_state)
         type(made).__name__ = type(self).__name__

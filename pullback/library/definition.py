@@ -184,6 +184,7 @@ class CustomOpDef:
     """
 
     _operator: Operator
+    __name__: str
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the operator; each definition has its own, written for its schema."""
@@ -294,7 +295,7 @@ def _definition(operator: Operator, function: Callable[..., Any]) -> CustomOpDef
         cls = type("CustomOpDef", (CustomOpDef,), {"__module__": __name__})
         operator.definition_class = cls
         registering.write_calls(operator)
-    definition = cls()
+    definition: CustomOpDef = cls()
     definition._operator = operator
     definition.__name__ = getattr(function, "__name__", operator.qualname)
     definition.__doc__ = function.__doc__

@@ -48,7 +48,8 @@ def reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
 
 
 def _start(block: Block) -> int:
-    return numpy.frombuffer(block, numpy.uint8).__array_interface__["data"][0]
+    address: int = numpy.frombuffer(block, numpy.uint8).__array_interface__["data"][0]
+    return address
 
 
 def rebuild_tensor(

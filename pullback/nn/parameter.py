@@ -107,7 +107,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if id(self) not in memo:
             copied = wrap(self._array.copy(order="K"))
             memo[id(self)] = type(self)(copied, self.requires_grad)
-        return memo[id(self)]
+        known: Parameter = memo[id(self)]
+        return known
 
 
 class Buffer(Tensor):

@@ -152,7 +152,8 @@ class Muon(Optimizer):
         state = self.state[p]
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = zeros_like(p)
-        return state["momentum_buffer"]
+        kept: Tensor = state["momentum_buffer"]
+        return kept
 
 
 def _checked(g: Any) -> Any:

@@ -95,7 +95,7 @@ class Archive:
             raise refuse("a record has two sizes, or is encrypted")
         self._file.seek(info.header_offset)
         signature, name, extra = _HEADER.unpack(self._file.read(_HEADER.size))
-        start = info.header_offset + _HEADER.size + name + extra
+        start: int = info.header_offset + _HEADER.size + name + extra
         if signature != b"PK\x03\x04" or start + info.file_size > self._size:
             raise refuse("a record reaches beyond the file")
         return start

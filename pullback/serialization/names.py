@@ -6,7 +6,7 @@ import codecs
 import importlib
 import pickle
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from pullback.core.device import device
@@ -103,6 +103,7 @@ def _items(budget: Budget, args: tuple[Any, ...]) -> Iterable[Any]:
     """The one container among the arguments, paid for."""
     if not args:
         return ()
+    items: Collection[Any]
     (items,) = args
     if type(items) not in (list, tuple, dict, set, frozenset, OrderedDict, Counter):
         raise refuse(f"a container is to be made of a {type(items).__name__}")

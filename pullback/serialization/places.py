@@ -47,7 +47,7 @@ def location_tag(storage: UntypedStorage) -> str:
 def default_restore_location(storage: UntypedStorage, location: str) -> UntypedStorage:
     """A storage at the place that a file names; RuntimeError where there is no such device."""
     for _, _, _, restorer in _packages:
-        restored = restorer(storage, location)
+        restored: UntypedStorage | None = restorer(storage, location)
         if restored is not None:
             return restored
     raise RuntimeError(

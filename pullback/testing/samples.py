@@ -162,7 +162,7 @@ def resolve(module: Any, name: str) -> Callable[..., Any] | None:
             return None
         # Whether a method, a property, or a slot of Python's: what the instance gives, decides.
         return lambda input, *args, **kwargs: _of_instance(input, attribute, args, kwargs)
-    found = module
+    found: Callable[..., Any] | None = module
     for part in name.split("."):
         found = getattr(found, part, None)
     return found

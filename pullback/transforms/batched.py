@@ -7,7 +7,7 @@ wrappers off and put them on, for transforms that work on the batch as it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy
 
@@ -125,7 +125,7 @@ class Batched(Tensor):
 
         return self.value.register_hook(on_batch)
 
-    def _refuse(self, what: str) -> Any:
+    def _refuse(self, what: str) -> NoReturn:
         check_open(self)
         raise RuntimeError(
             f"{what} on a tensor inside vmap: it stands for {self.level.size} examples, whose "

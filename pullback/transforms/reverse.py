@@ -140,7 +140,8 @@ ports.fill(detached_inside=detached_inside)
 def _filled_like(tensor: Tensor, value: int) -> Tensor:
     """A constant gradient for a tensor, of its class where that answers operators."""
     if tensor._takes & DISPATCH:
-        return unrecorded_call(lambda: (ones_like if value else zeros_like)(tensor))
+        filled: Tensor = unrecorded_call(lambda: (ones_like if value else zeros_like)(tensor))
+        return filled
     return wrap(numpy.full_like(tensor._array, value))
 
 

@@ -45,6 +45,7 @@ def _kind(one: Any) -> str:
 def derivative_of(tensor: Any) -> Derivative | None:
     """The innermost running derivative that the tensor takes part in."""
     base = base_of(tensor)
+    one: Derivative
     for one in reversed(running.get()):
         if one.level is not None:
             if one.level.get(base) is not None:

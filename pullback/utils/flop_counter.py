@@ -8,7 +8,7 @@ under torch's names of operators.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from math import prod
 from typing import Any
@@ -23,6 +23,7 @@ from pullback.utils.module_tracker import ModuleTracker
 __all__ = ["FlopCounterMode", "register_flop_formula"]
 
 Formula = Callable[..., int]
+Shape = Sequence[int]
 aten: Any = ops.aten
 flop_registry: dict[Any, Formula] = {}
 _GLOBAL = "Global"
@@ -76,34 +77,38 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Form
 
 
 @register_flop_formula(aten.mm)
-def mm_flop(a_shape: Any, b_shape: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
+def mm_flop(
+    a_shape: Shape, b_shape: Shape, *args: Any, out_shape: Any = None, **kwargs: Any
+) -> int:
     """Of a product of matrices."""
     return 2 * prod(a_shape) * b_shape[-1]
 
 
 @register_flop_formula(aten.addmm)
 def addmm_flop(
-    self_shape: Any, a_shape: Any, b_shape: Any, out_shape: Any = None, **kwargs: Any
+    self_shape: Any, a_shape: Shape, b_shape: Shape, out_shape: Any = None, **kwargs: Any
 ) -> int:
     """Of a product of matrices that is added to another; the sum is not counted."""
     return mm_flop(a_shape, b_shape)
 
 
 @register_flop_formula(aten.bmm)
-def bmm_flop(a_shape: Any, b_shape: Any, out_shape: Any = None, **kwargs: Any) -> int:
+def bmm_flop(a_shape: Shape, b_shape: Shape, out_shape: Any = None, **kwargs: Any) -> int:
     """Of products of as many matrices as there are examples."""
     return 2 * prod(a_shape) * b_shape[-1]
 
 
 @register_flop_formula(aten.baddbmm)
 def baddbmm_flop(
-    self_shape: Any, a_shape: Any, b_shape: Any, out_shape: Any = None, **kwargs: Any
+    self_shape: Any, a_shape: Shape, b_shape: Shape, out_shape: Any = None, **kwargs: Any
 ) -> int:
     """Of such products that are added to another tensor."""
     return bmm_flop(a_shape, b_shape)
 
 
-def conv_flop_count(x_shape: Any, w_shape: Any, out_shape: Any, transposed: bool = False) -> int:
+def conv_flop_count(
+    x_shape: Shape, w_shape: Shape, out_shape: Shape, transposed: bool = False
+) -> int:
     """Of a convolution: each place of the smaller image meets each weight once."""
     places = (x_shape if transposed else out_shape)[2:]
     return 2 * x_shape[0] * prod(places) * prod(w_shape)
@@ -116,14 +121,14 @@ def conv_flop(*shapes_and_options: Any, out_shape: Any = None, **kwargs: Any) ->
     return conv_flop_count(x_shape, w_shape, out_shape, transposed)
 
 
-def sdpa_flop_count(query_shape: Any, key_shape: Any, value_shape: Any) -> int:
+def sdpa_flop_count(query_shape: Shape, key_shape: Shape, value_shape: Shape) -> int:
     """Of attention: queries times keys, and weights times values."""
     scores = prod(query_shape[:-1]) * key_shape[-2]
     return 2 * scores * (query_shape[-1] + value_shape[-1])
 
 
 def sdpa_backward_flop_count(
-    grad_out_shape: Any, query_shape: Any, key_shape: Any, value_shape: Any
+    grad_out_shape: Shape, query_shape: Shape, key_shape: Shape, value_shape: Shape
 ) -> int:
     """Of attention's backward as torch's fused kernels do it: five products, one a repetition."""
     scores = prod(query_shape[:-1]) * key_shape[-2]
@@ -133,16 +138,18 @@ def sdpa_backward_flop_count(
 # Our own operators, and what they are in torch ----------------------------------------------------
 
 
-def _matmul_flop(a_shape: Any, b_shape: Any, *args: Any, out_shape: Any, **kwargs: Any) -> int:
+def _matmul_flop(
+    a_shape: Shape, b_shape: Shape, *args: Any, out_shape: Shape, **kwargs: Any
+) -> int:
     return 2 * prod(out_shape) * a_shape[-1]
 
 
-def _scores_flop(query: Any, key: Any, *args: Any, out_shape: Any, **kwargs: Any) -> int:
-    scores = out_shape if isinstance(out_shape[0], int) else out_shape[0]
+def _scores_flop(query: Shape, key: Shape, *args: Any, out_shape: Any, **kwargs: Any) -> int:
+    scores: Shape = out_shape if isinstance(out_shape[0], int) else out_shape[0]
     return 2 * prod(scores) * query[-1]
 
 
-def _contraction_flop(a_shape: Any, b_shape: Any, plan: Any, **kwargs: Any) -> int:
+def _contraction_flop(a_shape: Shape, b_shape: Shape, plan: Any, **kwargs: Any) -> int:
     if not plan.sums:
         return 0  # an outer product, which torch takes for a multiplication of elements
     sizes = dict(zip(plan.labels, a_shape, strict=True))
@@ -150,7 +157,9 @@ def _contraction_flop(a_shape: Any, b_shape: Any, plan: Any, **kwargs: Any) -> i
     return 2 * prod(sizes.values())
 
 
-def _weight_gradient_flop(gradient: Any, image: Any, kernel: Any, *_: Any, **kwargs: Any) -> int:
+def _weight_gradient_flop(
+    gradient: Shape, image: Shape, kernel: Shape, *_: Any, **kwargs: Any
+) -> int:
     # As torch, which does not divide by the number of groups.
     return 2 * prod(gradient) * image[1] * prod(kernel)
 

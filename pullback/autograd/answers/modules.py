@@ -180,7 +180,7 @@ class ModuleNames:
         return min(inner, key=lambda one: one.first - one.last).path if inner else ""
 
 
-def _age(node: Any) -> int:
+def _age(node: Node) -> int:
     return -node._seq  # numbers count down
 
 

@@ -37,7 +37,8 @@ class Suspect:
     def place(self) -> Origin | None:
         """The user's line: of the call, or of the forward that made the node."""
         if self.node is not None:
-            return self.node._origin
+            made: Origin | None = self.node._origin
+            return made
         frame = user_frame(self.frame)
         return None if frame is None else Origin(frame.f_code, frame.f_lasti)
 

@@ -48,7 +48,8 @@ def _described(value: Any) -> Any:
 
 def lifted(node: Any) -> tuple[Any, ...]:
     """The saved tensors, unpacked: inputs of the captured program."""
-    return node.saved_tensors
+    saved: tuple[Any, ...] = node.saved_tensors
+    return saved
 
 
 def predicted(node: Any) -> tuple[Any, ...]:

@@ -46,7 +46,8 @@ class Legacy:
     @property
     def metadata(self) -> dict[str, Any]:
         """A dict for the user's own notes."""
-        return self.__dict__.setdefault("_notes", {})
+        notes: dict[str, Any] = self.__dict__.setdefault("_notes", {})
+        return notes
 
     def name(self) -> str:
         """The name of the class."""
@@ -56,7 +57,8 @@ class Legacy:
         """There is nothing to clear."""
 
     def _sequence_nr(self) -> int:
-        return self.__dict__.setdefault("_seq", shown(numbering.next()))
+        number: int = self.__dict__.setdefault("_seq", shown(numbering.next()))
+        return number
 
     def _set_sequence_nr(self, number: int) -> None:
         self.__dict__["_seq"] = number

@@ -59,7 +59,8 @@ def _function(name: str) -> Callable[..., Any] | None:
     for place in (pullback, Tensor, pullback.nn.functional):
         found = getattr(place, name, None)
         if callable(found) and not isinstance(found, type):
-            return found
+            public: Callable[..., Any] = found
+            return public
     return _declared(name)
 
 
@@ -398,7 +399,7 @@ RUNS.update(
 
 def _detached_below(tensor: Tensor) -> Tensor:
     """detach() as the class of a tensor answers it."""
-    made = _answered_below("detach", tensor)
+    made: Tensor = _answered_below("detach", tensor)
     return made._alias() if made is tensor or made._node is not None else made
 
 

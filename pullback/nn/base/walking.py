@@ -144,7 +144,7 @@ class Walking:
     def get_buffer(self, target: str) -> Tensor:
         """The buffer at a path such as `norm.running_mean`."""
         path, _, name = target.rpartition(".")
-        found = self._at(target)
+        found: Tensor = self._at(target)
         if name not in self.get_submodule(path)._buffers:
             raise AttributeError(f"`{target}` is not a buffer.")
         return found

@@ -82,7 +82,8 @@ class _Block(Module):
         norm = getattr(self, f"norm{number}")
         if self.norm_first:
             return x + apply(norm(x))
-        return norm(x + apply(x))
+        made: Tensor = norm(x + apply(x))
+        return made
 
     def _sa_block(
         self,
@@ -101,12 +102,14 @@ class _Block(Module):
             need_weights=False,
             is_causal=is_causal,
         )[0]
-        return self.dropout1(out)
+        dropped: Tensor = self.dropout1(out)
+        return dropped
 
     def _ff_block(self, x: Tensor) -> Tensor:
         """The feed-forward part, and dropout."""
         out = self.linear2(self.dropout(self.activation(self.linear1(x))))
-        return getattr(self, f"dropout{self._sublayers}")(out)
+        dropped: Tensor = getattr(self, f"dropout{self._sublayers}")(out)
+        return dropped
 
 
 class TransformerEncoderLayer(_Block):
@@ -197,7 +200,8 @@ class TransformerDecoderLayer(_Block):
             need_weights=False,
             is_causal=is_causal,
         )[0]
-        return self.dropout2(out)
+        dropped: Tensor = self.dropout2(out)
+        return dropped
 
 
 def _get_seq_len(src: Tensor, batch_first: bool) -> int:

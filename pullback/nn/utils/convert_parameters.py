@@ -19,7 +19,8 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     >>> torch.nn.utils.parameters_to_vector(torch.nn.Linear(2, 3).parameters()).shape
     torch.Size([9])
     """
-    return cat([parameter.view(-1) for parameter in _listed(parameters)])
+    vector: Tensor = cat([parameter.view(-1) for parameter in _listed(parameters)])
+    return vector
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:

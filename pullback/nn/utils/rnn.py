@@ -144,7 +144,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """
     if permutation is None:
         return None
-    inverse = empty_like(permutation)
+    inverse: Tensor = empty_like(permutation)
     inverse[permutation] = wrap(numpy.arange(permutation.numel())).to(permutation.device)
     return inverse
 

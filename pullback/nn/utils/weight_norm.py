@@ -14,7 +14,8 @@ __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 
 def normalised(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
     """`v`, with the norm `g`."""
-    return v * (g / norm_except_dim(v, 2, dim))
+    norm: Tensor = norm_except_dim(v, 2, dim)
+    return v * (g / norm)
 
 
 class WeightNorm:

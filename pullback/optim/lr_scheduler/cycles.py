@@ -40,11 +40,13 @@ def _triangular(x: float) -> float:
 
 
 def _triangular2(x: float) -> float:
-    return 1 / (2.0 ** (x - 1))
+    scale: float = 1 / (2.0 ** (x - 1))
+    return scale
 
 
 def _exp_range(gamma: float, x: float) -> float:
-    return gamma**x
+    scale: float = gamma**x
+    return scale
 
 
 class CyclicLR(LRScheduler):

@@ -34,7 +34,8 @@ _get_sequence_nr = next_sequence_number
 def _view(tensor: Tensor) -> View:
     if not tensor._is_view():
         raise RuntimeError("Only views have a creation tag, and this tensor is none.")
-    return tensor._node
+    view: View = tensor._node
+    return view
 
 
 def _get_creation_meta(tensor: Tensor) -> CreationMeta:

@@ -65,7 +65,7 @@ class DataLoader(Generic[T_co]):
         tensor([4])
     """
 
-    _iterator: Any = None
+    _iterator: BaseIterator | None = None
     _initialized = False
 
     def __init__(
@@ -208,11 +208,12 @@ class DataLoader(Generic[T_co]):
     def __iter__(self) -> Iterator[Any]:
         if not self.persistent_workers or self.num_workers == 0:
             return self._get_iterator()
-        if self._iterator is None or not self._iterator.is_alive():
-            self._iterator = self._get_iterator()
-        else:
-            self._iterator._again(self)
-        return self._iterator
+        known = self._iterator
+        if isinstance(known, WorkersIterator) and known.is_alive():
+            known._again(self)
+            return known
+        self._iterator = made = self._get_iterator()
+        return made
 
 
 def _processors() -> int | None:

@@ -149,7 +149,7 @@ class ConcatDataset(Dataset[T_co]):
         (3, 3, 1)
     """
 
-    datasets: list[Any]
+    datasets: list[Dataset[T_co]]
     cumulative_sizes: list[int]
 
     @staticmethod

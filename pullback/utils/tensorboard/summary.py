@@ -20,7 +20,8 @@ Array = numpy.ndarray[Any, Any]
 def as_array(value: Any) -> Array:
     """Numbers, tensors and lists of them as an array; tensors leave their history."""
     if isinstance(value, Tensor):
-        return value.detach()._array
+        array: Array = value.detach()._array
+        return array
     if isinstance(value, list | tuple) and value and isinstance(value[0], Tensor):
         return numpy.stack([as_array(one) for one in value])
     return numpy.asarray(value)
