@@ -117,7 +117,7 @@ _LATER = {
     **dict.fromkeys(("TypedStorage", "UntypedStorage"), "pullback.storage"),
     "lobpcg": "pullback._lobpcg",
     "get_device_module": "pullback.accelerator.found",
-    "stand_in": "pullback.standing_in",
+    "stand_in": "pullback.checking.standing_in",
     "autocast": "pullback.amp.autocast_mode",
     "GradScaler": "pullback.amp.grad_scaler",
     **dict.fromkeys(

@@ -1242,7 +1242,7 @@ def sspaddmm(input: _Tensor, mat1: _Tensor, mat2: _Tensor, *, beta: _Any = 1, al
     """`beta * input + alpha * mat1 @ mat2` of sparse `input` and `mat1`, as a sparse matrix."""
 def stack(tensors: _Sequence[_Tensor], dim: _int = 0, *, out: _Tensor | _Sequence[_Tensor] | None = None, axis: _int | None = None) -> _Tensor:
     """Join tensors of one shape along a new dimension."""
-from pullback.standing_in import stand_in as stand_in
+from pullback.checking.standing_in import stand_in as stand_in
 def std(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, axis: _int | _Sequence[_int] | None = None, keepdims: _bool | None = None) -> _Tensor:
     """The standard deviation: the square root of `var`; its gradient is 0 where it is 0."""
 def std_mean(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, axis: _int | _Sequence[_int] | None = None, keepdims: _bool | None = None) -> _tuple[_Tensor, _Tensor]:

@@ -91,7 +91,7 @@ def _is_missing(parsed: argparse.Namespace) -> bool:
 def run_script(script: str, arguments: Sequence[str]) -> dict[str, Any]:
     """Run `script` as the main program, with pullback standing in for torch; its globals."""
     from pullback.core.explain.absent import reasons_added
-    from pullback.standing_in import standing_in
+    from pullback.checking.standing_in import standing_in
 
     sys.argv = [script, *arguments]
     folder = os.path.dirname(os.path.abspath(script))

@@ -7,7 +7,7 @@ import re
 import runpy
 import sys
 
-from pullback.standing_in import standing_in
+from pullback.checking.standing_in import standing_in
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|-?inf\b")
 

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 import pullback
-from pullback.standing_in import standing_in
+from pullback.checking.standing_in import standing_in
 
 
 def run(program):
