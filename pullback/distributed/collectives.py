@@ -6,7 +6,6 @@ contiguous is packed before and unpacked after.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,11 +13,20 @@ import numpy
 
 from pullback.core.tensor import Tensor
 from pullback.core.version import bump
+from pullback.distributed.arguments import (
+    array_of,
+    check_list,
+    member,
+    own_group,
+    packed,
+    split_sizes,
+    unstack,
+    written,
+)
 from pullback.distributed.call import Call, describe
 from pullback.distributed.group import ProcessGroup, in_seconds
 from pullback.distributed.reduction import ReduceOp, check_op
 from pullback.distributed.sparse import entries, summed
-from pullback.distributed.world import group_of
 
 __all__ = [
     "all_gather",
@@ -37,55 +45,6 @@ __all__ = [
     "reduce_scatter_tensor",
     "scatter",
 ]
-
-
-def array_of(tensor: Any, what: str) -> Any:
-    """The array behind a tensor in main memory."""
-    if not isinstance(tensor, Tensor):
-        raise TypeError(f"{what} takes tensors, got {type(tensor).__name__}.")
-    array = tensor._array
-    if not isinstance(array, numpy.ndarray):
-        raise RuntimeError(f"{what} needs a dense tensor; this one's layout is {tensor.layout}.")
-    if type(array) is not numpy.ndarray and tensor.device.type != "cpu":
-        raise RuntimeError(f"{what} needs a tensor on the cpu, got one on {tensor.device}.")
-    return array
-
-
-def packed(array: Any) -> Any:
-    """The array itself if an engine can take it, or a contiguous copy."""
-    return array if array.flags.c_contiguous else numpy.ascontiguousarray(array)
-
-
-def own_group(group: Any, what: str) -> ProcessGroup | None:
-    """The group, or None with a warning where this rank has no part in it."""
-    known = group_of(group)
-    if known is None:
-        warnings.warn(
-            f"{what} was called on a rank that is not in the group; it does nothing there.",
-            UserWarning,
-            stacklevel=3,
-        )
-    return known
-
-
-def member(known: ProcessGroup, rank: int | None, in_group: int | None, what: str) -> int:
-    """A root or peer, given by its global rank or by its rank in the group."""
-    if (rank is None) == (in_group is None):
-        raise ValueError(f"{what}: give the rank, or the one in the group, and not both.")
-    if in_group is not None:
-        if not 0 <= in_group < known.size():
-            raise ValueError(f"{what}: {known} has no rank {in_group}.")
-        return in_group
-    if rank not in known.ranks:
-        raise ValueError(f"{what}: rank {rank} is not in the group of ranks {known.ranks}.")
-    return known.ranks.index(rank)
-
-
-def written(tensor: Tensor, array: Any, what: str) -> None:
-    """Put a packed array back where it came from, and count the write."""
-    if array is not tensor._array:
-        numpy.copyto(tensor._array, array.reshape(tensor._array.shape))
-    bump(tensor, what)
 
 
 def all_reduce(
@@ -206,25 +165,6 @@ def broadcast(
     return known.do(call, act, later=async_op, result=[tensor])
 
 
-def _check_list(tensors: Any, size: int, like: Any, what: str) -> list[Any]:
-    """Arrays of as many tensors as there are ranks, all as large as `like`."""
-    arrays = [array_of(tensor, what) for tensor in tensors]
-    if len(arrays) != size:
-        raise ValueError(f"{what}: a list of {len(arrays)} tensors for {size} ranks.")
-    for number, array in enumerate(arrays):
-        if array.size != like.size or array.dtype != like.dtype:
-            raise ValueError(
-                f"{what}: the tensor for rank {number} is {describe(array)}, not {describe(like)}."
-            )
-    return arrays
-
-
-def _unstack(tensors: Sequence[Any], rows: Any, what: str) -> None:
-    for tensor, row in zip(tensors, rows, strict=True):
-        numpy.copyto(tensor._array, row.reshape(tensor._array.shape))
-        bump(tensor, what)
-
-
 def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool = False) -> Any:
     """Fill `tensor_list` with what every rank gives.
 
@@ -241,13 +181,13 @@ def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool 
     if known is None:
         return None
     array = array_of(tensor, "all_gather")
-    _check_list(tensor_list, known.size(), array, "all_gather")
+    check_list(tensor_list, known.size(), array, "all_gather")
     call = Call("all_gather", describe(array), known.timeout)
 
     def act() -> None:
         rows = numpy.empty((known.size(), *array.shape), array.dtype)
         known.communicator.all_gather(call, rows, packed(array))
-        _unstack(tensor_list, rows, "all_gather")
+        unstack(tensor_list, rows, "all_gather")
 
     return known.do(call, act, later=async_op, result=tensor_list)
 
@@ -313,7 +253,7 @@ def gather(
     root, array = member(known, dst, group_dst, "gather"), array_of(tensor, "gather")
     at_root = known.rank() == root
     if at_root:
-        _check_list(gather_list or (), known.size(), array, "gather")
+        check_list(gather_list or (), known.size(), array, "gather")
     elif gather_list:
         raise ValueError(f"gather: gather_list is for rank {root} alone.")
     call = Call("gather", f"{describe(array)} to {root}", known.timeout)
@@ -322,7 +262,7 @@ def gather(
         rows = numpy.empty((known.size(), *array.shape), array.dtype) if at_root else None
         known.communicator.gather(call, rows, packed(array), root)
         if at_root:
-            _unstack(gather_list, rows, "gather")
+            unstack(gather_list, rows, "gather")
 
     return known.do(call, act, later=async_op, result=gather_list)
 
@@ -354,7 +294,7 @@ def scatter(
         group_src = 0
     root, array = member(known, src, group_src, "scatter"), array_of(tensor, "scatter")
     at_root = known.rank() == root
-    given = _check_list(scatter_list or (), known.size(), array, "scatter") if at_root else []
+    given = check_list(scatter_list or (), known.size(), array, "scatter") if at_root else []
     if scatter_list and not at_root:
         raise ValueError(f"scatter: scatter_list is for rank {root} alone.")
     call = Call("scatter", f"{describe(array)} from {root}", known.timeout)
@@ -387,7 +327,7 @@ def reduce_scatter(
         return None
     out, op = array_of(output, "reduce_scatter"), ReduceOp.of(op)
     check_op(op, out.dtype)
-    given = _check_list(input_list, known.size(), out, "reduce_scatter")
+    given = check_list(input_list, known.size(), out, "reduce_scatter")
     call = Call("reduce_scatter", f"{describe(out)} {op.name}", known.timeout)
 
     def act() -> None:
@@ -472,24 +412,6 @@ def all_to_all_single(
     return known.do(call, act, later=async_op, result=[output])
 
 
-def split_sizes(sizes: Sequence[int] | None, array: Any, ranks: int, what: str) -> list[int]:
-    """How many rows go to, or come from, each rank; equal parts where nothing is said."""
-    length = array.shape[0] if array.ndim else 1
-    if not sizes:
-        if length % ranks:
-            raise RuntimeError(
-                f"all_to_all_single: {length} rows of {what} do not part evenly among {ranks} "
-                f"ranks; give {what}_split_sizes."
-            )
-        return [length // ranks] * ranks
-    if len(sizes) != ranks or sum(sizes) != length:
-        raise RuntimeError(
-            f"all_to_all_single: {what}_split_sizes {list(sizes)} is for {ranks} ranks and "
-            f"{length} rows."
-        )
-    return [int(size) for size in sizes]
-
-
 def all_to_all(
     output_tensor_list: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
 ) -> Any:
@@ -523,7 +445,7 @@ def all_to_all(
         filled = numpy.empty(sum(out_sizes), outs[0].dtype)
         known.communicator.all_to_all(call, filled, out_sizes, flat, sizes)
         rows = numpy.split(filled, numpy.cumsum(out_sizes)[:-1])
-        _unstack(output_tensor_list, rows, "all_to_all")
+        unstack(output_tensor_list, rows, "all_to_all")
 
     return known.do(call, act, later=async_op, result=output_tensor_list)
 
@@ -557,7 +479,7 @@ def all_reduce_coalesced(
         flat = numpy.concatenate([array.reshape(-1) for array in arrays])
         known.communicator.all_reduce(call, flat, op)
         ends = numpy.cumsum([array.size for array in arrays])[:-1]
-        _unstack(tensors, numpy.split(flat, ends), "all_reduce_coalesced")
+        unstack(tensors, numpy.split(flat, ends), "all_reduce_coalesced")
 
     return known.do(call, act, later=async_op, result=tensors)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback.distributed.arguments import array_of, member, own_group, packed, written
 from pullback.distributed.call import Call, describe
-from pullback.distributed.collectives import array_of, member, own_group, packed, written
 from pullback.distributed.group import ProcessGroup, Work
 
 __all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]

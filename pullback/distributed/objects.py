@@ -8,8 +8,8 @@ from typing import Any
 import numpy
 
 from pullback.core.tensor import wrap
+from pullback.distributed.arguments import member, own_group
 from pullback.distributed.call import Call
-from pullback.distributed.collectives import member, own_group
 from pullback.distributed.messages import recv, send
 
 __all__ = [

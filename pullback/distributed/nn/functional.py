@@ -16,7 +16,7 @@ from pullback.autograd.function import Function
 from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.distributed import collectives
-from pullback.distributed.collectives import member, split_sizes
+from pullback.distributed.arguments import member, split_sizes
 from pullback.distributed.group import ProcessGroup
 from pullback.distributed.reduction import ReduceOp
 from pullback.distributed.world import group_of
