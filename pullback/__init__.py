@@ -27,14 +27,16 @@ from pullback.core.dtype import (
     DTYPES as _DTYPES,
 )
 from pullback.core.dtype import (
+    LATE as _LATE_DTYPES,
+)
+from pullback.core.dtype import (
     dtype,
-    finfo,
     get_default_dtype,
-    iinfo,
     set_default_dtype,
 )
 from pullback.core.explain import printed as _printed
 from pullback.core.layout import *
+from pullback.core.limits import finfo, iinfo
 from pullback.core.listing import only_public as _only_public
 from pullback.core.promotion import can_cast, promote_types, result_type
 from pullback.core.size import Size
@@ -86,7 +88,7 @@ _FAMILY = {
 }
 # ... and the rest: dtypes that need ml_dtypes, files, vmap ...
 _LATER = {
-    **dict.fromkeys(("bfloat16", "complex32", "chalf"), "pullback.core.dtype"),
+    **dict.fromkeys((*_LATE_DTYPES, "chalf"), "pullback.core.dtype"),
     **dict.fromkeys(("save", "load"), "pullback.serialization"),
     **dict.fromkeys(
         (

@@ -526,7 +526,7 @@ def fill(input: _Tensor, value: _Any) -> _Tensor:
     """A tensor like `input` that holds `value`, a number or 0-d tensor, everywhere."""
 def fill_(input: _Tensor, value: _Any) -> _Tensor:
     """Overwrite every element with `value`, a number or 0-d tensor."""
-from pullback.core.dtype import finfo as finfo
+from pullback.core.limits import finfo as finfo
 def fix(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     """Each element without what follows the point."""
 def fix_(input: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
@@ -662,7 +662,7 @@ def igamma(input: _Tensor, other: _Tensor, *, out: _Tensor | None = None) -> _Te
     """The regularised lower incomplete gamma function of order `input` at `other`."""
 def igammac(input: _Tensor, other: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     """The regularised upper incomplete gamma function of order `input` at `other`."""
-from pullback.core.dtype import iinfo as iinfo
+from pullback.core.limits import iinfo as iinfo
 def imag(input: _Tensor) -> _Tensor:
     """The imaginary part, a view; complex tensors only."""
 def index_add(input: _Tensor, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _Any = 1, out: _Tensor | None = None) -> _Tensor:
@@ -1417,6 +1417,11 @@ def zeros_like(input: _Tensor, *, memory_format: _memory_format | None = ..., **
 bfloat16: _dtype
 chalf: _dtype
 complex32: _dtype
+float8_e4m3fn: _dtype
+float8_e4m3fnuz: _dtype
+float8_e5m2: _dtype
+float8_e5m2fnuz: _dtype
+float8_e8m0fnu: _dtype
 def _foreach_abs(*args: _Any, **kwargs: _Any) -> _Any: ...
 def _foreach_abs_(*args: _Any, **kwargs: _Any) -> _Any: ...
 def _foreach_acos(*args: _Any, **kwargs: _Any) -> _Any: ...

@@ -1,8 +1,8 @@
 """Dtypes as objects: one singleton for each, what it can hold, and the default dtype.
 
 Its own file because everything names dtypes, while only `promotion` says how they combine.
-Each wraps a NumPy dtype (`dtype.numpy`). NumPy itself has no bfloat16: that one comes from
-ml_dtypes, which is imported when someone first asks for it.
+Each wraps a NumPy dtype (`dtype.numpy`). NumPy itself has no bfloat16, no floats of 8 bits and no
+complex numbers of halves: those come from ml_dtypes, which is imported when someone first asks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COMPLEX: Final = 3
 _CATEGORIES = {"b": BOOL, "i": INTEGRAL, "u": INTEGRAL, "f": FLOATING, "c": COMPLEX}
 
 
-class _ReadOnly:
+class ReadOnly:
     """Attributes are set once, by the constructor, through `_set`."""
 
     __slots__ = ()
@@ -40,7 +40,7 @@ class _ReadOnly:
 
 
 @final
-class dtype(_ReadOnly):  # noqa: N801  torch's name
+class dtype(ReadOnly):  # noqa: N801  torch's name
     """The type of a tensor's elements; the instances are `float32`, `int64`, `bool` and so on.
 
     They are compared and hashed by identity, and stay the same object through pickle and copy.
@@ -100,12 +100,12 @@ class dtype(_ReadOnly):  # noqa: N801  torch's name
             >>> torch.complex64.to_real(), torch.int8.to_real()
             (torch.float32, torch.int8)
         """
-        return _REAL_OF.get(self, self)
+        return float16 if self._name == "complex32" else _REAL_OF.get(self, self)
 
     def to_complex(self) -> dtype:
         """The complex dtype whose parts can hold this one's values.
 
-        RuntimeError for integers and bool, and for `float16`, since NumPy has no `complex32`.
+        RuntimeError for integers, bool and floats of 8 bits.
 
         Example:
             >>> import pullback as torch
@@ -118,14 +118,14 @@ class dtype(_ReadOnly):  # noqa: N801  torch's name
             return complex64
         if self in _COMPLEX_OF:
             return _COMPLEX_OF[self]
-        if self.is_floating_point:
-            raise RuntimeError(
-                f"the complex counterpart of {self} is torch.complex32, which NumPy cannot hold; "
-                "convert to torch.float32 first, whose counterpart is torch.complex64"
-            )
+        if self is float16:
+            try:
+                return _load("complex32")
+            except ImportError as error:
+                raise RuntimeError(_missing("complex32")) from error
         raise RuntimeError(
-            f"{self} has no complex counterpart, only floating-point dtypes have; "
-            "convert to a floating-point dtype first"
+            f"{self} has no complex counterpart, only floating-point dtypes of 16 bits and more "
+            "have; convert to torch.float32 first"
         )
 
 
@@ -138,7 +138,7 @@ def _make(name: str, abbr: str, numpy_dtype: NumpyDtype, category: int) -> dtype
         is_complex=category == COMPLEX,
         is_differentiable=category >= FLOATING,
         is_floating_point=category == FLOATING,
-        is_signed=category >= FLOATING or numpy_dtype.kind == "i",
+        is_signed=name != "float8_e8m0fnu" and (category >= FLOATING or numpy_dtype.kind == "i"),
         itemsize=numpy_dtype.itemsize,
         numpy=numpy_dtype,
     )
@@ -173,7 +173,7 @@ cdouble = complex128
 short = int16
 long = int64
 
-# The public names of all dtypes; bfloat16 joins when someone first uses it.
+# The public names of all dtypes; those of LATE join when someone first uses them.
 DTYPES: dict[str, dtype] = {
     "float16": float16,
     "float32": float32,
@@ -210,30 +210,53 @@ _REAL_OF = {c: real for real, c in _COMPLEX_OF.items()}
 _PYTHON_TYPES: dict[type, dtype] = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
-def _load_bfloat16() -> dtype:
-    """The bfloat16 singleton; ImportError where ml_dtypes is missing."""
-    if "bfloat16" not in DTYPES:
-        numpy_dtype = numpy.dtype(importlib.import_module("ml_dtypes").bfloat16)
+# Dtypes of ml_dtypes: their short names and categories.
+LATE: dict[str, tuple[str, int]] = {
+    "bfloat16": ("bf16", FLOATING),
+    "float8_e4m3fn": ("f8e4m3fn", FLOATING),
+    "float8_e4m3fnuz": ("f8e4m3fnuz", FLOATING),
+    "float8_e5m2": ("f8e5m2", FLOATING),
+    "float8_e5m2fnuz": ("f8e5m2fnuz", FLOATING),
+    "float8_e8m0fnu": ("f8e8m0fnu", FLOATING),
+    "complex32": ("c32", COMPLEX),
+}
+# Those that are for storing more than for computing, once they are used: see memory/narrow.py.
+NARROW: set[NumpyDtype] = set()
+
+
+def _load(name: str) -> dtype:
+    """The singleton of a dtype that ml_dtypes has; ImportError where that is missing, or old."""
+    if name not in DTYPES:
+        found = getattr(importlib.import_module("ml_dtypes"), name, None)
+        if found is None:
+            raise ImportError(f"this version of ml_dtypes has no {name}")
+        numpy_dtype = numpy.dtype(found)
         # setdefault, so that threads that get here together agree on one object.
-        made = DTYPES.setdefault("bfloat16", _make("bfloat16", "bf16", numpy_dtype, FLOATING))
-        BY_NUMPY[numpy_dtype] = globals()["bfloat16"] = made
-    return DTYPES["bfloat16"]
+        made = DTYPES.setdefault(name, _make(name, LATE[name][0], numpy_dtype, LATE[name][1]))
+        BY_NUMPY[numpy_dtype] = globals()[name] = made
+        if name != "bfloat16":
+            NARROW.add(numpy_dtype)
+    return DTYPES[name]
+
+
+def _missing(name: str) -> str:
+    from pullback.installed import install_command
+
+    newest = " in its newest version" if name == "complex32" else ""
+    return (
+        f"{name} needs the package ml_dtypes{newest}, since NumPy has no such dtype; install it "
+        f"with `{install_command('ml_dtypes')}` (it is in the extra pullback[full])"
+    )
 
 
 def __getattr__(name: str) -> Any:
-    if name == "bfloat16":
+    wanted = "complex32" if name == "chalf" else name
+    if wanted in LATE:
         try:
-            return _load_bfloat16()
+            return _load(wanted)
         except ImportError as error:
-            from pullback.installed import install_command
-
             # AttributeError, so that hasattr(torch, "bfloat16") tells whether it can be used.
-            raise AttributeError(
-                "bfloat16 needs the package ml_dtypes, since NumPy has no such dtype; install it "
-                f"with `{install_command('ml_dtypes')}` (it is in the extra pullback[full])"
-            ) from error
-    if name in ("complex32", "chalf"):
-        raise AttributeError(f"{name} is not available: NumPy cannot hold it; use complex64")
+            raise AttributeError(_missing(wanted)) from error
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -248,8 +271,8 @@ def named_dtype(name: str) -> dtype:
     found = DTYPES.get(name) or ALIASES.get(name)
     if found is not None:
         return found
-    if name == "bfloat16":
-        return _load_bfloat16()
+    if name in LATE or name == "chalf":
+        return _load("complex32" if name == "chalf" else name)
     raise ValueError(f"there is no dtype {name!r}; known are {', '.join(DTYPES)}")
 
 
@@ -277,8 +300,8 @@ def _unusual_numpy_dtype(numpy_dtype: object) -> dtype:
             f"expected a numpy.dtype, got {numpy_dtype!r} of type {type(numpy_dtype).__name__}"
         )
     # An array of this dtype exists, so ml_dtypes is imported already.
-    if numpy_dtype.name == "bfloat16" and numpy_dtype == _load_bfloat16().numpy:
-        return _load_bfloat16()
+    if numpy_dtype.name in LATE and numpy_dtype == _load(numpy_dtype.name).numpy:
+        return _load(numpy_dtype.name)
     if not numpy_dtype.isnative:
         raise ValueError(
             f"arrays of dtype {numpy_dtype} have a byte order that is not this machine's and "
@@ -343,7 +366,7 @@ class _Default:
 
     @property
     def complex_numpy(self) -> NumpyDtype:
-        """What Python's complex numbers become; RuntimeError while float16 is the default."""
+        """What Python's complex numbers become; that of float16 is loaded when first needed."""
         if self._complex_numpy is None:
             return self.dtype.to_complex().numpy
         return self._complex_numpy
@@ -376,120 +399,12 @@ def set_default_dtype(d: dtype, /) -> None:
         (torch.float64, torch.complex128)
         >>> torch.set_default_dtype(torch.float32)
     """
-    if not isinstance(d, dtype) or not d.is_floating_point:
+    if not isinstance(d, dtype) or not d.is_floating_point or d.itemsize == 1:
         raise TypeError(
             f"the default dtype must be a floating-point dtype, got {d!r}; "
             "use torch.float16, torch.bfloat16, torch.float32 or torch.float64"
         )
     default.choose(d)
-
-
-# None is a mistake here, as it is for torch.
-_NOT_GIVEN: Any = object()
-
-
-class _Info(_ReadOnly):
-    """What finfo and iinfo share: equality by dtype, no hash, as torch has it."""
-
-    __slots__ = ("bits", "dtype", "max", "min")
-
-    bits: int
-    dtype: str
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self.dtype == other.dtype
-
-    __hash__ = None  # type: ignore[assignment]  # how Python spells "unhashable"
-
-    def __reduce__(self) -> tuple[Any, tuple[Any]]:
-        return type(self), (named_dtype(self.dtype),)
-
-    def _show(self, *names: str) -> str:
-        values = ", ".join(f"{name}={getattr(self, name):g}" for name in names)
-        return f"{type(self).__name__}({values}, dtype={self.dtype})"
-
-
-@final
-class finfo(_Info):  # noqa: N801  torch's name
-    """The numerical limits of a floating-point dtype, the default dtype if none is given.
-
-    A complex dtype answers for its real part. TypeError for integers and bool.
-
-    Example:
-        >>> import pullback as torch
-        >>> info = torch.finfo(torch.float32)
-        >>> info.bits, info.dtype, info.eps
-        (32, 'float32', 1.1920928955078125e-07)
-        >>> torch.finfo(torch.float16)  # doctest: +ELLIPSIS
-        finfo(resolution=0.001, min=-65504, max=65504, eps=0.000976562, ...)
-    """
-
-    __slots__ = ("eps", "resolution", "smallest_normal", "tiny")
-
-    eps: float
-    max: float
-    min: float
-    resolution: float
-    smallest_normal: float
-    tiny: float
-
-    def __init__(self, type: dtype = _NOT_GIVEN) -> None:
-        given = default.dtype if type is _NOT_GIVEN else as_dtype(type)
-        if not given.is_differentiable:
-            raise TypeError(f"finfo needs a floating-point dtype, got {given}; use iinfo")
-        real = given.to_real()
-        if real.numpy.kind == "f":
-            limits = numpy.finfo(real.numpy)
-        else:
-            limits = importlib.import_module("ml_dtypes").finfo(real.numpy)
-        smallest_normal = float(limits.smallest_normal)
-        self._set(
-            bits=8 * real.itemsize,
-            dtype=real._name,
-            eps=float(limits.eps),
-            max=float(limits.max),
-            min=float(limits.min),
-            # From the digits: NumPy's own value is rounded to the dtype that it describes.
-            resolution=float(f"1e-{limits.precision}"),
-            smallest_normal=smallest_normal,
-            tiny=smallest_normal,
-        )
-
-    def __repr__(self) -> str:
-        return self._show("resolution", "min", "max", "eps", "smallest_normal", "tiny")
-
-
-@final
-class iinfo(_Info):  # noqa: N801  torch's name
-    """The smallest and largest value of an integer dtype.
-
-    TypeError for floating-point dtypes, complex dtypes and bool.
-
-    Example:
-        >>> import pullback as torch
-        >>> info = torch.iinfo(torch.int8)
-        >>> info.bits, info.min, info.max, info.dtype
-        (8, -128, 127, 'int8')
-        >>> info
-        iinfo(min=-128, max=127, dtype=int8)
-    """
-
-    __slots__ = ()
-
-    max: int
-    min: int
-
-    def __init__(self, type: dtype) -> None:
-        given = as_dtype(type)
-        if given.is_differentiable:
-            raise TypeError(f"iinfo needs an integer dtype, got {given}; use finfo")
-        if given is bool_:
-            raise TypeError("iinfo needs an integer dtype, got torch.bool, which has no limits")
-        limits = numpy.iinfo(given.numpy)
-        self._set(bits=limits.bits, dtype=given._name, max=int(limits.max), min=int(limits.min))
-
-    def __repr__(self) -> str:
-        return self._show("min", "max")
 
 
 def numpy_dtype(value: Any) -> NumpyDtype:

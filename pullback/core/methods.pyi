@@ -339,6 +339,8 @@ class Methods:
         """In-place form of `ceil`: the result replaces the tensor's values."""
     def cfloat(self, *, memory_format: _memory_format = ...) -> _Tensor:
         """The same values as complex64; the same tensor if they are that already."""
+    def chalf(self, *, memory_format: _memory_format = ...) -> _Tensor:
+        """The same values as complex32; the same tensor if they are that already."""
     def char(self, *, memory_format: _memory_format = ...) -> _Tensor:
         """The same values as int8; the same tensor if they are that already."""
     def cholesky(self, upper: _bool = False, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:

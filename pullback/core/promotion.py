@@ -51,10 +51,20 @@ class _HasDtype(Protocol):
     def dtype(self) -> NumpyDtype: ...
 
 
+def _is_byte(d: dtype) -> bool:
+    """Whether a dtype is one of the floats of 8 bits."""
+    return d.category == FLOATING and d.itemsize == 1
+
+
 def _promote(a: dtype, b: dtype) -> dtype:
     """The dtype that two operands of the same rank meet in."""
     if a is b:
         return a
+    if _is_byte(a) or _is_byte(b):
+        raise RuntimeError(
+            f"{a} and {b} have no common dtype: floating-point dtypes of 8 bits are never "
+            "promoted; convert one operand first, for example with .to(torch.float32)"
+        )
     low, high = sorted((a, b), key=lambda d: (d.category, d.itemsize))
     if high.category != FLOATING and (low in _WIDE_UNSIGNED or high in _WIDE_UNSIGNED):
         raise RuntimeError(
@@ -80,7 +90,9 @@ def _outrank(higher: dtype, lower: dtype) -> dtype:
     if higher.category == FLOATING:
         return higher.to_complex()
     # Not _promote for integers: torch lets uint16 meet a complex number here, though not there.
-    return lower if higher.category == INTEGRAL else _promote(higher, lower)
+    if higher.category == INTEGRAL and not _is_byte(lower):
+        return lower
+    return _promote(higher, lower)
 
 
 # Filled as pairs are met: all pairs at import would be time that few programs need.

@@ -66,7 +66,7 @@ def broadcast_dims(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int
 
 def cast(g: Array, dtype: numpy.dtype[Any], node: Node, index: int) -> Array:
     """To the dtype of the tensor whose gradient this is."""
-    if g.dtype.kind == "c" and dtype.kind != "c":
+    if g.dtype.kind in "cW" and dtype.kind not in "cW":
         # An operator's rule need not know that an input was real; a user's formula must.
         if not hasattr(type(node), "op"):
             raise errors.gradient_complex(type(node).name(node), index, from_numpy_dtype(dtype))

@@ -19,7 +19,7 @@ def check_nan(node: Any, results: tuple[Any, ...]) -> None:
         array = result._array if isinstance(result, Tensor) else result
         if isinstance(array, OtherArray):
             array = array.values
-        if array is not None and array.dtype.kind in "fcV" and _has_nan(result, array):
+        if array is not None and array.dtype.kind in "fcVW" and _has_nan(result, array):
             raise RuntimeError(
                 f"{type(node).name(node)} returned nan values in its output {index} (the gradient "
                 "of its input "

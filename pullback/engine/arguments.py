@@ -99,7 +99,7 @@ def _root_gradient(index: int, root: Any, edge: Any, g: Any) -> Any:
     array = g._array
     if array.shape != shape:
         raise errors.root_gradient_shape(index, array.shape, shape)
-    if (array.dtype.kind == "c") != (dtype.kind == "c"):
+    if (array.dtype.kind in "cW") != (dtype.kind in "cW"):
         raise errors.root_gradient_dtype(index, g.dtype, from_numpy_dtype(dtype))
     if g._kind is not None:
         check_root(index, g, (root._kind or strided) if isinstance(root, Tensor) else None)
@@ -112,7 +112,7 @@ def _implicit_gradient(root: Any, shape: tuple[int, ...], dtype: Any) -> Tensor:
     for size in shape:
         if size != 1:
             raise errors.implicit_gradient(shape)
-    if dtype.kind == "c":
+    if dtype.kind in "cW":
         raise errors.implicit_gradient_dtype(from_numpy_dtype(dtype))
     if isinstance(root, Tensor) and (root._takes & DISPATCH or get_mode().dispatch):
         ones: Tensor = unrecorded_call(lambda: ones_like(root))

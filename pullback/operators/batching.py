@@ -82,7 +82,7 @@ def _dtype_of_example(op: Op, split: dict[str, Any]) -> Any:
     if op.promote is None or len(values) < 2:
         return None
     first = getattr(values[0][0], "_array", None)
-    if first is not None and first.dtype.kind in "fcV":
+    if first is not None and first.dtype.kind in "fcVW":
         others = [getattr(value, "_array", None) for value, _ in values]
         if all(one is not None and one.dtype is first.dtype for one in others):
             return None  # all of one dtype, which is theirs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.core.dtype import finfo
+from pullback.core.limits import finfo
 from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import zeros, zeros_like
 from pullback.optim.checks import learning_rate, not_negative

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from pullback.core.device import device
-from pullback.core.dtype import DTYPES, named_dtype
+from pullback.core.dtype import DTYPES, LATE, named_dtype
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor
 from pullback.serialization import rebuild
@@ -60,7 +60,7 @@ def known_global(module: str, name: str) -> Any:
         return importlib.import_module("pullback.nn").Parameter
     if (module, name) == (_NESTED, "NestedTensor"):
         return importlib.import_module("pullback.operators.nested.tensor").NestedTensor
-    if module == "torch" and (name in DTYPES or name == "bfloat16"):
+    if module == "torch" and (name in DTYPES or name in LATE):
         return named_dtype(name)
     return storage_type(module, name)
 

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from pullback.core.arrays import LIBRARIES
 from pullback.core.device import CPU, META, device
-from pullback.core.dtype import DTYPES, NumpyDtype, dtype
+from pullback.core.dtype import DTYPES, LATE, NumpyDtype, dtype
 from pullback.core.layout import layout, memory_format
 from pullback.core.ports import ports
 from pullback.core.size import Size
@@ -32,7 +32,7 @@ from pullback.storage import UntypedStorage
 __all__ = ["Pickler", "Storage"]
 
 # Torch has no typed storage for these; it writes bytes, and the dtype beside them.
-_UNTYPED = ("uint16", "uint32", "uint64")
+_UNTYPED = frozenset(("uint16", "uint32", "uint64", *LATE)) - {"bfloat16"}
 
 
 class _Global:

@@ -9,6 +9,7 @@ import numpy
 from pullback.core.arrays import Array
 from pullback.core.device import META, device
 from pullback.core.dtype import NumpyDtype, dtype, named_dtype
+from pullback.core.memory.narrow import held
 from pullback.core.ports import ports
 from pullback.operators.tensor.convert import TYPE_NAMES
 from pullback.serialization.budget import Budget, refuse
@@ -104,7 +105,7 @@ class LoadedStorage(UntypedStorage):
     def _viewed(self, wanted: NumpyDtype) -> Array:
         if self.flat.nbytes % wanted.itemsize:
             raise refuse("a tensor's dtype does not divide its storage")
-        return self.flat.view(wanted)
+        return held(self.flat.view(wanted))
 
     @property
     def is_meta(self) -> bool:

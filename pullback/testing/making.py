@@ -6,7 +6,8 @@ import math
 import warnings
 from typing import Any
 
-from pullback.core.dtype import as_dtype, finfo, iinfo
+from pullback.core.dtype import as_dtype
+from pullback.core.limits import finfo, iinfo
 from pullback.operators.create.sizes import empty
 from pullback.operators.pointwise.complex import view_as_real
 from pullback.operators.random.tensors import randint

@@ -20,13 +20,11 @@ from pullback.core.dtype import (
     complex128,
     default,
     dtype,
-    finfo,
     float16,
     float32,
     float64,
     from_numpy_dtype,
     get_default_dtype,
-    iinfo,
     int8,
     int16,
     int32,
@@ -36,6 +34,7 @@ from pullback.core.dtype import (
     uint8,
     uint64,
 )
+from pullback.core.limits import finfo, iinfo
 
 NATIVE = [d for d in DTYPES.values() if d.numpy.kind != "V"]
 
@@ -115,8 +114,15 @@ def test_real_and_complex_counterparts():
     assert complex64.to_complex() is complex64
 
 
-def test_complex_counterpart_of_float16_is_refused_with_a_remedy():
-    with pytest.raises(RuntimeError, match=r"complex32.*torch\.float32"):
+def test_complex_counterpart_of_float16_is_complex32():
+    pytest.importorskip("ml_dtypes")
+    assert str(float16.to_complex()) == "torch.complex32"
+    assert float16.to_complex().to_real() is float16
+
+
+def test_complex_counterpart_of_float16_without_ml_dtypes_names_the_extra(monkeypatch):
+    _without_ml_dtypes(monkeypatch, "complex32")
+    with pytest.raises(RuntimeError, match=r"complex32 needs .* pullback\[full\]"):
         float16.to_complex()
 
 
@@ -219,18 +225,28 @@ def test_bfloat16_arrays_are_known_before_anyone_asks_for_the_dtype():
     assert _run(program) == ["torch.bfloat16"]
 
 
-def test_bfloat16_without_ml_dtypes_names_the_extra(monkeypatch):
+def _without_ml_dtypes(monkeypatch, name):
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    monkeypatch.delitem(DTYPES, "bfloat16", raising=False)
-    monkeypatch.delitem(vars(dtypes), "bfloat16", raising=False)
+    monkeypatch.delitem(DTYPES, name, raising=False)
+    monkeypatch.delitem(vars(dtypes), name, raising=False)
+
+
+@pytest.mark.parametrize("name", dtypes.LATE)
+def test_a_dtype_of_ml_dtypes_without_it_names_the_extra(monkeypatch, name):
+    _without_ml_dtypes(monkeypatch, name)
     with pytest.raises(AttributeError, match=r"pullback\[full\]"):
-        _ = dtypes.bfloat16
-    assert not hasattr(dtypes, "bfloat16")
+        getattr(dtypes, name)
+    assert not hasattr(dtypes, name)
 
 
-def test_complex32_is_refused_with_the_reason():
-    with pytest.raises(AttributeError, match="complex32 is not available: NumPy"):
+def test_a_dtype_that_an_old_ml_dtypes_lacks_names_the_extra(monkeypatch):
+    _without_ml_dtypes(monkeypatch, "complex32")
+    monkeypatch.setitem(sys.modules, "ml_dtypes", object())
+    with pytest.raises(AttributeError, match="newest version"):
         _ = dtypes.complex32
+
+
+def test_an_unknown_dtype_is_no_attribute():
     with pytest.raises(AttributeError, match="no attribute 'float7'"):
         _ = dtypes.float7
 
@@ -338,11 +354,11 @@ def test_set_default_dtype_changes_what_hot_code_reads(restored_default):
     assert default.complex_numpy == numpy.complex128
 
 
-def test_default_float16_has_no_complex_counterpart(restored_default):
+def test_default_float16_has_complex_numbers_of_halves(restored_default):
+    pytest.importorskip("ml_dtypes")
     set_default_dtype(float16)
     assert default.numpy == numpy.float16
-    with pytest.raises(RuntimeError, match="complex32"):
-        _ = default.complex_numpy
+    assert default.complex_numpy.name == "complex32"
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ def test_numpy_scalars_and_subclasses_count_as_python_numbers(d, number, python_
 
 def test_dtype_with_number_agrees_with_result_dtype():
     for d, number in itertools.product(DTYPES.values(), (True, 1, 1.5, 1j)):
-        if d is float16 and number == 1j:
+        if (d is float16 or d.itemsize == 1) and number == 1j:
             continue
         expected = result_dtype([array(d, 2), number])
         assert dtype_with_number(d.numpy, number) == expected
@@ -210,23 +210,33 @@ def test_default_dtype_decides_what_numbers_become(default_float64):
     assert promote_to_float(int8.numpy) == float64.numpy
 
 
-def test_a_complex_number_under_default_float16_is_refused_only_where_it_decides():
+def test_a_complex_number_under_default_float16_is_of_halves_only_where_it_decides():
+    pytest.importorskip("ml_dtypes")
+    halves = float16.to_complex()
     set_default_dtype(float16)
     try:
         assert result_type(array(float32, 2), 1j) is complex64
         assert result_type(array(complex64), 1j) is complex64
         assert result_type(array(float64, 2), array(int8), 1j) is complex128
         for operands in ((array(int8, 2), 1j), (1, 1j), (array(int8, 2), array(int8), 1j)):
-            with pytest.raises(RuntimeError, match="complex32"):
-                result_type(*operands)
+            assert result_type(*operands) is halves
     finally:
         set_default_dtype(float32)
 
 
-def test_complex_half_precision_is_refused_with_a_remedy():
+def test_half_precision_with_a_complex_number_is_complex_half_precision():
+    pytest.importorskip("ml_dtypes")
     for lower in (1j, array(complex64)):
-        with pytest.raises(RuntimeError, match=r"complex32.*torch\.float32 first"):
-            result_dtype([array(float16, 2), lower])
+        assert result_dtype([array(float16, 2), lower]) == float16.to_complex().numpy
+
+
+def test_floats_of_8_bits_are_never_promoted():
+    pytest.importorskip("ml_dtypes")
+    byte = dtypes.named_dtype("float8_e5m2")
+    assert result_type(array(byte, 2), 1.5) is byte
+    for other in (float32, int64, bool_, float16.to_complex()):
+        with pytest.raises(RuntimeError, match="floating-point dtypes of 8 bits are never"):
+            result_type(array(byte, 2), array(other, 2))
 
 
 @pytest.mark.parametrize("value", ["1", None, [1], {}], ids=repr)

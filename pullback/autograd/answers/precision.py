@@ -16,7 +16,8 @@ import numpy
 
 from pullback.autograd.answers.report import Report, table
 from pullback.autograd.graph.table import as_text
-from pullback.core.dtype import complex128, dtype, finfo, float64, from_numpy_dtype
+from pullback.core.dtype import complex128, dtype, float64, from_numpy_dtype
+from pullback.core.limits import finfo
 from pullback.core.mode import changed, current, settle
 from pullback.core.node import AccumulateGrad
 from pullback.core.origin import Origin, getframe, user_frame

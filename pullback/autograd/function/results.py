@@ -18,7 +18,7 @@ from pullback.core.version import INFERENCE_CELL, bump
 from pullback.core.view import CreationMeta, View, attach, forbidden
 from pullback.operators.running.inplace import rebase_view
 
-DIFFERENTIABLE = "fcV"  # NumPy's kinds of dtypes that have gradients; V: bfloat16
+DIFFERENTIABLE = "fcVW"  # NumPy's kinds of dtypes that have gradients; V, W: of ml_dtypes
 
 
 def among(tensor: Any, tensors: tuple[Any, ...]) -> bool:

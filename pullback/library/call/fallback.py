@@ -114,7 +114,7 @@ def _attach_lost(operator: Operator, tensors: list[Tensor], results: list[Any]) 
         for result in results
         if isinstance(result, Tensor)
         and result._node is None
-        and result._array.dtype.kind in "fcV"
+        and result._array.dtype.kind in "fcVW"
         and not any(result is tensor for tensor in tensors)
     ]
     if not lost:

@@ -9,7 +9,9 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import Array
-from pullback.core.dtype import NumpyDtype, from_numpy_dtype, int64
+from pullback.core.dtype import NARROW, NumpyDtype, from_numpy_dtype, int64
+from pullback.core.limits import finfo
+from pullback.core.memory.narrow import converted, wide
 
 __all__ = ["fill_number", "numbers_as_array"]
 
@@ -25,17 +27,19 @@ def numbers_as_array(
     Floats go into floats as they can (1e40 is inf in float32), into integers without fraction.
     """
     kind = dtype.kind
-    if kind == "f" and kinds in _REAL_NUMBERS:
+    if kind == "f" and kinds in _REAL_NUMBERS and dtype not in NARROW:
         return numpy.array(numbers, dtype)  # the usual case
     if not all(issubclass(kind, int | float | complex) for kind in kinds):
         numbers = _as_numbers(op, numbers, kind)
-    elif kind not in "cb" and any(issubclass(kind, complex) for kind in kinds):
+    elif kind not in "cbW" and any(issubclass(kind, complex) for kind in kinds):
         raise TypeError(f"{op}(): complex numbers cannot become {from_numpy_dtype(dtype)}.")
     try:
         if kind == "b":
             return numpy.array([bool(number) for number in numbers], dtype)
         if kind in "iu":
             return _integers(op, numbers, kinds, dtype)
+        if dtype in NARROW:
+            return converted(numpy.array(numbers), dtype)
         if kind == "V":  # bfloat16, which knows fewer of Python's numbers
             return numpy.array(numbers, numpy.float64).astype(dtype)
         return numpy.array(numbers, dtype)
@@ -43,7 +47,13 @@ def numbers_as_array(
         raise _does_not_fit(op, error, dtype) from None
 
 
-_CONVERSIONS: dict[str, Callable[[Any], Any]] = {"b": bool, "c": complex, "f": float, "V": float}
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "b": bool,
+    "c": complex,
+    "f": float,
+    "V": float,
+    "W": complex,
+}
 
 
 def _as_numbers(op: str, elements: list[Any], kind: str) -> list[Any]:
@@ -100,9 +110,9 @@ def fill_number(op: str, value: Any, dtype: NumpyDtype) -> Any:
     """A number that may fill a tensor of a dtype; RuntimeError if the dtype cannot hold it."""
     kind = type(value)
     small = kind is not complex and -_FITS_ALL < value < _FITS_ALL
-    if small and (dtype.kind in "fcV" or (kind is int and value >= 0 and dtype.kind != "b")):
+    if small and (dtype.kind in "fcVW" or (kind is int and value >= 0 and dtype.kind != "b")):
         return value
-    if isinstance(value, complex) and dtype.kind not in "cb":
+    if isinstance(value, complex) and dtype.kind not in "cbW":
         if value.imag:
             raise _does_not_fit(op, value, dtype)
         value = value.real
@@ -110,9 +120,18 @@ def fill_number(op: str, value: Any, dtype: NumpyDtype) -> Any:
         array = numbers_as_array(op, [value], (type(value),), dtype).reshape(())
     except ValueError:
         raise _does_not_fit(op, value, dtype) from None
-    if numpy.isinf(array) and numpy.isfinite(complex(value)) and dtype.itemsize >= 4:
+    if not _has_place(value, dtype):
+        raise _does_not_fit(op, value, dtype)
+    if numpy.isinf(wide(array)) and numpy.isfinite(complex(value)) and dtype.itemsize >= 4:
         raise _does_not_fit(op, value, dtype)
     return array.item()
+
+
+def _has_place(value: Any, dtype: NumpyDtype) -> bool:
+    """Whether a number is in the range of a dtype that has no infinity to round to."""
+    if dtype not in NARROW or not dtype.name.startswith("float8_e4"):
+        return True
+    return abs(value) <= finfo(from_numpy_dtype(dtype)).max
 
 
 def number_argument(op: str, name: str, value: Any) -> Any:

@@ -155,7 +155,7 @@ def _numbers(op: str, flat: list[Any], wanted: NumpyDtype | None) -> Array:
 
 def _converted(op: str, source: Array, wanted: NumpyDtype) -> Array:
     """A copy in another dtype, in the same order of strides."""
-    if source.dtype.kind == "c" and wanted.kind not in "cb":
+    if source.dtype.kind in "cW" and wanted.kind not in "cbW":
         warnings.warn(
             f"{op}(): converting {source.dtype} to {wanted} drops the imaginary part. Pass "
             "`.real`.",

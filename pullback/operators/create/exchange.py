@@ -12,6 +12,7 @@ from pullback.core import errors, origin
 from pullback.core.arrays import F32, F64, LIBRARIES, Array, as_array
 from pullback.core.device import CPU, META, as_device, require_available
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.memory.narrow import NarrowArray
 from pullback.core.mode import get_mode, settle
 from pullback.core.overriding import answers
 from pullback.core.ports import ports
@@ -32,7 +33,8 @@ def _numpy(self: Tensor, *, force: bool = False) -> Array:
     """The values as a NumPy array on the same memory: a write to one shows in the other.
 
     RuntimeError for a tensor that requires grad, whose history the array would leave; `force=True`
-    detaches it. Where torch refuses bfloat16, this gives an array of ml_dtypes' bfloat16.
+    detaches it. Where torch refuses bfloat16, this gives an array of ml_dtypes' bfloat16,
+    and so for the other dtypes that NumPy does not have.
 
     Example:
         >>> import pullback as torch
@@ -49,7 +51,7 @@ def _numpy(self: Tensor, *, force: bool = False) -> Array:
         if force:
             return ports.placed(self._array, CPU)
         raise errors.not_on_host("numpy()", self.device)
-    return self._array
+    return self._array.view(numpy.ndarray) if type(self._array) is NarrowArray else self._array
 
 
 def _check_leaves_no_history(tensor: Tensor, how: str) -> None:

@@ -21,8 +21,9 @@ from pullback.core.device import (
     holder_of,
     require_available,
 )
-from pullback.core.dtype import NumpyDtype, as_dtype, dtype, from_numpy_dtype
+from pullback.core.dtype import NARROW, NumpyDtype, as_dtype, dtype, from_numpy_dtype
 from pullback.core.layout import layout, strided
+from pullback.core.memory.narrow import held
 from pullback.core.mode import fast, get_mode
 from pullback.core.nesting import running
 from pullback.core.ports import ports
@@ -120,7 +121,7 @@ def _check_memory(op: str, options: Options) -> device:
 def _check_requires_grad(op: str, value: Any, numpy_dtype: NumpyDtype) -> None:
     if value is not None and not isinstance(value, bool):
         raise TypeError(f"{op}(): requires_grad must be a bool, got {type(value).__name__}.")
-    if value and numpy_dtype.kind not in "fcV":
+    if value and numpy_dtype.kind not in "fcVW":
         raise errors.not_differentiable_dtype(from_numpy_dtype(numpy_dtype))
 
 
@@ -215,6 +216,7 @@ def allocated(op: str, allocate: Callable[..., Array], shape: Any, *args: Any) -
 
         return meta.of((shape,) if isinstance(shape, int) else shape, dtype)
     try:
-        return allocate(shape, *args)
+        array = allocate(shape, *args)
+        return held(array) if NARROW else array
     except (MemoryError, OverflowError, ValueError):
         raise RuntimeError(f"{op}(): no memory for a tensor of size {shape}.") from None

@@ -18,7 +18,7 @@ from pullback.core.tensor import Tensor, new, wrap
 from pullback.operators.create.data import copied, is_sequence
 from pullback.operators.create.factory import allocated, shape_argument
 from pullback.operators.declare import METHODS
-from pullback.operators.tensor.convert import TYPE_NAMES
+from pullback.operators.tensor.convert import TYPE_NAMES, type_name
 
 FOUND_IN = {
     "torch": """
@@ -139,7 +139,7 @@ def typename(obj: Any) -> str:
         'torch.FloatTensor'
     """
     if isinstance(obj, Tensor):
-        return f"torch.{TYPE_NAMES[obj.dtype._name]}Tensor"
+        return type_name(obj.dtype)
     kind = obj if isinstance(obj, type) else type(obj)
     module = kind.__module__
     return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"

@@ -12,7 +12,7 @@ import numpy
 
 from pullback.core import origin
 from pullback.core.arrays import Array
-from pullback.core.dtype import NumpyDtype, default, from_numpy_dtype, int64
+from pullback.core.dtype import NARROW, NumpyDtype, default, from_numpy_dtype, int64
 from pullback.core.mode import settle
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.values import number_argument
@@ -51,7 +51,7 @@ def arange(
     first, last, by = (_real("arange", *named) for named in _named(start, end, step))
     whole = all(isinstance(number, int) for number in (first, last, by))
     dtype = checked("arange", options, int64.numpy if whole else default.numpy, out)
-    if dtype.kind not in "iufV":
+    if dtype.kind not in "iufV" or dtype in NARROW:
         raise NotImplementedError(f"arange(): not possible in {from_numpy_dtype(dtype)}.")
     if dtype == int64.numpy:  # exact, where double precision would not be
         first, last = int(first), int(last)
@@ -231,6 +231,8 @@ def _ends(
         raise RuntimeError(f"{op}(): steps must not be negative, got {steps}.")
     is_complex = isinstance(first, complex) or isinstance(last, complex)
     dtype = checked(op, options, default.complex_numpy if is_complex else default.numpy, out)
+    if dtype in NARROW:
+        raise NotImplementedError(f"{op}(): not possible in {from_numpy_dtype(dtype)}.")
     if is_complex and dtype.kind != "c":
         raise RuntimeError(f"{op}(): complex ends cannot become {from_numpy_dtype(dtype)}.")
     if dtype.kind == "b":

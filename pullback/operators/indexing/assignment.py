@@ -190,7 +190,7 @@ def _assign_part(self: Any, place: tuple[Any, ...], part: Array, value: Any) -> 
         return False
     if base is not self and info.replay is not None:
         return False
-    recordable = plain and part.dtype.kind in "fcV"
+    recordable = plain and part.dtype.kind in "fcVW"
     edge = None
     if isinstance(value, Tensor):
         value = _trimmed(value, part.ndim)
@@ -209,7 +209,7 @@ def _assign_part(self: Any, place: tuple[Any, ...], part: Array, value: Any) -> 
     store(part, source)
     bump(self, "__setitem__")
     if recorded:
-        real = part.dtype.kind == "c" and source.dtype.kind != "c"
+        real = part.dtype.kind in "cW" and source.dtype.kind not in "cW"
         _record(base, place if base is self else _geometry(part, base), edge, real=real)
     return True
 
@@ -322,7 +322,7 @@ def _assign_indexed(self: Any, key: Any, value: Any) -> None:
     if not isinstance(value, Tensor):
         value = wrap(_number(self, value))
     elif value._array.size == 1 and len(indices) == 1 and indices[0]._array.dtype.kind == "b":
-        if value._array.dtype.kind == "c" and self._array.dtype.kind != "c":
+        if value._array.dtype.kind in "cW" and self._array.dtype.kind not in "cW":
             check_dtype(self, value)
         value = astype(reshape(value, ()), self._array.dtype)  # one for all that the mask has
     elif value._array.ndim:

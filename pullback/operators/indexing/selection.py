@@ -178,7 +178,7 @@ def masked_fill(xp: Namespace, input: Array, mask: Array, value: Array) -> Array
         )
     if not hasattr(value, "dtype"):
         return xp.where(mask, checked_number("masked_fill", value, dtype), input)
-    if value.dtype.kind == "c" and dtype.kind != "c":
+    if value.dtype.kind in "cW" and dtype.kind not in "cW":
         raise RuntimeError(
             f"masked_fill: a complex value cannot fill a tensor of {from_numpy_dtype(dtype)}."
         )

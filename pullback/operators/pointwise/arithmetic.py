@@ -32,9 +32,9 @@ FOUND_IN = {
 def is_complex(input: Any) -> bool:
     """Whether a number, array or tensor is complex."""
     if isinstance(input, Tensor):
-        return bool(input._array.dtype.kind == "c")
+        return bool(input._array.dtype.kind in "cW")
     dtype = getattr(input, "dtype", None)
-    return isinstance(input, complex) if dtype is None else bool(dtype.kind == "c")
+    return isinstance(input, complex) if dtype is None else bool(dtype.kind in "cW")
 
 
 @elementwise(input=lambda g: conj(g), method=False, node="ConjBackward0", aten="_conj.default")
@@ -50,7 +50,7 @@ def conj(input: Any) -> Any:
     tensor([1.-2.j])
     """
     if type(input) is ndarray:  # first, since nearly every rule of the plain backward asks
-        return _conj(input) if input.dtype.kind == "c" else input
+        return _conj(input) if input.dtype.kind in "cW" else input
     if isinstance(input, int | float) or not is_complex(input):
         return input
     return input.conjugate() if type(input) is complex else _conj(input)
@@ -184,7 +184,9 @@ def in_single(xp: Namespace, function: Any, *arrays: Array, **options: Any) -> A
 def _scaled(op: str, other: Array, alpha: Any) -> Array:
     """`other * alpha` in the dtype of `other`; of half precision, in single."""
     kind = other.dtype.kind
-    if (isinstance(alpha, float) and kind in "biu") or (isinstance(alpha, complex) and kind != "c"):
+    if (isinstance(alpha, float) and kind in "biu") or (
+        isinstance(alpha, complex) and kind not in "cW"
+    ):
         raise RuntimeError(
             f"{op}: alpha={alpha} does not fit a result of {from_numpy_dtype(other.dtype)}; pass "
             "an alpha of its kind, or convert an operand first."
@@ -428,7 +430,7 @@ def _check_lerp(input: Array, *others: Array) -> None:
 )
 def _lerp_number(xp: Namespace, input: Array, end: Array, weight: Any) -> Array:
     _check_lerp(input, end)
-    if isinstance(weight, complex) and input.dtype.kind != "c":
+    if isinstance(weight, complex) and input.dtype.kind not in "cW":
         raise RuntimeError(f"lerp: the weight {weight} is complex, the tensors are not.")
     if is_half(input.dtype):
         return in_single(xp, _lerp_number, input, end, weight=weight)

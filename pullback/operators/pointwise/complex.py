@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core.dtype import from_numpy_dtype
+from pullback.core.dtype import NumpyDtype, from_numpy_dtype
+from pullback.core.memory.narrow import held
 from pullback.operators.declare import Array, Namespace, elementwise, view
 from pullback.operators.pointwise.arithmetic import is_complex
 
@@ -56,14 +57,16 @@ def view_as_real(xp: Namespace, input: Array) -> Array:
     >>> torch.view_as_real(torch.tensor([1 + 2j]))
     tensor([[1., 2.]])
     """
-    if input.dtype.kind != "c":
+    if input.dtype.kind not in "cW":
         raise RuntimeError(
             f"view_as_real: the tensor must be complex, got {from_numpy_dtype(input.dtype)}."
         )
     return input[..., None].view(input.real.dtype)
 
 
-_COMPLEX_OF = {"f": "F", "d": "D"}  # by NumPy's characters of the dtypes
+def _complex_of(dtype: NumpyDtype) -> NumpyDtype | None:
+    """The dtype of complex numbers with such parts."""
+    return from_numpy_dtype(dtype).to_complex().numpy if dtype.char in "efd" else None
 
 
 @view(input=lambda g: view_as_real(g), strided=False, method=False)
@@ -74,10 +77,10 @@ def view_as_complex(xp: Namespace, input: Array) -> Array:
     >>> torch.view_as_complex(torch.tensor([[1.0, 2.0]]))
     tensor([1.+2.j])
     """
-    wanted = _COMPLEX_OF.get(input.dtype.char)
+    wanted = _complex_of(input.dtype)
     if wanted is None:
         raise RuntimeError(
-            f"view_as_complex: the tensor must be float32 or float64, got "
+            f"view_as_complex: the tensor must be float16, float32 or float64, got "
             f"{from_numpy_dtype(input.dtype)}."
         )
     if input.ndim == 0 or input.shape[-1] != 2:
@@ -90,7 +93,7 @@ def view_as_complex(xp: Namespace, input: Array) -> Array:
             "view_as_complex: the two parts of each number must lie side by side in memory; call "
             "contiguous() first."
         )
-    return input.view(wanted)[..., 0]
+    return held(input.view(wanted)[..., 0])
 
 
 # From parts -------------------------------------------------------------------------------------
@@ -98,13 +101,13 @@ def view_as_complex(xp: Namespace, input: Array) -> Array:
 
 def empty_complex(xp: Namespace, op: str, first: Array, second: Array) -> Array:
     """An empty complex array for results of two real ones."""
-    wanted = _COMPLEX_OF.get(first.dtype.char)
+    wanted = _complex_of(first.dtype)
     if wanted is None or first.dtype != second.dtype:
         raise RuntimeError(
-            f"{op}: both tensors must be float32 or both float64, got "
+            f"{op}: both tensors must be float16, both float32 or both float64, got "
             f"{from_numpy_dtype(first.dtype)} and {from_numpy_dtype(second.dtype)}."
         )
-    return xp.empty(xp.broadcast(first, second).shape, wanted)
+    return held(xp.empty(xp.broadcast(first, second).shape, wanted))
 
 
 def _complex_tangent(d_real: Any, d_imag: Any) -> Any:
@@ -129,8 +132,8 @@ def complex(xp: Namespace, real: Array, imag: Array) -> Array:
     tensor([1.-2.j])
     """
     out = empty_complex(xp, "complex", real, imag)
-    out.real = real
-    out.imag = imag
+    out.real[...] = real
+    out.imag[...] = imag
     return out
 
 
@@ -145,4 +148,4 @@ def isreal(xp: Namespace, input: Array) -> Array:
     >>> torch.isreal(torch.tensor([1 + 0j, 1j]))
     tensor([ True, False])
     """
-    return input.imag == 0 if input.dtype.kind == "c" else xp.ones(input.shape, bool)
+    return input.imag == 0 if input.dtype.kind in "cW" else xp.ones(input.shape, bool)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import LIBRARIES, some
+from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import ZEROS
 from pullback.operators.declare import Array, Namespace, elementwise, method
@@ -147,6 +148,8 @@ def polar(xp: Namespace, abs: Array, angle: Array) -> Array:
     >>> torch.polar(torch.tensor([2.0]), torch.tensor([0.0]))
     tensor([2.+0.j])
     """
+    if abs.dtype.char not in "fd":
+        raise RuntimeError(f"polar: not possible in {from_numpy_dtype(abs.dtype)}.")
     out = empty_complex(xp, "polar", abs, angle)
     out.real = abs * xp.cos(angle)
     out.imag = abs * xp.sin(angle)

@@ -7,8 +7,9 @@ from functools import cache
 from typing import Any
 
 from pullback.core import errors
-from pullback.core.dtype import NumpyDtype, finfo, from_numpy_dtype
+from pullback.core.dtype import NumpyDtype, from_numpy_dtype
 from pullback.core.errors import unsupported
+from pullback.core.limits import finfo
 from pullback.operators.arrays.blocks import ONES
 from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.arrays.windows import is_finite

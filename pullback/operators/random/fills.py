@@ -9,9 +9,10 @@ import numpy
 
 from pullback.core import errors
 from pullback.core.arrays import LIBRARIES, Array
-from pullback.core.dtype import NumpyDtype, finfo, from_numpy_dtype
+from pullback.core.dtype import NumpyDtype, from_numpy_dtype
 from pullback.core.forward import LEVELS
 from pullback.core.layout import empty_like
+from pullback.core.limits import finfo
 from pullback.core.mode import fast, settle
 from pullback.core.overriding import answers
 from pullback.core.ports import ports
@@ -123,7 +124,7 @@ def uniform_(
     """
     low, high = _from_to("uniform_", bounds, named, (0.0, 1.0))
     dtype = self._array.dtype
-    needs("uniform_", dtype, "fcV")
+    needs("uniform_", dtype, "fcVW")
     largest = _largest(draw.real_of(dtype))
     if not (abs(low) <= largest and abs(high) <= largest):
         raise RuntimeError(f"uniform_(): the bounds {low} and {high} do not fit {self.dtype}.")
@@ -147,7 +148,7 @@ def normal_(
     >>> torch.empty(3).normal_(mean=2.0, std=0.0)
     tensor([2., 2., 2.])
     """
-    needs("normal_", self._array.dtype, "fcV")
+    needs("normal_", self._array.dtype, "fcVW")
     check_std(std)
     return _fill(self, "normal_", generator, functools.partial(draw.normal, mean=mean, std=std))
 

@@ -15,6 +15,8 @@ from pullback.core.arrays import F32, F64, Array
 from pullback.core.dtype import NumpyDtype
 from pullback.operators.random.stream import Stream
 
+# The dtypes of the two parts of complex numbers, by the bytes that both take.
+_PARTS: dict[int, NumpyDtype] = {4: numpy.dtype(numpy.float16), 8: F32, 16: F64}
 LONG = 16  # from so many elements on, torch makes normal numbers in blocks of as many
 WIDE = 1 << 28  # ranges of so many integers and more take two words for each
 _SHORT = 384  # up to which a permutation is faster as a loop than all at once
@@ -24,8 +26,8 @@ _CHUNK = 1 << 14  # elements whose steps are done together: 64 kB of float32 sta
 
 def real_of(dtype: NumpyDtype) -> NumpyDtype:
     """The dtype of the parts of complex numbers; real ones stay."""
-    if dtype.kind == "c":
-        return F32 if dtype.itemsize == 8 else F64
+    if dtype.kind in "cW":
+        return _PARTS[dtype.itemsize]
     return dtype
 
 
@@ -79,7 +81,7 @@ def uniform(source: Stream, array: Array, low: float = 0.0, high: float = 1.0) -
     if dtype is F32 and whole:
         put(array, source.floats(array.size))
         return
-    if dtype.kind == "c":
+    if dtype.kind in "cW":
         array = _parts(array)
         dtype = array.dtype
     values = (source.doubles if dtype == F64 else source.floats)(array.size)
@@ -183,7 +185,7 @@ def normal(source: Stream, array: Array, mean: Any = 0.0, std: Any = 1.0) -> Non
     if array.size < LONG and array.dtype.kind == "f" and std == 1 and mean == 0:
         put(array, source.normals(array.size))
         return
-    if array.dtype.kind == "c":
+    if array.dtype.kind in "cW":
         if mean.imag != 0:
             normal(source, array, 0.0, std)
             array += mean

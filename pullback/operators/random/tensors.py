@@ -14,7 +14,7 @@ import numpy
 from pullback.core import errors, origin
 from pullback.core.arrays import F32, LIBRARIES, Array
 from pullback.core.captured import stamped
-from pullback.core.dtype import NumpyDtype, default, from_numpy_dtype, int64
+from pullback.core.dtype import NARROW, NumpyDtype, default, from_numpy_dtype, int64
 from pullback.core.layout import memory_format, preserve_format
 from pullback.core.mode import get_mode, settle
 from pullback.core.ports import ports
@@ -56,7 +56,7 @@ def source_of(op: str, generator: Any) -> Any:
 
 def needs(op: str, dtype: NumpyDtype, kinds: str) -> None:
     """Refuse dtypes whose kind is not among `kinds`."""
-    if dtype.kind not in kinds:
+    if dtype.kind not in kinds or (dtype in NARROW and dtype.itemsize == 1):
         raise NotImplementedError(f"{op}(): not possible in {from_numpy_dtype(dtype)}.")
 
 
@@ -98,7 +98,7 @@ def _filled(
         fill(source, array)
         return stamped(wrap(array))
     array = allocated(op, numpy.empty, shape, dtype)
-    if type(array) is numpy.ndarray:
+    if type(array) is numpy.ndarray or dtype in NARROW:
         fill(source, array)
     elif type(array) in LIBRARIES:
         ports.filled_there(array, fill, generator)
@@ -126,7 +126,7 @@ def rand(
         if few is not None:
             return wrap(few)
     dtype = checked("rand", options, default.numpy, out)
-    needs("rand", dtype, "fcV")
+    needs("rand", dtype, "fcVW")
     return sized("rand", shape, draw.uniform, dtype, (generator, out, options))
 
 
@@ -151,7 +151,7 @@ def randn(
             few = default_generator.draw_from().normals(count)
             return wrap(few.reshape(shape).astype(default.numpy))
     dtype = checked("randn", options, default.numpy, out)
-    needs("randn", dtype, "fcV")
+    needs("randn", dtype, "fcVW")
     return sized("randn", shape, draw.normal, dtype, (generator, out, options))
 
 
@@ -367,7 +367,7 @@ def rand_like(
             if few is not None:
                 return wrap(few)
     kept = {"memory_format": memory_format, **options}
-    return _drawn_like("rand_like", input, draw.uniform, "fcV", generator, kept)
+    return _drawn_like("rand_like", input, draw.uniform, "fcVW", generator, kept)
 
 
 def randn_like(
@@ -389,7 +389,7 @@ def randn_like(
             few = default_generator.draw_from().normals(count)
             return wrap(few.reshape(shape).astype(input._array.dtype))
     kept = {"memory_format": memory_format, **options}
-    return _drawn_like("randn_like", input, draw.normal, "fcV", generator, kept)
+    return _drawn_like("randn_like", input, draw.normal, "fcVW", generator, kept)
 
 
 def randint_like(

@@ -177,6 +177,8 @@ _RIGHT = {
 
 def _euclidean(xp: Namespace, x: Array, axis: Any, keepdim: Any) -> Array:
     """The root of the sum of squares, scaled by the largest element if squares leave the range."""
+    if x.dtype.char not in _RIGHT:  # a dtype for storing, which says so
+        return xp.sqrt(total_of_squares(xp, x, axis, keepdim))
     low, high = _RIGHT[x.dtype.char]
     if axis is None and not keepdim and x.flags.c_contiguous and x.dtype.char in "fd":
         flat = x.reshape(-1)

@@ -150,7 +150,7 @@ def starts_write(op: str, target: Tensor, values: dict[str, Any], mode: Mode) ->
             "it to "
             "get a normal tensor."
         )
-    if not mode.grad or mode.inference or array.dtype.kind not in "fcV":
+    if not mode.grad or mode.inference or array.dtype.kind not in "fcVW":
         return False
     tracked = target.requires_grad or any(requires_grad(value) for value in values.values())
     if tracked:

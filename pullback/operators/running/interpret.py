@@ -21,9 +21,10 @@ from pullback.core.arrays import (
     library_among,
     namespace,
 )
-from pullback.core.dtype import from_numpy_dtype
+from pullback.core.dtype import NARROW, from_numpy_dtype
 from pullback.core.explain.cause import ended
 from pullback.core.forward import LEVELS, seeing, visible_levels
+from pullback.core.memory.narrow import converted
 from pullback.core.mode import Mode, changed, current, fast, settle
 from pullback.core.origin import getframe
 from pullback.core.ports import ports
@@ -312,14 +313,17 @@ def _cast(op: Op, value: Any, dtype: numpy.dtype[Any]) -> Any:
         dtype = dtype if getattr(value, "dtype", None) == dtype else F32
     if isinstance(value, numbers.Number) and not isinstance(value, numpy.generic):
         try:
-            return numpy.array(value, dtype)
+            made = numpy.array(value, None if dtype in NARROW else dtype)
+            return converted(made, dtype) if dtype in NARROW else made
         except OverflowError:
             if isinstance(value, int) and dtype.kind in "iu" and abs(value) < 2**63:
                 return numpy.array(value).astype(dtype)  # wraps, as torch does
             raise RuntimeError(
                 f"{op.name}: the number {value} does not fit {from_numpy_dtype(dtype)}."
             ) from None
-    return value if value.dtype == dtype else value.astype(dtype)
+    if value.dtype == dtype:
+        return value
+    return converted(value, dtype) if dtype in NARROW else value.astype(dtype)
 
 
 def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:

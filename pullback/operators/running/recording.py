@@ -50,7 +50,7 @@ def record(
         edges = input_edges(op, values) if recording and op.differentiable else ()
     tracked = any(edge is not None for edge in edges)
     node = make_node(op, edges, values, options, results, mode, kept) if tracked else None
-    carries = [r._raw.dtype.kind in "fcV" for r in results]  # V: bfloat16
+    carries = [r._raw.dtype.kind in "fcVW" for r in results]  # V, W: of ml_dtypes
     for number, result in enumerate(results):
         fixed = len(op.outputs) > number and op.outputs[number] in op.fixed_outputs
         edge = None if node is None or fixed or not carries[number] else _edge(op, node, number)

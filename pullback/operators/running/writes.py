@@ -17,7 +17,9 @@ import numpy
 
 from pullback.core.arrays import F32, F64, Array, Namespace, numbers32, numbers64
 from pullback.core.arrays import number_array as remembered
-from pullback.core.dtype import from_numpy_dtype
+from pullback.core.dtype import NARROW, from_numpy_dtype
+from pullback.core.limits import finfo
+from pullback.core.memory.narrow import converted
 from pullback.core.mode import fast, get_mode
 from pullback.core.overriding import Taken
 from pullback.core.promotion import is_half
@@ -114,13 +116,15 @@ def number_array(op: str, value: Any, dtype: numpy.dtype[Any]) -> Array:
     kind = dtype.kind
     if kind == "b":
         return numpy.array(bool(value))
-    if isinstance(value, complex) and kind != "c" and value.imag == 0:
+    if isinstance(value, complex) and kind not in "cW" and value.imag == 0:
         value = value.real
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         bits = value.bit_length()
         raise RuntimeError(f"{op}: a number of {bits} bits has more than the 64 that there are.")
     if not _fits(value, dtype):
         raise _overflow(op, value, dtype)
+    if dtype in NARROW:
+        return converted(numpy.array(value), dtype)
     # A negative number for an unsigned dtype wraps around, as in torch.
     return numpy.array(int(value)).astype(dtype) if kind in "iu" else numpy.array(value, dtype)
 
@@ -128,13 +132,15 @@ def number_array(op: str, value: Any, dtype: numpy.dtype[Any]) -> Array:
 def _fits(value: Any, dtype: numpy.dtype[Any]) -> bool:
     kind = dtype.kind
     if isinstance(value, complex):
-        return kind == "c"
+        return kind in "cW"
     if kind in "iu":
         limits = numpy.iinfo(dtype)
         # Integers may be negative for unsigned dtypes (they wrap), other numbers may not.
         lowest = limits.min if kind == "i" or not isinstance(value, int) else -limits.max
         return bool(lowest <= value <= limits.max)
+    if dtype in NARROW and dtype.name.startswith("float8_e4"):
+        return not math.isfinite(value) or abs(value) <= finfo(from_numpy_dtype(dtype)).max
     # Half precision takes anything: what is too large becomes infinite, as in torch.
-    if kind == "V" or dtype.itemsize < 4 or not math.isfinite(value):
+    if kind in "VW" or dtype.itemsize < 4 or not math.isfinite(value):
         return True
     return bool(abs(value) <= numpy.finfo(dtype).max)

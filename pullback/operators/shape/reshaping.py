@@ -16,6 +16,7 @@ from pullback.core.layout import (
     order_of,
     preserve_format,
 )
+from pullback.core.memory.narrow import held
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import (
     METHODS,
@@ -135,7 +136,7 @@ def _named_size(*, size: Any = None, dtype: Any = None) -> tuple[Any, ...]:
 def view_as_dtype(xp: Namespace, input: Array, dtype: Any) -> Array:
     """The memory of `input` read as another dtype; not differentiable, as in torch."""
     try:
-        return input.view(dtype.numpy)
+        return held(input.view(dtype.numpy))
     except ValueError as error:
         raise RuntimeError(
             f"view: memory of shape {input.shape} and {input.itemsize} bytes per element cannot "

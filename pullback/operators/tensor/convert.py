@@ -14,6 +14,8 @@ import numpy
 from pullback.core import errors, origin
 from pullback.core.device import CPU, META, as_device, device, require_available
 from pullback.core.dtype import (
+    LATE,
+    NARROW,
     NumpyDtype,
     as_dtype,
     dtype,
@@ -33,6 +35,7 @@ from pullback.core.layout import (
     preserve_format,
     suggested_format,
 )
+from pullback.core.memory.narrow import converted
 from pullback.core.overriding import Taken, answers
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
@@ -48,6 +51,8 @@ FOUND_IN = {
 
 def cast_array(xp: Namespace, array: Array, dtype: NumpyDtype, format: memory_format) -> Array:
     """A copy in another dtype and memory order; the imaginary part of what becomes real is lost."""
+    if NARROW and (dtype in NARROW or array.dtype in NARROW) and not hasattr(array, "_device"):
+        array = array.view() if array.dtype == dtype else converted(array, dtype)
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         array = array.real
     if format is preserve_format and 0 not in array.strides:
@@ -99,7 +104,7 @@ def astype(input: Any, dtype: Any) -> Any:
     wanted = numpy_dtype(dtype)
     if getattr(input, "_array", input).dtype == wanted:
         return input
-    if wanted.kind in "fcV":
+    if wanted.kind in "fcVW":
         return _to_copy(input, wanted)
     return _to_fixed(input, wanted)
 
@@ -114,14 +119,14 @@ def _converted(
         wanted = have
     if not copy and have == wanted and _has_format(array, format):
         return input
-    if have.kind == "c" and wanted.kind not in "cb":
+    if have.kind in "cW" and wanted.kind not in "cbW":
         warnings.warn(
             f"Converting {input.dtype} to {from_numpy_dtype(wanted)} drops the imaginary part. Use "
             "`.real` if that is meant, `.abs()` for the modulus.",
             UserWarning,
             stacklevel=origin.stacklevel(),
         )
-    if wanted.kind in "fcV":
+    if wanted.kind in "fcVW":
         return _to_copy(input, wanted, format)
     return _to_fixed(input, wanted, format)
 
@@ -189,7 +194,7 @@ def _moved(self: Tensor, place: device, wanted: NumpyDtype | None) -> Tensor:
 
 def _carried(input: Tensor, place: device, wanted: NumpyDtype) -> Tensor:
     """The values on another device; the gradient comes back the same way."""
-    if wanted.kind in "fcV":
+    if wanted.kind in "fcVW":
         return _to_device(input, place, input.device, wanted)
     return _to_device_fixed(input, place, wanted)
 
@@ -251,6 +256,7 @@ _CASTS = {
     "double": "float64",
     "cfloat": "complex64",
     "cdouble": "complex128",
+    "chalf": "complex32",
     "byte": "uint8",
     "char": "int8",
     "short": "int16",
@@ -330,7 +336,14 @@ TYPE_NAMES = {
     "uint64": "UInt64",
     "bool": "Bool",
 }
-_DTYPE_NAMES = {f"torch.{name}Tensor": of for of, name in TYPE_NAMES.items()}
+# Those of dtypes that came later: names, but no classes.
+_LATER = {"complex32": "ComplexHalf"} | {name: name.capitalize() for name in LATE if "8_" in name}
+_DTYPE_NAMES = {f"torch.{name}Tensor": of for of, name in (TYPE_NAMES | _LATER).items()}
+
+
+def type_name(of: torch_dtype) -> str:
+    """The old name of a dtype's tensors."""
+    return f"torch.{(TYPE_NAMES | _LATER)[of._name]}Tensor"
 
 
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
@@ -342,7 +355,7 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         ('torch.FloatTensor', tensor([1]))
     """
     if dtype is None:
-        return f"torch.{TYPE_NAMES[self.dtype._name]}Tensor"
+        return type_name(self.dtype)
     if dtype is Tensor:  # the class itself stands for the default type
         dtype = get_default_dtype()
     if isinstance(dtype, str | type):

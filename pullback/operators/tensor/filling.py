@@ -42,9 +42,9 @@ def _write_copy(xp: Namespace, input: Array, src: Array) -> None:
 
 def store(target: Array, source: Array) -> None:
     """Write `source` over all of `target`, broadcast and cast; nothing is written if it fails."""
-    if type(source) is not ndarray and type(target) is ndarray:
+    if type(source) is not ndarray and type(target) is ndarray and hasattr(source, "_device"):
         raise errors.no_data("copy_()")
-    if source.dtype.kind == "c" and target.dtype.kind not in "cb":
+    if source.dtype.kind in "cW" and target.dtype.kind not in "cbW":
         warnings.warn(
             "Casting complex values to real discards the imaginary part.",
             UserWarning,
@@ -62,7 +62,7 @@ def store(target: Array, source: Array) -> None:
 
 def _to_source(g: Any, src_dtype: Any) -> Any:
     """A real source written to a complex tensor gets the real part; the engine sums and casts."""
-    return g.real if is_complex(g) and src_dtype.kind != "c" else g
+    return g.real if is_complex(g) and src_dtype.kind not in "cW" else g
 
 
 def _copy_tangent(d_src: Any, input: Any) -> Any:

@@ -18,6 +18,7 @@ from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.device import CPU, get_default_device
 from pullback.core.dtype import bool_, default, int64
 from pullback.core.forward import visible_levels
+from pullback.core.memory.narrow import wide
 from pullback.core.nesting import running
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
@@ -219,6 +220,7 @@ def values_text(array: Array, indent: int) -> str:
     """The elements in brackets, from column `indent` on."""
     if array.size == 0:
         return "[]"
+    array = wide(array)
     edges_only = array.size > _options.threshold
     chosen = _edges(array) if edges_only else array
     format, width = _format_for(chosen.reshape(-1))

@@ -199,7 +199,7 @@ def _looked_at(op: Op, tangent: str, leave: str) -> list[str]:
         f"        if {tangent} is not None:",
         f"            if {tangent}.__class__ is not Tensor:",
         *batch,
-        f"            if {tangent}._array.dtype.kind == 'c':",
+        f"            if {tangent}._array.dtype.kind in 'cW':",
         f"                {leave}",
     ]
 

@@ -46,7 +46,7 @@ def inplace_source_of(op: Op, *, watched: bool = True) -> str:
         *normalised_lines(op),
         *_memory_checked(op),
         "    tracked = False",
-        "    if mode is plain and a0.dtype.kind in 'fcV':",
+        "    if mode is plain and a0.dtype.kind in 'fcVW':",
         *("    " + line for line in edge_lines(op, leave)),
         f"        if {' or '.join(f'{edge} is not None' for edge in edges)}:",
         "            tracked = True",

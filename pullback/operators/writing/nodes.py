@@ -239,7 +239,7 @@ def _leave_lines(rules: list[Inlined | None], calls: list[str], *, tensors: bool
         for name, value in one.usual.items()
     ]
     if any(one is not None and one.only_real for one in rules):
-        unusual.append(f"{'g._array' if tensors else 'g'}.dtype.kind == 'c'")
+        unusual.append(f"{'g._array' if tensors else 'g'}.dtype.kind in 'cW'")
     if not unusual:
         return []
     return [f"    if {' or '.join(unusual)}:", f"        return {_results(calls)}"]

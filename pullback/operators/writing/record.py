@@ -29,7 +29,7 @@ def recorded_lines(op: Op) -> list[str]:
     passed_on = inherited_lines(op)
     if any(param.name == "dtype" for param in op.params):  # whole numbers have no history
         passed_on = ended_lines(op)
-        untracked = f"({untracked}) or r.dtype.kind not in 'fcV'"
+        untracked = f"({untracked}) or r.dtype.kind not in 'fcVW'"
     return [
         "    if mode is not plain:",
         f"        result._cell = {UNRECORDED}",
@@ -144,7 +144,7 @@ def outputs_lines(op: Op) -> list[str]:
     for i, name in enumerate(op.outputs):
         if name not in op.fixed_outputs:
             edge = f"node._output({i})" if several_outputs(op) else "node"
-            lines += [f"    if r{i}.dtype.kind in 'fcV':", f"        result{i}._node = {edge}"]
+            lines += [f"    if r{i}.dtype.kind in 'fcVW':", f"        result{i}._node = {edge}"]
     return lines
 
 

@@ -72,7 +72,7 @@ def source_of(op: Op) -> str:
         "        result._node = None",
         "        return True",
         "    r = result._array",
-        "    if r.dtype.kind not in 'fcV':",
+        "    if r.dtype.kind not in 'fcVW':",
         "        result._node = None",
         "        return True",
         *arrays,

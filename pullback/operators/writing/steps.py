@@ -113,7 +113,7 @@ def _other_dtypes(op: Op) -> list[str]:
         if i and param.kind == "tensor"
     ]
     if op.promote == "float":
-        conditions.append("a0.dtype.kind not in 'fcV'")
+        conditions.append("a0.dtype.kind not in 'fcVW'")
     return conditions
 
 

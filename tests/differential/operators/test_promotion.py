@@ -8,11 +8,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pullback.core import dtype as dtypes
-from pullback.core import promotion
+from pullback.core import limits, promotion
 
 NAMES = [
     *("bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"),
-    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+    *("float16", "bfloat16", "float32", "float64", "complex32", "complex64", "complex128"),
+    *("float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"),
 ]
 NUMBERS = [True, 2, 2.5, 2j]
 # A vector, a 0-d tensor and an empty one.
@@ -50,11 +51,6 @@ def outcome(call, *args):
         return type(error)
 
 
-def agrees(own, torchs):
-    """Equal, or torch says complex32, which we refuse because NumPy lacks it."""
-    return own == torchs or (torchs == "torch.complex32" and own is RuntimeError)
-
-
 @pytest.mark.parametrize("a", NAMES)
 def test_promote_types_and_can_cast_agree_for_every_pair(a):
     for b in NAMES:
@@ -76,7 +72,7 @@ def test_result_type_agrees_for_every_pair_of_ranks_and_dtypes(a):
             torch.zeros(shape, dtype=theirs(a)),
             torch.zeros(other_shape, dtype=theirs(b)),
         )
-        assert agrees(own, expected), (a, shape, b, other_shape, own, expected)
+        assert own == expected, (a, shape, b, other_shape, own, expected)
 
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
@@ -87,7 +83,7 @@ def test_result_type_agrees_for_tensors_with_numbers(default):
         expected = outcome(torch.result_type, tensor, number)
         for operands in ((array, number), (number, array)):
             own = outcome(promotion.result_type, *operands)
-            assert agrees(own, expected), (name, shape, number, own, expected)
+            assert own == expected, (name, shape, number, own, expected)
 
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
@@ -95,7 +91,7 @@ def test_result_type_agrees_for_numbers_alone(default):
     for a, b in itertools.product(NUMBERS, repeat=2):
         own = outcome(promotion.result_type, a, b)
         expected = outcome(torch.result_type, a, b)
-        assert agrees(own, expected), (a, b, own, expected)
+        assert own == expected, (a, b, own, expected)
 
 
 def test_three_tensors_of_mixed_ranks_agree_with_an_operator_that_promotes():
@@ -120,6 +116,9 @@ def test_common_dtype_agrees_with_cat_and_stack(a):
 @pytest.mark.parametrize("name", NAMES)
 def test_promote_to_float_agrees_with_sin(default, name):
     own = dtypes.from_numpy_dtype(promotion.promote_to_float(ours(name).numpy))
+    if dtypes.named_dtype(name).numpy in dtypes.NARROW:  # which has no sine there, but roots
+        assert own is ours(name)
+        return
     assert str(own) == str(torch.sin(torch.zeros(2, dtype=theirs(name))).dtype)
 
 
@@ -130,17 +129,17 @@ def test_dtype_attributes_agree(name):
         assert getattr(own, attribute) == getattr(other, attribute), attribute
     assert repr(own) == repr(other)
     assert repr(own.to_real()) == repr(other.to_real())
-    assert agrees(outcome(own.to_complex), outcome(other.to_complex))
+    assert outcome(own.to_complex) == outcome(other.to_complex)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_finfo_and_iinfo_agree(name):
     attributes = ("bits", "eps", "max", "min", "tiny", "smallest_normal", "resolution", "dtype")
     for info in ("finfo", "iinfo"):
-        own = outcome(getattr(dtypes, info), ours(name))
+        own = outcome(getattr(limits, info), ours(name))
         assert own == outcome(getattr(torch, info), theirs(name)), info
         if isinstance(own, str):
-            mine, other = getattr(dtypes, info)(ours(name)), getattr(torch, info)(theirs(name))
+            mine, other = getattr(limits, info)(ours(name)), getattr(torch, info)(theirs(name))
             for attribute in attributes:
                 assert getattr(mine, attribute, None) == getattr(other, attribute, None), attribute
 
