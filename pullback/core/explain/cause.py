@@ -8,12 +8,15 @@ one counts that was cut off, before one that is just a constant.
 
 from __future__ import annotations
 
+import warnings
 from types import CodeType, FrameType
 from typing import Any
 
 from pullback.core.explain.birth import Birth, Cut, Ended, make_birth
+from pullback.core.mode import get_mode
 from pullback.core.node import Leaf
-from pullback.core.origin import getframe, internal, user_frame
+from pullback.core.origin import getframe, internal, stacklevel, user_frame
+from pullback.core.process.warning_once import should_warn
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, Cell, birth, own_cell
 from pullback.core.view import View
 
@@ -131,17 +134,31 @@ def adopt(target: Any, *sources: Any) -> None:
 _exits: dict[tuple[CodeType, int], str] = {}
 
 
-def remember_exit(tensor: Any, how: str) -> None:
+def remember_exit(tensor: Any, how: str, depth: int = 2) -> None:
     """Note that `how`, called from the user's code, gave values of this tensor to Python."""
     if tensor._node is None or not tensor.requires_grad:
         return
-    frame = user_frame(getframe(2))
+    frame = user_frame(getframe(depth))
     if frame is None:
         return
     place = frame.f_code, frame.f_lasti
     if place not in _exits and len(_exits) >= _MOST_EXITS:
         _exits.pop(next(iter(_exits), None), None)  # type: ignore[arg-type]  # None is never a key
     _exits[place] = how
+
+
+def warn_of_exit(tensor: Any, how: str) -> None:
+    """As `remember_exit`, with a warning once in a process: `item()` would say that it is meant."""
+    if not (get_mode().grad and tensor.requires_grad):
+        return
+    remember_exit(tensor, how, 3)
+    if should_warn("number of a tensor that requires grad"):
+        warnings.warn(
+            f"{how} takes the number of a tensor that requires grad, and what is computed with it "
+            "has no gradient. If that is meant, say tensor.item(), or tensor.detach() before.",
+            UserWarning,
+            stacklevel=stacklevel(),
+        )
 
 
 def exits_in(code: CodeType) -> list[Cut]:

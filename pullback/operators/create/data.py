@@ -13,7 +13,7 @@ from pullback.core import origin
 from pullback.core.arrays import Array
 from pullback.core.device import DeviceLike
 from pullback.core.dtype import NumpyDtype, as_dtype, bool_, default, dtype, from_numpy_dtype, int64
-from pullback.core.explain.cause import remember_exit
+from pullback.core.explain.cause import remember_exit, warn_of_exit
 from pullback.core.layout import preserve_format
 from pullback.core.mode import settle
 from pullback.core.promotion import promote_dtypes
@@ -285,7 +285,7 @@ def _dtype_of_one(op: str, element: Any) -> NumpyDtype:
 
 def _number(op: str, element: Any) -> Any:
     if isinstance(element, Tensor) and element._node is not None:
-        remember_exit(element, f"{op}()")
+        warn_of_exit(element, f"{op}()")
     element = getattr(element, "_array", element)
     if isinstance(element, numpy.ndarray | numpy.generic):
         if element.size != 1:

@@ -109,15 +109,14 @@ def from_numpy(ndarray: Array, /) -> Tensor:
     if not (usual and ndarray.flags.c_contiguous and ndarray.flags.writeable):
         check_from_numpy("from_numpy", ndarray)
         warn_if_read_only("from_numpy", ndarray)
-        ndarray = plain(ndarray)
-    result = wrap(ndarray)
+    result = wrap(plain(ndarray))
     remember_birth(result, "from_numpy()")
     return result
 
 
 def plain(array: Array) -> Array:
-    """The array itself, as an ndarray and no subclass (masked arrays, matrices)."""
-    return array if type(array) is numpy.ndarray else array.view(numpy.ndarray)
+    """An ndarray of our own on the same memory: theirs may be a subclass, or change its shape."""
+    return array.view(numpy.ndarray)
 
 
 def warn_if_read_only(op: str, array: Array) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core import errors
+from pullback.core.layout import empty_like
 from pullback.operators.batching import per_dim
 from pullback.operators.declare import Array, Dims, Namespace, Shape, linear
 from pullback.operators.options import as_dim, as_shape
@@ -29,7 +30,11 @@ def _flip(xp: Namespace, input: Array, dims: Dims) -> Array:
     turned = [_WHOLE] * input.ndim
     for dim in dims if input.ndim else ():
         turned[dim] = _BACKWARDS
-    return input[tuple(turned)].copy()
+    if input.flags.c_contiguous:
+        return input[tuple(turned)].copy()
+    out = empty_like(xp, input)
+    out[...] = input[tuple(turned)]
+    return out
 
 
 def flip(input: Any, dims: Any) -> Any:

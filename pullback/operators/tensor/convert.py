@@ -25,7 +25,7 @@ from pullback.core.dtype import (
     numpy_dtype,
 )
 from pullback.core.dtype import dtype as torch_dtype
-from pullback.core.explain.cause import remember_exit
+from pullback.core.explain.cause import remember_exit, warn_of_exit
 from pullback.core.layout import (
     empty_like,
     is_in_format,
@@ -455,7 +455,7 @@ def _one_number(self: Tensor, kind: str) -> Any:
             f"{array.shape}."
         )
     if self._node is not None:
-        remember_exit(self, f"{kind}()")
+        (remember_exit if kind == "int" else warn_of_exit)(self, f"{kind}()")
     return _number_of(self)
 
 

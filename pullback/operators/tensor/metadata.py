@@ -103,8 +103,8 @@ def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
 def strides_of(array: Array) -> tuple[int, ...]:
     """Strides in elements, as torch gives them.
 
-    NumPy's say nothing where a dimension has one element or none; there they are what they would be
-    in memory without gaps.
+    NumPy's say nothing where a dimension has one element or an array was made empty; there they are
+    what they would be in memory without gaps. An empty slice keeps those of what it was cut from.
     """
     shape, itemsize = array.shape, array.itemsize
     strides = array.strides
@@ -112,7 +112,7 @@ def strides_of(array: Array) -> tuple[int, ...]:
         if len(strides) == 2:
             return strides[0] // itemsize, strides[1] // itemsize
         return tuple([step // itemsize for step in strides])  # faster than a generator
-    if 0 in shape:
+    if 0 in shape and not any(strides):
         return contiguous_strides(shape)
     steps = [step // itemsize for step in array.strides]
     for dim in reversed(range(len(shape) - 1)):

@@ -136,3 +136,13 @@ def test_dlpack_of_the_first_version_is_writable():
     array = numpy.zeros(2)
     torch.from_dlpack(Old(array)).add_(1)
     assert array.tolist() == [1, 1]
+
+
+def test_a_tensor_keeps_its_shape_when_its_array_is_given_another():
+    for make in (torch.from_numpy, torch.as_tensor, torch.asarray):
+        array = numpy.zeros(6)
+        x = make(array)
+        array.shape = (2, 3)
+        array[1, 2] = 1
+        assert x.shape == (6,)
+        assert x[5] == 1

@@ -1,5 +1,6 @@
 """Casts, `to`, and Python's numbers."""
 
+import math
 import operator
 
 import numpy
@@ -207,13 +208,33 @@ def test_conversions_by_python():
     assert float(torch.tensor(1 + 0j)) == 1.0
     assert "abc"[torch.tensor(1)] == "b"
     assert operator.index(torch.tensor(True)) == 1
-    assert float(torch.tensor(2.0, requires_grad=True)) == 2.0
+    assert int(torch.tensor(2.0, requires_grad=True)) == 2
     with pytest.raises(OverflowError):
         int(torch.tensor(float("inf")))
     with pytest.raises(RuntimeError, match="imaginary part"):
         float(torch.tensor(1j))
     with pytest.raises(TypeError, match="integer tensor"):
         operator.index(torch.tensor(1.0))
+
+
+@pytest.fixture
+def warned():
+    torch.set_warn_always(True)
+    yield
+    torch.set_warn_always(False)
+
+
+@pytest.mark.usefixtures("warned")
+@pytest.mark.parametrize("take", [float, complex, lambda x: torch.tensor([x, 2.0]), math.floor])
+def test_a_number_of_a_tensor_that_requires_grad_warns_but_for_what_says_so(take):
+    """R-112."""
+    x = torch.tensor(2.0, requires_grad=True)
+    with pytest.warns(UserWarning, match="requires grad.*item"):
+        take(x)
+    with torch.no_grad():
+        take(x)
+    take(x.detach())
+    assert (int(x), bool(x), x.item(), x.tolist()) == (2, True, 2.0, 2.0)
 
 
 def test_truth():

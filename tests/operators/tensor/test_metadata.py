@@ -98,3 +98,13 @@ def test_remains_of_older_versions():
         assert x.volatile is False
     with pytest.warns(UserWarning, match="no_grad"):
         x.volatile = True
+
+
+def test_an_empty_slice_has_the_strides_of_what_it_was_cut_from():
+    """R-111."""
+    x = torch.arange(24.0).reshape(4, 6)
+    assert x[1:1].stride() == x[:, 2:2].stride() == x[0:0, 0:0].stride() == (6, 1)
+    assert x.t()[2:2].stride() == (1, 6)
+    assert x[::2][2:].stride() == (12, 1)
+    assert x[1:1, :, None].stride() == (6, 1, 1)
+    assert torch.empty(2, 0, 3).stride() == (3, 3, 1)
