@@ -149,8 +149,8 @@ def _pop_mode_temporarily() -> Iterator[TorchFunctionMode]:
 def enable_reentrant_dispatch() -> Iterator[None]:
     """Inside, calls from a dispatch handler go through autograd and modes again."""
     mode = get_mode()
-    current.set(changed(mode, grad=True))
     try:
+        current.set(changed(mode, grad=True))
         yield
     finally:
         current.set(mode)

@@ -145,8 +145,8 @@ def _step(call: Call, numbers: list[int]) -> Any:
 def tensor_program(run: Any, arrays: list[Any]) -> list[Any]:
     """A compiler's function, called with arrays below autograd; `_boxed_call` ones take a list."""
     before = settle()
-    current.set(NO_GRAD)
     try:
+        current.set(NO_GRAD)
         given = [wrap(array) for array in arrays]
         made = run(given) if getattr(run, "_boxed_call", False) else run(*given)
     finally:

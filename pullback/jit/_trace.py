@@ -183,11 +183,12 @@ def _graph_of(root: Module, function: Callable[..., Any], examples: tuple[Any, .
     """The graph of a function on its examples; what it gives must be tensors."""
     tracer = _KnownTracer()
     tracer.examples = list(examples)
-    token = _tracing.set(True)
+    before = _tracing.get()
     try:
+        _tracing.set(True)
         graph = _traced(tracer, root, function)
     finally:
-        _tracing.reset(token)
+        _tracing.set(before)
     leaves = pytree.tree_leaves(graph.output_node().args[0])
     if not leaves or not all(
         isinstance(one, Node) and isinstance(tracer.values[one], Tensor | tuple | list | dict)

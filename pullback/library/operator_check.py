@@ -230,13 +230,14 @@ def _test_faketensor(given: _Given) -> None:
     given = given.copied()
     args, kwargs = tree_map(_without_data, (given.args, given.kwargs))
     unknown = _UnknownSizes()
-    token = sizes.set(unknown.new)
+    before = sizes.get()
     try:
+        sizes.set(unknown.new)
         with no_grad():
             fake = given.op(*args, **kwargs)
             real = given.call()
     finally:
-        sizes.reset(token)
+        sizes.set(before)
     fakes, reals = _tensors(fake), _tensors(real)
     if len(fakes) != len(reals):
         raise RuntimeError(

@@ -22,6 +22,17 @@ def test_faults_leave_nothing_changed_and_the_next_run_right():
     assert re.search(r"interrupt, warm +\d\d", done.stdout), done.stdout
 
 
+@pytest.mark.parametrize("name", ["custom_function", "custom_operator"])
+def test_an_interrupt_at_any_step_of_the_users_own_operators_leaves_nothing_changed(name):
+    """Right after the mode was set for the user's forward, it was not put back."""
+    expected = works.WORKS[name]()
+    works.WORKS[name]()
+    for at in range(1, len(faults.places_of(name, "interrupt")) + 1):
+        wrong = faults.judged(name, faults.attempt(name, "interrupt", at), expected)
+        torch.set_grad_enabled(True)
+        assert wrong is None, at
+
+
 @pytest.fixture
 def broken(monkeypatch):
     """A program with one mistake; gives what is found for a fault at each of its steps."""

@@ -176,15 +176,15 @@ class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
         ctx._seq = numbering.next()
         if LIBRARIES:
             recorded_on_devices(ctx)
-        token = current.set(FORWARD)
         try:
+            current.set(FORWARD)
             if split:
                 raw = cls.forward(*args)
                 cls.setup_context(ctx, args, raw)
             else:
                 raw = cls.forward(ctx, *args)
         finally:
-            current.reset(token)
+            current.set(mode)
         if ctx._rare is None:
             usual = settled(ctx, args, raw, tracked)
         else:

@@ -102,11 +102,12 @@ class compiled_autograd:  # noqa: N801 (a context)
                 self._refuse(str(reason))
                 return None
         program, places, slots = known
-        before = is_running.set(True)
+        before = is_running.get()
         try:
+            is_running.set(True)
             made = program([found.arrays[place] for place in places])
         finally:
-            is_running.reset(before)
+            is_running.set(before)
         results = _owned(made, found.arrays)
         if not retain_graph:
             found.release(Freed(user_frame(getframe(3)), []))
@@ -251,15 +252,16 @@ class _Capture:
         try:
             current.set(changed(mode, tracing=self.tracer, grad=False))
             seeds = [(edge, wrap(self.by_array[id(array)])) for edge, array in self._seeds(roots)]
-            taken = passes.taken_over.set(None)
+            before = passes.taken_over.get()
             try:
+                passes.taken_over.set(None)
                 made = run_pass(seeds, targets, retain_graph=True, create_graph=False)
             except CannotCapture:
                 raise
             except Exception as error:  # then the engine raises it too, or knows more
                 raise Unsupported(f"capturing it raised {type(error).__name__}") from error
             finally:
-                passes.taken_over.reset(taken)
+                passes.taken_over.set(before)
             values = [None if g is None else self.tracer.value_of(g._array) for g in made]
         finally:
             current.set(mode)

@@ -210,8 +210,8 @@ def _geometry(tracer: Any, function: Any, operands: Any) -> tuple[TreeSpec, list
     """What a function gives: its structure, shapes, dtypes and strides."""
     mark, versions = len(tracer.calls), [one.version for one in tracer.written]
     mode = get_mode()
-    current.set(with_grad(mode, grad=False))
     try:
+        current.set(with_grad(mode, grad=False))
         leaves, spec = tree_flatten(function(*operands))
     finally:
         current.set(mode)
@@ -244,8 +244,8 @@ def _entered(tracer: Any, call: Call, shapes: list[Any]) -> list[Tensor]:
 
 def _in_mode(mode: Mode, function: Callable[[], Any]) -> Any:
     before = get_mode()
-    current.set(mode)
     try:
+        current.set(mode)
         return function()
     finally:
         current.set(before)

@@ -426,8 +426,8 @@ class Tracer:
         """A tensor of random numbers: drawn anew in each run, in the same order."""
         draw = _without_history(draw)
         mode = get_mode()
-        current.set(changed(mode, tracing=None))
         try:
+            current.set(changed(mode, tracing=None))
             made = draw()
         finally:
             current.set(mode)

@@ -302,8 +302,8 @@ def _recorded(operator: Operator) -> list[str]:
         ]
     body = [
         *_node(operator),
-        "set_mode(NO_GRAD)",
         "try:",
+        "    set_mode(NO_GRAD)",
         *("    " + line for line in [*_kernel_call(operator), *_set_up(operator)]),
         "finally:",
         "    set_mode(mode)",
@@ -400,8 +400,8 @@ def _unrecorded(operator: Operator) -> list[str]:
         "    if mode is NO_GRAD:  # changing the mode costs a third of a small operator",
         *("        " + line for line in body),
         "        return r",
-        "    set_mode(NO_GRAD)",
         "    try:",
+        "        set_mode(NO_GRAD)",
         *("        " + line for line in body),
         "    finally:",
         "        set_mode(mode)",

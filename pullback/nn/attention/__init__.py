@@ -50,11 +50,12 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
         raise AssertionError(
             f"sdpa_kernel: an SDPBackend or a list of them is needed, got {backends!r}."
         )
-    token = _allowed.set(tuple(dict.fromkeys(listed)))
+    before = _allowed.get()
     try:
+        _allowed.set(tuple(dict.fromkeys(listed)))
         yield
     finally:
-        _allowed.reset(token)
+        _allowed.set(before)
 
 
 def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:

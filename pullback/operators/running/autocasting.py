@@ -33,8 +33,8 @@ POLICIES = {name: policy for policy, names in _OPERATORS.items() for name in nam
 def call(function: Any, policy: str, args: Any, kwargs: Any, mode: Mode) -> Any:
     """Run `function` with its tensors cast as `policy` says; inside, nothing more is cast."""
     settings = mode.autocast
-    current.set(_outside(mode))
     try:
+        current.set(_outside(mode))
         if policy == AS_GIVEN:
             return function(*args, **kwargs)
         target = _target(policy, settings, args, kwargs)
@@ -50,8 +50,8 @@ def run(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -> An
     policy = POLICIES.get(op.name)
     if policy is not None and "cpu" in mode.autocast.enabled and kwargs.get("out") is None:
         return call(op.function, policy, args, kwargs, mode)
-    current.set(_outside(mode))
     try:
+        current.set(_outside(mode))
         return op.function(*args, **kwargs)
     finally:
         current.set(mode)

@@ -4,11 +4,14 @@ A trace function raises before the n-th line that the package runs while a conte
 left, for each n. Afterwards all is as it was before, and the context works.
 """
 
+import ast
 import inspect
 import linecache
 import mmap
 import sys
 from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
 
 import numpy
 import pytest
@@ -258,3 +261,24 @@ def test_a_user_s_failure_in_a_transform_leaves_nothing_open():
             run()
         assert state() == before
     works()
+
+
+def test_nothing_is_set_before_the_block_that_puts_it_back():
+    """An interrupt right after `variable.set(...)` must find itself inside the `try`."""
+    found = []
+    for path in Path(torch.__file__).parent.rglob("*.py"):
+        for holder in ast.walk(ast.parse(path.read_text())):
+            for field in ("body", "orelse", "finalbody"):
+                block = getattr(holder, field, None)
+                for one, after in pairwise(block) if isinstance(block, list) else ():
+                    simple = isinstance(one, ast.Expr | ast.Assign)
+                    if simple and _puts_back(after) and ".set(" in ast.unparse(one):
+                        found.append(f"{path}:{one.lineno}")
+    assert not found
+
+
+def _puts_back(statement):
+    if not isinstance(statement, ast.Try):
+        return False
+    last = "\n".join(map(ast.unparse, statement.finalbody))
+    return ".set(" in last or ".reset(" in last
