@@ -1207,7 +1207,7 @@ def sparse_bsr_tensor(*args: _Any, **options: _Any) -> _Tensor:
 def sparse_compressed_tensor(compressed_indices: _Any, plain_indices: _Any, values: _Any, size: _int | _Sequence[_int] | None = None, *, dtype: _dtype | _type | None = None, layout: _layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool = False, requires_grad: _bool = False, check_invariants: _bool | None = None) -> _Tensor:
     """A tensor of compressed rows (CSR, BSR) or columns (CSC, BSC), of elements or of blocks."""
 sparse_coo: _layout
-def sparse_coo_tensor(indices: _Any, values: _Any = None, size: _int | _Sequence[_int] | None = None, *, dtype: _dtype | _type | None = None, device: _DeviceLike | None = None, pin_memory: _bool = False, requires_grad: _bool = False, check_invariants: _bool | None = None, is_coalesced: _bool | None = None) -> _Tensor:
+def sparse_coo_tensor(indices: _Any = None, values: _Any = None, size: _int | _Sequence[_int] | None = None, *, dtype: _dtype | _type | None = None, device: _DeviceLike | None = None, pin_memory: _bool = False, requires_grad: _bool = False, check_invariants: _bool | None = None, is_coalesced: _bool | None = None) -> _Tensor:
     """A tensor of the values at the coordinates in the columns of `indices`; duplicates add up."""
 sparse_csc: _layout
 def sparse_csc_tensor(*args: _Any, **options: _Any) -> _Tensor:

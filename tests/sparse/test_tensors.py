@@ -43,6 +43,14 @@ def test_a_file_with_indices_outside_is_refused(tmp_path):
         torch.load(tmp_path / "x.pt")
 
 
+def test_size_alone_gives_zeros():
+    for made in (torch.sparse_coo_tensor((2, 3)), torch.sparse_coo_tensor(size=(2, 3))):
+        assert made.shape == (2, 3)
+        assert made._nnz() == 0
+    with pytest.raises(TypeError, match="indices and values, or the size"):
+        torch.sparse_coo_tensor()
+
+
 def test_parts_of_each_layout():
     dense = torch.tensor([[0.0, 1.0], [2.0, 0.0]])
     coo, csr, csc = dense.to_sparse(), dense.to_sparse_csr(), dense.to_sparse_csc()

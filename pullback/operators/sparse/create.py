@@ -44,7 +44,7 @@ FOUND_IN = {
 
 
 def sparse_coo_tensor(
-    indices: Any,
+    indices: Any = None,
     values: Any = None,
     size: Any = None,
     *,
@@ -70,6 +70,8 @@ def sparse_coo_tensor(
     settle()
     op = "sparse_coo_tensor"
     options = {"dtype": dtype, "device": device, "pin_memory": pin_memory}
+    if indices is None and size is None:
+        raise TypeError(f"{op}: needs indices and values, or the size of a tensor without any.")
     if values is None:
         return _empty_coo(indices if size is None else size, options, requires_grad)
     rows = _values(op, values, options, requires_grad)
