@@ -32,7 +32,12 @@ HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 
 
 def get_dir() -> str:
-    """The folder for models: `set_dir`, else $TORCH_HOME/hub, else ~/.cache/torch/hub."""
+    """The folder for models: `set_dir`, else $TORCH_HOME/hub, else ~/.cache/torch/hub.
+
+    >>> import pullback as torch
+    >>> isinstance(torch.hub.get_dir(), str)
+    True
+    """
     if _hub_dir is not None:
         return _hub_dir
     return os.path.join(_get_torch_home(), "hub")
@@ -44,7 +49,15 @@ def _get_torch_home() -> str:
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
-    """Choose the folder for models."""
+    """Choose the folder for models.
+
+    >>> import pullback as torch
+    >>> before = torch.hub.get_dir()
+    >>> torch.hub.set_dir("models")
+    >>> torch.hub.get_dir()
+    'models'
+    >>> torch.hub.set_dir(before)
+    """
     global _hub_dir
     _hub_dir = os.path.expanduser(d)
 
@@ -119,7 +132,16 @@ def list(
     trust_repo: Any = None,
     verbose: bool = True,
 ) -> builtins.list[str]:
-    """The names of the models in a folder with a `hubconf.py`."""
+    """The names of the models in a folder with a `hubconf.py`.
+
+    >>> import tempfile, pathlib
+    >>> import pullback as torch
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     code = "def double(x): return 2 * x"
+    ...     _ = pathlib.Path(folder, "hubconf.py").write_text(code)
+    ...     torch.hub.list(folder)
+    ['double']
+    """
     with _configuration(_folder(github, "github")) as module:
         return [n for n in dir(module) if callable(getattr(module, n)) and not n.startswith("_")]
 
@@ -131,7 +153,16 @@ def help(
     skip_validation: bool = False,
     trust_repo: Any = None,
 ) -> str | None:
-    """The docstring of a model in a folder with a `hubconf.py`."""
+    """The docstring of a model in a folder with a `hubconf.py`.
+
+    >>> import tempfile, pathlib
+    >>> import pullback as torch
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     code = 'def double(x): "Twice as much."'
+    ...     _ = pathlib.Path(folder, "hubconf.py").write_text(code)
+    ...     torch.hub.help(folder, "double")
+    'Twice as much.'
+    """
     with _configuration(_folder(github, "github")) as module:
         text: str | None = _entry(module, model).__doc__
         return text
@@ -169,7 +200,14 @@ def load(
 def download_url_to_file(
     url: str, dst: str, hash_prefix: str | None = None, progress: bool = True
 ) -> None:
-    """Refused: nothing is downloaded."""
+    """Refused: nothing is downloaded.
+
+    >>> import pullback as torch
+    >>> torch.hub.download_url_to_file("https://example.org/weights.pth", "weights.pth")
+    Traceback (most recent call last):
+        ...
+    RuntimeError: torch.hub: ... nothing is downloaded here. Put the file to weights.pth yourself.
+    """
     _refuse(f"{url} is not on this machine", f"Put the file to {dst} yourself.")
 
 
@@ -182,7 +220,15 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = False,
 ) -> Any:
-    """Load weights that are in the folder for models already, under the last part of their URL."""
+    """Load weights that are in the folder for models already, under the last part of their URL.
+
+    >>> import tempfile, os
+    >>> import pullback as torch
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     torch.save({"bias": torch.ones(2)}, os.path.join(folder, "net.pth"))
+    ...     torch.hub.load_state_dict_from_url("https://example.org/net.pth", folder)
+    {'bias': tensor([1., 1.])}
+    """
     from pullback.serialization import load as load_file
 
     folder = Path(model_dir or os.path.join(get_dir(), "checkpoints"))

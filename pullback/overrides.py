@@ -100,7 +100,20 @@ class _Entry(Whole):
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """A mode that passes every call on; to be subclassed."""
+    """A mode that passes every call on; to be subclassed.
+
+    >>> import pullback as torch
+    >>> class Counting(torch.overrides.BaseTorchFunctionMode):
+    ...     calls = 0
+    ...
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+    ...         self.calls += 1
+    ...         return super().__torch_function__(func, types, args, kwargs)
+    >>> with Counting() as mode:
+    ...     _ = torch.ones(2).exp()
+    >>> mode.calls
+    2
+    """
 
     def __torch_function__(
         self,
@@ -147,7 +160,20 @@ def _pop_mode_temporarily() -> Iterator[TorchFunctionMode]:
 
 @contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
-    """Inside, calls from a dispatch handler go through autograd and modes again."""
+    """Inside, calls from a dispatch handler go through autograd and modes again.
+
+    >>> import pullback as torch
+    >>> from pullback.utils._python_dispatch import TorchDispatchMode
+    >>> class Inner(TorchDispatchMode):
+    ...     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    ...         x = torch.tensor(3.0, requires_grad=True)
+    ...         with torch.overrides.enable_reentrant_dispatch():
+    ...             return torch.autograd.grad(x * x, x)[0]
+    >>> with Inner():
+    ...     y = torch.ones(()).neg()
+    >>> y
+    tensor(6.)
+    """
     mode = get_mode()
     try:
         current.set(changed(mode, grad=True))
@@ -218,7 +244,21 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[A
 def handle_torch_function(
     public_api: Any, relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Hand a call of `public_api` to the active function mode, or to the arguments that want it."""
+    """Hand a call of `public_api` to the active function mode, or to the arguments that want it.
+
+    >>> import pullback as torch
+    >>> from pullback.overrides import handle_torch_function, has_torch_function
+    >>> class Price:
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         return f"{func.__name__} of a price"
+    >>> def doubled(x):
+    ...     if has_torch_function((x,)):
+    ...         return handle_torch_function(doubled, (x,), x)
+    ...     return 2 * x
+    >>> doubled(3), doubled(Price())
+    (6, 'doubled of a price')
+    """
     if get_mode().functions:
         return dispatch.above(public_api, args, kwargs)
     taken, answer = dispatch.overloaded(public_api, args, kwargs, tuple(relevant_args))
@@ -252,7 +292,12 @@ def is_tensor_method_or_property(func: Any) -> bool:
 
 
 def resolve_name(f: Any) -> str | None:
-    """Where a function is found, "torch.add", or how an operator prints; None if nowhere."""
+    """Where a function is found, "torch.add", or how an operator prints; None if nowhere.
+
+    >>> import pullback as torch
+    >>> torch.overrides.resolve_name(torch.add), torch.overrides.resolve_name(torch.Tensor.view)
+    ('torch.add', 'torch.Tensor.view')
+    """
     if hasattr(f, "_schema") or hasattr(f, "overloads"):
         return str(f)
     for path, place in _places().items():
@@ -340,7 +385,13 @@ def _dummy(function: Any) -> Any:
 
 @functools.cache
 def get_ignored_functions() -> set[Any]:
-    """Public functions that do not ask: they take no tensors, or make them from nothing."""
+    """Public functions that do not ask: they take no tensors, or make them from nothing.
+
+    >>> import pullback as torch
+    >>> ignored = torch.overrides.get_ignored_functions()
+    >>> torch.is_grad_enabled in ignored, torch.add in ignored
+    (True, False)
+    """
     asking = {one for functions in get_overridable_functions().values() for one in functions}
     return {
         value
@@ -352,7 +403,12 @@ def get_ignored_functions() -> set[Any]:
 
 @functools.cache
 def get_default_nowrap_functions() -> set[Any]:
-    """Functions whose results stay as they are when a subclass of Tensor passes a call on."""
+    """Functions whose results stay as they are when a subclass of Tensor passes a call on.
+
+    >>> import pullback as torch
+    >>> torch.Tensor.grad.__get__ in torch.overrides.get_default_nowrap_functions()
+    True
+    """
     found = (vars(Tensor).get(name) for name in ("_base", "grad", "_grad"))
     return {one.__get__ for one in found if isinstance(one, property)}
 

@@ -45,7 +45,13 @@ class ProfilerActivity(enum.Enum):
 
 
 class ProfilerAction(enum.Enum):
-    """What a profile does in one step."""
+    """What a profile does in one step.
+
+    >>> import pullback as torch
+    >>> plan = torch.profiler.schedule(wait=1, warmup=1, active=1)
+    >>> [plan(step).name for step in range(3)]
+    ['NONE', 'WARMUP', 'RECORD_AND_SAVE']
+    """
 
     NONE = 0
     WARMUP = 1
@@ -127,7 +133,17 @@ def tensorboard_trace_handler(
     use_gzip: bool = False,
     use_python_export: bool = False,
 ) -> Callable[[profile], None]:
-    """For `on_trace_ready`: writes each window as a trace file into a folder."""
+    """For `on_trace_ready`: writes each window as a trace file into a folder.
+
+    >>> import os, tempfile
+    >>> import pullback as torch
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ready = torch.profiler.tensorboard_trace_handler(folder, "worker0")
+    ...     with torch.profiler.profile(on_trace_ready=ready):
+    ...         _ = torch.ones(3).exp()
+    ...     [name.split(".")[0] for name in os.listdir(folder)]
+    ['worker0']
+    """
 
     def write(prof: profile) -> None:
         os.makedirs(dir_name, exist_ok=True)

@@ -153,6 +153,22 @@ def custom_fwd(
     """For the forward of a custom Function: note the region it ran in, for `custom_bwd`.
 
     With `cast_inputs`, inputs are cast in a region and the forward runs outside of it.
+
+    >>> import pullback as torch
+    >>> class Square(torch.autograd.Function):
+    ...     @staticmethod
+    ...     @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...
+    ...     @staticmethod
+    ...     @torch.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, g):
+    ...         return 2 * ctx.saved_tensors[0] * g
+    >>> with torch.autocast("cpu", dtype=torch.float16):
+    ...     Square.apply(torch.tensor([3.0], dtype=torch.float16)).dtype
+    torch.float32
     """
     settings.known_kind("custom_fwd", device_type)
     if fwd is None:
@@ -174,7 +190,26 @@ def custom_fwd(
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Callable[..., Any]:
-    """For the backward of a custom Function: run it in the region that its forward had."""
+    """For the backward of a custom Function: run it in the region that its forward had.
+
+    >>> import pullback as torch
+    >>> class Matched(torch.autograd.Function):
+    ...     @staticmethod
+    ...     @torch.amp.custom_fwd(device_type="cpu")
+    ...     def forward(ctx, x):
+    ...         return x.clone()
+    ...
+    ...     @staticmethod
+    ...     @torch.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, g):
+    ...         print(torch.is_autocast_enabled("cpu"))
+    ...         return g
+    >>> x = torch.ones(1, requires_grad=True)
+    >>> with torch.autocast("cpu", dtype=torch.float16):
+    ...     y = Matched.apply(x)
+    >>> y.backward()
+    True
+    """
     settings.known_kind("custom_bwd", device_type)
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)

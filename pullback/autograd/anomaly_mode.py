@@ -76,7 +76,17 @@ class set_detect_anomaly(Whole):
 
 
 class detect_anomaly(Whole):
-    """Context in which a failing backward shows the forward call, and NaN gradients are errors."""
+    """Context in which a failing backward shows the forward call, and NaN gradients are errors.
+
+    >>> import pullback as torch, warnings
+    >>> warnings.simplefilter("ignore")
+    >>> x = torch.tensor(0.0, requires_grad=True)
+    >>> with torch.autograd.detect_anomaly():
+    ...     (x / x).backward()
+    Traceback (most recent call last):
+        ...
+    RuntimeError: DivBackward0 returned nan values in its output 1 ...
+    """
 
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan

@@ -39,7 +39,16 @@ _open: Level | None = None
 
 
 class UnpackedDualTensor(NamedTuple):
-    """What `unpack_dual` returns."""
+    """What `unpack_dual` returns.
+
+    >>> import pullback as torch
+    >>> import pullback.autograd.forward_ad as fwAD
+    >>> with fwAD.dual_level():
+    ...     x = fwAD.make_dual(torch.tensor(3.0), torch.tensor(1.0))
+    ...     value, tangent = fwAD.unpack_dual(x**2)
+    >>> value, tangent
+    (tensor(9.), tensor(6.))
+    """
 
     primal: Tensor
     tangent: Tensor | None
@@ -66,7 +75,16 @@ def _end(level: Level | None) -> None:
 
 
 def enter_dual_level() -> int:
-    """Open the level in which tensors can carry tangents. Process-wide, not per thread."""
+    """Open the level in which tensors can carry tangents. Process-wide, not per thread.
+
+    >>> import pullback as torch
+    >>> import pullback.autograd.forward_ad as fwAD
+    >>> level = fwAD.enter_dual_level()
+    >>> x = fwAD.make_dual(torch.tensor(3.0), torch.tensor(1.0))
+    >>> fwAD.unpack_dual(x * 5).tangent
+    tensor(5.)
+    >>> fwAD.exit_dual_level(level=level)
+    """
     level = Level(everywhere=True)
     try:
         _begin(level)
@@ -77,7 +95,16 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Close the level; every tangent is erased."""
+    """Close the level; every tangent is erased.
+
+    >>> import pullback as torch
+    >>> import pullback.autograd.forward_ad as fwAD
+    >>> level = fwAD.enter_dual_level()
+    >>> x = fwAD.make_dual(torch.tensor(3.0), torch.tensor(1.0))
+    >>> fwAD.exit_dual_level(level=level)
+    >>> fwAD.unpack_dual(x).tangent is None
+    True
+    """
     closing = _open
     if closing is None:
         raise RuntimeError("No dual level is open, so there is none to exit.")
@@ -207,7 +234,15 @@ def _on_memory_like(array: Array, dtype: dtype) -> Tensor:
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """The value without its tangent, and the tangent (None where there is none)."""
+    """The value without its tangent, and the tangent (None where there is none).
+
+    >>> import pullback as torch
+    >>> import pullback.autograd.forward_ad as fwAD
+    >>> with fwAD.dual_level():
+    ...     x = fwAD.make_dual(torch.tensor(2.0), torch.tensor(1.0))
+    ...     fwAD.unpack_dual(x.exp()).tangent
+    tensor(7.3891)
+    """
     if _open is None:
         return UnpackedDualTensor(tensor, None)
     opened = _level(level)

@@ -88,7 +88,14 @@ class Variable(metaclass=_VariableMeta):
 
 
 def variable(*args: Any, **kwargs: Any) -> Any:
-    """Refused: tensors are made by `tensor()`."""
+    """Refused: tensors are made by `tensor()`.
+
+    >>> import pullback as torch
+    >>> torch.autograd.variable(1.0)
+    Traceback (most recent call last):
+        ...
+    RuntimeError: autograd.variable(...) is gone; make tensors with tensor(...).
+    """
     raise RuntimeError("autograd.variable(...) is gone; make tensors with tensor(...).")
 
 

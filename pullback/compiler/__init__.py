@@ -146,7 +146,15 @@ def assume_constant_result(fn: Any) -> Any:
 
 
 def nested_compile_region(fn: Any = None, options: Any = None) -> Any:
-    """Mark a function that is compiled once and used often."""
+    """Mark a function that is compiled once and used often.
+
+    >>> import pullback as torch
+    >>> @torch.compiler.nested_compile_region
+    ... def block(x):
+    ...     return x.sin() + 1
+    >>> torch.compile(lambda x: block(block(x)))(torch.zeros(1))
+    tensor([1.8415])
+    """
     return (lambda fn: fn) if fn is None else fn
 
 
@@ -193,7 +201,11 @@ def reset() -> None:
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Where a new step of a recorded program begins."""
+    """Where a new step of a recorded program begins.
+
+    >>> import pullback as torch
+    >>> torch.compiler.cudagraph_mark_step_begin()
+    """
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
@@ -212,7 +224,15 @@ _default_backend: Any = "inductor"
 
 
 def set_default_backend(backend: Any) -> None:
-    """Note the backend to be used where none is named."""
+    """Note the backend to be used where none is named.
+
+    >>> import pullback as torch
+    >>> before = torch.compiler.get_default_backend()
+    >>> torch.compiler.set_default_backend("python")
+    >>> torch.compiler.get_default_backend()
+    'python'
+    >>> torch.compiler.set_default_backend(before)
+    """
     global _default_backend
     _default_backend = backend
 
@@ -228,7 +248,14 @@ def get_default_backend() -> Any:
 
 
 class set_stance(ContextDecorator):  # noqa: N801 (torch's name)
-    """When to compile and when not; from now on, or for a block or function."""
+    """When to compile and when not; from now on, or for a block or function.
+
+    >>> import pullback as torch
+    >>> f = torch.compile(lambda x: x * 2)
+    >>> with torch.compiler.set_stance("default"):
+    ...     f(torch.ones(1))
+    tensor([2.])
+    """
 
     def __init__(
         self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, **options: Any
@@ -245,12 +272,26 @@ class set_stance(ContextDecorator):  # noqa: N801 (torch's name)
 
 
 def set_enable_guard_collectives(enabled: bool) -> bool:
-    """Whether processes agree before they compile anew; what it was before."""
+    """Whether processes agree before they compile anew; what it was before.
+
+    >>> import pullback as torch
+    >>> torch.compiler.set_enable_guard_collectives(True)
+    False
+    """
     return False
 
 
 def substitute_in_graph(original_fn: Any, **options: Any) -> Callable[[Any], Any]:
-    """Mark a function as what is compiled in the place of another."""
+    """Mark a function as what is compiled in the place of another.
+
+    >>> import math
+    >>> import pullback as torch
+    >>> @torch.compiler.substitute_in_graph(math.factorial)
+    ... def factorial(n):
+    ...     return 1 if n < 2 else n * factorial(n - 1)
+    >>> factorial(4)
+    24
+    """
     if not callable(original_fn):
         raise TypeError(
             f"substitute_in_graph() takes a function, not {type(original_fn).__name__}."
@@ -259,15 +300,30 @@ def substitute_in_graph(original_fn: Any, **options: Any) -> Callable[[Any], Any
 
 
 def save_cache_artifacts() -> None:
-    """What was compiled, to be loaded elsewhere: nothing was."""
+    """What was compiled, to be loaded elsewhere: nothing was.
+
+    >>> import pullback as torch
+    >>> torch.compiler.save_cache_artifacts() is None
+    True
+    """
 
 
 def load_cache_artifacts(serialized_artifacts: bytes) -> None:
-    """Load what another process compiled: there is nothing to be loaded."""
+    """Load what another process compiled: there is nothing to be loaded.
+
+    >>> import pullback as torch
+    >>> torch.compiler.load_cache_artifacts(b"") is None
+    True
+    """
 
 
 def _all_kept(guard_entries: list[Any]) -> list[bool]:
-    """For `options["guard_filter_fn"]`: a check for each guard."""
+    """For `options["guard_filter_fn"]`: a check for each guard.
+
+    >>> import pullback as torch
+    >>> torch.compiler.skip_all_guards_unsafe(["a guard", "another"])
+    [True, True]
+    """
     return [True for _ in guard_entries]
 
 

@@ -8,7 +8,16 @@ from pullback.core.node import Edge, Node
 
 
 class GradientEdge(NamedTuple):
-    """Where the gradient of a tensor goes; accepted wherever backward() and grad() take tensors."""
+    """Where the gradient of a tensor goes; accepted wherever backward() and grad() take tensors.
+
+    >>> import pullback as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> edge = torch.autograd.graph.get_gradient_edge(x * x)
+    >>> edge.node.name(), edge.output_nr
+    ('MulBackward0', 0)
+    >>> torch.autograd.grad(edge, x, torch.tensor(1.0))
+    (tensor(6.),)
+    """
 
     node: Node
     output_nr: int

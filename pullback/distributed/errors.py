@@ -44,7 +44,16 @@ class DistStoreError(DistError):
 
 
 class RankErrors(DistError):
-    """What each rank died of; `errors` has the exceptions by rank."""
+    """What each rank died of; `errors` has the exceptions by rank.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> try:
+    ...     dist.threads.run(lambda: 1 / dist.get_rank(), 2)
+    ... except dist.RankErrors as error:
+    ...     error.first, type(error.errors[0]).__name__
+    (0, 'ZeroDivisionError')
+    """
 
     def __init__(self, errors: dict[int, BaseException], first: int) -> None:
         self.errors = errors

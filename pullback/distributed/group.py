@@ -34,7 +34,18 @@ def in_seconds(timeout: Any, otherwise: float) -> float:
 
 
 class Work:
-    """A call under way. Its tensors are to be left alone until `wait()` has returned."""
+    """A call under way. Its tensors are to be left alone until `wait()` has returned.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def summed():
+    ...     x = torch.tensor([dist.get_rank() + 1.0])
+    ...     work = dist.all_reduce(x, async_op=True)
+    ...     work.wait()
+    ...     return x.item(), work.is_success()
+    >>> dist.threads.run(summed, 2)
+    [(3.0, True), (3.0, True)]
+    """
 
     def __init__(self, call: Call, result: Any = None) -> None:
         self.call = call
@@ -122,7 +133,17 @@ class _Line:
 
 
 class ProcessGroup:
-    """Some of the ranks, in an order of their own; every collective takes one as `group=`."""
+    """Some of the ranks, in an order of their own; every collective takes one as `group=`.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def odd_and_even():
+    ...     groups = [dist.new_group([0, 2]), dist.new_group([1])]
+    ...     mine = groups[dist.get_rank() % 2]
+    ...     return mine.rank(), mine.size()
+    >>> dist.threads.run(odd_and_even, 3)
+    [(0, 2), (0, 1), (1, 2)]
+    """
 
     def __init__(
         self, communicator: Communicator, ranks: list[int], timeout: float, backend: str

@@ -164,7 +164,20 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
-    """Begin all messages of a batch."""
+    """Begin all messages of a batch.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def swapped():
+    ...     other = 1 - dist.get_rank()
+    ...     mine, theirs = torch.tensor([dist.get_rank()]), torch.tensor([-1])
+    ...     pair = [dist.P2POp(dist.isend, mine, other), dist.P2POp(dist.irecv, theirs, other)]
+    ...     for work in dist.batch_isend_irecv(pair):
+    ...         work.wait()
+    ...     return theirs.item()
+    >>> dist.threads.run(swapped, 2)
+    [1, 0]
+    """
     if not p2p_op_list:
         raise ValueError("batch_isend_irecv: the list is empty.")
     works = []

@@ -160,7 +160,18 @@ def send_object_list(
     group_dst: int | None = None,
     use_batch: bool = False,
 ) -> None:
-    """Send objects to one rank."""
+    """Send objects to one rank.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def told():
+    ...     words = ["hello"] if dist.get_rank() == 0 else [None]
+    ...     pass_on = dist.send_object_list if dist.get_rank() == 0 else dist.recv_object_list
+    ...     pass_on(words, 1 - dist.get_rank())
+    ...     return words
+    >>> dist.threads.run(told, 2)
+    [['hello'], ['hello']]
+    """
     data = numpy.frombuffer(_dump(list(object_list)), numpy.uint8)
     send(wrap(numpy.array([data.size], numpy.int64)), dst, group, group_dst=group_dst)
     send(wrap(data), dst, group, group_dst=group_dst)
@@ -174,7 +185,19 @@ def recv_object_list(
     group_src: int | None = None,
     use_batch: bool = False,
 ) -> int:
-    """Fill a list with the objects that a rank sent, and tell who it was."""
+    """Fill a list with the objects that a rank sent, and tell who it was.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def told():
+    ...     if dist.get_rank() == 1:
+    ...         dist.send_object_list(["step", 7], 0)
+    ...         return None
+    ...     heard = [None, None]
+    ...     return dist.recv_object_list(heard, 1), heard
+    >>> dist.threads.run(told, 2)[0]
+    (1, ['step', 7])
+    """
     size = wrap(numpy.zeros(1, numpy.int64))
     giver = recv(size, src, group, group_src=group_src)
     data = wrap(numpy.empty(int(size._array[0]), numpy.uint8))

@@ -27,7 +27,16 @@ def _as_bytes(value: Any) -> bytes:
 
 
 class Store:
-    """What every store can do; each keeps its dict somewhere else (`_change`)."""
+    """What every store can do; each keeps its dict somewhere else (`_change`).
+
+    >>> from pullback.distributed import HashStore
+    >>> store = HashStore()
+    >>> store.set("state", "waiting")
+    >>> store.compare_set("state", "waiting", "running")
+    b'running'
+    >>> store.check(["state"]), store.delete_key("state"), store.num_keys()
+    (True, True, 0)
+    """
 
     def __init__(self) -> None:
         self.timeout = 300.0
@@ -129,7 +138,16 @@ class HashStore(Store):
 
 
 class FileStore(Store):
-    """A dict in a file, for processes that see the same file system."""
+    """A dict in a file, for processes that see the same file system.
+
+    >>> import os, tempfile
+    >>> from pullback.distributed import FileStore
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "store")
+    ...     FileStore(path, 2).set("seed", 7)
+    ...     FileStore(path, 2).get("seed")
+    b'7'
+    """
 
     def __init__(self, file_name: str, world_size: int = -1) -> None:
         super().__init__()
@@ -178,7 +196,14 @@ class FileStore(Store):
 
 
 class PrefixStore(Store):
-    """A part of another store: its keys begin with a prefix."""
+    """A part of another store: its keys begin with a prefix.
+
+    >>> from pullback.distributed import HashStore, PrefixStore
+    >>> whole = HashStore()
+    >>> PrefixStore("eval", whole).set("seed", 7)
+    >>> whole.get("eval/seed")
+    b'7'
+    """
 
     def __init__(self, prefix: str, store: Store) -> None:
         self.prefix = prefix
@@ -226,7 +251,15 @@ class PrefixStore(Store):
 
 
 class TCPStore(Store):
-    """A dict in one process, which the others reach over a socket. For trusted networks only."""
+    """A dict in one process, which the others reach over a socket. For trusted networks only.
+
+    >>> from pullback.distributed import TCPStore
+    >>> own = TCPStore("127.0.0.1", 0, is_master=True)
+    >>> other = TCPStore("127.0.0.1", own.port)
+    >>> other.set("seed", 7)
+    >>> own.get("seed")
+    b'7'
+    """
 
     def __init__(
         self,

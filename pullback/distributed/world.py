@@ -84,7 +84,13 @@ def enter_thread(communicator: Communicator, timeout: float) -> World:
 
 
 class GroupMember:
-    """What stands for a group: `WORLD`, or that of others, in which this rank has no part."""
+    """What stands for a group: `WORLD`, or that of others, in which this rank has no part.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> dist.threads.run(lambda: dist.group.WORLD.size(), 2)
+    [2, 2]
+    """
 
     NON_GROUP_MEMBER = -100
 
@@ -255,7 +261,16 @@ def _abort_on_exception(communicator: Communicator, before: Any) -> Any:
 
 
 def destroy_process_group(group: Any = None) -> None:
-    """End one group, or everything."""
+    """End one group, or everything.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def ended():
+    ...     dist.destroy_process_group()
+    ...     return dist.is_initialized()
+    >>> dist.threads.run(ended, 2)
+    [False, False]
+    """
     global _of_process
     world = _need_world()
     if group is not None and group is not world.default:
@@ -328,7 +343,12 @@ def get_backend(group: Any = None) -> str:
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """The number among the ranks of this machine, as the launcher says it."""
+    """The number among the ranks of this machine, as the launcher says it.
+
+    >>> import pullback as torch
+    >>> isinstance(torch.distributed.get_node_local_rank(fallback_rank=0), int)
+    True
+    """
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])
     if fallback_rank is None:
@@ -349,7 +369,13 @@ def get_process_group_ranks(group: Any) -> list[int]:
 
 
 def get_group_rank(group: Any, global_rank: int) -> int:
-    """The number in the group of a rank of the default group."""
+    """The number in the group of a rank of the default group.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> dist.threads.run(lambda: dist.get_group_rank(dist.group.WORLD, 1), 2)
+    [1, 1]
+    """
     known = group_of(group)
     if known is None or global_rank not in known.ranks:
         raise ValueError(f"Rank {global_rank} is not in {known}.")
@@ -357,7 +383,13 @@ def get_group_rank(group: Any, global_rank: int) -> int:
 
 
 def get_global_rank(group: Any, group_rank: int) -> int:
-    """The number in the default group of a rank of the group."""
+    """The number in the default group of a rank of the group.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> dist.threads.run(lambda: dist.get_global_rank(dist.new_group([0, 1]), 1), 2)
+    [1, 1]
+    """
     known = group_of(group)
     if known is None or not 0 <= group_rank < known.size():
         raise ValueError(f"{known} has no rank {group_rank}.")
@@ -416,7 +448,16 @@ def new_subgroups_by_enumeration(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """One group for each list of ranks; the one this rank is in, and all."""
+    """One group for each list of ranks; the one this rank is in, and all.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def apart():
+    ...     own, every = dist.new_subgroups_by_enumeration([[0, 2], [1]])
+    ...     return dist.get_process_group_ranks(own)
+    >>> dist.threads.run(apart, 3)
+    [[0, 2], [1], [0, 2]]
+    """
     mine, all_groups = None, []
     for ranks in ranks_per_subgroup_list:
         made = new_group(ranks, timeout, backend, pg_options, group_desc=group_desc)
@@ -459,7 +500,15 @@ def split_group(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> Any:
-    """The group, of those in `split_ranks`, that this rank is in; None if in none."""
+    """The group, of those in `split_ranks`, that this rank is in; None if in none.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def halves():
+    ...     return dist.get_process_group_ranks(dist.split_group(split_ranks=[[0, 1], [2, 3]]))
+    >>> dist.threads.run(halves, 4)
+    [[0, 1], [0, 1], [2, 3], [2, 3]]
+    """
     if not split_ranks:
         raise ValueError("split_group: split_ranks is empty.")
     ranks = get_process_group_ranks(parent_pg)

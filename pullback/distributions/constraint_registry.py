@@ -23,7 +23,15 @@ __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
 
 class ConstraintRegistry:
-    """Which function makes the transform, by the class of the constraint."""
+    """Which function makes the transform, by the class of the constraint.
+
+    >>> import pullback as torch
+    >>> d = torch.distributions
+    >>> d.biject_to(d.constraints.unit_interval)(torch.tensor(0.0))
+    tensor(0.5000)
+    >>> d.transform_to(d.constraints.greater_than(2.0))(torch.tensor(0.0))
+    tensor(3.)
+    """
 
     def __init__(self) -> None:
         self._registry: dict[type, Callable[[Any], Any]] = {}

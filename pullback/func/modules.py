@@ -202,6 +202,11 @@ def replace_all_batch_norm_modules_(root: Any) -> Any:
     """Switch off the running statistics of every batch norm below `root`, in place.
 
     Without them the module can be mapped: examples would write to one and the same buffer.
+
+    >>> import pullback as torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    >>> torch.func.replace_all_batch_norm_modules_(model)[1].running_mean is None
+    True
     """
     if not hasattr(root, "modules"):
         raise TypeError(

@@ -56,7 +56,13 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
 
 
 def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
-    """As `map_aggregate`, for the nodes in it only."""
+    """As `map_aggregate`, for the nodes in it only.
+
+    >>> from pullback import fx
+    >>> x = fx.Graph().placeholder("x")
+    >>> fx.map_arg((x, [1, x]), lambda node: node.name.upper())
+    ('X', [1, 'X'])
+    """
     return map_aggregate(a, lambda one: fn(one) if isinstance(one, Node) else one)
 
 

@@ -121,7 +121,14 @@ def _found(namespace: str, name: str, overload: str) -> Any:
 
 
 class OpOverloadPacket:
-    """All overloads of one operator name. Called, it runs the first that takes the arguments."""
+    """All overloads of one operator name. Called, it runs the first that takes the arguments.
+
+    >>> import pullback as torch
+    >>> torch.ops.aten.add.overloads()[:2]
+    ['Tensor', 'Scalar']
+    >>> torch.ops.aten.add(torch.ones(1), 2)
+    tensor([3.])
+    """
 
     def __init__(self, namespace: str, name: str, doc: str | None = None) -> None:
         self.namespace = namespace

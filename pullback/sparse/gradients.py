@@ -19,6 +19,12 @@ def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
 
     It checks the function of the inputs' values, and of the dense form of the outputs. With
     `masked=False` inputs are varied in all elements, specified or not.
+
+    >>> import pullback as torch
+    >>> gradcheck = torch.sparse.as_sparse_gradcheck(torch.autograd.gradcheck)
+    >>> x = torch.eye(2, dtype=torch.float64).to_sparse().requires_grad_()
+    >>> gradcheck(lambda x: torch.sparse.mm(x, x), x, masked=True)
+    True
     """
 
     def checked(func: Callable[..., Any], inputs: Any, **options: Any) -> bool:

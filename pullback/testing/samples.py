@@ -61,7 +61,13 @@ SAMPLES: dict[str, Entry] = {
 
 @dataclass(frozen=True)
 class SampleInput:
-    """Arguments of one call: `function(sample.input, *sample.args, **sample.kwargs)`."""
+    """Arguments of one call: `function(sample.input, *sample.args, **sample.kwargs)`.
+
+    >>> import pullback as torch
+    >>> sample = torch.testing.SampleInput(torch.tensor([1.0, 2.0]), (0,), {"keepdim": True})
+    >>> sample.call(torch.sum)
+    tensor([3.])
+    """
 
     input: Any
     args: tuple[Any, ...]
@@ -155,7 +161,14 @@ def name_of(function: Any) -> str:
 
 
 def resolve(module: Any, name: str) -> Callable[..., Any] | None:
-    """The function of this name in a module with torch's names, or None where it has none."""
+    """The function of this name in a module with torch's names, or None where it has none.
+
+    >>> import pullback as torch
+    >>> torch.testing.resolve(torch, "linalg.norm") is torch.linalg.norm
+    True
+    >>> torch.testing.resolve(torch, "Tensor.add")(torch.ones(1), 2)
+    tensor([3.])
+    """
     if name.startswith("Tensor."):
         attribute = name.removeprefix("Tensor.")
         if not hasattr(module.Tensor, attribute):
@@ -217,7 +230,12 @@ def _converter(module: Any) -> Callable[..., Any]:
 
 
 def tensors_in(value: Any) -> Iterator[Any]:
-    """Every tensor in a function's result or among its arguments, however nested, in order."""
+    """Every tensor in a function's result or among its arguments, however nested, in order.
+
+    >>> import pullback as torch
+    >>> list(torch.testing.tensors_in([1, (torch.ones(1), [torch.zeros(1)])]))
+    [tensor([1.]), tensor([0.])]
+    """
     if isinstance(value, tuple | list):
         for item in value:
             yield from tensors_in(item)

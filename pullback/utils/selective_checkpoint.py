@@ -33,6 +33,17 @@ class CheckpointPolicy(enum.Enum):
 
     MUST and PREFER differ for compilers only. Kept in the CPU's memory means kept as it is here:
     there is no other memory.
+
+    >>> import functools
+    >>> import pullback as torch
+    >>> from pullback.utils import checkpoint as cp
+    >>> def keep_products(ctx, func, *args, **kwargs):
+    ...     product = func is torch.ops.aten.mm.default
+    ...     return cp.CheckpointPolicy.MUST_SAVE if product else cp.CheckpointPolicy.MUST_RECOMPUTE
+    >>> contexts = functools.partial(cp.create_selective_checkpoint_contexts, keep_products)
+    >>> w = torch.ones(2, 2, requires_grad=True)
+    >>> y = cp.checkpoint(lambda: (w @ w).sin(), use_reentrant=False, context_fn=contexts)
+    >>> y.sum().backward()
     """
 
     MUST_SAVE = 0
@@ -47,7 +58,20 @@ _RECOMPUTED = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUT
 
 
 class SelectiveCheckpointContext:
-    """The first argument of a policy: where it is asked, and what the operator gave."""
+    """The first argument of a policy: where it is asked, and what the operator gave.
+
+    >>> import functools
+    >>> import pullback as torch
+    >>> from pullback.utils import checkpoint as cp
+    >>> def policy(ctx, func, *args, **kwargs):
+    ...     if not ctx.is_recompute:
+    ...         print(func, tuple(ctx.op_output.shape))
+    ...     return cp.CheckpointPolicy.PREFER_RECOMPUTE
+    >>> contexts = functools.partial(cp.create_selective_checkpoint_contexts, policy)
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> y = cp.checkpoint(lambda: x.exp(), use_reentrant=False, context_fn=contexts)
+    aten.exp.default (2,)
+    """
 
     def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
         self.is_recompute = is_recompute

@@ -48,7 +48,16 @@ class Chosen(NamedTuple):
 
 
 def fallthrough_kernel(*args: Any, **kwargs: Any) -> NoReturn:
-    """Registered for a key, it lets calls pass to the next one; it cannot be called itself."""
+    """Registered for a key, it lets calls pass to the next one; it cannot be called itself.
+
+    >>> import pullback as torch
+    >>> with torch.library._scoped_library("doc_skip", "FRAGMENT") as lib:
+    ...     _ = lib.define("twice(Tensor x) -> Tensor")
+    ...     lib.impl("twice", lambda x: 2 * x, "CPU")
+    ...     lib.impl("twice", torch.library.fallthrough_kernel, "Autograd")
+    ...     torch.ops.doc_skip.twice(torch.ones(1))
+    tensor([2.])
+    """
     raise NotImplementedError(
         "fallthrough_kernel() only marks a dispatch key as skipped; it has nothing to run."
     )

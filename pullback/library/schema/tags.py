@@ -15,6 +15,12 @@ class Tag(enum.Enum):
 
     `inplace`: the first argument is written and returned. `out`: keyword-only tensors are written
     and returned in order.
+
+    >>> import pullback as torch
+    >>> with torch.library._scoped_library("doc_tags", "FRAGMENT") as lib:
+    ...     _ = lib.define("drawn(Tensor x) -> Tensor", tags=torch.Tag.nondeterministic_seeded)
+    ...     torch.ops.doc_tags.drawn.default.tags
+    [<Tag.nondeterministic_seeded>]
     """
 
     core = "core"

@@ -13,7 +13,13 @@ from pullback.operators.create.sizes import empty, zeros
 
 
 class RNNCellBase(Module):
-    """One step of a recurrent layer."""
+    """One step of a recurrent layer.
+
+    >>> import pullback as torch
+    >>> cell = torch.nn.GRUCell(2, 3)
+    >>> isinstance(cell, torch.nn.RNNCellBase), cell(torch.ones(5, 2)).shape
+    (True, torch.Size([5, 3]))
+    """
 
     _mode: ClassVar[str]
 

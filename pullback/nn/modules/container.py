@@ -94,7 +94,13 @@ class _Indexed(Module):
 
 
 class Container(Module):
-    """Modules by keyword: an old name; Module does it all."""
+    """Modules by keyword: an old name; Module does it all.
+
+    >>> import pullback as torch, warnings
+    >>> warnings.simplefilter("ignore", FutureWarning)
+    >>> list(torch.nn.Container(first=torch.nn.ReLU()).named_children())
+    [('first', ReLU())]
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()

@@ -14,6 +14,10 @@ class LinearCrossEntropyOptions:
 
     Here scores are computed in one piece, so that all settings but the defaults are refused when
     the loss is computed.
+
+    >>> import pullback as torch
+    >>> torch.nn.LinearCrossEntropyOptions().chunking_method
+    'auto'
     """
 
     allow_retain_graph: bool = False

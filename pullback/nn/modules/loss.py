@@ -107,7 +107,14 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """The old name of NLLLoss for images."""
+    """The old name of NLLLoss for images.
+
+    >>> import pullback as torch, warnings
+    >>> warnings.simplefilter("ignore", FutureWarning)
+    >>> loss = torch.nn.NLLLoss2d()
+    >>> loss(torch.full((1, 2, 3, 3), -0.5), torch.zeros(1, 3, 3, dtype=torch.long))
+    tensor(0.5000)
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warn_of_old("nn.NLLLoss2d", "nn.NLLLoss")

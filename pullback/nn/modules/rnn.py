@@ -27,7 +27,13 @@ __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "R
 
 
 class RNNBase(Module):
-    """What recurrent layers share: parameters of all layers and directions, and the loop."""
+    """What recurrent layers share: parameters of all layers and directions, and the loop.
+
+    >>> import pullback as torch
+    >>> layer = torch.nn.LSTM(2, 3, num_layers=2)
+    >>> isinstance(layer, torch.nn.RNNBase), len(layer.all_weights)
+    (True, 2)
+    """
 
     __jit_unused_properties__: ClassVar[list[str]] = ["all_weights"]
 

@@ -126,7 +126,15 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The old name of clip_grad_norm_."""
+    """The old name of clip_grad_norm_.
+
+    >>> import pullback as torch, warnings
+    >>> warnings.simplefilter("ignore", FutureWarning)
+    >>> x = torch.zeros(2, requires_grad=True)
+    >>> (x * torch.tensor([3.0, 4.0])).sum().backward()
+    >>> torch.nn.utils.clip_grad_norm(x, 1.0)
+    tensor(5.)
+    """
     warn_of_old("nn.utils.clip_grad_norm", "nn.utils.clip_grad_norm_")
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 

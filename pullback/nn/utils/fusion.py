@@ -56,7 +56,17 @@ def fuse_conv_bn_weights(
     bn_b: Any,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of the one convolution."""
+    """Weight and bias of the one convolution.
+
+    >>> import pullback as torch
+    >>> conv, bn = torch.nn.Conv2d(2, 3, 1), torch.nn.BatchNorm2d(3).eval()
+    >>> weight, bias = torch.nn.utils.fuse_conv_bn_weights(
+    ...     conv.weight, conv.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
+    ... )
+    >>> x = torch.ones(1, 2, 4, 4)
+    >>> torch.allclose(torch.conv2d(x, weight, bias), bn(conv(x)), atol=1e-5)
+    True
+    """
     kind, bias_kind = conv_w.dtype, (conv_w if conv_b is None else conv_b).dtype
     needs = conv_w.requires_grad, False if conv_b is None else conv_b.requires_grad
     shift = zeros_like(bn_rm) if conv_b is None else conv_b
@@ -94,7 +104,17 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
 def fuse_linear_bn_weights(
     linear_w: Any, linear_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of the one linear layer."""
+    """Weight and bias of the one linear layer.
+
+    >>> import pullback as torch
+    >>> linear, bn = torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4).eval()
+    >>> weight, bias = torch.nn.utils.fuse_linear_bn_weights(
+    ...     linear.weight, linear.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
+    ... )
+    >>> x = torch.ones(2, 3)
+    >>> torch.allclose(x @ weight.T + bias, bn(linear(x)), atol=1e-5)
+    True
+    """
     kind, bias_kind = linear_w.dtype, (linear_w if linear_b is None else linear_b).dtype
     needs = linear_w.requires_grad, False if linear_b is None else linear_b.requires_grad
     shift = zeros_like(bn_rm) if linear_b is None else linear_b

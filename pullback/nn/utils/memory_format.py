@@ -32,7 +32,14 @@ def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
 
 
 def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
-    """Lay the weights of all 3-d convolutions below a module out anew."""
+    """Lay the weights of all 3-d convolutions below a module out anew.
+
+    >>> import pullback as torch
+    >>> layer = torch.nn.Conv3d(2, 3, 2)
+    >>> convert = torch.nn.utils.convert_conv3d_weight_memory_format
+    >>> convert(layer, torch.channels_last_3d).weight.stride()
+    (16, 1, 8, 4, 2)
+    """
     return _converted(module, memory_format, (Conv3d, ConvTranspose3d))
 
 

@@ -182,7 +182,13 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
-    """Make the weight an ordinary one again."""
+    """Make the weight an ordinary one again.
+
+    >>> import pullback as torch
+    >>> layer = torch.nn.utils.spectral_norm(torch.nn.Linear(3, 2))
+    >>> sorted(torch.nn.utils.remove_spectral_norm(layer).state_dict())
+    ['bias', 'weight']
+    """
     for number, hook in module._forward_pre_hooks.items():
         if isinstance(hook, SpectralNorm) and hook.name == name:
             hook.remove(module)

@@ -75,7 +75,14 @@ def weight_norm(module: Any, name: str = "weight", dim: int = 0) -> Any:
 
 
 def remove_weight_norm(module: Any, name: str = "weight") -> Any:
-    """Make the weight an ordinary one again."""
+    """Make the weight an ordinary one again.
+
+    >>> import pullback as torch, warnings
+    >>> warnings.simplefilter("ignore", FutureWarning)
+    >>> layer = torch.nn.utils.weight_norm(torch.nn.Linear(3, 2))
+    >>> sorted(torch.nn.utils.remove_weight_norm(layer).state_dict())
+    ['bias', 'weight']
+    """
     for number, hook in module._forward_pre_hooks.items():
         if isinstance(hook, WeightNorm) and hook.name == name:
             hook.remove(module)

@@ -97,11 +97,23 @@ def _bits(input: Any) -> int:
 
 @method
 def resolve_conj(input: Tensor) -> Tensor:
-    """The tensor itself, or a copy with the conjugation done that was put off."""
+    """The tensor itself, or a copy with the conjugation done that was put off.
+
+    >>> import pullback as torch
+    >>> y = torch.tensor([1 + 2j]).conj()
+    >>> y.is_conj(), y.resolve_conj().is_conj()
+    (True, False)
+    """
     return input.clone() if _bits(input) & CONJUGATED else input
 
 
 @method
 def resolve_neg(input: Tensor) -> Tensor:
-    """The tensor itself, or a copy with the negation done that was put off."""
+    """The tensor itself, or a copy with the negation done that was put off.
+
+    >>> import pullback as torch
+    >>> y = torch.tensor([1 + 2j]).conj().imag
+    >>> y.is_neg(), y.resolve_neg()
+    (True, tensor([-2.]))
+    """
     return input.clone() if _bits(input) & NEGATED else input

@@ -200,7 +200,12 @@ def _reshapes_in_place(array: Array, shape: tuple[int, ...]) -> bool:
 
 
 def _reshape_method(self: Any, *shape: Any, **named: Any) -> Any:
-    """The same elements in another shape: a view where strides allow it, else a copy."""
+    """The same elements in another shape: a view where strides allow it, else a copy.
+
+    >>> import pullback as torch
+    >>> torch.arange(6).reshape(2, -1).shape
+    torch.Size([2, 3])
+    """
     if named or not shape:
         return reshape(self, *shape, **named)
     if len(shape) == 1:

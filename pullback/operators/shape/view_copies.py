@@ -36,6 +36,25 @@ FOUND_IN = {
 }
 
 
+# Of views that have no public function of their own, which would show one.
+_EXAMPLES = {
+    "alias_copy": """
+
+    >>> import pullback as torch
+    >>> x = torch.zeros(2)
+    >>> y = torch.alias_copy(x)
+    >>> y.data_ptr() == x.data_ptr()
+    False
+    """,
+    "slice_copy": """
+
+    >>> import pullback as torch
+    >>> torch.slice_copy(torch.arange(6), 0, 1, 6, 2)
+    tensor([1, 3, 5])
+    """,
+}
+
+
 def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def copy(input: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         seen = function(input, *args, **kwargs)
@@ -49,6 +68,7 @@ def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     copy.__name__ = copy.__qualname__ = name
     copy.__module__ = __name__
     copy.__doc__ = f"What `{name.removesuffix('_copy')}` shows, in memory of its own."
+    copy.__doc__ += _EXAMPLES.get(name, "")
     return copy
 
 

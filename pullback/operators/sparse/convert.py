@@ -151,7 +151,13 @@ CONVERTERS = {f"to_sparse_{name}": _converter(name) for name in _NAMES if name !
 
 
 def to_sparse_coo(self: Tensor) -> Tensor:
-    """The tensor in layout torch.sparse_coo."""
+    """The tensor in layout torch.sparse_coo.
+
+    >>> import pullback as torch
+    >>> torch.eye(2).to_sparse_coo().indices()
+    tensor([[0, 1],
+            [0, 1]])
+    """
     return to_sparse(self)
 
 

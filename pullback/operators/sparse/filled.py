@@ -87,7 +87,13 @@ def zero_(self: Any) -> Any:
 
 @method
 def sparse_resize_(self: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
-    """Another size in place, as long as no specified element would be lost."""
+    """Another size in place, as long as no specified element would be lost.
+
+    >>> import pullback as torch
+    >>> x = torch.eye(2).to_sparse().sparse_resize_((3, 3), 2, 0)
+    >>> x.shape, x._nnz()
+    (torch.Size([3, 3]), 2)
+    """
     own = _resizable(self, "sparse_resize_", size, sparse_dim, dense_dim)
     shape = tuple(int(n) for n in size)
     values = self._array.values
@@ -111,7 +117,13 @@ def sparse_resize_(self: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any
 
 @method
 def sparse_resize_and_clear_(self: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
-    """Another size in place; all specified elements are dropped."""
+    """Another size in place; all specified elements are dropped.
+
+    >>> import pullback as torch
+    >>> x = torch.eye(4).to_sparse().sparse_resize_and_clear_((2, 2), 2, 0)
+    >>> x.shape, x._nnz()
+    (torch.Size([2, 2]), 0)
+    """
     _resizable(self, "sparse_resize_and_clear_", size, sparse_dim, dense_dim)
     shape = tuple(int(n) for n in size)
     pattern = _none(sparse_coo, shape, dense_dim)
@@ -141,7 +153,13 @@ def _become(self: Any, op: str, array: SparseArray) -> Any:
 
 @method
 def resize_as_sparse_(self: Any, the_template: Any) -> Any:
-    """The size, sparse and dense dimensions of another sparse tensor, in place."""
+    """The size, sparse and dense dimensions of another sparse tensor, in place.
+
+    >>> import pullback as torch
+    >>> x = torch.sparse_coo_tensor(size=(2, 2))
+    >>> x.resize_as_sparse_(torch.ones(3, 4).to_sparse()).shape
+    torch.Size([3, 4])
+    """
     return sparse_resize_(
         self, tuple(the_template.shape), the_template.sparse_dim(), the_template.dense_dim()
     )

@@ -311,7 +311,13 @@ def _to_accelerator(kind: str) -> Any:
         return _converted(self, None, memory_format, copy=False)
 
     move.__name__ = move.__qualname__ = kind
-    move.__doc__ = f"This tensor on a device of type {kind!r}; an error where there is none."
+    move.__doc__ = f"""This tensor on a device of type {kind!r}; an error where there is none.
+
+    >>> import pullback as torch
+    >>> present = {kind!r} in str(torch.accelerator.current_accelerator())
+    >>> x = torch.ones(2)
+    >>> x = x.{kind}() if present else x
+    """
     return method(move)
 
 

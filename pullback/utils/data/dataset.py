@@ -49,6 +49,13 @@ class IterableDataset(Dataset[T_co]):
 
     With several workers each has a copy of the dataset; `get_worker_info()` tells `__iter__` which
     part to give, else every item comes once per worker.
+
+    >>> import pullback as torch
+    >>> class Squares(torch.utils.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         return (n * n for n in range(4))
+    >>> list(torch.utils.data.DataLoader(Squares(), batch_size=2))
+    [tensor([0, 1]), tensor([4, 9])]
     """
 
     def __iter__(self) -> Iterator[T_co]:
@@ -190,7 +197,18 @@ class ConcatDataset(Dataset[T_co]):
 
 
 class ChainDataset(IterableDataset[Any]):
-    """Iterable datasets one after the other."""
+    """Iterable datasets one after the other.
+
+    >>> import pullback as torch
+    >>> class Below(torch.utils.data.IterableDataset):
+    ...     def __init__(self, n):
+    ...         self.n = n
+    ...
+    ...     def __iter__(self):
+    ...         return iter(range(self.n))
+    >>> list(torch.utils.data.ChainDataset([Below(2), Below(3)]))
+    [0, 1, 0, 1, 2]
+    """
 
     def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
         super().__init__()

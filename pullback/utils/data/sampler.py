@@ -20,7 +20,21 @@ _CHUNK = 32  # random places drawn at a time, torch's number: the stream of draw
 
 
 class Sampler(Generic[T_co]):
-    """Gives places in a dataset, or lists of them; subclasses write `__iter__` and `__len__`."""
+    """Gives places in a dataset, or lists of them; subclasses write `__iter__` and `__len__`.
+
+    >>> import pullback as torch
+    >>> class Backwards(torch.utils.data.Sampler):
+    ...     def __init__(self, data):
+    ...         self.data = data
+    ...
+    ...     def __iter__(self):
+    ...         return iter(range(len(self.data))[::-1])
+    ...
+    ...     def __len__(self):
+    ...         return len(self.data)
+    >>> list(torch.utils.data.DataLoader("abc", batch_size=2, sampler=Backwards("abc")))
+    [['c', 'b'], ['a']]
+    """
 
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(f"{type(self).__name__} has no __iter__; define it.")

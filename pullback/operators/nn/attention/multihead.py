@@ -53,6 +53,15 @@ def multi_head_attention_forward(
     """Project, attend with each head, project back: (length, batch, width), and weights or None.
 
     Without a batch, inputs are (length, width).
+
+    >>> import pullback as torch
+    >>> x = torch.ones(3, 2, 4)
+    >>> into, bias, out = torch.ones(12, 4), torch.zeros(12), torch.eye(4)
+    >>> attended, weights = torch.nn.functional.multi_head_attention_forward(
+    ...     x, x, x, 4, 2, into, bias, None, None, False, 0.0, out, torch.zeros(4)
+    ... )
+    >>> attended.shape, weights.shape
+    (torch.Size([3, 2, 4]), torch.Size([2, 3, 3]))
     """
     batched = _check(query, key, value, embed_dim_to_check, num_heads)
     if is_causal and attn_mask is None:
