@@ -5,6 +5,7 @@ Step by step, for calls that are not plain; `build_node.py` writes the same as a
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from pullback.core import overriding, saved
@@ -88,7 +89,7 @@ def _attach_view(
         creation = CreationMeta.MULTI_OUTPUT_NODE
     replay = None
     if not op.strided or mode.view_replay or answered or source._bits:
-        replay = lambda base: op.function(base, **options)  # noqa: E731 (or nothing)
+        replay = partial(op.function, **options)
     attach(result, source, edge, replay, creation)
 
 

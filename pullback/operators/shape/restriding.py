@@ -6,6 +6,8 @@ whose base was written to gets its node from here, and forward mode finds the ta
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pullback.core.mode import PLAIN, current, settle
@@ -144,22 +146,83 @@ def view_of(tensor: Tensor, other: Any) -> Any:
     return as_strided(other, shape, strides, offset + geometry_of(other._array)[2])
 
 
-def _view_func(self: Tensor, new_base: Tensor) -> Tensor | None:
-    """The same view of another base; None if this is no view or the bases differ in geometry."""
+_Visitor = Callable[[Any], Any]
+
+
+def _view_func(
+    self: Tensor,
+    new_base: Tensor,
+    symint_visitor_fn: _Visitor | None = None,
+    tensor_visitor_fn: _Visitor | None = None,
+) -> Tensor | None:
+    """The same view of another base; None if this is no view or the bases differ in geometry.
+
+    A visitor may replace the sizes (or tensors) that steps kept for a replay were made with.
+    """
     if not self._is_view():
         return None
     old, new = self._node.base._array, new_base._array
     if old.shape != new.shape or geometry_of(old) != geometry_of(new):
         return None
-    return _view_func_unsafe(self, new_base)
+    return _view_func_unsafe(self, new_base, symint_visitor_fn, tensor_visitor_fn)
 
 
-def _view_func_unsafe(self: Tensor, new_base: Tensor) -> Tensor | None:
+def _view_func_unsafe(
+    self: Tensor,
+    new_base: Tensor,
+    symint_visitor_fn: _Visitor | None = None,
+    tensor_visitor_fn: _Visitor | None = None,
+) -> Tensor | None:
     """As `_view_func`, whatever the new base's geometry."""
-    return view_of(self, new_base) if self._is_view() else None
+    if not self._is_view():
+        return None
+    steps = self._node.replay
+    if steps is None or (symint_visitor_fn is None and tensor_visitor_fn is None):
+        return view_of(self, new_base)
+    made: Any = new_base
+    for step in steps:
+        made = _visited(step, symint_visitor_fn, tensor_visitor_fn)(made)
+    return made
+
+
+def _visited(step: Any, sizes: _Visitor | None, tensors: _Visitor | None) -> Any:
+    """A step with what visitors make of its sizes and tensors; numbers of dimensions stay."""
+    if not isinstance(step, partial):
+        return step
+    op = step.func.op  # type: ignore[attr-defined]  # a declared operator
+    dims = {param.name for param in op.params if param.kind in ("dim", "dims")}
+
+    def seen(value: Any) -> Any:
+        if type(value) in (tuple, list):
+            return type(value)(seen(one) for one in value)
+        if isinstance(value, Tensor):
+            return value if tensors is None else tensors(value)
+        return value if sizes is None or type(value) is not int else sizes(value)
+
+    changed = {name: v if name in dims else seen(v) for name, v in step.keywords.items()}
+    return partial(step.func, **changed)
+
+
+def _rev_view_func_unsafe(self: Tensor, new_view: Tensor) -> Tensor | None:
+    """The base of which `new_view` is the view that this one is of its own; None for no view.
+
+    It is on the memory of `new_view`, which must lie there as this view does, and hold it all.
+    """
+    if not self._is_view():
+        return None
+    base = self._node.base
+    whole, part, given = (geometry_of(one._array) for one in (base, self, new_view))
+    steps = zip(self.shape, part[1], given[1], strict=False)
+    if given[0] != part[0] or any(n > 1 and ours != theirs for n, ours, theirs in steps):
+        raise RuntimeError(
+            f"_rev_view_func_unsafe: a tensor of shape {given[0]} and strides {given[1]} cannot be "
+            f"a view as this one is, of shape {part[0]} and strides {part[1]}."
+        )
+    return as_strided(new_view, whole[0], whole[1], given[2] - part[2] + whole[2])
 
 
 METHODS["_view_func"] = _view_func
 METHODS["_view_func_unsafe"] = _view_func_unsafe
+METHODS["_rev_view_func_unsafe"] = _rev_view_func_unsafe
 
 ports.fill(regenerate=regenerate, restride=restride, view_of=view_of)
