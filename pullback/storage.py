@@ -3,6 +3,8 @@
 A tensor's storage is the NumPy array that owns its memory: what is written through one is seen by
 the tensor and all its views. Making a storage larger or smaller moves it, and the tensor that it
 was asked from with it; other views keep the old memory, since NumPy's arrays cannot be moved.
+`resize_(0)` moves nothing: it gives the memory back until it is asked for again
+(`core/memory/freed.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from pullback.core.arrays import Array
 from pullback.core.device import CPU, META, device
 from pullback.core.dtype import DTYPES, dtype, from_numpy_dtype, get_default_dtype
 from pullback.core.listing import only_public as _only_public
-from pullback.core.memory import shared
+from pullback.core.memory import freed, shared
 from pullback.core.process.warning_once import should_warn
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.strides import address, in_order, root
@@ -86,16 +88,20 @@ class UntypedStorage:
         """The memory as bytes in a row; what is written there is written to it."""
         if self.device is META:
             raise NotImplementedError("A storage on device 'meta' has no bytes to look at.")
-        return in_order(self._owner).reshape(-1).view(_BYTE)
+        return in_order(self._owner).reshape(-1).view(_BYTE)[: self.nbytes()]
 
     def data_ptr(self) -> int:
         """The address of the first byte; 0 where there is none."""
-        return address(self._owner) if self._owner.size and self.device is not META else 0
+        return address(self._owner) if self.nbytes() and self.device is not META else 0
 
     def nbytes(self) -> int:
         """How many bytes there are."""
-        count: int = self._owner.nbytes
-        return count
+        return freed.size_of(self._owner)
+
+    @property
+    def _cdata(self) -> int:
+        """A number that storages on the same memory share."""
+        return id(self._owner)
 
     size = nbytes
     __len__ = nbytes
@@ -147,10 +153,25 @@ class UntypedStorage:
         return made if self.device is META else made.copy_(self)
 
     def resize_(self, size: int) -> UntypedStorage:
-        """Give it so many bytes; it keeps those that fit. See the module for who moves along."""
+        """Give it so many bytes; it keeps those that fit. See the module for who moves along.
+
+        >>> import pullback as torch
+        >>> x = torch.ones(1000)
+        >>> _ = x.untyped_storage().resize_(0)  # its memory is free for others
+        >>> _ = x.untyped_storage().resize_(4000)
+        >>> x.fill_(2.0).sum()
+        tensor(2000.)
+        """
         if size == self.nbytes():
             return self
         tensor = None if self._tensor is None else self._tensor()
+        if not self.nbytes() and size == self._owner.nbytes:
+            freed.restore(self._owner)
+            return self
+        if size == 0 and tensor is not None and self.device is CPU:
+            freed.refuse_borrowed(tensor)
+            freed.free(self._owner, address(self._owner))
+            return self
         grown = numpy.zeros(size, _BYTE)
         kept = min(size, self.nbytes())
         grown[:kept] = self._bytes[:kept]

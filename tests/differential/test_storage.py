@@ -1,6 +1,7 @@
 """Storages as programs, run by both libraries."""
 # ruff: noqa: E501 (programs, as users write them in one line)
 
+import numpy
 import pytest
 
 import pullback
@@ -66,6 +67,22 @@ PROGRAMS = {
         x = torch.ones(2); x.data = torch.arange(3); print(x, x.storage_offset())
         w = torch.nn.Linear(2, 2); w.weight.data = torch.zeros(5, 2); w.bias.data = torch.zeros(5); print(w(torch.ones(2)).detach())
     """,
+    "given back": """
+        x = torch.arange(6.); v = x[2:]; n = x.untyped_storage().nbytes()
+        x.untyped_storage().resize_(0)
+        print(x.untyped_storage().nbytes(), v.untyped_storage().size(), len(v.untyped_storage()), x.untyped_storage().data_ptr(), x.shape, x._version)
+        x.untyped_storage().resize_(n); x.fill_(3.); print(v, x.untyped_storage().nbytes(), x.untyped_storage()._cdata == v.untyped_storage()._cdata)
+    """,
+    "given back and gathered again before backward": """
+        flat = torch.arange(12.); full = torch.empty(12); full.untyped_storage().resize_(0)
+        full.untyped_storage().resize_(48); full.copy_(flat)
+        w = full[:6].view(2, 3).detach().requires_grad_(); x = torch.ones(1, 3, requires_grad=True); y = (x @ w.t()).sum()
+        full.untyped_storage().resize_(0); full.untyped_storage().resize_(48); full.data.copy_(flat * 2)
+        y.backward(); print(w.grad, x.grad)
+    """,
+    "given back, older form": """
+        s = torch.arange(6.).storage(); s.resize_(0); print(s.size()); s.resize_(6); print(s.size())
+    """,
     "types": """
         print(torch.tensor([1.5, 2]).double().type(torch.Tensor).dtype, torch.tensor([1, 2]).type("torch.FloatTensor"), torch.tensor([1, 2]).type(torch.DoubleTensor))
     """,
@@ -82,6 +99,14 @@ def test_memory_under_a_tensor_cannot_go():
     with pytest.raises(RuntimeError, match="cannot go"):
         x.untyped_storage().resize_(8)
     assert x.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_memory_of_a_numpy_array_is_not_given_back():
+    array = numpy.arange(3.0)
+    x = pullback.from_numpy(array)
+    with pytest.raises(RuntimeError, match=r"clone\(\) the tensor first"):
+        x.untyped_storage().resize_(0)
+    assert array.tolist() == [0, 1, 2]
 
 
 def test_files_and_shared_memory(tmp_path):
