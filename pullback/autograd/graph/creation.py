@@ -1,4 +1,4 @@
-"""`node_creation_hook`: hooks for every node that is made inside a block.
+"""`node_creation_hook`: a call for every node that is made inside a block.
 
 The nodes are found on the results of the operators, whose calls an observer is shown; so nothing
 is asked of anybody while no such block is open.
@@ -23,39 +23,28 @@ __all__ = ["node_creation_hook"]
 
 
 class node_creation_hook:
-    """Inside, every node of an operator or Function gets `pre_hook` and `post_hook`.
+    """Inside, `hook(node)` is called with every node that an operator or Function makes.
 
-    They are called in backward, as those of `Node.register_prehook` and `Node.register_hook`; of
-    nested blocks those of the outer one first. Only this thread's nodes count; not those that a
-    leaf gets to collect its gradient, nor those of assignments to an index (`x[0] = y`), which no
-    observer is shown.
+    The node is complete: its edges and saved values are there. The hook may look at it, keep a note
+    in `node.metadata`, or register hooks for its backward; it returns None. Nodes of higher
+    derivatives and of a checkpoint's second run count too; those of other threads do not, nor those
+    that a leaf gets to collect its gradient. Of nested blocks the outer one's hook comes first.
 
     >>> import pullback as torch
     >>> x = torch.ones(1, requires_grad=True)
-    >>> with torch.autograd.graph.node_creation_hook(lambda grads: print("before", grads)):
-    ...     y = x * 2
-    >>> (y * 3).sum().backward()
-    before (tensor([3.]),)
+    >>> made = []
+    >>> with torch.autograd.graph.node_creation_hook(made.append):
+    ...     y = (x * 2).exp()
+    >>> [node.name() for node in made]
+    ['MulBackward0', 'ExpBackward0']
     """
 
-    def __init__(
-        self,
-        pre_hook: Callable[..., Any] | None = None,
-        post_hook: Callable[..., Any] | None = None,
-        *,
-        always_call: bool = False,
-    ) -> None:
-        if always_call:
-            raise NotImplementedError(
-                "node_creation_hook(always_call=True): hooks of a node that fails are not "
-                "called here; use try and finally around the backward pass."
+    def __init__(self, hook: Callable[[Node], None]) -> None:
+        if not callable(hook):
+            raise TypeError(
+                f"node_creation_hook: the hook must be callable, got {type(hook).__name__}."
             )
-        for name, hook in (("pre_hook", pre_hook), ("post_hook", post_hook)):
-            if hook is not None and not callable(hook):
-                raise TypeError(
-                    f"node_creation_hook: {name} must be callable, got {type(hook).__name__}."
-                )
-        self._pre, self._post = pre_hook, post_hook
+        self.hook = hook
         self._seen: weakref.WeakSet[Node] = weakref.WeakSet()
         self._start = self._thread = 0
 
@@ -82,9 +71,9 @@ class node_creation_hook:
             return
         for tensor in tree_flatten((result, operands))[0]:
             if isinstance(tensor, Tensor) and tensor._node is not None:
-                self._hook(tensor)
                 if tensor._node.__class__ is View:
-                    self._hook(tensor._node.base)
+                    self._tell_of(tensor._node.base)
+                self._tell_of(tensor)
 
     def enter_function(self, cls: Any) -> None:
         """As `enter`, of a custom Function."""
@@ -93,14 +82,15 @@ class node_creation_hook:
         """As `leave`, of a custom Function."""
         self.leave(token, result, args)
 
-    def _hook(self, tensor: Tensor) -> None:
+    def _tell_of(self, tensor: Tensor) -> None:
         edge = edge_of(tensor)
         node = edge.node if isinstance(edge, Output) else edge
         # Numbers count down; leaves and edges that lead nowhere have none of their own.
         if node is None or node._seq >= self._start or node in self._seen:
             return
         self._seen.add(node)
-        if self._pre is not None:
-            node.register_prehook(self._pre)
-        if self._post is not None:
-            node.register_hook(self._post)
+        answer: Any = self.hook(node)
+        if answer is not None:
+            raise RuntimeError(
+                f"node_creation_hook: a hook returns None, this one a {type(answer).__name__}."
+            )

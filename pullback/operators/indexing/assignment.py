@@ -39,6 +39,7 @@ from pullback.operators.shape.views import unsqueeze
 from pullback.operators.tensor.convert import astype
 from pullback.operators.tensor.filling import copy_, fill_, store, zero_
 from pullback.operators.watching.dispatch import QUIET, any_handler
+from pullback.operators.watching.observe import look
 
 __all__ = ["getitem", "index_put", "index_put_", "setitem"]
 
@@ -180,7 +181,7 @@ def _assign_part(self: Any, place: tuple[Any, ...], part: Array, value: Any) -> 
     """Write to `part`, which the NumPy key `place` names.
 
     False, and nothing is done, where it is no plain case: transforms, tangents, hooks, inference
-    mode, views that strides cannot express.
+    mode, views that strides cannot express, somebody who looks on at what is recorded.
     """
     mode = get_mode()
     info = self._node
@@ -200,8 +201,11 @@ def _assign_part(self: Any, place: tuple[Any, ...], part: Array, value: Any) -> 
     else:
         source = _number(self, value)
     recorded = edge is not None or (recordable and info is not None and self.requires_grad)
-    if recorded and info.__class__ in _SPECIAL:
-        _check_written(self, info)
+    if recorded:
+        if look.by is not None:
+            return False
+        if info.__class__ in _SPECIAL:
+            _check_written(self, info)
     if 0 in part.strides and part.size and has_overlap(part):
         raise errors.overlapping_write("__setitem__")
     if source.size == part.size:  # what is broadcast is not dense
