@@ -14,7 +14,7 @@ import numpy
 
 from pullback.core.captured import Scope
 from pullback.core.forward import LEVELS, open_levels
-from pullback.core.mode import changed, current, settle, with_grad
+from pullback.core.mode import changed, current, get_mode, settle, with_grad
 from pullback.core.nesting import Derivative, pass_depth, running
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, OperatorNode, new_leaf_mark
 from pullback.core.overriding import DISPATCH
@@ -138,8 +138,11 @@ ports.fill(detached_inside=detached_inside)
 
 
 def _filled_like(tensor: Tensor, value: int) -> Tensor:
-    """A constant gradient for a tensor, of its class where that answers operators."""
-    if tensor._takes & DISPATCH:
+    """A constant gradient for a tensor, of its class where that answers operators.
+
+    Modes below autograd are shown the operator that makes it.
+    """
+    if tensor._takes & DISPATCH or get_mode().dispatch:
         filled: Tensor = unrecorded_call(lambda: (ones_like if value else zeros_like)(tensor))
         return filled
     return wrap(numpy.full_like(tensor._array, value))

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from importlib import import_module
 from typing import Any
 
 import numpy
 
 import pullback
+from pullback.core.device import CPU, META
 from pullback.core.listing import only_public as _only_public
-from pullback.core.tensor import Tensor
+from pullback.core.memory import meta
+from pullback.core.tensor import Tensor, wrap
 from pullback.core.trees import pytree
 from pullback.fx._codegen import PyTreeInfo, _PyTreeCodeGen
+from pullback.fx.experimental._symbols import Place, join, numbers_and_frame, points, symbols_of
 from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule
 from pullback.fx.node import Node
@@ -48,7 +53,7 @@ class _Recording(TorchDispatchMode):
         sharing = [
             (known, node)
             for known, node in self.known.values()
-            if known.dtype == array.dtype and numpy.may_share_memory(known, array)
+            if known.dtype == array.dtype and _share(known, array)
         ]
         for known, node in sharing:
             turned = known.T
@@ -64,6 +69,13 @@ class _Recording(TorchDispatchMode):
         return self.graph.call_function(target, place, name="as_strided")
 
     def _constant(self, tensor: Tensor) -> Node:
+        brought: Tensor | None = getattr(tensor, "constant", None)  # what a fake one stands for
+        tensor = tensor if brought is None else brought
+        if isinstance(tensor._array, meta.MetaArray):
+            raise NotImplementedError(
+                f"make_fx: a tensor of shape {tuple(tensor.shape)} comes from nothing that the "
+                "graph knows, and has no data to be a constant; use tracing_mode='real'."
+            )
         number = 0
         while hasattr(self.root, f"_tensor_constant{number}"):
             number += 1
@@ -92,12 +104,20 @@ class _Recording(TorchDispatchMode):
     def _note_results(self, result: Any, node: Node) -> None:
         import operator
 
+        node.meta["val"] = pytree.tree_map(_seen, result)
         if isinstance(result, Tensor):
             self.note(result, node)
         elif isinstance(result, tuple | list):
             for at, one in enumerate(result):
                 if isinstance(one, Tensor):
                     self.note(one, self.graph.call_function(operator.getitem, (node, at)))
+
+
+def _share(a: Any, b: Any) -> bool:
+    """Whether two arrays look at one memory; all that have no data lie at the same address."""
+    if isinstance(a, meta.MetaArray):
+        return _owner(a) is _owner(b)
+    return numpy.may_share_memory(a, b)
 
 
 def _address(array: Any) -> int:
@@ -119,7 +139,9 @@ def make_fx(
 ) -> Callable[..., GraphModule]:
     """A function that runs `f` on its arguments and gives the operators called as a graph module.
 
-    Control flow and sizes are those of the arguments given; only `tracing_mode="real"` is known.
+    Control flow and sizes are those of the arguments given. With `tracing_mode="fake"` it runs
+    without data; with "symbolic" the graph takes other sizes too, as long as the function would
+    decide by them as it did. `node.meta["val"]` is what a node gave.
 
     Example:
         >>> import pullback as torch
@@ -127,26 +149,50 @@ def make_fx(
         >>> made = make_fx(lambda x: x.sin() * 2)(torch.ones(2))
         >>> [str(node.target) for node in made.graph.nodes]
         ['x_1', 'aten.sin.default', 'aten.mul.Tensor', 'output']
+        >>> made = make_fx(lambda x: x.reshape(-1, 2), tracing_mode="symbolic")(torch.ones(4))
+        >>> made(torch.ones(10)).shape
+        torch.Size([5, 2])
     """
-    if tracing_mode != "real":
-        raise NotImplementedError(
-            f"make_fx: tracing_mode={tracing_mode!r} is not supported, only 'real' is: sizes are "
-            "those of the arguments."
+    if tracing_mode not in ("real", "fake", "symbolic"):
+        raise ValueError(
+            f"make_fx: tracing_mode is 'real', 'fake' or 'symbolic', got {tracing_mode!r}."
         )
+    trace = _Tracing(f, decomposition_table or {}, bool(options.get("_allow_non_fake_inputs")))
 
     @functools.wraps(f)
     def wrapped(*args: Any) -> GraphModule:
+        if tracing_mode == "real":
+            root, graph = trace.graph(args)
+        elif tracing_mode == "fake":
+            root, graph = trace.without_data(args)
+        else:
+            root, graph = trace.for_all_sizes(args)
+        graph.eliminate_dead_code(lambda node: node.is_impure(impure_random=False))
+        return GraphModule(root, graph, getattr(f, "__name__", "GraphModule"))
+
+    return wrapped
+
+
+class _Tracing:
+    """One function, traced at arguments."""
+
+    def __init__(self, f: Callable[..., Any], table: Mapping[Any, Any], admit: bool) -> None:
+        self.f, self.table, self.admit = f, table, admit
+
+    def graph(self, args: Sequence[Any], inside: Any = None) -> tuple[Module, Graph]:
+        """The operators that the function calls with these arguments, inside of a mode."""
         root, graph = Module(), Graph()
-        mode = _Recording(graph, root, decomposition_table or {})
-        names = _names(f, len(args))
+        mode = _Recording(graph, root, self.table)
+        names = _names(self.f, len(args))
         flat, in_spec = pytree.tree_flatten(list(args))
         nested = any(not _is_leaf(one) for one in args)
         for at, (path, leaf) in enumerate(zip(_leaf_names(names, args), flat, strict=True)):
             node = graph.create_node("placeholder", f"{path}_{_number(nested, at)}")
+            node.meta["val"] = _seen(leaf)
             if isinstance(leaf, Tensor):
                 mode.note(leaf, node)
-        with mode:
-            result = f(*args)
+        with inside or nullcontext(), mode:
+            result = self.f(*args)
         out, out_spec = pytree.tree_flatten(result)
         returned = [mode.node_of(one) for one in out]
         if nested:
@@ -154,10 +200,70 @@ def make_fx(
             graph.output(returned)
         else:
             graph.output(pytree.tree_unflatten(returned, out_spec))
-        graph.eliminate_dead_code(lambda node: node.is_impure(impure_random=False))
-        return GraphModule(root, graph, getattr(f, "__name__", "GraphModule"))
+        return root, graph
 
-    return wrapped
+    def without_data(
+        self, args: Sequence[Any], sizes: Mapping[Place, int] | None = None
+    ) -> tuple[Module, Graph]:
+        """The same on fake tensors; `sizes` of some dimensions may be others."""
+        mode = _fake_tensors().FakeTensorMode(allow_non_fake_inputs=self.admit)
+        leaves, spec = pytree.tree_flatten(list(args))
+        fake = [
+            _fake(mode, leaf, at, sizes or {}) if isinstance(leaf, Tensor) else leaf
+            for at, leaf in enumerate(leaves)
+        ]
+        return self.graph(pytree.tree_unflatten(fake, spec), mode)
+
+    def for_all_sizes(self, args: Sequence[Any]) -> tuple[Module, Graph]:
+        """A graph whose numbers are computed from the sizes of its arguments."""
+        leaves = pytree.tree_flatten(list(args))[0]
+        shapes = [tuple(x.shape) if isinstance(x, Tensor) else None for x in leaves]
+        places = symbols_of(shapes)
+        first = self.without_data(args)
+        numbers, frame = numbers_and_frame(first[1])
+
+        def traced(point: dict[str, int]) -> tuple[dict[str, int], list[Any]] | None:
+            sizes = {place: point[name] for name in point for place in places[name]}
+            try:
+                others, other_frame = numbers_and_frame(self.without_data(args, sizes)[1])
+            except Exception:  # a size that these sizes do not allow
+                return None
+            return (point, others) if other_frame == frame else None
+
+        given = {name: shapes[n][dim] for name, ((n, dim), *_) in places.items()}  # type: ignore[index]  # places are of tensors
+        for name in list(places):  # those that the function does not let vary stay as they are
+            if traced({**given, name: given[name] * 3}) is None:
+                del places[name], given[name]
+        if not given:
+            return first
+        needed, more = points(given)
+        found = [(given, numbers), *filter(None, map(traced, needed))]
+        count = len(found) - 1
+        join(first[1], places, [*found, *filter(None, map(traced, more))], count)
+        return first
+
+
+def _seen(value: Any) -> Any:
+    """What a graph tells of a value: a tensor without data or history."""
+    if not isinstance(value, Tensor):
+        return value
+    # Inside a trace without data, gradients are on the device that has none.
+    place = CPU if value.device is META else value.device
+    return _fake_tensors().FakeTensorMode().from_tensor(wrap(value._array), place)
+
+
+def _fake_tensors() -> Any:
+    return import_module("pullback._subclasses.fake_tensor")  # under the name that torch has
+
+
+def _fake(mode: Any, tensor: Tensor, at: int, sizes: Mapping[Place, int]) -> Tensor:
+    """A fake tensor like one, where some sizes may be others."""
+    shape = tuple(sizes.get((at, dim), size) for dim, size in enumerate(tensor.shape))
+    if shape == tuple(tensor.shape):
+        return mode.from_tensor(tensor)
+    order = sorted(range(len(shape)), key=lambda dim: -tensor.stride(dim))
+    array = meta.of(shape, tensor._array.dtype, order)
+    return mode.from_tensor(wrap(array).requires_grad_(tensor.requires_grad), tensor.device)
 
 
 def _number(nested: bool, at: int) -> int:
@@ -179,7 +285,7 @@ def _names(f: Any, count: int) -> list[str]:
     return (named + [f"arg{at}" for at in range(len(named), count)])[:count]
 
 
-def _leaf_names(names: list[str], args: tuple[Any, ...]) -> list[str]:
+def _leaf_names(names: list[str], args: Sequence[Any]) -> list[str]:
     return [
         name for name, arg in zip(names, args, strict=True) for _ in pytree.tree_flatten(arg)[0]
     ]

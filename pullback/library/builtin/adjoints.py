@@ -196,6 +196,12 @@ def _slice_inverse(
     return x.as_strided(src.shape, strides, x.storage_offset() - first * strides[dim])
 
 
+@_aten("sym_size.int(Tensor self, int dim) -> SymInt")
+def _sym_size(x: Any, dim: int) -> int:
+    """One size of a tensor."""
+    return int(x.shape[dim])
+
+
 @_aten(
     "_new_zeros_with_same_feature_meta(Tensor self, Tensor other, *, int self_num_batch_dims=0) "
     "-> Tensor"

@@ -38,6 +38,7 @@ OVERLOADS: dict[str, tuple[str, ...]] = _overloads(
     Tensor Scalar_Other Scalar_Self: xlogy
     Tensor: frexp ldexp slice slice_copy split_copy unsafe_split index
     Tensor sizes: split
+    default int: sym_size
     default other_scalar self_scalar: special_xlog1py special_xlogy special_zeta
     default x_scalar n_scalar: special_chebyshev_polynomial_t special_chebyshev_polynomial_u
     default x_scalar n_scalar: special_chebyshev_polynomial_v special_chebyshev_polynomial_w

@@ -41,6 +41,8 @@ class FakeTensor(Tensor):
 
     fake_device: device = CPU
     fake_mode: FakeTensorMode | None = None
+    # The real tensor that a program brought along, where it was allowed to.
+    constant: Tensor | None = None
 
     @property
     def device(self) -> device:
@@ -130,11 +132,11 @@ class FakeTensorMode(TorchDispatchMode):
     def __init__(self, *, allow_non_fake_inputs: bool = False) -> None:
         self.allow_non_fake_inputs = allow_non_fake_inputs
 
-    def from_tensor(self, tensor: Tensor) -> FakeTensor:
-        """A fake leaf with the metadata of a tensor."""
+    def from_tensor(self, tensor: Tensor, place: device | None = None) -> FakeTensor:
+        """A fake leaf with the metadata of a tensor; on another device where one is given."""
         from pullback.core.memory import meta
 
-        made = _marked(wrap(meta.like(tensor._array)), self, tensor.device)
+        made = _marked(wrap(meta.like(tensor._array)), self, place or tensor.device)
         if tensor.requires_grad:
             made._set_requires_grad(True)
         return made
@@ -149,7 +151,9 @@ class FakeTensorMode(TorchDispatchMode):
                 "A real tensor was used where fake ones are; convert it with "
                 "FakeTensorMode.from_tensor(), or make the mode with allow_non_fake_inputs=True."
             )
-        return self.from_tensor(value)
+        made = self.from_tensor(value)
+        made.constant = value
+        return made
 
     def __torch_dispatch__(
         self,

@@ -36,6 +36,102 @@ def test_decomposition_replaces_an_operator():
     assert [str(n.target) for n in made.graph.nodes][1:3] == ["aten.cos.default", "aten.mul.Tensor"]
 
 
-def test_symbolic_sizes_are_refused():
-    with pytest.raises(NotImplementedError, match="symbolic"):
-        make_fx(lambda x: x, tracing_mode="symbolic")
+def test_modes_are_known_by_name():
+    with pytest.raises(ValueError, match="'real', 'fake' or 'symbolic'"):
+        make_fx(lambda x: x, tracing_mode="imagined")
+
+
+def test_without_data_the_graph_is_that_of_a_real_run():
+    for program in PROGRAMS:
+        x = torch.rand(3, 3)
+        fake = make_fx(program, tracing_mode="fake")(x)
+        assert fake.code == make_fx(program)(x).code
+        assert torch.allclose(fake(x), program(x))
+
+
+def test_tensors_alike_are_told_apart_without_data():
+    linear = torch.nn.functional.linear
+    args = [torch.rand(2, 2) for _ in range(3)]
+
+    def program(x, v, w):
+        return linear(x, v) - linear(x, w) * 2
+
+    for mode in ("fake", "symbolic"):
+        made = make_fx(program, tracing_mode=mode)(*args)
+        assert torch.allclose(made(*args), program(*args))
+
+
+def test_values_are_asked_for_in_vain_without_data():
+    with pytest.raises(RuntimeError, match="no data"):
+        make_fx(lambda x: x * x[0].item(), tracing_mode="fake")(torch.ones(2))
+
+
+def test_tensors_of_the_program_are_constants_where_that_is_allowed():
+    w = torch.tensor([1.0, 2.0])
+    with pytest.raises(AssertionError, match="real tensor"):
+        make_fx(lambda x: x * w, tracing_mode="fake")(torch.ones(2))
+    made = make_fx(lambda x: x * w, tracing_mode="fake", _allow_non_fake_inputs=True)
+    assert made(torch.ones(2))(torch.full((2,), 3.0)).tolist() == [3, 6]
+
+
+def test_nodes_tell_what_they_gave():
+    made = make_fx(lambda x: x.sum(0), tracing_mode="fake")(torch.ones(2, 3))
+    seen = {node.name: node.meta["val"] for node in made.graph.nodes if "val" in node.meta}
+    assert {name: tuple(val.shape) for name, val in seen.items()} == {"x_1": (2, 3), "sum_1": (3,)}
+    assert seen["sum_1"].device.type == "cpu"
+
+
+def with_gradient(x, y):
+    x = x.detach().requires_grad_()
+    return torch.autograd.grad((x @ y).tanh().mean(), x)[0]
+
+
+SIZED = {
+    "product": lambda x, y: x.view(x.shape[0] * x.shape[1]),
+    "fixed part": lambda x, y: x.view(x.shape[0], 2, x.shape[1] // 2).sum(1),
+    "sum": lambda x, y: torch.zeros(x.shape[0] + y.shape[1]),
+    "difference": lambda x, y: torch.ones(x.shape[1] * 5 - x.shape[0]),
+    "halves": lambda x, y: x[:, : (x.shape[1] + 1) // 2] * 2,
+    "mean by hand": lambda x, y: x.sum(0) / x.shape[0],
+    "squares": lambda x, y: torch.eye(x.shape[0]).reshape(x.shape[0] * x.shape[0]),
+    "gradient": with_gradient,
+    "layers": lambda x, y: torch.softmax(torch.nn.functional.layer_norm(x @ y, (y.shape[1],)), 1),
+    "numbers": lambda x, y: (x.cos(), x.shape[0] * y.shape[1]),
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_symbolic_graph_takes_other_sizes(name):
+    program = SIZED[name]
+    made = make_fx(program, tracing_mode="symbolic")(torch.rand(4, 6), torch.rand(6, 5))
+    for a, b, c in [(4, 6, 5), (3, 8, 7), (9, 2, 2), (12, 10, 3)]:
+        x, y = torch.rand(a, b), torch.rand(b, c)
+        got, wanted = made(x, y), program(x, y)
+        if isinstance(wanted, tuple):
+            assert got[1] == wanted[1]
+            got, wanted = got[0], wanted[0]
+        assert got.shape == wanted.shape
+        assert torch.allclose(got, wanted)
+
+
+def test_sizes_are_read_from_the_arguments_once():
+    made = make_fx(lambda x: x.expand(3, *x.shape) * x.shape[0], tracing_mode="symbolic")
+    targets = [str(node.target) for node in made(torch.ones(4, 6)).graph.nodes]
+    assert targets.count("aten.sym_size.int") == 2
+
+
+def test_size_that_is_looped_over_stays_a_number():
+    def rows(x):
+        return sum(x[at] for at in range(x.shape[0]))
+
+    made = make_fx(rows, tracing_mode="symbolic")(torch.ones(3, 5))
+    assert made(torch.ones(3, 8)).tolist() == [3] * 8
+    assert sum("add" in node.name for node in made.graph.nodes) == 3
+
+
+def test_number_that_is_no_expression_of_sizes_is_named():
+    def logarithm(x):
+        return torch.zeros(x.shape[0].bit_length())
+
+    with pytest.raises(NotImplementedError, match=r"aten\.zeros\.default is no simple expression"):
+        make_fx(logarithm, tracing_mode="symbolic")(torch.ones(4))
