@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
-from weakref import WeakSet, ref
+from weakref import ref
 
 __all__ = [
     "ALL",
@@ -27,7 +27,8 @@ __all__ = [
     "disabled_function",
     "enter",
     "excluded",
-    "nodes",
+    "know",
+    "living_nodes",
     "run",
     "unasked",
 ]
@@ -57,9 +58,14 @@ classes: dict[int, ref[type]] = {}
 answering: dict[int, ref[type]] = {}
 
 # Nodes recorded around a `__torch_dispatch__`: a pass that comes to one computes with tensors.
-nodes: WeakSet[Any] = WeakSet()
-# The set inside: asking itself whether it is empty takes every pass a call.
-living_nodes: set[Any] = vars(nodes)["data"]
+# Weak references, which leave by themselves; a WeakSet does the same in Python, for 1.5 us a node.
+living_nodes: set[ref[Any]] = set()
+_leaves = living_nodes.discard
+
+
+def know(node: Any) -> None:
+    """Note that a node was recorded so."""
+    living_nodes.add(ref(node, _leaves))
 
 
 class _Disabled:
@@ -153,7 +159,7 @@ arrivals: list[Callable[[type], None]] = []
 
 def arrive(cls: type) -> None:
     """An instance of `cls` is made."""
-    if "_has_arrived" not in vars(cls):
+    if "_has_arrived" not in cls.__dict__:
         cls._has_arrived = True  # type: ignore[attr-defined]  # a class of tensors
         for announce in arrivals:
             announce(cls)

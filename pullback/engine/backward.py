@@ -395,7 +395,7 @@ def _any_answered(roots: list[tuple[Any, Any]]) -> bool:
     seen = set(waiting)
     while waiting:
         node = waiting.pop()
-        if node in overriding.nodes or getattr(node, "_by_user", False):
+        if ref(node) in living_nodes or getattr(node, "_by_user", False):
             return True
         for edge in getattr(node, "_edges", None) or ():
             target = node_and_number(edge)[0]

@@ -44,7 +44,8 @@ def gives_way(function: Any, sign: str = "") -> Any:
 
 
 def _call_or_give_way(sign: str, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if args and isinstance(args[0], numbers.Number):  # a method without its tensor
+    # A method without its tensor. The first question is quick, numbers' own takes 0.3 us.
+    if args and not isinstance(args[0], Tensor) and isinstance(args[0], numbers.Number):
         if op.name == "rsub":
             return NotImplemented
         raise errors.not_a_tensor(op.name, "self", args[0])

@@ -41,7 +41,7 @@ def call(op: Op, bound: dict[str, Any], mode: Mode, asked: list[Any]) -> Any:
             if recorder(result, **bound):
                 # A pass that comes here runs through the class again.
                 if result._node is not None and (asked or result._takes & DISPATCH):
-                    overriding.nodes.add(result._node)
+                    overriding.know(result._node)
                 return result
     return _recorded(op, bound, tensors, mode, None)
 
@@ -92,7 +92,7 @@ def shortly(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -
         bound = dict(zip(op.positional, args, strict=True))
         return _recorded(op, bound, [result], mode, None)
     if result._node is not None and (asked or result._takes & DISPATCH):
-        overriding.nodes.add(result._node)
+        overriding.know(result._node)
     return result
 
 

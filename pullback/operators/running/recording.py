@@ -142,7 +142,7 @@ def make_node(
     if LIBRARIES and (library := LIBRARIES.get(type(results[0]._array))) is not None:
         library.recorded(node)
     if overriding.classes and _any_answers(values, results):
-        overriding.nodes.add(node)
+        overriding.know(node)
     if anomaly.state.enabled:
         anomaly.remember(node)
     return node
