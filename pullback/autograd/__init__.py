@@ -17,12 +17,15 @@ from pullback.autograd.gradcheck import gradcheck, gradgradcheck
 from pullback.autograd.variable import Variable, variable
 from pullback.core.explain.absent import absent
 from pullback.core.listing import only_public as _only_public
+from pullback.core.mode import get_mode
 from pullback.core.node import next_sequence_number
+from pullback.core.overriding import FUNCTIONS
 from pullback.core.ports import ports
 from pullback.core.saved import SavedTensor
 from pullback.core.tensor import Tensor
 from pullback.engine.backward import backward, grad
 from pullback.engine.task import is_checkpoint_valid
+from pullback.operators.watching.dispatch import offered
 
 if TYPE_CHECKING:  # loaded when first asked for, see `_LATER`
     from pullback.autograd import forward_ad, functional, graph
@@ -89,6 +92,16 @@ def _backward(
     >>> x.grad
     tensor([2., 4.])
     """
+    if self._takes & FUNCTIONS or get_mode().functions:
+        options = {
+            "gradient": gradient,
+            "retain_graph": retain_graph,
+            "create_graph": create_graph,
+            "inputs": inputs,
+        }
+        taken, _ = offered(Tensor.backward, (self,), options)
+        if taken:
+            return
     if gradient is None and inputs is None and not (retain_graph or create_graph):
         alone = getattr(self._node, "_run_alone", None)  # of the node of a compiled call
         if alone is not None and alone():

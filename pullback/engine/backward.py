@@ -41,7 +41,7 @@ from pullback.engine.early import EarlyLeaves
 from pullback.engine.filter import Filter
 from pullback.engine.inbox import Inbox
 from pullback.engine.threads import fork, nested, side_by_side
-from pullback.operators.watching.dispatch import overloaded
+from pullback.operators.watching.dispatch import offered
 
 # Tests set it to run every program through the whole pass.
 always_ordered = False
@@ -67,14 +67,14 @@ def backward(
     >>> x.grad
     tensor(6.)
     """
-    if foreign(tensors):
+    if foreign(tensors) or mode.get_mode().functions:
         options = {
             "grad_tensors": grad_tensors,
             "retain_graph": retain_graph,
             "create_graph": create_graph,
             "inputs": inputs,
         }
-        taken, answer = overloaded(backward, (tensors,), options)
+        taken, answer = offered(backward, (tensors,), options)
         if taken:
             return answer
     if grad_variables is not None:
@@ -125,7 +125,7 @@ def grad(
     >>> torch.autograd.grad(x ** 3, x)
     (tensor(27.),)
     """
-    if foreign(outputs) or foreign(inputs):
+    if foreign(outputs) or foreign(inputs) or mode.get_mode().functions:
         options = {
             "grad_outputs": grad_outputs,
             "retain_graph": retain_graph,
@@ -135,7 +135,7 @@ def grad(
             "is_grads_batched": is_grads_batched,
             "materialize_grads": materialize_grads,
         }
-        taken, answer = overloaded(grad, (outputs, inputs), options)
+        taken, answer = offered(grad, (outputs, inputs), options)
         if taken:
             return answer
     if materialize_grads and allow_unused is False:

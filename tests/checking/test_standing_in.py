@@ -136,3 +136,19 @@ def test_the_package_knows_its_own_by_another_name():
             assert function(Asked()) is function
         """
     )
+
+
+def test_gradients_of_nested_tensors_are_found_there_too():
+    """B-76: functions say that they are torch's, and are known all the same."""
+    said = run(
+        """
+        import pullback
+        pullback.stand_in()
+        import torch
+        x = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=torch.jagged)
+        x.requires_grad_()
+        (g,) = torch.autograd.grad((x * x).values().sum(), x)
+        print(g.is_nested)
+        """
+    )
+    assert said == ["True"]

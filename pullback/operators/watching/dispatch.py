@@ -347,6 +347,13 @@ def overloaded(
     return answer is not NotImplemented, answer
 
 
+def offered(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
+    """Whether a function mode or an argument's `__torch_function__` took a call, and its answer."""
+    if get_mode().functions:
+        return True, above(function, args, kwargs)
+    return overloaded(function, args, kwargs)
+
+
 def _offered(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asked: list[Any]) -> Any:
     """What the first makes of a call that takes it; NotImplemented if things refuse it."""
     types = tuple([type(one) for one in asked])
