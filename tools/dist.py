@@ -40,8 +40,8 @@ def main() -> int:
     problems = [*wheel_problems(wheel), *sdist_problems(sdist, wheel)]
     for problem in problems:
         print(f"dist: {problem}")
-    if "example.org" in (ROOT / "pyproject.toml").read_text(encoding="utf-8"):
-        print("dist: project.urls lead nowhere yet; give them before a release")
+    if "[project.urls]" not in (ROOT / "pyproject.toml").read_text(encoding="utf-8"):
+        print("dist: the project has no public address yet; give [project.urls] before a release")
     found = pythons()
     for version, python in sorted(found.items()):
         print(f"dist: trying on {'.'.join(map(str, version))}", flush=True)
