@@ -46,17 +46,65 @@ def _llvm(
     except NeedsMemory:
         return PythonProgram(calls, inputs, outputs)
     except Exception as error:
-        # A mistake of ours must not stop the user's program: the other back end runs anything.
-        reason = f"{type(error).__name__}: {error}"
-        counters["errors"][reason] += 1
-        log.warning("a program could not be machine code and runs on NumPy instead: %s", reason)
+        _say_failed(error)
         return PythonProgram(calls, inputs, outputs)
+
+
+def _best(
+    calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None, shared: Any = None
+) -> Any:
+    """What is used where nobody names a back end: machine code where there is some."""
+    build = _llvm if is_available() else _python
+    return build(calls, inputs, outputs, constants, wishes, shared)
 
 
 _llvm.fuses = True  # type: ignore[attr-defined]  # computing again costs it no memory traffic
 
+
+def for_library(backend: Any, library: Any) -> Any:
+    """The same back end for arrays of a device."""
+    inner = getattr(backend, "verified", None)
+    if inner is not None:
+        return verified(for_library(inner, library), library)
+    if backend not in (_best, _llvm, _python):
+        return backend  # a compiler of the user's takes tensors of any kind
+
+    def build(
+        calls: Any,
+        inputs: Any,
+        outputs: Any,
+        constants: Any,
+        wishes: Any = None,
+        shared: Any = None,
+    ) -> Any:
+        from pullback.compiled.cuda.program import CudaProgram
+        from pullback.compiled.lower.program import NeedsMemory
+
+        sizes = [one for call in live(calls, outputs) for one in (*call.results, *call.inputs)]
+        if backend is _python or any(0 in one.shape for one in (*sizes, *inputs)):
+            return PythonProgram(calls, inputs, outputs, library)
+        try:
+            return CudaProgram(calls, inputs, outputs, constants, library, wishes)
+        except NeedsMemory:
+            return PythonProgram(calls, inputs, outputs, library)
+        except Exception as error:
+            _say_failed(error)
+            return PythonProgram(calls, inputs, outputs, library)
+
+    build.fuses = backend is not _python  # type: ignore[attr-defined]  # as the others'
+    return build
+
+
+def _say_failed(error: Exception) -> None:
+    """A mistake of ours must not stop the user's program: the other back end runs anything."""
+    reason = f"{type(error).__name__}: {error}"
+    counters["errors"][reason] += 1
+    log.warning("a program could not be compiled and runs call by call instead: %s", reason)
+
+
 _BACKENDS: dict[str, Any] = {
     "aot_eager": _python,
+    "cuda": _best,
     "eager": _python,
     "llvm": _llvm,
     "python": _python,
@@ -83,7 +131,8 @@ def _of_user(compiler: Any) -> Any:
 def resolve(backend: Any) -> Any:
     """The back end of a name, or a callable as it is; None: the best there is."""
     if backend is None or backend == "inductor":
-        backend = "llvm" if is_available() else "python"
+        _best.fuses = is_available()  # type: ignore[attr-defined]  # as the one that it takes
+        return _best
     if callable(backend):
         return _of_user(backend)
     if backend not in _BACKENDS:
@@ -93,10 +142,15 @@ def resolve(backend: Any) -> Any:
             "The back end 'llvm' needs llvmlite (the extra pullback[compile]): "
             f"{install_command('llvmlite')}. The back end 'python' needs nothing."
         )
+    if backend == "cuda":
+        from pullback.operators.cuda.found import found
+
+        if not found():
+            raise RuntimeError(f"The back end 'cuda' has no device: {found.reason}.")
     return _BACKENDS[backend]
 
 
-def verified(backend: Any) -> Any:
+def verified(backend: Any, library: Any = None) -> Any:
     """A back end whose programs compare themselves with eager at each call."""
     from pullback.compiled.verify import Verified
 
@@ -109,9 +163,11 @@ def verified(backend: Any) -> Any:
         shared: Any = None,
     ) -> Any:
         return Verified(
-            backend(calls, inputs, outputs, constants, None, shared), calls, inputs, outputs
+            backend(calls, inputs, outputs, constants, None, shared),
+            *(calls, inputs, outputs, library),
         )
 
+    build.verified = backend  # type: ignore[attr-defined]  # for another device's form of it
     return build
 
 

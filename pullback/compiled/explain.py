@@ -88,7 +88,7 @@ def _guards_of(entry: Any) -> list[str]:
 def _shown(wanted: Any) -> str:
     if wanted[0] is None:
         return f"equal to {wanted[1]!r}"
-    kind, dtype, shape, strides, requires_grad = wanted
+    kind, dtype, shape, strides, requires_grad, _ = wanted
     ends = ", requires grad" if requires_grad else ""
     return f"{kind.__name__} {dtype}{list(shape)}, strides {strides}{ends}"
 

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+from pullback.compiled.ir.in_c import TYPES, expression, number
 from pullback.compiled.ir.values import EW, Val, contiguous
 
 __all__ = ["c_texts"]
-
-_TYPES = {"f4": "float", "f8": "double", "b1": "unsigned char", "i8": "long long", "i4": "int"}
-_WORDS = {
-    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}",
-    "and": "{0} && {1}", "or": "{0} || {1}", "xor": "!{0} != !{1}", "not": "!{0}", "copy": "{0}",
-    "eq": "{0} == {1}", "ne": "{0} != {1}", "lt": "{0} < {1}", "le": "{0} <= {1}",
-    "gt": "{0} > {1}", "ge": "{0} >= {1}", "where": "{0} ? {1} : {2}", "recip": "1 / {0}",
-    "rsqrt": "1 / {sqrt}({0})", "sigmoid": "1 / (1 + {exp}(-{0}))",
-    "maximum": "{0} != {0} || {0} > {1} ? {0} : {1}",
-    "minimum": "{0} != {0} || {0} < {1} ? {0} : {1}",
-    "sign": "({0} > 0) - ({0} < 0)", "abs": "{fabs}({0})", "copysign": "{copysign}({0}, {1})",
-}  # fmt: skip
-_MATHS = ("ceil", "copysign", "cos", "erf", "exp", "expm1", "fabs", "floor", "log", "log1p", "rint",
-          "sin", "sqrt", "tanh", "trunc")  # fmt: skip
 
 
 def c_texts(exported: Any, header_name: str) -> tuple[str, str]:
@@ -29,8 +15,8 @@ def c_texts(exported: Any, header_name: str) -> tuple[str, str]:
     writer = _Writer(exported)
     signature = writer.signature()
     guard = header_name.upper().replace(".", "_").replace("-", "_")
-    notes = [f"   {name}: {_TYPES[v.dtype]}, sizes {list(v.shape)}" for name, v in exported.inputs]
-    notes += [f"   result_{n}: {_TYPES[v.dtype]}, sizes {list(v.shape)}"
+    notes = [f"   {name}: {TYPES[v.dtype]}, sizes {list(v.shape)}" for name, v in exported.inputs]
+    notes += [f"   result_{n}: {TYPES[v.dtype]}, sizes {list(v.shape)}"
               for n, v in enumerate(exported.outputs)]  # fmt: skip
     header = "\n".join([f"#ifndef {guard}", f"#define {guard}", "", "/* Row-major arrays:", *notes,
                         "*/", f"{signature};", "", "#endif", ""])  # fmt: skip
@@ -47,13 +33,13 @@ class _Writer:
         self.names = {v.id: name for name, v in exported.inputs}
         self.inputs = {v.id for _, v in exported.inputs}
         for name, v, array in exported.constants:
-            numbers = ", ".join(_number(one, v.dtype) for one in array.reshape(-1).tolist())
-            self.statics.append(f"static const {_TYPES[v.dtype]} {name}[] = {{{numbers}}};")
+            numbers = ", ".join(number(one, v.dtype) for one in array.reshape(-1).tolist())
+            self.statics.append(f"static const {TYPES[v.dtype]} {name}[] = {{{numbers}}};")
             self.names[v.id] = name
 
     def signature(self) -> str:
-        given = [f"const {_TYPES[v.dtype]} *{name}" for name, v in self.exported.inputs]
-        given += [f"{_TYPES[v.dtype]} *result_{n}" for n, v in enumerate(self.exported.outputs)]
+        given = [f"const {TYPES[v.dtype]} *{name}" for name, v in self.exported.inputs]
+        given += [f"{TYPES[v.dtype]} *result_{n}" for n, v in enumerate(self.exported.outputs)]
         return f"void program({', '.join(given)})"
 
     def body(self) -> list[str]:
@@ -62,7 +48,7 @@ class _Writer:
             if v.is_view or v.op in ("input", "const"):
                 continue
             name = self.names[v.id] = f"v{v.id}"
-            self.statics.append(f"static {_TYPES[v.dtype]} {name}[{max(v.size, 1)}];")
+            self.statics.append(f"static {TYPES[v.dtype]} {name}[{max(v.size, 1)}];")
             lines += self._value(v, name)
         for n, v in enumerate(self.exported.outputs):
             target = (f"result_{n}", 0, contiguous(v.shape))
@@ -75,7 +61,7 @@ class _Writer:
         while shown.op == "expand":
             shown = shown.ins[0]
         if shown.op == "const":
-            return _number(shown.attr[0], shown.dtype)
+            return number(shown.attr[0], shown.dtype)
         strides = one.strides
         if one.base.id in self.inputs or one.base.op == "input":
             # Callers pass row-major arrays, whatever strides the captured ones had.
@@ -90,7 +76,7 @@ class _Writer:
         own = contiguous(v.shape)
         if v.op in EW:
             read = [self._operand(one, len(v.shape)) for one in v.ins]
-            return _nest(v.shape, f"{_at(name, 0, own)} = {_expression(v, read)};")
+            return _nest(v.shape, f"{_at(name, 0, own)} = {expression(v, read)};")
         if v.op == "iota":
             return _nest(v.shape, f"{_at(name, 0, own)} = i0;")
         if v.op in ("sum", "max"):
@@ -165,27 +151,3 @@ def _at(name: str, off: int, strides: Any) -> str:
     if off or not terms:
         terms.insert(0, str(off))
     return f"{name}[{' + '.join(terms)}]"
-
-
-def _number(value: Any, dtype: str) -> str:
-    if dtype[0] != "f":
-        return str(int(value))
-    if value == "nan" or (isinstance(value, float) and math.isnan(value)):
-        return "NAN"
-    if isinstance(value, float) and math.isinf(value):
-        return "INFINITY" if value > 0 else "-INFINITY"
-    return float(value).hex() + ("f" if dtype == "f4" else "")
-
-
-def _expression(v: Val, read: list[str]) -> str:
-    single = v.dtype == "f4"
-    maths = {name: name + ("f" if single else "") for name in _MATHS}
-    wrapped = [f"({one})" if one.startswith("-") else one for one in read]
-    if v.op == "cast":
-        return f"({_TYPES[v.dtype]}){wrapped[0]}"
-    if v.op == "powi":
-        product = " * ".join([wrapped[0]] * abs(v.attr))
-        return f"1 / ({product})" if v.attr < 0 else product
-    if v.op in maths and v.op not in _WORDS:
-        return f"{maths[v.op]}({read[0]})"
-    return _WORDS[v.op].format(*wrapped, **maths)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.compiled.capture.steps import Call, Value, live
+from pullback.compiled.python.program import on_library
 
 __all__ = ["Verified"]
 
@@ -20,11 +21,19 @@ class Verified:
     """A program that compares its outputs with those of the captured calls, run one by one."""
 
     def __init__(
-        self, program: Any, calls: list[Call], inputs: Sequence[Value], outputs: Sequence[Value]
+        self,
+        program: Any,
+        calls: list[Call],
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        library: Any = None,
     ) -> None:
-        self.program = program
+        """`library`: of the device that the arrays are on; None: NumPy's."""
+        self.program, self.library = program, library
         self.backend = program.backend
         self.calls = live(calls, outputs)
+        if library is not None:
+            self.calls = [on_library(call, library) for call in self.calls]
         if any(call.random for call in self.calls):
             raise RuntimeError("verify=True: a program that draws random numbers cannot run twice.")
         self.inputs, self.outputs = list(inputs), list(outputs)
@@ -47,6 +56,8 @@ class Verified:
         return made
 
     def _compare(self, value: Value, ours: Any, wanted: Any) -> None:
+        if self.library is not None:
+            ours, wanted = ours.get(), wanted.get()
         loose = _LOOSE.get(wanted.dtype.kind, {}).get(wanted.dtype.itemsize, 0)
         scale = float(numpy.abs(wanted[numpy.isfinite(wanted)]).max(initial=1)) if loose else 1
         same = ours.shape == wanted.shape and ours.dtype == wanted.dtype

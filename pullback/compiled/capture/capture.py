@@ -11,14 +11,13 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy
-
 from pullback.compiled.capture.known import Known
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.steps import Call, Value
 from pullback.compiled.capture.traced import TracedArray
 from pullback.compiled.capture.tracer import Tracer
 from pullback.compiled.capture.world import World
+from pullback.compiled.runtime.memory import is_fixed, owner_of, share_memory
 from pullback.core.dtype import get_default_dtype
 from pullback.core.mode import Mode, changed, current, settle
 from pullback.core.origin import Origin
@@ -73,6 +72,7 @@ class Captured:
     is_spent: bool = False  # the results' history was used up by the function itself
     default_dtype: Any = None
     origin: Origin | None = None
+    library: Any = None  # of the device that its tensors are on; None: NumPy's
 
 
 def capture(
@@ -147,6 +147,7 @@ class _Run:
             world=self.world,
             is_spent=spent,
             default_dtype=get_default_dtype(),
+            library=self.tracer.library,
         )
         captured.inputs = self._inputs()
         numbers = {one.value.number: place for place, one in enumerate(captured.inputs)}
@@ -223,7 +224,7 @@ class _Run:
         ]
         for one, _ in writes:
             for other in self.known.values():
-                if other is not one and numpy.may_share_memory(one.array, other.array):
+                if other is not one and share_memory(one.array, other.array):
                     raise CannotCapture("a write to a tensor whose memory another one shares")
         stores = []
         for one in list(self.known.values()):
@@ -257,6 +258,7 @@ class _Run:
         for number, leaf in roots:
             array = leaf._array
             value = self.tracer.new_value(array.shape, array.dtype, _dense(array))
+            value.place = self.tracer.value_of(array).place
             tangents.append((number, value))
             pairs.append((edge_of(leaf), wrap(self.tracer.array_of(value))))
         edges = [edge_of(one.tensor) for one in wanted]
@@ -313,12 +315,10 @@ class _Run:
         keys = list(constants)
         for key in keys:
             array, _, value = constants.pop(key)
-            owner = array
-            while isinstance(owner.base, numpy.ndarray):
-                owner = owner.base
+            owner = owner_of(array)
             spare = 2 + (owner is array)  # the names `array` and `owner`, and the argument
             held = sys.getrefcount(owner) > spare + (owner is not array)
-            if array.ndim == 0 and not array.flags.writeable:
+            if array.ndim == 0 and is_fixed(array):
                 held = False  # a number that the library remembers
             if held:
                 raise CannotCapture(

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy
 
+from pullback.core.arrays import LIBRARIES, namespace
+
 __all__ = ["astype", "laid_out", "part", "with_part"]
 
 
@@ -16,22 +18,13 @@ def astype(array: Any, dtype: Any) -> Any:
 
 def part(array: Any, shape: Any, strides: Any, offset: int, own: Any) -> Any:
     """A part of memory by geometry; `own` are the strides that the geometry was taken on."""
-    array = laid_out(array, own)
-    size = array.itemsize
-    flat = numpy.lib.stride_tricks.as_strided(array, (_extent(array),), (size,), writeable=False)
-    return numpy.lib.stride_tricks.as_strided(
-        flat[offset:], shape, tuple(s * size for s in strides), writeable=False
-    )
+    return _window(laid_out(array, own), shape, strides, offset, writeable=False)
 
 
 def with_part(array: Any, value: Any, strides: Any, offset: int, own: Any) -> Any:
     """A copy of the array, with a part of it replaced."""
     whole = laid_out(array, own, copy=True)
-    size = whole.itemsize
-    flat = numpy.lib.stride_tricks.as_strided(whole, (_extent(whole),), (size,))
-    numpy.lib.stride_tricks.as_strided(
-        flat[offset:], value.shape, tuple(s * size for s in strides)
-    )[...] = value
+    _window(whole, value.shape, strides, offset)[...] = value
     return whole
 
 
@@ -41,17 +34,21 @@ def laid_out(array: Any, strides: Any, *, copy: bool = False) -> Any:
     if not copy and tuple(stride // size for stride in array.strides) == tuple(strides):
         return array
     span = 1 + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True))
-    memory = numpy.empty(span if array.size else 0, array.dtype)
-    whole = numpy.lib.stride_tricks.as_strided(
-        memory, array.shape, tuple(s * size for s in strides)
-    )
+    memory = namespace(array).empty(span if array.size else 0, array.dtype)
+    whole = _window(memory, array.shape, strides, 0)
     whole[...] = array
     return whole
 
 
-def _extent(array: Any) -> int:
-    if not array.size:
-        return 0
+def _window(array: Any, shape: Any, strides: Any, offset: int, *, writeable: bool = True) -> Any:
+    """A view of an array's memory by geometry, in elements from its first one."""
+    size = int(array.itemsize)
+    steps = tuple(s * size for s in strides)
+    library = LIBRARIES.get(type(array))
+    if library is not None:
+        return library.window(array, shape, steps, offset * size)
+    as_strided = numpy.lib.stride_tricks.as_strided
     pairs = zip(array.shape, array.strides, strict=True)
-    reach: int = sum((n - 1) * (s // int(array.itemsize)) for n, s in pairs)
-    return 1 + reach
+    extent = 1 + sum((n - 1) * (s // size) for n, s in pairs) if array.size else 0
+    flat = as_strided(array, (extent,), (size,), writeable=writeable)
+    return as_strided(flat[offset:], shape, steps, writeable=writeable)

@@ -11,6 +11,8 @@ import numpy
 
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.traced import TracedArray
+from pullback.core.arrays import LIBRARIES
+from pullback.core.device import CPU
 from pullback.core.memory import meta
 from pullback.core.node import Leaf, new_leaf_mark
 from pullback.core.tensor import Tensor
@@ -29,8 +31,8 @@ class Known:
         if type(tensor) not in _USUAL:
             raise CannotCapture(f"a tensor of class {type(tensor).__name__}")
         array = tensor._array
-        if type(array) is not numpy.ndarray:
-            raise CannotCapture("a tensor without data, or on another device")
+        if type(array) is not numpy.ndarray and type(array) not in LIBRARIES:
+            raise CannotCapture("a tensor without data")
         self.tensor = tensor
         self.array = array
         self.node = tensor._node
@@ -42,6 +44,10 @@ class Known:
         shown = array if geometry is None else meta.strided(geometry[0], array.dtype, geometry[1])
         self.traced: TracedArray = tracer.stand_in(shown)
         self.value = self.traced.value
+        self.value.place = CPU
+        if type(array) in LIBRARIES:
+            tracer.library = LIBRARIES[type(array)]
+            self.value.place = tracer.library.device(array)
         tensor._array = self.traced
         tensor._node = new_leaf_mark() if self.requires_grad else None
         if self.hooks is not None:

@@ -25,7 +25,7 @@ _NESTED = frozenset({tuple, list, dict})
 class Value:
     """One array of the program: its shape, dtype and strides, and the call that makes it."""
 
-    __slots__ = ("call", "dtype", "number", "shape", "shift", "strides")
+    __slots__ = ("call", "dtype", "number", "place", "shape", "shift", "strides")
 
     def __init__(
         self, number: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...], call: Any
@@ -34,6 +34,8 @@ class Value:
         self.call: Call | None = call  # None: it comes from outside
         # Of a view: where it begins in the memory of the call's first input, in elements.
         self.shift: int | None = None
+        # The device of tensors from outside and of what is made of them; None: where they are.
+        self.place: Any = None
 
     @property
     def bytes(self) -> int:

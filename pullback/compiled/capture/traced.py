@@ -45,8 +45,6 @@ class Storage:
 class TracedArray(numpy.ndarray[Any, Any]):
     """An array of the program that is being captured."""
 
-    _device = CPU
-
     storage: Any = None  # a Storage
     value: Any = None  # a Value: of this array, while `seen` is the storage's version
     seen = -1
@@ -55,6 +53,11 @@ class TracedArray(numpy.ndarray[Any, Any]):
         # A view that NumPy makes belongs to the same storage; its value is found when asked for.
         if source.__class__ is TracedArray:
             self.storage = source.storage
+
+    @property
+    def _device(self) -> Any:
+        value = None if self.storage is None else self.storage.value
+        return CPU if value is None or value.place is None else value.place
 
     # Sizes ----------------------------------------------------------------------------------
 

@@ -19,7 +19,9 @@ from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.shapes import results_of
 from pullback.compiled.capture.steps import Call, Value
 from pullback.compiled.capture.traced import Storage, TracedArray, standing_for
+from pullback.compiled.runtime.memory import share_memory
 from pullback.compiled.sizes.sized import plain
+from pullback.core.arrays import LIBRARIES
 from pullback.core.memory import meta
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.origin import Origin, getframe, user_frame
@@ -53,6 +55,7 @@ class Tracer:
         self.swapped: list[tuple[Tensor, Any]] = []  # tensors of the function's own, their arrays
         self.inferring = False  # whether a kernel runs for the shape of its results
         self.drew = False
+        self.library: Any = None  # of a device, where tensors from outside are on one
 
     # Values ---------------------------------------------------------------------------------
 
@@ -79,12 +82,15 @@ class Tracer:
             return array
         if isinstance(array, numpy.generic):
             array = numpy.asarray(array)
-        if array.__class__ is not numpy.ndarray:
+        if array.__class__ is not numpy.ndarray and type(array) not in LIBRARIES:
             raise CannotCapture(f"an array of type {type(array).__name__}")
         known = self.constants.get(id(array))
         if known is None:
             stand_in = self.stand_in(array)
             known = self.constants[id(array)] = (array, stand_in, stand_in.value)
+            if type(array) in LIBRARIES:
+                self.library = LIBRARIES[type(array)]
+                stand_in.value.place = self.library.device(array)
             for storage in self.written:
                 self._check_apart(storage)
         return known[1]
@@ -94,9 +100,7 @@ class Tracer:
         mine = [array for array, stand_in, _ in self.constants.values()
                 if stand_in.storage is storage]  # fmt: skip
         for array, stand_in, _ in self.constants.values():
-            if stand_in.storage is not storage and any(
-                numpy.may_share_memory(one, array) for one in mine
-            ):
+            if stand_in.storage is not storage and any(share_memory(one, array) for one in mine):
                 raise CannotCapture("a write to memory that two arrays share")
 
     def value_of(self, array: Any) -> Value:
@@ -140,8 +144,19 @@ class Tracer:
         call.results = tuple(
             [self.new_value(shape, dtype, steps, call) for shape, dtype, steps in made]
         )
+        if self.library is not None:
+            self._place(call)
         self.calls.append(call)
         return call.results
+
+    def _place(self, call: Call) -> None:
+        """Results are where the inputs are; numbers of no dimensions go anywhere."""
+        places = {one.place for one in call.inputs if one.place is not None and one.shape}
+        if len(places) > 1:
+            raise CannotCapture("tensors of two devices")
+        places = places or {one.place for one in call.inputs if one.place is not None}
+        for value in call.results if len(places) == 1 else ():
+            (value.place,) = places
 
     def array_of(self, value: Value) -> TracedArray:
         """A traced array that has this value, in new memory."""
@@ -424,6 +439,8 @@ class Tracer:
 
     def draw(self, op: str, draw: Any) -> Tensor:
         """A tensor of random numbers: drawn anew in each run, in the same order."""
+        if self.library is not None:
+            raise CannotCapture("random numbers of a device")
         draw = _without_history(draw)
         mode = get_mode()
         try:

@@ -7,14 +7,14 @@ are one vector: no loop, no buffer.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from pullback.compiled.ir.values import COST, EW, REDUCTIONS, Val
+from pullback.compiled.ir.values import EW, Val
 from pullback.compiled.llvm.emit import ELEMENTS, Emitter, vector_type
-from pullback.compiled.llvm.plan import Group, Plan, last_only
 from pullback.compiled.llvm.vector import FUNCTIONS, OUTLINED
 from pullback.compiled.llvm.words import WORDS
+from pullback.compiled.plan.plan import Group, Plan, last_only
+from pullback.compiled.plan.stages import Stages, start_of
 
 __all__ = ["GroupText"]
 
@@ -23,11 +23,11 @@ _SHORT_ROW = 32
 _BUFFERS = 192 * 1024  # bytes of the stack
 
 
-class GroupText:
+class GroupText(Stages):
     """Writes the function of one group."""
 
     def __init__(self, plan: Plan, group: Group, functions: dict[str, str], machine: Any) -> None:
-        self.plan, self.group, self.functions = plan, group, functions
+        self.functions = functions
         self.em = Emitter()
         count = sum(v.op in FUNCTIONS for v in group.nodes)
         self.outline = count > _INLINED_AT_MOST
@@ -39,110 +39,16 @@ class GroupText:
         native = machine.vector_bytes // widest
         self.width = native * machine.unroll
         self.is_moving = group.columns in plan.moving  # rows of another length, by the same code
-        self.is_short = group.columns <= max(self.width, _SHORT_ROW) and not self.is_moving
-        self._schedule()
-
-    # Which value is made in which stage -------------------------------------------------------
-
-    def _schedule(self) -> None:
-        group = self.group
-        self.kind: dict[int, str] = {}  # "along" (a reduction), "row" (one per row), "column"
-        self.stage: dict[int, int] = {}
-        ready: dict[int, int] = {}
-        for v in group.nodes:
-            stage = 0
-            for one in map(self.plan.builder.strip, v.ins):
-                if group.is_local(one):
-                    stage = max(stage, ready.get(one.id, self.stage[one.id]))
-            self.stage[v.id] = stage
-            if v.op in REDUCTIONS:
-                self.kind[v.id] = "along"
-                ready[v.id] = stage + 1
-            else:
-                self.kind[v.id] = "column" if v.shape == group.domain else "row"
-        self.stages = (
-            max([s for n, s in self.stage.items() if self.kind[n] != "row"], default=-1) + 1
-        )
-        self._fill_stages()
-
-    def _fill_stages(self) -> None:
-        group, stored = self.group, self.plan.stored
-        self.roots: list[list[Val]] = [[] for _ in range(self.stages)]
-        for v in group.nodes:
-            kind = self.kind[v.id]
-            if kind == "along" or (kind == "column" and v.id in stored):
-                self.roots[self.stage[v.id]].append(v)
-        self.computed: list[list[Val]] = []
-        self.done: dict[int, int] = {}
-        self.written: dict[int, int] = {}
-        self.buffers: dict[int, str] = {}
-        room = 0 if self.is_moving else _BUFFERS
-        for t in range(self.stages):
-            needed = {
-                (self.plan.builder.strip(v.ins[0]) if self.kind[v.id] == "along" else v).id
-                for v in self.roots[t]
-            }
-            made: list[Val] = []
-            for v in reversed(group.nodes):
-                if v.id not in needed or self.kind[v.id] != "column":
-                    continue
-                if self.done.get(v.id, t) < t and (
-                    self.is_short or self.written.get(v.id, t) < t or v.id in self.buffers
-                ):
-                    continue
-                size = group.columns * v.itemsize
-                if self.done.get(v.id, t) < t and not self._is_cheap(v) and size <= room:
-                    self.buffers[v.id] = f"%s{len(self.buffers)}"
-                    room -= size
-                    continue
-                self.done.setdefault(v.id, t)
-                made.append(v)
-                needed.update(self.plan.builder.strip(one).id for one in v.ins)
-            made.reverse()
-            self.computed.append(made)
-            for v in self.roots[t]:
-                if self.kind[v.id] == "column":
-                    self.written.setdefault(v.id, t)
-
-    def _is_cheap(self, v: Val) -> bool:
-        """Whether making it again costs less than storing it."""
-        columns = [
-            one
-            for one in map(self.plan.builder.strip, v.ins)
-            if one.op != "const" and self._layout(one)[1] != 0
-            and (not self.group.is_local(one) or self.kind[one.id] == "column")
-        ]  # fmt: skip
-        return COST.get(v.op, 1) <= 1 and len(columns) <= 1
+        is_short = group.columns <= max(self.width, _SHORT_ROW) and not self.is_moving
+        super().__init__(plan, group, 0 if self.is_moving else _BUFFERS, is_short=is_short)
 
     # Operands ---------------------------------------------------------------------------------
 
-    def _layout(self, one: Val) -> tuple[tuple[int, ...], int]:
-        """Strides of an operand aligned to the domain: those of the rows, that of the columns."""
-        if one.size == 1:
-            return (0,) * (len(self.group.domain) - 1), 0
-        lead = len(self.group.domain) - len(one.shape)
-        pairs = zip(one.shape, one.strides, strict=True)
-        strides = [0] * lead + [0 if n == 1 else s for n, s in pairs]
-        return tuple(strides[:-1]), (strides[-1] if strides else 0)
-
     def _row_offset(self, strides: tuple[int, ...]) -> str:
-        dims = [(n, s) for n, s in zip(self.group.domain[:-1], strides, strict=True) if n != 1]
-        if not any(s for _, s in dims):
-            return "0"
-        merged: list[tuple[int, int]] = []
-        for n, s in dims:
-            if merged and merged[-1][1] == n * s:
-                merged[-1] = (merged[-1][0] * n, s)
-            else:
-                merged.append((n, s))
         em, total = self.em, None
-        step = math.prod(n for n, _ in merged)
-        for number, (n, s) in enumerate(merged):
-            step //= n
-            if not s:
-                continue
+        for step, n, s in self.places(strides):
             place = "%r" if step == 1 else em.t(f"udiv i64 %r, {step}")
-            if number:
+            if n:
                 place = em.t(f"urem i64 {place}, {n}")
             part = place if s == 1 else em.t(f"mul i64 {place}, {s}")
             total = part if total is None else em.t(f"add i64 {total}, {part}")
@@ -169,8 +75,11 @@ class GroupText:
         self.pointers[key] = made
         return made
 
+    def _buffer(self, v: Val) -> str:
+        return f"%s{self.buffers[v.id]}"
+
     def _own_pointer(self, v: Val) -> str:
-        return self._pointer(self.plan.slot[v.id], 0, self._layout(v)[0], v.dtype)
+        return self._pointer(self.plan.slot[v.id], 0, self.layout(v)[0], v.dtype)
 
     def _load(self, p: str, c: str, step: int, dtype: str, w: int) -> str:
         """`w` elements from column `c` on."""
@@ -232,9 +141,9 @@ class GroupText:
             if one.id in self.per_row:
                 return em.splat(self.per_row[one.id], ELEMENTS[one.dtype], w)
             if one.id in self.buffers:
-                return self._load(self.buffers[one.id], at.first, 1, one.dtype, w)
+                return self._load(self._buffer(one), at.first, 1, one.dtype, w)
             return self._load(self._own_pointer(one), at.first, 1, one.dtype, w)
-        rows, step = self._layout(one)
+        rows, step = self.layout(one)
         p = self._pointer(self.plan.slot[one.base.id], one.off, rows, one.dtype)
         return self._load(p, at.first, step, one.dtype, w)
 
@@ -302,8 +211,8 @@ class GroupText:
             head.append(f"  {name}.a = getelementptr ptr, ptr %B, i32 {name}.n")
             head.append(f"  {name} = load ptr, ptr {name}.a, !invariant.load !0")
         by_id = {v.id: v for v in self.group.nodes}
-        for number, name in self.buffers.items():
-            e = _in_memory(by_id[number].dtype)
+        for number in self.buffers:
+            e, name = _in_memory(by_id[number].dtype), self._buffer(by_id[number])
             head.append(f"  {name} = alloca [{self.group.columns} x {e}], align 64")
         return head
 
@@ -312,7 +221,7 @@ class GroupText:
         for v in self.group.nodes:
             for one in map(self.plan.builder.strip, v.ins):
                 if one.op not in ("const", "iota") and not self.group.is_local(one):
-                    rows = self._layout(one)[0]
+                    rows = self.layout(one)[0]
                     self._pointer(self.plan.slot[one.base.id], one.off, rows, one.dtype)
             if v.id in self.plan.stored and (v.op in EW or last_only(v, self.group.domain)):
                 self._own_pointer(v)
@@ -395,7 +304,7 @@ class GroupText:
         made = {}
         for number, v in enumerate(along):
             e = ELEMENTS[v.dtype]
-            begin, kind = em.number(_start(v), e, width), vector_type(e, width)
+            begin, kind = em.number(start_of(v), e, width), vector_type(e, width)
             em.raw(f"  %{loop}.t{number} = phi {kind} [ {begin}, %{loop}.pre ], "
                    f"[ {totals[v.id]}, %{loop} ]")  # fmt: skip
         for number, v in enumerate(along):
@@ -418,7 +327,7 @@ class GroupText:
             e = ELEMENTS[v.dtype]
             so_far = f"%{loop}.a{number}"
             new = em.combine(v.op, so_far, parts[v.id], e, width)
-            start = em.number(_start(v), e, width)
+            start = em.number(start_of(v), e, width)
             em.lines[sums + number] = (
                 f"  {so_far} = phi {vector_type(e, width)} [ {start}, %{loop}.pre ], "
                 f"[ {new}, %{loop} ]"
@@ -444,7 +353,7 @@ class GroupText:
             if v.id not in at.known:
                 at.known[v.id] = self._compute(v, at)
             if v.id in self.buffers and self.done[v.id] == t:
-                self._store(at.known[v.id], self.buffers[v.id], at.first, v.dtype, at.width)
+                self._store(at.known[v.id], self._buffer(v), at.first, v.dtype, at.width)
         last = len(self.group.domain) - 1
         for v in self.roots[t]:
             if self.kind[v.id] == "column":
@@ -469,7 +378,7 @@ class GroupText:
             alone = self.plan.threads == 1 or v.id not in self.plan.offsets
             self.pointers[key] = "0" if alone else self.em.t(f"mul i64 %tid, {size}")
         extra = self.pointers[key]
-        return self._pointer(self.plan.slot[v.id], 0, self._layout(v)[0], v.dtype, extra)
+        return self._pointer(self.plan.slot[v.id], 0, self.layout(v)[0], v.dtype, extra)
 
     def _finish(self, v: Val, total: str) -> None:
         if last_only(v, self.group.domain):
@@ -493,10 +402,3 @@ class Columns:
 
 def _in_memory(dtype: str) -> str:
     return "i8" if dtype == "b1" else ELEMENTS[dtype]
-
-
-def _start(v: Val) -> Any:
-    """What a reduction starts from."""
-    if v.op == "sum":
-        return 0
-    return float("-inf") if v.dtype[0] == "f" else -(2 ** (63 if v.dtype == "i8" else 31))

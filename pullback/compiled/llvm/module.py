@@ -9,8 +9,8 @@ from pullback.compiled.ir.values import COST, Val
 from pullback.compiled.llvm.emit import ELEMENTS, literal
 from pullback.compiled.llvm.group import GroupText
 from pullback.compiled.llvm.moves import cat_texts, pad_text, padsum_text
-from pullback.compiled.llvm.plan import Group, Plan
 from pullback.compiled.llvm.products import dot_text
+from pullback.compiled.plan.plan import Group, Plan
 
 __all__ = ["ModuleText"]
 

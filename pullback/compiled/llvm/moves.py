@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.compiled.ir.values import Val
 from pullback.compiled.llvm.emit import ELEMENTS, Emitter, vector_type
-from pullback.compiled.llvm.plan import Plan
+from pullback.compiled.plan.plan import Plan
 
 __all__ = ["cat_texts", "pad_text", "padsum_text"]
 

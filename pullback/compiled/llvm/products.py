@@ -6,7 +6,7 @@ import math
 
 from pullback.compiled.ir.values import Val
 from pullback.compiled.llvm.emit import ELEMENTS, Emitter, literal
-from pullback.compiled.llvm.plan import Plan
+from pullback.compiled.plan.plan import Plan
 
 __all__ = ["dot_text"]
 

@@ -13,8 +13,8 @@ from pullback.compiled.capture.steps import Call, Value, live
 from pullback.compiled.ir.values import Val, contiguous
 from pullback.compiled.llvm.machine import Code, machine
 from pullback.compiled.llvm.module import ModuleText
-from pullback.compiled.llvm.plan import Plan
 from pullback.compiled.lower.program import Lowered
+from pullback.compiled.plan.plan import Plan
 from pullback.compiled.profiling import step_names, timed
 from pullback.compiled.runtime.pointers import put_pointers
 from pullback.operators.watching.observe import look

@@ -18,7 +18,7 @@ from pullback.core.arrays import as_array
 from pullback.core.origin import GENERATED
 from pullback.operators.watching.observe import look
 
-__all__ = ["PythonProgram"]
+__all__ = ["PythonProgram", "on_library"]
 
 _LITERALS = (int, float, str, bool, type(None))
 
@@ -29,9 +29,16 @@ class PythonProgram:
     backend = "python"
 
     def __init__(
-        self, calls: list[Call], inputs: Sequence[Value], outputs: Sequence[Value]
+        self,
+        calls: list[Call],
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        library: Any = None,
     ) -> None:
+        """`library`: of the device that the arrays are on; None: NumPy's."""
         self.calls = live(calls, outputs)
+        if library is not None:
+            self.calls = [on_library(call, library) for call in self.calls]
         self.inputs, self.outputs = list(inputs), list(outputs)
         self.names: dict[str, Any] = {"N": numpy, "A": as_array}
         self.source = self._text()
@@ -123,3 +130,23 @@ class PythonProgram:
         name = f"k{len(self.names)}"
         self.names[name] = one
         return name
+
+
+def on_library(call: Call, library: Any) -> Call:
+    """The same call on arrays of a device."""
+    op = call.op
+    if op is None:
+        kernel = library.specialised(call.kernel)
+        made = Call(call.name, kernel, call.args, call.kwargs)
+    else:
+        inputs = {param.name for param in op.inputs}
+
+        def compute(xp: Any, **given: Any) -> Any:
+            arrays = {name: one for name, one in given.items() if name in inputs}
+            options = {name: one for name, one in given.items() if name not in inputs}
+            return library.compute(op, arrays, options)
+
+        made = Call(call.name, compute, call.args, call.kwargs, op)
+    made.results, made.single = call.results, call.single
+    made.random, made.origin = call.random, call.origin
+    return made

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy
 
+from pullback.compiled import backends
 from pullback.compiled.capture.capture import Captured
 from pullback.compiled.capture.steps import Value, flat, live
 from pullback.compiled.runtime import node as nodes
 from pullback.compiled.runtime.guards import Guards
+from pullback.compiled.runtime.memory import is_fixed, owner_of, span_of
 from pullback.compiled.runtime.quick import MOST_UNUSED
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
@@ -34,7 +36,18 @@ class Entry:
         """`shared` is what programs of a family share (llvm/template.py)."""
         self.captured = captured
         self.guards = Guards(captured, leaves)
-        self.backend, self.shared = backend, shared
+        self.library = captured.library
+        self.backend = (
+            backend if self.library is None else backends.for_library(backend, self.library)
+        )
+        self.shared = shared
+        self._xp: Any = numpy if self.library is None else self.library.cupy
+        # Arrays that the function made itself, where the program reads them.
+        self._constants = {
+            number: one.place if self.library is None else self._xp.asarray(one.place)
+            for number, one in enumerate(captured.inputs)
+            if one.kind == "constant"
+        }
         self.unused = 0
         self.last: tuple[Any, list[bool]] | None = None
         self.calls = 0
@@ -200,16 +213,14 @@ class Entry:
         return None
 
     def _arrays(self, sources: list[int], tensors: list[Any]) -> list[Any]:
-        inputs = self.captured.inputs
-        return [
-            inputs[n].place if inputs[n].kind == "constant" else tensors[n]._array for n in sources
-        ]
+        fixed = self._constants
+        return [fixed[n] if n in fixed else tensors[n]._array for n in sources]
 
     def _run(self, name: str, tensors: list[Any]) -> list[Any]:
         program, sources, given = self._program(name)
         arrays = self._arrays(sources, tensors)
         if given:
-            arrays += [numpy.ones(one.shape, one.dtype) for one in given]
+            arrays += [self._xp.ones(one.shape, one.dtype) for one in given]
         made = program(arrays)
         done = getattr(program, "in_place", None) or {}
         kept = {number: made[number] for number in done}
@@ -289,7 +300,7 @@ class Entry:
     def backward(self, node: Any, gradients: list[Any]) -> tuple[Any, ...]:
         """Gradients by edge, as arrays."""
         sizes = node._g_sizes or ((node._g_shape, node._g_dtype),)
-        given = nodes.zeros_for(sizes, gradients)
+        given = nodes.zeros_for(sizes, gradients, self._xp)
         tensors = self._tensors_of(node)
         (first, sources, _), (second, behind, extra), saved = self._program("pair")
         kept = node.saved
@@ -310,8 +321,8 @@ class Entry:
         from pullback.compiled.runtime.replay import replayed
 
         sizes = node._g_sizes or ((node._g_shape, node._g_dtype),)
-        given = nodes.tensors_for(sizes, gradients)
-        return replayed(self.captured, self._tensors_of(node), given)
+        given = nodes.tensors_for(sizes, gradients, self._xp)
+        return replayed(self.captured, self._tensors_of(node), given, self._constants)
 
 
 def _viewed(tensor: Tensor, one: Any) -> Tensor:
@@ -334,19 +345,16 @@ def _span(array: Any, place: int) -> tuple[int, int, int] | None:
     """Where an array's memory begins and ends."""
     if array is None or not array.size:
         return None
-    start, end = numpy.lib.array_utils.byte_bounds(array)
-    return start, end, place
+    return (*span_of(array), place)
 
 
 def _apart(made: list[Any], given: list[Any]) -> list[Any]:
     """Results that share no memory with inputs or with one another."""
     seen = {id(one) for one in given}
     for number, one in enumerate(made):
-        owner = one
-        while isinstance(owner.base, numpy.ndarray):
-            owner = owner.base
-        if id(owner) in seen or not owner.flags.writeable or id(one) in seen:
-            made[number] = owner = numpy.array(one, order="K")
+        owner = owner_of(one)
+        if id(owner) in seen or is_fixed(owner) or id(one) in seen:
+            made[number] = owner = one.copy("K")
         seen.add(id(owner))
     return made
 
@@ -354,4 +362,4 @@ def _apart(made: list[Any], given: list[Any]) -> list[Any]:
 def owned(made: list[Any], given: list[Any]) -> list[Any]:
     """Gradients that the engine may add to."""
     made = _apart(made, given)
-    return [one if one.base is None else numpy.array(one, order="K") for one in made]
+    return [one if one.base is None else one.copy("K") for one in made]

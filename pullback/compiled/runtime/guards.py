@@ -6,6 +6,7 @@ from typing import Any
 
 from pullback.compiled.capture.capture import Captured
 from pullback.compiled.capture.world import _same
+from pullback.core.arrays import LIBRARIES
 from pullback.core.dtype import get_default_dtype
 from pullback.core.tensor import Tensor
 
@@ -79,8 +80,15 @@ class Guards:
 def _wanted(leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
         array = leaf._array
-        return (type(leaf), array.dtype, array.shape, array.strides, leaf.requires_grad)
+        where = _where(array)
+        return (type(leaf), array.dtype, array.shape, array.strides, leaf.requires_grad, where)
     return (None, leaf)
+
+
+def _where(array: Any) -> Any:
+    """The type of an array; of one on a device, also which."""
+    library = LIBRARIES.get(type(array))
+    return type(array) if library is None else (type(array), library.device(array))
 
 
 def _differs(leaf: Any, wanted: Any) -> str | None:
@@ -92,6 +100,8 @@ def _differs(leaf: Any, wanted: Any) -> str | None:
     if type(leaf) is not wanted[0]:
         return f"a {type(leaf).__name__} and not a {wanted[0].__name__}"
     array = leaf._array
+    if type(array) is not wanted[5] and _where(array) != wanted[5]:
+        return f"on {leaf.device}"
     if array.dtype is not wanted[1] and array.dtype != wanted[1]:
         return f"dtype {array.dtype} and not {wanted[1]}"
     if array.shape != wanted[2]:

@@ -43,7 +43,8 @@ class CompiledBackward(OperatorNode, metaclass=BuiltIn):
         if ahead is not None:
             # Handed over as they are: the engine may add to them, so another pass makes new ones.
             self.ahead = None
-            if g.size == 1 and g.item() == 1:
+            # A device is not asked what the gradient is: that would wait for it.
+            if type(g) is numpy.ndarray and g.size == 1 and g.item() == 1:
                 return tuple(ahead)
             return tuple([None if one is None else one * g.reshape(()) for one in ahead])
         self._check_versions()
@@ -145,13 +146,13 @@ def attach(cls: Any, results: list[Tensor], edges: tuple[Any, ...]) -> Any:
     return node
 
 
-def zeros_for(sizes: Any, gradients: list[Any]) -> list[Any]:
-    """Gradients that did not arrive count as zeros."""
-    return [numpy.zeros(*sizes[number]) if g is None else g for number, g in enumerate(gradients)]
+def zeros_for(sizes: Any, gradients: list[Any], xp: Any = numpy) -> list[Any]:
+    """Gradients that did not arrive count as zeros, of the array library `xp`."""
+    return [xp.zeros(*sizes[number]) if g is None else g for number, g in enumerate(gradients)]
 
 
-def tensors_for(sizes: Any, gradients: list[Any]) -> list[Any]:
+def tensors_for(sizes: Any, gradients: list[Any], xp: Any = numpy) -> list[Any]:
     """The same on tensors."""
     return [
-        wrap(numpy.zeros(*sizes[number])) if g is None else g for number, g in enumerate(gradients)
+        wrap(xp.zeros(*sizes[number])) if g is None else g for number, g in enumerate(gradients)
     ]

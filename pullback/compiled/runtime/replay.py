@@ -14,11 +14,16 @@ from pullback.core.tensor import Tensor, wrap
 __all__ = ["again", "replayed"]
 
 
-def replayed(captured: Captured, tensors: list[Any], gradients: list[Any]) -> tuple[Any, ...]:
-    """The gradients of a captured call, computed by recorded operators."""
+def replayed(
+    captured: Captured, tensors: list[Any], gradients: list[Any], constants: dict[int, Any]
+) -> tuple[Any, ...]:
+    """The gradients of a captured call, computed by recorded operators.
+
+    `constants`: arrays of inputs, by number, that the function made itself.
+    """
     known: dict[int, Tensor] = {}
-    for one, tensor in zip(captured.inputs, tensors, strict=True):
-        known[one.value.number] = wrap(one.place) if one.kind == "constant" else tensor
+    for number, (one, tensor) in enumerate(zip(captured.inputs, tensors, strict=True)):
+        known[one.value.number] = wrap(constants[number]) if number in constants else tensor
     for (_, value), g in zip(captured.tangents, gradients, strict=True):
         known[value.number] = g
     wanted = [value for _, value in captured.gradients]

@@ -62,7 +62,8 @@ class Families:
         """A program of a new family, where sizes are all in which a call differs from another."""
         if self.dynamic is False:
             return None
-        bases: list[Any] = [*self.found, *entries]
+        # Programs of a device are made for one size each.
+        bases: list[Any] = [*self.found, *(one for one in entries if one.library is None)]
         for base in bases:
             places = _only_sizes(base.guards, mode, spec, leaves)
             if not places:
@@ -77,7 +78,7 @@ class Families:
 
     def begin(self, args: Any, kwargs: Any, leaves: list[Any], base: Entry) -> None:
         """Make a family of a first call, where the user said that sizes vary."""
-        if self.dynamic is False:
+        if self.dynamic is False or base.library is not None:
             return
         places = marked(leaves, every=self.dynamic is True)
         if places:
@@ -118,11 +119,11 @@ def _only_sizes(guards: Guards, mode: Any, spec: Any, leaves: list[Any]) -> set[
         return set()
     wanted = list(guards.leaves)
     for number in {number for number, _ in places}:
-        kind, dtype, _, _, requires_grad = wanted[number]
+        kind, dtype, _, _, *rest = wanted[number]
         leaf = leaves[number]
         if not isinstance(leaf, Tensor):
             return set()
-        wanted[number] = (kind, dtype, leaf._array.shape, leaf._array.strides, requires_grad)
+        wanted[number] = (kind, dtype, leaf._array.shape, leaf._array.strides, *rest)
     return places if guards.miss(mode, spec, leaves, wanted) is None else set()
 
 

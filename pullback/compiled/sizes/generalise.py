@@ -114,13 +114,13 @@ class Family:
         wanted = list(self.guards.leaves)
         for size, places in zip(sizes, self.symbols.values(), strict=True):
             for number, dim in places:
-                kind, dtype, shape, strides, requires_grad = wanted[number]
+                kind, dtype, shape, strides, *rest = wanted[number]
                 changed = (*shape[:dim], size, *shape[dim + 1 :])
-                wanted[number] = (kind, dtype, changed, strides, requires_grad)
+                wanted[number] = (kind, dtype, changed, strides, *rest)
         for number in {number for places in self.symbols.values() for number, _ in places}:
-            kind, dtype, shape, strides, requires_grad = wanted[number]
+            kind, dtype, shape, strides, *rest = wanted[number]
             made = restrided(self.guards.leaves[number][2], strides, shape, dtype.itemsize)
-            wanted[number] = (kind, dtype, shape, made, requires_grad)
+            wanted[number] = (kind, dtype, shape, made, *rest)
         return wanted
 
     def entry(self, sizes: tuple[int, ...], leaves: list[Any], make: Callable[..., Entry]) -> Entry:
@@ -236,7 +236,7 @@ def _shapes(before: Any, symbols: dict[str, list[Place]], point: dict[str, int])
             shapes.setdefault(number, list(before[number][2]))[dim] = point[name]
     made = {}
     for number, shape in shapes.items():
-        _, dtype, old, strides, _ = before[number]
+        _, dtype, old, strides, *_ = before[number]
         made[number] = (tuple(shape), restrided(old, strides, tuple(shape), dtype.itemsize))
     return made
 

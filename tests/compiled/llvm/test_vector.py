@@ -13,7 +13,7 @@ pytest.importorskip("llvmlite")
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.llvm.machine import Code, machine
 from pullback.compiled.llvm.module import ModuleText
-from pullback.compiled.llvm.plan import Plan
+from pullback.compiled.plan.plan import Plan
 
 COUNT = 1 << 15
 DOCS = Path(__file__).parents[3] / "docs" / "compiled.md"

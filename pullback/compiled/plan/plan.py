@@ -14,16 +14,12 @@ from typing import Any
 
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import EW, REDUCTIONS, Val, live_values
-from pullback.compiled.llvm.repeats import epochs
+from pullback.compiled.plan.repeats import epochs
 
 __all__ = ["Group", "Plan", "Step", "last_only"]
 
 _FREE = frozenset({"const", "input", "iota"})
 _ALIGNMENT = 64
-# Values of a group: LLVM's time grows faster than the block that it compiles, and long blocks do
-# not run faster either (chain of 3,000 values: 0.24 s and 3.1 us in blocks of 60, 0.91 s and 3.8 us
-# in blocks of 1,000).
-_MOST_NODES = 100
 
 
 class Step:
@@ -77,6 +73,11 @@ def last_only(value: Val, domain: tuple[int, ...]) -> bool:
 
 class Plan:
     """The steps of a program, and the memory that they share."""
+
+    # Values of a group: LLVM's time grows faster than the block that it compiles, and long blocks
+    # do not run faster either (chain of 3,000 values: 0.24 s and 3.1 us in blocks of 60, 0.91 s
+    # and 3.8 us in blocks of 1,000).
+    most_nodes = 100
 
     def __init__(
         self,
@@ -150,7 +151,7 @@ class Plan:
         if value.op == "result":
             self.at[value.id] = self.at[value.ins[0].id]
             return
-        if value.op not in EW and value.op not in REDUCTIONS:
+        if self._stands_alone(value):
             self.at[value.id] = len(self.steps)
             self.steps.append(Step(value, len(self.steps)))
             return
@@ -179,8 +180,12 @@ class Plan:
         group.add(value)
         self.at[value.id] = group.place
 
+    def _stands_alone(self, value: Val) -> bool:
+        """Whether it is a step by itself."""
+        return value.op not in EW and value.op not in REDUCTIONS
+
     def _fits(self, value: Val, domain: tuple[int, ...], group: Group) -> bool:
-        if len(group.nodes) >= _MOST_NODES:
+        if len(group.nodes) >= self.most_nodes:
             return False
         if self.epochs and self.epochs[value.id] != self.epochs[group.nodes[0].id]:
             return False
