@@ -87,7 +87,7 @@ class Enabled(compiled_autograd):
     def __init__(self, compiler_fn: Any, dynamic: bool | None = True,
                  ignore_active_disable_ctx: bool = True) -> None:  # fmt: skip
         super().__init__("python", dynamic, "warn")
-        self.backend = _ByUser(compiler_fn)
+        self.backend, self.is_users = _ByUser(compiler_fn), True
         self.is_off = not ignore_active_disable_ctx and _switched_off()
 
     def __enter__(self) -> compiled_autograd:

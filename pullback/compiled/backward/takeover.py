@@ -14,7 +14,9 @@ import numpy
 
 from pullback.compiled import backends
 from pullback.compiled.backward.graph import Graph, Unsupported
+from pullback.compiled.backward.sizes import Passes, as_captured
 from pullback.compiled.backward.trail import Found, trail_of
+from pullback.compiled.capture.capture import Captured
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.steps import live
 from pullback.compiled.capture.tracer import Tracer
@@ -36,6 +38,7 @@ _MOST_TRAILS = 8  # for each class of roots
 _programs: OrderedDict[Any, Any] = OrderedDict()
 is_running: ContextVar[bool] = ContextVar("pullback_compiled_pass", default=False)
 _trails: dict[Any, list[Any]] = {}  # back end and class of the first root -> trail, program
+_passes = Passes()
 compile_reasons: list[str] = []  # why each program was made, the last ones
 
 
@@ -61,6 +64,7 @@ class compiled_autograd:  # noqa: N801 (a context)
             raise ValueError(f"fallback must be 'warn', 'silent' or 'error', got {fallback!r}.")
         self.backend = backends.resolve(backend)
         self.fallback = fallback
+        self.is_users = callable(backend)  # whose graphs have their sizes as constants
         self._before: list[Any] = []
 
     def __enter__(self) -> compiled_autograd:
@@ -93,11 +97,12 @@ class compiled_autograd:  # noqa: N801 (a context)
                 graph = Graph(roots, wanted)
                 known = _programs.get((self.backend, graph.key))
                 if known is None:
-                    known = self._captured(graph, roots, wanted)
+                    known = self._derived(graph) or self._captured(graph, roots, wanted)
+                    found = Found(graph.arrays, graph.leaves, graph.nodes, _release)
                 else:
                     counters["compiled_autograd"]["hits"] += 1
                     _programs.move_to_end((self.backend, graph.key))
-                found = self._remembered(graph, roots, wanted, known)
+                    found = self._remembered(graph, roots, wanted, known)
             except (Unsupported, CannotCapture) as reason:
                 self._refuse(str(reason))
                 return None
@@ -179,17 +184,39 @@ class compiled_autograd:  # noqa: N801 (a context)
         capture = _Capture(graph)
         targets = graph.leaves if wanted is None else wanted
         values, calls = capture.gradients(roots, targets)
-        slots = [number for number, value in enumerate(values) if value is not None]
-        outputs: list[Any] = [values[number] for number in slots]
-        read = {one.number for call in live(calls, outputs) for one in call.inputs}
+        constants = [(value, array) for array, _, value in capture.tracer.constants.values()]
+        gradients = [(slot, value) for slot, value in enumerate(values) if value is not None]
+        captured = as_captured(capture.values, calls, gradients, constants, graph.key)
+        reason = None if self.is_users else _passes.note(self.backend, captured)
+        if reason is not None:
+            counters["sizes"][f"a backward pass: {reason}"] += 1
+        return self._made(captured, graph.key)
+
+    def _derived(self, graph: Graph) -> Any:
+        """The program of a pass that differs from earlier ones in sizes alone; else None."""
+        found = _passes.find(self.backend, graph.key, graph.arrays)
+        if found is None:
+            return None
+        counters["compiled_autograd"]["hits"] += 1
+        return self._made(found[0], graph.key, found[1])
+
+    def _made(self, captured: Captured, key: Any, sharing: Any = None) -> Any:
+        """A captured pass as a program, with the places of its inputs and the slots of its results.
+
+        It is kept by its key.
+        """
+        slots = [slot for slot, _ in captured.gradients]
+        outputs: list[Any] = [value for _, value in captured.gradients]
+        read = {one.number for call in live(captured.calls, outputs) for one in call.inputs}
         read |= {one.number for one in outputs}
-        places = [n for n, one in enumerate(capture.values) if one.number in read]
-        constants = {value.number: array for array, _, value in capture.tracer.constants.values()}
-        program = _with_constants(
-            self.backend, calls, [capture.values[n] for n in places], outputs,
-            {n: a for n, a in constants.items() if n in read}, capture.tracer,
-        )  # fmt: skip
-        _programs[self.backend, graph.key] = (program, places, slots)
+        inputs = [one for one in captured.inputs if one.value.number in read]
+        places = [one.place for one in inputs if one.kind == "argument"]
+        constants = {one.value.number: one.place for one in inputs if one.kind == "constant"}
+        values = [one.value for one in inputs]
+        program = self.backend(captured.calls, values, outputs, constants, None, sharing)
+        if constants:
+            program = _with_constants(program, list(constants.values()))
+        _programs[self.backend, key] = (program, places, slots)
         while len(_programs) > _MOST_PROGRAMS:
             _programs.popitem(last=False)
             _warn_of_many()
@@ -305,14 +332,10 @@ def _tensors_of(value: Any) -> list[Any]:
 
 
 def _with_constants(
-    backend: Any, calls: Any, inputs: Any, outputs: Any, constants: Any, tracer: Any
+    program: Callable[[list[Any]], list[Any]], arrays: list[Any]
 ) -> Callable[[list[Any]], list[Any]]:
-    """A program whose constants are given with each call."""
-    values = {value.number: value for _, _, value in tracer.constants.values()}
-    extra = [values[number] for number in constants]
-    program = backend(calls, [*inputs, *extra], outputs, constants)
-    arrays = list(constants.values())
-    return (lambda given: program([*given, *arrays])) if arrays else program
+    """A program whose constants, its last inputs, are given with each call."""
+    return lambda given: program([*given, *arrays])
 
 
 def _owned(made: list[Any], given: list[Any]) -> list[Any]:
@@ -336,5 +359,6 @@ def clear_cache() -> None:
     if passes.running.get() is not None:
         raise RuntimeError("The cache of compiled backward passes is in use: a pass runs now.")
     _programs.clear()
+    _passes.clear()
     _trails.clear()
     compile_reasons.clear()

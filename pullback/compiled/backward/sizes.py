@@ -1,0 +1,133 @@
+"""Passes that differ in sizes alone: a few of them captured, every further size is derived.
+
+The keys of such passes agree in all but numbers. What those numbers and the captured calls come to
+is an expression of the sizes (sizes/family.py); three captures tell it, one more for each further
+size that varies on its own. A later pass whose key is what the expressions say runs without a
+capture, its machine code that of the others.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import numpy
+
+from pullback.compiled.capture.capture import Captured, Input, Output
+from pullback.compiled.llvm.template import Sharing, Templates
+from pullback.compiled.sizes.family import Joined
+from pullback.compiled.sizes.fit import NoFit
+
+__all__ = ["Passes", "as_captured", "skeleton"]
+
+_SMALLEST = 2  # sizes 0 and 1 choose other formulas
+_MOST_SEEN = 5
+_MOST_SKELETONS = 64
+
+
+def skeleton(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A key without its numbers, other than those that say how nodes hang together."""
+    return tuple([_bare(part) for part in key])
+
+
+def _bare(part: Any) -> Any:
+    if part.__class__ is not tuple or not part:
+        return part
+    if isinstance(part[-1], numpy.dtype):
+        return len(part[0]), part[-1]
+    if isinstance(part[0], type):
+        return part[0], _blurred(part[1])
+    return tuple([_bare(one) for one in part])
+
+
+def _blurred(value: Any) -> Any:
+    if value.__class__ in (int, float):
+        return value.__class__
+    if isinstance(value, tuple):
+        return tuple([_blurred(one) for one in value])
+    return value
+
+
+class _Family:
+    """Captures of one skeleton joined: the pass at any sizes."""
+
+    def __init__(self, seen: list[Captured], places: dict[str, tuple[int, int]]) -> None:
+        points = [
+            {name: one.inputs[n].value.shape[dim] for name, (n, dim) in places.items()}
+            for one in seen
+        ]
+        self.joined = Joined(seen, points)
+        self.places = list(places.values())
+        self.templates = Templates()
+
+    def at(self, key: Any, arrays: list[Any]) -> tuple[Captured, Sharing] | None:
+        """The capture of a pass with this key; None where the expressions say another key."""
+        sizes = [arrays[n].shape[dim] for n, dim in self.places]
+        if min(sizes) < _SMALLEST:
+            return None
+        captured = self.joined.at(sizes, None)
+        if captured.outputs[0].place != key:
+            return None
+        return captured, Sharing(self.templates, self.joined.moving(sizes))
+
+
+class Passes:
+    """What was captured, by skeleton, and the families made of it."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[Any, list[Captured]] = OrderedDict()
+        self._families: dict[Any, _Family] = {}
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._seen.clear()
+        self._families.clear()
+
+    def find(self, backend: Any, key: Any, arrays: list[Any]) -> tuple[Captured, Sharing] | None:
+        """The capture of a pass that differs in sizes alone from some that were captured."""
+        family = self._families.get((backend, skeleton(key)))
+        return None if family is None else family.at(key, arrays)
+
+    def note(self, backend: Any, captured: Captured) -> str | None:
+        """Remember a capture; says why a few of them cannot be joined."""
+        place = (backend, skeleton(captured.outputs[0].place))
+        seen = self._seen.setdefault(place, [])
+        self._seen.move_to_end(place)
+        seen.append(captured)
+        del seen[:-_MOST_SEEN]
+        while len(self._seen) > _MOST_SKELETONS:
+            self._families.pop(self._seen.popitem(last=False)[0], None)
+        varying = _varying(seen)
+        if not varying or len(seen) < 2 + len(varying):
+            return None
+        try:
+            self._families[place] = _Family(seen, varying)
+        except NoFit as error:
+            return str(error)
+        seen.clear()
+        return None
+
+
+def _varying(seen: list[Captured]) -> dict[str, tuple[int, int]]:
+    """One place for each size that varies on its own: the tensor's number, the dimension."""
+    found: dict[tuple[int, ...], tuple[int, int]] = {}
+    for number, inputs in enumerate(zip(*[one.inputs for one in seen], strict=False)):
+        for dim, sizes in enumerate(zip(*[one.value.shape for one in inputs], strict=True)):
+            if len(set(sizes)) > 1:
+                found.setdefault(sizes, (number, dim))
+    if any(min(sizes) < _SMALLEST for sizes in found):
+        return {}
+    return {f"s{n}": place for n, place in enumerate(found.values())}
+
+
+def as_captured(
+    values: list[Any], calls: list[Any], gradients: list[Any], constants: list[Any], key: Any
+) -> Captured:
+    """A captured pass in the form that families are made of; its key stands among the results."""
+    inputs = [Input("argument", value, n) for n, value in enumerate(values)]
+    inputs += [Input("constant", value, array) for value, array in constants]
+    nothing: Any = None
+    return Captured(
+        calls=calls, forward=0, inputs=inputs, outputs=[Output("object", place=key)], tree=nothing,
+        arguments=nothing, mode=nothing, world=nothing, gradients=gradients,
+    )  # fmt: skip

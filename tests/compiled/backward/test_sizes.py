@@ -1,0 +1,120 @@
+"""Backward passes whose sizes vary: a few captures, then every size is served from them (K-24)."""
+
+import numpy as np
+import pytest
+
+import pullback as torch
+from pullback import nn
+from pullback.compiled.backward import takeover
+from pullback.compiled.backward.sizes import skeleton
+from pullback.compiled.counting import counters
+from pullback.nn import functional
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch.manual_seed(0)
+    counters.clear()
+    takeover.clear_cache()
+
+
+def passes(loss, parameters, sizes, backend):
+    """How many passes were captured; each gives what the engine gives."""
+    for size in sizes:
+        torch.manual_seed(2)
+        wanted = torch.autograd.grad(loss(size), parameters)
+        torch.manual_seed(2)
+        with takeover.compiled_autograd(backend=backend, fallback="error"):
+            ours = torch.autograd.grad(loss(size), parameters)
+        for one, other in zip(ours, wanted, strict=True):
+            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=2e-4, atol=1e-5)
+    return counters["compiled_autograd"]["captures"]
+
+
+model = nn.Sequential(nn.Linear(5, 6), nn.LayerNorm(6), nn.GELU(), nn.Linear(6, 3))
+weight = torch.linspace(-1, 1, 20).reshape(4, 5).requires_grad_()
+
+
+def classified(n):
+    return functional.cross_entropy(model(torch.randn(n, 5)), torch.randint(0, 3, (n,)))
+
+
+def averaged(n):
+    return ((torch.randn(n, 4) @ weight).softmax(-1) ** 2).mean()
+
+
+def two_sizes(sizes):
+    a, b = sizes
+    return ((torch.randn(a, b, 4) @ weight).tanh() * torch.randn(b, 5)).mean()
+
+
+def test_a_changed_batch_is_captured_three_times_and_then_hits(backend):
+    sizes = (4, 6, 9, 11, 13, 2, 30)
+    assert passes(classified, list(model.parameters()), sizes, backend) == 3
+    assert counters["compiled_autograd"]["hits"] == 4
+
+
+def test_a_mean_is_divided_by_the_size_of_the_pass(backend):
+    assert passes(averaged, [weight], (3, 8, 5, 7, 100, 64), backend) == 3
+
+
+def test_two_sizes_that_vary_apart(backend):
+    sizes = ((2, 3), (2, 5), (7, 5), (4, 6), (3, 9), (8, 2))
+    assert passes(two_sizes, [weight], sizes, backend) == 4
+
+
+def test_one_element_is_a_pass_of_its_own(backend):
+    assert passes(averaged, [weight], (3, 8, 5, 1, 9), backend) == 4
+
+
+def test_another_number_that_is_no_size_is_captured(backend):
+    x = torch.linspace(1, 2, 6, requires_grad=True)
+
+    def powers(exponent):
+        return (x**exponent).sum()
+
+    assert passes(powers, [x], (2, 3, 4, 5, 6), backend) == 5
+
+
+def test_a_slice_at_another_place_is_captured(backend):
+    def part(size):
+        n, start = size
+        y = torch.linspace(0, 1, n) * weight.sum()
+        return (y[start : start + 2] ** 2).sum()
+
+    sizes = ((6, 1), (8, 1), (10, 1), (12, 1), (12, 2), (14, 3))
+    assert passes(part, [weight], sizes, backend) == 5
+
+
+def test_sizes_that_were_equal_and_are_not_are_captured(backend):
+    def square(size):
+        a, b = size
+        return (torch.randn(a, 4) @ weight @ torch.randn(5, b)).sin().mean()
+
+    sizes = ((3, 3), (5, 5), (7, 7), (8, 8), (8, 9))
+    assert passes(square, [weight], sizes, backend) == 4
+
+
+def test_a_skeleton_has_no_numbers_but_those_of_edges():
+    key = (
+        1,
+        (2, 0),
+        int,
+        (int, 5),
+        (tuple, (3, 4)),
+        (float, 0.5),
+        ((7, 2), (2, 1), np.dtype("f4")),
+    )
+    other = (
+        1,
+        (2, 0),
+        int,
+        (int, 6),
+        (tuple, (3, 9)),
+        (float, 0.1),
+        ((8, 2), (2, 1), np.dtype("f4")),
+    )
+    assert skeleton(key) == skeleton(other)
+    assert skeleton(key) != skeleton((2, *key[1:]))
+    assert skeleton(key) != skeleton((*key[:3], (bool, True), *key[4:]))
+    assert skeleton(key) != skeleton((*key[:-1], ((7,), (1,), np.dtype("f4"))))
