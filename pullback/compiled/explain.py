@@ -106,6 +106,7 @@ def program_text(program: Any) -> str:
             lines.append(f"  step {number}: loop over {step.domain}, {len(nodes)} values, "
                          f"{read} bytes read, {written} written")  # fmt: skip
         else:
+            nodes = [step.product, *nodes] if hasattr(step, "product") else nodes
             lines.append(f"  step {number}: {_name(plan, nodes[0])}")
         lines += [f"    {_line(one)}" for one in nodes]
     return "\n".join(lines)

@@ -45,4 +45,6 @@ def _step_name(plan: Any, step: Any) -> str:
     v = step.value
     if v.op == "call":
         return f"kernel {plan.builder.calls[v.attr].name}"
+    if hasattr(step, "product"):
+        return f"product added to {list(v.shape)}"
     return f"{'product' if v.op == 'dot' else v.op} {list(v.shape)}"

@@ -10,7 +10,7 @@ from pullback.compiled.llvm.emit import ELEMENTS, literal
 from pullback.compiled.llvm.group import GroupText
 from pullback.compiled.llvm.moves import cat_texts, pad_text, padsum_text
 from pullback.compiled.llvm.products import dot_text
-from pullback.compiled.plan.plan import Group, Plan
+from pullback.compiled.plan.plan import Group, Plan, Update
 
 __all__ = ["ModuleText"]
 
@@ -79,7 +79,9 @@ class ModuleText:
             self._group(name, step)
             return
         v = step.value
-        if v.op == "call":
+        if isinstance(step, Update):
+            self._dot(name, step.product, step)
+        elif v.op == "call":
             self._close()
             self.parts.append(("call", v))
         elif v.op == "dot":
@@ -95,10 +97,10 @@ class ModuleText:
                 called = f"{name}_{number}" if isinstance(texts, list) else name
                 self._lines.append(f"  call void @{called}(ptr %B)")
 
-    def _dot(self, name: str, v: Val) -> None:
+    def _dot(self, name: str, v: Val, update: Update | None = None) -> None:
         blas = self.machine.blas(v.dtype)
         slot = self._address(f"gemm {v.dtype}")
-        self.texts.append(dot_text(self.plan, name, v, slot, blas.whole))
+        self.texts.append(dot_text(self.plan, name, v, slot, blas.whole, update))
         count = math.prod(v.shape[:-2] if v.attr is None else v.attr[2])
         self.work += v.size * v.ins[0].shape[-1]
         self._run(name, count, "null", parallel=count >= 8)

@@ -6,7 +6,7 @@ import math
 
 from pullback.compiled.ir.values import Val
 from pullback.compiled.llvm.emit import ELEMENTS, Emitter, literal
-from pullback.compiled.plan.plan import Plan
+from pullback.compiled.plan.plan import Plan, Update
 
 __all__ = ["dot_text"]
 
@@ -19,8 +19,13 @@ def _order(x: Val) -> tuple[int, int]:
     return 112, max(t, m, 1)
 
 
-def dot_text(plan: Plan, name: str, v: Val, slot: int, whole: str) -> str:
-    """One call for each matrix of the batch; `slot` has BLAS's address, `whole` its int type."""
+def dot_text(
+    plan: Plan, name: str, v: Val, slot: int, whole: str, update: Update | None = None
+) -> str:
+    """One call for each matrix of the batch; `slot` has BLAS's address, `whole` its int type.
+
+    With an `update` the product is added to what is there.
+    """
     a, b = v.ins
     e, i = ELEMENTS[v.dtype], whole
     m, k = a.shape[-2:]
@@ -29,9 +34,12 @@ def dot_text(plan: Plan, name: str, v: Val, slot: int, whole: str) -> str:
     batch, out_strides, lead_c = v.shape[:-2], v.strides[:-2], n
     if v.attr is not None:  # rows of the result lie where a larger array has them
         out_strides, lead_c, batch, m, n = v.attr
+    out = v
+    if update is not None:
+        out, lead_c = update.value, update.value.strides[0]
     count = math.prod(batch)
     lines = [f"define void @{name}(ptr %B, ptr %S, i64 %lo, i64 %hi, i64 %tid) #0 {{", "entry:"]
-    for letter, x in (("a", a), ("b", b), ("c", v)):
+    for letter, x in (("a", a), ("b", b), ("c", out)):
         lines.append(f"  %{letter}a = getelementptr ptr, ptr %B, i64 {plan.slot[x.base.id]}")
         lines.append(f"  %{letter}0 = load ptr, ptr %{letter}a")
     lines += [f"  %fa = getelementptr ptr, ptr %B, i64 {slot}", "  %f = load ptr, ptr %fa",
@@ -50,6 +58,8 @@ def dot_text(plan: Plan, name: str, v: Val, slot: int, whole: str) -> str:
         at[letter] = em.t(f"getelementptr {e}, ptr %{letter}0, i64 {offset}")
     lines += em.lines
     one, zero = literal(1, e), literal(0, e)
+    if update is not None:
+        one, zero = literal(update.factor, e), one
     lines.append(
         f"  call void %f(i32 101, i32 {order_a}, i32 {order_b}, {i} {m}, {i} {n}, {i} {k}, "
         f"{e} {one}, ptr {at['a']}, {i} {lead_a}, ptr {at['b']}, {i} {lead_b}, {e} {zero}, "
