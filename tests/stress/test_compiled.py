@@ -1,5 +1,6 @@
 """A short form of the part `compiled` of `make stress`, under allocators that check."""
 
+import ctypes.util
 import os
 import subprocess
 import sys
@@ -34,6 +35,8 @@ def test_calls_are_clean_under_a_checking_allocator():
         **os.environ, "PYTHONMALLOC": "debug", "MALLOC_CHECK_": "3", "MALLOC_PERTURB_": "165",
         "PYTHONPATH": str(ROOT), "PULLBACK_KEEP_MEMORY": "0",
     }  # fmt: skip
+    if ctypes.util.find_library("c_malloc_debug"):  # where glibc has its checks since 2.34
+        checked["LD_PRELOAD"] = "libc_malloc_debug.so.0"
     text = (
         "import sys; from stress.compiled import live; from stress.report import Report\n"
         "import time; report = Report('compiled', 0); live(report, 300, time.monotonic() + 60)\n"
