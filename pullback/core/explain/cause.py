@@ -23,7 +23,8 @@ from pullback.core.view import View
 _INFERENCE = Birth("inference_mode", None, 0)
 # Constants: nobody asked for their gradients, and most programs have many.
 FROM_ARRAYS = ("from_numpy()", "tensor() of an array", "as_tensor() of an array")
-_GRAD_MODES = frozenset(("no_grad", "set_grad_enabled", "inference_mode"))
+_GRAD_MODES = ("no_grad", "set_grad_enabled", "inference_mode")
+_WEIGHTS = {**dict.fromkeys(_GRAD_MODES, 3), **dict.fromkeys(FROM_ARRAYS, 2)}
 _MOST_EXITS = 64
 
 
@@ -41,34 +42,43 @@ def cause_of(tensor: Any) -> Birth | None:
 
 def _weight(cause: Birth) -> int:
     """How much a cause explains, from 1."""
-    if type(cause) is not Birth or cause.how in _GRAD_MODES:
-        return 3
-    return 2 if cause.how in FROM_ARRAYS else 1
+    return _WEIGHTS.get(cause.how, 1) if cause.__class__ is Birth else 3
 
 
 def inherited(*operands: Any) -> Cell:
     """The counter of a result that nothing was recorded for, with its operands' best reason."""
+    best: Cell = UNWRITTEN
+    most = 0
     for one in operands:
-        # Most tensors that have a counter of their own were viewed or written, and know nothing.
         try:
             cell = one._cell
         except AttributeError:
-            if one.__class__ is tuple or one.__class__ is list:
-                break
-            continue  # a number, or None
-        if cell is UNWRITTEN:
-            continue
-        if cell.__class__ is not list or one._cut is not None:
-            break
-        if len(cell) > 1 and cell[1].__class__ in _NOTES:
-            break
-        node = one._node
-        if node is not None and node.__class__ is View and node.base._cut is not None:
-            break
-    else:
-        return UNWRITTEN
-    best = strongest(operands)
-    return UNWRITTEN if best is None else (0, best)
+            if one.__class__ is not tuple and one.__class__ is not list:
+                continue  # a number, or None
+            cause = strongest(one)
+        else:
+            if cell is UNWRITTEN:
+                continue
+            if cell.__class__ is tuple:  # a note and nothing else, as of two constants each has
+                note = cell[1]
+                weight = _WEIGHTS.get(note.how, 1) if note.__class__ is Birth else 3
+                if weight > most:
+                    best, most = cell, weight
+                continue
+            if cell.__class__ is list and _knows_nothing(one, cell):
+                continue
+            cause = cause_of(one)
+        if cause is not None and _weight(cause) > most:
+            best, most = (0, cause), _weight(cause)
+    return best
+
+
+def _knows_nothing(one: Any, cell: Cell) -> bool:
+    """Most tensors that have a counter of their own were viewed or written, and know nothing."""
+    if one._cut is not None or (len(cell) > 1 and cell[1].__class__ in _NOTES):
+        return False
+    node = one._node
+    return node is None or node.__class__ is not View or node.base._cut is None
 
 
 _NOTES = frozenset((Birth, Cut, Ended))
