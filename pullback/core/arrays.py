@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import copysign
 from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy
-from numpy import asanyarray, float32, float64, int64, ndarray
+from numpy import array, asanyarray, float32, float64, generic, int64, ndarray
 
 # An array of any namespace; inside a rule also a tensor, since rules serve both.
 Array: TypeAlias = Any
@@ -97,6 +98,8 @@ def namespace(array: Array) -> ModuleType:
 
 def as_array(value: Any) -> Array:
     """NumPy gives scalars where torch gives 0-d tensors; here they become arrays again."""
+    if isinstance(value, generic):
+        return array(value)
     if type(value) in NAMESPACES or isinstance(value, OtherArray):
         return value
     return asanyarray(value)  # keeps subclasses: arrays without data stay what they are
@@ -124,19 +127,29 @@ numbers64: dict[float, ndarray[Any, Any]] = {}
 
 def number_array(value: float, dtype: numpy.dtype[Any]) -> ndarray[Any, Any]:
     """`value` as a read-only array of no dimensions, float32 or float64; remembered."""
+    if value == 0:  # 0.0 and -0.0 would be one key, but are not one number
+        return (_MINUS_ZERO if copysign(1.0, value) < 0 else _ZERO)[dtype]
     try:
-        array = numpy.array(value, dtype)
+        made = _constant(value, dtype)
     except OverflowError:
         raise RuntimeError(
             f"An int of {int(value).bit_length()} bits does not fit {dtype}."
         ) from None
-    array.flags.writeable = False
     table = numbers64 if dtype is F64 else numbers32
-    if value != 0:  # 0.0 and -0.0 are one key, but not one number
-        if len(table) >= _MOST_NUMBERS:
-            table.clear()
-        table[value] = array
-    return array
+    if len(table) >= _MOST_NUMBERS:
+        table.clear()
+    table[value] = made
+    return made
+
+
+def _constant(value: float, dtype: numpy.dtype[Any]) -> ndarray[Any, Any]:
+    made = array(value, dtype)
+    made.flags.writeable = False
+    return made
+
+
+_ZERO = {dtype: _constant(0.0, dtype) for dtype in (F32, F64)}
+_MINUS_ZERO = {dtype: _constant(-0.0, dtype) for dtype in (F32, F64)}
 
 
 _whole_numbers: dict[int, ndarray[Any, Any]] = {}

@@ -167,7 +167,8 @@ def few_sums(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
         return _few_kept_sums(xp, input, dim)
     if keepdim is False and input.dtype in _ONES:
         if (dim is None or (dim == (0,) and input.ndim == 1)) and input.size <= _PIECE:
-            return input.reshape(-1).dot(_ONES[input.dtype][: input.size])
+            flat = input if input.ndim == 1 else input.reshape(-1)
+            return flat.dot(_ONES[input.dtype][: input.size])
         if dim == (1,) and input.ndim == 2 and input.shape[1] <= _PIECE:
             return input.dot(_ONES[input.dtype][: input.shape[1]])
         if dim == (0,) and input.ndim == 2 and input.shape[0] <= _PIECE:
@@ -284,7 +285,7 @@ def extreme(xp: Namespace, op: str, input: Array, dim: Any, keepdim: Any, ufunc:
     if axis is None and keepdim is False and input.size < MANY and input.dtype.char in "fd":
         # Half of what reduce takes; argmax finds NaN first, too.
         found = input.argmax() if ufunc is xp.maximum else input.argmin()
-        return input.reshape(-1)[found]
+        return (input if input.ndim == 1 else input.reshape(-1))[found]
     return ufunc.reduce(input, axis, None, None, keepdim)
 
 
