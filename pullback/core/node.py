@@ -93,6 +93,8 @@ class Node:
     _enters: ClassVar[bool] = False
     # What a node does before somebody looks at where it leads; None: it is what it seems.
     _shows: ClassVar[Callable[[Any], None] | None] = None
+    # What runs a pass that begins there without the engine; None: nothing does.
+    _run_alone: ClassVar[Callable[[Any], bool] | None] = None
     # Shown by `name()` in front of the class name of the nodes that torch wrote by hand.
     _prefix: ClassVar[str] = ""
 

@@ -70,16 +70,18 @@ def checked_roots(roots: Sequence[Any], gradients: list[Any] | None) -> list[tup
     if gradients is None:
         gradients = [None] * len(roots)
     checked: list[tuple[Any, Any]] = []
+    untracked = None
     for root, g in zip(roots, gradients, strict=False):
-        edge = root_edge(root)
+        edge = edge_of(root) if isinstance(root, Tensor) else internal_edge(root)
+        if edge is None and untracked is None:
+            untracked = len(checked)
         if g is None or not isinstance(root, Tensor) or not _alike(g._array, root._array):
             g = _root_gradient(len(checked), root, edge, g)
         checked.append((edge, g))
     if len(gradients) < len(roots):
         raise errors.root_gradient_count(len(roots), len(gradients))
-    for index, (edge, _) in enumerate(checked):
-        if edge is None:
-            raise errors.root_without_history(index, why_untracked(roots[index]))
+    if untracked is not None:
+        raise errors.root_without_history(untracked, why_untracked(roots[untracked]))
     return checked
 
 

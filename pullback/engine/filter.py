@@ -15,10 +15,11 @@ _ONLY = frozenset({0})  # the slots of a node that has one
 class Filter:
     """The pruned graph of one pass."""
 
-    __slots__ = ("captures", "captures_inside", "edges", "reached")
+    __slots__ = ("captures", "captures_inside", "pruned", "reached")
 
-    # Nodes that run, with their edges; None where nobody needs the gradient.
-    edges: dict[Node, tuple[Any, ...]]
+    # Nodes that run, with their edges; None in place of one whose gradient nobody needs. No table
+    # where all nodes run, with all of their edges.
+    pruned: dict[Node, tuple[Any, ...]] | None
     # Nodes (and leaves) whose arriving gradient is asked for, and which of their slots.
     captures: dict[Node, Set[int]]
     captures_inside: bool  # whether any of them is not a leaf
@@ -40,14 +41,22 @@ class Filter:
         self.captures = {} if accumulates else asked
         self.captures_inside = inside
         nodes, leaves, ends, outputs = _reachable(roots)
-        if leaves <= asked.keys() and not inside and not ends:  # all that can run must run
-            self.reached = leaves | nodes
-            self.edges = {node: node._edges for node in nodes}
+        if not inside and not ends and leaves <= asked.keys():  # all that can run must run
+            nodes |= leaves
+            self.reached = nodes
+            self.pruned = None
         else:
             self.reached = leaves & asked.keys()
-            self.edges = _pruned(
+            self.pruned = _pruned(
                 nodes, asked, self.reached, outputs=outputs, accumulates=accumulates
             )
+
+    @property
+    def edges(self) -> dict[Node, tuple[Any, ...]]:
+        """The nodes that run, with their edges, as a table in either case."""
+        if self.pruned is None:
+            self.pruned = {node: node._edges for node in self.reached if node._seq != LEAF_SEQ}
+        return self.pruned
 
 
 def _pruned(

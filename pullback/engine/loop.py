@@ -29,19 +29,18 @@ from pullback.operators.writing.nodes import execute
 __all__ = ["loop_over", "source_of"]
 
 _SOURCE = """\
-def loop(inbox, keep_graph, freed, chosen, captured):
+def loop(inbox, keep_graph, freed, chosen, captured, node=None, g=None):
     heap, nodes, gradients = inbox.heap, inbox.nodes, inbox.gradients
     leaves, owned_leaves = inbox.leaves, inbox.owned_leaves  #: arrays
-    pruned = None if chosen is None else chosen.edges
+    pruned = None if chosen is None else chosen.pruned
     captures = chosen.captures if chosen is not None and chosen.captures_inside else None
     watcher = watch.watcher or watch.NOBODY  #: watched
     token = None  #: watched
     started = False  # whether the watcher was told of a turn that is not over  #: watched
-    node = None
-    g = next_g = results = r = None
+    next_g = results = r = None
     owned = False  # whether `g` is seen by nobody else
     mine = next_owned = False
-    following = None  # the next node of a chain
+    following = node  # the next node of a chain; at first, the one root if there is but one
     try:
         while True:
             if following is None:
@@ -127,7 +126,11 @@ def loop(inbox, keep_graph, freed, chosen, captured):
                     else:
                         inbox.put(target, r, owned=mine)
                 elif seq == LEAF_SEQ:
-                    if target in owned_leaves and type(leaves[target]) is ndarray:  #: arrays
+                    if target not in leaves:  #: arrays
+                        leaves[target] = r  #: arrays
+                        if mine:  #: arrays
+                            owned_leaves.add(target)  #: arrays
+                    elif target in owned_leaves and type(leaves[target]) is ndarray:  #: arrays
                         add(leaves[target], r, leaves[target])  #: arrays
                     else:  #: arrays
                         inbox.put_leaf(target, r, owned=mine)  #: arrays

@@ -29,11 +29,18 @@ def run(
     loop: Any = None,
 ) -> dict[tuple[Any, int], Any]:
     """Take the gradients of the roots to the leaves, or to what `chosen` asks for."""
-    for edge, g in roots:
-        inbox.put_root(edge, g._array, chosen)
     captured: dict[tuple[Any, int], Any] = {}
+    # One root, as most passes have, need not wait for its turn.
+    alone = len(roots) == 1 and roots[0][0]._seq < 0 and loop is None
+    if not alone:
+        for edge, g in roots:
+            inbox.put_root(edge, g._array, chosen)
     try:
-        if inbox.heap:
+        if alone:
+            edge, g = roots[0]
+            if chosen is None or edge in chosen.reached:
+                loop_over("arrays")(inbox, keep_graph, freed, chosen, captured, edge, g._array)
+        elif inbox.heap:
             if loop is None or watch.watcher is not None:
                 loop = loop_over("arrays")
             loop(inbox, keep_graph, freed, chosen, captured)

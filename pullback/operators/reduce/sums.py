@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy
+from numpy import ndarray
+
 from pullback.core import errors
 from pullback.core.arrays import namespace
 from pullback.core.dtype import from_numpy_dtype, numpy_dtype
@@ -40,7 +43,7 @@ def unreduce(g: Any, input_shape: Any, dim: Any, keepdim: Any) -> Any:
         g = g.reshape(kept_shape(input_shape, dim))
     if isinstance(g, Tensor):
         return expand(g, tuple(input_shape)) if input_shape else g
-    xp = namespace(g)
+    xp = numpy if g.__class__ is ndarray else namespace(g)
     if math.prod(input_shape) > kernels.MANY:  # a view of stride 0, as torch has it
         return expand(xp.asarray(g), tuple(input_shape))
     whole = xp.empty(input_shape, g.dtype)
