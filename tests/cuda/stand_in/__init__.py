@@ -3,15 +3,19 @@
 Arrays of this kind meet no NumPy array (TypeError), have no `flags.writeable`, reductions take no
 `initial=` or `where=`, ufuncs have the methods that CuPy's have, and nothing becomes a NumPy array
 but by `get()`. Every way to the host is counted in `transfers`. What CuPy does was read off CuPy
-14.2 on a device; kernels (`RawKernel`, `ElementwiseKernel`) are not there.
+14.2 on a device. Kernels are not there unless `with_kernels` is asked for them: `kernels` runs
+CUDA C on the host, `cublas` is cuBLAS's part of products.
 """
 
 from __future__ import annotations
 
+import contextlib
 import types
 from typing import Any
 
 import numpy
+
+from tests.cuda.stand_in.devices import Device, cuda, current, memory_of, pool
 
 transfers = {"to host": 0, "to device": 0}
 
@@ -38,6 +42,8 @@ class Flags:
 def inner(value: Any) -> Any:
     """The NumPy value behind an operand; NumPy's own arrays are refused, as CuPy does."""
     if isinstance(value, ndarray):
+        if value._on != current.device:
+            raise ValueError("the array is on another device than the current one")
         return value._a
     if isinstance(value, numpy.ndarray):
         raise TypeError(f"Unsupported type {type(value)}")
@@ -70,27 +76,21 @@ def made(array: Any, of: tuple[Any, ...] = ()) -> ndarray:
     for one in of:
         if isinstance(one, ndarray) and numpy.may_share_memory(one._a, array) and array.size:
             result._owner = one if one._owner is None else one._owner
+    _place(result)
     return result
 
 
-class Device:
-    def __init__(self, id: int = 0) -> None:
-        self.id = id
-
-    def synchronize(self) -> None:
-        pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        pass
+def _place(array: ndarray) -> None:
+    """A view is where its owner is; what owns its memory takes it on the current device."""
+    owner = array._owner
+    array._on = current.device if owner is None else owner._on
+    array._memory = memory_of(array._a.nbytes) if owner is None and array._a.size else None
 
 
 class Pointer:
     def __init__(self, array, pointer):
         self.array, self.ptr = array, pointer
-        self.device_id = 0
+        self.device_id = array._on
 
     def __add__(self, offset):
         return Pointer(self.array, self.ptr + offset)
@@ -102,6 +102,8 @@ class ndarray:  # noqa: N801 (CuPy's name)
     __array_priority__ = 100
     _a: Any
     _owner: Any
+    _on: int
+    _memory: Any
 
     def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
         self._owner = None
@@ -112,6 +114,7 @@ class ndarray:  # noqa: N801 (CuPy's name)
             else:
                 n = sum((s - 1) * t for s, t in zip(shape, strides, strict=True)) + dtype.itemsize
                 self._a = numpy.ndarray(shape, dtype, numpy.empty(max(n, 0), "u1"), 0, strides)
+            _place(self)
             return
         owner = memptr.array
         root = owner if owner._owner is None else owner._owner
@@ -121,6 +124,7 @@ class ndarray:  # noqa: N801 (CuPy's name)
         start = memptr.ptr - root.data.ptr
         self._a = numpy.ndarray(shape, dtype, flat, start, strides)
         self._owner = root
+        _place(self)
 
     shape = property(lambda self: self._a.shape)
     dtype = property(lambda self: self._a.dtype)
@@ -130,10 +134,11 @@ class ndarray:  # noqa: N801 (CuPy's name)
     itemsize = property(lambda self: self._a.itemsize)
     nbytes = property(lambda self: self._a.nbytes)
     flags = property(lambda self: Flags(self._a.flags))
+    _c_contiguous = property(lambda self: self._a.flags.c_contiguous)
     base = property(lambda self: self._owner)
     T = property(lambda self: made(self._a.T, (self,)))
     mT = property(lambda self: made(self._a.mT, (self,)))  # noqa: N815 (CuPy's name)
-    device = property(lambda self: Device(0))
+    device = property(lambda self: Device(self._on))
     data = property(lambda self: Pointer(self, self._a.__array_interface__["data"][0]))
 
     @property
@@ -575,65 +580,26 @@ class _Generator:
 module.random = types.SimpleNamespace(Generator=_Generator, Philox4x3210=_Philox)
 
 
-class _Runtime:
-    @staticmethod
-    def getDeviceCount():  # noqa: N802 (CuPy's name)
-        return 1
+module.cuda = cuda
+module.get_default_memory_pool = lambda: pool
 
 
-module.cuda = types.SimpleNamespace(
-    runtime=_Runtime, Device=Device, is_available=lambda: True,
-)  # fmt: skip
+def __getattr__(name: str) -> Any:
+    """What is beside CuPy, which is made of the names here."""
+    if name in ("MODULES", "cupyx"):
+        from tests.cuda.stand_in import extras
+
+        return getattr(extras, name)
+    raise AttributeError(name)
 
 
-# cupyx -------------------------------------------------------------------------------------------
+@contextlib.contextmanager
+def with_kernels() -> Any:
+    """Inside, kernels are there: CUDA C, run on the host, and cuBLAS."""
+    from tests.cuda.stand_in.kernels import RawKernel, RawModule
 
-_SPECIAL = """
-    beta betainc betaln digamma entr erf erfc erfcinv erfcx erfinv exp1 expi expit expm1 expn gamma
-    gammainc gammaincc gammaln i0 i0e i1 i1e j0 j1 k0 k0e k1 k1e log_ndtr loggamma logit ndtr
-    ndtri polygamma psi rgamma sinc spherical_yn xlog1py xlogy y0 y1 zeta
-"""
-SPECIAL = frozenset(_SPECIAL.split())
-
-
-class _Special(types.ModuleType):
-    def __getattr__(self, name: str) -> Any:
-        import scipy.special
-
-        if name not in SPECIAL:
-            raise AttributeError(f"module 'cupyx.scipy.special' has no attribute {name!r}")
-        found = getattr(scipy.special, name)
-        return ufunc(found) if isinstance(found, numpy.ufunc) else _function(found)
-
-
-def _scatter(name):
-    def scatter(a, slices, value):
-        getattr(module, name).at(a, slices, value)
-
-    return scatter
-
-
-def _lu_factor(a, overwrite_a=False, check_finite=True):
-    import scipy.linalg
-
-    lu, pivots = scipy.linalg.lu_factor(a._a)
-    return made(lu), made(pivots)
-
-
-special = _Special("cupyx.scipy.special")
-cupyx = types.SimpleNamespace(
-    scatter_add=_scatter("add"),
-    scatter_max=_scatter("maximum"),
-    scatter_min=_scatter("minimum"),
-    rsqrt=lambda x: made(1 / numpy.sqrt(x._a)),
-    scipy=types.SimpleNamespace(
-        special=special, linalg=types.SimpleNamespace(lu_factor=_lu_factor)
-    ),
-)
-
-MODULES: Any = {
-    "cupyx": cupyx,
-    "cupyx.scipy": cupyx.scipy,
-    "cupyx.scipy.linalg": cupyx.scipy.linalg,
-    "cupyx.scipy.special": special,
-}
+    module.RawKernel, module.RawModule = RawKernel, RawModule
+    try:
+        yield
+    finally:
+        del module.RawKernel, module.RawModule

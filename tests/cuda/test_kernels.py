@@ -1,0 +1,200 @@
+"""Kernels of our own, in CUDA C: run on the host by a C++ compiler, on the device where one is.
+
+The other tests of the stand-in go the ways that need no kernel; these go the kernels' own.
+"""
+
+import numpy
+import pytest
+
+import pullback as torch
+from pullback.operators.cuda import found as finding
+from pullback.testing.on_device import check
+from tests.cuda import stand_in
+from tests.cuda.conftest import needs_device
+from tests.cuda.stand_in import kernels
+
+F = torch.nn.functional
+needs_compiler = pytest.mark.skipif(not kernels.HAS_COMPILER, reason="needs a C++ compiler")
+HALVES = ("float16", "bfloat16")
+DTYPES = ("float32", "float64", *HALVES)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("stand-in", marks=needs_compiler),
+        pytest.param("cuda", marks=needs_device),
+    ],
+    scope="module",
+    autouse=True,
+)
+def library(request):
+    if request.param == "cuda":
+        assert finding.found()
+        yield finding.found.library
+        finding.forget()
+        return
+    from tests.cuda.stand_in.cublas import Cublas
+
+    with stand_in.with_kernels():
+        made = finding.use(stand_in.module, stand_in.cupyx, 1)
+        made.blas._library = Cublas()
+        yield made
+        finding.forget()
+
+
+@pytest.fixture
+def ran(library):
+    """The names of the kernels that run; None on a device, which tells nobody."""
+    kernels.launches.clear()
+    return kernels.launches if library.cupy is stand_in.module else None
+
+
+def tolerance(dtype):
+    return {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}[dtype]
+
+
+def both(program, *arrays, dtype, backward=True):
+    """The program on the host, in float64 from the same rounded inputs, and on the device."""
+    results = []
+    for device, kind in (("cpu", "float64"), ("cuda", dtype)):
+        made = []
+        for one in arrays:
+            rounded = torch.tensor(one).to(getattr(torch, dtype)).to(getattr(torch, kind))
+            made.append(rounded.to(device).requires_grad_(backward))
+        out = program(*made)
+        gradients = []
+        if backward:
+            torch.manual_seed(1)
+            g = torch.randn(out.shape, dtype=torch.float64).to(getattr(torch, dtype))
+            out.backward(g.to(getattr(torch, kind)).to(device))
+            gradients = [one.grad for one in made]
+        results.append([out.detach(), *gradients])
+    for expected, found in zip(*results, strict=True):
+        if expected is None:
+            assert found is None
+            continue
+        assert str(found.dtype) == f"torch.{dtype}"
+        scale = float(expected.abs().max()) or 1.0
+        difference = float((found.cpu().double() - expected).abs().max())
+        assert difference <= tolerance(dtype) * scale, (difference, scale)
+
+
+def numbers(*shape, seed=0):
+    return numpy.random.default_rng(seed).standard_normal(shape)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 7, 33, 130, 1100])
+def test_softmax_of_rows(ran, dtype, n):
+    both(lambda x: x.softmax(-1), numbers(3, n) * 3, dtype=dtype)
+    both(lambda x: x.log_softmax(-1), numbers(3, n) * 3, dtype=dtype)
+    assert ran is None or {"pb_softmax", "pb_log_softmax_adjoint"} <= set(ran)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("rows", "n"), [(1, 5), (6, 32), (70, 100), (200, 40)])
+def test_layer_norm_of_rows(ran, dtype, rows, n):
+    def program(x, w, b):
+        return F.layer_norm(x, (n,), w, b)
+
+    both(program, numbers(rows, n), numbers(n, seed=1), numbers(n, seed=2), dtype=dtype)
+    both(lambda x: F.layer_norm(x, (n,)), numbers(rows, n), dtype=dtype)
+    assert ran is None or any(name.startswith("pb_norm") for name in ran)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+def test_cross_entropy_of_classes(ran, dtype, reduction):
+    target = torch.tensor([0, 4, -100, 2, 2])
+
+    def program(x):
+        return F.cross_entropy(x, target.to(x.device), reduction=reduction)
+
+    both(program, numbers(5, 5) * 4, dtype=dtype)
+    assert ran is None or "pb_entropy_adjoint" in ran
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("queries", "keys"), [(5, 5), (3, 7), (40, 33)])
+def test_attention(dtype, causal, queries, keys):
+    def program(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    q, k, v = numbers(2, 3, queries, 8), numbers(2, 3, keys, 8, seed=1), numbers(2, 3, keys, 4)
+    both(program, q, k, v, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_linear_layers_and_their_bias(dtype):
+    def program(x, w, b):
+        return F.linear(x, w, b)
+
+    both(program, numbers(2, 70, 5), numbers(9, 5, seed=1), numbers(9, seed=2), dtype=dtype)
+    both(program, numbers(3, 5), numbers(9, 5, seed=1), numbers(9, seed=2), dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"padding": 1},
+        {"stride": 2, "padding": (1, 2)},
+        {"dilation": 2, "padding": 2},
+        {"groups": 2},
+    ],
+)
+def test_convolutions_of_images(dtype, options):
+    weight = numbers(4, 4 // options.get("groups", 1), 3, 3, seed=1)
+
+    def program(x, w, b):
+        return F.conv2d(x, w, b, **options)
+
+    both(program, numbers(2, 4, 7, 6), weight, numbers(4, seed=2), dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("options", [{}, {"stride": 1}, {"padding": 1}, {"dilation": 2}])
+def test_maxima_of_windows(ran, dtype, options):
+    both(lambda x: F.max_pool2d(x, 2, **options), numbers(2, 3, 7, 6), dtype=dtype)
+    assert ran is None or "pb_maxima" in ran
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["gelu", "silu", "relu", "sigmoid", "tanh", "softplus"])
+def test_activations(dtype, name):
+    function = getattr(F, name, None) or getattr(torch, name)
+    both(function, numbers(4, 33) * 3, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rules_of_several_steps_are_one_kernel(ran, dtype):
+    a, b = numbers(5, 7), numbers(5, 7, seed=1)
+    both(lambda x, y: x * y, a, b, dtype=dtype)
+    both(lambda x, y: x / (y * y + 1), a, b, dtype=dtype)
+    both(lambda x, y: torch.atan2(x, y) + torch.exp(-x * x) * torch.sin(y), a, b, dtype=dtype)
+    assert ran is None or "fused" in ran
+
+
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize("shape", [(3, 4, 5), (1, 1, 1), (1, 6, 1), (5, 1, 3)])
+@pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
+def test_products_of_strided_matrices(turned, shape, batch):
+    m, k, n = shape
+    a = numbers(*batch, k, m).swapaxes(-1, -2) if "a" in turned else numbers(*batch, m, k)
+    b = numbers(*batch, n, k).swapaxes(-1, -2) if "b" in turned else numbers(*batch, k, n)
+
+    def program(x, y):
+        x = x.mT.contiguous().mT if "a" in turned else x
+        y = y.mT.contiguous().mT if "b" in turned else y
+        return x @ y
+
+    both(program, a, b, dtype="float64")
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "nn.functional.layer_norm", "mul"])
+def test_samples_go_the_kernels_way_too(name):
+    outcome = check(name, torch.float32, most=4)
+    assert outcome.forward
+    assert not outcome.failures
