@@ -17,6 +17,7 @@ from pullback.accelerator.found import Kind
 from pullback.core.listing import only_public as _only_public
 from pullback.cuda._running import cupy, is_there, needs_device
 from pullback.cuda.streams import Stream, current_stream
+from pullback.operators.cuda.drawing import Captured
 
 __all__ = [
     *("CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing"),
@@ -41,6 +42,7 @@ class CUDAGraph:
         self._pool: Any = None
         self._handle: tuple[int, int] = (0, 0)
         self._leave: Callable[[], None] | None = None
+        self._drawn = Captured()
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
         """Write down what comes on the current stream, which must not be the default one."""
@@ -62,6 +64,7 @@ class CUDAGraph:
         self._leave = lambda: allocator.__exit__(None, None, None)
         # Memory may be asked for while capturing, whatever the mode says of other threads.
         own.begin_capture(_MODES["relaxed"])
+        self._drawn = Captured.now = Captured()
 
     def capture_end(self) -> None:
         """What was written down becomes the graph."""
@@ -69,6 +72,8 @@ class CUDAGraph:
         if self._leave is None:
             raise RuntimeError("CUDAGraph.capture_end(): nothing is being captured.")
         leave, self._leave = self._leave, None
+        Captured.now = None
+        self._drawn.end()
         try:
             self._graph = library.cuda.get_current_stream().end_capture()
         finally:
@@ -78,6 +83,7 @@ class CUDAGraph:
         """Do the work again, on the current stream."""
         if self._graph is None:
             raise RuntimeError("CUDAGraph.replay(): nothing was captured yet.")
+        self._drawn.begin_replay()
         self._graph.launch(cupy("CUDAGraph.replay()").cuda.get_current_stream())
 
     def reset(self) -> None:

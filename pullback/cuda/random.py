@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from pullback.core.device import HOLDERS
 from pullback.core.listing import only_public as _only_public
-from pullback.core.tensor import Tensor
+from pullback.core.tensor import Tensor, wrap
 from pullback.cuda._running import index_of, is_there, needs_device
 
 __all__ = [
@@ -38,10 +39,8 @@ def manual_seed_all(seed: int) -> None:
     """Seed the generators of all devices."""
     number = int(seed)
     if is_there():
-        from pullback.operators.cuda.drawing import seed_all as begin
-
-        _stream()
-        begin(number % 2**64)
+        for device in range(_devices()):
+            _stream(device).start(number % 2**64)
 
 
 def seed() -> None:
@@ -62,29 +61,33 @@ def initial_seed() -> int:
 
 @needs_device
 def get_rng_state(device: Any = "cuda") -> Tensor:
-    """Refused: CuPy's generators do not tell their place. Seed them instead."""
-    raise NotImplementedError(
-        "cuda.get_rng_state(): CuPy's generators do not tell their place; use manual_seed()."
-    )
+    """Seed and place of a device's generator, as a uint8 tensor of 16 bytes."""
+    return wrap(_stream(device).state())
 
 
 def get_rng_state_all() -> list[Tensor]:
     """The states of all devices: none without a device."""
-    return [get_rng_state()] if is_there() else []
+    return [get_rng_state(number) for number in range(_devices())]
 
 
 def set_rng_state(new_state: Tensor, device: Any = "cuda") -> None:
-    """Set a device's state; nothing happens where there is none."""
+    """Set a device's state; nothing happens where there is none.
+
+    >>> import pullback as torch
+    >>> torch.cuda.set_rng_state_all(torch.cuda.get_rng_state_all())
+    """
     if is_there():
-        raise NotImplementedError(
-            "cuda.set_rng_state(): CuPy's generators take no place; use manual_seed()."
-        )
+        _stream(device).go_to(new_state._array)
 
 
 def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
     """Set the states of all devices."""
-    for state in new_states:
-        set_rng_state(state)
+    for number, state in enumerate(new_states):
+        set_rng_state(state, number)
+
+
+def _devices() -> int:
+    return HOLDERS["cuda"].devices if is_there() else 0
 
 
 __dir__ = _only_public(globals())

@@ -198,3 +198,42 @@ def test_samples_go_the_kernels_way_too(name):
     outcome = check(name, torch.float32, most=4)
     assert outcome.forward
     assert not outcome.failures
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [1, 6, 1031])
+def test_random_numbers_are_those_of_array_operations(library, ran, dtype, size):
+    from pullback.operators.cuda.philox import Philox
+
+    kind = getattr(torch, dtype).numpy
+    plain = Philox(library.cupy)
+    plain._raw = None
+    moved = library.cupy.asarray(numpy.array(3, numpy.uint64))
+    for place in ((1 << 63 | 5, (1 << 32) - 1, None), (7, 0, moved)):
+        for name, numbers in {
+            "uniform": (-2.0, 3.0),
+            "normal": (0.5, 2.0),
+            "tosses": (0.3,),
+        }.items():
+            made = [library.cupy.ndarray((size,), kind) for _ in range(2)]
+            for philox, one in zip((library.philox, plain), made, strict=True):
+                getattr(philox, name)(one, place, *numbers)
+            one, other = (x.get().astype(numpy.float64) for x in made)
+            tight = 0 if name != "normal" else 1e-2 if dtype in HALVES else 1e-5
+            assert numpy.allclose(one, other, rtol=tight, atol=tight)
+    assert ran is None or {"uniform", "normal", "tosses"} <= set(ran)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "float32", "float16", "bool"])
+@pytest.mark.parametrize(("low", "count"), [(0, 7), (-5, 9), (0, 1 << 40), (0, 0)])
+def test_random_integers_are_those_of_array_operations(library, dtype, low, count):
+    from pullback.operators.cuda.philox import Philox
+
+    if dtype not in ("int64", "int32") and (low, count) != (0, 7):
+        return
+    plain = Philox(library.cupy)
+    plain._raw = None
+    made = [library.cupy.ndarray((37,), getattr(torch, dtype).numpy) for _ in range(2)]
+    for philox, one in zip((library.philox, plain), made, strict=True):
+        philox.integers(one, (9, 4, None), low, count)
+    assert numpy.array_equal(made[0].get(), made[1].get())

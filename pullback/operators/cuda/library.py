@@ -15,6 +15,7 @@ from pullback.operators.cuda.blas import Blas
 from pullback.operators.cuda.fused import Fused, fused_rule, fused_ufunc
 from pullback.operators.cuda.lacking import LACKING
 from pullback.operators.cuda.namespace import Space
+from pullback.operators.cuda.philox import Philox
 from pullback.operators.cuda.retarget import copied, on_device
 from pullback.operators.cuda.rows import Rows
 from pullback.operators.cuda.windows import Windows
@@ -40,6 +41,7 @@ class CudaLibrary(Library):
         self._originals: dict[Any, Any] = {}
         self.expressions: dict[str, Fused] = {}  # of kernels that are one expression
         self.blas, self.rows, self.windows = Blas(cupy), Rows(cupy), Windows(cupy)
+        self.philox = Philox(cupy)
         self.streams: dict[int, Any] = {}  # random numbers by device
         ndarray = cupy.ndarray
         # In a node's code: such arrays are the usual ones, and numbers stay Python's.

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy
 
@@ -137,6 +137,8 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """The place in the stream, as a uint8 tensor for `set_state`; torch's take it too."""
+        if self.device.type != "cpu":
+            return wrap(self.device_stream().state())
         state = numpy.zeros((), _STATE)
         stream = self.draw_from()
         with stream.lock:
@@ -154,6 +156,11 @@ class Generator:
             given = new_state.dtype if isinstance(new_state, Tensor) else type(new_state).__name__
             raise TypeError(f"set_state(): a state is a uint8 tensor, got {given}.")
         array = new_state._array
+        if self.device.type != "cpu":
+            there = self.device_stream()
+            there.go_to(array)
+            self._seed = there.seed
+            return self
         if array.shape != (_STATE.itemsize,):
             raise RuntimeError(
                 f"set_state(): a state has {_STATE.itemsize} bytes, this one has shape "
@@ -172,13 +179,21 @@ class Generator:
             self._seed = seed
         return self
 
-    def get_offset(self) -> NoReturn:
-        """Generators of GPUs have an offset; this one is a RuntimeError."""
-        raise RuntimeError("get_offset(): a generator of the CPU has no offset; use get_state().")
+    def get_offset(self) -> int:
+        """How many numbers a device's generator has drawn, by its own count."""
+        if self.device.type == "cpu":
+            raise RuntimeError(
+                "get_offset(): a generator of the CPU has no offset; use get_state()."
+            )
+        return int(self.device_stream().place)
 
-    def set_offset(self, offset: int) -> NoReturn:
-        """Generators of GPUs have an offset; this one is a RuntimeError."""
-        raise RuntimeError("set_offset(): a generator of the CPU has no offset; use set_state().")
+    def set_offset(self, offset: int) -> None:
+        """Go to an offset that `get_offset` gave; a generator of the CPU has none."""
+        if self.device.type == "cpu":
+            raise RuntimeError(
+                "set_offset(): a generator of the CPU has no offset; use set_state()."
+            )
+        self.device_stream().place = operator.index(offset)
 
     def clone_state(self) -> Generator:
         """Another generator at the same place in the same stream."""

@@ -300,8 +300,15 @@ def randperm(
                 f"randperm(): numbers up to {count - 1} do not fit {from_numpy_dtype(dtype)}."
             )
 
+    def permute(source: Any, array: Array) -> None:
+        array[...] = draw.permutation(source, count)
+
     def draw_once() -> Tensor:
-        array = draw.permutation(source_of("randperm", generator), count).astype(dtype)
+        array = allocated("randperm", numpy.empty, (count,), dtype)
+        if type(array) in LIBRARIES:
+            ports.filled_there(array, permute, generator)
+        elif type(array) is numpy.ndarray:
+            permute(source_of("randperm", generator), array)
         return made("randperm", array, options, out)
 
     if get_mode().levels:

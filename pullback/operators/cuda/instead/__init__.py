@@ -9,6 +9,7 @@ def load() -> None:
     """Enter all of them into `retarget.INSTEAD`."""
     from pullback.operators.cuda.instead import (
         convolutions,
+        draws,
         factors,
         host,
         images,
@@ -18,5 +19,5 @@ def load() -> None:
         sums,
     )
 
-    for kernels in (sums, pointwise, products, rows, images, convolutions, factors, host):
+    for kernels in (sums, pointwise, products, rows, images, convolutions, factors, draws, host):
         kernels.enter()

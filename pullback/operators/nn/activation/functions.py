@@ -6,15 +6,19 @@ Their arithmetic is in `smooth.py`, `gelu.py`, `piecewise.py` and the families o
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy
 
 from pullback.core import errors, origin
+from pullback.core.arrays import LIBRARIES, namespace
 from pullback.core.mode import get_mode
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.blocks import ONES
 from pullback.operators.declare import Array, Dim, Namespace, method, primitive
+from pullback.operators.indexing.selection import where
 from pullback.operators.nn.activation import softmax as exponentials
 from pullback.operators.nn.activation.piecewise import (
     hardsigmoid_kernel,
@@ -38,6 +42,7 @@ from pullback.operators.pointwise.extrema import relu as relu_kernel
 from pullback.operators.pointwise.trigonometry import tanh
 from pullback.operators.random.generator import default_generator
 from pullback.operators.random.samplers import exponential, multiplied_and_added
+from pullback.operators.random.tensors import rand_like
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.joining import cat
@@ -213,6 +218,10 @@ def rrelu(
         return shown_as("RreluWithNoiseBackward0", made)
     check_floating("rrelu", input._array)
     array = input._array
+    if type(array) in LIBRARIES:  # a slope for each element: how many are below 0 is not asked
+        drawn = rand_like(input.detach()) * (upper - lower) + lower
+        slopes = where(input.detach() > 0, 1.0, drawn)
+        return _mul_(input, slopes) if inplace else mul(input, slopes)
     below = ~(array > 0)
     uniform = default_generator.draw_from().doubles(int(numpy.count_nonzero(below)))
     slopes_array = numpy.ones(array.shape, array.dtype)
@@ -414,12 +423,16 @@ def gumbel_softmax(
     tensor([1., 1.])
     """
     array = logits._array
-    noise = numpy.empty(array.shape, array.dtype)
-    exponential(default_generator.draw_from(), noise, 1.0)
-    soft: Any = exponentials.softmax((logits - wrap(numpy.log(noise))) / tau, dim)
+    xp = namespace(array)
+    noise = xp.empty(array.shape, array.dtype)
+    if type(array) in LIBRARIES:
+        ports.filled_there(noise, partial(exponential, rate=1.0))
+    else:
+        exponential(default_generator.draw_from(), noise, 1.0)
+    soft: Any = exponentials.softmax((logits - wrap(xp.log(noise))) / tau, dim)
     if not hard:
         return soft
     values = soft._array
-    chosen = numpy.zeros_like(values)
-    numpy.put_along_axis(chosen, values.argmax(dim, keepdims=True), values=1, axis=dim)
+    chosen = xp.zeros_like(values)
+    xp.put_along_axis(chosen, values.argmax(dim, keepdims=True), values=1, axis=dim)
     return wrap(chosen - values) + soft

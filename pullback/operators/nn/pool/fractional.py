@@ -95,7 +95,7 @@ def _fractional(
         )
     lead = tuple(input.shape[:-dims])
     if samples is None:
-        samples = rand(*lead, dims, dtype=input.dtype)
+        samples = rand(*lead, dims, dtype=input.dtype, device=input.device)
     elif tuple(samples.shape[-2:]) != (lead[-1], dims):
         raise RuntimeError(
             f"{op}: _random_samples must have shape {(*lead, dims)}, got {tuple(samples.shape)}."
