@@ -11,20 +11,14 @@ from importlib import import_module
 from typing import Any
 
 from pullback.core.device import HOLDERS, as_device, device, holder_of
+from pullback.core.faults import AcceleratorError as AcceleratorError
+from pullback.core.faults import OutOfMemoryError as OutOfMemoryError
 
 __all__ = [
     *("AcceleratorError", "Kind", "OutOfMemoryError", "StreamContext", "accelerator_kind"),
     "get_device_module",
     *("nothing", "zero"),
 ]
-
-
-class OutOfMemoryError(RuntimeError):
-    """A device has no memory left."""
-
-
-class AcceleratorError(RuntimeError):
-    """A device reports an error."""
 
 
 def accelerator_kind() -> str | None:

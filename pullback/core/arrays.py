@@ -56,6 +56,14 @@ class Library:
         """The class of an operator's nodes, whose rules run on such arrays."""
         raise NotImplementedError
 
+    def settle(self, what: str) -> None:
+        """Wait for the work so far; an error says that `what` failed."""
+        raise NotImplementedError
+
+    def block(self, array: Array) -> tuple[Any, int]:
+        """What is the same for all arrays on one block of memory, and the bytes of it."""
+        raise NotImplementedError
+
 
 # By type of array; NumPy's own is not among them. Empty in a program that asks for no device.
 LIBRARIES: dict[type, Library] = {}

@@ -682,7 +682,7 @@ class Methods:
     def is_nonzero(self) -> _bool:
         """Whether the one element is not zero; RuntimeError if there is not exactly one."""
     def is_pinned(self, device: _DeviceLike | None = None) -> _bool:
-        """Whether the memory is pinned for an accelerator; here it never is."""
+        """Whether the memory is pinned for an accelerator."""
     @_property
     def is_quantized(self) -> _bool: ...
     def is_same_size(self, other: _Tensor) -> _bool:
@@ -976,6 +976,8 @@ class Methods:
         """All products of an element of one vector with an element of another, as a matrix."""
     def permute(self, *sizes: _int | _Sequence[_int], **named: _Any) -> _Tensor:
         """The dimensions in another order."""
+    def pin_memory(self, device: _DeviceLike | None = None) -> _Tensor:
+        """A copy in memory that an accelerator reads while the host goes on; itself if it is pinned."""
     def pinverse(self, rcond: _float = 1e-15) -> _Tensor:
         """The older name of `linalg.pinv`."""
     def polygamma(self, n: _int) -> _Tensor:

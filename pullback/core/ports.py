@@ -31,6 +31,9 @@ _FILLED_LATER = {
     "held_for": "pullback.operators.cuda.turns",
     "usual_overload": "pullback.library.builtin.overloads",
     "hollow": "pullback.core.memory.hollow",
+    "memory_holders": "pullback.autograd.graph.memory",
+    "pinned": "pullback.operators.cuda.pinned",
+    "is_pinned": "pullback.operators.cuda.pinned",
     "placed": "pullback.operators.cuda.moving",
     "overload_of": "pullback.library.builtin.overloads",
     "seeded_there": "pullback.operators.cuda.drawing",
@@ -54,6 +57,11 @@ class Ports:
     current_cuda: Callable[[], int]
     placed: Callable[..., Any]
     allocated_there: Callable[..., Any]
+    # operators -> operators/cuda: a host array in pinned memory, and whether it is.
+    pinned: Callable[[Any], Any]
+    is_pinned: Callable[[Any], bool]
+    # operators/cuda -> autograd: what holds memory on a device, most first: bytes and words.
+    memory_holders: Callable[[int], list[tuple[int, str]]]
     # operators/random -> operators/cuda: a device array filled with random numbers, all devices
     # seeded, and the numbers of a generator on a device.
     filled_there: Callable[..., None]

@@ -18,6 +18,7 @@ from pullback.core.listing import only_public as _only_public
 from pullback.cuda._running import cupy, is_there, needs_device
 from pullback.cuda.streams import Stream, current_stream
 from pullback.operators.cuda.drawing import Captured
+from pullback.operators.cuda.found import found
 
 __all__ = [
     *("CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing"),
@@ -59,7 +60,8 @@ class CUDAGraph:
                 f"{', '.join(_MODES)}, got {capture_error_mode!r}."
             )
         self._pool, self._handle = _pool_of(library, pool)
-        allocator = library.cuda.using_allocator(self._pool.malloc)
+        counted = found.library.pool.counting(self._pool)
+        allocator = library.cuda.using_allocator(counted)
         allocator.__enter__()
         self._leave = lambda: allocator.__exit__(None, None, None)
         # Memory may be asked for while capturing, whatever the mode says of other threads.

@@ -1,7 +1,6 @@
 """Memory of CUDA devices, as CuPy's pool counts it; nothing in use where there is no device.
 
-"Allocated" is what arrays hold, "reserved" what the pool has of the device. Peaks are looked at
-when somebody asks, so what was high between two questions is not seen.
+"Allocated" is what arrays hold, "reserved" what the pool has of the device.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
 def empty_cache() -> None:
     """Give memory that no array holds back to the device; nothing happens without one."""
     if is_there():
-        cupy("empty_cache()").get_default_memory_pool().free_all_blocks()
+        pool.empty()
 
 
 @needs_device

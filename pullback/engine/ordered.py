@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import as_array
+from pullback.core.arrays import LIBRARIES, as_array
 from pullback.core.explain import anomaly
 from pullback.core.mode import current, get_mode
 from pullback.core.node import AccumulateGrad, Node, node_and_number
@@ -223,6 +223,9 @@ def _run(
     # A hook that is added while its own node runs is called, but nobody kept the gradients for it.
     shown = tuple(tensors_of(gradients)) if cold is not None and cold.post_hooks else ()
     results = apply(task, node, gradients, edges)
+    if LIBRARIES and anomaly.state.enabled:
+        for library in LIBRARIES.values():
+            library.settle(type(node).name(node))
     if turn is not None:
         turn.ran(list(gradients), results)
     if node._cold is not None and node._cold.post_hooks:

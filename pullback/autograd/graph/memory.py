@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,8 +12,10 @@ import numpy
 
 from pullback.autograd.answers.modules import ModuleNames
 from pullback.autograd.graph.table import as_html
+from pullback.core.arrays import LIBRARIES
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.node import AccumulateGrad, Node, node_and_number, walk
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
 from pullback.operators.arrays.strides import root
@@ -181,17 +184,62 @@ def _add_node(blocks: dict[int, Entry], node: Any) -> Iterator[Entry]:
     name = type(node).name(node)
     place = str(node._origin) if node._origin is not None else ""
     for saved_as, array, owner in saved_values(node):
-        whole = root(array)
-        entry = blocks.get(id(whole))
+        key, size = _block(array)
+        entry = blocks.get(key)
         if entry is None:
             dtype = from_numpy_dtype(array.dtype)
-            size = int(whole.nbytes)
-            entry = blocks[id(whole)] = Entry(name, saved_as, array.shape, dtype, size, place)
+            entry = blocks[key] = Entry(name, saved_as, array.shape, dtype, size, place)
             yield entry
         else:
             entry.others.append(name)
         if owner is not None:
             entry.others.append(owner)
+
+
+def _block(array: Any) -> tuple[Any, int]:
+    """What is the same for all views of one block of memory, and the bytes of the block."""
+    library = LIBRARIES.get(type(array))
+    if library is not None:
+        return library.block(array)
+    whole = root(array)
+    return id(whole), int(whole.nbytes)
+
+
+def holders_on(number: int) -> list[tuple[int, str]]:
+    """What holds memory on a device, most first: bytes, and a line's values or tensors in words.
+
+    For the error that says that there is none left. Graphs and tensors are found among all objects
+    that Python's collector knows, so nobody has to be asked for their roots.
+    """
+    objects = gc.get_objects()
+    nodes = sorted((one for one in objects if isinstance(one, Node)), key=lambda one: -one._seq)
+    sums: dict[tuple[str, str], tuple[int, int]] = {}
+    known: set[Any] = set()
+
+    def add(array: Any, what: str, place: str) -> None:
+        if type(array) not in LIBRARIES or array.device.id != number:
+            return
+        key, size = _block(array)
+        if key not in known:
+            known.add(key)
+            count, total = sums.get((what, place), (0, 0))
+            sums[what, place] = count + 1, total + size
+
+    for one in objects:  # a parameter is no value that a graph keeps
+        if isinstance(one, Tensor) and one.requires_grad and one.is_leaf:
+            add(one._raw, "parameters and other leaves", "")
+    for node in nodes:
+        place = "" if node._origin is None else f" at {node._origin}"
+        for name, array, _ in saved_values(node):
+            add(array, f"{type(node).name(node)}: its `{name}`", place)
+    for one in objects:
+        if isinstance(one, Tensor):
+            add(one._raw, f"tensors of shape {tuple(one._raw.shape)} that no graph keeps", "")
+    told = [
+        (total, f"{what}{place}" if count == 1 else f"{what}{place}, {count} times")
+        for (what, place), (count, total) in sums.items()
+    ]
+    return sorted(told, reverse=True)
 
 
 def saved_values(node: Node) -> Iterator[tuple[str, Any, str | None]]:
@@ -221,7 +269,7 @@ def _slots(cls: type) -> Iterator[str]:
 
 
 def _arrays(value: Any) -> Iterator[tuple[Any, str | None]]:
-    if isinstance(value, numpy.ndarray):
+    if isinstance(value, numpy.ndarray) or type(value) in LIBRARIES:
         yield value, None
     elif isinstance(value, Tensor):
         yield value._array, "the leaf" if value.requires_grad and value.is_leaf else None
@@ -234,3 +282,6 @@ def _arrays(value: Any) -> Iterator[tuple[Any, str | None]]:
             if ours and hasattr(value, attribute):
                 yield from _arrays(getattr(value, attribute))
                 return
+
+
+ports.fill(memory_holders=holders_on)

@@ -111,10 +111,8 @@ def _check_memory(op: str, options: Options) -> device:
         raise RuntimeError(
             f"{op}(): pin_memory=True needs an accelerator to pin memory for; leave it out."
         )
-    if pin:
-        raise NotImplementedError(
-            f"{op}(): memory of tensors is NumPy's, which cannot be pinned; leave pin_memory out."
-        )
+    if pin and place is not CPU:
+        raise RuntimeError(f"{op}(): the host's memory alone can be pinned; leave out device=.")
     return place
 
 
@@ -152,6 +150,8 @@ def made(op: str, array: Array, options: Options, out: Any = None) -> Tensor:
             array = array.reshape(out._array.shape)  # as many as there are places: these are filled
         write_out(op, out, array)
         result = out
+    if options and options.get("pin_memory"):
+        result._array = ports.pinned(result._array)
     # A leaf requires grad as told, whatever the grad mode.
     if options and options.get("requires_grad"):
         result._set_requires_grad(True)

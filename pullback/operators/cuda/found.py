@@ -63,7 +63,7 @@ def use(cupy: Any, cupyx: Any, count: int) -> Any:
     from pullback.operators.writing.build import rewrite
 
     with first_use:
-        library = CudaLibrary(cupy, cupyx)
+        library = CudaLibrary(cupy, cupyx, count)
         found.asked, found.cupy, found.library = True, cupy, library
         xp: Any = library.xp  # a namespace that is no module
         arrays.NAMESPACES[cupy.ndarray] = xp
@@ -78,6 +78,7 @@ def forget() -> None:
     from pullback.operators.writing.build import rewrite
 
     with first_use:
+        found.library.pool.close()
         ndarray = found.cupy.ndarray
         del arrays.NAMESPACES[ndarray], arrays.LIBRARIES[ndarray], HOLDERS["cuda"]
         found.asked, found.cupy, found.library = False, None, None

@@ -10,12 +10,15 @@ import numpy
 from pullback.core import errors
 from pullback.core.arrays import Array, Library
 from pullback.core.device import device
+from pullback.core.explain import anomaly
+from pullback.core.faults import device_fault
 from pullback.operators.cuda import instead, turns
 from pullback.operators.cuda.blas import Blas
 from pullback.operators.cuda.fused import Fused, fused_rule, fused_ufunc
 from pullback.operators.cuda.lacking import LACKING
 from pullback.operators.cuda.namespace import Space
 from pullback.operators.cuda.philox import Philox
+from pullback.operators.cuda.pool import Pool
 from pullback.operators.cuda.retarget import copied, on_device
 from pullback.operators.cuda.rows import Rows
 from pullback.operators.cuda.windows import Windows
@@ -29,7 +32,7 @@ __all__ = ["CudaLibrary"]
 class CudaLibrary(Library):
     """Arrays of CuPy."""
 
-    def __init__(self, cupy: Any, cupyx: Any) -> None:
+    def __init__(self, cupy: Any, cupyx: Any, count: int) -> None:
         instead.load()
         self.cupy, self.cupyx = cupy, cupyx
         self.xp = Space(cupy, cupyx, LACKING)
@@ -41,7 +44,7 @@ class CudaLibrary(Library):
         self._originals: dict[Any, Any] = {}
         self.expressions: dict[str, Fused] = {}  # of kernels that are one expression
         self.blas, self.rows, self.windows = Blas(cupy), Rows(cupy), Windows(cupy)
-        self.philox = Philox(cupy)
+        self.philox, self.pool = Philox(cupy), Pool(cupy, count)
         self.streams: dict[int, Any] = {}  # random numbers by device
         ndarray = cupy.ndarray
         # In a node's code: such arrays are the usual ones, and numbers stay Python's.
@@ -79,7 +82,25 @@ class CudaLibrary(Library):
     def compute(self, op: Any, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
         """The results of an operator's forward, on arrays of one device and numbers."""
         given = {name: self._taken(op, name, one) for name, one in arrays.items()}
-        return self.forward(op)(self.xp, **given, **options)
+        made = self.forward(op)(self.xp, **given, **options)
+        if anomaly.state.enabled:
+            self.settle(op.name)
+        return made
+
+    def settle(self, what: str) -> None:
+        """Wait for what the current stream has, so that a fault is found where it belongs."""
+        stream = self.cupy.cuda.get_current_stream()
+        if stream.is_capturing():
+            return
+        try:
+            stream.synchronize()
+        except self.cupy.cuda.runtime.CUDARuntimeError as error:
+            raise device_fault(what, error) from error
+
+    def block(self, array: Array) -> tuple[Any, int]:
+        """What is the same for all arrays on one block of memory, and the bytes of it."""
+        memory = array.data.mem
+        return memory.ptr, int(memory.size)
 
     def _taken(self, op: Any, name: str, value: Any) -> Any:
         """An operand: a number for a host array of no dimensions; other host arrays are refused."""

@@ -9,7 +9,9 @@ import numpy
 from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.device import CPU, device
 from pullback.core.ports import ports
+from pullback.operators.cuda import turns
 from pullback.operators.cuda.found import found
+from pullback.operators.cuda.pinned import is_pinned
 
 __all__ = ["counted", "placed", "to_device", "to_host"]
 
@@ -38,12 +40,25 @@ def to_device(array: Array, place: device) -> Array:
         with cupy.cuda.Device(number):
             return cupy.array(array, copy=True, order="K")
     counted["to device"] += 1
+    if is_pinned(array) and array.flags.c_contiguous:
+        return _read_by(array, number)
     order = sorted(range(array.ndim), key=lambda dim: -array.strides[dim])
     back = sorted(range(array.ndim), key=order.__getitem__)
     plain = numpy.ascontiguousarray(array.transpose(order))
     with cupy.cuda.Device(number):
         made = cupy.asarray(plain.reshape([array.shape[dim] for dim in order]))
     return made.transpose(back) if array.ndim else made
+
+
+def _read_by(array: Array, number: int) -> Array:
+    """Pinned memory is read by the device itself; it is kept until that is done."""
+    cupy = found.cupy
+    with cupy.cuda.Device(number):
+        stream = cupy.cuda.get_current_stream()
+        made = cupy.ndarray(array.shape, array.dtype)
+        made.set(array, stream)
+        turns.keep(array, stream)
+    return made
 
 
 def found_number(place: device) -> int:

@@ -75,9 +75,14 @@ _held: list[tuple[Any, Any]] = []
 
 def hold(array: Any, stream: Any) -> None:
     """Keep an array alive until a stream has done all that it has by now (`record_stream`)."""
-    _held[:] = [pair for pair in _held if not pair[0].done]
     if type(array) in LIBRARIES:
-        _held.append((stream.record(), array))
+        keep(array, stream)
+
+
+def keep(array: Any, stream: Any) -> None:
+    """The same, for an array of the host too."""
+    _held[:] = [pair for pair in _held if not pair[0].done]
+    _held.append((stream.record(), array))
 
 
 ports.fill(held_for=hold)

@@ -10,7 +10,7 @@ from typing import Any
 
 from pullback.core import errors, origin
 from pullback.core.arrays import Array
-from pullback.core.device import META
+from pullback.core.device import HOLDERS, META, holder_of
 from pullback.core.dtype import dtype
 from pullback.core.layout import contiguous_format, is_in_format, layout, memory_format, strided
 from pullback.core.memory import shared
@@ -287,13 +287,34 @@ def share_memory_(self: Tensor) -> Tensor:
 
 @method
 def is_pinned(self: Tensor, device: Any = None) -> bool:
-    """Whether the memory is pinned for an accelerator; here it never is.
+    """Whether the memory is pinned for an accelerator.
 
     >>> import pullback as torch
     >>> torch.zeros(2).is_pinned()
     False
     """
-    return False
+    return "cuda" in HOLDERS and ports.is_pinned(self._array)
+
+
+@method
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """A copy in memory that an accelerator reads while the host goes on; itself if it is pinned.
+
+    >>> import pullback as torch
+    >>> batch = torch.zeros(2)
+    >>> batch = batch.pin_memory() if torch.cuda.is_available() else batch
+    """
+    if holder_of("cuda") is None:
+        raise RuntimeError("pin_memory() needs an accelerator to pin memory for; leave it out.")
+    if self.device.type != "cpu":
+        raise RuntimeError(
+            f"pin_memory(): the host's memory alone can be pinned, not {self.device}."
+        )
+    if ports.is_pinned(self._array):
+        return self
+    copy: Tensor = self.clone()
+    copy._array = ports.pinned(copy._array)
+    return copy
 
 
 @method

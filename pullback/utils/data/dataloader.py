@@ -51,8 +51,8 @@ class _InfiniteConstantSampler(Sampler[None]):
 class DataLoader(Generic[T_co]):
     """Iterate over a dataset in batches, shuffled or not, with worker processes or without.
 
-    The arguments are torch's. `pin_memory` has no effect: there is no accelerator to pin memory
-    for. Workers end with the iterator, also when it is dropped early, and when this process dies.
+    The arguments are torch's. `pin_memory` has no effect where there is no accelerator to pin for.
+    Workers end with the iterator, also when it is dropped early, and when this process dies.
 
     Example:
         >>> import pullback as torch

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from pullback.utils.data._utils.fetch import fetcher_of
+from pullback.utils.data._utils.pin_memory import pin_memory
 from pullback.utils.data.sampler import fresh_seed
 
 
@@ -14,7 +15,7 @@ class BaseIterator:
 
     def __init__(self, loader: Any) -> None:
         self._dataset = loader.dataset
-        self._persistent = loader.persistent_workers
+        self._persistent, self._pinned = loader.persistent_workers, loader.pin_memory
         self._reset(loader)
         # Drawn whether there are workers or not, so that they do not change what comes after.
         # Workers that stay draw on from their streams: the next epoch needs no seed.
@@ -50,7 +51,7 @@ class BaseIterator:
                 UserWarning,
                 stacklevel=2,
             )
-        return data
+        return pin_memory(data) if self._pinned else data
 
 
 class SingleProcessIterator(BaseIterator):

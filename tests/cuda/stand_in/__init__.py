@@ -92,6 +92,11 @@ class Pointer:
         self.array, self.ptr = array, pointer
         self.device_id = array._on
 
+    @property
+    def mem(self):
+        whole = self.array if self.array._owner is None else self.array._owner
+        return types.SimpleNamespace(ptr=whole.data.ptr, size=whole._memory.mem.size)
+
     def __add__(self, offset):
         return Pointer(self.array, self.ptr + offset)
 
