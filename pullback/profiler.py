@@ -13,6 +13,7 @@ from typing import Any
 from pullback.autograd import profiler as _profiler
 from pullback.autograd.profiler import record_function
 from pullback.autograd.profiler_util import EventList
+from pullback.core.device import holder_of
 from pullback.core.explain.absent import all_absent as _all_absent
 from pullback.core.listing import only_public as _only_public
 
@@ -66,7 +67,8 @@ def supported_activities() -> set[ProfilerActivity]:
     >>> torch.profiler.ProfilerActivity.CPU in torch.profiler.supported_activities()
     True
     """
-    return {ProfilerActivity.CPU}
+    here = {ProfilerActivity.CPU}
+    return here if holder_of("cuda") is None else here | {ProfilerActivity.CUDA}
 
 
 def kineto_available() -> bool:
@@ -202,7 +204,10 @@ class profile:  # noqa: N801 (torch's name)
             "with_stack": with_stack,
             "with_flops": with_flops,
         }
-        self._device = next((a.name.lower() for a in wanted if a not in supported_activities()), "")
+        # Of others than the CPU: the one that is there, or one that is not, which is told.
+        there = supported_activities()
+        others = sorted((a for a in wanted if a.name != "CPU"), key=lambda a: a not in there)
+        self._device = others[0].name.lower() if others else "cuda" if use_cuda else ""
         self._keeps = acc_events
         self._kept: list[Any] = []
         self._step: record_function | None = None

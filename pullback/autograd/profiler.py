@@ -21,6 +21,7 @@ from pullback.autograd.profiler_util import (
     events_of,
 )
 from pullback.core import origin
+from pullback.core.device import holder_of
 from pullback.core.explain.absent import all_absent as _all_absent
 from pullback.core.listing import only_public as _only_public
 
@@ -77,9 +78,12 @@ class profile:
         # `experimental_config` choose how torch records, the rest how it keeps and names files.
         if not use_cpu:
             raise RuntimeError("profile(use_cpu=False) has nothing to record: all runs on the CPU.")
-        if use_cuda or use_device not in (None, "cpu"):
+        wanted = use_device or ("cuda" if use_cuda else None)
+        self.use_device: str | None = None if wanted == "cpu" else wanted
+        if self.use_device is not None and holder_of(self.use_device) is None:
+            self.use_device = None
             warnings.warn(
-                f"profile: no {use_device or 'cuda'} device is here; only the CPU is recorded.",
+                f"profile: no {wanted} device is here; only the CPU is recorded.",
                 UserWarning,
                 stacklevel=origin.stacklevel(),
             )
@@ -88,7 +92,6 @@ class profile:
         self.with_flops = with_flops
         self.profile_memory = profile_memory
         self.with_stack = with_stack
-        self.use_device: str | None = None
         self.entered = False
         self._recorder: recording.Recorder | None = None
         self._begin = 0
@@ -99,7 +102,7 @@ class profile:
             return self
         if self.entered:
             raise RuntimeError("This profile was entered before: make a new one for each `with`.")
-        recorder = recording.Recorder(
+        recorder = self._recorder_class()(
             shapes=self.record_shapes or self.with_flops,
             memory=self.profile_memory,
             stack=self.with_stack,
@@ -128,6 +131,13 @@ class profile:
         if recorder is not None:
             self._sort_out(recorder)
 
+    def _recorder_class(self) -> type[recording.Recorder]:
+        if self.use_device is None:
+            return recording.Recorder
+        from pullback.autograd.profile.on_device import DeviceRecorder
+
+        return DeviceRecorder
+
     def _stop(self) -> None:
         """Record no more, unless it was toggled off already."""
         if self._recorder is not None and self._recorder in recording.active():
@@ -143,7 +153,10 @@ class profile:
             for event in events:
                 event.input_shapes = []
         self._events = EventList(
-            events, profile_memory=self.profile_memory, with_flops=self.with_flops
+            events,
+            use_device=self.use_device,
+            profile_memory=self.profile_memory,
+            with_flops=self.with_flops,
         )
         last_costs.clear()
         last_costs.update(costs)

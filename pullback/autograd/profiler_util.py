@@ -6,7 +6,7 @@ Times are in microseconds since the profiler was switched on, memory in bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from pullback.autograd.profile import recorder
 from pullback.autograd.profile.recorder import Raw
@@ -50,7 +50,7 @@ class Times:
     count: int
     cpu_time_total: float
     self_cpu_time_total: float
-    # There is no device whose time could be told apart.
+    # Where a device was asked for its time (`use_device`).
     device_time_total: float = 0
     self_device_time_total: float = 0
     device_memory_usage: int = 0
@@ -106,6 +106,14 @@ _FIELDS: dict[str, Any] = {
 }
 
 
+class Kernel(NamedTuple):
+    """What a device did for an event, in microseconds."""
+
+    name: str
+    device: int
+    duration: float
+
+
 class FunctionEvent(Times):
     """One call of an operator, one turn of a node, or one `record_function`.
 
@@ -146,7 +154,8 @@ class FunctionEvent(Times):
         self.count = 1
         self.cpu_parent: FunctionEvent | None = None
         self.cpu_children: list[FunctionEvent] = []
-        self.kernels: list[Any] = []
+        self.kernels: list[Kernel] = []
+        self.device_range: Interval | None = None
         # Bytes that came to be in it, less those that were freed; without and with its children.
         self.self_cpu_memory_usage = self.cpu_memory_usage
         self.seq: int | None = None  # what joins a forward with its backward in all threads
@@ -171,15 +180,32 @@ class FunctionEvent(Times):
         )
         event.seq = raw.seq
         event.self_cpu_memory_usage = raw.bytes
+        if raw.device is not None:
+            event.on_device(raw.device, begin)
         if raw.scope == recorder.BACKWARD or raw.name.startswith(recorder.EVALUATE):
             made_in = recorder.forward_thread(raw.seq)
             event.fwd_thread = None if made_in is None else threads.get(made_in)
         return event
 
+    def on_device(self, span: Any, begin: int) -> None:
+        """Add the time that a device had for it."""
+        start = (span.start - begin) / 1000
+        length = (span.end - span.start) / 1000
+        self.device_time_total = length
+        self.device_index, self.device_resource_id = span.device, span.stream
+        self.device_range = Interval(start, start + length)
+        self.kernels.append(Kernel(self.name, span.device, length))
+
     @property
     def key(self) -> str:
         """What `key_averages` groups by."""
         return self.name
+
+    @property
+    def self_device_time_total(self) -> float:  # type: ignore[override]  # a property over a field
+        """The device's time without what the children's took."""
+        inside = sum(child.device_time_total for child in self.cpu_children)
+        return max(0.0, self.device_time_total - inside)
 
     @property
     def cpu_time_total(self) -> float:  # type: ignore[override]  # computed here, stored in a sum
@@ -216,6 +242,7 @@ class FunctionEventAvg(Times):
         self.device_type = "cpu"
         self.cpu_time_total = 0.0
         self.self_cpu_time_total = 0.0
+        self.device_time_total = self.self_device_time_total = 0.0
         self.cpu_memory_usage = 0
         self.self_cpu_memory_usage = 0
         self.input_shapes: list[Any] | None = None
@@ -237,6 +264,8 @@ class FunctionEventAvg(Times):
                 "was added."
             )
         self.count += other.count
+        self.device_time_total += other.device_time_total
+        self.self_device_time_total += other.self_device_time_total
         self.cpu_time_total += other.cpu_time_total
         self.self_cpu_time_total += other.self_cpu_time_total
         self.cpu_memory_usage += other.cpu_memory_usage
@@ -269,10 +298,12 @@ class EventList(list[Any]):
         self,
         events: Iterable[Any] = (),
         *,
+        use_device: str | None = None,
         profile_memory: bool = False,
         with_flops: bool = False,
     ) -> None:
         super().__init__(events)
+        self.use_device = use_device
         self.profile_memory = profile_memory
         self.with_flops = with_flops
 
@@ -303,7 +334,10 @@ class EventList(list[Any]):
             if not group_by_input_shapes:
                 one.input_shapes = None
         return EventList(
-            sums.values(), profile_memory=self.profile_memory, with_flops=self.with_flops
+            sums.values(),
+            use_device=self.use_device,
+            profile_memory=self.profile_memory,
+            with_flops=self.with_flops,
         )
 
     def _populate_cpu_children(self) -> None:

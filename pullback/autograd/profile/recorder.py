@@ -17,6 +17,7 @@ import numpy
 
 from pullback.autograd.profile.names import torch_name
 from pullback.core import origin
+from pullback.core.arrays import LIBRARIES
 from pullback.core.node import AccumulateGrad, Node, OperatorNode, Output
 from pullback.core.sequence import shown, thread_of
 from pullback.core.tensor import Tensor
@@ -46,6 +47,7 @@ class Raw(NamedTuple):
     stack: tuple[str, ...] = ()
     is_async: bool = False  # its end is no end of what its thread did
     node: int = -1  # the worker that it ran on, where that is another
+    device: Any = None  # the time that a device had for it
 
 
 class Recorder:
@@ -101,13 +103,16 @@ class Recorder:
         return torch_name(called), _user_stack() if self._stack else (), now()
 
     def _leave_whole(self, token: Any, result: Any, operands: tuple[Any, ...]) -> None:
+        self.raw.append(self._raw_of(token, result, operands))
+
+    def _raw_of(self, token: Any, result: Any, operands: tuple[Any, ...]) -> Raw:
         end = now()
         name, stack, start = token
         size = self._allocated(result, operands) if self._memory else 0
         shapes = [_shape(value) for value in operands] if self._shapes else ()
         values = [_value(value) for value in operands] if self._shapes else ()
         seq = sequence_of(result, operands)
-        self.raw.append(Raw(name, start, end, thread(), FUNCTION, seq, size, shapes, values, stack))
+        return Raw(name, start, end, thread(), FUNCTION, seq, size, shapes, values, stack)
 
     def enter_function(self, cls: Any) -> Any:
         """`apply` of a custom Function starts; its name stands for itself, without `aten::`."""
@@ -162,7 +167,8 @@ class Recorder:
         total = 0
         for result in results if isinstance(results, tuple | list) else (results,):
             array = getattr(result, "_array", result)
-            if type(array) is not numpy.ndarray or array.base is not None:
+            kind = type(array)
+            if (kind is not numpy.ndarray and kind not in LIBRARIES) or array.base is not None:
                 continue
             if id(array) in self._alive or any(array is getattr(k, "_array", k) for k in known):
                 continue
@@ -190,9 +196,11 @@ class Recorder:
             kind = which if seq < 0 else AccumulateGrad
             name = kind._prefix + kind.__name__
             number = seq if seq < 0 else None
-            size, shapes = more or (0, ())
-            found.append(Raw(name, start, ran, in_thread, BACKWARD, number, size, shapes))
-            found.append(Raw(EVALUATE + name, start, end, in_thread, FUNCTION, number))
+            size, shapes, device = (*more, *(0, (), None)[len(more) :])
+            turn = Raw(name, start, ran, in_thread, BACKWARD, number, size, shapes, device=device)
+            found.append(turn)
+            whole = Raw(EVALUATE + name, start, end, in_thread, FUNCTION, number, device=device)
+            found.append(whole)
         found += self.raw
         for part in (self.operators, self.nodes, self.raw):
             part.clear()

@@ -23,6 +23,8 @@ class Table:
         self.has_flops = events.with_flops and any(event.flops for event in self.events)
         self.has_shapes = any(event.input_shapes for event in self.events)
         self.has_source = any(event.stack for event in self.events)
+        self.device = events.use_device
+        self.device_total = sum(event.self_device_time_total for event in self.events)
 
     def text(
         self, *, sort_by: str | None, row_limit: int, header: str | None, top_only: bool
@@ -32,7 +34,8 @@ class Table:
             return ""
         rows = self.events
         if sort_by is not None:
-            rows = sorted(rows, key=lambda event: getattr(event, sort_by), reverse=True)
+            field = sort_by.replace(self.device, "device") if self.device else sort_by
+            rows = sorted(rows, key=lambda event: getattr(event, field), reverse=True)
         if top_only:
             rows = [event for event in rows if event.cpu_parent is None]
         if row_limit >= 0:
@@ -46,10 +49,17 @@ class Table:
             body.insert(0, "Only events that are inside no other are shown.")
         if header is not None:
             body[:0] = ["=" * len(rule), header, "=" * len(rule)]
-        return "\n".join([*body, f"Self CPU time total: {self._time(self.total)}", ""])
+        body.append(f"Self CPU time total: {self._time(self.total)}")
+        if self.device:
+            told = self._time(self.device_total)
+            body.append(f"Self {self.device.upper()} time total: {told}")
+        return "\n".join([*body, ""])
 
     def _header(self) -> list[str]:
         columns = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"]
+        if self.device:
+            name = self.device.upper()
+            columns += [f"Self {name}", f"Self {name} %", f"{name} total", f"{name} time avg"]
         if self.has_memory:
             columns += ["CPU Mem", "Self CPU Mem"]
         columns.append("# of Calls")
@@ -70,6 +80,11 @@ class Table:
             self._time(event.cpu_time_total),
             self._time(event.cpu_time),
         ]
+        if self.device:
+            own = event.self_device_time_total
+            share = 100 * own / self.device_total if self.device_total else 0.0
+            cells += [self._time(own), f"{share:.2f}%"]
+            cells += [self._time(event.device_time_total), self._time(event.device_time)]
         if self.has_memory:
             cells += [
                 format_bytes(event.cpu_memory_usage),

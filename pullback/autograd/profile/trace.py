@@ -21,6 +21,7 @@ def write_trace(events: Any, path: str, metadata: dict[str, Any] | None = None) 
         name = {"name": f"thread {thread}"}
         rows.append({"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": name})
     rows += [_row(event, process) for event in events]
+    rows += _device_rows(events)
     for number, (forward, backward) in enumerate(linked(events), start=1):
         arrow = {"cat": "fwdbwd", "name": "fwdbwd", "id": number, "pid": process}
         start, end = forward.time_range.start, backward.time_range.start
@@ -30,6 +31,39 @@ def write_trace(events: Any, path: str, metadata: dict[str, Any] | None = None) 
     opened: Any = gzip.open if str(path).endswith(".gz") else open
     with opened(path, "wt", encoding="utf-8") as file:
         json.dump(whole, file, default=str)
+
+
+def _device_rows(events: Any) -> list[dict[str, Any]]:
+    """A process for each device, a thread for each of its streams; what has nothing inside it."""
+    rows: list[dict[str, Any]] = []
+    known: dict[tuple[int, int], int] = {}
+    for event in events:
+        if event.device_range is None or any(child.device_range for child in event.cpu_children):
+            continue
+        place = event.device_index, event.device_resource_id
+        # Numbers that no process has.
+        process = -1 - event.device_index
+        if place not in known:
+            known[place] = len(known)
+            for kind, name in (
+                ("process_name", f"cuda:{event.device_index}"),
+                ("thread_name", f"stream {event.device_resource_id:#x}"),
+            ):
+                named = {"ph": "M", "name": kind, "pid": process, "tid": known[place]}
+                rows.append({**named, "args": {"name": name}})
+        rows.append(
+            {
+                "ph": "X",
+                "cat": "kernel",
+                "name": event.name,
+                "pid": process,
+                "tid": known[place],
+                "ts": event.device_range.start,
+                "dur": event.device_range.elapsed_us(),
+                "args": {"External id": event.id + 1, "stream": event.device_resource_id},
+            }
+        )
+    return rows
 
 
 def _row(event: Any, process: int) -> dict[str, Any]:
