@@ -19,12 +19,13 @@ def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> Non
     g = decayed(x, g, options)
     rate, weight, average = state["eta"], state["mu"], state["ax"]
     x.mul_(1 - lambd * rate).sub_(g * rate)
-    if weight == 1:
+    if not isinstance(weight, Tensor) and weight == 1:
         average.copy_(x)
     else:
         average.add_((x - average) * weight)
     state["eta"] = lr / (1 + lambd * lr * step) ** options["alpha"]
-    state["mu"] = 1 / max(1.0, step - options["t0"])
+    since = step - options["t0"]
+    state["mu"] = 1 / (since.clamp(min=1) if isinstance(since, Tensor) else max(1.0, since))
 
 
 class ASGD(ElementwiseOptimizer):

@@ -103,7 +103,7 @@ class ElementwiseOptimizer(Optimizer):
         self._check_group(group, params)
         chosen: Iterable[int] = range(len(params))
         differentiable = bool(group.get("differentiable"))
-        if can_pack() and not differentiable:
+        if can_pack() and not differentiable and not group.get("capturable"):
             options = in_numbers(group)
             plan = self._plan(number, params)
             chosen = plan.run(
@@ -132,6 +132,8 @@ class ElementwiseOptimizer(Optimizer):
     def _make_states(self, params: list[Any], group: dict[str, Any]) -> None:
         for p in params:
             if not self.state.get(p) and (made := self._new_state(p, group)):
+                if group.get("capturable"):  # counts are where a replayed step changes them
+                    made = {name: _beside(p, name, one) for name, one in made.items()}
                 self.state[p].update(made)
 
     def _step_one(self, p: Any, g: Any, options: Any, differentiable: bool) -> None:
@@ -169,12 +171,12 @@ def step_one(
 ) -> None:
     """Run a rule on one parameter and its own state."""
     as_real = as_real and p.is_complex()
-    is_captured = get_mode().tracing is not None
+    is_captured = get_mode().tracing is not None or bool(options.get("capturable"))
     values: dict[str, Any] = {}
     kept: dict[str, Any] = {}
     for name, value in state.items():
         if name in COUNTERS:
-            values[name] = _counted(value)
+            values[name] = _counted(value, is_captured=is_captured)
         elif isinstance(value, Tensor):
             # The graph of the step before keeps the old values.
             kept[name] = value.clone() if differentiable else value
@@ -191,11 +193,15 @@ def step_one(
             state[name] = value
 
 
-def _counted(value: Any) -> Any:
+def _counted(value: Any, *, is_captured: bool) -> Any:
     """A count as a number; in a program that is being captured it stays a tensor, as it changes."""
     if not isinstance(value, Tensor):
         return value
-    return value.item() if get_mode().tracing is None else value.double()
+    return value.double() if is_captured else value.item()
+
+
+def _beside(p: Tensor, name: str, value: Any) -> Any:
+    return value.to(p.device) if name in COUNTERS and isinstance(value, Tensor) else value
 
 
 def _set_counter(state: dict[str, Any], name: str, value: Any) -> None:

@@ -264,7 +264,9 @@ class Optimizer:
     def _process_value_according_to_param_policy(
         param: Tensor, value: Tensor, param_id: int, param_groups: Any, key: Any = None
     ) -> Tensor:
-        return state_dicts.fitted(param, value, key)
+        chosen = (group for group in param_groups or () if param_id in group["params"])
+        captured = any(group.get("capturable") for group in chosen)
+        return state_dicts.fitted(param, value, key, beside=captured)
 
 
 def _replaced(hook: Any, result: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:

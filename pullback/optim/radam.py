@@ -6,6 +6,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import zeros_like
+from pullback.operators.indexing.selection import where
 from pullback.optim.adam import decoupled_or_decayed
 from pullback.optim.checks import betas_below_one, learning_rate, not_negative
 from pullback.optim.elementwise import (
@@ -33,12 +34,22 @@ def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> Non
     correction = 1 - beta2**step
     longest = 2 / (1 - beta2) - 1
     length = longest - 2 * step * beta2**step / correction
-    if length <= _ENOUGH:
+    if isinstance(length, Tensor):  # both ways, as nobody may look which one it is
+        enough = length > _ENOUGH
+        rectified = _rectified(where(enough, length, longest), longest, correction)
+        straight = mean / (square.sqrt() + options["eps"])
+        x.sub_(where(enough, straight * rectified, mean).mul_(rate))
+    elif length <= _ENOUGH:
         x.sub_(mean * rate)
-        return
-    rectified = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
-    rate = rate * (rectified * correction) ** 0.5
-    x.sub_((mean / (square.sqrt() + options["eps"])).mul_(rate))
+    else:
+        rate = rate * _rectified(length, longest, correction)
+        x.sub_((mean / (square.sqrt() + options["eps"])).mul_(rate))
+
+
+def _rectified(length: Any, longest: float, correction: Any) -> Any:
+    """What the rate is scaled by, once the average of squares is long enough to be trusted."""
+    scaled = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+    return (scaled * correction) ** 0.5
 
 
 class RAdam(ElementwiseOptimizer):

@@ -80,13 +80,14 @@ def _placed(
     return value
 
 
-def fitted(param: Tensor, value: Tensor, key: Any) -> Tensor:
+def fitted(param: Tensor, value: Tensor, key: Any, *, beside: bool = False) -> Tensor:
     """A tensor of the state in its parameter's dtype; counters stay exact, in a dtype of their own.
 
-    torch converts only where the parameter is floating point.
+    torch converts only where the parameter is floating point. With `beside` counters are on the
+    parameter's device too.
     """
     if key == "step":
-        return value
+        return value.to(device=param.device) if beside else value
     if param.is_floating_point():
         return value.to(dtype=param.dtype, device=param.device)
     return value.to(device=param.device)

@@ -60,7 +60,11 @@ def test_gradients_are_replayed_into_the_same_memory():
     assert torch.allclose(replayed, w.grad, rtol=1e-4, atol=1e-6)
 
 
-def test_a_training_step_is_captured_whole():
+@pytest.mark.parametrize(
+    ("optimizer_class", "options"),
+    [("SGD", {"lr": 0.1}), ("Adam", {"capturable": True}), ("AdamW", {"capturable": True})],
+)
+def test_a_training_step_is_captured_whole(optimizer_class, options):
     torch.manual_seed(0)
     nets = [
         torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.Tanh(), torch.nn.Linear(32, 4)).cuda()
@@ -71,7 +75,7 @@ def test_a_training_step_is_captured_whole():
     target = torch.randint(0, 4, (8,), device="cuda")
     steps = []
     for net in nets:
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        optimizer = getattr(torch.optim, optimizer_class)(net.parameters(), **options)
 
         def step(net=net, optimizer=optimizer):
             optimizer.zero_grad(set_to_none=True)
@@ -92,6 +96,24 @@ def test_a_training_step_is_captured_whole():
     assert loss.item() == pytest.approx(other.item(), rel=1e-4)
     for one, two in zip(nets[0].parameters(), nets[1].parameters(), strict=True):
         assert torch.allclose(one, two, rtol=1e-3, atol=1e-5)
+
+
+def test_each_replay_draws_other_numbers():
+    x = torch.ones(1000, device="cuda")
+    warmed(lambda: torch.nn.functional.dropout(x, 0.5))
+    state = torch.cuda.get_rng_state()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = torch.nn.functional.dropout(x, 0.5)
+    assert torch.equal(torch.cuda.get_rng_state(), state)
+    drawn = []
+    for _ in range(3):
+        graph.replay()
+        drawn.append(y.clone())
+    assert not torch.equal(drawn[0], drawn[1])
+    torch.cuda.set_rng_state(state)
+    for one in drawn:
+        assert torch.equal(torch.nn.functional.dropout(x, 0.5), one)
 
 
 def test_graphed_callables_have_gradients():
