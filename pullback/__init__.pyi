@@ -45,7 +45,7 @@ from typing import Literal as _Literal
 from typing import Unpack as _Unpack
 from typing import overload as _overload
 
-from pullback.core.errors import AcceleratorError as AcceleratorError
+from pullback.core.faults import AcceleratorError as AcceleratorError
 BFloat16Tensor: _Any
 BoolTensor: _Any
 ByteTensor: _Any
@@ -60,7 +60,7 @@ from pullback.amp.grad_scaler import GradScaler as GradScaler
 HalfTensor: _Any
 IntTensor: _Any
 LongTensor: _Any
-from pullback.core.errors import OutOfMemoryError as OutOfMemoryError
+from pullback.core.faults import OutOfMemoryError as OutOfMemoryError
 ShortTensor: _Any
 from pullback.core.size import Size as Size
 from pullback.operators.tensor.symbols import SymBool as SymBool

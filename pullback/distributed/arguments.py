@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy
 
+from pullback.core.arrays import LIBRARIES, namespace
 from pullback.core.tensor import Tensor
 from pullback.core.version import bump
 from pullback.distributed.call import describe
 from pullback.distributed.group import ProcessGroup
-from pullback.distributed.world import group_of
+from pullback.distributed.world import group_of, takes_devices
 
 __all__ = [
     *("array_of", "check_list", "member", "own_group", "packed", "split_sizes", "unstack"),
@@ -21,10 +22,17 @@ __all__ = [
 
 
 def array_of(tensor: Any, what: str) -> Any:
-    """The array behind a tensor in main memory."""
+    """The array behind a tensor: in main memory, or where the engine is NCCL on a device."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{what} takes tensors, got {type(tensor).__name__}.")
     array = tensor._array
+    if type(array) in LIBRARIES:
+        if takes_devices():
+            return array
+        raise RuntimeError(
+            f"{what} needs a tensor on the cpu, got one on {tensor.device}; "
+            'init_process_group("nccl") takes those.'
+        )
     if not isinstance(array, numpy.ndarray):
         raise RuntimeError(f"{what} needs a dense tensor; this one's layout is {tensor.layout}.")
     if type(array) is not numpy.ndarray and tensor.device.type != "cpu":
@@ -34,7 +42,7 @@ def array_of(tensor: Any, what: str) -> Any:
 
 def packed(array: Any) -> Any:
     """The array itself if an engine can take it, or a contiguous copy."""
-    return array if array.flags.c_contiguous else numpy.ascontiguousarray(array)
+    return array if array.flags.c_contiguous else namespace(array).ascontiguousarray(array)
 
 
 def own_group(group: Any, what: str) -> ProcessGroup | None:
@@ -65,7 +73,7 @@ def member(known: ProcessGroup, rank: int | None, in_group: int | None, what: st
 def written(tensor: Tensor, array: Any, what: str) -> None:
     """Put a packed array back where it came from, and count the write."""
     if array is not tensor._array:
-        numpy.copyto(tensor._array, array.reshape(tensor._array.shape))
+        tensor._array[...] = array.reshape(tensor._array.shape)
     bump(tensor, what)
 
 
@@ -85,7 +93,7 @@ def check_list(tensors: Any, size: int, like: Any, what: str) -> list[Any]:
 def unstack(tensors: Sequence[Any], rows: Any, what: str) -> None:
     """Put a row into each tensor, and count the writes."""
     for tensor, row in zip(tensors, rows, strict=True):
-        numpy.copyto(tensor._array, row.reshape(tensor._array.shape))
+        tensor._array[...] = row.reshape(tensor._array.shape)
         bump(tensor, what)
 
 

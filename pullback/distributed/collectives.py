@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.arrays import namespace
 from pullback.core.tensor import Tensor
 from pullback.core.version import bump
 from pullback.distributed.arguments import (
@@ -185,7 +186,7 @@ def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool 
     call = Call("all_gather", describe(array), known.timeout)
 
     def act() -> None:
-        rows = numpy.empty((known.size(), *array.shape), array.dtype)
+        rows = namespace(array).empty((known.size(), *array.shape), array.dtype)
         known.communicator.all_gather(call, rows, packed(array))
         unstack(tensor_list, rows, "all_gather")
 
@@ -259,7 +260,8 @@ def gather(
     call = Call("gather", f"{describe(array)} to {root}", known.timeout)
 
     def act() -> None:
-        rows = numpy.empty((known.size(), *array.shape), array.dtype) if at_root else None
+        shape = (known.size(), *array.shape)
+        rows = namespace(array).empty(shape, array.dtype) if at_root else None
         known.communicator.gather(call, rows, packed(array), root)
         if at_root:
             unstack(gather_list, rows, "gather")
@@ -300,7 +302,8 @@ def scatter(
     call = Call("scatter", f"{describe(array)} from {root}", known.timeout)
 
     def act() -> None:
-        rows = numpy.stack([one.reshape(array.shape) for one in given]) if at_root else None
+        stack = namespace(array).stack
+        rows = stack([one.reshape(array.shape) for one in given]) if at_root else None
         data = packed(array)
         known.communicator.scatter(call, data, rows, root)
         written(tensor, data, "scatter")
@@ -331,7 +334,7 @@ def reduce_scatter(
     call = Call("reduce_scatter", f"{describe(out)} {op.name}", known.timeout)
 
     def act() -> None:
-        rows = numpy.stack([one.reshape(out.shape) for one in given])
+        rows = namespace(out).stack([one.reshape(out.shape) for one in given])
         data = packed(out)
         known.communicator.reduce_scatter(call, data, rows, op)
         written(output, data, "reduce_scatter")
@@ -440,11 +443,12 @@ def all_to_all(
     call = Call("all_to_all", given[0].dtype.name, known.timeout)
 
     def act() -> None:
-        flat = numpy.concatenate([one.reshape(-1) for one in given])
+        xp = namespace(outs[0])
+        flat = xp.concatenate([one.reshape(-1) for one in given])
         out_sizes, sizes = [one.size for one in outs], [one.size for one in given]
-        filled = numpy.empty(sum(out_sizes), outs[0].dtype)
+        filled = xp.empty(sum(out_sizes), outs[0].dtype)
         known.communicator.all_to_all(call, filled, out_sizes, flat, sizes)
-        rows = numpy.split(filled, numpy.cumsum(out_sizes)[:-1])
+        rows = xp.split(filled, numpy.cumsum(out_sizes)[:-1].tolist())
         unstack(output_tensor_list, rows, "all_to_all")
 
     return known.do(call, act, later=async_op, result=output_tensor_list)
@@ -476,10 +480,11 @@ def all_reduce_coalesced(
     call = Call("all_reduce_coalesced", f"{shapes} {op.name}", known.timeout)
 
     def act() -> None:
-        flat = numpy.concatenate([array.reshape(-1) for array in arrays])
+        xp = namespace(arrays[0])
+        flat = xp.concatenate([array.reshape(-1) for array in arrays])
         known.communicator.all_reduce(call, flat, op)
-        ends = numpy.cumsum([array.size for array in arrays])[:-1]
-        unstack(tensors, numpy.split(flat, ends), "all_reduce_coalesced")
+        ends = numpy.cumsum([array.size for array in arrays])[:-1].tolist()
+        unstack(tensors, xp.split(flat, ends), "all_reduce_coalesced")
 
     return known.do(call, act, later=async_op, result=tensors)
 

@@ -33,6 +33,13 @@ class Place:
         """Be that rank."""
         if self.backend == "fake":
             return FakeCommunicator(max(self.rank, 0), max(self.size, 1))
+        if self.backend != "nccl":
+            return self._on_the_host()
+        from pullback.distributed.engines.nccl import NcclCommunicator
+
+        return NcclCommunicator(self._on_the_host())
+
+    def _on_the_host(self) -> Communicator:
         if self.size == 1 and not _under_mpiexec(os.environ):
             return _alone()
         from pullback.distributed.engines.mpi import MPICommunicator, load_mpi, need_mpi
@@ -72,8 +79,10 @@ def _alone() -> Communicator:
 
 
 def _engine_of(backend: str | None) -> str:
-    """The name, checked; of `cpu:gloo,cuda:nccl` the one for arrays in main memory."""
+    """The name, checked; of several for devices NCCL, which brings one for the host."""
     name = "mpi" if backend is None else str(backend).lower()
+    if name in ("cpu:gloo,cuda:nccl", "cpu:mpi,cuda:nccl", "cuda:nccl"):
+        name = "nccl"
     for part in name.split(","):
         device, _, engine = part.rpartition(":")
         if device in ("", "cpu"):
@@ -82,12 +91,14 @@ def _engine_of(backend: str | None) -> str:
         raise ValueError(
             "Ranks that are threads are begun by pullback.distributed.threads.run(function, n)."
         )
-    if name == "nccl":
-        raise NotImplementedError(
-            "There is no engine for NCCL: arrays are in main memory. Use backend='mpi'."
+    if name not in ("mpi", "gloo", "nccl", "fake"):
+        raise ValueError(
+            f"backend is 'mpi', 'gloo' (carried by MPI), 'nccl' or 'fake', got {backend!r}."
         )
-    if name not in ("mpi", "gloo", "fake"):
-        raise ValueError(f"backend is 'mpi', 'gloo' (carried by MPI) or 'fake', got {backend!r}.")
+    if name == "nccl":
+        from pullback.distributed.engines.nccl import need_nccl
+
+        need_nccl()
     return name
 
 

@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
 
+from pullback.core.device import holder_of
 from pullback.distributed import errors, rendezvous
 from pullback.distributed.call import Call
 from pullback.distributed.engines.communicator import Communicator
@@ -151,13 +152,17 @@ def is_gloo_available() -> bool:
 
 
 def is_nccl_available() -> bool:
-    """No: there is no engine for NCCL.
+    """Whether CuPy has NCCL and a CUDA device is here.
 
     >>> import pullback as torch
-    >>> torch.distributed.is_nccl_available()
+    >>> torch.distributed.is_nccl_available() and not torch.cuda.is_available()
     False
     """
-    return False
+    if holder_of("cuda") is None:
+        return False
+    from pullback.distributed.engines.nccl import is_available
+
+    return is_available()
 
 
 def is_ucc_available() -> bool:
@@ -189,6 +194,8 @@ def is_backend_available(backend: str) -> bool:
     """
     if backend.lower() in ("mpi", "gloo"):
         return is_mpi_available()
+    if backend.lower() == "nccl":
+        return is_nccl_available()
     return backend.lower() in ("threads", "fake")
 
 
@@ -242,7 +249,7 @@ def init_process_group(
     default = ProcessGroup(communicator, list(range(size)), limit, place.backend)
     _of_process = World(default)
     _by_name[default.group_name] = default
-    if size > 1 and communicator.engine == "mpi":
+    if size > 1 and communicator.engine in ("mpi", "nccl"):
         sys.excepthook = _abort_on_exception(communicator, sys.excepthook)
 
 
@@ -326,6 +333,11 @@ def get_world_size(group: Any = None) -> int:
     """
     known = group_of(group)
     return -1 if known is None else known.size()
+
+
+def takes_devices() -> bool:
+    """Whether the engine carries tensors on devices."""
+    return _need_world().default.communicator.engine == "nccl"
 
 
 def get_backend(group: Any = None) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.arrays import namespace
 from pullback.core.tensor import Tensor, wrap
 
 __all__ = ["Bucket", "GradBucket", "assign"]
@@ -55,13 +56,17 @@ class Bucket:
         self.total = sum(self.sizes)
         # With one parameter its gradient's own memory serves, unless `.grad` is to be a view.
         self.alone = len(parameters) == 1 and not keeps
-        self.flat: Any = None if self.alone else numpy.zeros(self.total, self.dtype)
+        self.flat: Any = None if self.alone else self.zeros()
         self.places = [] if self.alone else self._places()
         # What `.grad` becomes where it is to be a view of the bucket.
         self.views = [wrap(place) for place in self.places] if keeps else []
 
+    def zeros(self) -> Any:
+        """Flat memory where the parameters are."""
+        return namespace(self.parameters[0]._array).zeros(self.total, self.dtype)
+
     def _places(self) -> list[Any]:
-        ends = numpy.cumsum([0, *self.sizes])
+        ends = numpy.cumsum([0, *self.sizes]).tolist()
         return [
             self.flat[start:end].reshape(parameter._array.shape)
             for parameter, start, end in zip(self.parameters, ends[:-1], ends[1:], strict=True)
@@ -76,18 +81,19 @@ class Bucket:
             if stored is None or index not in used:
                 place[...] = 0
             elif factor != 1.0:
-                numpy.multiply(stored._array, place.dtype.type(factor), out=place)
+                xp = namespace(place)
+                xp.multiply(stored._array, place.dtype.type(factor), out=place)
             elif stored._array is not place:
-                numpy.copyto(place, stored._array)
+                place[...] = stored._array
         return self.flat
 
     def _fill_alone(self, used: set[int], factor: float) -> Any:
         stored = self.parameters[0]._stored_grad
         if stored is None or self.indices[0] not in used:
-            return numpy.zeros(self.total, self.dtype)
+            return self.zeros()
         array = stored._array
         if array.dtype != self.dtype or not array.flags.c_contiguous:
-            array = numpy.ascontiguousarray(array, self.dtype)
+            array = namespace(array).ascontiguousarray(array, self.dtype)
             if array is not stored._array and factor == 1.0:
                 array = array.copy()
         if factor != 1.0:
@@ -109,8 +115,8 @@ class Bucket:
         shaped = piece.reshape(parameter._array.shape)
         if self.views:
             place = self.places[number]
-            if not numpy.shares_memory(place, shaped):
-                numpy.copyto(place, shaped)
+            if not namespace(place).shares_memory(place, shaped):
+                place[...] = shaped
             parameter._stored_grad = self.views[number]
             _count_write(self.views[number])
             return
@@ -118,8 +124,8 @@ class Bucket:
         if stored is None:
             parameter._stored_grad = wrap(shaped.astype(self.dtype, copy=True))
             return
-        if not numpy.may_share_memory(stored._array, shaped):
-            numpy.copyto(stored._array, shaped, casting="unsafe")
+        if not namespace(shaped).may_share_memory(stored._array, shaped):
+            stored._array[...] = shaped
         _count_write(stored)
 
 

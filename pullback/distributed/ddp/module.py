@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy
 
+from pullback.core.arrays import namespace
+from pullback.core.device import device
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
 from pullback.distributed.algorithms.join import Join, Joinable, JoinHook
@@ -65,9 +67,8 @@ class DistributedDataParallel(Module, Joinable):
         group = group_of(process_group)
         if group is None:
             raise ValueError("DistributedDataParallel: this rank is not in the process group.")
-        if device_ids not in (None, [], [None]) or output_device is not None:
-            raise ValueError("DistributedDataParallel: device_ids are for GPUs; leave them out.")
         self._check_parameters(module)
+        _check_devices(module, device_ids, output_device)
         self.module = module
         self.process_group = group
         self.dim = dim
@@ -154,7 +155,7 @@ class DistributedDataParallel(Module, Joinable):
         by_dtype: dict[Any, list[Tensor]] = {}
         for tensor in tensors:
             if isinstance(tensor, Tensor):
-                by_dtype.setdefault(tensor._array.dtype, []).append(tensor)
+                by_dtype.setdefault((tensor._array.dtype, tensor.device), []).append(tensor)
         for same in by_dtype.values():
             start = 0
             while start < len(same):
@@ -166,15 +167,16 @@ class DistributedDataParallel(Module, Joinable):
                 start = end
 
     def _broadcast_flat(self, tensors: list[Tensor], root: int) -> None:
-        flat = numpy.concatenate([tensor._array.reshape(-1) for tensor in tensors])
+        xp = namespace(tensors[0]._array)
+        flat = xp.concatenate([tensor._array.reshape(-1) for tensor in tensors])
         group = self.process_group
         text = f"values {flat.dtype.name}[{flat.size}] from {root}"
         call = Call("DistributedDataParallel", text, group.timeout)
         group.do(call, lambda: group.communicator.broadcast(call, flat, root), later=False)
         if group.rank() == root:
             return
-        ends = numpy.cumsum([tensor._array.size for tensor in tensors])[:-1]
-        for tensor, piece in zip(tensors, numpy.split(flat, ends), strict=True):
+        ends = numpy.cumsum([tensor._array.size for tensor in tensors])[:-1].tolist()
+        for tensor, piece in zip(tensors, xp.split(flat, ends), strict=True):
             tensor.detach().copy_(_wrap(piece.reshape(tensor._array.shape)))
 
     @contextmanager
@@ -283,6 +285,22 @@ def _wrap(array: Any) -> Tensor:
     from pullback.core.tensor import wrap
 
     return wrap(array)
+
+
+def _check_devices(module: Module, device_ids: Any, output_device: Any) -> None:
+    """A rank has one device, that of the module; it may be named, as in torch."""
+    given = [*([] if device_ids in (None, [], [None]) else device_ids)]
+    if output_device is not None:
+        given.append(output_device)
+    where = {parameter.device for parameter in module.parameters()}
+    if given and {place.type for place in where} == {"cpu"}:
+        raise ValueError("DistributedDataParallel: device_ids are for GPUs; leave them out.")
+    named = {device("cuda", one) if isinstance(one, int) else device(one) for one in given}
+    if given and named != where:
+        raise ValueError(
+            f"DistributedDataParallel: device_ids name {sorted(map(str, named))}, the module is on "
+            f"{sorted(map(str, where))}; a rank has one device."
+        )
 
 
 def _compare(module: Module, group: ProcessGroup) -> None:

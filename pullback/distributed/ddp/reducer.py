@@ -300,7 +300,7 @@ class Reducer:
         """Take part in an average with nothing: for a rank that has no more batches."""
         everywhere = self._used_anywhere(set())
         for number, bucket in enumerate(self.buckets):
-            flat = numpy.zeros(bucket.total, bucket.dtype)
+            flat = bucket.zeros()
             if self.hook is None:
                 self._reduce(number, flat, later=False)
             else:

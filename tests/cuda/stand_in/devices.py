@@ -239,11 +239,13 @@ class _Runtime:
         return 1
 
 
+from tests.cuda.stand_in import nccl
+
 cuda = types.SimpleNamespace(
     runtime=_Runtime, Device=Device, is_available=lambda: True, Stream=Stream, Event=Event,
     ExternalStream=ExternalStream, get_current_stream=get_current_stream,
     get_elapsed_time=get_elapsed_time, MemoryPool=MemoryPool, set_allocator=set_allocator,
     get_allocator=lambda: current.allocator, using_allocator=using_allocator, alloc=memory_of,
-    alloc_pinned_memory=alloc_pinned_memory,
+    alloc_pinned_memory=alloc_pinned_memory, nccl=nccl,
     memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
 )  # fmt: skip
