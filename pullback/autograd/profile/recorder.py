@@ -166,7 +166,7 @@ class Recorder:
         """Bytes of the arrays that came to be; when they go, that is written down too."""
         total = 0
         for result in results if isinstance(results, tuple | list) else (results,):
-            array = getattr(result, "_array", result)
+            array: Any = getattr(result, "_array", result)
             kind = type(array)
             if (kind is not numpy.ndarray and kind not in LIBRARIES) or array.base is not None:
                 continue
@@ -196,7 +196,8 @@ class Recorder:
             kind = which if seq < 0 else AccumulateGrad
             name = kind._prefix + kind.__name__
             number = seq if seq < 0 else None
-            size, shapes, device = (*more, *(0, (), None)[len(more) :])
+            rest: Any = [*more, *_UNKNOWN[len(more) :]]
+            size, shapes, device = rest
             turn = Raw(name, start, ran, in_thread, BACKWARD, number, size, shapes, device=device)
             found.append(turn)
             whole = Raw(EVALUATE + name, start, end, in_thread, FUNCTION, number, device=device)
@@ -218,6 +219,7 @@ class Recorder:
         return costs
 
 
+_UNKNOWN = (0, (), None)  # bytes, shapes and the device's time of a node
 EVALUATE = "autograd::engine::evaluate_function: "
 
 

@@ -8,7 +8,6 @@ NCCL cannot reduce (bits, complex products, int16) goes through the host.
 
 from __future__ import annotations
 
-import struct
 import threading
 import warnings
 from typing import Any
@@ -30,7 +29,6 @@ __all__ = ["NcclCommunicator", "is_available", "need_nccl"]
 # NCCL's numbers, which are part of its interface.
 _TYPES = {"b": 0, "B": 1, "i": 2, "I": 3, "l": 4, "q": 4, "L": 5, "Q": 5, "e": 6, "f": 7, "d": 8}
 _BYTES = 1
-_NAME = "128b"  # of a communicator: C's chars, which have signs
 _REAL = {"F": "f", "D": "d"}
 _OPS = {
     ReduceOp.SUM: 0,
@@ -93,9 +91,9 @@ class NcclCommunicator(Communicator):
         known = self._made.get(number)
         if known is None:
             nccl = _nccl()
-            own = struct.pack(_NAME, *nccl.get_unique_id()) if self.rank == 0 else b""
+            own = nccl.get_unique_id() if self.rank == 0 else b""
             begin = Call("nccl", "the communicator's name", call.timeout)
-            name = struct.unpack(_NAME, self.host.exchange(begin, own)[0])
+            name = self.host.exchange(begin, own)[0]
             known = nccl.NcclCommunicator(self.size, name, self.rank)
             self._made[number] = known
         return known, int(found.cupy.cuda.get_current_stream().ptr)

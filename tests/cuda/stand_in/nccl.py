@@ -21,14 +21,13 @@ _TYPES: dict[int, Any] = {
     0: "i1", 1: "u1", 2: "i4", 3: "u4", 4: "i8", 5: "u8", 6: "f2", 7: "f4", 8: "f8",
 }  # fmt: skip
 _names = itertools.count(1)
-_rooms: dict[tuple[int, ...], _Room] = {}
+_rooms: dict[bytes, _Room] = {}
 _enter = threading.Lock()
 _own = threading.local()
 
 
-def get_unique_id() -> tuple[int, ...]:
-    number = next(_names)
-    return (number % 256 - 128, *[0] * 126, number // 256)
+def get_unique_id() -> bytes:
+    return next(_names).to_bytes(128, "little")
 
 
 class _Room:
@@ -54,10 +53,11 @@ def groupEnd() -> None:  # noqa: N802 (CuPy's name)
 
 
 class NcclCommunicator:
-    def __init__(self, ndev: int, commId: tuple[int, ...], rank: int) -> None:  # noqa: N803
+    def __init__(self, ndev: int, commId: bytes, rank: int) -> None:  # noqa: N803 (CuPy's name)
+        assert isinstance(commId, bytes)
         assert len(commId) == 128
         with _enter:
-            self._room = _rooms.setdefault(tuple(one % 256 for one in commId), _Room(ndev))
+            self._room = _rooms.setdefault(commId, _Room(ndev))
         self.rank, self.size = rank, ndev
 
     def _all(self, name: str, value: Any, about: Any) -> list[Any]:
