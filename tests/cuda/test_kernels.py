@@ -193,6 +193,29 @@ def test_products_of_strided_matrices(turned, shape, batch):
     both(program, a, b, dtype="float64")
 
 
+@pytest.mark.parametrize("shapes", [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5))])
+@pytest.mark.parametrize("k", [4, 0])
+def test_products_are_written_where_they_are_wanted(library, shapes, k):
+    first, second = ((*shapes[0][:-1], k), (*shapes[1][:-2], k, shapes[1][-1]))
+    a, b = numbers(*first), numbers(*second, seed=1)
+    there = [library.cupy.asarray(one) for one in (a, b)]
+    out = library.cupy.asarray(numpy.full((a @ b).shape, 7.0))
+    assert library.blas.matmul(*there, out) is out
+    assert numpy.allclose(out.get(), a @ b)
+    turned = library.cupy.asarray(numpy.zeros((a @ b).T.shape)).T
+    assert library.blas.matmul(*there, turned) is turned
+    assert numpy.allclose(turned.get(), a @ b)
+    with pytest.raises(ValueError, match="does not fit"):
+        library.blas.matmul(*there, library.cupy.asarray(numpy.zeros((2, 2))))
+
+
+def test_a_product_may_go_where_an_operand_is(library):
+    a = numbers(3, 3)
+    there = library.cupy.asarray(a)
+    library.blas.matmul(there, there, there)
+    assert numpy.allclose(there.get(), a @ a)
+
+
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "nn.functional.layer_norm", "mul"])
 def test_samples_go_the_kernels_way_too(name):
     outcome = check(name, torch.float32, most=4)

@@ -8,6 +8,7 @@ the library is not found, or for dtypes that it does not know, CuPy's `matmul` i
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 from ctypes import byref, c_double, c_float, c_int, c_longlong, c_void_p
 from itertools import pairwise
@@ -60,7 +61,7 @@ class Blas:
         self._workspaces: dict[tuple[int, int], Any] = {}
 
     def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
-        """As NumPy's, for arrays of one dtype."""
+        """As NumPy's, for arrays of one dtype; into `out` itself where it is rows in order."""
         kind = a.dtype.char
         if (
             self._library is None
@@ -70,13 +71,24 @@ class Blas:
             or not b.ndim
         ):
             return self._by_cupy(a, b, out)
-        made = self._product(a, b)
-        if made is None:
-            return self._by_cupy(a, b, out)
-        if out is None:
+        made = self._product(a, b, out if self._takes(out, a, b) else None)
+        if out is None or made is out:
             return made
+        if out.shape != made.shape:
+            raise ValueError(f"a product of shape {made.shape} does not fit shape {out.shape}")
         out[...] = made
         return out
+
+    @staticmethod
+    def _takes(out: Any, a: Any, b: Any) -> bool:
+        """Whether the product of two matrices, or of batches of them, can be written there."""
+        if out is None or a.ndim < 2 or b.ndim < 2 or out.dtype is not a.dtype:
+            return False
+        batch = numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        if not out._c_contiguous or out.shape != (*batch, a.shape[-2], b.shape[-1]):
+            return False
+        blocks = {one.data.mem.ptr for one in (a, b)}
+        return out.data.mem.ptr not in blocks  # an operand must not change while it is read
 
     def _by_cupy(self, a: Any, b: Any, out: Any) -> Any:
         if a.ndim == 0 or b.ndim == 0:
@@ -87,29 +99,40 @@ class Blas:
         out[...] = made
         return out
 
-    def _product(self, a: Any, b: Any) -> Any:
+    def _product(self, a: Any, b: Any, out: Any = None) -> Any:
         if a.ndim == 1:
             made = self._product(a[None], b)
-            return None if made is None else made[..., 0, :] if b.ndim > 1 else made[0]
+            return made[..., 0, :] if b.ndim > 1 else made[0]
         if b.ndim == 1:
-            made = self._product(a, b[:, None])
-            return None if made is None else made[..., 0]
+            return self._product(a, b[:, None])[..., 0]
         if a.shape[-1] != b.shape[-2]:
             raise ValueError(f"shapes {a.shape} and {b.shape} do not fit a matrix product")
         if b.ndim == 2:
             if a.ndim > 2:
-                rows = a.reshape(-1, a.shape[-1])  # copied where it is no view
-                return self._single(rows, b).reshape(*a.shape[:-1], b.shape[-1])
-            return self._single(a, b)
-        return self._batched(a, b)
+                count = math.prod(a.shape[:-1])
+                rows = a.reshape(count, a.shape[-1])  # copied where it is no view
+                flat = None if out is None else out.reshape(count, b.shape[-1])
+                made = self._single(rows, b, flat)
+                return made.reshape(*a.shape[:-1], b.shape[-1]) if out is None else out
+            return self._single(a, b, out)
+        return self._batched(a, b, out)
 
-    def _single(self, a: Any, b: Any) -> Any:
+    def _room(self, shape: tuple[int, ...], dtype: Any, out: Any) -> Any:
+        return self.cupy.ndarray(shape, dtype) if out is None else out
+
+    def _nothing(self, shape: tuple[int, ...], dtype: Any, out: Any) -> Any:
+        """The product over no elements."""
+        out = self._room(shape, dtype, out)
+        out.fill(0)
+        return out
+
+    def _single(self, a: Any, b: Any, out: Any = None) -> Any:
         m, k = a.shape
         n = b.shape[1]
         dtype = a.dtype
         if not (m and n and k):
-            return self.cupy.zeros((m, n), dtype)
-        out = self.cupy.ndarray((m, n), dtype)
+            return self._nothing((m, n), dtype, out)
+        out = self._room((m, n), dtype, out)
         a, flip_a, lead_a = self._laid_out(a)
         b, flip_b, lead_b = self._laid_out(b)
         kind, compute = _TYPES[dtype.char]
@@ -126,17 +149,17 @@ class Blas:
             )
         return out
 
-    def _batched(self, a: Any, b: Any) -> Any:
+    def _batched(self, a: Any, b: Any, out: Any = None) -> Any:
         if a.ndim == 2:
             a = a[None]
         batch = numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         (m, k), n = a.shape[-2:], b.shape[-1]
         dtype = a.dtype
         if not (m and n and k) or 0 in batch:
-            return self.cupy.zeros((*batch, m, n), dtype)
+            return self._nothing((*batch, m, n), dtype, out)
         a, flip_a, lead_a, step_a = self._batch_of(a, batch)
         b, flip_b, lead_b, step_b = self._batch_of(b, batch)
-        out = self.cupy.ndarray((*batch, m, n), dtype)
+        out = self._room((*batch, m, n), dtype, out)
         kind, compute = _TYPES[dtype.char]
         one, none = _FACTORS[dtype.char]
         count = out.size // (m * n)

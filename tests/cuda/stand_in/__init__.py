@@ -95,7 +95,8 @@ class Pointer:
     @property
     def mem(self):
         whole = self.array if self.array._owner is None else self.array._owner
-        return types.SimpleNamespace(ptr=whole.data.ptr, size=whole._memory.mem.size)
+        size = 0 if whole._memory is None else whole._memory.mem.size
+        return types.SimpleNamespace(ptr=whole.data.ptr, size=size)
 
     def __add__(self, offset):
         return Pointer(self.array, self.ptr + offset)
@@ -562,27 +563,6 @@ module.result_type = lambda *given: numpy.result_type(
 for _name in ("dtype", "finfo", "iinfo", "promote_types", "can_cast", "broadcast_shapes"):
     setattr(module, _name, getattr(numpy, _name))
 module.broadcast_shapes = numpy.broadcast_shapes
-
-
-class _Philox:
-    def __init__(self, seed):
-        self.own = numpy.random.default_rng(seed)
-
-
-class _Generator:
-    """CuPy's generators draw on the device."""
-
-    def __init__(self, bits):
-        self.own = bits.own
-
-    def random(self, size=None, dtype=numpy.float64):
-        return made(1 - self.own.random(size, dtype))
-
-    def standard_normal(self, size=None, dtype=numpy.float64):
-        return made(self.own.standard_normal(size, dtype))
-
-
-module.random = types.SimpleNamespace(Generator=_Generator, Philox4x3210=_Philox)
 
 
 module.cuda = cuda
