@@ -90,8 +90,8 @@ def _is_missing(parsed: argparse.Namespace) -> bool:
 
 def run_script(script: str, arguments: Sequence[str]) -> dict[str, Any]:
     """Run `script` as the main program, with pullback standing in for torch; its globals."""
-    from pullback.core.explain.absent import reasons_added
     from pullback.checking.standing_in import standing_in
+    from pullback.core.explain.absent import reasons_added
 
     sys.argv = [script, *arguments]
     folder = os.path.dirname(os.path.abspath(script))

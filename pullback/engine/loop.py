@@ -17,14 +17,13 @@ from typing import Any
 
 import numpy
 
-from pullback.core import origin
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, QUIET
 from pullback.core.passes import evaluating
 from pullback.engine import watch
 from pullback.engine.accumulate import fitted
 from pullback.engine.hooks import run_new_post_hooks, run_with_hooks
 from pullback.engine.turns import annotate, capture, undefined
-from pullback.operators.writing.nodes import execute
+from pullback.operators.writing.writer import define
 
 __all__ = ["loop_over", "source_of"]
 
@@ -168,9 +167,8 @@ def loop_over(kind: str) -> Any:
     watched = watch.watcher is not None
     known = _written.get((kind, watched))
     if known is None:
-        scope = _scope(kind)
-        execute(source_of(kind, watched=watched), scope, f"{origin.GENERATED}loop over {kind}>")
-        known = _written[kind, watched] = scope["loop"]
+        lines = source_of(kind, watched=watched).splitlines()
+        known = _written[kind, watched] = define(lines, _scope(kind), f"loop over {kind}")
     return known
 
 

@@ -24,6 +24,7 @@ from pullback.core.arrays import Array, Namespace
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.writing.layers import code_of
+from pullback.operators.writing.writer import theirs
 
 Arrays: TypeAlias = Sequence[Any]
 Dim: TypeAlias = int
@@ -41,22 +42,6 @@ _TENSOR_KINDS = {"Array": "tensor", "Array | None": "optional", "Arrays": "tenso
 _OPTION_KINDS = {"Dim": "dim", "Dims": "dims", "Shape": "shape"}
 # The names of the checks of options.py, see `Param.check`.
 CHECKS = frozenset({"dim", "dims", "optional_dim", "required_dims", "shape"})
-# What the written code calls its own (see build.py and nodes.py): a parameter of such a name would
-# take the place of one of them, or lose its value to it.
-_RESERVED = """
-    DEFAULT Ended F32 F64 HOST Hooked I64 INFERENCE_CELL INFERENCE_VIEW LEAVES LOOSE Leaf
-    MULTI_OUTPUT NOWHERE NO_GRAD_VIEW NO_NUMBERS NodeClass Output REFUSALS REQUIRED SPECIAL
-    Tensor UNWRITTEN View above adopt arrays as_dim as_dims as_optional_dim as_required_dims
-    as_shape asarray attach before_write below born brought call call_inplace called cell
-    check_fit check_history_can_change check_writable code creation edge edge_of edges elsewhere
-    ended ended_at error errors explained fast fill_missing fits forward frame get_mode getframe
-    hooked info inherited input_array input_tensor internal into is_number kind look made mode
-    more ndarray new node number_array numbering numbers numbers32 numbers64 numbers_between
-    numpy old old_value one op operands out output_array output_tensor pack packed place plain
-    rebase respelled result self shorten shown tracked ufunc unwatched user_frame version
-    whole_number whose written xp
-"""
-RESERVED = frozenset(_RESERVED.split())
 
 
 class Param(NamedTuple):
@@ -66,6 +51,11 @@ class Param(NamedTuple):
     kind: str  # tensor, optional, tensors, dim, dims, shape, option
     default: Any
     keyword_only: bool
+
+    @property
+    def local(self) -> str:
+        """It as a variable of written code, whose own names give way to it."""
+        return theirs(self.name)
 
     @property
     def is_tensor(self) -> bool:
@@ -177,12 +167,22 @@ class Op:
         self.function: Any = None
 
     def _check_names(self) -> None:
-        if taken := RESERVED.intersection(param.name for param in self.params):
-            raise TypeError(
-                f"{self.name}: a parameter cannot be called {sorted(taken)[0]!r}, which the code "
-                "written for an operator uses itself; rename it, or put a plain function with "
-                "that name before the operator."
-            )
+        """Refuse parameters that rules or nodes could not tell from something else.
+
+        What the written code calls its own does not matter: that gives way.
+        """
+        inputs = [param.name for param in self.inputs]
+        meant = dict.fromkeys(self.outputs, "as a result is")
+        meant |= dict.fromkeys(["out"] if self.has_out else [], "as where results go is")
+        for end in ("_v", "_c"):  # of slots of a node
+            saved = [name + end for name in (*inputs, *self.outputs)]
+            meant |= dict.fromkeys(saved, "as a node calls the version of a saved value")
+        for param in self.params:
+            if why := meant.get(param.name):
+                raise TypeError(
+                    f"{self.name}: a parameter cannot be called {param.name!r}, {why}; rename it, "
+                    "or put a plain function with that name before the operator."
+                )
 
     def _check_rules(self) -> None:
         names = [param.name for param in self.params]
@@ -336,4 +336,14 @@ _ABOUT = (
 
 def _decorator(kind: str, declared: dict[str, Any]) -> Callable[[Any], Any]:
     about = {name: declared.pop(name) for name in _ABOUT if name in declared}
-    return lambda forward: _declare(kind, forward, declared, about)
+
+    def declare(forward: Any) -> Any:
+        tensors = [param.name for param in _params(forward) if param.is_tensor]
+        if taken := about.keys() & tensors:
+            raise TypeError(
+                f"{forward.__name__}: a tensor that has a rule cannot be called "
+                f"{min(taken)!r}, as a field of the declaration is."
+            )
+        return _declare(kind, forward, declared, about)
+
+    return declare

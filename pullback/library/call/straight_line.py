@@ -6,30 +6,30 @@ no_grad. Everything else leaves for calling.py, which does every case step by st
 
 from __future__ import annotations
 
+from keyword import iskeyword
 from typing import Any
 
 from numpy import ndarray
 
 from pullback.autograd.function.apply import finish
 from pullback.autograd.function.saved import save
-from pullback.core.arrays import F32, F64
-from pullback.core.explain.cause import inherited
 from pullback.core.mode import NO_GRAD, current, fast, get_mode
 from pullback.core.node import QUIET
-from pullback.core.origin import GENERATED, getframe, internal, user_frame
-from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor
-from pullback.core.view import edge_of
 from pullback.library.call import alias_check, fallback, returns
 from pullback.library.call.binding import accepts_as_is, bind, split
 from pullback.library.call.calling import PLAIN_CLASSES, call, may_override
 from pullback.library.call.executing import least
 from pullback.library.call.node import node_class
 from pullback.library.registry import Operator
-from pullback.library.schema import Argument
 from pullback.library.schema.types import OptionalType
+from pullback.operators.declare import REQUIRED, Op
 from pullback.operators.watching.observe import Unwatched, look, shown
-from pullback.operators.writing.nodes import execute
+from pullback.operators.writing.call import by_name, operands, shown_lines
+from pullback.operators.writing.common import COMMON
+from pullback.operators.writing.record import PLACED, edge_from, frame_lines
+from pullback.operators.writing.steps import MODE_LINES
+from pullback.operators.writing.writer import block, define, indented
 
 
 class _Missing:
@@ -42,38 +42,27 @@ MISSING: Any = _Missing()
 def written(operator: Operator) -> Any:
     """The function that stands as `__call__` in the class of the operator's objects."""
     scope = _scope(operator)
+    title = operator.qualname
     # For ourselves, and for whoever looks on: the same lines without the question who does.
-    operator.straight_line = _executed(operator, scope, watched=False)
+    operator.straight_line = define(lines_of(operator, watched=False), scope, f"{title}, watched")
     scope["unwatched"] = Unwatched(lambda: operator.straight_line)
-    call = _executed(operator, scope, watched=True)
-    call.__qualname__ = operator.qualname
+    call = define(lines_of(operator), scope, title)
+    call.__qualname__ = title
     return call
 
 
-def _executed(operator: Operator, scope: dict[str, Any], *, watched: bool) -> Any:
-    source = source_of(operator, watched=watched)
-    title = operator.qualname if watched else f"{operator.qualname}, watched"
-    execute(source, scope, f"{GENERATED}{title}>")
-    return scope.pop("__call__")
-
-
 def _scope(operator: Operator) -> dict[str, Any]:
-    arguments = operator.schema.arguments
     scope: dict[str, Any] = {
-        "operator": operator, "op": operator.declaration, "MISSING": MISSING, "Tensor": Tensor,
-        "ndarray": ndarray, "fast": fast, "get_mode": get_mode, "set_mode": current.set,
-        "NO_GRAD": NO_GRAD, "edge_of": edge_of, "QUIET": QUIET, "numbering": numbering,
-        "look": look, "shown": shown,
-        "getframe": getframe,
-        "internal": internal, "user_frame": user_frame, "finish": finish, "save": save,
-        "leave": _leave, "checked": returns.checked, "check_aliases": _check_aliases,
-        "PLAIN_CLASSES": PLAIN_CLASSES, "node_class": node_class, "call": call, "least": least,
-        "F32": F32, "F64": F64, "inherited": inherited, "attach": fallback.attach,
+        **COMMON, "operator": operator, "op": operator.declaration, "called": operator.qualname,
+        "look": look, "shown": shown, "set_mode": current.set, "NO_GRAD": NO_GRAD, "QUIET": QUIET,
+        "finish": finish, "save": save, "leave": _leave, "checked": returns.checked,
+        "check_aliases": _check_aliases, "PLAIN_CLASSES": PLAIN_CLASSES, "node_class": node_class,
+        "call": call, "least": least, "attach": fallback.attach,
         "is_tensor": tuple(a.type.is_tensor_like for a in operator.schema.positional),
     }  # fmt: skip
-    for number, argument in enumerate(arguments):
+    for argument in operator.schema.arguments:
         value = argument.default if argument.has_default_value() else MISSING
-        scope[f"default_{number}"] = value
+        scope[f"default_{argument.name}"] = value
     return scope
 
 
@@ -128,30 +117,12 @@ def _is_usual(operator: Operator) -> bool:
         return False
     if schema.is_mutable or schema.is_view or operator.kind == "legacy":
         return False
-    if any(_is_taken(argument.name) for argument in schema.keyword_only):
+    if any(iskeyword(argument.name) for argument in schema.arguments):
         return False
     kinds = [argument.type for argument in schema.arguments]
     return any(kind.text == "Tensor" for kind in kinds) and all(
         _test(kind, "") is not None for kind in kinds
     )
-
-
-# What the written code calls its own. Only keyword-only parameters keep their names in it.
-_TAKEN = frozenset(
-    {
-        *("F32", "F64", "MISSING", "NO_GRAD", "PLAIN_CLASSES", "QUIET", "Tensor", "inherited"),
-        *("attach", "b", "call"),
-        *("check_aliases", "checked", "code", "dtype", "edge_of", "fast", "finish", "frame"),
-        *("get_mode", "getframe", "internal", "is_tensor", "kernel", "leave", "least", "mode"),
-        *("look", "named", "ndarray", "numbering", "node", "node_class", "op", "operator"),
-        *("plain", "r", "save", "self", "set_mode", "setup", "shown", "surplus", "tensor"),
-        *("to_save", "unwatched", "user_frame", "versions"),
-    }
-)
-
-
-def _is_taken(name: str) -> bool:
-    return name in _TAKEN or name.startswith("_") or name[1:].isdigit() or "default_" in name
 
 
 def _test(kind: Any, name: str) -> str | None:
@@ -169,88 +140,50 @@ def _test(kind: Any, name: str) -> str | None:
     return f"{name}.__class__ is not {usual}"
 
 
-def source_of(operator: Operator, *, watched: bool = True) -> str:
-    """The Python source of the call; its first line asks who looks on."""
-    lines = [f"def __call__({signature_of(operator)}):"]
-    lines += _watched(operator) if watched else []
+def lines_of(operator: Operator, *, watched: bool = True) -> list[str]:
+    """The call; its first line asks who looks on."""
+    op = operator.declaration
     if not _is_usual(operator):
-        return "\n".join([*lines, "    return call(operator, args, kwargs)", ""])
-    body = [*_head(operator), *_recorded(operator), *_unrecorded(operator)]
-    return "\n".join([*lines, *body, ""])
+        given = shown_lines("self, *args", "**kwargs", "*args, *kwargs.values()")
+        leave = "return call(operator, args, kwargs)"
+        return block("def __call__(self, /, *args, **kwargs)", [*given * watched, leave])
+    args = "".join(f"{param.local}, " for param in op.params if not param.keyword_only)
+    kwargs = by_name([param.name for param in op.params if param.keyword_only])
+    lines = shown_lines(f"self, {args}*surplus", f"{kwargs}**named", operands(op)) * watched
+    leave = f"return leave(operator, ({args}), surplus, {{**named, {kwargs}}})"
+    lines += [*_head(operator, leave), *_recorded(operator), *_unrecorded(operator)]
+    return block(f"def __call__({_signature(op)})", lines)
 
 
-def signature_of(operator: Operator) -> str:
+def _signature(op: Op) -> str:
     """The parameters of the call; nothing that a caller can pass makes Python refuse it."""
-    if not _is_usual(operator):
-        return "self, /, *args, **kwargs"
-    arguments = operator.schema.arguments
-    positional = [f"v{i}=default_{i}" for i, a in enumerate(arguments) if not a.kwarg_only]
-    keywords = [f"{a.name}=default_{i}" for i, a in enumerate(arguments) if a.kwarg_only]
+    positional = [f"{p.local}=default_{p.name}" for p in op.params if not p.keyword_only]
+    keywords = [f"{p.local}=default_{p.name}" for p in op.params if p.keyword_only]
     return ", ".join(["self", *positional, "/", "*surplus", *keywords, "**named"])
-
-
-def _watched(operator: Operator) -> list[str]:
-    """Ask who looks on (the profiler): they see its calls, as those of built-in operators."""
-    args, kwargs, operands = "self, *args", "**kwargs", "*args, *kwargs.values()"
-    if _is_usual(operator):
-        arguments = operator.schema.arguments
-        positional = "".join(f"v{i}, " for i, a in enumerate(arguments) if not a.kwarg_only)
-        keywords = "".join(f"{a.name!r}: {a.name}, " for a in arguments if a.kwarg_only)
-        args, kwargs = f"self, {positional}*surplus", f"{keywords}**named"
-        operands = "".join(f"v{i}, " for i, _ in _tensors(operator))
-    title = repr(operator.qualname)
-    return [
-        "    if look.by is not None:",
-        f"        return shown(op, {title}, unwatched, ({args}), {{{kwargs}}}, ({operands}))",
-    ]
-
-
-def _names(operator: Operator) -> list[str]:
-    return [f"v{number}" for number in range(len(operator.schema.arguments))]
 
 
 def _passed(operator: Operator) -> str:
     """The arguments as they are passed on to the kernel."""
-    return ", ".join(
-        f"{argument.name}={name}" if argument.kwarg_only else name
-        for argument, name in zip(operator.schema.arguments, _names(operator), strict=True)
-    )
+    params = operator.declaration.params
+    return ", ".join(f"{p.name}={p.local}" if p.keyword_only else p.local for p in params)
 
 
-def _keywords(operator: Operator) -> str:
-    """The keyword-only arguments, as the inside of a dict."""
-    pairs = enumerate(operator.schema.arguments)
-    return "".join(f"{argument.name!r}: v{i}, " for i, argument in pairs if argument.kwarg_only)
-
-
-def _tensors(operator: Operator) -> list[tuple[int, Argument]]:
-    pairs = enumerate(operator.schema.arguments)
-    return [(number, argument) for number, argument in pairs if argument.type.text == "Tensor"]
-
-
-def _head(operator: Operator) -> list[str]:
-    schema, names = operator.schema, _names(operator)
-    count = len(schema.positional)
-    rest = _keywords(operator)
-    passed = "".join(f"{name}, " for name in names[:count])
-    leave = f"return leave(operator, ({passed}), surplus, {{**named, {rest}}})"
-    conditions = [
-        _test(argument.type, name) for argument, name in zip(schema.arguments, names, strict=True)
-    ]
-    arrays = [f"a{i}.__class__ is not ndarray" for i, _ in _tensors(operator)]
+def _head(operator: Operator, leave: str) -> list[str]:
+    """Up to the kernel: usual classes, usual arrays, a usual mode."""
+    op = operator.declaration
+    pairs = zip(operator.schema.arguments, op.params, strict=True)
+    conditions = [_test(argument.type, param.local) for argument, param in pairs]
+    unusual = " or ".join(["surplus", "named", *map(str, conditions)])
+    numbers = range(len(op.inputs))
+    others = " or ".join(f"a{i}.__class__ is not ndarray" for i in numbers)
+    modes = "(mode is not plain and mode is not fast.no_grad and mode is not fast.forward)"
     return [
-        *(f"    v{i} = {a.name}" for i, a in enumerate(schema.arguments) if a.kwarg_only),
-        f"    if surplus or named or {' or '.join(map(str, conditions))}:",
-        f"        {leave}",
-        *(f"    a{i} = v{i}._array" for i, _ in _tensors(operator)),
-        "    mode = get_mode()",
-        "    plain = fast.plain",
-        "    if (mode is not plain and mode is not fast.no_grad and mode is not fast.forward) or "
-        f"{' or '.join(arrays)}:",
-        f"        {leave}",
-        "    kernel = operator.plain_kernel",
-        "    if kernel is None:",
-        *("        " + line for line in _open(operator, leave)),
+        *block(f"if {unusual}", [leave]),
+        *(f"a{i} = {param.local}._array" for i, param in enumerate(op.inputs)),
+        *MODE_LINES,
+        *block(f"if {modes} or {others}", [leave]),
+        "kernel = operator.plain_kernel",
+        *block("if kernel is None", _open(operator, leave)),
     ]
 
 
@@ -258,33 +191,30 @@ def _open(operator: Operator, leave: str) -> list[str]:
     """A kernel of the lower-level interface, which runs in the caller's grad mode."""
     if operator.kind != "define":
         return [leave]
-    numbers = [i for i, _ in _tensors(operator)]
-    tracked = " or ".join(f"v{i}._node is not None" for i in numbers)
-    tensors = ", ".join(f"v{i}" for i in numbers)
+    op = operator.declaration
+    tracked = " or ".join(f"{param.local}._node is not None" for param in op.inputs)
+    attached = f"attach(operator, [{operands(op)}], [r])"
     return [
         "kernel = operator.open_kernel",
-        "if kernel is None:",
-        f"    {leave}",
+        *block("if kernel is None", [leave]),
         f"r = kernel({_passed(operator)})",
-        "if r.__class__ is not Tensor:",
-        "    r = checked(operator, r)",
+        *block("if r.__class__ is not Tensor", ["r = checked(operator, r)"]),
         f"if mode is plain and ({tracked}):",
-        "    if not operator.is_open_to_autograd:",
-        f"        attach(operator, [{tensors}], [r])",
+        *indented(block("if not operator.is_open_to_autograd", [attached])),
         "return r",
     ]
 
 
 def _kernel_call(operator: Operator) -> list[str]:
     """Run the kernel, and see that its result is a tensor with memory of its own."""
-    numbers = [i for i, _ in _tensors(operator)]
-    same = " or ".join(f"b is a{i} or a{i}.base is b" for i in numbers)
-    tensors = "".join(f"v{i}, " for i in numbers)
-    aliases = [f"if b.base is not None or {same}:", f"    check_aliases(operator, ({tensors}), r)"]
+    op = operator.declaration
+    same = " or ".join(f"b is a{i} or a{i}.base is b" for i in range(len(op.inputs)))
+    aliases = block(
+        f"if b.base is not None or {same}", [f"check_aliases(operator, ({operands(op)}), r)"]
+    )
     return [
         f"r = kernel({_passed(operator)})",
-        "if r.__class__ is not Tensor:",
-        "    r = checked(operator, r)",
+        *block("if r.__class__ is not Tensor", ["r = checked(operator, r)"]),
         "b = r._array",
         *([] if operator.kind == "define" else aliases),
     ]
@@ -292,84 +222,72 @@ def _kernel_call(operator: Operator) -> list[str]:
 
 def _recorded(operator: Operator) -> list[str]:
     """The call if an argument requires grad."""
-    edges = [f"n{i}" for i, _ in _tensors(operator)]
-    lines = ["    if mode is plain:"]
-    for i, _ in _tensors(operator):
-        lines += [
-            f"        n{i} = v{i}._node",
-            f"        if n{i} is not None and n{i}._special:",
-            f"            n{i} = n{i}() or edge_of(v{i})",
-        ]
+    op = operator.declaration
+    lines = []
+    for i, param in enumerate(op.inputs):
+        lines += edge_from(f"n{i}", f"{param.local}._node", param.local)
     body = [
         *_node(operator),
-        "try:",
-        "    set_mode(NO_GRAD)",
-        *("    " + line for line in [*_kernel_call(operator), *_set_up(operator)]),
-        "finally:",
-        "    set_mode(mode)",
-        *_led_to_node(operator),
+        "set_mode(NO_GRAD)",
+        *block("try", [*_kernel_call(operator), *_set_up(op)]),
+        *block("finally", ["set_mode(mode)"]),
+        *_led_to_node(op),
     ]
-    tracked = " or ".join(f"{edge} is not None" for edge in edges)
-    return [*lines, f"        if {tracked}:", *("            " + line for line in body)]
+    tracked = " or ".join(f"n{i} is not None" for i in range(len(op.inputs)))
+    return block("if mode is plain", [*lines, *block(f"if {tracked}", body)])
 
 
-def _inputs(operator: Operator) -> str:
+def _inputs(op: Op) -> str:
     """The positional arguments, as the inside of a tuple."""
-    return "".join(f"{name}, " for name in _names(operator)[: len(operator.schema.positional)])
+    return "".join(f"{param.local}, " for param in op.params if not param.keyword_only)
 
 
 def _node(operator: Operator) -> list[str]:
     """The node, all of it but what depends on the result."""
-    positional = operator.schema.positional
-    tensors = _tensors(operator)
+    op = operator.declaration
+    edges = {param.name: f"n{i}" for i, param in enumerate(op.inputs)}
+    positional = [param for param in op.params if not param.keyword_only]
     needs = "".join(
-        f"n{i} is not None, " if argument.type.text == "Tensor" else "False, "
-        for i, argument in enumerate(positional)
+        f"{edges[param.name]} is not None, " if param.is_tensor else "False, "
+        for param in positional
     )
-    has_defaults = any(argument.has_default_value() for argument in positional)
-    fewest = f"least(operator, [{_inputs(operator)}])" if has_defaults else str(len(positional))
+    has_defaults = any(param.default is not REQUIRED for param in positional)
+    fewest = f"least(operator, [{_inputs(op)}])" if has_defaults else str(len(positional))
     return [
         "node = (operator.node_class or node_class(operator))()",
-        f"node._edges = ({''.join(f'n{i}, ' for i, _ in tensors)})",
+        f"node._edges = ({''.join(f'{edge}, ' for edge in edges.values())})",
         f"node.needs_input_grad = ({needs})",
-        f"node._is_tensor = {None if len(tensors) == len(positional) else 'is_tensor'}",
+        f"node._is_tensor = {None if len(edges) == len(positional) else 'is_tensor'}",
         "node.to_save = node._rare = node._g_sizes = None",
         f"node._least = {fewest}",
         "node._saved = node._versions = ()",
         "node._materializes = True",
         "node._cold = QUIET",
-        "frame = getframe(1)",
-        "code = frame.f_code",
-        "if internal[code.co_filename]:",
-        "    frame = user_frame(frame)",
-        "    code = None if frame is None else frame.f_code",
-        "node._code = code",
-        "node._lasti = 0 if frame is None else frame.f_lasti",
-        "node._seq = numbering.next()",
+        *frame_lines(),
+        *PLACED,
     ]
 
 
-def _set_up(operator: Operator) -> list[str]:
+def _set_up(op: Op) -> list[str]:
     """Run setup_context: by keyword, or in order where that is the same and cheaper."""
-    inputs = _inputs(operator)
-    lines = ["setup = operator.plain_setup", "if setup is not None:"]
-    if operator.schema.keyword_only:
-        rest = f"keyword_only_inputs={{{_keywords(operator)}}}, output=r"
-        return [*lines, f"    setup(ctx=node, inputs=({inputs}), {rest})"]
-    return [
-        *lines,
-        "    if operator.setup_in_order:",
-        f"        setup(node, ({inputs}), r)",
-        "    else:",
-        f"        setup(ctx=node, inputs=({inputs}), output=r)",
-    ]
+    inputs = _inputs(op)
+    if op.keywords:
+        keywords = by_name([param.name for param in op.params if param.keyword_only])
+        rest = f"keyword_only_inputs={{{keywords}}}, output=r"
+        run = [f"setup(ctx=node, inputs=({inputs}), {rest})"]
+    else:
+        run = [
+            *block("if operator.setup_in_order", [f"setup(node, ({inputs}), r)"]),
+            *block("else", [f"setup(ctx=node, inputs=({inputs}), output=r)"]),
+        ]
+    return ["setup = operator.plain_setup", *block("if setup is not None", run)]
 
 
-def _led_to_node(operator: Operator) -> list[str]:
+def _led_to_node(op: Op) -> list[str]:
     """Give the result its history, and keep what is to be saved with its versions."""
+    whole = f"finish(node._forward_cls, node, ({_inputs(op)}), r, mode, split=False)"
     return [
-        "if node._rare is not None or r._node is not None:",
-        f"    return finish(node._forward_cls, node, ({_inputs(operator)}), r, mode, split=False)",
+        *block("if node._rare is not None or r._node is not None", [f"return {whole}"]),
         "dtype = b.dtype",
         "node._g_shape = b.shape",
         "node._g_dtype = dtype",
@@ -396,17 +314,14 @@ def _led_to_node(operator: Operator) -> list[str]:
 
 def _unrecorded(operator: Operator) -> list[str]:
     body = _kernel_call(operator)
+    # Else it would say that the no_grad here is why it has no history.
+    cause = f"r._cell = inherited({operands(operator.declaration)})"
     return [
-        "    if mode is NO_GRAD:  # changing the mode costs a third of a small operator",
-        *("        " + line for line in body),
-        "        return r",
-        "    try:",
-        "        set_mode(NO_GRAD)",
-        *("        " + line for line in body),
-        "    finally:",
-        "        set_mode(mode)",
-        # Else it would say that the no_grad here is why it has no history.
-        "    if r._cell.__class__ is tuple:",
-        f"        r._cell = inherited({''.join(f'v{i}, ' for i, _ in _tensors(operator))})",
-        "    return r",
+        # Changing the mode costs a third of a small operator.
+        *block("if mode is NO_GRAD", [*body, "return r"]),
+        "set_mode(NO_GRAD)",
+        *block("try", body),
+        *block("finally", ["set_mode(mode)"]),
+        *block("if r._cell.__class__ is tuple", [cause]),
+        "return r",
     ]

@@ -19,7 +19,7 @@ import numpy
 
 from pullback.operators.cuda.stored import STORED, computed_in, head_of
 from pullback.operators.writing.inline import Inlined
-from pullback.operators.writing.nodes import execute
+from pullback.operators.writing.writer import block, define, settled, theirs
 
 __all__ = ["Fused", "fused_rule", "fused_ufunc"]
 
@@ -165,7 +165,7 @@ def fused_rule(
     cupy: Any, rule: Inlined, prefix: str, specialise: Callable[[Any], Any]
 ) -> Inlined | None:
     """The lines of a rule as a single call; None where a step is not known."""
-    if rule.result in ("g", "out") or not rule.array_lines:
+    if not rule.array_lines:
         return None
     scope = {name: specialise(one) for name, one in rule.array_scope.items()}
     try:
@@ -173,15 +173,15 @@ def fused_rule(
         expression = steps.expression
     except (_UnknownError, SyntaxError):
         return None
-    lines = [f"def otherwise({', '.join(steps.inputs)}):", "    numbers = NO_NUMBERS"]
-    lines += [f"    {line}" for line in rule.array_lines]
+    inputs = ", ".join(name if name == "g" else theirs(name) for name in steps.inputs)
+    lines = ["numbers = NO_NUMBERS", *rule.array_lines, f"return {rule.result}"]
     scope["NO_NUMBERS"] = {}
-    execute("\n".join([*lines, f"    return {rule.result}"]), scope, f"<fused {prefix}>")
+    otherwise = define(block(f"def otherwise({inputs})", lines), scope, f"fused {prefix}")
     made = Inlined()
     name = f"{prefix}fused"
-    made.array_lines = [f"{rule.result} = {name}({', '.join(steps.inputs)})"]
+    made.array_lines = [f"{rule.result} = {name}({inputs})"]
     made.tensor_lines, made.tensor_scope = rule.tensor_lines, rule.tensor_scope
-    made.array_scope = {name: Fused(cupy, expression, len(steps.inputs), scope["otherwise"])}
+    made.array_scope = {name: Fused(cupy, expression, len(steps.inputs), otherwise)}
     made.array_scope |= {value: rule.array_scope[value] for value in rule.usual.values()}
     made.result, made.only_real, made.usual = rule.result, rule.only_real, rule.usual
     return made
@@ -194,13 +194,12 @@ class _Steps:
         self.rule = rule
         self.inputs: list[str] = []
         self.known: dict[str, str] = {}
-        for line in rule.array_lines:
-            (step,) = ast.parse(line).body
+        for step in ast.parse(settled(rule.array_lines)[0]).body:
             assert isinstance(step, ast.Assign)
             (target,) = step.targets
             assert isinstance(target, ast.Name)
             self.known[target.id] = self._text(step.value)
-        self.expression = self.known[rule.result]
+        self.expression = self.known.get(rule.result, "")  # none: it is one of the inputs
         if "g" not in self.inputs or len(self.expression) > 2000:
             raise _UnknownError
         # The gradient first: it is never a number, and tells the shape.

@@ -20,14 +20,9 @@ from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.operators.guarding import REFUSALS, explained, named
 from pullback.operators.watching import dispatch
-from pullback.operators.writing.guards import (
-    TAKES,
-    as_given,
-    asking_code,
-    guard_of,
-    required_by_name,
-)
+from pullback.operators.writing.guards import as_given, asking_code, guard_of, required_by_name
 from pullback.operators.writing.layers import LAYERS, Layer
+from pullback.operators.writing.writer import with_constants
 
 __all__ = ["Watched", "always", "castings", "function_of", "loaded", "makers", "replaceable"]
 
@@ -62,8 +57,7 @@ class _Asking(Layer):
         self.guarding: CodeType | None = None
         self.users: set[Any] = set()
         code = asking_code(function.__code__.co_freevars)
-        self.asking: CodeType = code.replace(
-            co_consts=tuple(self.take_asked if one == TAKES else one for one in code.co_consts),
+        self.asking: CodeType = with_constants(code, take=self.take_asked).replace(
             co_name=function.__name__,
             co_filename=f"{origin.GENERATED}{function.__name__}, asking>",
         )

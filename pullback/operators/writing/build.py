@@ -10,24 +10,21 @@ The code object is put into the function that users already hold, so nothing nee
 from __future__ import annotations
 
 from functools import partial
-from types import FunctionType
 from typing import Any
 
 import numpy
 
-from pullback.core import arrays, errors, origin
+from pullback.core import arrays, errors
 from pullback.core.explain import cause
 from pullback.core.explain.birth import Ended, make_birth
-from pullback.core.mode import Hooked, fast, get_mode
+from pullback.core.mode import Hooked
 from pullback.core.node import Leaf, Output
 from pullback.core.overriding import LEAVES
 from pullback.core.ports import ports
 from pullback.core.process.first_use import first_use
 from pullback.core.saved import pack_plainly
-from pullback.core.sequence import numbering
-from pullback.core.tensor import Tensor, new
-from pullback.core.version import INFERENCE_CELL, UNWRITTEN, shorten
-from pullback.core.view import NOWHERE, CreationMeta, View, attach, edge_of
+from pullback.core.version import INFERENCE_CELL, shorten
+from pullback.core.view import NOWHERE, CreationMeta, View, attach
 from pullback.operators.declare import REQUIRED, Op, stub
 from pullback.operators.options import NORMALISE, numbers_between, respelled
 from pullback.operators.running import inplace, interpret, overlap
@@ -40,16 +37,12 @@ from pullback.operators.writing.call import (
     signature_of,
     watched_lines,
 )
-from pullback.operators.writing.hooked import hooked_source_of
-from pullback.operators.writing.inplace import inplace_source_of
+from pullback.operators.writing.common import COMMON
+from pullback.operators.writing.hooked import hooked_lines_of
+from pullback.operators.writing.inplace import inplace_lines_of
 from pullback.operators.writing.layers import code_of, put
-from pullback.operators.writing.nodes import execute, node_class
-from pullback.operators.writing.record import (
-    frame_lines,
-    recorded_lines,
-    several_lines,
-    viewed_lines,
-)
+from pullback.operators.writing.nodes import node_class
+from pullback.operators.writing.record import recorded_lines, several_lines, viewed_lines
 from pullback.operators.writing.sequence import (
     gives_sequence,
     parts_line,
@@ -72,6 +65,7 @@ from pullback.operators.writing.steps import (
     saves_tensors,
     takes_mixed,
 )
+from pullback.operators.writing.writer import block, define, indented, settled
 
 
 def build(function: Any, op: Op, called: str, *, inplace: bool = False, **other: Any) -> Any:
@@ -84,14 +78,15 @@ def build(function: Any, op: Op, called: str, *, inplace: bool = False, **other:
     with first_use:  # re-entrant: a rule that is tried out here may call other operators
         if code_of(function) is not stub.__code__:
             return function  # another thread was faster
-        write = inplace_source_of if inplace else source_of
-        scope = {**scope_of(op), "called": called, **other}
+        write = inplace_lines_of if inplace else lines_of
+        own = function.__globals__
+        scope = {**own, **scope_of(op), "called": called, **other}
         scope["hooked"] = _hooked(function, op, called)
         scope["unwatched"] = Unwatched(lambda: _unwatched(function, write(op, watched=False)))
-        made = _executed(write(op, watched=True), {**function.__globals__, **scope}, called)
+        made = define(write(op, watched=True), scope, called)
         _built.append((function, op, called, write))
         # What can fail is over; an interrupt between these lines leaves a stub that builds again.
-        function.__globals__.update(scope)
+        own.update(scope)
         function.__defaults__, function.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
         put(function, made.__code__)
         return function
@@ -105,10 +100,10 @@ def rewrite() -> None:
     """Write everything anew: an array library for a device is there, and lines ask for types."""
     with first_use:
         for function, op, called, write in _built:
-            made = _executed(write(op, watched=True), dict(function.__globals__), called)
-            put(function, made.__code__)
-            function.__globals__["unwatched"] = Unwatched(partial(_again, function, op, write))
-            function.__globals__["hooked"] = _hooked(function, op, called)
+            own = function.__globals__
+            own["unwatched"] = Unwatched(partial(_again, function, op, write))
+            own["hooked"] = _hooked(function, op, called)
+            put(function, define(write(op, watched=True), own, called).__code__)
 
 
 def _again(function: Any, op: Op, write: Any) -> Any:
@@ -119,7 +114,7 @@ def written_elsewhere(op: Op, names: dict[str, Any]) -> Any:
     """The function for arrays of another library, for which `names` mean something else."""
     scope = {**scope_of(op), "called": op.name, **names, "elsewhere": interpret.call}
     scope["hooked"] = partial(_step_by_step, op)
-    return _executed(source_of(op, watched=False), scope, f"{op.name}, elsewhere")
+    return define(lines_of(op, watched=False), scope, f"{op.name}, elsewhere")
 
 
 def _step_by_step(op: Op, mode: Any, *args: Any) -> Any:
@@ -129,37 +124,34 @@ def _step_by_step(op: Op, mode: Any, *args: Any) -> Any:
     return interpret.call(op, args[:count], dict(zip(named, args[count:], strict=True)))
 
 
-def _executed(source: str, scope: dict[str, Any], called: str) -> Any:
-    execute(source, scope, f"{origin.GENERATED}{called}>")
-    return scope["written"]
-
-
 def _hooked(function: Any, op: Op, called: str) -> Any:
     """The form that hands saved values to hooks, written when first called."""
 
     def first(*args: Any) -> Any:
         with first_use:
-            scope = {**function.__globals__, "pack": pack_plainly}
-            execute(hooked_source_of(op), scope, f"{origin.GENERATED}{called}, with hooks>")
-            made = function.__globals__["hooked"] = scope["hooked"]
+            own = function.__globals__
+            scope = {**own, "pack": pack_plainly}
+            made = define(hooked_lines_of(op), scope, f"{called}, with hooks")
+            for name, value in [*own.items()]:
+                if value is first:  # by whatever name the written code knows it
+                    own[name] = made
         return made(*args)
 
     return first
 
 
-def _unwatched(function: Any, source: str) -> Any:
+def _unwatched(function: Any, lines: list[str]) -> Any:
     """The same function without the question who looks on."""
-    scope = dict(function.__globals__)
-    made = _executed(source, scope, f"{function.__name__}, watched")
-    own = FunctionType(made.__code__, function.__globals__, function.__name__, made.__defaults__)
-    own.__kwdefaults__ = made.__kwdefaults__
-    return own
+    made = define(lines, function.__globals__, f"{function.__name__}, watched")
+    made.__name__ = function.__name__
+    return made
 
 
 def scope_of(op: Op) -> dict[str, Any]:
     """What the written code calls by name."""
     direct = array_call(op)
     return {
+        **COMMON,
         "op": op,
         "look": look,
         "Hooked": Hooked,
@@ -181,7 +173,6 @@ def scope_of(op: Op) -> dict[str, Any]:
         "ended_at": cause.ended_at,
         "Ended": Ended,
         "born": make_birth,
-        "inherited": cause.inherited,
         "MULTI_OUTPUT": CreationMeta.MULTI_OUTPUT_NODE,
         "NOWHERE": NOWHERE,
         "SPECIAL": (Leaf, View),
@@ -189,9 +180,6 @@ def scope_of(op: Op) -> dict[str, Any]:
         "respelled": respelled,
         "numbers_between": numbers_between,
         "REQUIRED": REQUIRED,
-        "Tensor": Tensor,
-        "UNWRITTEN": UNWRITTEN,
-        "new": new,
         "DEFAULT": CreationMeta.DEFAULT,
         "NO_GRAD_VIEW": CreationMeta.NO_GRAD_MODE,
         "INFERENCE_VIEW": CreationMeta.INFERENCE_MODE,
@@ -199,14 +187,6 @@ def scope_of(op: Op) -> dict[str, Any]:
         "View": View,
         "Leaf": Leaf,
         "attach": attach,
-        "edge_of": edge_of,
-        "fast": fast,
-        "get_mode": get_mode,
-        "numbering": numbering,
-        "getframe": origin.getframe,
-        "internal": origin.internal,
-        "user_frame": origin.user_frame,
-        "ndarray": numpy.ndarray,
         "asarray": arrays.as_array,
         "numpy": numpy,
         "forward": op.forward,
@@ -214,15 +194,11 @@ def scope_of(op: Op) -> dict[str, Any]:
         "ufunc": getattr(numpy, direct) if direct else None,
         # Whether the array function's result has the dtype of its inputs.
         "fits": direct is not None and "?" not in {t[-1] for t in getattr(numpy, direct).types[1:]},
-        "F32": arrays.F32,
-        "F64": arrays.F64,
         "I64": arrays.I64,
         "LEAVES": LEAVES,
         "LOOSE": arrays.LOOSE,
         "whole_number": arrays.whole_number,
         "brought": interpret.brought,
-        "numbers32": arrays.numbers32,
-        "numbers64": arrays.numbers64,
         "number_array": arrays.number_array,
         "REFUSALS": interpret.REFUSALS,
         "NodeClass": node_class(op) if op.rules else None,
@@ -231,15 +207,21 @@ def scope_of(op: Op) -> dict[str, Any]:
     }
 
 
-def source_of(op: Op, *, watched: bool = True) -> str:
-    """The Python source of the operator's function; its first line asks who looks on."""
-    lines = [f"def written({signature_of(op)}):", *once_positional_lines(op)]
+def source_of(op: Op) -> str:
+    """The Python source of the operator's function."""
+    return settled(lines_of(op))[0]
+
+
+def lines_of(op: Op, *, watched: bool = True) -> list[str]:
+    """The operator's function; its first line asks who looks on."""
+    head = f"def written({signature_of(op)})"
+    lines = once_positional_lines(op)
     lines += [*(watched_lines(op) if watched else []), *respelled_lines(op)]
     if takes_sequence(op) or gives_sequence(op):
-        return "\n".join([*lines, *_sequence_line(op)])
+        return block(head, [*lines, *_sequence_line(op)])
     if not has_straight_line(op):
-        return "\n".join([*lines, f"    return call(op, {everything(op)})"])
-    return "\n".join([*lines, *_straight_line(op)])
+        return block(head, [*lines, f"return call(op, {everything(op)})"])
+    return block(head, [*lines, *_straight_line(op)])
 
 
 def _straight_line(op: Op) -> list[str]:
@@ -247,8 +229,7 @@ def _straight_line(op: Op) -> list[str]:
     mixed = takes_mixed(op)
     lines = array_lines(op, leave, mixed=mixed)
     if arrays.LIBRARIES:
-        elsewhere = f"return elsewhere(op, {everything(op)})"
-        lines += [f"    if {other_arrays(op)}:", f"        {elsewhere}"]
+        lines += block(f"if {other_arrays(op)}", [f"return elsewhere(op, {everything(op)})"])
     with_hooks = f"return hooked(mode, {arguments(op)})" if saves_tensors(op) else ""
     lines += [*MODE_LINES, *leaving_lines(leave, not_plain(op, mixed=mixed), with_hooks)]
     lines += mixed_lines(op, leave) if mixed else []
@@ -256,22 +237,22 @@ def _straight_line(op: Op) -> list[str]:
     lines += computed_lines(op)
     if len(op.outputs) > 1:
         return lines + several_lines(op)
-    made = ["    result = new(Tensor)", "    result._array = r"]
+    made = ["result = new(Tensor)", "result._array = r"]
     if op.kind == "view":
         return lines + made + viewed_lines(op)
-    lines += ["    if type(r) is not ndarray:", "        r = asarray(r)"]
+    lines += ["if type(r) is not ndarray:", "    r = asarray(r)"]
     if array_call(op) is None and len(op.inputs) > 1:  # the first has data; another may have none
-        lines += ["        if type(r) is not ndarray:", f"            {leave}"]
+        lines += indented(block("if type(r) is not ndarray", [leave]))
     return [*lines, *made, *recorded_lines(op)]
 
 
 def _sequence_line(op: Op) -> list[str]:
     leave = f"return call(op, {everything(op)})"
     if takes_sequence(op):
-        node = sequence_node(op, "tuple(edges)", "r.shape", "r.dtype", frame_lines())
+        node = sequence_node(op, "tuple(edges)", "r")
         call = forward_call(op)[0].replace("a0", "arrays", 1)
         return sequence_line(op, leave, call, node)
-    node = sequence_node(op, "(edge,)", "a0.shape", "a0.dtype", frame_lines())
+    node = sequence_node(op, "(edge,)", "a0")
     return parts_line(op, leave, normalised_lines(op), forward_call(op)[0], node)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pullback.operators.declare import REQUIRED, Op, Param
+from pullback.operators.writing.writer import block, theirs
 
 
 def signature_of(op: Op, *, out: bool = True) -> str:
@@ -10,18 +11,21 @@ def signature_of(op: Op, *, out: bool = True) -> str:
     spelled = _optional_by_spelling(op) if out else []
     parts = [_parameter(param, spelled) for param in op.params if not param.keyword_only]
     keywords = [_parameter(param, spelled) for param in op.params if param.keyword_only]
-    if op.has_out and out:
-        keywords.append("out=None")
     if out:
-        keywords += [f"{name}=None" for name in op.spellings]
+        keywords += [f"{theirs(name)}=None" for name in _added(op)]
     rest = "*more" if op.once_positional else "*"
     return ", ".join([*parts, *([rest] if keywords else []), *keywords])
 
 
+def _added(op: Op) -> list[str]:
+    """Keywords that a function has besides the parameters of its declaration."""
+    return [*(["out"] if op.has_out else []), *op.spellings]
+
+
 def _parameter(param: Param, spelled: list[str]) -> str:
     if param.name in spelled:
-        return f"{param.name}=REQUIRED"
-    return param.name if param.default is REQUIRED else f"{param.name}=default_{param.name}"
+        return f"{param.local}=REQUIRED"
+    return param.local if param.default is REQUIRED else f"{param.local}=default_{param.name}"
 
 
 def _optional_by_spelling(op: Op) -> list[str]:
@@ -33,20 +37,27 @@ def _optional_by_spelling(op: Op) -> list[str]:
     return [p.name for p in following if p.default is REQUIRED and not p.keyword_only]
 
 
-def watched_lines(op: Op, *, out: bool = True) -> list[str]:
+def by_name(names: list[str]) -> str:
+    """Variables as the inside of a dict."""
+    return "".join(f"'{name}': {theirs(name)}, " for name in names)
+
+
+def operands(op: Op) -> str:
+    """The tensors of a call, as the inside of a tuple."""
+    return "".join(f"{param.local}, " for param in op.inputs)
+
+
+def shown_lines(args: str, kwargs: str, operands: str) -> list[str]:
     """Ask who looks on: then the call goes through `shown`."""
-    args = "".join(f"{param.name}, " for param in op.params if not param.keyword_only)
+    call = f"shown(op, called, unwatched, ({args}), {{{kwargs}}}, ({operands}))"
+    return block("if look.by is not None", [f"return {call}"])
+
+
+def watched_lines(op: Op, *, out: bool = True) -> list[str]:
+    """The same for a declared operator."""
+    args = "".join(f"{param.local}, " for param in op.params if not param.keyword_only)
     keywords = [param.name for param in op.params if param.keyword_only]
-    if op.has_out and out:
-        keywords.append("out")
-    if out:
-        keywords += op.spellings
-    kwargs = "".join(f"'{name}': {name}, " for name in keywords)
-    operands = "".join(f"{param.name}, " for param in op.inputs)
-    return [
-        "    if look.by is not None:",
-        f"        return shown(op, called, unwatched, ({args}), {{{kwargs}}}, ({operands}))",
-    ]
+    return shown_lines(args, by_name([*keywords, *(_added(op) if out else [])]), operands(op))
 
 
 def once_positional_lines(op: Op, *, out: bool = True) -> list[str]:
@@ -54,33 +65,32 @@ def once_positional_lines(op: Op, *, out: bool = True) -> list[str]:
     if not op.once_positional:
         return []
     args, kwargs = everything(op, out=out).split("), {")
-    return ["    if more:", f"        return numbers_between(op, called, {args}*more), {{{kwargs})"]
+    return block("if more", [f"return numbers_between(op, called, {args}*more), {{{kwargs})"])
 
 
 def respelled_lines(op: Op) -> list[str]:
     """Leave for `respelled` where NumPy's names are used, or an argument is missing."""
-    conditions = [f"{name} is not None" for name in op.spellings]
+    conditions = [f"{theirs(name)} is not None" for name in op.spellings]
     if spelled := _optional_by_spelling(op):
-        conditions += [f"{name} is REQUIRED" for name in dict.fromkeys((spelled[0], spelled[-1]))]
+        ends = dict.fromkeys((spelled[0], spelled[-1]))
+        conditions += [f"{theirs(name)} is REQUIRED" for name in ends]
     if not conditions:
         return []
     args, kwargs = everything(op).split("), {")
-    renamed = "".join(f"'{name}': {name}, " for name in op.spellings)
-    return [
-        f"    if {' or '.join(conditions)}:",
-        f"        return respelled(op, {args}), {{{renamed}{kwargs})",
-    ]
+    renamed = by_name([*op.spellings])
+    leave = f"return respelled(op, {args}), {{{renamed}{kwargs})"
+    return block(f"if {' or '.join(conditions)}", [leave])
 
 
 def arguments(op: Op) -> str:
     """All parameters, one by one and by place."""
-    return ", ".join(param.name for param in op.params)
+    return ", ".join(param.local for param in op.params)
 
 
 def everything(op: Op, *, out: bool = True) -> str:
     """All parameters as the arguments of `call(op, ...)`: a tuple and a dict."""
-    args = "".join(f"{param.name}, " for param in op.params if not param.keyword_only)
-    kwargs = "".join(f"'{param.name}': {param.name}, " for param in op.params if param.keyword_only)
+    args = "".join(f"{param.local}, " for param in op.params if not param.keyword_only)
+    kwargs = by_name([param.name for param in op.params if param.keyword_only])
     if op.has_out and out:
-        kwargs += "'out': out"
+        kwargs += f"'out': {theirs('out')}"
     return f"({args}), {{{kwargs}}}"

@@ -15,13 +15,14 @@ from typing import Any
 from pullback.core import forward
 from pullback.core.forward import open_levels, seeing
 from pullback.core.mode import Mode, changed, current
-from pullback.core.origin import GENERATED
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators import derive
 from pullback.operators.declare import REQUIRED, Op, parameters_of
 from pullback.operators.options import NORMALISE
-from pullback.operators.writing.nodes import execute
+from pullback.operators.writing.call import arguments
+from pullback.operators.writing.common import COMMON
+from pullback.operators.writing.writer import block, define, theirs
 
 __all__ = ["form_of", "takes"]
 
@@ -54,8 +55,8 @@ def _has_straight_line(op: Op) -> bool:
 
 def _written(op: Op) -> Any:
     scope: dict[str, Any] = {
+        **COMMON,
         "op": op,
-        "Tensor": Tensor,
         "open_levels": open_levels,
         "current": current,
         "outside": outside,
@@ -75,8 +76,7 @@ def _written(op: Op) -> Any:
     for i, param in enumerate(op.inputs):
         if param.name in op.rules:
             scope[f"rule_{i}"] = op.rules[param.name]
-    execute(source_of(op), scope, f"{GENERATED}dual {op.name}>")
-    return scope["pushed"]
+    return define(lines_of(op), scope, f"dual {op.name}")
 
 
 # What the written code calls ----------------------------------------------------------------------
@@ -151,78 +151,72 @@ def _finished_batch(
 # The source ---------------------------------------------------------------------------------------
 
 
-def source_of(op: Op) -> str:
-    """The Python source of the function."""
+def lines_of(op: Op) -> list[str]:
+    """The function."""
     inputs = op.inputs
-    bound = ", ".join(f"{p.name!r}: {p.name}" for p in op.params)
+    bound = ", ".join(f"{p.name!r}: {p.local}" for p in op.params)
     leave = f"return general(op, {{{bound}}}, result, mode)"
-    everything = ", ".join(f"{p.name}={p.name}" for p in op.params)
+    everything = ", ".join(f"{p.name}={p.local}" for p in op.params)
     tangents = [f"t{i}" for i in range(len(inputs))]
     lines = [
-        f"def pushed(mode, {', '.join(p.name for p in op.params)}):",
-        "    outer = outside(mode)",
-        "    try:",
-        "        current.set(outer)",
-        f"        result = function({everything})",
-        "        level = open_levels()[0]",
+        "current.set(outer)",
+        f"result = function({everything})",
+        "level = open_levels()[0]",
     ]
     felt = derive.felt_inputs(op)
     for i, param in enumerate(inputs):
-        found = f"level.get({param.name}) if isinstance({param.name}, Tensor) else None"
-        lines.append(f"        t{i} = {found if param.name in felt else None}")
+        found = f"level.get({param.local}) if isinstance({param.local}, Tensor) else None"
+        lines.append(f"t{i} = {found if param.name in felt else None}")
+    still = " and ".join(f"{tangent} is None" for tangent in tangents)
+    unreal = "result.__class__ is not Tensor or result._array.dtype.kind not in real"
     lines += [
-        f"        if {' and '.join(f't{i} is None' for i in range(len(inputs)))}:",
-        "            return result",
+        *block(f"if {still}", ["return result"]),
         *_normalised(op),
-        "        if result.__class__ is not Tensor or result._array.dtype.kind not in real:",
-        f"            {leave}",
-        "        batch = None",
+        *block(f"if {unreal}", [leave]),
+        "batch = None",
         *(line for tangent in tangents for line in _looked_at(op, tangent, leave)),
+        *_tangent(op),
+        *_ending(tangents),
     ]
-    lines += _tangent(op)
-    lines += _ending(op, tangents)
-    return "\n".join(lines)
+    body = ["outer = outside(mode)", *block("try", lines), *block("finally", ["current.set(mode)"])]
+    return block(f"def pushed(mode, {arguments(op)})", body)
 
 
 def _looked_at(op: Op, tangent: str, leave: str) -> list[str]:
     """What a tangent is: complex ones leave, batches too unless all broadcast at one level."""
-    batch = [f"                {leave}"]
+    batch = [leave]
     if op.kind == "elementwise" and op.jvp is None:
         batch = [
-            f"                found = batched_at({tangent}, result._array.ndim)",
-            "                if found is None or (batch is not None and found is not batch):",
-            f"                    {leave}",
-            "                batch = found",
-            f"                {tangent} = {tangent}.value",
+            f"found = batched_at({tangent}, result._array.ndim)",
+            *block("if found is None or (batch is not None and found is not batch)", [leave]),
+            "batch = found",
+            f"{tangent} = {tangent}.value",
         ]
-    return [
-        f"        if {tangent} is not None:",
-        f"            if {tangent}.__class__ is not Tensor:",
-        *batch,
-        f"            if {tangent}._array.dtype.kind in 'cW':",
-        f"                {leave}",
-    ]
+    return block(
+        f"if {tangent} is not None",
+        [
+            *block(f"if {tangent}.__class__ is not Tensor", batch),
+            *block(f"if {tangent}._array.dtype.kind == 'c'", [leave]),
+        ],
+    )
 
 
-def _ending(op: Op, tangents: list[str]) -> list[str]:
+def _ending(tangents: list[str]) -> list[str]:
     shared = " or ".join(f"total is {t}" for t in tangents)
     return [
-        "        if batch is not None and total is not None:",
-        "            if total._array.ndim > result._array.ndim:",
-        f"                finished_batch(op, level, result, total, batch, {shared})",
-        "                return result",
-        f"        finished(op, level, result, total, {shared})",
+        "if batch is not None and total is not None:",
+        "    if total._array.ndim > result._array.ndim:",
+        f"        finished_batch(op, level, result, total, batch, {shared})",
         "        return result",
-        "    finally:",
-        "        current.set(mode)",
+        f"finished(op, level, result, total, {shared})",
+        "return result",
     ]
 
 
 def _normalised(op: Op) -> list[str]:
-    first = op.inputs[0].name
+    first = op.inputs[0].local
     return [
-        f"        {param.name} = as_{param.check}({param.name}, getattr({first}, 'ndim', 0), "
-        f"{op.name!r})"
+        f"{param.local} = as_{param.check}({param.local}, getattr({first}, 'ndim', 0), {op.name!r})"
         for param in op.params
         if param.check in NORMALISE
     ]
@@ -240,31 +234,29 @@ def _asked(op: Op, rule: Any, i: int | None) -> str:
         elif name in op.outputs:
             value = "result"
         elif name in {param.name for param in op.params}:
-            value = name
+            value = theirs(name)
         elif name.endswith("_shape"):
-            value = f"tuple(getattr({name[:-6]}, 'shape', ()))"
+            value = f"tuple(getattr({theirs(name[:-6])}, 'shape', ()))"
         else:
-            value = f"getattr({name[:-6]}, 'dtype', None)"
+            value = f"getattr({theirs(name[:-6])}, 'dtype', None)"
         parts.append(f"{name}={value}")
     return ", ".join(parts)
 
 
 def _tangent(op: Op) -> list[str]:
     if op.jvp is not None:
-        return [f"        total = jvp_rule({_asked(op, op.jvp, None)})"]
-    lines = ["        total = None"]
+        return [f"total = jvp_rule({_asked(op, op.jvp, None)})"]
+    lines = ["total = None"]
     for i, param in enumerate(op.inputs):
         if param.name not in op.rules:
             continue
         if op.kind == "elementwise":
             term = f"rule_{i}({_asked(op, op.rules[param.name], i)})"
         else:
-            given = ", ".join(f"{p.name}={f't{i}' if p is param else p.name}" for p in op.params)
+            given = ", ".join(f"{p.name}={f't{i}' if p is param else p.local}" for p in op.params)
             term = f"function({given})"
-        lines += [
-            f"        if t{i} is not None:",
-            f"            term = {term}",
-            "            if term is not None:",
-            "                total = term if total is None else total + term",
-        ]
+        added = "total = term if total is None else total + term"
+        lines += block(
+            f"if t{i} is not None", [f"term = {term}", *block("if term is not None", [added])]
+        )
     return lines

@@ -19,13 +19,20 @@ from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
 
-from pullback.core import origin
 from pullback.core.tensor import Tensor
 from pullback.operators.guarding import REFUSALS, explained
 from pullback.operators.watching.dispatch import QUIET, any_handler
-from pullback.operators.writing.nodes import execute
+from pullback.operators.writing.call import by_name
+from pullback.operators.writing.writer import (
+    block,
+    constant,
+    define,
+    indented,
+    theirs,
+    with_constants,
+)
 
-__all__ = ["TAKES", "as_given", "asking_code", "guard_of", "required_by_name"]
+__all__ = ["as_given", "asking_code", "guard_of", "required_by_name"]
 
 
 def guard_of(function: FunctionType, layer: Any) -> CodeType:
@@ -38,89 +45,64 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
     more = rest.pop(0) if code.co_flags & inspect.CO_VARARGS else None
     others = rest.pop(0) if code.co_flags & inspect.CO_VARKEYWORDS else None
     required = positional[: count - len(function.__defaults__ or ())]
-    looks = [f"({x}.__class__ is not _Tensor and _asks({x}))" for x in required]
-    looks += [f"_asks({more})"] if more else []
-    values = "".join(f"{x}, " for x in (*positional, *keywords))
-    extra = [f"more={more}"] * bool(more) + [f"named={others}"] * bool(others)
-    shown = [f"{x!r}: {x}" for x in (*positional, *keywords, *([more] if more else []))]
-    source = [
-        f"def guard({_parameters(code, positional, keywords, more, others)}):",
-        f"    if {' or '.join(looks) or 'False'}:",
-        f"        return _layer.take_guarded({', '.join([f'({values})', *extra])})",
-        "    try:",
-        f"        return _plain({_arguments(positional, keywords, more, others)})",
-        "    except _REFUSALS as error:",
-        f"        explained = _explain(_plain, error, {{{', '.join(shown)}}})",
-        "        if explained is None:",
-        "            raise",
-        "        raise explained from None",
-    ]
-    scope: dict[str, Any] = {}
-    filename = f"{origin.GENERATED}{function.__name__}, asking>"
-    source = closing_over(_with_constants(source), code.co_freevars)
-    execute("\n".join(source), scope, filename)
-    made: CodeType = scope["guard"].__code__
-    stands_for = {
-        "_layer": layer,
-        "_plain": layer.plain,
-        "_Tensor": Tensor,
-        "_asks": _asks,
-        "_explain": explained,
-        "_REFUSALS": REFUSALS,
+    looks = [f"({x}.__class__ is not Tensor and asks({x}))" for x in map(theirs, required)]
+    looks += [f"asks({theirs(more)})"] if more else []
+    values = "".join(f"{theirs(x)}, " for x in (*positional, *keywords))
+    extra = [f"{name}={theirs(one)}" for name, one in (("more", more), ("named", others)) if one]
+    shown = by_name([*positional, *keywords, *([more] if more else [])])
+    ours = {
+        "layer": layer,
+        "plain": layer.plain,
+        "Tensor": Tensor,
+        "asks": _asks,
+        "explain": explained,
+        "REFUSALS": REFUSALS,
     }
-    return made.replace(
-        co_consts=tuple(
-            stands_for.get(one, one) if type(one) is str else one for one in made.co_consts
+    lines = [
+        *block(
+            f"if {' or '.join(looks) or 'False'}",
+            [f"return layer.take_guarded({', '.join([f'({values})', *extra])})"],
         ),
-        co_name=function.__name__,
-    )
+        *block("try", [f"return plain({_arguments(positional, keywords, more, others)})"]),
+        "except REFUSALS as error:",
+        f"    found = explain(plain, error, {{{shown}}})",
+        *indented(block("if found is None", ["raise"])),
+        "    raise found from None",
+    ]
+    # A function's globals are its module's, so names of ours are constants of the code.
+    used = [name for name in ours if any(name in line for line in lines)]
+    lines = [*(f"{name} = {constant(name)}" for name in used), *lines]
+    head = f"def guard({_parameters(code, positional, keywords, more, others)})"
+    title = f"{function.__name__}, asking"
+    made = code_closing_over(block(head, lines), code.co_freevars, title)
+    return with_constants(made, **ours).replace(co_name=function.__name__)
 
 
-def closing_over(source: list[str], names: tuple[str, ...]) -> list[str]:
-    """Source of a function `guard` with free variables that it does not use.
+def code_closing_over(lines: list[str], names: tuple[str, ...], title: str) -> CodeType:
+    """The code of a function `guard`, with free variables that it does not use.
 
     Code that takes the place of another needs as many. Claimed only (`co_freevars=`), they have no
     cells in the frame, and whoever reads `f_locals` of it brings Python down.
     """
     if not names:
-        return source
-    head, *body = source
-    inner = [head, "    if 0:", f"        {', '.join(names)},", *body, "return guard"]
-    lines = [f"    {line}" for line in inner]
-    return ["def outer():", f"    {' = '.join(names)} = None", *lines, "guard = outer()"]
+        return define(lines, {}, title).__code__
+    known = [theirs(name) for name in names]
+    head, *body = lines
+    inner = [head, "    if 0:", f"        {', '.join(known)},", *body]
+    outer = block("def outer()", [f"{' = '.join(known)} = None", *inner, "return guard"])
+    return define(outer, {}, title)().__code__
 
 
 @cache
 def asking_code(names: tuple[str, ...]) -> CodeType:
-    """The code of a function of any arguments that hands them to the string `TAKES`."""
-    source = [
-        "def guard(*args, **kwargs):",
-        f"    take = {TAKES!r}",
-        "    return take(args, kwargs)",
-    ]
-    scope: dict[str, Any] = {}
-    execute("\n".join(closing_over(source, names)), scope, f"{origin.GENERATED}asking>")
-    made: CodeType = scope["guard"].__code__
-    return made
-
-
-TAKES = "stands for what takes the call, see `_Asking`"
+    """The code of a function of any arguments that hands them to the constant `take`."""
+    lines = [f"take = {constant('take')}", "return take(args, kwargs)"]
+    return code_closing_over(block("def guard(*args, **kwargs)", lines), names, "asking")
 
 
 def required_by_name(function: FunctionType) -> bool:
     """Whether it has keyword-only parameters without a default."""
     return function.__code__.co_kwonlyargcount > len(function.__kwdefaults__ or ())
-
-
-def _with_constants(source: list[str]) -> list[str]:
-    """Names of ours become constants of the code: a function's globals are its module's."""
-    head, *body = source
-    text = "\n".join(body)
-    used = [name for name in _OURS if name in text]
-    return [head, *(f"    {name} = {name!r}" for name in used), *body]
-
-
-_OURS = ("_layer", "_plain", "_Tensor", "_asks", "_explain", "_REFUSALS")
 
 
 def _asks(value: Any) -> bool:
@@ -130,17 +112,18 @@ def _asks(value: Any) -> bool:
 def _parameters(
     code: CodeType, positional: list[str], keywords: list[str], more: Any, others: Any
 ) -> str:
-    parts = positional.copy()
+    parts = [*map(theirs, positional)]
     if code.co_posonlyargcount:
         parts.insert(code.co_posonlyargcount, "/")
-    parts += [f"*{more}"] if more else ["*"] * bool(keywords)
-    return ", ".join([*parts, *keywords, *([f"**{others}"] if others else [])])
+    parts += [f"*{theirs(more)}"] if more else ["*"] * bool(keywords)
+    parts += map(theirs, keywords)
+    return ", ".join([*parts, *([f"**{theirs(others)}"] if others else [])])
 
 
 def _arguments(positional: list[str], keywords: list[str], more: Any, others: Any) -> str:
-    parts = [*positional, *([f"*{more}"] if more else [])]
-    parts += [f"{name}={name}" for name in keywords]
-    return ", ".join([*parts, *([f"**{others}"] if others else [])])
+    parts = [*map(theirs, positional), *([f"*{theirs(more)}"] if more else [])]
+    parts += [f"{name}={theirs(name)}" for name in keywords]
+    return ", ".join([*parts, *([f"**{theirs(others)}"] if others else [])])
 
 
 def as_given(

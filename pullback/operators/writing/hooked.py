@@ -27,22 +27,23 @@ from pullback.operators.writing.steps import (
     normalised_lines,
     takes_mixed,
 )
+from pullback.operators.writing.writer import block, theirs
 
-__all__ = ["hooked_source_of"]
+__all__ = ["hooked_lines_of"]
 
 
-def hooked_source_of(op: Op) -> str:
-    """The Python source; `mode` is one of class `Hooked`, with grad mode on."""
+def hooked_lines_of(op: Op) -> list[str]:
+    """The function; `mode` is one of class `Hooked`, with grad mode on."""
     plan = Plan(op)
     leave = f"return call(op, {everything(op, out=False)})"
     mixed = takes_mixed(op)
     tracked = " or ".join(f"n{i} is not None" for i in range(len(plan.edges)))
-    lines = [f"def hooked(mode, {arguments(op)}):"]
+    lines = []
     if any(param.name == "dtype" for param in op.params):  # whole numbers have no history
-        lines += ["    if dtype is not None:", f"        {leave}"]
+        lines += block(f"if {theirs('dtype')} is not None", [leave])
     lines += array_lines(op, leave, mixed=mixed)
     lines += mixed_lines(op, leave) if mixed else []
-    lines += [*normalised_lines(op), *edge_lines(op, leave), f"    tracked = {tracked}"]
+    lines += [*normalised_lines(op), *edge_lines(op, leave), f"tracked = {tracked}"]
     for param in plan.inputs:
         lines += _packed(op, plan, param)
     lines += computed_lines(op)
@@ -53,53 +54,48 @@ def hooked_source_of(op: Op) -> str:
     cells = " = ".join(f"{name}._cell" for name in names)
     lines += [
         *made,
-        "    if not tracked:",
-        f"        {cells} = inherited({', '.join(param.name for param in op.inputs)})",
-        f"        {finished}",
+        "if not tracked:",
+        f"    {cells} = inherited({', '.join(param.local for param in op.inputs)})",
+        f"    {finished}",
         *bare_node_lines(op, plan),
     ]
     for param in plan.inputs:
         name = param.name
-        lines += [f"    node.s_{name} = p_{name}", f"    node.s_{name}_v = v_{name}"]
+        lines += [f"node.s_{name} = p_{name}", f"node.s_{name}_v = v_{name}"]
     lines += [*frame_lines(2), *PLACED]
-    lines += outputs_lines(op) if several else ["    result._node = node"]
+    lines += outputs_lines(op) if several else ["result._node = node"]
     for name in plan.outputs:
         result = names[op.outputs.index(name) if several else 0]
         lines += [
-            f"    node.s_{name} = packed = pack(mode, {result}, None, output=True)",
-            f"    node.s_{name}_c = packed._cell",
-            f"    node.s_{name}_v = {result}._cell[0]",
+            f"node.s_{name} = packed = pack(mode, {result}, None, output=True)",
+            f"node.s_{name}_c = packed._cell",
+            f"node.s_{name}_v = {result}._cell[0]",
         ]
-    return "\n".join([*lines, f"    {finished}"])
+    return block(f"def hooked(mode, {arguments(op)})", [*lines, finished])
 
 
 _ONE = [
-    "    if type(r) is not ndarray:",
-    "        r = asarray(r)",
-    "    result = new(Tensor)",
-    "    result._array = r",
-    "    result._cell = UNWRITTEN",
-    "    result._node = None",
+    "if type(r) is not ndarray:",
+    "    r = asarray(r)",
+    "result = new(Tensor)",
+    "result._array = r",
+    "result._cell = UNWRITTEN",
+    "result._node = None",
 ]
 
 
 def _packed(op: Op, plan: Plan, param: Param) -> list[str]:
     """What the hook makes of an input, where a rule of an edge that leads somewhere asks for it."""
-    name = param.name
-    users = plan.users(name)
-    lines = [
-        f"    p_{name} = v_{name} = None",
-        f"    if {' or '.join(f'n{i} is not None' for i in users)}:",
+    name, local = param.name, param.local
+    packed = [
+        f"place = {local}._node",
+        *block("if place.__class__ is View", [f"place = edge_of({local})"]),
+        f"p_{name} = pack(mode, {local}, place, output=False)",
+        f"v_{name} = {local}._cell[0]",
     ]
     if param is maybe_number(op):
-        lines += ["        if is_number:", f"            p_{name} = {name}", "        else:"]
+        packed = [*block("if is_number", [f"p_{name} = {local}"]), *block("else", packed)]
     else:
-        lines += [f"        if {name} is not None:"]
-    return [
-        *lines,
-        f"            place = {name}._node",
-        "            if place.__class__ is View:",
-        f"                place = edge_of({name})",
-        f"            p_{name} = pack(mode, {name}, place, output=False)",
-        f"            v_{name} = {name}._cell[0]",
-    ]
+        packed = block(f"if {local} is not None", packed)
+    needed = " or ".join(f"n{i} is not None" for i in plan.users(name))
+    return [f"p_{name} = v_{name} = None", *block(f"if {needed}", packed)]

@@ -16,6 +16,7 @@ import numpy
 from pullback.core.arrays import F32, F64, number_array
 from pullback.operators.declare import OPERATORS, Op, Param, parameters_of
 from pullback.operators.writing.specialise import kernel, with_operators
+from pullback.operators.writing.writer import theirs
 
 
 class Inlined:
@@ -185,7 +186,7 @@ def inlined(op: Op, param: Param, prefix: str) -> Inlined | None:
     notes = _Notes(prefix)
     found = notes.inlined
     found.usual = {n: notes.constant(usual[n], usual[n]) for n in asked if n in usual}
-    given = [usual[name] if name in found.usual else _StandIn(name, notes) for name in asked]
+    given = [usual[n] if n in found.usual else _StandIn(_local(n), notes) for n in asked]
     try:
         result = with_operators(rule, _noting, "noted")(*given)
     except Exception:  # whatever a rule does on a stand-in that it would not do on values
@@ -194,6 +195,11 @@ def inlined(op: Op, param: Param, prefix: str) -> Inlined | None:
         return None
     found.result = result._name
     return found
+
+
+def _local(name: str) -> str:
+    """What a rule asks for, as the node's code has it."""
+    return name if name == "g" else theirs(name)
 
 
 def _is_plain(value: Any) -> bool:

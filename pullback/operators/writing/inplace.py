@@ -23,72 +23,74 @@ from pullback.operators.writing.steps import (
     normalised_lines,
     not_plain,
     saves_tensors,
+    tried_lines,
 )
+from pullback.operators.writing.writer import block, indented
 
 
-def inplace_source_of(op: Op, *, watched: bool = True) -> str:
-    """The Python source of the in-place form; its first line asks who looks on."""
-    lines = [f"def written({signature_of(op, out=False)}):"]
-    lines += once_positional_lines(op, out=False)
+def inplace_lines_of(op: Op, *, watched: bool = True) -> list[str]:
+    """The in-place form; its first line asks who looks on."""
+    head = f"def written({signature_of(op, out=False)})"
+    lines = once_positional_lines(op, out=False)
     lines += watched_lines(op, out=False) if watched else []
     leave = f"return call_inplace(op, called, {everything(op, out=False)})"
     starts_with_target = bool(op.differentiable) and op.differentiable[0] == op.inputs[0]
     if not has_straight_line(op) or len(op.outputs) > 1 or not starts_with_target:
-        return "\n".join([*lines, f"    {leave}"])
-    target = op.inputs[0].name
+        return block(head, [*lines, leave])
+    target = op.inputs[0].local
     edges = [f"n{i}" for i in range(len(op.differentiable))]
     unusual = [*not_plain(op, out=False), "cell is INFERENCE_CELL"]
     lines += [
         *array_lines(op, leave),
         *MODE_LINES,
-        f"    cell = {target}._cell",
+        f"cell = {target}._cell",
         *leaving_lines(leave, unusual, besides="True" if saves_tensors(op) else "before_write"),
         *normalised_lines(op),
         *_memory_checked(op),
-        "    tracked = False",
-        "    if mode is plain and a0.dtype.kind in 'fcVW':",
-        *("    " + line for line in edge_lines(op, leave)),
-        f"        if {' or '.join(f'{edge} is not None' for edge in edges)}:",
-        "            tracked = True",
-        f"            if {target}._node.__class__ in SPECIAL:",
-        f"                check_history_can_change(called, {target})",
-        *("            " + line for line in _before_write(op)),
+        "tracked = False",
+        "if mode is plain and a0.dtype.kind in 'fcV':",
+        *indented(edge_lines(op, leave)),
+        f"    if {' or '.join(f'{edge} is not None' for edge in edges)}:",
+        "        tracked = True",
+        f"        if {target}._node.__class__ in SPECIAL:",
+        f"            check_history_can_change(called, {target})",
+        *("        " + line for line in _before_write(op)),
         *_written(op),
-        "    if cell.__class__ is tuple:",
-        f"        cell = {target}._cell = [*cell]",
-        "    cell[0] += 1",
+        "if cell.__class__ is tuple:",
+        f"    cell = {target}._cell = [*cell]",
+        "cell[0] += 1",
         *frame_lines(),
-        "    if code is not None:",
-        "        cell.append((called, code, frame.f_lasti))",
-        f"        if len(cell) > {MOST_WRITES}:",
-        "            shorten(cell)",
-        "    if tracked:",
-        f"        result = {target}",
-        "        r = a0",
-        *([f"        {target} = old"] if _saves_target(op) else []),
-        *("    " + line for line in node_lines(op, framed=True)),
-        "        rebase(result, node)",
-        "        return result",
+        "if code is not None:",
+        "    cell.append((called, code, frame.f_lasti))",
+        f"    if len(cell) > {MOST_WRITES}:",
+        "        shorten(cell)",
+        "if tracked:",
+        f"    result = {target}",
+        "    r = a0",
+        *([f"    {target} = old"] if _saves_target(op) else []),
+        *indented(node_lines(op, framed=True)),
+        "    rebase(result, node)",
+        "    return result",
         *_adopted(op),
-        f"    return {target}",
+        f"return {target}",
     ]
-    return "\n".join(lines)
+    return block(head, lines)
 
 
 def _adopted(op: Op) -> list[str]:
     """What is written into a tensor without history may say why it has none."""
     others = [param for param in op.inputs[1:] if param.kind == "tensor"]
     known = [
-        f"(not is_number and {one.name}._cell is not UNWRITTEN)"
+        f"(not is_number and {one.local}._cell is not UNWRITTEN)"
         if one is maybe_number(op)
-        else f"{one.name}._cell is not UNWRITTEN"
+        else f"{one.local}._cell is not UNWRITTEN"
         for one in others
     ]
     if not known:
         return []
     return [
-        f"    if mode is plain and ({' or '.join(known)}):",
-        f"        adopt({op.inputs[0].name}, {', '.join(one.name for one in others)})",
+        f"if mode is plain and ({' or '.join(known)}):",
+        f"    adopt({op.inputs[0].local}, {', '.join(one.local for one in others)})",
     ]
 
 
@@ -103,8 +105,8 @@ def _memory_checked(op: Op) -> list[str]:
     ]
     arguments = ", ".join(f"a{i}" for i in range(len(sources) + 1))
     return [
-        f"    if {' or '.join(['a0.base is not None', *given])}:",
-        f"        check_writable(called, {arguments})",
+        f"if {' or '.join(['a0.base is not None', *given])}:",
+        f"    check_writable(called, {arguments})",
     ]
 
 
@@ -118,7 +120,7 @@ def _before_write(op: Op) -> list[str]:
     for param in plan.inputs:
         needed = " or ".join(f"n{i} is not None" for i in plan.users(param.name))
         if param is op.inputs[0]:
-            lines.append(f"old = old_value({param.name}, n0) if {needed} else None")
+            lines.append(f"old = old_value({param.local}, n0) if {needed} else None")
         else:
             lines.append(f"v_{param.name} = {version_of(op, param)}")
     return lines
@@ -128,31 +130,24 @@ def _written(op: Op) -> list[str]:
     """Compute into the target itself where one array function does it, else write afterwards."""
     direct = array_call(op)
     general = forward_call(op)[0]
-    shown = ", ".join(f"'{param.name}': a{i}" for i, param in enumerate(op.inputs))
     options = [param for param in op.params if not param.is_tensor]
     after = [f"r = {general}", "r = asarray(r)"]
-    after += [f"check_fit(called, {op.inputs[0].name}, r)", "a0[...] = r"]
+    after += [f"check_fit(called, {op.inputs[0].local}, r)", "a0[...] = r"]
     ways = []
     if direct:
         arguments = ", ".join(f"a{i}" for i in range(len(op.inputs)))
         # A result of another dtype (comparisons) does not go into the target directly.
-        usual = " and ".join(["fits", *(f"{p.name} == default_{p.name}" for p in options)])
+        usual = " and ".join(["fits", *(f"{p.local} == default_{p.name}" for p in options)])
         ways.append((usual, [f"ufunc({arguments}, a0)"]))
     if op.into is not None:
         call = general.replace("forward(numpy, ", "into(a0, ", 1)
         ways.append((_goes_into(op), [call]))
-    lines = ["    try:"]
+    if not ways:
+        return tried_lines(op, after, "a0")
+    lines = []
     for number, (condition, steps) in enumerate(ways):
-        lines.append(f"        {'elif' if number else 'if'} {condition}:")
-        lines += ["            " + step for step in steps]
-    lines += ["        else:"] if ways else []
-    indent = "            " if ways else "        "
-    return [
-        *lines,
-        *(indent + step for step in after),
-        "    except REFUSALS as error:",
-        f"        raise explained(op, {{{shown}}}, error, a0) from None",
-    ]
+        lines += block(f"{'elif' if number else 'if'} {condition}", steps)
+    return tried_lines(op, [*lines, *block("else", after)], "a0")
 
 
 def _goes_into(op: Op) -> str:
@@ -162,5 +157,6 @@ def _goes_into(op: Op) -> str:
         conditions += [f"a{i}.dtype is a0.dtype" for i in range(1, len(op.inputs))]
     for param in op.params:
         if not param.is_tensor:
-            conditions.append(f"({param.name}.__class__ is float or {param.name}.__class__ is int)")
+            name = param.local
+            conditions.append(f"({name}.__class__ is float or {name}.__class__ is int)")
     return " and ".join(conditions)

@@ -6,7 +6,6 @@ both the built and the interpreted forward make the same nodes.
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable
 from typing import Any
 
@@ -17,13 +16,14 @@ from pullback.core.arrays import Array
 from pullback.core.forward import LEVELS, open_levels
 from pullback.core.mode import get_mode
 from pullback.core.node import OperatorNode, Output
-from pullback.core.origin import GENERATED
 from pullback.core.ports import ports
-from pullback.core.tensor import Tensor, new, wrap
+from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import Op, Param, parameters_of
 from pullback.operators.running.declared_node import DeclaredNode
+from pullback.operators.writing.common import COMMON
 from pullback.operators.writing.inline import Inlined, inlined
 from pullback.operators.writing.specialise import on_arrays
+from pullback.operators.writing.writer import block, define, theirs
 
 _classes: dict[Op, type[OperatorNode]] = {}
 
@@ -38,8 +38,8 @@ class Plan:
         self.asked = asked
         by_name = {param.name: param for param in op.params}
         # An adjoint may call its own input `g` too; in a rule the name always means the gradient.
-        gradients = {*op.gradient_names, "g"}
-        asked_for = [name for names in asked.values() for name in names if name not in gradients]
+        self.gradients = {*op.gradient_names, "g"}
+        asked_for = [n for names in asked.values() for n in names if n not in self.gradients]
         wanted = list(dict.fromkeys(asked_for))
         self.inputs = [by_name[n] for n in wanted if n in by_name and by_name[n].is_tensor]
         self.options = [n for n in wanted if n in by_name and not by_name[n].is_tensor]
@@ -50,6 +50,11 @@ class Plan:
     def users(self, name: str) -> list[int]:
         """Numbers of the edges whose rule asks for `name`."""
         return [i for i, param in enumerate(self.edges) if name in self.asked[param.name]]
+
+    def given(self, rule: Any, *ours: str) -> str:
+        """What a rule asks for, as its arguments in the node's code, which has `ours` too."""
+        known = {*self.gradients, *ours}
+        return ", ".join(name if name in known else theirs(name) for name in parameters_of(rule))
 
     @property
     def slots(self) -> list[str]:
@@ -100,8 +105,9 @@ def written_class(
     elsewhere = bool(names)
     for name, tensors in (("_run", False), ("_run_tensors", True)):
         source = _running(plan, lines, name, tensors=tensors, elsewhere=elsewhere)
-        members |= _executed(source, plan, lines, tensors, *how)
-    members |= _executed(_release(plan), plan, [], False, *how)
+        members[name] = _defined(name, source, plan, lines, tensors, *how)
+    if release := _release(plan):
+        members["_release"] = _defined("_release", release, plan, [], False, *how)
     members["_output_tensor"] = lambda node, name: output_tensor(node, name, op.outputs.index(name))
     members |= {"__slots__": plan.slots, "op": op, "plan": plan, "__module__": "pullback.autograd"}
     if op.shows is not None:
@@ -110,32 +116,24 @@ def written_class(
     return type(op.node_name, (base,), members)
 
 
-def _executed(
+def _defined(
+    name: str,
     source: list[str],
     plan: Plan,
     lines: list[Inlined | None],
     tensors: bool,
     names: dict[str, Any],
     specialise: Callable[[Any], Any],
-) -> dict[str, Any]:
-    """The function that `source` defines, if any."""
-    if not source:
-        return {}
+) -> Any:
+    """The method that `source` defines."""
     scope: dict[str, Any] = {
+        **COMMON,
         "input_array": saved.input_array,
         "input_tensor": saved.input_tensor,
         "output_array": saved.output_array,
         "output_tensor": output_tensor,
         "fill_missing": fill_missing,
         "LEVELS": LEVELS,
-        "get_mode": get_mode,
-        "Tensor": Tensor,
-        "ndarray": numpy.ndarray,
-        "new": new,
-        "F32": arrays.F32,
-        "F64": arrays.F64,
-        "numbers32": arrays.numbers32,
-        "numbers64": arrays.numbers64,
         "NO_NUMBERS": {},
     }
     for i, param in enumerate(plan.edges):
@@ -147,22 +145,14 @@ def _executed(
         if one is not None:
             scope |= one.tensor_scope if tensors else _specialised(one.array_scope, specialise)
     scope |= names
-    name = source[0].partition("(")[0].removeprefix("def ")
     # Some operators share a node's name: their lines must not.
     where = f"{plan.op.name}: {plan.op.node_name}.{name}{', elsewhere' if names else ''}"
-    execute("\n".join(source), scope, f"{GENERATED}{where}>")
-    return {name: scope[name]}
+    return define(source, scope, where)
 
 
 def _specialised(scope: dict[str, Any], specialise: Callable[[Any], Any]) -> dict[str, Any]:
     """What written lines name besides the inputs: kernels on NumPy, unless brought elsewhere."""
     return scope if specialise is on_arrays else {n: specialise(one) for n, one in scope.items()}
-
-
-def execute(source: str, scope: dict[str, Any], filename: str) -> None:
-    """Run generated source; tracebacks will show its lines."""
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    exec(compile(source, filename, "exec"), scope)
 
 
 def _running(
@@ -174,66 +164,77 @@ def _running(
     elsewhere: bool = False,
 ) -> list[str]:
     op = plan.op
-    lines = [f"def {name}(self, g, edges):"]
     edges = [f"e{i}" for i in range(len(plan.edges))]
     sequence = len(plan.edges) == 1 and plan.edges[0].kind == "tensors"
-    if not sequence:
-        lines.append(f"    {''.join(edge + ', ' for edge in edges)} = edges")
-    if several_outputs(op):
-        lines.append(f"    g = fill_missing(self, g, {tensors})")
-        if op.outputs != ("*",):
-            names = [f"g_{n}" if n not in op.fixed_outputs else "_" for n in op.outputs]
-            lines.append(f"    {', '.join(names)} = g")
-    elif len(op.outputs) > 1:
-        lines.append(f"    {op.gradient_names[0]} = g")
+    lines = [] if sequence else [f"{''.join(edge + ', ' for edge in edges)} = edges"]
+    lines += _gradient_lines(op, tensors=tensors)
     for param in plan.inputs:
         lines += _read_input(plan, param, tensors=tensors, guarded=not sequence)
         if elsewhere and not tensors and param.kind != "tensors":
             # A number of the host, as a tensor, beside arrays that are elsewhere.
-            met = f"type({param.name}) is HOST and not {param.name}.ndim"
-            read = [f"if {met}:", f"    {param.name} = {param.name}[()]"]
-            lines += _indented(read, _guard(plan, param.name, guarded=not sequence))
+            met = f"type({param.local}) is HOST and not {param.local}.ndim"
+            read = block(f"if {met}", [f"{param.local} = {param.local}[()]"])
+            lines += _guarded(plan, param.name, read, guarded=not sequence)
     for output in plan.outputs:
         lines += _read_output(plan, output, tensors=tensors, guarded=not sequence)
-    lines += [f"    {name} = self.s_{name}" for name in (*plan.options, *plan.derived)]
-    calls = [f"rule_{i}({', '.join(plan.asked[p.name])})" for i, p in enumerate(plan.edges)]
+    lines += [f"{theirs(one)} = self.s_{one}" for one in (*plan.options, *plan.derived)]
+    calls = [f"rule_{i}({plan.given(op.rules[p.name])})" for i, p in enumerate(plan.edges)]
+    head = f"def {name}(self, g, edges)"
     if sequence:
-        return [*lines, f"    return {calls[0]}"]
+        return block(head, [*lines, f"return {calls[0]}"])
     if op.jointly is not None and not tensors:
         others = " or ".join(f"{edge} is not None" for edge in edges[1:])
-        asked = ", ".join(parameters_of(op.jointly))
-        lines += [f"    if e0 is not None and ({others}):", f"        return jointly({asked})"]
-    if not any(inlined_rules):
-        return [*lines, f"    return {_results(calls)}"]
-    lines += _leave_lines(inlined_rules, calls, tensors=tensors)
-    if not tensors and any(one is not None and one.has_numbers for one in inlined_rules):
+        joint = f"return jointly({plan.given(op.jointly, 'edges')})"
+        lines += block(f"if e0 is not None and ({others})", [joint])
+    lines += _rule_lines(inlined_rules, calls, tensors=tensors)
+    return block(head, [*lines, f"return {_results(calls)}"])
+
+
+def _gradient_lines(op: Op, *, tensors: bool) -> list[str]:
+    """Give the gradients of several outputs the names that rules have for them."""
+    if several_outputs(op):
+        filled = f"g = fill_missing(self, g, {tensors})"
+        if op.outputs == ("*",):
+            return [filled]
+        names = [f"g_{n}" if n not in op.fixed_outputs else "_" for n in op.outputs]
+        return [filled, f"{', '.join(names)} = g"]
+    return [f"{op.gradient_names[0]} = g"] if len(op.outputs) > 1 else []
+
+
+def _rule_lines(rules: list[Inlined | None], calls: list[str], *, tensors: bool) -> list[str]:
+    """The rules that are written out; their calls become empty."""
+    if not any(rules):
+        return []
+    lines = _leave_lines(rules, calls, tensors=tensors)
+    if not tensors and any(one is not None and one.has_numbers for one in rules):
         lines += _NUMBER_LINES
-    for i, one in enumerate(inlined_rules):
-        if one is not None:
-            written = [] if len(calls) == 1 else [f"    r{i} = None", f"    if e{i} is not None:"]
-            indent = "    " if len(calls) == 1 else "        "
-            noted = one.tensor_lines if tensors else one.array_lines
-            lines += [*written, *(indent + line for line in (*noted, f"r{i} = {one.result}"))]
-            calls[i] = ""
-    return [*lines, f"    return {_results(calls)}"]
+    for i, one in enumerate(rules):
+        if one is None:
+            continue
+        noted = [*(one.tensor_lines if tensors else one.array_lines), f"r{i} = {one.result}"]
+        if len(calls) > 1:
+            noted = [f"r{i} = None", *block(f"if e{i} is not None", noted)]
+        lines += noted
+        calls[i] = ""
+    return lines
 
 
 # An array takes twice as long with a Python number as with an array of no dimensions; a NumPy
 # scalar, as gradients of 0-d tensors are, is quickest with the number.
 _NUMBER_LINES = [
-    "    numbers = NO_NUMBERS",
-    "    if type(g) is ndarray:",
-    "        if g.dtype is F64:",
-    "            numbers = numbers64",
-    "        elif g.dtype is F32:",
-    "            numbers = numbers32",
+    "numbers = NO_NUMBERS",
+    "if type(g) is ndarray:",
+    "    if g.dtype is F64:",
+    "        numbers = numbers64",
+    "    elif g.dtype is F32:",
+    "        numbers = numbers32",
 ]
 
 
 def _leave_lines(rules: list[Inlined | None], calls: list[str], *, tensors: bool) -> list[str]:
     """Call the rules after all where the written lines do not hold."""
     unusual = [
-        f"{name} is not {value}"
+        f"{theirs(name)} is not {value}"
         for one in rules
         if one is not None
         for name, value in one.usual.items()
@@ -242,7 +243,7 @@ def _leave_lines(rules: list[Inlined | None], calls: list[str], *, tensors: bool
         unusual.append(f"{'g._array' if tensors else 'g'}.dtype.kind in 'cW'")
     if not unusual:
         return []
-    return [f"    if {' or '.join(unusual)}:", f"        return {_results(calls)}"]
+    return block(f"if {' or '.join(unusual)}", [f"return {_results(calls)}"])
 
 
 def _results(calls: list[str]) -> str:
@@ -255,47 +256,49 @@ def _results(calls: list[str]) -> str:
     return f"({', '.join(listed)})"
 
 
-def _guard(plan: Plan, name: str, *, guarded: bool) -> list[str]:
+def _guarded(plan: Plan, name: str, read: list[str], *, guarded: bool) -> list[str]:
+    """Lines that read what some rules ask for, if one of those is wanted."""
     users = plan.users(name)
     if not guarded or len(users) == len(plan.edges):
-        return []
-    return [f"    if {' or '.join(f'e{i} is not None' for i in users)}:"]
+        return read
+    return block(f"if {' or '.join(f'e{i} is not None' for i in users)}", read)
 
 
 def _read_input(plan: Plan, param: Param, *, tensors: bool, guarded: bool) -> list[str]:
-    name = param.name
+    name, local = param.name, param.local
     if param.kind == "tensors":
-        read = [f"{name} = input_{'tensor' if tensors else 'array'}(self, '{name}')"]
+        read = [f"{local} = input_{'tensor' if tensors else 'array'}(self, '{name}')"]
     elif tensors:
         read = [
-            f"{name} = self.s_{name}",
+            f"{local} = self.s_{name}",
             f"version = self.s_{name}_v",
-            f"if version is not None and {name}._cell[0] != version:",
-            f"    {name} = input_tensor(self, '{name}')",
+            f"if version is not None and {local}._cell[0] != version:",
+            f"    {local} = input_tensor(self, '{name}')",
         ]
     else:
         read = [
-            f"{name} = self.s_{name}",
+            f"{local} = self.s_{name}",
             f"version = self.s_{name}_v",
             "if version is not None:",
-            f"    {name} = {name}._array if {name}._cell[0] == version "
+            f"    {local} = {local}._array if {local}._cell[0] == version "
             f"else input_array(self, '{name}')",
         ]
         if plan.op.kind == "elementwise" and plan.op.numbers and several_tensors(plan.op):
             read += [  # as _NUMBER_LINES, but only where it is a number
                 "elif type(g) is ndarray:",
                 "    if g.dtype is F64:",
-                f"        {name} = numbers64.get({name}, {name})",
+                f"        {local} = numbers64.get({local}, {local})",
                 "    elif g.dtype is F32:",
-                f"        {name} = numbers32.get({name}, {name})",
+                f"        {local} = numbers32.get({local}, {local})",
             ]
-    return _indented(read, _guard(plan, name, guarded=guarded))
+    return _guarded(plan, name, read, guarded=guarded)
 
 
 def _read_output(plan: Plan, name: str, *, tensors: bool, guarded: bool) -> list[str]:
+    local = theirs(name)
     if tensors:
         number = plan.op.outputs.index(name)
-        slow = f"{name} = output_tensor(self, '{name}', {number})"
+        slow = f"{local} = output_tensor(self, '{name}', {number})"
         fixed = name in plan.op.fixed_outputs
         owner = "None" if fixed else "self"
         if several_outputs(plan.op) and not fixed:
@@ -305,34 +308,29 @@ def _read_output(plan: Plan, name: str, *, tensors: bool, guarded: bool) -> list
             f"array = self.s_{name}",
             "if type(array) is ndarray and not LEVELS and not get_mode().dispatch and "
             f"self.s_{name}_c[0] == self.s_{name}_v:",
-            f"    {name} = new(Tensor)",
-            f"    {name}._array = array",
-            f"    {name}._cell = self.s_{name}_c",
-            f"    {name}._node = {owner}",
+            f"    {local} = new(Tensor)",
+            f"    {local}._array = array",
+            f"    {local}._cell = self.s_{name}_c",
+            f"    {local}._node = {owner}",
             "else:",
             f"    {slow}",
         ]
     else:
         read = [
-            f"{name} = self.s_{name}",
+            f"{local} = self.s_{name}",
             f"if self.s_{name}_c[0] != self.s_{name}_v:",
-            f"    {name} = output_array(self, '{name}')",
+            f"    {local} = output_array(self, '{name}')",
         ]
-    return _indented(read, _guard(plan, name, guarded=guarded))
-
-
-def _indented(lines: list[str], guard: list[str]) -> list[str]:
-    indent = "        " if guard else "    "
-    return [*guard, *(indent + line for line in lines)]
+    return _guarded(plan, name, read, guarded=guarded)
 
 
 def _release(plan: Plan) -> list[str]:
     forget = []
     for param in plan.inputs:
-        forget += [f"    self.s_{param.name} = freed", f"    self.s_{param.name}_v = 0"]
+        forget += [f"self.s_{param.name} = freed", f"self.s_{param.name}_v = 0"]
     for name in plan.outputs:
-        forget += [f"    self.s_{name} = freed", f"    self.s_{name}_c = freed._cell"]
-    return ["def _release(self, freed):", *forget] if forget else []
+        forget += [f"self.s_{name} = freed", f"self.s_{name}_c = freed._cell"]
+    return block("def _release(self, freed)", forget) if forget else []
 
 
 def output_tensor(node: Any, name: str, number: int) -> Any:

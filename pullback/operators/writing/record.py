@@ -7,6 +7,7 @@ from pullback.operators.writing.call import everything
 from pullback.operators.writing.nodes import Plan, several_outputs
 from pullback.operators.writing.steps import maybe_number
 from pullback.operators.writing.view import VIEW_OF_MODE, attach_lines
+from pullback.operators.writing.writer import block, indented, theirs
 
 # The version counter of a result without history.
 UNRECORDED = "fast.unrecorded if mode is not fast.inference else INFERENCE_CELL"
@@ -16,13 +17,13 @@ def recorded_lines(op: Op) -> list[str]:
     """Record the one result, where somebody may ask for gradients."""
     if not op.rules:
         return [
-            "    result._node = None",
-            "    if mode is not plain:",
-            f"        result._cell = {UNRECORDED}",
-            "        return result",
-            *ended_lines(op),
-            "    result._cell = cell",
+            "result._node = None",
+            "if mode is not plain:",
+            f"    result._cell = {UNRECORDED}",
             "    return result",
+            *ended_lines(op),
+            "result._cell = cell",
+            "return result",
         ]
     edges = [f"n{i}" for i in range(len(op.differentiable))]
     untracked = " and ".join(f"{edge} is None" for edge in edges)
@@ -31,20 +32,20 @@ def recorded_lines(op: Op) -> list[str]:
         passed_on = ended_lines(op)
         untracked = f"({untracked}) or r.dtype.kind not in 'fcVW'"
     return [
-        "    if mode is not plain:",
-        f"        result._cell = {UNRECORDED}",
-        "        result._node = None",
-        "        return result",
-        *edge_lines(op, f"return call(op, {everything(op)})"),
-        f"    if {untracked}:",
-        *("    " + line for line in passed_on),
-        "        result._cell = cell",
-        "        result._node = None",
-        "        return result",
-        f"    result._cell = {'[0]' if Plan(op).outputs else 'UNWRITTEN'}",
-        *node_lines(op),
-        "    result._node = node",
+        "if mode is not plain:",
+        f"    result._cell = {UNRECORDED}",
+        "    result._node = None",
         "    return result",
+        *edge_lines(op, f"return call(op, {everything(op)})"),
+        f"if {untracked}:",
+        *indented(passed_on),
+        "    result._cell = cell",
+        "    result._node = None",
+        "    return result",
+        f"result._cell = {'[0]' if Plan(op).outputs else 'UNWRITTEN'}",
+        *node_lines(op),
+        "result._node = node",
+        "return result",
     ]
 
 
@@ -52,19 +53,19 @@ def inherited_lines(op: Op) -> list[str]:
     """The counter of a result without history: its operand's, which may say what cut it off."""
     first, *others = op.inputs
     if first.kind != "tensor":
-        return ["    cell = UNWRITTEN"]
-    written = [f"{first.name}._cell.__class__ is not tuple"]
+        return ["cell = UNWRITTEN"]
+    written = [f"{first.local}._cell.__class__ is not tuple"]
     for param in others:
-        test = f"{param.name}._cell is not UNWRITTEN"
+        test = f"{param.local}._cell is not UNWRITTEN"
         if param.kind == "optional":
-            test = f"({param.name} is not None and {test})"
+            test = f"({param.local} is not None and {test})"
         elif param is maybe_number(op):
             test = f"(not is_number and {test})"
         written.append(test)
     return [
-        f"    cell = {first.name}._cell",
-        f"    if {' or '.join(written)}:",
-        f"        cell = inherited({_operands(op)})",
+        f"cell = {first.local}._cell",
+        f"if {' or '.join(written)}:",
+        f"    cell = inherited({_operands(op)})",
     ]
 
 
@@ -72,19 +73,19 @@ def ended_lines(op: Op) -> list[str]:
     """The same where the result has no gradient even if an operand has one."""
     known = [f"({node})" if " if " in (node := _node_of(op, one)) else node for one in op.inputs]
     return [
-        f"    node = {' or '.join(known)}",
-        "    if node is None:",
-        *("    " + line for line in inherited_lines(op)),
-        "    elif node.__class__ is View:",  # of who knows what
-        f"        cell = ended(called, getframe(1), {_operands(op)})",
-        "    else:",
-        *("    " + line for line in frame_lines()),
-        "        cell = 0, born(Ended, (called, code, 0 if frame is None else frame.f_lasti))",
+        f"node = {' or '.join(known)}",
+        "if node is None:",
+        *indented(inherited_lines(op)),
+        "elif node.__class__ is View:",  # of who knows what
+        f"    cell = ended(called, getframe(1), {_operands(op)})",
+        "else:",
+        *indented(frame_lines()),
+        "    cell = 0, born(Ended, (called, code, 0 if frame is None else frame.f_lasti))",
     ]
 
 
 def _operands(op: Op) -> str:
-    return ", ".join(param.name for param in op.inputs)
+    return ", ".join(param.local for param in op.inputs)
 
 
 def several_lines(op: Op) -> list[str]:
@@ -96,41 +97,41 @@ def several_lines(op: Op) -> list[str]:
     if not op.rules:
         cells = " = ".join(f"result{i}._cell" for i in numbers)
         lines += [
-            "    if mode is not plain:",
-            f"        {cells} = {UNRECORDED}",
-            f"        {finished}",
+            "if mode is not plain:",
+            f"    {cells} = {UNRECORDED}",
+            f"    {finished}",
             *ended_lines(op),
-            f"    {cells} = cell",
+            f"{cells} = cell",
         ]
-        return [*lines, f"    {finished}"]
+        return [*lines, finished]
     untracked = " and ".join(f"n{i} is None" for i in range(len(plan.edges)))
     lines += [
-        "    if mode is not plain:",
-        f"        {' = '.join(f'result{i}._cell' for i in numbers)} = {UNRECORDED}",
-        f"        {finished}",
+        "if mode is not plain:",
+        f"    {' = '.join(f'result{i}._cell' for i in numbers)} = {UNRECORDED}",
+        f"    {finished}",
         *edge_lines(op, f"return call(op, {everything(op)})"),
-        f"    if {untracked}:",
-        *("    " + line for line in inherited_lines(op)),
-        f"        {' = '.join(f'result{i}._cell' for i in numbers)} = cell",
-        f"        {finished}",
+        f"if {untracked}:",
+        *indented(inherited_lines(op)),
+        f"    {' = '.join(f'result{i}._cell' for i in numbers)} = cell",
+        f"    {finished}",
         *node_lines(op),
         *outputs_lines(op),
         *ended_outputs_lines(op),
     ]
-    return [*lines, f"    {finished}"]
+    return [*lines, finished]
 
 
 def wrapped_lines(op: Op, counted: list[str]) -> list[str]:
     """Tensors of several outputs; those that are `counted` get a counter of their own."""
-    lines = [f"    {', '.join(f'r{i}' for i in range(len(op.outputs)))} = r"]
+    lines = [f"{', '.join(f'r{i}' for i in range(len(op.outputs)))} = r"]
     for i, name in enumerate(op.outputs):
         lines += [
-            f"    if type(r{i}) is not ndarray:",
-            f"        r{i} = asarray(r{i})",
-            f"    result{i} = new(Tensor)",
-            f"    result{i}._array = r{i}",
-            f"    result{i}._node = None",
-            f"    result{i}._cell = {'[0]' if name in counted else 'UNWRITTEN'}",
+            f"if type(r{i}) is not ndarray:",
+            f"    r{i} = asarray(r{i})",
+            f"result{i} = new(Tensor)",
+            f"result{i}._array = r{i}",
+            f"result{i}._node = None",
+            f"result{i}._cell = {'[0]' if name in counted else 'UNWRITTEN'}",
         ]
     return lines
 
@@ -140,11 +141,11 @@ def outputs_lines(op: Op) -> list[str]:
     lines = []
     if several_outputs(op):
         sizes = ", ".join(f"(r{i}.shape, r{i}.dtype)" for i in range(len(op.outputs)))
-        lines.append(f"    node._g_sizes = ({sizes})")
+        lines.append(f"node._g_sizes = ({sizes})")
     for i, name in enumerate(op.outputs):
         if name not in op.fixed_outputs:
             edge = f"node._output({i})" if several_outputs(op) else "node"
-            lines += [f"    if r{i}.dtype.kind in 'fcVW':", f"        result{i}._node = {edge}"]
+            lines += [f"if r{i}.dtype.kind in 'fcV':", f"    result{i}._node = {edge}"]
     return lines
 
 
@@ -153,24 +154,24 @@ def ended_outputs_lines(op: Op) -> list[str]:
     plan, lines = Plan(op), []
     for i, name in enumerate(op.outputs):
         if name in op.fixed_outputs and name in plan.outputs:
-            lines.append(f"    result{i}._cell.append(ended_at(called, frame)[1])")
+            lines.append(f"result{i}._cell.append(ended_at(called, frame)[1])")
         elif name in op.fixed_outputs:
-            lines.append(f"    result{i}._cell = ended_at(called, frame)")
+            lines.append(f"result{i}._cell = ended_at(called, frame)")
     return lines
 
 
 def viewed_lines(op: Op) -> list[str]:
     """Record a view; those made without history are of kinds of their own."""
-    source = op.inputs[0].name
+    source = op.inputs[0].local
     return [
-        "    if mode is not plain:",
-        f"        attach(result, {source}, None, None, {VIEW_OF_MODE})",
-        "        return result",
+        "if mode is not plain:",
+        f"    attach(result, {source}, None, None, {VIEW_OF_MODE})",
+        "    return result",
         *edge_lines(op, f"return call(op, {everything(op)})"),
-        "    if n0 is None:",
-        "        node = None",
-        "    else:",
-        *("    " + line for line in node_lines(op)),
+        "if n0 is None:",
+        "    node = None",
+        "else:",
+        *indented(node_lines(op)),
         *attach_lines(source),
     ]
 
@@ -181,32 +182,41 @@ def edge_lines(op: Op, leave: str) -> list[str]:
     careful = len(op.differentiable) > 1 and bool(Plan(op).inputs)
     lines = []
     for i, param in enumerate(op.differentiable):
-        lines += [
-            f"    n{i} = {_node_of(op, param)}",
-            f"    if n{i} is not None and n{i}._special:",
-        ]
+        edge = f"n{i}"
+        asked = _asked(edge, param.local)
         if op.kind == "view":  # whose input is often a view, too: as the view answers when called
-            lines += [
-                f"        if n{i}.__class__ is View and n{i}.version == n{i}.cell[0]:",
-                f"            n{i} = n{i}.node",
-                f"            if n{i} is None or n{i}.__class__ is Leaf:",
-                f"                n{i} = edge_of({param.name})",
-                "        else:",
-                f"            n{i} = n{i}() or edge_of({param.name})",
+            asked = [
+                f"if {edge}.__class__ is View and {edge}.version == {edge}.cell[0]:",
+                f"    {edge} = {edge}.node",
+                f"    if {edge} is None or {edge}.__class__ is Leaf:",
+                f"        {edge} = edge_of({param.local})",
+                *block("else", asked),
             ]
-        else:
-            lines.append(f"        n{i} = n{i}() or edge_of({param.name})")
         if careful:
-            lines += [f"        if n{i} is NOWHERE:", f"            {leave}"]
+            asked += block(f"if {edge} is NOWHERE", [leave])
+        lines += _edge_from(edge, _node_of(op, param), asked)
     return lines
+
+
+def edge_from(edge: str, node: str, tensor: str) -> list[str]:
+    """The edge that a tensor's `_node` is, or leads to where that is a leaf or a view."""
+    return _edge_from(edge, node, _asked(edge, tensor))
+
+
+def _edge_from(edge: str, node: str, asked: list[str]) -> list[str]:
+    return [f"{edge} = {node}", *block(f"if {edge} is not None and {edge}._special", asked)]
+
+
+def _asked(edge: str, tensor: str) -> list[str]:
+    return [f"{edge} = {edge}() or edge_of({tensor})"]
 
 
 def _node_of(op: Op, param: Param) -> str:
     if param.kind == "optional":
-        return f"None if {param.name} is None else {param.name}._node"
+        return f"None if {param.local} is None else {param.local}._node"
     if param is maybe_number(op):
-        return f"None if is_number else {param.name}._node"
-    return f"{param.name}._node"
+        return f"None if is_number else {param.local}._node"
+    return f"{param.local}._node"
 
 
 def node_lines(op: Op, *, framed: bool = False) -> list[str]:
@@ -219,18 +229,18 @@ def node_lines(op: Op, *, framed: bool = False) -> list[str]:
     for name in plan.outputs:
         i = op.outputs.index(name) if several else ""
         lines += [
-            f"    node.s_{name} = r{i}",
-            f"    node.s_{name}_c = result{i}._cell",
-            f"    node.s_{name}_v = result{i}._cell[0]",
+            f"node.s_{name} = r{i}",
+            f"node.s_{name}_c = result{i}._cell",
+            f"node.s_{name}_v = result{i}._cell[0]",
         ]
     return [*lines, *([] if framed else frame_lines()), *PLACED]
 
 
 # Where the user called, known by now, and the node's place in the order.
 PLACED = [
-    "    node._code = code",
-    "    node._lasti = 0 if frame is None else frame.f_lasti",
-    "    node._seq = numbering.next()",
+    "node._code = code",
+    "node._lasti = 0 if frame is None else frame.f_lasti",
+    "node._seq = numbering.next()",
 ]
 
 
@@ -238,21 +248,21 @@ def bare_node_lines(op: Op, plan: Plan) -> list[str]:
     """Make a node with options and shapes, but without tensors."""
     first = "r0" if len(op.outputs) > 1 else "r"
     lines = [
-        "    node = new(NodeClass)",
-        f"    node._edges = ({''.join(f'n{i}, ' for i in range(len(plan.edges)))})",
-        "    node._cold = None",
-        f"    node._g_shape = {first}.shape",
-        f"    node._g_dtype = {first}.dtype",
+        "node = new(NodeClass)",
+        f"node._edges = ({''.join(f'n{i}, ' for i in range(len(plan.edges)))})",
+        "node._cold = None",
+        f"node._g_shape = {first}.shape",
+        f"node._g_dtype = {first}.dtype",
     ]
-    lines += [f"    node.s_{name} = {name}" for name in plan.options]
+    lines += [f"node.s_{name} = {theirs(name)}" for name in plan.options]
     number = {param.name: i for i, param in enumerate(op.inputs)}
     for name in plan.derived:
         owner, _, what = name.rpartition("_")
         value = f"a{number[owner]}.{what}"
         optional = op.inputs[number[owner]].kind == "optional"
         lines.append(
-            f"    node.s_{name} = "
-            + (f"None if {owner} is None else {value}" if optional else value)
+            f"node.s_{name} = "
+            + (f"None if {theirs(owner)} is None else {value}" if optional else value)
         )
     return lines
 
@@ -260,26 +270,26 @@ def bare_node_lines(op: Op, plan: Plan) -> list[str]:
 def frame_lines(depth: int = 1) -> list[str]:
     """Where the user called, `depth` frames above."""
     return [
-        f"    frame = getframe({depth})",
-        "    code = frame.f_code",
-        "    whose = internal[code.co_filename]",
-        "    if whose:",
+        f"frame = getframe({depth})",
+        "code = frame.f_code",
+        "whose = internal[code.co_filename]",
+        "if whose:",
         # Mostly a function of ours, such as getitem, that the user called.
-        "        if whose == 1:",
-        "            frame = frame.f_back",
-        "        if frame is None or internal[frame.f_code.co_filename]:",
-        "            frame = user_frame(frame)",
-        "        code = None if frame is None else frame.f_code",
+        "    if whose == 1:",
+        "        frame = frame.f_back",
+        "    if frame is None or internal[frame.f_code.co_filename]:",
+        "        frame = user_frame(frame)",
+        "    code = None if frame is None else frame.f_code",
     ]
 
 
 def version_of(op: Op, param: Param) -> str:
     """The version of an input that is saved now."""
     if param is maybe_number(op):
-        return f"None if is_number else {param.name}._cell[0]"
+        return f"None if is_number else {param.local}._cell[0]"
     if param.kind == "optional":
-        return f"None if {param.name} is None else {param.name}._cell[0]"
-    return f"{param.name}._cell[0]"
+        return f"None if {param.local} is None else {param.local}._cell[0]"
+    return f"{param.local}._cell[0]"
 
 
 def _kept(op: Op, plan: Plan, param: Param, *, inplace: bool) -> list[str]:
@@ -287,14 +297,10 @@ def _kept(op: Op, plan: Plan, param: Param, *, inplace: bool) -> list[str]:
     version = version_of(op, param)
     if inplace:
         version = "0" if param is op.inputs[0] else f"v_{name}"
-    keep = [f"node.s_{name} = {name}", f"node.s_{name}_v = {version}"]
+    keep = [f"node.s_{name} = {param.local}", f"node.s_{name}_v = {version}"]
     users = plan.users(name)
     if len(users) == len(plan.edges) and len(users) == 1:
-        return ["    " + line for line in keep]
+        return keep
     needed = " or ".join(f"n{i} is not None" for i in users)
-    return [
-        f"    if {needed}:",
-        *("        " + line for line in keep),
-        "    else:",
-        f"        node.s_{name} = node.s_{name}_v = None",
-    ]
+    forgotten = f"node.s_{name} = node.s_{name}_v = None"
+    return [*block(f"if {needed}", keep), *block("else", [forgotten])]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core.origin import GENERATED
 from pullback.operators.declare import Op
-from pullback.operators.writing.nodes import Plan, execute
+from pullback.operators.writing.call import arguments
+from pullback.operators.writing.nodes import Plan
 from pullback.operators.writing.record import edge_lines, node_lines
 from pullback.operators.writing.steps import has_straight_line, maybe_number
+from pullback.operators.writing.writer import block, define
 
 __all__ = ["recorder_of"]
 
@@ -43,41 +44,35 @@ def _is_usual(op: Op) -> bool:
 def _written(op: Op) -> Any:
     from pullback.operators.writing.build import scope_of  # which imports who calls here
 
-    scope = scope_of(op)
-    execute(source_of(op), scope, f"{GENERATED}record {op.name}>")
-    return scope["recorded"]
+    return define(lines_of(op), scope_of(op), f"record {op.name}")
 
 
-def source_of(op: Op) -> str:
-    """The Python source of the function."""
+def lines_of(op: Op) -> list[str]:
+    """The function."""
     number = maybe_number(op)
     derived = {name.rpartition("_")[0] for name in Plan(op).derived}
     arrays = [
-        f"    a{i} = None if {param.name} is None else asarray(getattr({param.name}, '_array', "
-        f"{param.name}))"
+        f"a{i} = None if {param.local} is None else asarray(getattr({param.local}, '_array', "
+        f"{param.local}))"
         for i, param in enumerate(op.inputs)
         if param.name in derived
     ]
     edges = [f"n{i}" for i in range(len(op.differentiable))]
-    others = [param.name for param in op.differentiable if param is not number]
-    lines = [
-        f"def recorded(result, {', '.join(param.name for param in op.params)}):",
-        *([f"    is_number = not isinstance({number.name}, Tensor)"] if number else []),
-        *(
-            f"    if {name} is not None and not isinstance({name}, Tensor):\n        return False"
-            for name in others
-        ),
+    others = [param.local for param in op.differentiable if param is not number]
+    untracked = " and ".join(f"{edge} is None" for edge in edges)
+    nowhere = ["result._node = None", "return True"]
+    lines = [f"is_number = not isinstance({number.local}, Tensor)"] if number else []
+    for name in others:
+        no_tensor = f"{name} is not None and not isinstance({name}, Tensor)"
+        lines += block(f"if {no_tensor}", ["return False"])
+    lines += [
         *edge_lines(op, "return False"),
-        f"    if {' and '.join(f'{edge} is None' for edge in edges)}:",
-        "        result._node = None",
-        "        return True",
-        "    r = result._array",
-        "    if r.dtype.kind not in 'fcVW':",
-        "        result._node = None",
-        "        return True",
+        *block(f"if {untracked}", nowhere),
+        "r = result._array",
+        *block("if r.dtype.kind not in 'fcV'", nowhere),
         *arrays,
         *node_lines(op),
-        "    result._node = node",
-        "    return True",
+        "result._node = node",
+        "return True",
     ]
-    return "\n".join(lines)
+    return block(f"def recorded(result, {arguments(op)})", lines)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from pullback.core.arrays import LIBRARIES
 from pullback.operators.declare import Op
 from pullback.operators.writing.nodes import Plan
-from pullback.operators.writing.record import UNRECORDED
+from pullback.operators.writing.record import PLACED, UNRECORDED, edge_from, frame_lines
 from pullback.operators.writing.steps import MODE_LINES, leaving_lines
 from pullback.operators.writing.view import VIEW_OF_MODE
+from pullback.operators.writing.writer import indented, theirs
 
 
 def takes_sequence(op: Op) -> bool:
@@ -41,47 +42,47 @@ def gives_sequence(op: Op) -> bool:
 
 def sequence_line(op: Op, leave: str, call: str, node: list[str]) -> list[str]:
     """The function's body: `call` computes from `arrays`, `node` makes a node with edges."""
-    name = op.inputs[0].name
-    shapes = [f"    node.s_{name}_shape = tuple([one.shape for one in arrays])"]
+    name, local = op.inputs[0].name, op.inputs[0].local
+    shapes = [f"node.s_{name}_shape = tuple([one.shape for one in arrays])"]
     return [
         *MODE_LINES,
-        *leaving_lines(leave, ["out is not None"] if op.has_out else []),
-        "    try:",
-        f"        arrays = [one._plain for one in {name}]",
-        "    except LEAVES:",
-        f"        {leave}",
-        f"    if not arrays or {_other_arrays()}:",
-        f"        {leave}",
-        "    try:",
-        f"        r = {call}",
-        "    except REFUSALS as error:",
-        f"        raise explained(op, {{'{name}': arrays}}, error) from None",
-        "    if type(r) is not ndarray:",  # one of the others has no data
-        f"        {leave}",
-        "    result = new(Tensor)",
-        "    result._array = r",
-        "    result._cell = UNWRITTEN",
-        "    result._node = None",
-        "    if mode is not plain:",
-        f"        result._cell = {UNRECORDED}",
-        "        return result",
-        "    edges = []",
-        "    tracked = False",
-        f"    for one in {name}:",
-        "        edge = one._node",
+        *leaving_lines(leave, [f"{theirs('out')} is not None"] if op.has_out else []),
+        "try:",
+        f"    arrays = [one._plain for one in {local}]",
+        "except LEAVES:",
+        f"    {leave}",
+        f"if not arrays or {_other_arrays()}:",
+        f"    {leave}",
+        "try:",
+        f"    r = {call}",
+        "except REFUSALS as error:",
+        f"    raise explained(op, {{'{name}': arrays}}, error) from None",
+        "if type(r) is not ndarray:",  # one of the others has no data
+        f"    {leave}",
+        "result = new(Tensor)",
+        "result._array = r",
+        "result._cell = UNWRITTEN",
+        "result._node = None",
+        "if mode is not plain:",
+        f"    result._cell = {UNRECORDED}",
+        "    return result",
+        "edges = []",
+        "tracked = False",
+        f"for one in {local}:",
+        "    edge = one._node",
+        "    if edge is not None:",
+        "        if edge._special:",
+        "            edge = edge() or edge_of(one)",
         "        if edge is not None:",
-        "            if edge._special:",
-        "                edge = edge() or edge_of(one)",
-        "            if edge is not None:",
-        "                tracked = True",
-        "        edges.append(edge)",
-        "    if not tracked:",
-        f"        result._cell = inherited(*{name})",
-        "        return result",
+        "            tracked = True",
+        "    edges.append(edge)",
+        "if not tracked:",
+        f"    result._cell = inherited(*{local})",
+        "    return result",
         *node,
         *(shapes if f"{name}_shape" in Plan(op).derived else []),
-        "    result._node = node",
-        "    return result",
+        "result._node = node",
+        "return result",
     ]
 
 
@@ -94,58 +95,54 @@ def _other_arrays() -> str:
 
 def parts_line(op: Op, leave: str, normalised: list[str], call: str, node: list[str]) -> list[str]:
     """The function's body for views of one input."""
-    source = op.inputs[0].name
+    name, source = op.inputs[0].name, op.inputs[0].local
     return [
         *MODE_LINES,
         *leaving_lines(leave, []),
-        "    try:",
-        f"        a0 = {source}._plain",
-        "    except LEAVES:",
-        f"        {leave}",
-        "    if type(a0) is not ndarray:",
-        f"        {leave}",
+        "try:",
+        f"    a0 = {source}._plain",
+        "except LEAVES:",
+        f"    {leave}",
+        "if type(a0) is not ndarray:",
+        f"    {leave}",
         *normalised,
-        "    try:",
-        f"        arrays = {call}",
-        "    except REFUSALS as error:",
-        f"        raise explained(op, {{'{source}': a0}}, error) from None",
-        f"    creation = MULTI_OUTPUT if mode is plain else {VIEW_OF_MODE}",
-        f"    edge = {source}._node if mode is plain else None",
-        "    if edge is not None and edge._special:",
-        f"        edge = edge() or edge_of({source})",
-        "    node = None",
-        "    if edge is not None:",
-        *("    " + line for line in node),
-        "        node._g_sizes = [(one.shape, one.dtype) for one in arrays]",
-        "    made = []",
-        "    for one in arrays:",
-        "        result = new(Tensor)",
-        "        result._array = one",
-        "        if node is None:",
-        "            edge = None",
-        "        else:",
-        "            edge = new(Output)",
-        "            edge.node = node",
-        "            edge.nr = len(made)",
-        "            edge._g_shape = one.shape",
-        "            edge._g_dtype = one.dtype",
-        f"        attach(result, {source}, edge, None, creation)",
-        "        made.append(result)",
-        "    return tuple(made)",
+        "try:",
+        f"    arrays = {call}",
+        "except REFUSALS as error:",
+        f"    raise explained(op, {{'{name}': a0}}, error) from None",
+        f"creation = MULTI_OUTPUT if mode is plain else {VIEW_OF_MODE}",
+        *edge_from("edge", f"{source}._node if mode is plain else None", source),
+        "node = None",
+        "if edge is not None:",
+        *indented(node),
+        "    node._g_sizes = [(one.shape, one.dtype) for one in arrays]",
+        "made = []",
+        "for one in arrays:",
+        "    result = new(Tensor)",
+        "    result._array = one",
+        "    if node is None:",
+        "        edge = None",
+        "    else:",
+        "        edge = new(Output)",
+        "        edge.node = node",
+        "        edge.nr = len(made)",
+        "        edge._g_shape = one.shape",
+        "        edge._g_dtype = one.dtype",
+        f"    attach(result, {source}, edge, None, creation)",
+        "    made.append(result)",
+        "return tuple(made)",
     ]
 
 
-def sequence_node(op: Op, edges: str, shape: str, dtype: str, frame: list[str]) -> list[str]:
-    """Make the node."""
+def sequence_node(op: Op, edges: str, like: str) -> list[str]:
+    """Make the node, for gradients of the shape and dtype of an array."""
     return [
-        "    node = new(NodeClass)",
-        f"    node._edges = {edges}",
-        "    node._cold = None",
-        f"    node._g_shape = {shape}",
-        f"    node._g_dtype = {dtype}",
-        *(f"    node.s_{name} = {name}" for name in Plan(op).options),
-        *frame,
-        "    node._code = code",
-        "    node._lasti = 0 if frame is None else frame.f_lasti",
-        "    node._seq = numbering.next()",
+        "node = new(NodeClass)",
+        f"node._edges = {edges}",
+        "node._cold = None",
+        f"node._g_shape = {like}.shape",
+        f"node._g_dtype = {like}.dtype",
+        *(f"node.s_{name} = {theirs(name)}" for name in Plan(op).options),
+        *frame_lines(),
+        *PLACED,
     ]

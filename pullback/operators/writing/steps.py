@@ -10,13 +10,14 @@ from pullback.operators.declare import Op, Param
 from pullback.operators.options import NORMALISE
 from pullback.operators.writing.nodes import Plan
 from pullback.operators.writing.specialise import array_call
+from pullback.operators.writing.writer import block, theirs
 
 # Under transforms and hooks `mode` is none of the three; most calls ask no more than the first.
 UNUSUAL_MODE = (
     "(mode is not plain and mode is not fast.no_grad and mode is not fast.inference "
     "and mode is not fast.forward)"
 )
-MODE_LINES = ["    mode = get_mode()", "    plain = fast.plain"]
+MODE_LINES = ["mode = get_mode()", "plain = fast.plain"]
 
 
 def has_straight_line(op: Op) -> bool:
@@ -34,32 +35,33 @@ def array_lines(op: Op, leave: str, *, mixed: bool = False) -> list[str]:
 
     Where `mixed_lines` follow, a number that wants another dtype is left to them.
     """
-    lines = ["    try:"]
+    lines = []
     for i, param in enumerate(op.inputs):
         other = "" if param is not maybe_number(op) else f"a{i} = LOOSE" if mixed else leave
-        lines += ["        " + line for line in _array_of(i, param, other)]
-    return [*lines, "    except LEAVES:", f"        {leave}"]
+        lines += _array_of(i, param, other)
+    return [*block("try", lines), *block("except LEAVES", [leave])]
 
 
 def _array_of(i: int, param: Param, other: str) -> list[str]:
     """Its array; `other`, if given, is what to do with a number of another dtype."""
-    take = f"a{i} = {param.name}._plain"
+    name = param.local
+    take = f"a{i} = {name}._plain"
     if param.kind == "optional":
-        return [f"a{i} = None if {param.name} is None else {param.name}._plain"]
+        return [f"a{i} = None if {name} is None else {name}._plain"]
     if not other:
         return [take]
     # A number takes the dtype of the other operand if that is float32, float64, or int64 as it is.
     return [
-        f"kind = type({param.name})",
+        f"kind = type({name})",
         "is_number = kind is float or kind is int",
         "if is_number:",
         "    d0 = a0.dtype",
-        f"    a{i} = numbers64.get({param.name}) if d0 is F64 else numbers32.get({param.name})",
+        f"    a{i} = numbers64.get({name}) if d0 is F64 else numbers32.get({name})",
         f"    if a{i} is None or (d0 is not F64 and d0 is not F32):",
         "        if d0 is F64 or d0 is F32:",
-        f"            a{i} = number_array({param.name}, d0)",
-        f"        elif d0 is I64 and kind is int and {SMALLEST} <= {param.name} <= {LARGEST}:",
-        f"            a{i} = whole_number({param.name})",
+        f"            a{i} = number_array({name}, d0)",
+        f"        elif d0 is I64 and kind is int and {SMALLEST} <= {name} <= {LARGEST}:",
+        f"            a{i} = whole_number({name})",
         "        else:",
         f"            {other}",
         "else:",
@@ -91,18 +93,19 @@ def mixed_lines(op: Op, leave: str) -> list[str]:
     differ = " or ".join(_other_dtypes(op))
     number = maybe_number(op)
     given = [
-        f"{param.name} if is_number else a{i}" if param is number else f"a{i}"
+        f"{param.local} if is_number else a{i}" if param is number else f"a{i}"
         for i, param in enumerate(op.inputs)
     ]
     if not differ:
         return []
-    return [
-        f"    if {differ}:",
-        f"        operands = brought(op, {', '.join(given)})",
-        "        if operands is None:",
-        f"            {leave}",
-        f"        {''.join(f'{name}, ' for name in names)}= operands",
-    ]
+    return block(
+        f"if {differ}",
+        [
+            f"operands = brought(op, {', '.join(given)})",
+            *block("if operands is None", [leave]),
+            f"{''.join(f'{name}, ' for name in names)}= operands",
+        ],
+    )
 
 
 def _other_dtypes(op: Op) -> list[str]:
@@ -130,20 +133,21 @@ def leaving_lines(leave: str, others: list[str], hooked: str = "", besides: str 
     """
     still = ["mode.__class__ is not Hooked", "plain is None", *others]
     still += [besides] if besides else []
-    return [
-        f"    if {' or '.join([UNUSUAL_MODE, *others])}:",
-        f"        if {' or '.join(still)}:",
-        f"            {leave}",
-        *(["        if mode.grad:", f"            {hooked}"] if hooked else []),
-        "        mode = mode.usual",
-    ]
+    return block(
+        f"if {' or '.join([UNUSUAL_MODE, *others])}",
+        [
+            *block(f"if {' or '.join(still)}", [leave]),
+            *(block("if mode.grad", [hooked]) if hooked else []),
+            "mode = mode.usual",
+        ],
+    )
 
 
 def not_plain(op: Op, *, out: bool = True, mixed: bool = False) -> list[str]:
     """The conditions, besides the mode, on which a call leaves the straight line."""
     conditions = []
     if op.has_out and out:
-        conditions.append("out is not None")
+        conditions.append(f"{theirs('out')} is not None")
     if op.promote is not None and not mixed:
         conditions += _other_dtypes(op)
         conditions += [
@@ -179,18 +183,16 @@ def normalised_lines(op: Op) -> list[str]:
     for param in op.params:
         if param.check not in NORMALISE:
             continue
-        name = param.name
+        name = param.local
         inside = f"{name}.__class__ is int and 0 <= {name} < a0.ndim"
         checked = f"as_{param.check}({name}, a0.ndim, {op.name!r})"
         if param.check == "dim":
-            lines += [f"    if not ({inside}):", f"        {name} = {checked}"]
+            lines += block(f"if not ({inside})", [f"{name} = {checked}"])
         elif param.check == "dims":
-            lines += [
-                f"    if {name} is not None:",
-                f"        {name} = ({name}, ) if {inside} else {checked}",
-            ]
+            shortened = f"{name} = ({name}, ) if {inside} else {checked}"
+            lines += block(f"if {name} is not None", [shortened])
         else:
-            lines.append(f"    {name} = {checked}")
+            lines.append(f"{name} = {checked}")
     return lines
 
 
@@ -201,12 +203,12 @@ def forward_call(op: Op) -> tuple[str, str]:
     named = []
     number = iter(range(len(op.inputs)))
     for param in op.params:
-        value = f"a{next(number)}" if param.is_tensor else param.name
+        value = f"a{next(number)}" if param.is_tensor else param.local
         named.append(f"{param.name}={value}" if param.keyword_only else value)
     general = f"forward(numpy, {', '.join(named)})"
     if not array_call(op):
         return general, general
-    unusual = " or ".join(f"{p.name} != default_{p.name}" for p in options)
+    unusual = " or ".join(f"{p.local} != default_{p.name}" for p in options)
     return general, (
         f"{general} if {unusual} else ufunc({arguments})" if unusual else f"ufunc({arguments})"
     )
@@ -214,11 +216,14 @@ def forward_call(op: Op) -> tuple[str, str]:
 
 def computed_lines(op: Op) -> list[str]:
     """The result, or the error explained."""
-    call = forward_call(op)[1]
-    shown = ", ".join(f"'{param.name}': a{i}" for i, param in enumerate(op.inputs))
+    return tried_lines(op, [f"r = {forward_call(op)[1]}"])
+
+
+def tried_lines(op: Op, lines: list[str], *more: str) -> list[str]:
+    """Lines that compute; what they refuse is explained, by the operands and `more`."""
+    operands = ", ".join(f"'{param.name}': a{i}" for i, param in enumerate(op.inputs))
+    explained = f"explained({', '.join(['op', f'{{{operands}}}', 'error', *more])})"
     return [
-        "    try:",
-        f"        r = {call}",
-        "    except REFUSALS as error:",
-        f"        raise explained(op, {{{shown}}}, error) from None",
+        *block("try", lines),
+        *block("except REFUSALS as error", [f"raise {explained} from None"]),
     ]

@@ -1,0 +1,36 @@
+"""What written code of every sort calls by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.core import arrays, origin
+from pullback.core.explain import cause
+from pullback.core.mode import fast, get_mode
+from pullback.core.sequence import numbering
+from pullback.core.tensor import Tensor
+from pullback.core.version import UNWRITTEN
+from pullback.core.view import edge_of
+
+__all__ = ["COMMON"]
+
+COMMON: dict[str, Any] = {
+    "Tensor": Tensor,
+    "new": object.__new__,
+    "ndarray": numpy.ndarray,
+    "F32": arrays.F32,
+    "F64": arrays.F64,
+    "numbers32": arrays.numbers32,
+    "numbers64": arrays.numbers64,
+    "UNWRITTEN": UNWRITTEN,
+    "inherited": cause.inherited,
+    "edge_of": edge_of,
+    "fast": fast,
+    "get_mode": get_mode,
+    "numbering": numbering,
+    "getframe": origin.getframe,
+    "internal": origin.internal,
+    "user_frame": origin.user_frame,
+}

@@ -1,0 +1,141 @@
+"""The one writer: lines of text become a function.
+
+Every function that the package writes comes through here: operators' and their nodes', those of
+users' operators, of forward mode and of the engine, guards, compiled programs.
+
+A part of a function is a list of lines from the margin; `block` and `indented` put parts into one
+another. A name that somebody else chose, such as that of a parameter, is written with a mark before
+it: `theirs("mode")` is `$mode`. `settled` takes the marks away; where a name of ours is the same as
+one of theirs, ours gets an underscore. So no name is forbidden, and the text reads as if it had
+been written by hand.
+
+What the code calls is bound into its globals (`define`), or into its constants where the globals
+are not ours (`with_constants`).
+"""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+import linecache
+import re
+import weakref
+from collections.abc import Iterable
+from types import CodeType
+from typing import Any
+
+from pullback.core.origin import GENERATED
+
+__all__ = [
+    "block",
+    "constant",
+    "define",
+    "define_once",
+    "indented",
+    "settled",
+    "theirs",
+    "with_constants",
+]
+
+# In order: strings, comments, attributes and numbers are no names; what is left is one, with its
+# mark. Keywords of calls are told by what follows, `f(name=...)`: an assignment has a space there.
+_TOKENS = re.compile(
+    r"""'(?:[^'\\\n]|\\.)*' | "(?:[^"\\\n]|\\.)*" | \#[^\n]* | \.[^\W\d]\w* | \d[\w.]*"""
+    r"""| \$?[^\W\d]\w*(?:=(?!=))?""",
+    re.VERBOSE,
+)
+# A coarser look for clashes, at a fifth of the time: attributes and keywords count as names.
+_APART = str.maketrans(dict.fromkeys("()[]{},:;.=+-*/<>%!&|^~@\n", " "))
+
+
+def theirs(name: str) -> str:
+    """A name that is not ours to choose, as it stands in lines that are not settled yet."""
+    return f"${name}"
+
+
+def indented(lines: Iterable[str]) -> list[str]:
+    """The lines, one step further to the right."""
+    return ["    " + line for line in lines]
+
+
+def block(head: str, lines: Iterable[str]) -> list[str]:
+    """A statement with a body: `block("if x is None", ["return y"])`."""
+    return [f"{head}:", *indented(lines)]
+
+
+def settled(lines: Iterable[str]) -> tuple[str, dict[str, str]]:
+    """The text without marks, and what became of those names of ours that are also theirs.
+
+    >>> settled(["def written($mode):", "    mode = get_mode()", "    return f($mode, mode)"])[1]
+    {'mode': '_mode'}
+    """
+    text = "\n".join(lines)
+    words = {*text.translate(_APART).split()}
+    if words.isdisjoint([word[1:] for word in words if word[0] == "$"]):
+        return text.replace("$", ""), {}
+    tokens = {*_TOKENS.findall(text)}
+    marked = {token[1:].removesuffix("=") for token in tokens if token[0] == "$"}
+    renamed = {}
+    for name in sorted(marked & tokens):
+        new = f"_{name}"
+        while new in marked or new in tokens:
+            new = f"_{new}"
+        renamed[name] = new
+
+    def settle(found: re.Match[str]) -> str:
+        token = found[0]
+        return token[1:] if token[0] == "$" else renamed.get(token, token)
+
+    return _TOKENS.sub(settle, text), renamed
+
+
+def define(lines: Iterable[str], scope: dict[str, Any], title: str) -> Any:
+    """The function that the lines, those of one `def`, define; `scope` is its globals.
+
+    What it calls by another name than we do gets that name there, too. Tracebacks show the lines,
+    in a file that is called after the title.
+    """
+    text, renamed = settled(lines)
+    for name, new in renamed.items():
+        if name in scope:
+            scope[new] = scope[name]
+        elif hasattr(builtins, name):
+            scope[new] = getattr(builtins, name)
+    made: dict[str, Any] = {}
+    exec(_compiled(text, f"{GENERATED}{title}>"), scope, made)
+    (function,) = made.values()
+    return function
+
+
+def define_once(
+    text: str, scope: dict[str, Any], title: str, name: str, *, ours: bool = True
+) -> Any:
+    """The function `name` of a settled text for one occasion, whose lines are forgotten with it.
+
+    Unless it is `ours`, its lines are lines of the user's where we say who called.
+    """
+    file = f"{GENERATED if ours else '<'}{title} {next(_occasions)}>"
+    exec(_compiled(text, file), scope)
+    function = scope.pop(name)
+    weakref.finalize(function, linecache.cache.pop, file, None).atexit = False
+    return function
+
+
+_occasions = itertools.count(1)
+
+
+def _compiled(text: str, file: str) -> CodeType:
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    return compile(text, file, "exec")
+
+
+def constant(name: str) -> str:
+    """What stands in the lines for a value that `with_constants` brings."""
+    return repr(f"stands for {name}")
+
+
+def with_constants(code: CodeType, **values: Any) -> CodeType:
+    """The code with values in place of what stands for them: its globals are not ours."""
+    known = {f"stands for {name}": value for name, value in values.items()}
+    constants = (known.get(one, one) if type(one) is str else one for one in code.co_consts)
+    return code.replace(co_consts=tuple(constants))
