@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
-import linecache
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,10 +15,9 @@ from pullback.fx.node import Node, map_arg
 from pullback.nn.modules.container import ModuleDict, ModuleList, Sequential
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
+from pullback.operators.writing.writer import define_once
 
 __all__ = ["GraphModule", "reduce_graph_module"]
-
-_numbers = itertools.count()
 
 
 class GraphModule(Module):
@@ -100,14 +96,9 @@ class GraphModule(Module):
             self._out_spec = codegen.pytree_info.out_spec
         written = self._graph.python_code("self")
         self._code = written.src
-        name = f"<fx graph {next(_numbers)}>"
-        scope = dict(written.globals)
-        exec(compile(written.src, name, "exec"), scope)
-        # So that tracebacks show the lines.
-        linecache.cache[name] = (len(self._code), None, self._code.splitlines(keepends=True), name)
-        forward = scope[codegen._func_name]
-        setattr(type(self), codegen._func_name, forward)
-        weakref.finalize(forward, linecache.cache.pop, name, None).atexit = False
+        name = codegen._func_name
+        forward = define_once(self._code, dict(written.globals), "fx graph", name, ours=False)
+        setattr(type(self), name, forward)
         return written
 
     # ------------------------------------------------------------------ submodules

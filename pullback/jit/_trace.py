@@ -22,6 +22,7 @@ from pullback.fx.node import Node
 from pullback.fx.proxy import Attribute, Proxy
 from pullback.jit._script import RecursiveScriptModule, ScriptFunction, converted, of_kind
 from pullback.nn.modules.module import Module
+from pullback.operators.writing.writer import block, define, define_once, theirs
 
 __all__ = [
     "TopLevelTracedModule",
@@ -208,10 +209,11 @@ def _traced(tracer: _KnownTracer, root: Module, function: Callable[..., Any]) ->
         names[: len(known)] = [p.name for p in known][:count]
     except (TypeError, ValueError):
         pass
-    scope: dict[str, Any] = {"function": function}
-    text = ", ".join(names)
-    exec(f"def forward(self{', ' if names else ''}{text}):\n    return function({text})", scope)
-    holder = type("Holder", (type(root),), {"forward": scope["forward"]})
+    given = ", ".join(map(theirs, names))
+    lines = block(f"def forward({', '.join(['self', *map(theirs, names)])})",
+                  [f"return function({given})"])  # fmt: skip
+    forward = define(lines, {"function": function}, "traced call")
+    holder = type("Holder", (type(root),), {"forward": forward})
     before = root.__class__
     root.__class__ = holder
     try:
@@ -245,9 +247,7 @@ def _bind(traced: Any, name: str, graph: Graph) -> None:
     """Let a method of a traced module run a graph, with the module's own attributes."""
     traced.__dict__.setdefault("_graphs", {})[name] = graph
     written = graph.python_code("self")
-    scope = dict(written.globals)
-    exec(compile(written.src, f"<traced {name}>", "exec"), scope)
-    run = scope["forward"]
+    run = define_once(written.src, dict(written.globals), f"traced {name}", "forward", ours=False)
     object.__setattr__(traced, name, functools.partial(_run, run, _Weak(traced)))
 
 

@@ -14,6 +14,7 @@ import numpy
 
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ
 from pullback.core.tensor import Tensor
+from pullback.operators.writing.writer import define
 
 __all__ = ["Graph", "Unsupported"]
 
@@ -150,8 +151,7 @@ def _written(cls: type[Any]) -> Any:
         lines.append(f"    add(option(node.s_{option}))")
     scope: dict[str, Any] = {"cls": cls, "Tensor": Tensor, "Unsupported": Unsupported,
                              "option": _option}  # fmt: skip
-    exec("\n".join(lines), scope)
-    return scope["read"]
+    return define(lines, scope, f"key of {plan.op.name}: {cls.__name__}")
 
 
 _readers: dict[type[Any], Any] = {}

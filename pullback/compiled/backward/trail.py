@@ -8,15 +8,14 @@ taken. It keeps no node and no tensor alive.
 
 from __future__ import annotations
 
-import linecache
 from typing import Any
 
 import numpy
 
 from pullback.compiled.backward.graph import Graph
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, AccumulateGrad
-from pullback.core.origin import GENERATED
 from pullback.core.tensor import Tensor
+from pullback.operators.writing.writer import define_once
 
 __all__ = ["Found", "trail_of"]
 
@@ -81,11 +80,7 @@ class _Writer:
                  f"    return Found([{arrays}], [{leaves}], ({nodes}), forget)",
                  "def forget(nodes, freed):", f"    {nodes} = nodes" if nodes else "    pass",
                  *self.forget]  # fmt: skip
-        source = "\n".join(lines)
-        file = f"{GENERATED}trail {id(self):x}>"
-        linecache.cache[file] = (len(source), None, source.splitlines(True), file)
-        exec(compile(source, file, "exec"), self.scope)
-        return self.scope["trail"]
+        return define_once("\n".join(lines), self.scope, "trail", "trail")
 
     def check(self, differs: str) -> None:
         """Leave where a condition holds."""

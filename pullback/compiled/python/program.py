@@ -6,8 +6,7 @@ that stands around the kernels: modes, checks, nodes, tensors, and the walk thro
 
 from __future__ import annotations
 
-import linecache
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -15,8 +14,8 @@ import numpy
 from pullback.compiled.capture.steps import Call, Value, live, say_where
 from pullback.compiled.profiling import timed
 from pullback.core.arrays import as_array
-from pullback.core.origin import GENERATED
 from pullback.operators.watching.observe import look
+from pullback.operators.writing.writer import define_once
 
 __all__ = ["PythonProgram", "on_library"]
 
@@ -42,10 +41,8 @@ class PythonProgram:
         self.inputs, self.outputs = list(inputs), list(outputs)
         self.names: dict[str, Any] = {"N": numpy, "A": as_array}
         self.source = self._text()
-        file = self._file = f"{GENERATED}compiled program {id(self):x}>"
-        linecache.cache[file] = (len(self.source), None, self.source.splitlines(True), file)
-        exec(compile(self.source, file, "exec"), self.names)
-        self._run: Callable[..., list[Any]] = self.names["program"]
+        self._run = define_once(self.source, self.names, "compiled program", "program")
+        self._file = self._run.__code__.co_filename
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """The program's outputs."""

@@ -7,7 +7,6 @@ miss, takes the long way through `guards.py` and `entry.py`, which answers the s
 
 from __future__ import annotations
 
-import linecache
 import math
 import weakref
 from operator import attrgetter, is_
@@ -17,11 +16,12 @@ from pullback.compiled.capture.world import MISSING, contents
 from pullback.compiled.runtime import native
 from pullback.compiled.runtime.node import CompiledBackward
 from pullback.core.dtype import get_default_dtype
-from pullback.core.origin import GENERATED, getframe, internal, user_frame
+from pullback.core.origin import getframe, internal, user_frame
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new
 from pullback.core.trees.pytree import tree_unflatten
 from pullback.core.view import edge_of
+from pullback.operators.writing.writer import define_once
 
 __all__ = ["quick_way"]
 
@@ -109,11 +109,7 @@ class _Writer:
             lines += [f"    if not ({text}):", "        return None"]
         lines += [f"    made = run({given})", "    if made is None:", "        return None"]
         lines += self._result_lines()
-        source = "\n".join(lines) + "\n"
-        file = f"{GENERATED}quick way {id(self.entry):x}>"
-        linecache.cache[file] = (len(source), None, source.splitlines(True), file)
-        exec(compile(source, file, "exec"), self.scope)
-        return self.scope["quick"]
+        return define_once("\n".join(lines), self.scope, "quick way", "quick")
 
     # Guards -----------------------------------------------------------------------------------
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
+from pullback.operators.writing.writer import define_once
+
 __all__ = ["UNKNOWN", "Fit", "NoFit", "evaluator"]
 
 _MOST_SIZES = 4  # sizes in one product
@@ -147,7 +149,6 @@ def _fraction(
 def evaluator(names: Sequence[str], texts: Sequence[str]) -> Callable[..., tuple[Any, ...]]:
     """A function of the sizes that gives all expressions."""
     listed = "".join(f"{text}, " for text in texts)
-    scope: dict[str, Any] = {"abs": abs}
-    exec(f"def values({', '.join(names)}):\n    return ({listed})", scope)
-    made: Callable[..., tuple[Any, ...]] = scope["values"]
+    text = f"def values({', '.join(names)}):\n    return ({listed})"
+    made: Callable[..., tuple[Any, ...]] = define_once(text, {}, "sizes", "values")
     return made
