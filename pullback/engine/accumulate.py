@@ -1,4 +1,4 @@
-"""What arrives at a leaf, and how a gradient is made to fit where it goes."""
+"""What arrives at a leaf: how a gradient is added to `.grad`."""
 
 from __future__ import annotations
 
@@ -9,69 +9,14 @@ import numpy
 
 from pullback.core import errors, origin
 from pullback.core.arrays import LIBRARIES, Array, OtherArray
-from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import get_mode
-from pullback.core.node import AccumulateGrad, Leaf, Node
+from pullback.core.node import AccumulateGrad, Leaf
 from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.core.process.warning_once import should_warn
 from pullback.core.tensor import Tensor, device_of, wrap
 from pullback.core.version import INFERENCE_CELL, own_cell
-
-
-def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
-    """`g` summed to the target's shape and cast to its dtype; refused if it cannot be."""
-    if g.shape != target._g_shape:
-        g = sum_to(g, target._g_shape, node, index)
-    if g.dtype != target._g_dtype:
-        wanted = dtype_there(target)
-        if wanted is not None:
-            g = cast(g, wanted, node, index)
-    return g
-
-
-def dtype_there(target: Any) -> numpy.dtype[Any] | None:
-    """Which dtype gradients have at an edge; None where a leaf takes them as they come."""
-    kept: Any = target.variable._grad_dtype if target.__class__ is AccumulateGrad else "same"
-    if kept == "same":
-        made: numpy.dtype[Any] = target._g_dtype
-        return made
-    wanted: numpy.dtype[Any] | None = None if kept is None else kept.numpy
-    return wanted
-
-
-def sum_to(g: Array, shape: tuple[int, ...], node: Node, index: int) -> Array:
-    """Undo broadcasting: sum leading dimensions away and stretched ones down to 1."""
-    dims = broadcast_dims(tuple(g.shape), shape)
-    if dims is None:
-        raise errors.gradient_shape(type(node).name(node), index, tuple(g.shape), tuple(shape))
-    if len(dims) == len(g.shape) - len(shape) and type(g) in LIBRARIES:
-        return LIBRARIES[type(g)].summed(g, dims)  # no view: whoever gets it may keep it
-    return g.sum(dims, keepdims=True).reshape(shape) if dims else g.reshape(shape)
-
-
-def broadcast_dims(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The dimensions of `shape` to sum so that `target` remains; None if it cannot be."""
-    extra = len(shape) - len(target)
-    if extra < 0:
-        return None
-    dims = list(range(extra))
-    for dim, size in enumerate(target, start=extra):
-        if shape[dim] != size:
-            if size != 1:
-                return None
-            dims.append(dim)
-    return tuple(dims)
-
-
-def cast(g: Array, dtype: numpy.dtype[Any], node: Node, index: int) -> Array:
-    """To the dtype of the tensor whose gradient this is."""
-    if g.dtype.kind in "cW" and dtype.kind not in "cW":
-        # An operator's rule need not know that an input was real; a user's formula must.
-        if not hasattr(type(node), "op"):
-            raise errors.gradient_complex(type(node).name(node), index, from_numpy_dtype(dtype))
-        g = g.real
-    return g.astype(dtype)
+from pullback.engine.fitting import fitted
 
 
 def accumulate(leaf_node: AccumulateGrad, g: Array, *, owned: bool) -> None:

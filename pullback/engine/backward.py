@@ -39,6 +39,7 @@ from pullback.engine.arguments import (
 )
 from pullback.engine.early import EarlyLeaves
 from pullback.engine.filter import Filter
+from pullback.engine.fitting import fitted_tensor
 from pullback.engine.inbox import Inbox
 from pullback.engine.threads import fork, nested, side_by_side
 from pullback.operators.watching.dispatch import offered
@@ -268,7 +269,7 @@ def run_explicit(
         if edge is None:
             raise errors.root_without_history(index, why_untracked(root))
         node: Any = node_and_number(edge)[0]
-        pairs.append((edge, recorded.fitted(g, edge, node, index)))
+        pairs.append((edge, fitted_tensor(g, edge, node, index)))
     wanted = input_edges(inputs)
     results = _run(
         pairs,
@@ -473,7 +474,7 @@ class Request:
         users = mode.get_mode()
         try:
             mode.current.set(self.in_mode)
-            recorded.store(leaf, total, create_graph=self.create_graph)
+            recorded.store(leaf, total, create_graph=self.create_graph, owned=False)
         finally:
             mode.current.set(users)
 

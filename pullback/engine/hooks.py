@@ -17,8 +17,7 @@ from pullback.core.mode import current, get_mode
 from pullback.core.node import Cold, Node
 from pullback.core.overriding import DISPATCH
 from pullback.core.tensor import Tensor, wrap
-from pullback.core.view import NOWHERE
-from pullback.engine.accumulate import fitted
+from pullback.engine.fitting import fitted, fitted_all
 from pullback.engine.ownership import private_copy
 
 ndarray = numpy.ndarray
@@ -60,10 +59,7 @@ def _with_post_hooks(
     node: Any, results: Any, gradients: tuple[Any, ...], edges: tuple[Any, ...]
 ) -> tuple[Any, ...]:
     """What the post-hooks make of results; `gradients` is () if they came while the node ran."""
-    fit = (
-        None if edge is None or r is None or edge is NOWHERE else fitted(r, edge, node, index)
-        for index, (edge, r) in enumerate(zip(edges, results, strict=True))
-    )
+    fit = fitted_all(results, edges, node, fitted)
     changed = run_post_hooks(node, tuple(tensors_of(fit)), gradients)
     return tuple(None if t is None else t._array for t in changed)
 

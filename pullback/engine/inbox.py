@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heappush
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy
 
 from pullback.core.arrays import Array
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, AccumulateGrad, OperatorNode, Output
-from pullback.engine.accumulate import accumulate
 from pullback.engine.filter import Filter
 
 add = numpy.add
+
+
+# Adds a gradient to a leaf's `.grad`: of the leaf, the gradient, and `owned`, whether nobody else
+# can see that.
+Store: TypeAlias = Callable[..., None]
 
 
 class Inbox:
@@ -96,15 +101,17 @@ class Inbox:
             self.nodes[seq] = target
             heappush(self.heap, seq)
 
-    def keep_complete_leaves(self, chosen: Filter | None) -> None:
-        """After a failure, what has arrived for leaves that nothing more could have arrived for.
+    def keep_complete_leaves(self, chosen: Filter | None, store: Store) -> None:
+        """After a failure, store what has arrived where nothing more could have.
 
         Those are the leaves that the ordered pass would have served by then.
         """
+        if self.failed is None:
+            return
         awaited = self.awaited_leaves(chosen)
         for leaf, total in self.leaves.items():
             if leaf not in awaited and (chosen is None or leaf not in chosen.captures):
-                accumulate(leaf, total, owned=leaf in self.owned_leaves)
+                store(leaf, total, owned=leaf in self.owned_leaves)
 
     def awaited_leaves(self, chosen: Filter | None) -> set[Any]:
         """Leaves to which the node that failed, or one that has not run, still leads."""

@@ -19,9 +19,9 @@ import numpy
 
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, QUIET
 from pullback.core.passes import evaluating
-from pullback.engine import watch
-from pullback.engine.accumulate import fitted
+from pullback.engine import fitting, watch
 from pullback.engine.hooks import run_new_post_hooks, run_with_hooks
+from pullback.engine.ownership import STILL_OURS
 from pullback.engine.turns import annotate, capture, undefined
 from pullback.operators.writing.writer import define
 
@@ -99,13 +99,7 @@ def loop(inbox, keep_graph, freed, chosen, captured, node=None, g=None):
                 if array.shape != target._g_shape or array.dtype is not target._g_dtype:  #: tensors
                 if r.shape != target._g_shape or r.dtype is not target._g_dtype:  #: arrays
                     r = fitted(r, target, node, index - 1)
-                # A rule's result is new unless it is its argument or a view; those are still ours
-                # alone if the argument was, no second edge may hold it too, and no element of it
-                # is repeated.
-                mine = fresh and (  #: arrays
-                    (r is not g and r.base is None)  #: arrays
-                    or (owned and len(edges) == 1 and (r is g or 0 not in r.strides))  #: arrays
-                )  #: arrays
+                mine = fresh and (STILL_OURS)  #: arrays
                 if seq < 0:
                     if following is None:
                         following, next_g, next_owned = target, r, mine
@@ -176,7 +170,7 @@ def source_of(kind: str, *, watched: bool = False) -> str:
     """The text of one of the loops."""
     wanted = {kind, "watched"} if watched else {kind}
     lines = []
-    for line in _SOURCE.splitlines():
+    for line in _SOURCE.replace("STILL_OURS", STILL_OURS).splitlines():
         code, marked, mark = line.partition("  #: ")
         if not marked or mark in wanted:
             lines.append(code)
@@ -187,7 +181,7 @@ def _scope(kind: str) -> dict[str, Any]:
     """What the loop names: for tensors, hooks and fitting are those of the recorded pass."""
     if kind == "arrays":
         own: dict[str, Any] = {
-            "fitted": fitted,
+            "fitted": fitting.fitted,
             "with_hooks": run_with_hooks,
             "with_new_hooks": run_new_post_hooks,
         }
@@ -195,7 +189,7 @@ def _scope(kind: str) -> dict[str, Any]:
         from pullback.engine import recorded  # which imports this module
 
         own = {
-            "fitted": recorded.fitted,
+            "fitted": fitting.fitted_tensor,
             "with_hooks": recorded.run_with_hooks,
             "with_new_hooks": recorded.run_new_post_hooks,
         }

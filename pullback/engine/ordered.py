@@ -25,8 +25,8 @@ from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import NOWHERE
 from pullback.engine import recorded, watch
-from pullback.engine.accumulate import fitted
 from pullback.engine.anomaly import check_nan, show_forward
+from pullback.engine.fitting import fitted, fitted_all, fitted_tensor
 from pullback.engine.hooks import (
     run_hooks,
     run_post_hooks,
@@ -291,18 +291,10 @@ def apply(task: Task, node: Any, gradients: tuple[Any, ...], edges: tuple[Any, .
     if task.tensors:
         shown = list(tensors_of(gradients))
         results = node._run_tensors(shown if several else shown[0], edges)
-        fit = recorded.fitted
-    else:
-        arrays = [getattr(g, "_array", g) for g in gradients]
-        results = node._run(arrays if several else arrays[0], edges)
-        fit = fitted
-    checked: list[Any] = []
-    for index, (edge, result) in enumerate(zip(edges, results, strict=True)):
-        if edge is None or result is None or edge is NOWHERE:
-            checked.append(None)
-        else:
-            checked.append(fit(result, edge, node, index))
-    return tuple(checked)
+        return fitted_all(results, edges, node, fitted_tensor)
+    arrays = [getattr(g, "_array", g) for g in gradients]
+    results = node._run(arrays if several else arrays[0], edges)
+    return fitted_all(results, edges, node, fitted)
 
 
 def _deliver(

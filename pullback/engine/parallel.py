@@ -21,10 +21,11 @@ import numpy
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, QUIET, node_and_number
 from pullback.core.passes import evaluating, running
 from pullback.core.saved import Freed, Packed
-from pullback.engine.accumulate import fitted
 from pullback.engine.filter import Filter
+from pullback.engine.fitting import fitted
 from pullback.engine.hooks import run_new_post_hooks, run_with_hooks
 from pullback.engine.inbox import Inbox
+from pullback.engine.ownership import still_ours
 from pullback.engine.threads import side_by_side
 from pullback.engine.turns import annotate, capture, undefined
 
@@ -282,11 +283,7 @@ class Pass:
                 continue
             if r.shape != target._g_shape or r.dtype is not target._g_dtype:
                 r = fitted(r, target, node, index)
-            mine = fresh and (  # as in the plain pass
-                (r is not g and r.base is None)
-                or (owned and len(edges) == 1 and (r is g or 0 not in r.strides))
-            )
-            sent.append((r, mine))
+            sent.append((r, fresh and still_ours(r, g, owned, edges)))
         return sent
 
     def _deliver(self, index: int, sent: list[tuple[Any, bool]]) -> None:

@@ -6,6 +6,7 @@ same programs through both.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
 
@@ -14,7 +15,7 @@ from pullback.core.saved import Freed
 from pullback.engine import watch
 from pullback.engine.accumulate import accumulate
 from pullback.engine.filter import Filter
-from pullback.engine.inbox import Inbox
+from pullback.engine.inbox import Inbox, Store
 from pullback.engine.loop import loop_over
 from pullback.engine.ownership import is_sole_reference
 
@@ -44,33 +45,43 @@ def run(
             if loop is None or watch.watcher is not None:
                 loop = loop_over("arrays")
             loop(inbox, keep_graph, freed, chosen, captured)
-        finish(inbox, chosen, captured)
+        finish(inbox, chosen, captured, accumulate, is_sole_reference)
     except BaseException:
-        if inbox.failed is not None:
-            inbox.keep_complete_leaves(chosen)
+        inbox.keep_complete_leaves(chosen, accumulate)
         inbox.clear()  # a kept traceback must not keep gradients
         raise
     return captured
 
 
-def finish(inbox: Inbox, chosen: Filter | None, captured: dict[tuple[Any, int], Any]) -> None:
-    """Hand the leaves what arrived for them."""
-    store = accumulate if watch.watcher is None else _announced
+def finish(
+    inbox: Inbox,
+    chosen: Filter | None,
+    captured: dict[tuple[Any, int], Any],
+    store: Store,
+    is_sole: Callable[[Any, int], bool],
+) -> None:
+    """Hand the leaves what arrived for them; `is_sole` tells whether nobody else holds it."""
+    if watch.watcher is not None:
+        store = _announced(store)
     for leaf in list(inbox.leaves):
         total = inbox.leaves.pop(leaf)
         if chosen is not None and leaf in chosen.captures:
             captured[leaf, 0] = total
         else:
             references = getrefcount(total)  # a statement of its own: a call would hold it too
-            owned = leaf in inbox.owned_leaves or is_sole_reference(total, references)
+            owned = leaf in inbox.owned_leaves or is_sole(total, references)
             store(leaf, total, owned=owned)
 
 
-def _announced(leaf: AccumulateGrad, total: Any, *, owned: bool) -> None:
-    """Add to a leaf's `.grad` while somebody looks on."""
-    turn = watch.Turn(leaf)
-    try:
-        accumulate(leaf, total, owned=owned)
-        turn.ran(total, ())
-    finally:
-        turn.finish()
+def _announced(store: Store) -> Store:
+    """Store what arrived at a leaf while somebody looks on."""
+
+    def stored(leaf: AccumulateGrad, total: Any, /, *, owned: bool) -> None:
+        turn = watch.Turn(leaf)
+        try:
+            store(leaf, total, owned=owned)
+            turn.ran(total, ())
+        finally:
+            turn.finish()
+
+    return stored

@@ -5,43 +5,25 @@ Sums, casts and stores are operators. Otherwise as the plain pass.
 
 from __future__ import annotations
 
-from sys import getrefcount
+from functools import partial
 from typing import Any
 
 from pullback.core import errors, origin
-from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import get_mode
-from pullback.core.node import OUTPUT_SEQ, AccumulateGrad, Node
+from pullback.core.node import AccumulateGrad
 from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine.accumulate import accumulate as accumulate_array
-from pullback.engine.accumulate import broadcast_dims, dtype_there
 from pullback.engine.filter import Filter
+from pullback.engine.fitting import fitted_all, fitted_tensor
 from pullback.engine.hooks import run_before, run_post_hooks
 from pullback.engine.inbox import Inbox
 from pullback.engine.loop import loop_over
+from pullback.engine.ownership import is_sole_tensor
+from pullback.engine.plain import finish
 from pullback.operators.tensor.filling import copied_into
-
-
-def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
-    """`g` summed to the target's shape and cast to its dtype, in operators."""
-    shape = g._array.shape
-    if shape != target._g_shape:
-        dims = broadcast_dims(shape, target._g_shape)
-        if dims is None:
-            raise errors.gradient_shape(type(node).name(node), index, shape, target._g_shape)
-        g = (g.sum(dims, keepdim=True) if dims else g).reshape(target._g_shape)
-    there = target._g_dtype if g._array.dtype == target._g_dtype else dtype_there(target)
-    if there is not None and g._array.dtype != there:
-        wanted = from_numpy_dtype(there)
-        if g.dtype.is_complex and not wanted.is_complex:
-            if not hasattr(type(node), "op"):
-                raise errors.gradient_complex(type(node).name(node), index, wanted)
-            g = g.real
-        g = g.to(wanted)
-    return g
 
 
 def _copied(g: Any) -> Any:
@@ -80,18 +62,17 @@ def run(
     for edge, g in roots:
         inbox.put_root(edge, g, chosen)
     captured: dict[tuple[Any, int], Any] = {}
+    keep = partial(store, create_graph=create_graph)
     frame, outer = origin.user_frame(origin.getframe(1)), origin.passing.get()
     try:
         origin.passing.set(frame)
-        loop_over("tensors")(inbox, keep_graph, freed, chosen, captured)
-        for leaf, total in inbox.leaves.items():
-            if chosen is not None and leaf in chosen.captures:
-                captured[leaf, 0] = total
-            else:
-                alone = getrefcount(total) <= _ALONE
-                store(leaf, total, create_graph=create_graph, owned=alone)
+        try:
+            loop_over("tensors")(inbox, keep_graph, freed, chosen, captured)
+        finally:  # a sum that a class of the user's made may be known to it
+            inbox.owned_leaves.clear()
+        finish(inbox, chosen, captured, keep, is_sole_tensor)
     except BaseException:
-        _keep_complete_leaves(inbox, chosen, create_graph=create_graph)
+        inbox.keep_complete_leaves(chosen, keep)
         raise
     finally:
         origin.passing.set(outer)
@@ -99,17 +80,7 @@ def run(
     return captured
 
 
-def _count_alone() -> int:
-    """References that `getrefcount` counts of what only a table that is gone through holds."""
-    for _, one in {0: object()}.items():  # noqa: PERF102 (as the loop in `run` is)
-        return getrefcount(one)
-    return 0
-
-
-_ALONE = _count_alone()
-
-
-def store(leaf: AccumulateGrad, total: Any, *, create_graph: bool, owned: bool = False) -> None:
+def store(leaf: AccumulateGrad, total: Any, /, *, create_graph: bool, owned: bool) -> None:
     """Add a tensor to a leaf's `.grad`; `owned`: nobody else holds it."""
     if create_graph:
         accumulate(leaf, total)
@@ -159,16 +130,6 @@ def accumulate_shown(leaf_node: AccumulateGrad, g: Any) -> None:
         leaf._stored_grad = fresh.copy_(g)
 
 
-def _keep_complete_leaves(inbox: Inbox, chosen: Filter | None, *, create_graph: bool) -> None:
-    """As in the plain pass: leaves for which nothing more could arrive keep what they got."""
-    if inbox.failed is None:
-        return
-    awaited = inbox.awaited_leaves(chosen)
-    for leaf, total in inbox.leaves.items():
-        if leaf not in awaited and (chosen is None or leaf not in chosen.captures):
-            store(leaf, total, create_graph=create_graph)
-
-
 def run_with_hooks(node: Any, g: Any, edges: tuple[Any, ...]) -> Any:
     """What a node and its hooks make of a gradient, or of none."""
     several = node._g_sizes is not None
@@ -193,10 +154,5 @@ def _with_post_hooks(
 ) -> Any:
     if node._cold is None or not node._cold.post_hooks:
         return results
-    fit = (
-        None
-        if edge is None or edge._seq > OUTPUT_SEQ or r is None
-        else fitted(r, edge, node, index)
-        for index, (edge, r) in enumerate(zip(edges, results, strict=True))
-    )
-    return run_post_hooks(node, tuple(fit), gradients)
+    fit = fitted_all(results, edges, node, fitted_tensor)
+    return run_post_hooks(node, fit, gradients)

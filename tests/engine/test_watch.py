@@ -119,11 +119,14 @@ def test_every_bit_is_that_of_a_pass_nobody_looks_at(program, named, create_grap
     assert len(log.started) == sum(what == "finish" for what, _ in log.said)
 
 
-def test_each_node_starts_runs_and_finishes_before_the_next(log):
+@pytest.mark.filterwarnings("ignore:backward.create_graph=True. stores gradients")
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_each_node_starts_runs_and_finishes_before_the_next(log, create_graph):
     x = torch.ones(2, requires_grad=True)
-    x.exp().sum().backward()
+    x.exp().sum().backward(create_graph=create_graph)
     names = ["SumBackward0", "ExpBackward0", "torch::autograd::AccumulateGrad"]
     assert log.said == [(what, name) for name in names for what in ("start", "ran", "finish")]
+    x.grad = None  # no cycle
 
 
 @pytest.mark.parametrize("ordered", [False, True])

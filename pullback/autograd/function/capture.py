@@ -10,7 +10,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.core.view import NOWHERE
-from pullback.engine.recorded import fitted
+from pullback.engine.fitting import fitted_all, fitted_tensor
 
 
 def key(node: Any) -> tuple[int, ...]:
@@ -71,7 +71,4 @@ def run(node: Any, saved: tuple[Any, ...], grads: Any) -> list[Tensor | None]:
         results = node._run_tensors(grads, node._edges)
     finally:
         node._saved, node._versions = before
-    return [
-        None if edge is None or edge is NOWHERE or r is None else fitted(r, edge, node, index)
-        for index, (edge, r) in enumerate(zip(node._edges, results, strict=True))
-    ]
+    return list(fitted_all(results, node._edges, node, fitted_tensor))

@@ -24,10 +24,8 @@ from pullback.core.ports import ports
 from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import UNWRITTEN
-from pullback.core.view import NOWHERE
-from pullback.engine.accumulate import fitted
+from pullback.engine.fitting import fitted, fitted_all, fitted_tensor
 from pullback.engine.layouts import check_layouts
-from pullback.engine.recorded import fitted as fitted_tensor
 
 ndarray = numpy.ndarray
 
@@ -242,12 +240,7 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
         results = (self._run_tensors if recorded else self._run)(g, self._edges)
         fit = fitted_tensor if recorded else fitted
         targets = [*self._edges[:position], self, *self._edges[position + 1 :]]
-        return [
-            None
-            if r is None or target is None or target is NOWHERE
-            else fit(r, target, self, index)
-            for index, (target, r) in enumerate(zip(targets, results, strict=True))
-        ]
+        return list(fitted_all(results, targets, self, fit))
 
     def _arguments(self, g: Any) -> list[Any]:
         """One tensor for each result of forward; zeros where no gradient arrived, if so asked."""

@@ -14,7 +14,7 @@ from pullback.core.mode import changed, current, get_mode
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import tree_flatten, tree_unflatten
-from pullback.engine.accumulate import broadcast_dims
+from pullback.engine.fitting import broadcast_dims
 from pullback.transforms.batched import batched as hide
 from pullback.transforms.batched import is_batched_at
 from pullback.transforms.vmap_level import VmapLevel
