@@ -147,15 +147,15 @@ class Methods:
         """The negative, a view of the same memory: `is_neg()` until `resolve_neg()` or arithmetic."""
     def _nnz(self) -> _int:
         """How many values, or blocks of values, are specified."""
-    def _rev_view_func_unsafe(self, new_view: _Tensor) -> _Tensor | None:
+    def _rev_view_func_unsafe(self, new_view: _Tensor) -> _Tensor:
         """The base of which `new_view` is the view that this one is of its own; None for no view."""
     def _typed_storage(self) -> _Any:
         """The memory that this tensor shares with its views, in elements."""
     def _values(self) -> _Tensor:
         """The values as they are stored, without history."""
-    def _view_func(self, new_base: _Tensor, symint_visitor_fn: _Any = None, tensor_visitor_fn: _Any = None) -> _Tensor | None:
+    def _view_func(self, new_base: _Tensor, symint_visitor_fn: _Any = None, tensor_visitor_fn: _Any = None) -> _Tensor:
         """The same view of another base; None if this is no view or the bases differ in geometry."""
-    def _view_func_unsafe(self, new_base: _Tensor, symint_visitor_fn: _Any = None, tensor_visitor_fn: _Any = None) -> _Tensor | None:
+    def _view_func_unsafe(self, new_base: _Tensor, symint_visitor_fn: _Any = None, tensor_visitor_fn: _Any = None) -> _Tensor:
         """As `_view_func`, whatever the new base's geometry."""
     def abs(self, *, out: _Tensor | None = None) -> _Tensor:
         """The absolute value of each element; real for complex ones."""

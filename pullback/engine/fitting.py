@@ -101,4 +101,4 @@ def _other_dtype(made: Any, target: Any, node: Node, index: int) -> numpy.dtype[
 
 
 def _loses_imaginary_part(made: Any, wanted: numpy.dtype[Any]) -> bool:
-    return made.kind == "c" and wanted.kind != "c"
+    return made.kind in "cW" and wanted.kind not in "cW"

@@ -137,8 +137,9 @@ class Plan:
         steps: list[Any] = []
         gone = {id(one.product) for listed in after.values() for one in listed}
         for step in self.steps:
-            for one in after.get(step.place, ()):
-                step.nodes = [v for v in step.nodes if v not in (one.value, *one.value.ins)]
+            for update in after.get(step.place, ()):
+                gone_here = (update.value, *update.value.ins)
+                step.nodes = [v for v in step.nodes if v not in gone_here]
                 step.inside = {v.id for v in step.nodes}
             is_gone = isinstance(step, Step) and id(step.value) in gone
             if not is_gone and (isinstance(step, Step) or step.nodes):

@@ -6,7 +6,7 @@ that stands around the kernels: modes, checks, nodes, tensors, and the walk thro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
@@ -41,7 +41,9 @@ class PythonProgram:
         self.inputs, self.outputs = list(inputs), list(outputs)
         self.names: dict[str, Any] = {"N": numpy, "A": as_array}
         self.source = self._text()
-        self._run = define_once(self.source, self.names, "compiled program", "program")
+        self._run: Callable[..., list[Any]] = define_once(
+            self.source, self.names, "compiled program", "program"
+        )
         self._file = self._run.__code__.co_filename
 
     def __call__(self, arrays: list[Any]) -> list[Any]:

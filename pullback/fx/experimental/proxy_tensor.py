@@ -256,7 +256,7 @@ def _fake_tensors() -> Any:
     return import_module("pullback._subclasses.fake_tensor")  # under the name that torch has
 
 
-def _fake(mode: Any, tensor: Tensor, at: int, sizes: Mapping[Place, int]) -> Tensor:
+def _fake(mode: Any, tensor: Tensor, at: int, sizes: Mapping[Place, int]) -> Any:
     """A fake tensor like one, where some sizes may be others."""
     shape = tuple(sizes.get((at, dim), size) for dim, size in enumerate(tensor.shape))
     if shape == tuple(tensor.shape):

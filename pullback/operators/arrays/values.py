@@ -131,7 +131,7 @@ def _has_place(value: Any, dtype: NumpyDtype) -> bool:
     """Whether a number is in the range of a dtype that has no infinity to round to."""
     if dtype not in NARROW or not dtype.name.startswith("float8_e4"):
         return True
-    return abs(value) <= finfo(from_numpy_dtype(dtype)).max
+    return bool(abs(value) <= finfo(from_numpy_dtype(dtype)).max)
 
 
 def number_argument(op: str, name: str, value: Any) -> Any:

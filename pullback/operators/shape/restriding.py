@@ -154,7 +154,7 @@ def _view_func(
     new_base: Tensor,
     symint_visitor_fn: _Visitor | None = None,
     tensor_visitor_fn: _Visitor | None = None,
-) -> Tensor | None:
+) -> Any:
     """The same view of another base; None if this is no view or the bases differ in geometry.
 
     A visitor may replace the sizes (or tensors) that steps kept for a replay were made with.
@@ -172,7 +172,7 @@ def _view_func_unsafe(
     new_base: Tensor,
     symint_visitor_fn: _Visitor | None = None,
     tensor_visitor_fn: _Visitor | None = None,
-) -> Tensor | None:
+) -> Any:
     """As `_view_func`, whatever the new base's geometry."""
     if not self._is_view():
         return None
@@ -203,7 +203,7 @@ def _visited(step: Any, sizes: _Visitor | None, tensors: _Visitor | None) -> Any
     return partial(step.func, **changed)
 
 
-def _rev_view_func_unsafe(self: Tensor, new_view: Tensor) -> Tensor | None:
+def _rev_view_func_unsafe(self: Tensor, new_view: Tensor) -> Any:
     """The base of which `new_view` is the view that this one is of its own; None for no view.
 
     It is on the memory of `new_view`, which must lie there as this view does, and hold it all.

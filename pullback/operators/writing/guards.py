@@ -85,12 +85,14 @@ def code_closing_over(lines: list[str], names: tuple[str, ...], title: str) -> C
     cells in the frame, and whoever reads `f_locals` of it brings Python down.
     """
     if not names:
-        return define(lines, {}, title).__code__
+        alone: CodeType = define(lines, {}, title).__code__
+        return alone
     known = [theirs(name) for name in names]
     head, *body = lines
     inner = [head, "    if 0:", f"        {', '.join(known)},", *body]
     outer = block("def outer()", [f"{' = '.join(known)} = None", *inner, "return guard"])
-    return define(outer, {}, title)().__code__
+    inside: CodeType = define(outer, {}, title)().__code__
+    return inside
 
 
 @cache
