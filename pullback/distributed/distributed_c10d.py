@@ -25,4 +25,5 @@ def __getattr__(name: str) -> Any:
     return getattr(_distributed, name)
 
 
-__dir__ = _only_public(globals(), " ".join(_distributed.__all__))
+__all__: list[str] = [*_distributed.__all__]
+__dir__ = _only_public(globals())

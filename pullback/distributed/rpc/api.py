@@ -15,4 +15,5 @@ def __getattr__(name: str) -> Any:
     return getattr(_rpc, name)
 
 
-__dir__ = _only_public(globals(), " ".join(_rpc.__all__))
+__all__: list[str] = [*_rpc.__all__]
+__dir__ = _only_public(globals())
