@@ -89,7 +89,7 @@ _FAMILY = {
 # ... and the rest: dtypes that need ml_dtypes, files, vmap ...
 _LATER = {
     **dict.fromkeys((*_LATE_DTYPES, "chalf"), "pullback.core.dtype"),
-    **dict.fromkeys(("save", "load"), "pullback.serialization"),
+    **dict.fromkeys(("save", "load", "PyTorchFileReader"), "pullback.serialization"),
     **dict.fromkeys(
         (
             "are_deterministic_algorithms_enabled",
@@ -145,6 +145,7 @@ _LATER = {
         "pullback.core.process.checks",
     ),
     "Future": "pullback.futures",
+    **dict.fromkeys(("ScriptFunction", "ScriptModule"), "pullback.jit"),
     "compile": "pullback.compiled.frontend",
     **dict.fromkeys(("cond", "while_loop"), "pullback.func.control_flow"),
 }
@@ -167,6 +168,7 @@ _MODULES = frozenset(
         "_jit_internal",
         "_library",
         "_subclasses",
+        "_tensor_str",
         "_utils",
         "_vmap_internals",
         "accelerator",

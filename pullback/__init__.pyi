@@ -61,6 +61,9 @@ HalfTensor: _Any
 IntTensor: _Any
 LongTensor: _Any
 from pullback.core.faults import OutOfMemoryError as OutOfMemoryError
+PyTorchFileReader: _Any
+from pullback.jit._script import ScriptFunction as ScriptFunction
+from pullback.jit._script import ScriptModule as ScriptModule
 ShortTensor: _Any
 from pullback.core.size import Size as Size
 from pullback.operators.tensor.symbols import SymBool as SymBool

@@ -186,6 +186,8 @@ class _RenamingLoader(SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
         super().exec_module(module)
         if self._place.finder in sys.meta_path:
+            # By that name too, since annotations are looked up in the module that a class names.
+            sys.modules.setdefault("torch" + self.name.removeprefix("pullback"), module)
             self._place.rename(self.name, module)
 
 

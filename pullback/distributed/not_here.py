@@ -1,4 +1,4 @@
-"""Torch's modules for models larger than a machine, of which only names are here.
+"""Torch's modules for models larger than a machine, of which only the names are here.
 
 Libraries import them to ask `isinstance(p, DTensor)` long before anybody has such a tensor. The
 names are classes and functions that refuse, for the reason in `core/explain/absent.txt`; placements
@@ -52,6 +52,13 @@ MODULES = {
         CustomPolicy ModuleWrapPolicy always_wrap_policy enable_wrap lambda_auto_wrap_policy
         size_based_auto_wrap_policy transformer_auto_wrap_policy wrap
     """,
+    "checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
+    "checkpoint.state_dict": """
+        StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict
+        set_model_state_dict set_optimizer_state_dict set_state_dict
+    """,
+    "_composable": "contract replicate",
+    "_composable.fsdp": "FSDPModule MixedPrecisionPolicy OffloadPolicy fully_shard",
     "pipelining": "PipelineStage Schedule1F1B ScheduleGPipe SplitPoint pipe_split pipeline",
 }
 _WITH_PLACEMENTS = ("tensor", "tensor.placement_types", "_tensor")
@@ -71,4 +78,5 @@ def add(package: str) -> None:
             module.__dict__.update({kind: getattr(placements, kind) for kind in placements.__all__})
         sys.modules[path] = module
         above, _, last = path.rpartition(".")
-        setattr(sys.modules[above], last, module)
+        if above in sys.modules:  # `checkpoint`, which is here, loads later
+            setattr(sys.modules[above], last, module)

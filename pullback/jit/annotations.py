@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Dict, List, Optional, Tuple, Union  # noqa: UP035 (old names)
 
 from pullback.core.explain.absent import all_absent
 from pullback.core.listing import only_public as _only_public
 
-__all__ = ["BroadcastingList1", "BroadcastingList2", "BroadcastingList3"]
+__all__ = [
+    "BroadcastingList1",
+    "BroadcastingList2",
+    "BroadcastingList3",
+    "Dict",
+    "List",
+    "Optional",
+    "Tuple",
+    "Union",
+]
 
 
 class _BroadcastingList:

@@ -9,7 +9,13 @@ from pullback.core.tensor import Tensor
 from pullback.operators.pointwise.complex import view_as_real
 from pullback.operators.shape.joining import cat
 from pullback.optim.checks import learning_rate
-from pullback.optim.line_search import ENOUGH_DESCENT, ENOUGH_FLATTENING, Point, strong_wolfe
+from pullback.optim.line_search import (
+    ENOUGH_DESCENT,
+    ENOUGH_FLATTENING,
+    Point,
+    cubic_minimum,
+    strong_wolfe,
+)
 from pullback.optim.optimizer import (
     Optimizer,
     ParamsT,
@@ -231,6 +237,15 @@ def _remember(state: dict[str, Any], g: Any, history_size: int) -> None:
     state["old_stps"].append(step)
     state["ro"].append(1.0 / curvature)
     state["H_diag"] = curvature / change.dot(change)
+
+
+def _cubic_interpolate(
+    x1: float, f1: float, g1: float, x2: float, f2: float, g2: float, bounds: Any = None
+) -> float:
+    """Where the cubic through two points with slopes is least, under torch's inner name."""
+    return cubic_minimum(
+        Point(x1, float(f1), None, float(g1)), Point(x2, float(f2), None, float(g2)), bounds
+    )
 
 
 def _strong_wolfe(

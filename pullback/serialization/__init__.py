@@ -5,6 +5,7 @@ tensors, each once however many views share it. The pickle names torch's functio
 torch reads our files and we read torch's, without either importing the other.
 """
 
+from pullback.core.explain.absent import refusing_class as _refusing_class
 from pullback.core.listing import only_public as _only_public
 from pullback.serialization.allowed import (
     add_safe_globals,
@@ -53,5 +54,8 @@ __all__ = [
     "set_default_mmap_options",
     "skip_data",
 ]
+
+# Libraries annotate with it.
+PyTorchFileReader = _refusing_class("PyTorchFileReader")
 
 __dir__ = _only_public(globals())

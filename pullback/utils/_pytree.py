@@ -154,6 +154,18 @@ _ordereddict_flatten, _ordereddict_unflatten = SUPPORTED_NODES[OrderedDict][1:3]
 _namedtuple_flatten, _namedtuple_unflatten = SUPPORTED_NODES[namedtuple][1:3]
 
 
+def _dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[tuple[MappingKey, Any]], Any]:
+    values, keys = _dict_flatten(d)
+    return [(MappingKey(key), value) for key, value in zip(keys, values, strict=True)], keys
+
+
+def _list_flatten_with_keys(d: Any) -> tuple[list[tuple[SequenceKey, Any]], Any]:
+    return [(SequenceKey(place), value) for place, value in enumerate(d)], None
+
+
+_tuple_flatten_with_keys = _list_flatten_with_keys
+
+
 def _get_node_type(tree: Any) -> Any:
     return namedtuple if is_namedtuple_class(type(tree)) else type(tree)
 

@@ -152,10 +152,9 @@ def refusing_class(path: str) -> type:
     def refuse(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
         raise RuntimeError(f"{name} is not possible here: {why}.")
 
+    home = f"pullback.{module}".rstrip(".")
     return _Refusing(
-        name,
-        (),
-        {"__new__": refuse, "__module__": f"pullback.{module}", "__doc__": f"Refused: {why}."},
+        name, (), {"__new__": refuse, "__module__": home, "__doc__": f"Refused: {why}."}
     )
 
 

@@ -10,7 +10,15 @@ from pullback.distributed.autograd import contexts as _contexts
 if TYPE_CHECKING:
     from pullback.distributed.rpc.agent import Agent
 
-__all__ = ["backward", "context", "get_gradients"]
+__all__ = ["DistAutogradContext", "backward", "context", "get_gradients", "is_available"]
+
+
+DistAutogradContext = _contexts.Context
+
+
+def is_available() -> bool:
+    """Always, as `distributed.rpc` is."""
+    return True
 
 
 def _agent() -> Agent:

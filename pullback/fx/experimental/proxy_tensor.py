@@ -15,6 +15,7 @@ import pullback
 from pullback.core.device import CPU, META
 from pullback.core.listing import only_public as _only_public
 from pullback.core.memory import meta
+from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.trees import pytree
 from pullback.fx._codegen import PyTreeInfo, _PyTreeCodeGen
@@ -111,6 +112,12 @@ class _Recording(TorchDispatchMode):
             for at, one in enumerate(result):
                 if isinstance(one, Tensor):
                     self.note(one, self.graph.call_function(operator.getitem, (node, at)))
+
+
+def get_proxy_mode() -> TorchDispatchMode | None:
+    """What notes the calls of operators now, inside `make_fx`; None outside."""
+    noting = [mode for mode in get_mode().dispatch if isinstance(mode, _Recording)]
+    return noting[-1] if noting else None
 
 
 def _share(a: Any, b: Any) -> bool:

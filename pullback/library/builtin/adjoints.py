@@ -292,4 +292,4 @@ def _sparse_addmm(x: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1
 @_aten("_sparse_mm_reduce_impl(Tensor self, Tensor other, str reduce) -> (Tensor, Tensor)")
 def _sparse_mm_reduce(x: Any, other: Any, reduce: str) -> Any:
     """The product, and where its largest or smallest parts were, which nobody here needs."""
-    return pullback.sparse.mm(x, other, reduce), x.new_empty((0,), dtype=pullback.int64)
+    return pullback.sparse.mm(x, other, reduce), other.new_empty((0,), dtype=pullback.int64)

@@ -156,4 +156,5 @@ def _check(query: Any, key: Any, value: Any, block_mask: Any, *, enable_gqa: boo
             )
 
 
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
 __dir__ = _only_public(globals())

@@ -58,7 +58,7 @@ class Convertible:
         >>> torch.nn.Linear(2, 2).to(torch.float64).weight.dtype
         torch.float64
         """
-        place, kind, options = _destination(args, kwargs)
+        place, kind, options = destination(args, kwargs)
         if kind is not None and not (kind.is_floating_point or kind.is_complex):
             raise TypeError(
                 f"Module.to(): parameters need a floating or complex dtype, not {kind}."
@@ -174,7 +174,7 @@ def _changed(parameter: Parameter, fn: Change) -> Parameter:
     return parameter
 
 
-def _destination(args: Any, kwargs: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+def destination(args: Any, kwargs: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     """Device, dtype and further options from the arguments of `to`, in any of its forms."""
     place, kind, options = None, None, dict(kwargs)
     for name, value in [*((None, arg) for arg in args), *kwargs.items()]:

@@ -18,7 +18,7 @@ from pullback.nn.parameter import Parameter, is_lazy
 from pullback.utils.swapping import swap_tensors
 
 if TYPE_CHECKING:
-    from pullback.nn.modules.module import Module
+    pass
 
 _EXTRA = "_extra_state"
 
@@ -45,7 +45,7 @@ class Stateful:
 
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
-    _modules: dict[str, Module | None]
+    _modules: dict[str, Any]  # of Modules, which are made of this class
     _non_persistent_buffers_set: set[str]
     _state_dict_hooks: OrderedDict[int, Any]
     _state_dict_pre_hooks: OrderedDict[int, Any]

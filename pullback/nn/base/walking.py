@@ -19,7 +19,7 @@ class Walking:
 
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
-    _modules: dict[str, Module | None]
+    _modules: dict[str, Any]  # of Modules, which are made of this class
 
     def _named_members(
         self,

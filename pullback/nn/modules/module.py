@@ -65,6 +65,7 @@ class Module(Called, Stateful, Convertible, Walking):
     """
 
     training: bool
+    _modules: dict[str, Module | None]
     call_super_init: bool = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

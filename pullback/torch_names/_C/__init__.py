@@ -6,8 +6,10 @@ from importlib import import_module
 from typing import Any
 
 from pullback.autograd.grad_mode import is_grad_enabled
+from pullback.core.explain.absent import refusing_class
 from pullback.core.mode import change, get_mode
 from pullback.core.overriding import disabled_dispatch, disabled_function
+from pullback.core.tensor import Tensor
 from pullback.engine import task
 
 from . import _autograd, _functions
@@ -49,6 +51,16 @@ _disabled_torch_dispatch_impl = disabled_dispatch
 def _get_tracing_state() -> bool | None:
     """Something while `torch.jit.trace` runs a function, else None."""
     return import_module("pullback.jit").is_tracing() or None
+
+
+# The class of tensors' class.
+_TensorMeta = type(Tensor)
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether a transform of `torch.func` is running in this thread."""
+    inner: Any = import_module("pullback._C._functorch")
+    return inner.peek_interpreter_stack() is not None
 
 
 def _log_api_usage_once(event: str) -> None:
@@ -112,6 +124,8 @@ _PUBLIC = frozenset(
         *("dtype", "finfo", "iinfo", "layout", "memory_format", "qscheme"),
     ]
 )
+# Parts of TorchScript's graphs, by which annotations go.
+_SCRIPT = ("Block", "Graph", "Node", "Value")
 
 
 def __getattr__(name: str) -> Any:
@@ -120,6 +134,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"pullback._C.{name}")
     if name in _PUBLIC:
         return getattr(import_module("pullback"), name)
+    if name in _SCRIPT:
+        return refusing_class(name)
     if name not in _LATER:
         raise AttributeError(f"module 'pullback._C' has no attribute {name!r}")
     module, attribute = _LATER[name]

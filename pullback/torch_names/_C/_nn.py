@@ -8,8 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.nn import functional
+from pullback.nn.base.conversion import destination
 
 _BY_HAND = {"log_sigmoid": "logsigmoid", "pad": "pad"}
+
+
+def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+    """What the arguments of `to` mean: device, dtype, whether not to wait, and memory format."""
+    place, kind, options = destination(args, kwargs)
+    return place, kind, bool(options.get("non_blocking")), options.get("memory_format")
 
 
 def __getattr__(name: str) -> Any:
