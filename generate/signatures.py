@@ -14,17 +14,23 @@ from pullback.operators.declare import OPERATORS, Op
 _PLAIN = (type(None), bool, int, str)
 
 
-def stub(name: str, function: Any, imports: Imports, *, method: bool = False) -> str:
-    """`def name(...) -> ...` with the first line of its docstring."""
-    op = _op(name, function)
+def stub(
+    name: str, function: Any, imports: Imports, *, method: bool = False, plain: bool = False
+) -> str:
+    """`def name(...) -> ...` with the first line of its docstring.
+
+    `plain`: of no operator, so that what it does not say is not known.
+    """
+    op = None if plain else _op(name, function)
     parameters = _parameters(function, op)
     if method and parameters:
         first = parameters[0]
         if first.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
             parameters = parameters[1:]
-    listed = _listed(parameters, function, op, imports, named=bool(op))
+    listed = _listed(parameters, function, op, imports, plain=plain)
     given = ", ".join((["self"] if method else []) + listed)
-    head = f"def {name}({given}) -> {result_of(function, op, imports)}:"
+    gives = result_of(function, op, imports, plain=plain)
+    head = f"def {name}({given}) -> {gives}:"
     said = (inspect.getdoc(function) or "").partition("\n")[0].replace("\\", "\\\\")
     return f'{head}\n    """{said}"""' if said and '"' not in said else f"{head} ..."
 
@@ -49,7 +55,7 @@ def _parameters(function: Any, op: Op | None) -> list[Parameter]:
 
 
 def _listed(
-    parameters: list[Parameter], function: Any, op: Op | None, imports: Imports, *, named: bool
+    parameters: list[Parameter], function: Any, op: Op | None, imports: Imports, *, plain: bool
 ) -> list[str]:
     listed, starred = [], False
     for one in parameters:
@@ -57,7 +63,8 @@ def _listed(
         if one.kind is Parameter.KEYWORD_ONLY and not starred:
             listed.append("*")
         starred = starred or one.kind in (Parameter.KEYWORD_ONLY, Parameter.VAR_POSITIONAL)
-        text = f"{mark}{one.name}: {_type(one, function, op, imports)}"
+        kind = _type(one, function, op, imports, plain=plain)
+        text = f"{mark}{one.name}: {kind}"
         if one.default is None and "None" not in text and "_Any" not in text:
             text += " | None"
         if one.default is not one.empty:
@@ -79,7 +86,9 @@ def _default(value: Any) -> str:
     return "..."
 
 
-def _type(one: Parameter, function: Any, op: Op | None, imports: Imports) -> str:
+def _type(
+    one: Parameter, function: Any, op: Op | None, imports: Imports, *, plain: bool = False
+) -> str:
     if op is not None:
         name = op.spellings.get(one.name, one.name)
         param = next((param for param in op.params if param.name == name), None)
@@ -92,11 +101,13 @@ def _type(one: Parameter, function: Any, op: Op | None, imports: Imports) -> str
     said = _annotation(function, one.name)
     if said and (known := spelled(said, _scope(function), imports)):
         return known
+    if plain:
+        return ours("Any", imports)
     spread = one.kind is Parameter.VAR_POSITIONAL
     return ours(types_of.of_name(function.__name__, one.name, spread=spread), imports)
 
 
-def result_of(function: Any, op: Op | None, imports: Imports) -> str:
+def result_of(function: Any, op: Op | None, imports: Imports, *, plain: bool = False) -> str:
     """What a function gives."""
     if op is not None:
         return ours(types_of.of_result(op), imports)
@@ -104,6 +115,8 @@ def result_of(function: Any, op: Op | None, imports: Imports) -> str:
         return ours(overloads.RESULTS[function.__name__], imports)
     if said := _annotation(function, "return"):
         return spelled(said, _scope(function), imports) or ours("Any", imports)
+    if plain:
+        return ours("Any", imports)
     named = declared.results().get(function.__module__.removeprefix(declared.ROOT), [])
     for known in (function.__name__, f"linalg_{function.__name__}"):
         if known in named:

@@ -40,6 +40,7 @@ from pullback.return_types import sort as _sort
 from pullback.return_types import svd as _svd
 from pullback.return_types import topk as _topk
 from pullback.return_types import triangular_solve as _triangular_solve
+from pullback.torch_version import TorchVersion as _TorchVersion
 from typing import Any as _Any
 from typing import Literal as _Literal
 from typing import Unpack as _Unpack
@@ -77,7 +78,7 @@ UInt16Tensor: _Any
 UInt32Tensor: _Any
 UInt64Tensor: _Any
 from pullback.storage import UntypedStorage as UntypedStorage
-__version__: _str
+__version__: _TorchVersion
 from pullback.fx._asserting import _assert as _assert
 from pullback.core.process.checks import _check as _check
 from pullback.core.process.checks import _check_index as _check_index

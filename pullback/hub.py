@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlparse
 
 from pullback.core.explain.absent import absent
@@ -263,14 +263,18 @@ class _NoBar:
         self.close()
 
 
-def __getattr__(name: str) -> Any:
-    """`tqdm`, as torch.hub has it: the library's where it is installed."""
-    if name != "tqdm":
-        raise absent(__name__, name)
-    try:
-        return importlib.import_module("tqdm").tqdm
-    except ImportError:
-        return _NoBar
+tqdm: Any
+
+if not TYPE_CHECKING:  # to type checkers it would mean that every name is there
+
+    def __getattr__(name: str) -> Any:
+        """`tqdm`, as torch.hub has it: the library's where it is installed."""
+        if name != "tqdm":
+            raise absent(__name__, name)
+        try:
+            return importlib.import_module("tqdm").tqdm
+        except ImportError:
+            return _NoBar
 
 
 __dir__ = _only_public(globals())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.explain.absent import refuse_others as _refuse_others
 from pullback.core.listing import only_public as _only_public
 from pullback.operators.attach import faces as _faces
 from pullback.operators.attach import names as _names
@@ -10,7 +10,7 @@ from pullback.operators.guarding import guard_all as _guard_all
 
 __all__ = sorted(_faces.fill(globals(), _names.FACES["masked"]))
 
-__getattr__ = _all_absent(__name__)
+_refuse_others(globals())
 
 _guard_all(globals(), __all__)
 

@@ -14,7 +14,7 @@ from pullback.autograd import profiler as _profiler
 from pullback.autograd.profiler import record_function
 from pullback.autograd.profiler_util import EventList
 from pullback.core.device import holder_of
-from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.explain.absent import refuse_others as _refuse_others
 from pullback.core.listing import only_public as _only_public
 
 __all__ = [
@@ -343,6 +343,6 @@ class profile:  # noqa: N801 (torch's name)
     preset_metadata_json = add_metadata_json
 
 
-__getattr__ = _all_absent(__name__)
+_refuse_others(globals())
 
 __dir__ = _only_public(globals())

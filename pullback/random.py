@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.explain.absent import refuse_others as _refuse_others
 from pullback.core.listing import only_public as _only_public
 from pullback.operators.random.generator import (
     default_generator,
@@ -24,6 +24,6 @@ __all__ = [
     "set_rng_state",
 ]
 
-__getattr__ = _all_absent(__name__)
+_refuse_others(globals())
 
 __dir__ = _only_public(globals())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pullback.amp import autocast_mode as autocast_mode
+from pullback.amp import grad_scaler as grad_scaler
 from pullback.amp.autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
 from pullback.amp.grad_scaler import GradScaler
 from pullback.core.listing import only_public as _only_public

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
 
@@ -284,10 +284,12 @@ def _is_fwd_grad_enabled() -> bool:
     return get_mode().forward_ad
 
 
-def __getattr__(name: str) -> Any:
-    if name == "_current_level":  # programs read it, so it says what is so now
-        return -1 if _open is None else 0
-    raise AttributeError(f"module 'pullback.autograd.forward_ad' has no attribute {name!r}")
+if not TYPE_CHECKING:  # to type checkers it would mean that every name is there
+
+    def __getattr__(name: str) -> Any:
+        if name == "_current_level":  # programs read it, so it says what is so now
+            return -1 if _open is None else 0
+        raise AttributeError(f"module 'pullback.autograd.forward_ad' has no attribute {name!r}")
 
 
 __dir__ = _only_public(globals())

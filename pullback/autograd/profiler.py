@@ -22,7 +22,7 @@ from pullback.autograd.profiler_util import (
 )
 from pullback.core import origin
 from pullback.core.device import holder_of
-from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.explain.absent import refuse_others as _refuse_others
 from pullback.core.listing import only_public as _only_public
 
 __all__ = [
@@ -346,6 +346,6 @@ def _product(shape: Any) -> int:
     return result
 
 
-__getattr__ = _all_absent(__name__)
+_refuse_others(globals())
 
 __dir__ = _only_public(globals(), "kineto_available")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -79,7 +79,7 @@ def is_built() -> bool:
     return _kind.is_available()
 
 
-def _switch(name: str, key: str) -> Any:
+def _switch(name: str, key: str) -> Callable[[bool], None]:
     def enable(enabled: bool) -> None:
         _allowed[key] = bool(enabled)
 
@@ -88,7 +88,7 @@ def _switch(name: str, key: str) -> Any:
     return enable
 
 
-def _question(name: str, key: str) -> Any:
+def _question(name: str, key: str) -> Callable[[], bool]:
     def enabled() -> bool:
         return _allowed[key]
 
@@ -97,9 +97,14 @@ def _question(name: str, key: str) -> Any:
     return enabled
 
 
-for _key in ("flash", "math", "mem_efficient", "cudnn"):
-    globals()[f"enable_{_key}_sdp"] = _switch(f"enable_{_key}_sdp", _key)
-    globals()[f"{_key}_sdp_enabled"] = _question(f"{_key}_sdp_enabled", _key)
+enable_flash_sdp = _switch("enable_flash_sdp", "flash")
+enable_math_sdp = _switch("enable_math_sdp", "math")
+enable_mem_efficient_sdp = _switch("enable_mem_efficient_sdp", "mem_efficient")
+enable_cudnn_sdp = _switch("enable_cudnn_sdp", "cudnn")
+flash_sdp_enabled = _question("flash_sdp_enabled", "flash")
+math_sdp_enabled = _question("math_sdp_enabled", "math")
+mem_efficient_sdp_enabled = _question("mem_efficient_sdp_enabled", "mem_efficient")
+cudnn_sdp_enabled = _question("cudnn_sdp_enabled", "cudnn")
 allow_fp16_bf16_reduction_math_sdp = _switch("allow_fp16_bf16_reduction_math_sdp", "half math")
 fp16_bf16_reduction_math_sdp_allowed = _question(
     "fp16_bf16_reduction_math_sdp_allowed", "half math"

@@ -50,6 +50,10 @@ def set_flags(_enabled: bool | None = None, _strategy: str | None = None) -> tup
     return before
 
 
+# Properties of the module, below.
+enabled: bool
+strategy: str | None
+
 flags = flags_of(_settings, enabled=None, strategy=None)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from pullback.core.listing import only_public as _only_public
 
 supported_engines = ["none"]
+engine: str  # a property of the module
 
 
 class _Engines(ModuleType):

@@ -7,7 +7,7 @@ from contextlib import ContextDecorator
 from typing import Any
 
 from pullback.compiler import config
-from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.explain.absent import refuse_others as _refuse_others
 from pullback.core.listing import only_public as _only_public
 from pullback.core.mode import get_mode
 
@@ -331,6 +331,6 @@ skip_guard_on_inbuilt_nn_modules_unsafe = skip_guard_on_all_nn_modules_unsafe = 
 keep_tensor_guards_unsafe = keep_portable_guards_unsafe = skip_guard_on_globals_unsafe = _all_kept
 skip_all_guards_unsafe = _all_kept
 
-__getattr__ = _all_absent(__name__)
+_refuse_others(globals())
 
 __dir__ = _only_public(globals(), "config")

@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 _kind = Kind("cuda.nvtx", RuntimeError)
-globals().update(_kind.refusals("range_end range_start"))
+range_end, range_start = _kind.refusing("range_end"), _kind.refusing("range_start")
 
 
 def _nvtx(what: str) -> Any:

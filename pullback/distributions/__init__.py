@@ -15,6 +15,11 @@ import sys
 from importlib import import_module
 
 from pullback.core.listing import only_public as _only_public
+from pullback.distributions import constraint_registry as constraint_registry
+from pullback.distributions import constraints as constraints
+from pullback.distributions import kl as kl
+from pullback.distributions import transforms as transforms
+from pullback.distributions import utils as utils
 from pullback.distributions.constraint_registry import biject_to, transform_to
 from pullback.distributions.continuous.beta import Beta
 from pullback.distributions.continuous.cauchy import Cauchy

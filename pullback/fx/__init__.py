@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.explain.absent import refuse_others as _refuse_others
 from pullback.core.listing import only_public as _only_public
 from pullback.fx import (
     config,
@@ -63,6 +63,6 @@ __all__ = [
     "wrap",
 ]
 
-__getattr__ = _all_absent(__name__)
+_refuse_others(globals())
 
 __dir__ = _only_public(globals())

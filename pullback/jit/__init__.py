@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.explain.absent import refuse_others as _refuse_others
 from pullback.core.explain.absent import refusing as _refusing
 from pullback.core.listing import only_public as _only_public
 from pullback.jit import _script, _trace, frontend
@@ -137,6 +137,6 @@ __all__ = [
 # Counters of floating-point operations import it; utils.flop_counter counts without.
 _get_trace_graph = _refusing("jit._get_trace_graph")
 
-__getattr__ = _all_absent(__name__)
+_refuse_others(globals())
 
 __dir__ = _only_public(globals())

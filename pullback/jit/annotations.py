@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Tuple, Union  # noqa: UP035 (old names)
 
-from pullback.core.explain.absent import all_absent
+from pullback.core.explain.absent import refuse_others
 from pullback.core.listing import only_public as _only_public
 
 __all__ = [
@@ -28,5 +28,5 @@ class _BroadcastingList:
 
 BroadcastingList1, BroadcastingList2, BroadcastingList3 = (_BroadcastingList() for _ in range(3))
 
-__getattr__ = all_absent(__name__)
+refuse_others(globals())
 __dir__ = _only_public(globals())

@@ -6,7 +6,7 @@ the whole list.
 
 from __future__ import annotations
 
-from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.explain.absent import refuse_others as _refuse_others
 from pullback.core.listing import only_public as _only_public
 from pullback.operators.attach import faces as _faces
 from pullback.operators.attach import names as _names
@@ -17,6 +17,6 @@ __all__ = sorted(_faces.fill(globals(), _names.FACES["nn.functional"]))
 _asking.public(globals(), __all__)
 
 
-__getattr__ = _all_absent(__name__)
+_refuse_others(globals())
 
 __dir__ = _only_public(globals())

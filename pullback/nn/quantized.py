@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pullback as torch
-from pullback.core.explain.absent import all_absent
+from pullback.core.explain.absent import refuse_others
 from pullback.core.listing import only_public as _only_public
 from pullback.nn.modules.linear import Identity
 from pullback.nn.modules.module import Module
@@ -79,5 +79,5 @@ class DeQuantStub(_Stub):
     """The place where results would come back to floating point; before that, as they are."""
 
 
-__getattr__ = all_absent(__name__)
+refuse_others(globals())
 __dir__ = _only_public(globals())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.core.explain.absent import all_absent
+from pullback.core.explain.absent import refuse_others
 from pullback.core.listing import only_public as _only_public
 
 __all__ = [
@@ -48,5 +48,5 @@ def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> Non
     _symbolics.pop((symbolic_name, opset_version), None)
 
 
-__getattr__ = all_absent(__name__)
+refuse_others(globals())
 __dir__ = _only_public(globals())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pullback.core.explain.absent import all_absent
+from pullback.core.explain.absent import refuse_others
 from pullback.core.listing import only_public as _only_public
 
 __all__ = ["parse_args"]
@@ -29,5 +29,5 @@ def parse_args(*arg_descriptors: str) -> Callable[[F], F]:
     return describe
 
 
-__getattr__ = all_absent(__name__)
+refuse_others(globals())
 __dir__ = _only_public(globals())

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pullback.core.explain.absent import all_absent
+from pullback.core.explain.absent import refuse_others
 from pullback.core.listing import only_public as _only_public
 from pullback.nn.quantized import DeQuantStub, QuantStub
 
 __all__ = ["DeQuantStub", "QuantStub"]
 
-__getattr__ = all_absent(__name__)
+refuse_others(globals())
 __dir__ = _only_public(globals())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.explain.absent import refuse_others as _refuse_others
 from pullback.core.listing import only_public as _only_public
 from pullback.operators.attach import faces as _faces
 from pullback.operators.attach import names as _names
@@ -21,7 +21,7 @@ __all__ = sorted(
 )
 
 
-__getattr__ = _all_absent(__name__)
+_refuse_others(globals())
 
 
 assert _convert  # its import lets operators take sparse tensors

@@ -2,6 +2,7 @@
 """The public names of utils."""
 
 from typing import Any as _Any
+from typing import NoReturn as _NoReturn
 
 from pullback.utils import benchmark as benchmark
 from pullback.utils import bottleneck as bottleneck
@@ -12,11 +13,13 @@ from pullback.utils import data as data
 from pullback.utils import deterministic as deterministic
 from pullback.utils import dlpack as dlpack
 from pullback.utils import flop_counter as flop_counter
-generate_methods_for_privateuse1_backend: _Any
+def generate_methods_for_privateuse1_backend(*args: _Any, **kwargs: _Any) -> _NoReturn:
+    """Refused: a backend of its own would bring kernels in C++, and there is no C++ behind these tensors. Write custom operators (docs/custom-operators.md)."""
 from pullback.utils import hooks as hooks
 from pullback.utils import model_zoo as model_zoo
 from pullback.utils import module_tracker as module_tracker
-rename_privateuse1_backend: _Any
+def rename_privateuse1_backend(*args: _Any, **kwargs: _Any) -> _NoReturn:
+    """Refused: a backend of its own would bring kernels in C++, and there is no C++ behind these tensors. Write custom operators (docs/custom-operators.md)."""
 from pullback.utils.backend_registration import set_module as set_module
 from pullback.utils.swapping import swap_tensors as swap_tensors
 from pullback.utils import tensorboard as tensorboard

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core.explain.absent import all_absent, refusing
+from pullback.core.explain.absent import refuse_others, refusing
 from pullback.core.listing import only_public as _only_public
 
 __all__ = [
@@ -53,6 +53,6 @@ load = refusing("utils.cpp_extension.load")
 load_inline = refusing("utils.cpp_extension.load_inline")
 BuildExtension.__doc__ = load.__doc__
 
-__getattr__ = all_absent(__name__)
+refuse_others(globals())
 
 __dir__ = _only_public(globals())

@@ -16,6 +16,8 @@ from typing import Any
 from pullback.core.listing import only_public as _only_public
 from pullback.core.process.determinism import wish
 
+fill_uninitialized_memory: bool  # a property of the module
+
 
 class _Deterministic(ModuleType):
     """A module whose one attribute is a flag."""

@@ -1,8 +1,10 @@
 """Lines as users write them: type checkers accept each. Never run, only read."""
 
 import pullback as torch
+import pullback.distributed as dist
 import pullback.nn.functional as F
 from pullback import Tensor, nn
+from pullback.autograd import graph
 from pullback.utils.data import DataLoader, TensorDataset
 
 # Made from sizes, from data, like another.
@@ -87,6 +89,44 @@ if w.grad is not None:
 with torch.no_grad():
     w -= 0.1
 w.requires_grad_(True).register_hook(lambda grad: grad * 2)
+
+# Tools for graphs, devices, switches, ranks.
+with torch.autograd.graph.save_on_cpu():
+    squares = (w * w).sum()
+edge: graph.GradientEdge = graph.get_gradient_edge(squares)
+with graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+    loss = (w * w).sum()
+graph.increment_version(x)
+handle = graph.register_multi_grad_hook((w,), lambda grads: None)
+handle.remove()
+torch.autograd.graph.show(squares)
+torch.autograd.graph.plan(squares)
+there: bool = torch.cuda.is_available()
+count: int = torch.cuda.device_count()
+torch.cuda.synchronize()
+torch.cuda.empty_cache()
+torch.cuda.manual_seed_all(0)
+stream = torch.cuda.Stream()
+with torch.cuda.stream(stream), torch.cuda.amp.autocast():
+    x = x + 1
+torch.cuda.memory.memory_allocated()
+torch.backends.cudnn.benchmark = True
+torch.backends.cudnn.deterministic = True
+torch.backends.cuda.matmul.allow_tf32 = True
+torch.backends.mps.is_available()
+torch.backends.opt_einsum.strategy = "greedy"
+with torch.backends.cudnn.flags(enabled=False):
+    x = x + 1
+dist.init_process_group("gloo", rank=0, world_size=1)
+rank: int = dist.get_rank()
+dist.all_reduce(x, op=dist.ReduceOp.SUM)
+work = dist.all_reduce(x, async_op=True)
+dist.barrier()
+dist.destroy_process_group()
+dist.nn.functional.all_reduce(x)
+dist.rpc.init_rpc("worker", rank=0, world_size=1)
+dist.checkpoint.save({"x": x}, checkpoint_id="here")
+is_there: bool = isinstance(x, torch.cuda.FloatTensor)
 
 # Layers, losses, optimisers.
 model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))

@@ -73,19 +73,24 @@ def absent(module: str, name: str) -> AttributeError:
     return AttributeError(f"{module} has no {name!r}: {why}.", name=name)
 
 
-def all_absent(module: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a module that has nothing more to give.
+def refuse_others(namespace: dict[str, Any]) -> None:
+    """Give a module, by its globals, the `__getattr__` of one that has nothing more to give.
 
-    >>> all_absent("pullback.ao")("quantization")
+    Not as `__getattr__ = ...` in the module: type checkers would take every name for one it has.
+
+    >>> module = {"__name__": "pullback.ao"}
+    >>> refuse_others(module)
+    >>> module["__getattr__"]("quantization")
     Traceback (most recent call last):
     ...
     AttributeError: pullback.ao has no 'quantization': quantised tensors need kernels for 8-bit ...
     """
+    module = namespace["__name__"]
 
     def missing(name: str) -> NoReturn:
         raise absent(module, name)
 
-    return missing
+    namespace["__getattr__"] = missing
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pullback import serialization
-from pullback.core.explain.absent import all_absent as _all_absent
+from pullback.core.explain.absent import refuse_others as _refuse_others
 from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.distributed.collectives import barrier
@@ -175,6 +175,6 @@ def latest(directory: str | os.PathLike[str], process_group: Any = None, keep: i
     return None if newest is None else Path(directory) / newest
 
 
-__getattr__ = _all_absent(__name__)
+_refuse_others(globals())
 
 __dir__ = _only_public(globals())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module as _import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback.core.explain.absent import absent as _absent
 from pullback.core.listing import only_public as _only_public
@@ -142,10 +142,12 @@ def remote(
     return referred(agent, to, func, args, kwargs, _limit(agent, timeout))
 
 
-def __getattr__(name: str) -> Any:
-    if name == "api":
-        return _import_module("pullback.distributed.rpc.api")
-    raise _absent(__name__, name)
+if not TYPE_CHECKING:  # to type checkers it would mean that every name is there
+
+    def __getattr__(name: str) -> Any:
+        if name == "api":
+            return _import_module("pullback.distributed.rpc.api")
+        raise _absent(__name__, name)
 
 
 __dir__ = _only_public(globals())

@@ -7,10 +7,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import IntEnum
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback.core.explain.absent import absent
 from pullback.core.listing import only_public as _only_public
+
+if TYPE_CHECKING:  # loaded when asked for
+    from pullback.nn.attention import bias as bias
+    from pullback.nn.attention import flex_attention as flex_attention
 
 __all__ = [
     *("SDPBackend", "WARN_FOR_UNFUSED_KERNELS", "activate_flash_attention_impl"),
@@ -87,10 +91,12 @@ def register_flash_attention_impl(impl: str, *args: Any, **kwargs: Any) -> None:
 activate_flash_attention_impl = register_flash_attention_impl
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("bias", "flex_attention"):
-        return import_module(f"pullback.nn.attention.{name}")
-    raise absent(__name__, name)
+if not TYPE_CHECKING:  # to type checkers it would mean that every name is there
+
+    def __getattr__(name: str) -> Any:
+        if name in ("bias", "flex_attention"):
+            return import_module(f"pullback.nn.attention.{name}")
+        raise absent(__name__, name)
 
 
 __dir__ = _only_public(globals(), "bias flex_attention")

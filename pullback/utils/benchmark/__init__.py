@@ -8,8 +8,9 @@ True
 
 from __future__ import annotations
 
-from pullback.core.explain.absent import all_absent
+from pullback.core.explain.absent import refuse_others
 from pullback.core.listing import only_public as _only_public
+from pullback.utils.benchmark import utils as utils
 from pullback.utils.benchmark.utils.common import (
     Measurement,
     TaskSpec,
@@ -35,6 +36,6 @@ __all__ = [
     "unit_to_english",
 ]
 
-__getattr__ = all_absent(__name__)
+refuse_others(globals())
 
 __dir__ = _only_public(globals(), "utils")

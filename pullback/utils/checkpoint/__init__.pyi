@@ -17,7 +17,7 @@ from pullback.utils.selective_checkpoint import create_selective_checkpoint_cont
 from pullback.utils.checkpoint.reentrant import detach_variable as detach_variable
 from pullback.utils.checkpoint.states import get_device_states as get_device_states
 from pullback.utils.checkpoint.settings import noop_context_fn as noop_context_fn
-set_checkpoint_debug_enabled: _Any
-set_checkpoint_early_stop: _Any
+from pullback.utils.checkpoint.settings import set_checkpoint_debug_enabled as set_checkpoint_debug_enabled
+from pullback.utils.checkpoint.settings import set_checkpoint_early_stop as set_checkpoint_early_stop
 from pullback.utils.checkpoint.states import set_device_states as set_device_states
 __all__ = ['CheckpointError', 'CheckpointFunction', 'CheckpointPolicy', 'DefaultDeviceType', 'GraphExecGroup', 'SAC_IGNORED_OPS', 'SelectiveCheckpointContext', 'check_backward_validity', 'checkpoint', 'checkpoint_sequential', 'create_selective_checkpoint_contexts', 'detach_variable', 'get_device_states', 'noop_context_fn', 'set_checkpoint_debug_enabled', 'set_checkpoint_early_stop', 'set_device_states']

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from pullback.core.explain.absent import all_absent
+from pullback.core.explain.absent import refuse_others
 from pullback.core.listing import only_public as _only_public
 from pullback.utils.data._utils.worker import get_worker_info
 from pullback.utils.data.dataloader import (
@@ -59,6 +59,6 @@ __all__ = [
     "random_split",
 ]
 
-__getattr__ = all_absent(__name__)
+refuse_others(globals())
 
 __dir__ = _only_public(globals(), "dataloader dataset distributed sampler")
