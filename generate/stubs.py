@@ -76,8 +76,9 @@ def _listed(values: dict[str, Any], own: str, imports: Imports) -> list[str]:
     ]
 
 
-def _public(names: Iterable[str]) -> str:
-    return f"__all__ = [{', '.join(repr(one) for one in sorted(names) if one[0] != '_')}]"
+def _public(names: Iterable[str], imports: Imports) -> str:
+    listed = ", ".join(repr(one) for one in sorted(names) if one[0] != "_")
+    return f"__all__: {ours('list[str]', imports)} = [{listed}]"
 
 
 def top() -> str:
@@ -97,7 +98,7 @@ def top() -> str:
     anything = ours("Any", imports)
     for name in sorted(foreach.FUNCTIONS):
         body.append(f"def {name}(*args: {anything}, **kwargs: {anything}) -> {anything}: ...")
-    return _assembled(imports, [*body, _public(public)], "The public names of pullback.")
+    return _assembled(imports, [*body, _public(public, imports)], "The public names of pullback.")
 
 
 def face(space: str) -> str:
@@ -106,7 +107,9 @@ def face(space: str) -> str:
     module = import_module(f"pullback.{space}")
     public = _functions(space) | _others(module, [names.FACES[space]])
     body = _listed(public, module.__name__, imports)
-    return _assembled(imports, [*body, _public(public)], f"The public names of pullback.{space}.")
+    return _assembled(
+        imports, [*body, _public(public, imports)], f"The public names of pullback.{space}."
+    )
 
 
 def package(name: str) -> str:
@@ -124,7 +127,9 @@ def package(name: str) -> str:
                 continue
         value = getattr(module, public)
         body.append(objects.line(public, value, imports, own=module.__name__))
-    return _assembled(imports, [*body, _public(module.__all__)], f"The public names of {name}.")
+    return _assembled(
+        imports, [*body, _public(module.__all__, imports)], f"The public names of {name}."
+    )
 
 
 def result_classes() -> str:

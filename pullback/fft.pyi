@@ -3,6 +3,7 @@
 
 from builtins import float as _float
 from builtins import int as _int
+from builtins import list as _list
 from builtins import str as _str
 from collections.abc import Sequence as _Sequence
 from pullback.core.tensor import Tensor as _Tensor
@@ -54,4 +55,4 @@ def rfftfreq(n: _int, d: _float = 1.0, *, out: _Tensor | _Sequence[_Tensor] | No
     """The frequencies of `rfft` over `n` points `d` apart."""
 def rfftn(input: _Tensor, s: _Any = None, dim: _int | _Sequence[_int] | None = None, norm: _str | None = None, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
     """The transform of real numbers; the last dimension has half of the frequencies."""
-__all__ = ['fft', 'fft2', 'fftfreq', 'fftn', 'fftshift', 'hfft', 'hfft2', 'hfftn', 'ifft', 'ifft2', 'ifftn', 'ifftshift', 'ihfft', 'ihfft2', 'ihfftn', 'irfft', 'irfft2', 'irfftn', 'rfft', 'rfft2', 'rfftfreq', 'rfftn']
+__all__: _list[_str] = ['fft', 'fft2', 'fftfreq', 'fftn', 'fftshift', 'hfft', 'hfft2', 'hfftn', 'ifft', 'ifft2', 'ifftn', 'ifftshift', 'ihfft', 'ihfft2', 'ihfftn', 'irfft', 'irfft2', 'irfftn', 'rfft', 'rfft2', 'rfftfreq', 'rfftn']

@@ -3,7 +3,9 @@
 
 from builtins import bool as _bool
 from builtins import int as _int
+from builtins import list as _list
 from builtins import object as _object
+from builtins import str as _str
 from builtins import type as _type
 from typing import Any as _Any
 
@@ -57,4 +59,4 @@ def set_stream(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'accelerator': an error where there is none."""
 def synchronize(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'accelerator': an error where there is none."""
-__all__ = ['Graph', 'current_accelerator', 'current_device_idx', 'current_device_index', 'current_stream', 'device_count', 'device_index', 'empty_cache', 'empty_host_cache', 'get_device_capability', 'get_memory_info', 'is_available', 'max_memory_allocated', 'max_memory_reserved', 'memory_allocated', 'memory_reserved', 'memory_stats', 'reset_accumulated_memory_stats', 'reset_peak_memory_stats', 'set_device_idx', 'set_device_index', 'set_stream', 'synchronize']
+__all__: _list[_str] = ['Graph', 'current_accelerator', 'current_device_idx', 'current_device_index', 'current_stream', 'device_count', 'device_index', 'empty_cache', 'empty_host_cache', 'get_device_capability', 'get_memory_info', 'is_available', 'max_memory_allocated', 'max_memory_reserved', 'memory_allocated', 'memory_reserved', 'memory_stats', 'reset_accumulated_memory_stats', 'reset_peak_memory_stats', 'set_device_idx', 'set_device_index', 'set_stream', 'synchronize']

@@ -2,6 +2,8 @@
 """The public names of backends.mps."""
 
 from builtins import bool as _bool
+from builtins import list as _list
+from builtins import str as _str
 from typing import Any as _Any
 
 def get_core_count(*args: _Any, **kwargs: _Any) -> _Any:
@@ -16,4 +18,4 @@ def is_macos13_or_newer(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'backends.mps': an error where there is none."""
 def is_macos_or_newer(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'backends.mps': an error where there is none."""
-__all__ = ['get_core_count', 'get_name', 'is_available', 'is_built', 'is_macos13_or_newer']
+__all__: _list[_str] = ['get_core_count', 'get_name', 'is_available', 'is_built', 'is_macos13_or_newer']

@@ -3,6 +3,7 @@
 
 from builtins import bool as _bool
 from builtins import int as _int
+from builtins import list as _list
 from builtins import object as _object
 from builtins import str as _str
 from collections.abc import Mapping as _Mapping
@@ -52,4 +53,4 @@ def stream(stream: _Any) -> _StreamContext:
     """Inside, `stream` is the current one."""
 def synchronize(device: _Any = None) -> None:
     """All work is done when a call returns: nothing to wait for."""
-__all__ = ['Event', 'Stream', 'StreamContext', 'current_device', 'current_stream', 'device_count', 'get_capabilities', 'is_available', 'is_initialized', 'set_device', 'stream', 'synchronize']
+__all__: _list[_str] = ['Event', 'Stream', 'StreamContext', 'current_device', 'current_stream', 'device_count', 'get_capabilities', 'is_available', 'is_initialized', 'set_device', 'stream', 'synchronize']

@@ -5,6 +5,7 @@ from builtins import bool as _bool
 from builtins import dict as _dict
 from builtins import float as _float
 from builtins import int as _int
+from builtins import list as _list
 from builtins import str as _str
 from builtins import tuple as _tuple
 from builtins import type as _type
@@ -73,4 +74,4 @@ def set_per_process_memory_fraction(fraction: _float, device: _Any = None) -> No
     """Let the pool have no more than a part of the device's memory."""
 def use_mem_pool(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'cuda': an error where there is none."""
-__all__ = ['CUDAPluggableAllocator', 'MemPool', 'caching_allocator_alloc', 'caching_allocator_delete', 'caching_allocator_enable', 'change_current_allocator', 'empty_cache', 'get_allocator_backend', 'get_per_process_memory_fraction', 'host_memory_stats', 'host_memory_stats_as_nested_dict', 'list_gpu_processes', 'max_memory_allocated', 'max_memory_cached', 'max_memory_reserved', 'mem_get_info', 'memory_allocated', 'memory_cached', 'memory_reserved', 'memory_snapshot', 'memory_stats', 'memory_stats_as_nested_dict', 'memory_summary', 'reset_accumulated_host_memory_stats', 'reset_accumulated_memory_stats', 'reset_max_memory_allocated', 'reset_max_memory_cached', 'reset_peak_host_memory_stats', 'reset_peak_memory_stats', 'set_per_process_memory_fraction', 'use_mem_pool']
+__all__: _list[_str] = ['CUDAPluggableAllocator', 'MemPool', 'caching_allocator_alloc', 'caching_allocator_delete', 'caching_allocator_enable', 'change_current_allocator', 'empty_cache', 'get_allocator_backend', 'get_per_process_memory_fraction', 'host_memory_stats', 'host_memory_stats_as_nested_dict', 'list_gpu_processes', 'max_memory_allocated', 'max_memory_cached', 'max_memory_reserved', 'mem_get_info', 'memory_allocated', 'memory_cached', 'memory_reserved', 'memory_snapshot', 'memory_stats', 'memory_stats_as_nested_dict', 'memory_summary', 'reset_accumulated_host_memory_stats', 'reset_accumulated_memory_stats', 'reset_max_memory_allocated', 'reset_max_memory_cached', 'reset_peak_host_memory_stats', 'reset_peak_memory_stats', 'set_per_process_memory_fraction', 'use_mem_pool']

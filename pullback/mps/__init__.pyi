@@ -3,6 +3,8 @@
 
 from builtins import bool as _bool
 from builtins import int as _int
+from builtins import list as _list
+from builtins import str as _str
 from builtins import type as _type
 from typing import Any as _Any
 
@@ -36,4 +38,4 @@ def set_rng_state(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'mps': an error where there is none."""
 def synchronize(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'mps': an error where there is none."""
-__all__ = ['Event', 'compile_shader', 'current_allocated_memory', 'device_count', 'driver_allocated_memory', 'empty_cache', 'get_rng_state', 'is_available', 'load_metallib', 'manual_seed', 'profiler', 'recommended_max_memory', 'seed', 'set_per_process_memory_fraction', 'set_rng_state', 'synchronize']
+__all__: _list[_str] = ['Event', 'compile_shader', 'current_allocated_memory', 'device_count', 'driver_allocated_memory', 'empty_cache', 'get_rng_state', 'is_available', 'load_metallib', 'manual_seed', 'profiler', 'recommended_max_memory', 'seed', 'set_per_process_memory_fraction', 'set_rng_state', 'synchronize']

@@ -4,6 +4,7 @@
 from builtins import bool as _bool
 from builtins import dict as _dict
 from builtins import int as _int
+from builtins import list as _list
 from builtins import object as _object
 from builtins import str as _str
 from typing import Any as _Any
@@ -68,4 +69,4 @@ def stream(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'mtia': an error where there is none."""
 def synchronize(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'mtia': an error where there is none."""
-__all__ = ['StreamContext', 'attach_out_of_memory_observer', 'current_device', 'current_stream', 'default_stream', 'device', 'device_count', 'empty_cache', 'get_device_capability', 'get_device_properties', 'get_rng_state', 'get_rng_state_all', 'graph_pool_handle', 'init', 'initial_seed', 'is_available', 'is_bf16_supported', 'is_initialized', 'manual_seed', 'manual_seed_all', 'max_memory_allocated', 'memory_allocated', 'memory_stats', 'record_memory_history', 'reset_peak_memory_stats', 'seed', 'seed_all', 'set_device', 'set_rng_state', 'set_rng_state_all', 'set_stream', 'snapshot', 'stream', 'synchronize']
+__all__: _list[_str] = ['StreamContext', 'attach_out_of_memory_observer', 'current_device', 'current_stream', 'default_stream', 'device', 'device_count', 'empty_cache', 'get_device_capability', 'get_device_properties', 'get_rng_state', 'get_rng_state_all', 'graph_pool_handle', 'init', 'initial_seed', 'is_available', 'is_bf16_supported', 'is_initialized', 'manual_seed', 'manual_seed_all', 'max_memory_allocated', 'memory_allocated', 'memory_stats', 'record_memory_history', 'reset_peak_memory_stats', 'seed', 'seed_all', 'set_device', 'set_rng_state', 'set_rng_state_all', 'set_stream', 'snapshot', 'stream', 'synchronize']

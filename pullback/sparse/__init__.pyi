@@ -3,6 +3,7 @@
 
 from builtins import bool as _bool
 from builtins import int as _int
+from builtins import list as _list
 from builtins import str as _str
 from builtins import type as _type
 from collections.abc import Sequence as _Sequence
@@ -29,4 +30,4 @@ def spsolve(input: _Tensor, other: _Any, *, left: _bool = True) -> _Tensor:
     """The solution `x` of `input @ x = other`, for a square sparse matrix; needs SciPy."""
 def sum(input: _Tensor, dim: _int | _Sequence[_int] | None = None, dtype: _dtype | _type | None = None) -> _Tensor:
     """The sum over sparse and dense dimensions; the gradient stays at the specified elements."""
-__all__ = ['addmm', 'as_sparse_gradcheck', 'check_sparse_tensor_invariants', 'log_softmax', 'mm', 'sampled_addmm', 'softmax', 'spdiags', 'spsolve', 'sum']
+__all__: _list[_str] = ['addmm', 'as_sparse_gradcheck', 'check_sparse_tensor_invariants', 'log_softmax', 'mm', 'sampled_addmm', 'softmax', 'spdiags', 'spsolve', 'sum']

@@ -3,6 +3,8 @@
 
 from builtins import bool as _bool
 from builtins import float as _float
+from builtins import list as _list
+from builtins import str as _str
 from collections.abc import Callable as _Callable
 from collections.abc import Iterable as _Iterable
 from pullback.core.graph import GradientEdge as _GradientEdge
@@ -35,4 +37,4 @@ def set_warn_on_accumulate_grad_stream_mismatch(enabled: _bool) -> None:
     """Whether to warn when a gradient is accumulated on another stream than it was made on."""
 from pullback.autograd.show import show as show
 switches: _Any
-__all__ = ['GradientEdge', 'MemoryMap', 'Node', 'allow_mutation_on_saved_tensors', 'disable_saved_tensors_hooks', 'get_gradient_edge', 'increment_version', 'memory_map', 'node_creation_hook', 'queue_callback', 'region_activation_memory_budget', 'register_multi_grad_hook', 'save_on_cpu', 'saved_tensors_hooks', 'set_override_stale_capture_stream', 'set_warn_on_accumulate_grad_stream_mismatch']
+__all__: _list[_str] = ['GradientEdge', 'MemoryMap', 'Node', 'allow_mutation_on_saved_tensors', 'disable_saved_tensors_hooks', 'get_gradient_edge', 'increment_version', 'memory_map', 'node_creation_hook', 'queue_callback', 'region_activation_memory_budget', 'register_multi_grad_hook', 'save_on_cpu', 'saved_tensors_hooks', 'set_override_stale_capture_stream', 'set_warn_on_accumulate_grad_stream_mismatch']
