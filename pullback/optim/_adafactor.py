@@ -8,7 +8,7 @@ from typing import Any
 from pullback.core.limits import finfo
 from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import zeros, zeros_like
-from pullback.optim.checks import learning_rate, not_negative
+from pullback.optim.checks import arguments, learning_rate, not_negative
 from pullback.optim.elementwise import counter
 from pullback.optim.optimizer import (
     Optimizer,
@@ -91,16 +91,8 @@ class Adafactor(Optimizer):
         not_negative(eps2=eps[1], weight_decay=weight_decay)
         if not d >= 1:
             raise ValueError(f"d, the clipping threshold, must be at least 1; it is {d}.")
-        defaults = {
-            "lr": lr,
-            "beta2_decay": beta2_decay,
-            "eps": eps,
-            "d": d,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+        names = "lr beta2_decay eps d weight_decay foreach maximize"
+        super().__init__(params, arguments(locals(), names))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

@@ -11,7 +11,7 @@ import numpy
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.create.sizes import zeros_like
-from pullback.optim.checks import learning_rate, not_negative
+from pullback.optim.checks import arguments, learning_rate, not_negative
 from pullback.optim.optimizer import (
     Optimizer,
     ParamsT,
@@ -119,17 +119,8 @@ class Muon(Optimizer):
             raise ValueError(
                 f'adjust_lr_fn is "original", "match_rms_adamw" or None; it is {adjust_lr_fn!r}.'
             )
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients,
-            "eps": eps,
-            "ns_steps": ns_steps,
-            "adjust_lr_fn": adjust_lr_fn,
-        }
-        super().__init__(params, defaults)
+        names = "lr weight_decay momentum nesterov ns_coefficients eps ns_steps adjust_lr_fn"
+        super().__init__(params, arguments(locals(), names))
         for group in self.param_groups:
             for p in group["params"]:
                 if p.dim() != 2:

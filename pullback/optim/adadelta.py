@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import zeros_like
-from pullback.optim.checks import learning_rate, not_negative
+from pullback.optim.checks import arguments, learning_rate, not_negative
 from pullback.optim.elementwise import (
     ElementwiseOptimizer,
     average_square_in,
@@ -60,17 +60,8 @@ class Adadelta(ElementwiseOptimizer):
         if not 0 <= rho <= 1:
             raise ValueError(f"rho must be between 0 and 1; it is {rho}.")
         not_negative(eps=eps, weight_decay=weight_decay)
-        defaults = {
-            "lr": lr,
-            "rho": rho,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "capturable": capturable,
-            "foreach": foreach,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        names = "lr rho eps weight_decay maximize capturable foreach differentiable"
+        super().__init__(params, arguments(locals(), names))
 
     def _new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": counter(), "square_avg": zeros_like(p), "acc_delta": zeros_like(p)}

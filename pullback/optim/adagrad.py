@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import full_like
-from pullback.optim.checks import learning_rate, not_negative
+from pullback.optim.checks import arguments, learning_rate, not_negative
 from pullback.optim.elementwise import ElementwiseOptimizer, counter, decayed, step_each
 from pullback.optim.optimizer import ParamsT
 
@@ -61,18 +61,11 @@ class Adagrad(ElementwiseOptimizer):
             initial_accumulator_value=initial_accumulator_value,
             eps=eps,
         )
-        defaults = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
+        names = (
+            "lr lr_decay eps weight_decay initial_accumulator_value foreach maximize "
+            "differentiable fused"
+        )
+        super().__init__(params, arguments(locals(), names))
         for group in self.param_groups:
             self._make_states(group["params"], group)
 

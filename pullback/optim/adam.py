@@ -7,7 +7,7 @@ from typing import Any
 from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.pointwise.extrema import maximum
-from pullback.optim.checks import betas_below_one, learning_rate, not_negative
+from pullback.optim.checks import arguments, betas_below_one, learning_rate, not_negative
 from pullback.optim.elementwise import (
     ElementwiseOptimizer,
     average_in,
@@ -84,20 +84,11 @@ class Adam(ElementwiseOptimizer):
         not_negative(eps=eps, weight_decay=weight_decay)
         betas_below_one(betas)
         _check_tensor_betas(betas, foreach=foreach, capturable=capturable)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
-        super().__init__(params, defaults)
+        names = (
+            "lr betas eps weight_decay amsgrad maximize foreach capturable "
+            "differentiable fused decoupled_weight_decay"
+        )
+        super().__init__(params, arguments(locals(), names))
 
     def _new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         names = ["exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else [])]

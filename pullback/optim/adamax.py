@@ -7,7 +7,7 @@ from typing import Any
 from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.pointwise.extrema import maximum
-from pullback.optim.checks import betas_below_one, learning_rate, not_negative
+from pullback.optim.checks import arguments, betas_below_one, learning_rate, not_negative
 from pullback.optim.elementwise import (
     ElementwiseOptimizer,
     average_in,
@@ -60,17 +60,8 @@ class Adamax(ElementwiseOptimizer):
         learning_rate(lr)
         not_negative(eps=eps, weight_decay=weight_decay)
         betas_below_one(betas)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        names = "lr betas eps weight_decay foreach maximize differentiable capturable"
+        super().__init__(params, arguments(locals(), names))
 
     def _new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": counter(), "exp_avg": zeros_like(p), "exp_inf": zeros_like(p)}

@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import zeros_like
-from pullback.optim.checks import learning_rate, not_negative
+from pullback.optim.checks import arguments, learning_rate, not_negative
 from pullback.optim.elementwise import ElementwiseOptimizer, counter, decayed, step_each
 from pullback.optim.optimizer import ParamsT
 
@@ -57,18 +57,8 @@ class ASGD(ElementwiseOptimizer):
     ) -> None:
         learning_rate(lr)
         not_negative(weight_decay=weight_decay)
-        defaults = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        names = "lr lambd alpha t0 weight_decay foreach maximize differentiable capturable"
+        super().__init__(params, arguments(locals(), names))
 
     def _new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {

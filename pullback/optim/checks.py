@@ -1,4 +1,4 @@
-"""Checks of options, as all algorithms make them."""
+"""Options of algorithms: as defaults of groups, and the checks that all algorithms make."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 
-__all__ = ["betas_below_one", "learning_rate", "not_negative"]
+__all__ = ["arguments", "betas_below_one", "learning_rate", "not_negative"]
+
+
+def arguments(scope: dict[str, Any], names: str) -> dict[str, Any]:
+    """What `__init__` was given, from its locals: the defaults of groups, in torch's order."""
+    return {name: scope[name] for name in names.split()}
 
 
 def learning_rate(lr: Any, *, foreach: bool | None = False, capturable: bool = True) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import zeros_like
 from pullback.optim.adam import decoupled_or_decayed
-from pullback.optim.checks import betas_below_one, learning_rate, not_negative
+from pullback.optim.checks import arguments, betas_below_one, learning_rate, not_negative
 from pullback.optim.elementwise import (
     ElementwiseOptimizer,
     average_in,
@@ -69,19 +69,11 @@ class NAdam(ElementwiseOptimizer):
         learning_rate(lr)
         not_negative(eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
         betas_below_one(betas)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        names = (
+            "lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize "
+            "foreach capturable differentiable"
+        )
+        super().__init__(params, arguments(locals(), names))
 
     def _new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {

@@ -8,7 +8,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.indexing.selection import where
 from pullback.optim.adam import decoupled_or_decayed
-from pullback.optim.checks import betas_below_one, learning_rate, not_negative
+from pullback.optim.checks import arguments, betas_below_one, learning_rate, not_negative
 from pullback.optim.elementwise import (
     ElementwiseOptimizer,
     average_in,
@@ -83,18 +83,11 @@ class RAdam(ElementwiseOptimizer):
         learning_rate(lr)
         not_negative(eps=eps, weight_decay=weight_decay)
         betas_below_one(betas)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        names = (
+            "lr betas eps weight_decay maximize foreach capturable "
+            "decoupled_weight_decay differentiable"
+        )
+        super().__init__(params, arguments(locals(), names))
 
     def _new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": counter(), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}

@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import zeros_like
-from pullback.optim.checks import learning_rate, not_negative
+from pullback.optim.checks import arguments, learning_rate, not_negative
 from pullback.optim.elementwise import (
     ElementwiseOptimizer,
     average_in,
@@ -66,19 +66,10 @@ class RMSprop(ElementwiseOptimizer):
     ) -> None:
         learning_rate(lr)
         not_negative(eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "capturable": capturable,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        names = (
+            "lr momentum alpha eps centered weight_decay capturable foreach maximize differentiable"
+        )
+        super().__init__(params, arguments(locals(), names))
 
     def _new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         names = ["square_avg"]

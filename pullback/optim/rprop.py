@@ -7,7 +7,7 @@ from typing import Any
 from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import full_like, zeros_like
 from pullback.operators.indexing.selection import where
-from pullback.optim.checks import learning_rate
+from pullback.optim.checks import arguments, learning_rate
 from pullback.optim.elementwise import ElementwiseOptimizer, counter, step_each
 from pullback.optim.optimizer import ParamsT
 
@@ -58,16 +58,8 @@ class Rprop(ElementwiseOptimizer):
         learning_rate(lr)
         if not 0 < etas[0] < 1 < etas[1]:
             raise ValueError(f"etas must be a number below 1 and one above; they are {etas}.")
-        defaults = {
-            "lr": lr,
-            "etas": etas,
-            "step_sizes": step_sizes,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        names = "lr etas step_sizes foreach maximize differentiable capturable"
+        super().__init__(params, arguments(locals(), names))
 
     def _new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         lr = float(group["lr"])

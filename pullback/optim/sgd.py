@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.optim.checks import learning_rate, not_negative
+from pullback.optim.checks import arguments, learning_rate, not_negative
 from pullback.optim.elementwise import ElementwiseOptimizer, decayed, step_each
 from pullback.optim.optimizer import ParamsT
 
@@ -61,18 +61,8 @@ class SGD(ElementwiseOptimizer):
         not_negative(momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("nesterov=True needs a momentum above 0, and dampening 0.")
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
+        names = "lr momentum dampening weight_decay nesterov maximize foreach differentiable fused"
+        super().__init__(params, arguments(locals(), names))
 
     def _needs_state(self, group: dict[str, Any]) -> bool:
         return bool(group["momentum"] != 0)
