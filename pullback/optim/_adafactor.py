@@ -154,14 +154,7 @@ def adafactor(
     maximize: bool,
 ) -> None:
     """One step of Adafactor on tensors and their state given as lists."""
-    options = {
-        "lr": lr,
-        "beta2_decay": beta2_decay,
-        "eps": (eps1, eps2),
-        "d": d,
-        "weight_decay": weight_decay,
-        "maximize": maximize,
-    }
+    options = arguments(locals(), "lr beta2_decay d weight_decay maximize") | {"eps": (eps1, eps2)}
     names = ("row_var", "col_var", "variance", "step")
     lists = (row_vars, col_vars, variances, state_steps)
     for p, g, *values in zip(params, grads, *lists, strict=True):

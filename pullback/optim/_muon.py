@@ -174,15 +174,7 @@ def muon(
     """One step of Muon on tensors and their momenta given as lists."""
     if foreach:
         raise RuntimeError("Muon steps matrices one by one; leave foreach out.")
-    options = {
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "momentum": momentum,
-        "nesterov": nesterov,
-        "ns_coefficients": ns_coefficients,
-        "ns_steps": ns_steps,
-        "eps": eps,
-        "adjust_lr_fn": adjust_lr_fn,
-    }
+    names = "lr weight_decay momentum nesterov ns_coefficients ns_steps eps adjust_lr_fn"
+    options = arguments(locals(), names)
     for p, g, buffer in zip(params, grads, muon_momentum_bufs, strict=True):
         _step(p, _checked(g), buffer, options)

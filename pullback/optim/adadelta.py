@@ -85,12 +85,6 @@ def adadelta(
     maximize: bool,
 ) -> None:
     """One step of Adadelta on tensors and their averages given as lists."""
-    options = {
-        "lr": lr,
-        "rho": rho,
-        "eps": eps,
-        "weight_decay": weight_decay,
-        "maximize": maximize,
-    }
+    options = arguments(locals(), "lr rho eps weight_decay maximize")
     states = {"step": state_steps, "square_avg": square_avgs, "acc_delta": acc_deltas}
     step_each(_rule, params, grads, states, options)

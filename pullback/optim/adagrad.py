@@ -117,11 +117,5 @@ def adagrad(
     maximize: bool,
 ) -> None:
     """One step of Adagrad on tensors and their sums of squares given as lists."""
-    options = {
-        "lr": lr,
-        "lr_decay": lr_decay,
-        "eps": eps,
-        "weight_decay": weight_decay,
-        "maximize": maximize,
-    }
+    options = arguments(locals(), "lr lr_decay eps weight_decay maximize")
     step_each(_rule, params, grads, {"step": state_steps, "sum": state_sums}, options)

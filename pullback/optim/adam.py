@@ -128,15 +128,8 @@ def adam(
     maximize: bool,
 ) -> None:
     """One step of Adam on tensors and their averages given as lists."""
-    options = {
-        "lr": lr,
-        "betas": (beta1, beta2),
-        "eps": eps,
-        "weight_decay": weight_decay,
-        "amsgrad": amsgrad,
-        "maximize": maximize,
-        "decoupled_weight_decay": decoupled_weight_decay,
-    }
+    names = "lr eps weight_decay amsgrad maximize decoupled_weight_decay"
+    options = arguments(locals(), names) | {"betas": (beta1, beta2)}
     states = {
         "step": state_steps,
         "exp_avg": exp_avgs,

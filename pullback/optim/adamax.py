@@ -86,12 +86,6 @@ def adamax(
     weight_decay: float,
 ) -> None:
     """One step of Adamax on tensors and their state given as lists."""
-    options = {
-        "lr": lr,
-        "betas": (beta1, beta2),
-        "eps": eps,
-        "weight_decay": weight_decay,
-        "maximize": maximize,
-    }
+    options = arguments(locals(), "lr eps weight_decay maximize") | {"betas": (beta1, beta2)}
     states = {"step": state_steps, "exp_avg": exp_avgs, "exp_inf": exp_infs}
     step_each(_rule, params, grads, states, options)

@@ -89,13 +89,6 @@ def asgd(
     weight_decay: float,
 ) -> None:
     """One step of ASGD on tensors and their state given as lists."""
-    options = {
-        "lr": lr,
-        "lambd": lambd,
-        "alpha": alpha,
-        "t0": t0,
-        "weight_decay": weight_decay,
-        "maximize": maximize,
-    }
+    options = arguments(locals(), "lr lambd alpha t0 weight_decay maximize")
     states = {"step": state_steps, "eta": etas, "mu": mus, "ax": axs}
     step_each(_rule, params, grads, states, options)

@@ -10,7 +10,7 @@ __all__ = ["arguments", "betas_below_one", "learning_rate", "not_negative"]
 
 
 def arguments(scope: dict[str, Any], names: str) -> dict[str, Any]:
-    """What `__init__` was given, from its locals: the defaults of groups, in torch's order."""
+    """What a function was given, from its locals: defaults of groups, which keep this order."""
     return {name: scope[name] for name in names.split()}
 
 

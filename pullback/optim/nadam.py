@@ -106,15 +106,8 @@ def nadam(
     eps: float,
 ) -> None:
     """One step of NAdam on tensors and their averages given as lists."""
-    options = {
-        "lr": lr,
-        "betas": (beta1, beta2),
-        "eps": eps,
-        "weight_decay": weight_decay,
-        "momentum_decay": momentum_decay,
-        "decoupled_weight_decay": decoupled_weight_decay,
-        "maximize": maximize,
-    }
+    names = "lr eps weight_decay momentum_decay decoupled_weight_decay maximize"
+    options = arguments(locals(), names) | {"betas": (beta1, beta2)}
     states = {
         "step": state_steps,
         "mu_product": mu_products,

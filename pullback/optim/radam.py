@@ -113,13 +113,7 @@ def radam(
     eps: float,
 ) -> None:
     """One step of RAdam on tensors and their averages given as lists."""
-    options = {
-        "lr": lr,
-        "betas": (beta1, beta2),
-        "eps": eps,
-        "weight_decay": weight_decay,
-        "decoupled_weight_decay": decoupled_weight_decay,
-        "maximize": maximize,
-    }
+    names = "lr eps weight_decay decoupled_weight_decay maximize"
+    options = arguments(locals(), names) | {"betas": (beta1, beta2)}
     states = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}
     step_each(_rule, params, grads, states, options)

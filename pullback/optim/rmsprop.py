@@ -99,15 +99,7 @@ def rmsprop(
     centered: bool,
 ) -> None:
     """One step of RMSprop on tensors and their averages given as lists."""
-    options = {
-        "lr": lr,
-        "alpha": alpha,
-        "eps": eps,
-        "weight_decay": weight_decay,
-        "momentum": momentum,
-        "centered": centered,
-        "maximize": maximize,
-    }
+    options = arguments(locals(), "lr alpha eps weight_decay momentum centered maximize")
     states = {
         "step": state_steps,
         "square_avg": square_avgs,

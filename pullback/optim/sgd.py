@@ -102,13 +102,6 @@ def sgd(
     maximize: bool,
 ) -> None:
     """One step of SGD on tensors and momenta (None before the first step) given as lists."""
-    options = {
-        "lr": lr,
-        "momentum": momentum,
-        "dampening": dampening,
-        "weight_decay": weight_decay,
-        "nesterov": nesterov,
-        "maximize": maximize,
-    }
+    options = arguments(locals(), "lr momentum dampening weight_decay nesterov maximize")
     states = {"momentum_buffer": momentum_buffer_list}
     step_each(_rule, params, d_p_list, states, options, as_real=False)
