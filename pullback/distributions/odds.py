@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.distributions import constraints
-from pullback.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
+from pullback.distributions.utils import (
+    broadcast_all,
+    lazy_property,
+    logits_to_probs,
+    probs_to_logits,
+)
 
 __all__ = ["OneProbability", "check_one_given"]
 
@@ -38,6 +43,15 @@ class OneProbability:
         return own["probs"] if self._given_probs else own["logits"]
 
     _given_probs: bool
+
+    def _take(self, probs: Any, logits: Any, *others: Any) -> Any:
+        """Keep the one that is given; it and `others` are broadcast, and these are returned."""
+        check_one_given(self, probs, logits)
+        self._given_probs = probs is not None
+        given = probs if self._given_probs else logits
+        *rest, own = broadcast_all(*others, given)
+        vars(self)["probs" if self._given_probs else "logits"] = own
+        return rest
 
     @property
     def param_shape(self) -> Any:

@@ -6,15 +6,13 @@ import math
 from typing import Any
 
 from pullback.core.size import Size
-from pullback.distributions import constraints
-from pullback.distributions.distribution import Distribution
+from pullback.distributions.located import LocationScale
 from pullback.distributions.package import torch
-from pullback.distributions.utils import broadcast_all
 
 __all__ = ["Cauchy"]
 
 
-class Cauchy(Distribution):
+class Cauchy(LocationScale):
     """Ratios of two normal numbers of mean 0: so wide that there is no mean.
 
     >>> import pullback as torch
@@ -22,21 +20,9 @@ class Cauchy(Distribution):
     tensor(1.)
     """
 
-    arg_constraints: Any = {"loc": constraints.real, "scale": constraints.positive}
-    support: Any = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.size(), validate_args=validate_args)
-
     @property
     def mean(self) -> Any:
         return torch.full_like(self.loc, math.nan)
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
 
     @property
     def variance(self) -> Any:

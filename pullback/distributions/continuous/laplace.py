@@ -5,37 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.size import Size
-from pullback.distributions import constraints
-from pullback.distributions.distribution import Distribution
+from pullback.distributions.located import LocationScale
 from pullback.distributions.package import torch
-from pullback.distributions.utils import broadcast_all, finfo_of
+from pullback.distributions.utils import finfo_of
 
 __all__ = ["Laplace"]
 
 
-class Laplace(Distribution):
+class Laplace(LocationScale):
     """An exponential distribution to both sides of `loc`.
 
     >>> import pullback as torch
     >>> torch.distributions.Laplace(0.0, 1.0).log_prob(torch.tensor(0.0))
     tensor(-0.6931)
     """
-
-    arg_constraints: Any = {"loc": constraints.real, "scale": constraints.positive}
-    support: Any = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.size(), validate_args=validate_args)
-
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
 
     @property
     def variance(self) -> Any:

@@ -6,15 +6,15 @@ import math
 from typing import Any
 
 from pullback.core.size import Size
-from pullback.distributions import constraints
 from pullback.distributions.exp_family import ExponentialFamily
+from pullback.distributions.located import LocationScale
 from pullback.distributions.package import torch
-from pullback.distributions.utils import _standard_normal, broadcast_all
+from pullback.distributions.utils import _standard_normal
 
 __all__ = ["Normal"]
 
 
-class Normal(ExponentialFamily):
+class Normal(LocationScale, ExponentialFamily):
     """Normal numbers of mean `loc` and standard deviation `scale`.
 
     >>> import pullback as torch
@@ -22,22 +22,7 @@ class Normal(ExponentialFamily):
     tensor(0.5000)
     """
 
-    arg_constraints: Any = {"loc": constraints.real, "scale": constraints.positive}
-    support: Any = constraints.real
-    has_rsample = True
     _mean_carrier_measure = 0
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.size(), validate_args=validate_args)
-
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
 
     @property
     def stddev(self) -> Any:

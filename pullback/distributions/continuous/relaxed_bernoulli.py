@@ -7,7 +7,7 @@ from typing import Any
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.distribution import Distribution
-from pullback.distributions.odds import OneProbability, check_one_given
+from pullback.distributions.odds import OneProbability
 from pullback.distributions.package import torch
 from pullback.distributions.transformed_distribution import TransformedDistribution
 from pullback.distributions.transforms import SigmoidTransform
@@ -36,12 +36,7 @@ class LogitRelaxedBernoulli(OneProbability, Distribution):
         validate_args: bool | None = None,
     ) -> None:
         self.temperature = temperature
-        check_one_given(self, probs, logits)
-        self._given_probs = probs is not None
-        if probs is not None:
-            (self.probs,) = broadcast_all(probs)
-        else:
-            (self.logits,) = broadcast_all(logits)
+        self._take(probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     def rsample(self, sample_shape: Any = Size()) -> Any:

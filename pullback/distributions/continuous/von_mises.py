@@ -7,14 +7,14 @@ from typing import Any
 
 from pullback.core.size import Size
 from pullback.distributions import constraints
-from pullback.distributions.distribution import Distribution
+from pullback.distributions.located import Located
 from pullback.distributions.package import torch
 from pullback.distributions.utils import all_true, broadcast_all, lazy_property
 
 __all__ = ["VonMises"]
 
 
-class VonMises(Distribution):
+class VonMises(Located):
     """Angles between -pi and pi about `loc`, with a variance of nearly 1 / `concentration`.
 
     >>> import pullback as torch
@@ -65,14 +65,6 @@ class VonMises(Distribution):
                 found = found | accepted
             turned = (angle + math.pi + self.loc.double()) % (2 * math.pi) - math.pi
             return turned.to(self.loc.dtype)
-
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
 
     @lazy_property
     def variance(self) -> Any:

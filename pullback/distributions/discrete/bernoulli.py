@@ -8,7 +8,7 @@ from typing import Any
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.exp_family import ExponentialFamily
-from pullback.distributions.odds import OneProbability, check_one_given
+from pullback.distributions.odds import OneProbability
 from pullback.distributions.package import torch
 from pullback.distributions.utils import broadcast_all
 
@@ -31,12 +31,7 @@ class Bernoulli(OneProbability, ExponentialFamily):
     def __init__(
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        check_one_given(self, probs, logits)
-        self._given_probs = probs is not None
-        if probs is not None:
-            (self.probs,) = broadcast_all(probs)
-        else:
-            (self.logits,) = broadcast_all(logits)
+        self._take(probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     @property

@@ -7,9 +7,8 @@ from typing import Any
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.distribution import Distribution
-from pullback.distributions.odds import OneProbability, check_one_given
+from pullback.distributions.odds import OneProbability
 from pullback.distributions.package import torch
-from pullback.distributions.utils import broadcast_all
 
 __all__ = ["Binomial"]
 
@@ -36,13 +35,8 @@ class Binomial(OneProbability, Distribution):
         logits: Any = None,
         validate_args: bool | None = None,
     ) -> None:
-        check_one_given(self, probs, logits)
-        self._given_probs = probs is not None
-        if probs is not None:
-            self.total_count, self.probs = broadcast_all(total_count, probs)
-        else:
-            self.total_count, self.logits = broadcast_all(total_count, logits)
-        self.total_count = self.total_count.type_as(self._param)
+        (count,) = self._take(probs, logits, total_count)
+        self.total_count = count.type_as(self._param)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)

@@ -7,7 +7,7 @@ from typing import Any
 from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.distribution import Distribution
-from pullback.distributions.odds import OneProbability, check_one_given
+from pullback.distributions.odds import OneProbability
 from pullback.distributions.package import torch
 from pullback.distributions.utils import all_true, broadcast_all, finfo_of
 
@@ -28,12 +28,7 @@ class Geometric(OneProbability, Distribution):
     def __init__(
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        check_one_given(self, probs, logits)
-        self._given_probs = probs is not None
-        if probs is not None:
-            (self.probs,) = broadcast_all(probs)
-        else:
-            (self.logits,) = broadcast_all(logits)
+        self._take(probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
         if self._validate_args and probs is not None and not all_true(self.probs > 0):
             raise ValueError(f"{self!r}: a success must be possible, but probs is\n{self.probs}")

@@ -8,9 +8,9 @@ from pullback.core.size import Size
 from pullback.distributions import constraints
 from pullback.distributions.continuous.gamma import Gamma
 from pullback.distributions.distribution import Distribution
-from pullback.distributions.odds import OneProbability, check_one_given
+from pullback.distributions.odds import OneProbability
 from pullback.distributions.package import torch
-from pullback.distributions.utils import broadcast_all, lazy_property
+from pullback.distributions.utils import lazy_property
 
 __all__ = ["NegativeBinomial"]
 
@@ -38,13 +38,8 @@ class NegativeBinomial(OneProbability, Distribution):
         logits: Any = None,
         validate_args: bool | None = None,
     ) -> None:
-        check_one_given(self, probs, logits)
-        self._given_probs = probs is not None
-        if probs is not None:
-            self.total_count, self.probs = broadcast_all(total_count, probs)
-        else:
-            self.total_count, self.logits = broadcast_all(total_count, logits)
-        self.total_count = self.total_count.type_as(self._param)
+        (count,) = self._take(probs, logits, total_count)
+        self.total_count = count.type_as(self._param)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.core.size import Size
 from pullback.distributions import constraints
-from pullback.distributions.distribution import Distribution
+from pullback.distributions.located import Located
 from pullback.distributions.multivariate.multivariate_normal import _batch_mahalanobis, _batch_mv
 from pullback.distributions.package import torch
 from pullback.distributions.utils import _standard_normal, lazy_property
@@ -36,7 +36,7 @@ def _batch_lowrank_mahalanobis(W: Any, D: Any, x: Any, capacitance_tril: Any) ->
     return whole - _batch_mahalanobis(capacitance_tril, _batch_mv(scaled, x))
 
 
-class LowRankMultivariateNormal(Distribution):
+class LowRankMultivariateNormal(Located):
     """Normal vectors of covariance `cov_factor @ cov_factor.T + diag(cov_diag)`.
 
     Costs grow with the size of a vector times the square of the rank, not with the cube of the
@@ -72,14 +72,6 @@ class LowRankMultivariateNormal(Distribution):
         self._unbroadcasted_cov_diag = cov_diag
         self._capacitance_tril = _batch_capacitance_tril(cov_factor, cov_diag)
         super().__init__(batch_shape, loc.shape[-1:], validate_args=validate_args)
-
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
 
     @lazy_property
     def variance(self) -> Any:

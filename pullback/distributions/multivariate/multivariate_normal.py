@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.core.size import Size
 from pullback.distributions import constraints
-from pullback.distributions.distribution import Distribution
+from pullback.distributions.located import Located
 from pullback.distributions.package import torch
 from pullback.distributions.utils import _standard_normal, lazy_property
 
@@ -54,7 +54,7 @@ def _precision_to_scale_tril(P: Any) -> Any:
     return torch.linalg.solve_triangular(inverse_transposed, identity, upper=False)
 
 
-class MultivariateNormal(Distribution):
+class MultivariateNormal(Located):
     """Normal vectors of mean `loc`, given a covariance, its inverse, or its Cholesky factor.
 
     `scale_tril` is the quickest: the others are factorised first.
@@ -121,14 +121,6 @@ class MultivariateNormal(Distribution):
         n = self._event_shape[0]
         inverse = torch.cholesky_inverse(self._unbroadcasted_scale_tril)
         return inverse.expand((*self._batch_shape, n, n))
-
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
 
     @property
     def variance(self) -> Any:
