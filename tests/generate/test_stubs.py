@@ -21,7 +21,7 @@ STUBS = {
     "linalg": "linalg.pyi",
     "special": "special.pyi",
     "fft": "fft.pyi",
-    "masked": "masked.pyi",
+    "masked": "masked/__init__.pyi",
     "sparse": "sparse/__init__.pyi",
 }
 

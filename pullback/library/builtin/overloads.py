@@ -259,8 +259,8 @@ def _usual_spelling(op: Op, called: str) -> _Usual | None:
 
 def _name_called(op: Op, called: str, name: str) -> str:
     """Torch's name of a call: that of the operator, or of its in-place form."""
-    if called == op.name:
-        return name
+    if called == op.name:  # comparisons are declared once more for their in-place forms
+        return called if called == f"{name}_" else name
     if hasattr(Tensor, called):
         return called
     return name if name.endswith("_") else f"{name}_"

@@ -4,8 +4,6 @@
 from builtins import bool as _bool
 from builtins import float as _float
 from builtins import int as _int
-from builtins import list as _list
-from builtins import str as _str
 from builtins import type as _type
 from collections.abc import Sequence as _Sequence
 from pullback.core.dtype import dtype as _dtype
@@ -14,6 +12,7 @@ from pullback.return_types import median as _median
 from typing import Any as _Any
 from typing import overload as _overload
 
+class MaskedTensor(_Tensor): ...
 def amax(input: _Tensor, dim: _int | _Sequence[_int] | None = None, *, keepdim: _bool | None = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
     """The largest of the selected elements."""
 def amin(input: _Tensor, dim: _int | _Sequence[_int] | None = None, *, keepdim: _bool | None = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
@@ -22,16 +21,19 @@ def argmax(input: _Tensor, dim: _int | None = None, *, keepdim: _bool | None = F
     """Where the largest of the selected elements is."""
 def argmin(input: _Tensor, dim: _int | None = None, *, keepdim: _bool | None = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
     """Where the smallest of the selected elements is."""
+from pullback.masked.maskedtensor.creation import as_masked_tensor as as_masked_tensor
 def cumprod(input: _Tensor, dim: _int | _Sequence[_int] | None, *, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
     """Running products of the selected elements."""
 def cumsum(input: _Tensor, dim: _int | _Sequence[_int] | None, *, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
     """Running sums of the selected elements."""
+from pullback.masked.maskedtensor.core import is_masked_tensor as is_masked_tensor
 def log_softmax(input: _Tensor, dim: _int | _Sequence[_int] | None, *, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
     """The logarithm of `softmax`."""
 def logaddexp(input: _Tensor, other: _Any, *, dtype: _dtype | _type | None = None, input_mask: _Any = None, other_mask: _Any = None) -> _Tensor:
     """`logaddexp` of the selected elements; what is left out counts as the exponential 0."""
 def logsumexp(input: _Tensor, dim: _int | _Sequence[_int] | None = None, *, keepdim: _bool | None = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
     """The logarithm of the sum of exponentials of the selected elements."""
+from pullback.masked.maskedtensor.creation import masked_tensor as masked_tensor
 def mean(input: _Tensor, dim: _int | _Sequence[_int] | None = None, *, keepdim: _bool | None = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
     """The mean of the selected elements."""
 def median(input: _Tensor, dim: _int = -1, *, keepdim: _bool = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
@@ -52,4 +54,4 @@ def sum(input: _Tensor, dim: _int | _Sequence[_int] | None = None, *, keepdim: _
     """The sum of the selected elements."""
 def var(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _bool | None = None, *, correction: _float | None = None, keepdim: _bool | None = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
     """The variance of the selected elements."""
-__all__: _list[_str] = ['amax', 'amin', 'argmax', 'argmin', 'cumprod', 'cumsum', 'log_softmax', 'logaddexp', 'logsumexp', 'mean', 'median', 'norm', 'normalize', 'prod', 'softmax', 'softmin', 'std', 'sum', 'var']
+__all__ = ['MaskedTensor', 'amax', 'amin', 'argmax', 'argmin', 'as_masked_tensor', 'cumprod', 'cumsum', 'is_masked_tensor', 'log_softmax', 'logaddexp', 'logsumexp', 'masked_tensor', 'mean', 'median', 'norm', 'normalize', 'prod', 'softmax', 'softmin', 'std', 'sum', 'var']
