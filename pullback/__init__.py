@@ -132,6 +132,16 @@ _LATER = {
         ),
         "pullback.amp.state",
     ),
+    **dict.fromkeys(("Event", "Stream"), "pullback.accelerator.streams"),
+    **dict.fromkeys(
+        (
+            *("gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh"),
+            "rnn_tanh_cell",
+        ),
+        "pullback.nn.base.recurrent_layers",
+    ),
+    **dict.fromkeys(("DisableTorchFunction", "DisableTorchFunctionSubclass"), "pullback._C"),
+    "set_flush_denormal": "pullback.backends.threads",
     "vmap": "pullback.func",
     "Tag": "pullback.library",
     "TensorType": "pullback.library.schema.types",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from pullback.core.device import device
 from pullback.core.dtype import dtype
@@ -11,11 +12,12 @@ from pullback.core.listing import only_public as _only_public
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor
 
-__all__ = ["Device", "Number", "Storage"]
+__all__ = ["Device", "FileLike", "Number", "Storage"]
 
 Number: TypeAlias = int | float | bool
 Device: TypeAlias = device | str | int | None
 Storage: TypeAlias = Any
+FileLike: TypeAlias = str | os.PathLike[str] | IO[bytes]
 
 _int: TypeAlias = int
 _float: TypeAlias = float

@@ -14,7 +14,8 @@ from typing import Any
 from pullback.operators.arrays.threads import default_count, setting
 
 __all__ = [
-    *("get_num_interop_threads", "get_num_threads", "set_num_interop_threads", "set_num_threads"),
+    *("get_num_interop_threads", "get_num_threads", "set_flush_denormal"),
+    *("set_num_interop_threads", "set_num_threads"),
 ]
 
 _interop: int | None = None
@@ -82,3 +83,13 @@ def set_num_interop_threads(int: int) -> None:
     if _interop is not None:
         raise RuntimeError("set_num_interop_threads: it has been set already.")
     _interop = number
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Ask that numbers too small for the usual form become 0; False, since NumPy keeps them.
+
+    >>> import pullback as torch
+    >>> torch.set_flush_denormal(True)
+    False
+    """
+    return False

@@ -67,6 +67,7 @@ class Module(Called, Stateful, Convertible, Walking):
     training: bool
     _modules: dict[str, Module | None]
     call_super_init: bool = False
+    dump_patches: bool = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import operator
-import sys
 import warnings
-from functools import partial
 from typing import Any, ClassVar
 
-from pullback.core.dtype import float32
-from pullback.core.mode import get_mode
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
-from pullback.nn import functional as F
-from pullback.nn.base.fused import is_usual, run
-from pullback.nn.base.recurrent import STEPS, each, initialise, step_by_step
+from pullback.nn.base.recurrent import STEPS, each, initialise
+from pullback.nn.base.recurrent_layers import KINDS, autocasts, run_layers
 from pullback.nn.layers.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
 from pullback.nn.utils.rnn import PackedSequence
 from pullback.operators.create.sizes import empty
-from pullback.operators.shape.joining import cat, stack
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 
@@ -160,7 +153,7 @@ class RNNBase(Module):
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         """Refuse what does not fit."""
         name, wanted = type(self).__name__, 3 if batch_sizes is None else 2
-        if input.dtype != self.weight_ih_l0.dtype and not _autocasts():
+        if input.dtype != self.weight_ih_l0.dtype and not autocasts():
             raise ValueError(
                 f"{name}: the input is {input.dtype}, the weights are {self.weight_ih_l0.dtype}; "
                 "convert one of them."
@@ -257,42 +250,19 @@ class RNNBase(Module):
         return states if self.mode == "LSTM" else states[0]
 
     def _run(self, input: Tensor, states: Any, sizes: list[int] | None) -> tuple[Tensor, Any]:
-        finals = []
-        number = 0
-        for layer in range(self.num_layers):
-            if layer and self.dropout:
-                input = F.dropout(input, self.dropout, self.training)
-            outputs = []
-            for suffix in self._suffixes(layer):
-                first = each(states, operator.itemgetter(number))
-                out, last = self._one_direction(input, first, suffix, sizes)
-                outputs.append(out)
-                finals.append(last)
-                number += 1
-            input = outputs[0] if len(outputs) == 1 else cat(outputs, -1)
-        if self.mode == "LSTM":
-            return input, tuple(stack(part) for part in zip(*finals, strict=True))
-        return input, stack(finals)
+        dropout = self.dropout if self.training else 0.0
+        return run_layers(self.mode, input, states, self._weights(), sizes, dropout)
 
-    def _one_direction(
-        self, input: Tensor, state: Any, suffix: str, sizes: list[int] | None
-    ) -> tuple[Tensor, Any]:
-        kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+    def _weights(self) -> list[list[list[Any]]]:
+        """By layer and direction: those of `KINDS`, None for what is not there."""
         present = self._kinds
-        weights = [getattr(self, kind + suffix) if kind in present else None for kind in kinds]
-        first = state if self.mode == "LSTM" else (state, None)
-        tensors = [input, *first, *weights]
-        equal = sizes is None or sizes[0] == sizes[-1]  # all sequences are of one length
-        if self.mode == "LSTM" and equal and not self.proj_size and _autocasts():
-            tensors = _narrowed(tensors)
-        backwards = suffix.endswith("_reverse")
-        steps = partial(step_by_step, self.mode, sizes, backwards)
-        if input.shape[0] > 1 and is_usual(tensors):
-            counts = [input.shape[1]] * input.shape[0] if sizes is None else sizes
-            out, *last = run(self.mode, counts, steps, tensors, backwards=backwards)
-        else:
-            out, *last = steps(*tensors)
-        return out, tuple(last) if self.mode == "LSTM" else last[0]
+        return [
+            [
+                [getattr(self, kind + suffix) if kind in present else None for kind in KINDS]
+                for suffix in self._suffixes(layer)
+            ]
+            for layer in range(self.num_layers)
+        ]
 
     def extra_repr(self) -> str:
         """The sizes, and what differs from the defaults."""
@@ -387,18 +357,6 @@ def _show_signatures() -> None:
 
 
 _show_signatures()
-
-
-def _autocasts() -> bool:
-    """Whether products convert their operands, so that dtypes may differ."""
-    autocast = get_mode().autocast
-    return autocast is not None and "cpu" in autocast.enabled
-
-
-def _narrowed(tensors: list[Any]) -> list[Any]:
-    """Float32 in autocast's dtype, as torch has it for LSTMs that its quickest kernel runs."""
-    dtype = sys.modules["pullback"].get_autocast_dtype("cpu")
-    return [one if one is None or one.dtype != float32 else one.to(dtype=dtype) for one in tensors]
 
 
 def _apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Any:

@@ -62,6 +62,7 @@ FIRST: dict[str, str] = {
 
 # Top level of pullback: families that load later.
 FUNCTIONS: dict[str, str] = {
+    "create.files": "from_file",
     "create.ranges": "arange linspace logspace range",
     "fourier.stft": "istft stft",
     "fourier.windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",

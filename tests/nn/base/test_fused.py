@@ -39,7 +39,7 @@ def loss_of(layer, x):
 
 
 def by_steps(monkeypatch):
-    monkeypatch.setattr("pullback.nn.modules.rnn.is_usual", lambda tensors: False)
+    monkeypatch.setattr("pullback.nn.base.recurrent_layers.is_usual", lambda tensors: False)
 
 
 @pytest.mark.parametrize("packed", [False, True])
