@@ -27,24 +27,37 @@ def on_arrays(function: Any, xp: ModuleType = numpy) -> Any:
 
 def with_operators(function: Any, replace: Callable[[Any, Any], Any], key: Any) -> Any:
     """`function` with every operator it uses, however deep, replaced by `replace(op, key)`."""
+    known = _made.get((function, key))
+    if known is not None:
+        return known
+    making: dict[tuple[Any, Any], Any] = {}
+    made = _with_operators(function, replace, key, making)
+    # All at once: neither an interrupt nor another thread may leave, or find, half of a function.
+    _made.update(making)
+    return made
+
+
+def _with_operators(
+    function: Any, replace: Callable[[Any, Any], Any], key: Any, making: dict[tuple[Any, Any], Any]
+) -> Any:
     op = getattr(function, "op", None)
     if op is not None:
         return replace(op, key)
     if type(function) is not FunctionType or not function.__module__.startswith(_PACKAGE):
         return function
-    known = _made.get((function, key))
+    known = _made.get((function, key)) or making.get((function, key))
     if known is not None:
         return known
     scope = dict(function.__globals__)
     cells = function.__closure__ and tuple(CellType() for _ in function.__closure__)
     made = FunctionType(code_of(function), scope, function.__name__, function.__defaults__, cells)
     made.__kwdefaults__ = function.__kwdefaults__
-    _made[function, key] = made  # entered first: functions may call one another
+    making[function, key] = made  # entered first: functions may call one another
     for name in _global_names(code_of(function)):
         if name in scope:
-            scope[name] = with_operators(scope[name], replace, key)
+            scope[name] = _with_operators(scope[name], replace, key, making)
     for cell, original in zip(cells or (), function.__closure__ or (), strict=True):
-        cell.cell_contents = with_operators(original.cell_contents, replace, key)
+        cell.cell_contents = _with_operators(original.cell_contents, replace, key, making)
     return made
 
 
