@@ -35,6 +35,55 @@ def install() -> None:
     if threading.excepthook is threading.__excepthook__:
         threading.excepthook = _print_in_thread
 
+    if "IPython" in sys.modules:
+        shell = sys.modules["IPython"].get_ipython()
+        if shell is not None and not shell.custom_exceptions:
+            shell.set_custom_exc((Exception,), _show_in_cell)
+
+
+def _show_in_cell(
+    shell: Any,
+    kind: type[BaseException],
+    error: BaseException,
+    trace: TracebackType | None,
+    tb_offset: int | None = None,
+) -> None:
+    """Print the error of a notebook's cell as the notebook does, without our frames."""
+    shown, hidden = (trace, 0) if wanted_whole() else _without_ours(trace)
+    before, context = error.__suppress_context__, error.__context__
+    if hidden and context is not None and _without_ours(context.__traceback__)[0] is None:
+        error.__suppress_context__ = True  # what the package caught itself
+    try:
+        shell.showtraceback((kind, error, shown), tb_offset=tb_offset)
+    finally:
+        error.__suppress_context__ = before
+        sys.last_traceback = trace  # for debuggers
+    for line in (hint(error), _note(hidden)):
+        if line:
+            print(line, file=sys.stderr)
+
+
+def _without_ours(trace: TracebackType | None) -> tuple[TracebackType | None, int]:
+    """A traceback without frames of this package, and how many those were."""
+    kept: list[TracebackType] = []
+    hidden = 0
+    while trace is not None:
+        if internal[trace.tb_frame.f_code.co_filename]:
+            hidden += 1
+        else:
+            kept.append(trace)
+        trace = trace.tb_next
+    shown: TracebackType | None = None
+    for one in reversed(kept):
+        shown = TracebackType(shown, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return shown, hidden
+
+
+def _note(hidden: int) -> str:
+    frames = "frame" if hidden == 1 else "frames"
+    told = f"({hidden} {frames} of pullback hidden; PULLBACK_TRACEBACK=full shows them)"
+    return told if hidden else ""
+
 
 def _print(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None, where: str = ""
@@ -69,9 +118,7 @@ def lines_of(error: BaseException, trace: TracebackType | None) -> list[str]:
     if found:
         lines.append(f"{found}\n")
     if hidden:
-        frames = "frame" if hidden == 1 else "frames"
-        note = f"({hidden} {frames} of pullback hidden; PULLBACK_TRACEBACK=full shows them)"
-        lines.append(f"{note}\n")
+        lines.append(f"{_note(hidden)}\n")
     return lines
 
 
