@@ -60,9 +60,10 @@ class Kind:
 
     def missing(self, what: str, error: type[Exception] | None = None) -> Exception:
         """The error for a call that needs such a device."""
+        kind = self.name.partition(".")[0]  # of a module below, cuda.nvtx, too
         return (error or self.error)(
-            f"{self.name}.{what} needs a device of type {self.name!r}, and none can hold tensors "
-            f"here. Ask {self.name}.is_available() first, and use the CPU where it says False."
+            f"{self.name}.{what} needs a device of type {kind!r}, and none can hold tensors "
+            f"here. Ask {kind}.is_available() first, and use the CPU where it says False."
         )
 
     def index_of(self, given: Any, what: str) -> int:

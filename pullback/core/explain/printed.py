@@ -163,12 +163,14 @@ def _near(error: BaseException, trace: TracebackType | None) -> str:
         frame = None if trace is None else trace.tb_frame
         if frame is not None:
             known = {*frame.f_locals, *frame.f_globals, *frame.f_builtins}
-    found = difflib.get_close_matches(name, known, 1, 0.7)
+    found = difflib.get_close_matches(name, known, 1, 0.65)  # which finds SGD for SDG
     return f"Did you mean: {found[0]!r}?" if found else ""
 
 
 # Unknown arguments ------------------------------------------------------------------------------
 
+# What NumPy and others call an argument.
+_OTHERS = {"axis": "dim", "axes": "dim", "dims": "dim", "keepdims": "keepdim", "shape": "size"}
 _UNKNOWN = r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'"
 
 
@@ -204,6 +206,8 @@ def hint(error: BaseException) -> str:
                 best, near, likeness = signature, name, alike
     if best is None:
         return ""
+    other = _OTHERS.get(found[2], "")
+    near = near or (other if other in best.parameters else "")
     meant = f"did you mean {near!r}? " if near else ""
     given = [one for one in best.parameters.values() if one.name != "self"]
     shown = ", ".join(map(_parameter, given))

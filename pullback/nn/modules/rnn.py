@@ -72,6 +72,13 @@ class RNNBase(Module):
                     self.register_parameter(name + suffix, made)
         self.reset_parameters()
 
+    def _made_as(self, name: str, mode: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Make a layer; of a wrong argument the error tells the class that the user wrote."""
+        try:
+            RNNBase.__init__(self, mode, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(str(error).replace("RNNBase.", f"{name}.")) from None
+
     @property
     def _directions(self) -> int:
         return 2 if self.bidirectional else 1
@@ -299,7 +306,7 @@ class RNN(RNNBase):
             raise ValueError(f'RNN: nonlinearity must be "tanh" or "relu", got {nonlinearity!r}.')
         if "proj_size" in kwargs:
             raise ValueError("RNN: proj_size is for LSTM only.")
-        super().__init__(f"RNN_{nonlinearity.upper()}", *args, **kwargs)
+        self._made_as("RNN", f"RNN_{nonlinearity.upper()}", args, kwargs)
         self.nonlinearity = nonlinearity
 
 
@@ -313,7 +320,7 @@ class LSTM(RNNBase):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__("LSTM", *args, **kwargs)
+        self._made_as("LSTM", "LSTM", args, kwargs)
 
     def get_expected_cell_size(
         self, input: Tensor, batch_sizes: Tensor | None
@@ -341,7 +348,7 @@ class GRU(RNNBase):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if "proj_size" in kwargs:
             raise ValueError("GRU: proj_size is for LSTM only.")
-        super().__init__("GRU", *args, **kwargs)
+        self._made_as("GRU", "GRU", args, kwargs)
 
 
 def _show_signatures() -> None:

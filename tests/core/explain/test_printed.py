@@ -138,3 +138,24 @@ def test_suggestions_of_python_itself_are_kept(tmp_path):
     assert "Did you mean: 'learning_rate'?" in run(tmp_path / "script.py", text)[1]
     text = "import pullback as torch\ntorch.ones(2).summ()\n"
     assert "Did you mean: 'sum'?" in run(tmp_path / "script.py", text)[1]
+
+
+def test_arguments_of_recurrent_layers_are_told_under_the_class_that_was_written():
+    for kind in (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN):
+        with pytest.raises(TypeError, match=rf"^{kind.__name__}\.__init__\(\)") as caught:
+            kind(3, 4, layers=2)
+        told = hint(caught.value)
+        assert told.startswith("did you mean 'num_layers'?")
+        assert f"{kind.__name__}(input_size, hidden_size, num_layers=1" in told
+
+
+def test_names_that_other_libraries_have_for_an_argument_are_known():
+    with pytest.raises(TypeError) as caught:
+        torch.softmax(torch.ones(2), axes=0)
+    assert "did you mean 'dim'?" in hint(caught.value)
+
+
+def test_short_names_are_guessed_too():
+    with pytest.raises(AttributeError) as caught:
+        torch.optim.SDG
+    assert "Did you mean: 'SGD'?" in "".join(lines_of(caught.value, caught.value.__traceback__))
