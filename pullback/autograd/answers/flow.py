@@ -115,7 +115,9 @@ class Flow:
         return found + ([f"no gradient reaches {', '.join(missing)}"] if missing else [])
 
     def _title(self) -> str:
-        return f"the way of the gradient, loss {self.loss:.4g}: {len(self.problems)} findings"
+        count = len(self.problems)
+        found = "1 finding" if count == 1 else f"{count} findings"
+        return f"the way of the gradient, loss {self.loss:.4g}: {found}"
 
     def __repr__(self) -> str:
         modules = as_text(self._title(), _MODULES, [one.cells() for one in self.modules])
