@@ -16,9 +16,12 @@ def _library():
     before = {name: sys.modules.get(name) for name in stand_in.MODULES}
     sys.modules.update(stand_in.MODULES)
     library = finding.use(stand_in.module, stand_in.cupyx, 1)
+    own = vars(stand_in.module).get("RawModule")
     stand_in.module.RawModule = emulated.RawModule
     yield library
     del stand_in.module.RawModule
+    if own is not None:
+        stand_in.module.RawModule = own
     finding.forget()
     for name, module in before.items():
         if module is None:
