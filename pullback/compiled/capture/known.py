@@ -5,6 +5,7 @@ What the function did to it is read off at the end, and everything is put back.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy
@@ -16,11 +17,14 @@ from pullback.core.device import CPU
 from pullback.core.memory import meta
 from pullback.core.node import Leaf, new_leaf_mark
 from pullback.core.tensor import Tensor
-from pullback.nn.parameter import Parameter
 
 __all__ = ["Known"]
 
-_USUAL = frozenset({Tensor, Parameter})
+
+def _is_usual(kind: type) -> bool:
+    """Whether tensors of a class are plain ones, or parameters, whose file is loaded then."""
+    parameters = sys.modules.get("pullback.nn.parameter")
+    return kind is Tensor or (parameters is not None and kind is parameters.Parameter)
 
 
 class Known:
@@ -28,7 +32,7 @@ class Known:
 
     def __init__(self, tracer: Any, tensor: Tensor, geometry: Any = None) -> None:
         """`geometry`: shape and strides that it should seem to have instead of its own."""
-        if type(tensor) not in _USUAL:
+        if not _is_usual(type(tensor)):
             raise CannotCapture(f"a tensor of class {type(tensor).__name__}")
         array = tensor._array
         if type(array) is not numpy.ndarray and type(array) not in LIBRARIES:

@@ -68,6 +68,7 @@ def _without_data(one: Any) -> Any:
 # Running these once would load SciPy, half a second; a floating-point input tells their dtype.
 _SLOW_TO_ASK = frozenset({"_gelu_adjoint", "erf", "gelu"})
 _known: dict[Any, Any] = {}
+_shape_of: Any = numpy.ndarray.shape.__get__  # type: ignore[attr-defined]  # a descriptor of C
 _MOST_KNOWN = 5000
 
 
@@ -79,7 +80,7 @@ def _elementwise(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Met
         if one.__class__ is TracedArray:
             if not one.flags.c_contiguous:
                 return None
-            shapes.append(one.shape)
+            shapes.append(_shape_of(one))  # plain numbers: comparing them is no decision
             key.append(one.dtype)
         elif isinstance(one, numpy.ndarray):
             shapes.append(one.shape)
@@ -92,10 +93,17 @@ def _elementwise(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Met
             hash(key[-1])
         except TypeError:
             return None
-    try:
-        shape = shapes[0] if len(shapes) == 1 else numpy.broadcast_shapes(*shapes)
-    except ValueError:
-        return None  # said properly by the long way
+    shape = shapes[0]
+    for one in shapes[1:]:
+        if one == shape or not one:
+            continue
+        if shape:
+            try:
+                shape = numpy.broadcast_shapes(*shapes)
+            except ValueError:
+                return None  # said properly by the long way
+            break
+        shape = one
     known = _known.get(tuple(key))
     if known is None and op.name in _SLOW_TO_ASK and key[1] in (numpy.float32, numpy.float64):
         known = _known[tuple(key)] = key[1]

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback.compiled.counting import counters
 from pullback.compiled.runtime.entry import Entry
 from pullback.compiled.runtime.guards import Guards
-from pullback.compiled.sizes.generalise import (
-    Family,
-    Place,
-    attempts,
-    differing,
-    generalised,
-    marked,
-)
+from pullback.compiled.sizes.places import Place, differing, marked
 from pullback.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from pullback.compiled.sizes.generalise import Family
 
 __all__ = ["Families"]
 
@@ -68,8 +64,7 @@ class Families:
             places = _only_sizes(base.guards, mode, spec, leaves)
             if not places:
                 continue
-            if isinstance(base, Family):
-                places |= base.places
+            places |= getattr(base, "places", set())  # of a family
             family = self._made(args, kwargs, leaves, base, places)
             if family is not None:
                 sizes, reason = family.miss(mode, spec, leaves)
@@ -90,6 +85,9 @@ class Families:
         key = (tuple(map(_described, base.guards.leaves)), frozenset(places))
         if key in self._failed or len(self.found) >= _MOST_FAMILIES:
             return None
+        # When a size first varies: most functions have none that does.
+        from pullback.compiled.sizes.generalise import attempts, generalised
+
         groups: dict[int, set[Place]] = {}
         for number, dim in places:
             groups.setdefault(leaves[number]._array.shape[dim], set()).add((number, dim))

@@ -20,54 +20,15 @@ from pullback.compiled.runtime.entry import Entry
 from pullback.compiled.runtime.guards import Guards
 from pullback.compiled.sizes.family import Joined
 from pullback.compiled.sizes.fit import NoFit, evaluator
+from pullback.compiled.sizes.places import SMALLEST, Place
 from pullback.compiled.sizes.sized import Ledger
 from pullback.core.tensor import Tensor
 
-__all__ = ["Family", "differing", "generalised", "marked"]
+__all__ = ["Family", "attempts", "generalised"]
 
-SMALLEST = 2  # sizes 0 and 1 have programs of their own: broadcasting asks for 1
 _SMALL = 5  # where half of it, or all but a few, should be more than 1 as well
 _MOST_PROGRAMS = 32
 _PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
-
-Place = tuple[int, int]  # number of the argument, dimension
-
-
-def differing(guards: Guards, leaves: list[Any]) -> set[Place] | None:
-    """The sizes in which a call differs from one that a program was made for.
-
-    None where it differs in more, or where a size is too small to vary.
-    """
-    places: set[Place] = set()
-    for number, (leaf, wanted) in enumerate(zip(leaves, guards.leaves, strict=True)):
-        if wanted[0] is None or not isinstance(leaf, Tensor):
-            continue
-        shape = leaf._array.shape
-        if len(shape) != len(wanted[2]):
-            return None
-        for dim, (now, before) in enumerate(zip(shape, wanted[2], strict=True)):
-            if now != before:
-                if min(now, before) < SMALLEST or dim in _fixed(leaf):
-                    return None
-                places.add((number, dim))
-    return places
-
-
-def marked(leaves: list[Any], *, every: bool) -> set[Place]:
-    """The sizes that the user said vary: by `mark_dynamic`, or all by `dynamic=True`."""
-    places: set[Place] = set()
-    for number, leaf in enumerate(leaves):
-        if not isinstance(leaf, Tensor):
-            continue
-        chosen = getattr(leaf, "_dynamo_dynamic_indices", None) or set()
-        for dim, size in enumerate(leaf._array.shape):
-            if size >= SMALLEST and dim not in _fixed(leaf) and (every or dim in chosen):
-                places.add((number, dim))
-    return places
-
-
-def _fixed(leaf: Tensor) -> set[int]:
-    return getattr(leaf, "_dynamo_static_indices", None) or set()
 
 
 class Family:

@@ -1,0 +1,51 @@
+"""Which sizes of a call vary: those that differ from an earlier one, or that the user marked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.compiled.runtime.guards import Guards
+from pullback.core.tensor import Tensor
+
+__all__ = ["SMALLEST", "Place", "differing", "marked"]
+
+SMALLEST = 2  # sizes 0 and 1 have programs of their own: broadcasting asks for 1
+
+Place = tuple[int, int]  # number of the argument, dimension
+
+
+def differing(guards: Guards, leaves: list[Any]) -> set[Place] | None:
+    """The sizes in which a call differs from one that a program was made for.
+
+    None where it differs in more, or where a size is too small to vary.
+    """
+    places: set[Place] = set()
+    for number, (leaf, wanted) in enumerate(zip(leaves, guards.leaves, strict=True)):
+        if wanted[0] is None or not isinstance(leaf, Tensor):
+            continue
+        shape = leaf._array.shape
+        if len(shape) != len(wanted[2]):
+            return None
+        for dim, (now, before) in enumerate(zip(shape, wanted[2], strict=True)):
+            if now != before:
+                if min(now, before) < SMALLEST or dim in _fixed(leaf):
+                    return None
+                places.add((number, dim))
+    return places
+
+
+def marked(leaves: list[Any], *, every: bool) -> set[Place]:
+    """The sizes that the user said vary: by `mark_dynamic`, or all by `dynamic=True`."""
+    places: set[Place] = set()
+    for number, leaf in enumerate(leaves):
+        if not isinstance(leaf, Tensor):
+            continue
+        chosen = getattr(leaf, "_dynamo_dynamic_indices", None) or set()
+        for dim, size in enumerate(leaf._array.shape):
+            if size >= SMALLEST and dim not in _fixed(leaf) and (every or dim in chosen):
+                places.add((number, dim))
+    return places
+
+
+def _fixed(leaf: Tensor) -> set[int]:
+    return getattr(leaf, "_dynamo_static_indices", None) or set()
