@@ -77,6 +77,7 @@ bench: $(VENV)/.base $(oracle)
 # With the oracle also against other compilers: torch.compile where there is a C++ compiler, jax.
 bench-compile: $(VENV)/.base $(VENV)/.compile $(oracle) $(if $(oracle),$(VENV)/.jax)
 	$(ONE_THREAD) $(BIN)/python -m benchmarks.compiled $(ARGS)
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.compiled --alone
 	$(if $(oracle),$(ONE_THREAD) $(BIN)/python -m benchmarks.compiled --peers torch.compile jax $(ARGS))
 
 # Both need CuPy and a CUDA device; PYTHON is an interpreter that has them.

@@ -8,6 +8,7 @@ import sys
 
 from benchmarks import report
 from benchmarks.compiled import works
+from benchmarks.compiled.alone import table
 from benchmarks.compiled.bars import BARS
 from benchmarks.compiled.program import COMPILED
 from benchmarks.process import is_installed
@@ -61,7 +62,10 @@ def main(argv: list[str] | None = None) -> int:
         help="compare with other compilers instead: those that are installed, or these",
     )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="see that all runs; judge nothing")
+    parser.add_argument("--alone", action="store_true", help="first results, threads and the like")
     options = parser.parse_args(argv)
+    if options.alone:
+        return int(bool(table(lambda text: print(text, flush=True))))
     if options.peers:
         return compare_peers(options.only or list(COMPILED), options.peers, options.rounds)
     settings = Settings(options.rounds)
