@@ -60,3 +60,15 @@ def adam_by_hand(torch: ModuleType) -> Program:
 def adam_large_step(torch: ModuleType) -> Program:
     """Memory and arithmetic alone."""
     return stepping(torch, "Adam", [1_000_000])
+
+
+@work("SGD over one tensor of a million", needs=NEEDS)
+def sgd_large_step(torch: ModuleType) -> Program:
+    """A product and a difference: what is kept in cache between them is the cost."""
+    return stepping(torch, "SGD", [1_000_000])
+
+
+@work("SGD with momentum over one tensor of a million", needs=NEEDS)
+def sgd_momentum_large_step(torch: ModuleType) -> Program:
+    """The same with a state."""
+    return stepping(torch, "SGD", [1_000_000], momentum=0.9)

@@ -23,7 +23,7 @@ from pullback.optim.optimizer import (
     _use_grad_for_differentiable,
     evaluated,
 )
-from pullback.optim.packing import Plan, can_pack
+from pullback.optim.packing import Kernel, Plan, can_pack
 
 __all__ = ["ElementwiseOptimizer", "average_in", "average_square_in", "decayed", "step_each"]
 
@@ -48,6 +48,8 @@ class ElementwiseOptimizer(Optimizer):
     """An optimizer with a rule; subclasses say which, and what a parameter's first state is."""
 
     _rule: Rule
+    # The rule on arrays, where that is worth having twice.
+    _kernel: Kernel | None = None
     # Whether the rule sees complex numbers as pairs of real ones.
     _as_real = True
     # Whether foreach=True has no meaning, rather than one that excludes differentiable=True.
@@ -107,7 +109,7 @@ class ElementwiseOptimizer(Optimizer):
             options = in_numbers(group)
             plan = self._plan(number, params)
             chosen = plan.run(
-                self._rule, grads, options, type(self).__name__, as_real=self._as_real
+                self._rule, self._kernel, grads, options, type(self).__name__, as_real=self._as_real
             )
         else:
             options = group

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import Array
+from pullback.core.arrays import F32, F64, Array
 from pullback.core.mode import fast, get_mode
 from pullback.core.node import Leaf
 from pullback.core.tensor import Tensor, wrap
@@ -25,6 +25,8 @@ from pullback.operators.arrays.strides import address
 __all__ = ["Plan", "can_pack"]
 
 Rule = Callable[[Tensor, Tensor, dict[str, Any], dict[str, Any]], None]
+# The same rule on flat arrays of float32 or float64, for what is all memory and no arithmetic.
+Kernel = Callable[[Array, Array, dict[str, Array], dict[str, Any]], None]
 
 # A parameter of more elements is stepped where it lies: copying it to and fro costs more than the
 # calls it would save.
@@ -101,10 +103,30 @@ class Pack:
                 return False
         return all((flat == flat[0]).all() for flat in self.scalars.values())
 
-    def run(self, rule: Rule, grads: list[Any], options: dict[str, Any], *, as_real: bool) -> None:
-        """Take one step."""
-        scalars = {name: flat[0].item() for name, flat in self.scalars.items()}
+    def run(
+        self,
+        rule: Rule,
+        kernel: Kernel | None,
+        grads: list[Any],
+        options: dict[str, Any],
+        *,
+        as_real: bool,
+    ) -> None:
+        """Take one step, by the `kernel` if there is one for such arrays."""
         x, g = self._operands(grads)
+        if kernel is not None and x.dtype is g.dtype and (x.dtype is F32 or x.dtype is F64):
+            flat_state = {name: buffer.reshape(-1) for name, buffer in self.buffers.items()}
+            kernel(x.reshape(-1), g.reshape(-1), flat_state, options)
+        else:
+            self._run_rule(rule, x, g, options, as_real=as_real)
+        if not self.alone:
+            for a, place in zip(self.arrays, self.places, strict=True):
+                a[...] = place
+
+    def _run_rule(
+        self, rule: Rule, x: Array, g: Array, options: dict[str, Any], *, as_real: bool
+    ) -> None:
+        scalars = {name: flat[0].item() for name, flat in self.scalars.items()}
         state = self.buffers
         real = _REAL.get(x.dtype.char) if as_real else None
         if real is not None:
@@ -117,9 +139,6 @@ class Pack:
             values = _run_blocks(rule, x.reshape(-1), g.reshape(-1), state, scalars, options)
         for name, flat in self.scalars.items():
             flat.fill(values[name])
-        if not self.alone:
-            for a, place in zip(self.arrays, self.places, strict=True):
-                a[...] = place
 
     def _operands(self, grads: list[Any]) -> tuple[Array, Array]:
         if self.alone:
@@ -183,7 +202,14 @@ class Plan:
         )
 
     def run(
-        self, rule: Rule, grads: list[Any], options: dict[str, Any], name: str, *, as_real: bool
+        self,
+        rule: Rule,
+        kernel: Kernel | None,
+        grads: list[Any],
+        options: dict[str, Any],
+        name: str,
+        *,
+        as_real: bool,
     ) -> list[int]:
         """Step what is packed; the numbers of the others are returned."""
         apart = self.apart
@@ -192,7 +218,7 @@ class Plan:
             if set(map(type, chosen)) != _PLAIN_ONLY and any(map(_is_sparse, chosen)):
                 apart = [*apart, *numbers]
                 continue
-            pack.run(rule, chosen, options, as_real=as_real)
+            pack.run(rule, kernel, chosen, options, as_real=as_real)
             bump_all(pack.params, name)
         return apart
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
+from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.blocks import BLOCK, slices
 from pullback.optim.checks import arguments, learning_rate, not_negative
 from pullback.optim.elementwise import ElementwiseOptimizer, decayed, step_each
 from pullback.optim.optimizer import ParamsT
@@ -27,6 +31,33 @@ def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> Non
     x.sub_(g * options["lr"])
 
 
+# In operators a million float32 take 0.4 ms: each finds out which line of the user's it serves, and
+# asks for memory of its own. Here 0.23, which is what two passes over the cache take.
+def _on_arrays(x: Array, g: Array, state: dict[str, Array], options: dict[str, Any]) -> None:
+    """`_rule`, in buffers that all blocks share."""
+    momentum, decay, dtype = options["momentum"], options["weight_decay"], x.dtype
+    rate = numpy.array(options["lr"], dtype)
+    kept, taken = numpy.array(momentum, dtype), numpy.array(1 - options["dampening"], dtype)
+    pull = numpy.array(decay, dtype)
+    rooms = numpy.empty((2, min(x.size, BLOCK)), dtype)
+    for block in slices(x.size, 1, BLOCK):
+        value, given = x[block], g[block]
+        room, other = rooms[:, : value.size]
+        if options["maximize"]:
+            given = numpy.negative(given, room)
+        if decay != 0:
+            given = numpy.add(given, numpy.multiply(value, pull, other), room)
+        if momentum != 0:
+            buffer = state["momentum_buffer"][block]
+            buffer *= kept
+            buffer += given if options["dampening"] == 0 else numpy.multiply(given, taken, other)
+            if options["nesterov"]:
+                given = numpy.add(given, numpy.multiply(buffer, kept, other), room)
+            else:
+                given = buffer
+        numpy.subtract(value, numpy.multiply(given, rate, other), value)
+
+
 class SGD(ElementwiseOptimizer):
     """Stochastic gradient descent, with momentum, Nesterov's or the plain one.
 
@@ -40,6 +71,7 @@ class SGD(ElementwiseOptimizer):
     """
 
     _rule = staticmethod(_rule)
+    _kernel = staticmethod(_on_arrays)
     _as_real = False  # linear in the gradient: complex numbers are as good
     _ignores_foreach = True
 

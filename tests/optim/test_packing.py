@@ -254,3 +254,36 @@ def test_steps_and_new_plans_leave_nothing_to_collect(name):
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"maximize": True},
+        {"weight_decay": 0.1},
+        {"momentum": 0.9},
+        {"momentum": 0.9, "dampening": 0.3},
+        {"momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1, "maximize": True},
+        {"momentum": 0.9, "nesterov": True},
+        {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1, "maximize": True},
+    ],
+    ids=str,
+)
+def test_sgd_on_arrays_is_the_rule_to_the_last_bit(monkeypatch, options, dtype):
+    """In several blocks, the last of them shorter, and with parameters side by side."""
+    monkeypatch.setattr("pullback.optim.sgd.BLOCK", 32)
+
+    def stepped():
+        params = leaves((50,), (3, 4), (20_000,), dtype=dtype)
+        optimizer = torch.optim.SGD(params, lr=0.01, **options)
+        for step in range(4):
+            give(params, step)
+            optimizer.step()
+        return params
+
+    by_kernel = stepped()
+    monkeypatch.setattr(torch.optim.SGD, "_kernel", None)
+    for one, other in zip(by_kernel, stepped(), strict=True):
+        assert torch.equal(one, other)
