@@ -58,7 +58,8 @@ def setitem(self: Any, key: Any, value: Any, /) -> None:
         if taken:
             return
     if place is None:
-        _assign_indexed(self, key, value)
+        if type(value) not in _NUMBERS or not _fills_mask(self, key, value):
+            _assign_indexed(self, key, value)
         return
     try:
         array = self._plain
@@ -94,6 +95,20 @@ def setitem(self: Any, key: Any, value: Any, /) -> None:
         _assign(basic_part(self, items_of(key))[0], value)
     if isinstance(value, Tensor) and value._node is None and value._cell is not UNWRITTEN:
         adopt(self, value)
+
+
+def _fills_mask(self: Any, mask: Any, value: float) -> bool:
+    """Write a number where a mask of the tensor's shape holds; False: it is no such plain case."""
+    if mask.__class__ is not Tensor or not is_plain_write(self):
+        return False
+    array, chosen = self._array, mask._array
+    if type(array) is not numpy.ndarray or type(chosen) is not numpy.ndarray:
+        return False
+    if chosen.dtype.kind != "b" or chosen.shape != array.shape or not _holds(array.dtype, value):
+        return False
+    array[chosen] = value
+    bump(self, "__setitem__")
+    return True
 
 
 def _holds(dtype: numpy.dtype[Any], number: float) -> bool:

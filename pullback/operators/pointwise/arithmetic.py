@@ -7,13 +7,14 @@ from typing import Any
 
 from numpy import ndarray
 
-from pullback.core.arrays import F32
+from pullback.core.arrays import F32, F64
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import scaled
 from pullback.operators.arrays.blocks import slices
+from pullback.operators.arrays.reductions import number
 from pullback.operators.declare import Array, Namespace, elementwise, linear, method
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.running.writes import finite_array
@@ -196,6 +197,12 @@ def _scaled(op: str, other: Array, alpha: Any) -> Array:
     return other * other.dtype.type(alpha)
 
 
+def _is_quick(dtype: Any, scale: Any) -> bool:
+    """Whether a scale becomes an array that is kept; NumPy takes it sooner than a scalar."""
+    usual = dtype is F32 or dtype is F64
+    return usual and (scale.__class__ is float or scale.__class__ is int)
+
+
 @elementwise(
     input=lambda g: g,
     other=lambda g, alpha: g if alpha == 1 else g * conj(alpha),
@@ -213,6 +220,8 @@ def add(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """
     if alpha == 1:
         return xp.add(input, other)
+    if _is_quick(other.dtype, alpha):
+        return xp.add(input, xp.multiply(other, number(alpha, other.dtype)))
     return xp.add(input, _scaled("add", other, alpha)).astype(other.dtype, copy=False)
 
 
@@ -244,6 +253,8 @@ def sub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """
     if alpha == 1:
         return xp.subtract(input, other)
+    if _is_quick(other.dtype, alpha):
+        return xp.subtract(input, xp.multiply(other, number(alpha, other.dtype)))
     return xp.subtract(input, _scaled("sub", other, alpha)).astype(other.dtype, copy=False)
 
 
@@ -373,7 +384,9 @@ def _plus_scaled(xp: Namespace, input: Array, part: Array, value: Any) -> Array:
     """`input + value * part`, written over `part` where it has that shape and is no scalar."""
     out = part if part.ndim and part.shape == input.shape else None
     if value != 1:
-        part = xp.multiply(part, part.dtype.type(value), out)
+        dtype = part.dtype
+        scale = number(value, dtype) if _is_quick(dtype, value) else dtype.type(value)
+        part = xp.multiply(part, scale, out)
     return xp.add(input, part, out)
 
 
@@ -429,6 +442,12 @@ def _check_lerp(input: Array, *others: Array) -> None:
     into=scaled.interpolate,
 )
 def _lerp_number(xp: Namespace, input: Array, end: Array, weight: Any) -> Array:
+    dtype = input.dtype
+    if dtype is end.dtype and _is_quick(dtype, weight):
+        way = xp.subtract(end, input)
+        if abs(weight) < 0.5:
+            return xp.add(input, xp.multiply(way, number(weight, dtype)))
+        return xp.subtract(end, xp.multiply(way, number(1 - weight, dtype)))
     _check_lerp(input, end)
     if isinstance(weight, complex) and input.dtype.kind not in "cW":
         raise RuntimeError(f"lerp: the weight {weight} is complex, the tensors are not.")

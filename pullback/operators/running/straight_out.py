@@ -20,7 +20,8 @@ from pullback.operators.writing.specialise import array_call
 
 __all__ = ["written_straight"]
 
-_functions: dict[Op, Any] = {}
+# Operator -> the array function that it is, or None, and the defaults of its options.
+_functions: dict[Op, tuple[Any, dict[str, Any]]] = {}
 
 
 def written_straight(
@@ -30,21 +31,25 @@ def written_straight(
     plain = mode is fast.plain
     if LEVELS or not (plain or mode is fast.no_grad) or len(args) != len(op.inputs):
         return False
-    function = _functions[op] if op in _functions else _function_of(op)
-    if function is None or any(
-        options[p.name] != p.default for p in op.params if p.name in options
-    ):
+    function, defaults = _functions.get(op) or _function_of(op)
+    if function is None:
         return False
-    arrays = [_own_array(one, plain) for one in (*args, out)]
-    target = arrays[-1]
-    if target is None or (target.dtype is not F32 and target.dtype is not F64):
-        return False
-    for array in arrays:
-        if array is None or array.dtype is not target.dtype or array.shape != target.shape:
+    for name, value in options.items():
+        if name not in defaults or value != defaults[name]:
             return False
-    if not target.ndim or out._cell is INFERENCE_CELL:
+    target = _own_array(out, plain)
+    if target is None or not target.ndim or out._cell is INFERENCE_CELL:
         return False
-    function(*arrays[:-1], out=target)
+    dtype, shape = target.dtype, target.shape
+    if dtype is not F32 and dtype is not F64:
+        return False
+    arrays = []
+    for one in args:
+        array = _own_array(one, plain)
+        if array is None or array.dtype is not dtype or array.shape != shape:
+            return False
+        arrays.append(array)
+    function(*arrays, target)
     bump(out, op.name)
     return True
 
@@ -59,14 +64,14 @@ def _own_array(tensor: Any, plain: bool) -> Any:
     return None if plain and tensor._node is not None else array
 
 
-def _function_of(op: Op) -> Any:
+def _function_of(op: Op) -> tuple[Any, dict[str, Any]]:
     """The array function whose result has the dtype of its operands; None: there is none."""
     name = array_call(op) if op.kind == "elementwise" and op.has_out else None
     function = None if name is None else getattr(numpy, name)
     if function is not None and "?" in {kinds[-1] for kinds in function.types[1:]}:
         function = None
-    if all(param.is_tensor or param.keyword_only for param in op.params):
-        _functions[op] = function
-    else:
-        _functions[op] = None
+    if not all(param.is_tensor or param.keyword_only for param in op.params):
+        function = None
+    defaults = {param.name: param.default for param in op.params if not param.is_tensor}
+    _functions[op] = function, defaults
     return _functions[op]
