@@ -120,13 +120,13 @@ def edge_of(tensor: Tensor) -> Edge | None:
         return edge
     if kind.__class__ is Leaf:
         return AccumulateGrad.of(tensor)
-    refresh(tensor, kind)
+    if kind.version != tensor._cell[0]:
+        refresh(tensor, kind)
     edge = kind.node
-    if edge.__class__ is Leaf:
-        return AccumulateGrad.of(tensor)
-    if edge is None and kind.base.requires_grad:
-        edge = NOWHERE
-    return edge
+    if edge is None:  # as of parts of data: asked by every operator that they go into
+        base = kind.base
+        return NOWHERE if base._node is not None and base.requires_grad else None
+    return AccumulateGrad.of(tensor) if edge.__class__ is Leaf else edge
 
 
 def refresh(tensor: Tensor, info: View) -> None:

@@ -59,13 +59,19 @@ def inherited(*operands: Any) -> Cell:
         else:
             if cell is UNWRITTEN:
                 continue
-            if cell.__class__ is tuple:  # a note and nothing else, as of two constants each has
+            # Not in calls: constants are many, and each operator that records nothing asks.
+            if cell.__class__ is tuple:  # a note and nothing else
                 note = cell[1]
                 weight = _WEIGHTS.get(note.how, 1) if note.__class__ is Birth else 3
                 if weight > most:
                     best, most = cell, weight
                 continue
-            if cell.__class__ is list and _knows_nothing(one, cell):
+            if cell.__class__ is list and _is_all_that_is_known(one):
+                note = cell[1] if len(cell) > 1 else None
+                if note.__class__ in _NOTES:
+                    weight = _WEIGHTS.get(note.how, 1) if note.__class__ is Birth else 3
+                    if weight > most:
+                        best, most = (0, note), weight
                 continue
             cause = cause_of(one)
         if cause is not None and _weight(cause) > most:
@@ -73,9 +79,9 @@ def inherited(*operands: Any) -> Cell:
     return best
 
 
-def _knows_nothing(one: Any, cell: Cell) -> bool:
-    """Most tensors that have a counter of their own were viewed or written, and know nothing."""
-    if one._cut is not None or (len(cell) > 1 and cell[1].__class__ in _NOTES):
+def _is_all_that_is_known(one: Any) -> bool:
+    """Whether a counter's note is: nothing took this tensor, or the one it is a view of, out."""
+    if one._cut is not None:
         return False
     node = one._node
     return node is None or node.__class__ is not View or node.base._cut is None
