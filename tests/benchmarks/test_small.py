@@ -3,7 +3,7 @@
 import pytest
 
 import pullback
-from benchmarks import small
+from benchmarks import small, small_bare
 from benchmarks.small_calls import FAMILIES, TIMES, compiled, small_works
 
 
@@ -34,3 +34,17 @@ def test_a_reason_excuses_a_slow_call(monkeypatch):
     monkeypatch.setitem(small.REASONS, ("x.exp()", "forward"), "measured")
     ratios = {("x + y", "forward"): 2.0, ("x.exp()", "forward"): 0.5, ("-x", "forward"): 1.3}
     assert small.breaches(ratios) == []
+
+
+def test_every_reason_was_measured_on_a_call_of_the_page():
+    pytest.importorskip("scipy")
+    calls = {work.title for work in small_works(FAMILIES, ("forward",))}
+    assert small_bare.MEASURED.keys() == small_bare.BARE.keys() <= calls
+    given = small_bare.arrays()
+    for body in small_bare.BARE.values():
+        exec(body, dict(given))
+
+
+def test_functions_of_python_are_counted():
+    scope = {"outer": lambda: scope["inner"](), "inner": lambda: len("abc")}
+    assert small_bare.functions_of_python("outer()", scope) == 2

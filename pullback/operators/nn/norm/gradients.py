@@ -237,6 +237,8 @@ def _gradients_of_anything(
 ) -> Gradients:
     out = of_weight = of_bias = None
     few = is_few(xp, x, seen)
+    if few and len(seen.lead_weights) == 1 and len(seen.dims) == len(seen.shape) - 1:
+        return _of_few_channels(xp, g, x, weight, seen, over, wanted)
     g = g.reshape(seen.shape)
     if few:
         rows, deviation = few_rows(xp, seen.in_rows(x), over)
@@ -256,6 +258,29 @@ def _gradients_of_anything(
             out = seen.from_rows(made, x.shape)
         else:
             out = _adjoint_of_anything(v, unit, rstd, seen, over.centred).reshape(x.shape)
+    return out, of_weight, of_bias
+
+
+def _of_few_channels(
+    xp: Namespace,
+    g: Array,
+    x: Array,
+    weight: Array | None,
+    seen: Layout,
+    over: Over,
+    wanted: Wanted,
+) -> Gradients:
+    """The same where each row is a channel and has a weight, as in batch norm: all by rows."""
+    rows, deviation = few_rows(xp, seen.in_rows(x), over)
+    given, row = seen.in_rows(g), ones(xp, seen.size, g.dtype)
+    out = of_weight = of_bias = None
+    if wanted.weight is not None:
+        of_weight = (given * rows).dot(row).reshape(wanted.weight)
+    if wanted.bias is not None:
+        of_bias = given.dot(row).reshape(wanted.bias)
+    if wanted.input:
+        v = given if weight is None else given * weight.reshape(-1, 1)
+        out = seen.from_rows(_adjoint_of_few(v, rows, deviation, over.centred), x.shape)
     return out, of_weight, of_bias
 
 

@@ -1,0 +1,392 @@
+"""What small calls cost in NumPy alone: the array calls behind them, with nothing of ours around.
+
+A call that is slower than torch's has its reason here, where it is one: NumPy's calls for its
+arithmetic, and the functions of Python through which it goes, take longer than all of torch's call,
+which is one function of C++. `python -m benchmarks.small_bare` measures the table anew.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from benchmarks.small_calls import compiled
+from benchmarks.small_table import lines, tensors
+
+ROUNDS, TIMES = 40, 40
+
+# Call -> its array calls, over arrays of the names in `small_table`.
+BARE = dict(
+    line.split(" := ")
+    for line in lines(
+        """
+        F.avg_pool2d(im, 2) := im.reshape(2, 16); im.reshape(-1).dot(im.reshape(-1)); \
+            im.reshape(2, 16).dot(pooled).reshape(1, 2, 2, 2)
+        m.log_softmax(1) := t = m - np.maximum.reduce(m, 1, None, None, True); \
+            u = np.exp(t).dot(five); t -= np.log(u, u)
+        m.softmax(1) := t = m.ravel(); t.dot(t); t = np.exp(m); t /= t.dot(five)
+        F.nll_loss(m, label) := label.tolist(); t = m[rows, label]; np.negative(t, t); \
+            t.dot(ones[:2])
+        F.cross_entropy(m, label) := t = m - np.maximum.reduce(m, 1, None, None, True); \
+            u = np.exp(t).dot(five); t -= np.log(u, u); label.tolist(); t = t[rows, label]; \
+            np.negative(t, t); t.dot(ones[:2])
+        m.std(1) := t = m.astype(double); u = t.dot(wide); u /= five_; t -= u; t *= t; \
+            np.sqrt(t.dot(wide[:, 0]) / four_).astype(single)
+        m.var(1) := t = m.astype(double); u = t.dot(wide); u /= five_; t -= u; t *= t; \
+            (t.dot(wide[:, 0]) / four_).astype(single)
+        x.std() := t = x.astype(double); u = np.add.reduce(t, None, None, None, True); \
+            u /= five_; t -= u; t *= t; np.sqrt(t.dot(ones_[:10]) / four_).astype(single)
+        torch.add(o, o, out=z) := np.add(o, o, z)
+        s.trace() := np.array(s.reshape(-1)[:12:4].dot(ones[:3]))
+        F.layer_norm(m, (5,), w, b) := t = m.reshape(2, 5); u = t - t.dot(five); \
+            v_ = (u * u).dot(five); v_ += half; np.sqrt(v_, v_); u /= v_; u = u * w; u += b
+        F.max_pool2d(im, 2) := t = im[..., ::2, :]; t = np.maximum(t, im[..., 1::2, :]); \
+            t = np.maximum(t[..., ::2], t[..., 1::2]); (im[..., ::2, ::2] == t).argmax(-1)
+        z.zero_() := z.fill(0)
+        z.fill_(1.0) := z.fill(half)
+        z.copy_(o) := z[...] = o
+        z.clamp_(0, 1) := np.maximum(z, zero, out=z); np.minimum(z, half, out=z)
+        F.cosine_similarity(m, n) := t = np.sqrt((m * m).dot(five[:, :1])); \
+            t = np.sqrt((n * n).dot(five[:, :1])); u = m / (t + np.maximum(half - t, 0)); \
+            v_ = n / (t + np.maximum(half - t, 0)); (u * v_).dot(ones[:5])
+        p.lgamma() := gammaln(p)
+        torch.randperm(10) := t = pool.tolist(); np.array(t)
+        F.group_norm(im, 2, channels, channels) := t = im.reshape(2, 16); \
+            u = t - t.dot(sixteen); v_ = (u * u).dot(sixteen); v_ += half; np.sqrt(v_, v_); \
+            u /= v_; u = u.reshape(1, 2, 16) * channels[:, None]; u += channels[:, None]
+        F.batch_norm(im, None, None, channels, channels, training=True) := \
+            t = im.reshape(2, 16); u = t - t.dot(sixteen); v_ = (u * u).dot(sixteen); \
+            v_ += half; np.sqrt(v_, v_); u /= v_; u = u.reshape(1, 2, 16) * channels[:, None]; \
+            u += channels[:, None]
+        F.kl_div(x, p.detach(), reduction="sum") := t = np.log(p); \
+            t = np.where(p == zero, p, p * t); u = p * x; t = t - u; t.dot(ones[:10])
+        torch.equal(x, y) := (x == y).all()
+        x.flip(0) := x[::-1].copy()
+        x.topk(3)[0] := t = x.argsort(); t = t[-3:][::-1]; x[t]
+        torch.zeros(2, 5).scatter_add(1, im_, m) := t = np.zeros((2, 5), single); \
+            u = im_ + offsets; np.bincount(u.reshape(-1), m.reshape(-1), 10).astype(single)
+        torch.zeros(2, 5).scatter(1, im_, m) := t = np.zeros((2, 5), single); u = im_ + offsets; \
+            im_.argmax(); t.copy().reshape(-1)[u] = m
+        torch.zeros(5).index_add(0, label, x[:2]) := t = np.zeros(5, single); label.argmax(); \
+            u = t.copy(); np.add.at(u, label, x[:2])
+        m.gather(1, im_) := im_.view("u8").argmax(); t = im_ + offsets; m.reshape(-1)[t]
+        m.take_along_dim(im_, 1) := im_.view("u8").argmax(); t = im_ + offsets; m.reshape(-1)[t]
+        torch.stack([x, y]) := np.concatenate([x, y], 0).reshape(2, 10)
+        torch.cat([x, y]) := np.concatenate([x, y], 0)
+        F.softplus(x) := t = np.exp(x); np.log1p(t, t); np.maximum(x, t, out=t)
+        F.logsigmoid(x) := t = np.abs(x); np.negative(t, t); np.exp(t, t); np.log1p(t, t); \
+            np.subtract(np.minimum(x, zero), t, t)
+        F.elu(x) := t = np.minimum(x, zero); np.exp(t, t); t -= half; t += np.maximum(x, zero)
+        F.silu(x) := t = np.negative(x); np.exp(t, t); t += half; np.divide(x, t, t)
+        F.leaky_relu(x) := np.maximum(x, x * half)
+        x.sigmoid() := t = np.negative(x); np.exp(t, t); t += half; np.reciprocal(t, t)
+        x.sign() := t = x.reshape(-1); t.dot(t); np.sign(x)
+        s.tril() := t = np.zeros((3, 3), single); np.copyto(t, s, where=lower)
+        torch.randn(10) := t = pairs[3:8].reshape(-1); t.astype(single)
+        torch.randint(0, 5, (10,)) := t = pool.reshape(10); (t % five__).astype(whole)
+        torch.rand(10) := floats[3:13].copy()
+        torch.rand_like(x) := floats[3:13].copy()
+        m.median() := t = m.reshape(-1); t = t[t.argpartition(4)[4]]
+        torch.eye(3) := t = np.zeros((3, 3), single); t.reshape(-1)[::4] = 1
+        w.expand(2, 5) := np.ndarray([2, 5], single, w, 0, [0, 4])
+        w.expand_as(m) := np.ndarray([2, 5], single, w, 0, [0, 4])
+        torch.bmm(s[None], s[None]) := np.matmul(s[None], s[None])
+        x.dot(y) := np.array(x.dot(y))
+        x @ y := np.array(x.dot(y))
+        m @ w := m.dot(w)
+        torch.matmul(s, s) := s.dot(s)
+        torch.mm(s, s) := s.dot(s)
+        torch.addmm(s, s, s) := t = s.dot(s); t += s
+        F.linear(m, n) := m.dot(n.T)
+        m @ n.t() := m.dot(n.T)
+        torch.outer(w, b) := np.multiply(w[:, None], b)
+        torch.cdist(m, n) := t = m[:, None] - n; np.sqrt(np.vecdot(t, t))
+        torch.linalg.vector_norm(m, dim=1) := t = (m * m).dot(ones[:5]); t.argmin(); t.argmax(); \
+            np.sqrt(t)
+        z.lerp_(o, 0.1) := t = np.subtract(o, z); np.multiply(t, half, t); np.add(z, t, z)
+        torch.lerp(x, y, 0.3) := t = np.subtract(y, x); np.add(x, np.multiply(t, half))
+        torch.addcdiv(x, y, p, value=0.5) := t = y / p; np.multiply(t, half, t); np.add(x, t, t)
+        torch.addcmul(x, y, p, value=0.5) := t = y * p; np.multiply(t, half, t); np.add(x, t, t)
+        torch.add(x, y, alpha=2) := np.add(x, np.multiply(y, half))
+        z.addcmul_(o, o, value=0.1) := t = o * o; np.multiply(t, half, t); np.add(z, t, z)
+        z.addcdiv_(o, o, value=0.1) := t = o / o; np.multiply(t, half, t); np.add(z, t, z)
+        z.add_(o, alpha=0.1) := np.add(z, np.multiply(o, half), z)
+        z.add_(o) := np.add(z, o, z)
+        z[k] = 0.0 := z[k] = 0.0
+        x[k] := x[k]
+        x[i] := x[i]
+        x.masked_fill(k, 0.0) := np.where(k, zero, x)
+        torch.where(k, x, y) := np.where(k, x, y)
+        F.embedding(i, table) := i.argmax(); table[i]
+        torch.empty(10) := np.empty(10, single)
+        torch.zeros_like(x) := np.zeros(10, single)
+        torch.ones_like(x) := np.empty(10, single).fill(1)
+        torch.ones(2, 5) := np.empty((2, 5), single).fill(1)
+        torch.linspace(0, 1, 10) := t = steps * half; t += zero; t.astype(single)
+        torch.tensor([1.0, 2.0, 3.0]) := np.array([1.0, 2.0, 3.0], single)
+        m.index_select(1, i) := m[:, i]
+        F.conv2d(im, filters) := \
+            t = np.ndarray((1, 2, 3, 3, 2, 2), single, im, 0, taps).reshape(18, 4); \
+            filters.reshape(2, 18).dot(t).reshape(1, 2, 2, 2)
+        m.cumsum(1) := np.add.accumulate(m, 1)
+        p.cumprod(0) := np.multiply.accumulate(p, 0)
+        p.prod() := np.array(np.multiply.reduce(p))
+        x.min() := np.array(x[x.argmin()])
+        x.max() := np.array(x[x.argmax()])
+        x.sum() := np.array(x.dot(ones[:10]))
+        torch.pow(p, y) := np.power(p, y)
+        x > y := np.greater(x, y)
+        k.any() := np.asarray(np.logical_or.reduce(k))
+        k.all() := np.asarray(np.logical_and.reduce(k))
+        x.chunk(2)[0] := (x[:5], x[5:])
+        m.unbind()[1] := (m[0, ...], m[1, ...])
+        m.unbind(0)[0] := (m[0, ...], m[1, ...])
+        x.roll(1) := t = np.empty(10, single); t[1:] = x[:-1]; t[:1] = x[-1:]
+        x.erf() := erf(x)
+        s.diagonal() := t = s.diagonal(0, 0, 1); t.flags.writeable = True
+        m[None].squeeze(0) := m[None].squeeze(0)
+        x.unfold(0, 3, 1) := np.ndarray((8, 3), single, x, 0, (4, 4))
+        x.movedim(0, 0) := x.transpose((0,))
+        F.normalize(m) := t = np.sqrt((m * m).dot(five[:, :1])); t.argmin(); t.argmax(); \
+            np.maximum(t, half, out=t); m / np.ndarray([2, 5], single, t, 0, [4, 0])
+        F.adaptive_avg_pool2d(im, 1) := im.reshape(2, 16).dot(ones[:16]).reshape(1, 2, 1, 1)
+        F.binary_cross_entropy_with_logits(x, binary) := t = np.abs(x); np.negative(t, t); \
+            np.exp(t, t); np.log1p(t, t); u = np.maximum(x, zero); u -= x * o; u += t; \
+            u.dot(ones[:10]) / 10
+        F.smooth_l1_loss(x, y) := t = np.abs(x - y); \
+            u = np.where(t < half, t * t * half, t - half); u.dot(ones[:10]) / 10
+        m.stride() := m.strides
+        m.is_contiguous() := m.flags.c_contiguous
+        m.contiguous() := m.flags.c_contiguous
+        m.shape := m.shape
+        m.size() := m.shape
+        m.numel() := m.size
+        m.ndim := m.ndim
+        m.dtype := m.dtype
+        x.data := x
+        parameter.grad := x
+        parameter.grad = None := x
+        with torch.set_grad_enabled(False): pass := variable.reset(variable.set(1))
+        """
+    )
+)
+
+
+# Call -> microseconds of its array calls and of torch's call, and the functions of Python that ours
+# goes through; as `main` printed them.
+MEASURED = {
+    "F.avg_pool2d(im, 2)": (1.46, 1.03, 12),
+    "m.log_softmax(1)": (3.35, 1.12, 4),
+    "m.softmax(1)": (1.48, 1.19, 5),
+    "F.nll_loss(m, label)": (1.80, 1.73, 15),
+    "F.cross_entropy(m, label)": (5.28, 2.69, 20),
+    "m.std(1)": (3.81, 2.00, 11),
+    "m.var(1)": (3.34, 2.00, 11),
+    "x.std()": (5.06, 4.90, 12),
+    "torch.add(o, o, out=z)": (0.27, 0.99, 9),
+    "s.trace()": (0.92, 0.72, 4),
+    "F.layer_norm(m, (5,), w, b)": (4.31, 2.93, 15),
+    "F.max_pool2d(im, 2)": (4.14, 2.32, 15),
+    "z.zero_()": (0.11, 0.32, 3),
+    "z.fill_(1.0)": (0.10, 0.93, 8),
+    "z.copy_(o)": (0.10, 0.79, 6),
+    "z.clamp_(0, 1)": (0.65, 1.23, 9),
+    "F.cosine_similarity(m, n)": (8.42, 11.41, 39),
+    "p.lgamma()": (0.35, 1.08, 6),
+    "torch.randperm(10)": (0.55, 1.70, 7),
+    "F.group_norm(im, 2, channels, channels)": (5.58, 4.88, 12),
+    "F.batch_norm(im, None, None, channels, channels, training=True)": (5.25, 5.46, 16),
+    'F.kl_div(x, p.detach(), reduction="sum")': (3.10, 4.56, 23),
+    "torch.equal(x, y)": (1.28, 0.57, 3),
+    "x.flip(0)": (0.24, 1.51, 8),
+    "x.topk(3)[0]": (0.72, 1.87, 13),
+    "torch.zeros(2, 5).scatter_add(1, im_, m)": (2.42, 2.91, 16),
+    "torch.zeros(2, 5).scatter(1, im_, m)": (1.92, 2.92, 22),
+    "torch.zeros(5).index_add(0, label, x[:2])": (1.69, 3.95, 24),
+    "m.gather(1, im_)": (1.78, 1.55, 7),
+    "m.take_along_dim(im_, 1)": (1.82, 4.06, 14),
+    "torch.stack([x, y])": (0.86, 1.47, 11),
+    "torch.cat([x, y])": (0.68, 1.17, 10),
+    "F.softplus(x)": (0.83, 1.13, 8),
+    "F.logsigmoid(x)": (1.59, 1.32, 8),
+    "F.elu(x)": (1.42, 1.51, 11),
+    "F.silu(x)": (1.02, 1.15, 6),
+    "F.leaky_relu(x)": (0.63, 1.44, 6),
+    "x.sigmoid()": (0.97, 0.95, 4),
+    "x.sign()": (0.90, 1.65, 5),
+    "s.tril()": (0.70, 0.93, 4),
+    "torch.randn(10)": (0.53, 1.55, 8),
+    "torch.randint(0, 5, (10,))": (0.75, 1.62, 10),
+    "torch.rand(10)": (0.22, 1.24, 7),
+    "torch.rand_like(x)": (0.22, 1.26, 8),
+    "m.median()": (1.03, 1.62, 7),
+    "torch.eye(3)": (0.67, 1.30, 11),
+    "w.expand(2, 5)": (0.30, 0.99, 5),
+    "w.expand_as(m)": (0.29, 0.97, 6),
+    "torch.bmm(s[None], s[None])": (1.14, 2.46, 16),
+    "x.dot(y)": (0.48, 0.98, 6),
+    "x @ y": (0.47, 1.11, 7),
+    "m @ w": (0.32, 1.25, 5),
+    "torch.matmul(s, s)": (0.33, 1.25, 9),
+    "torch.mm(s, s)": (0.33, 1.18, 5),
+    "torch.addmm(s, s, s)": (0.73, 1.76, 7),
+    "F.linear(m, n)": (0.51, 1.87, 4),
+    "m @ n.t()": (0.50, 2.36, 9),
+    "torch.outer(w, b)": (1.14, 1.85, 6),
+    "torch.cdist(m, n)": (2.34, 4.24, 14),
+    "torch.linalg.vector_norm(m, dim=1)": (1.57, 1.84, 5),
+    "z.lerp_(o, 0.1)": (0.87, 1.39, 3),
+    "torch.lerp(x, y, 0.3)": (0.90, 1.57, 9),
+    "torch.addcdiv(x, y, p, value=0.5)": (0.84, 1.73, 9),
+    "torch.addcmul(x, y, p, value=0.5)": (0.85, 1.69, 9),
+    "torch.add(x, y, alpha=2)": (0.61, 1.46, 6),
+    "z.addcmul_(o, o, value=0.1)": (0.85, 1.46, 3),
+    "z.addcdiv_(o, o, value=0.1)": (0.85, 1.47, 3),
+    "z.add_(o, alpha=0.1)": (0.60, 1.24, 2),
+    "z.add_(o)": (0.27, 0.85, 1),
+    "z[k] = 0.0": (0.39, 1.62, 9),
+    "x[k]": (0.29, 3.72, 12),
+    "x[i]": (0.12, 2.00, 9),
+    "x.masked_fill(k, 0.0)": (0.86, 2.18, 6),
+    "torch.where(k, x, y)": (0.87, 1.54, 8),
+    "F.embedding(i, table)": (1.10, 2.29, 7),
+    "torch.empty(10)": (0.13, 0.73, 8),
+    "torch.zeros_like(x)": (0.14, 0.89, 9),
+    "torch.ones_like(x)": (0.31, 1.14, 10),
+    "torch.ones(2, 5)": (0.36, 1.15, 7),
+    "torch.linspace(0, 1, 10)": (1.34, 1.74, 7),
+    "torch.tensor([1.0, 2.0, 3.0])": (0.35, 2.91, 16),
+    "m.index_select(1, i)": (1.06, 1.25, 4),
+    "F.conv2d(im, filters)": (1.71, 3.66, 12),
+    "m.cumsum(1)": (0.73, 1.42, 3),
+    "p.cumprod(0)": (0.42, 1.35, 5),
+    "p.prod()": (0.99, 1.44, 7),
+    "x.min()": (0.38, 0.93, 7),
+    "x.max()": (0.39, 0.92, 7),
+    "x.sum()": (0.61, 1.47, 7),
+    "torch.pow(p, y)": (0.35, 1.17, 5),
+    "x > y": (0.33, 0.97, 4),
+    "k.any()": (0.94, 1.24, 3),
+    "k.all()": (0.94, 1.26, 3),
+    "x.chunk(2)[0]": (0.18, 1.92, 12),
+    "m.unbind()[1]": (0.15, 1.46, 6),
+    "m.unbind(0)[0]": (0.15, 1.59, 6),
+    "x.roll(1)": (0.69, 2.22, 10),
+    "x.erf()": (0.49, 1.02, 7),
+    "s.diagonal()": (0.39, 0.87, 3),
+    "m[None].squeeze(0)": (0.15, 1.62, 9),
+    "x.unfold(0, 3, 1)": (0.24, 1.14, 3),
+    "x.movedim(0, 0)": (0.10, 1.21, 8),
+    "F.normalize(m)": (3.64, 7.85, 29),
+    "F.adaptive_avg_pool2d(im, 1)": (0.82, 4.35, 18),
+    "F.binary_cross_entropy_with_logits(x, binary)": (2.92, 7.20, 20),
+    "F.smooth_l1_loss(x, y)": (3.49, 8.02, 23),
+    "m.stride()": (0.05, 0.09, 2),
+    "m.is_contiguous()": (0.05, 0.07, 2),
+    "m.contiguous()": (0.05, 0.07, 1),
+    "m.shape": (0.05, 0.09, 1),
+    "m.size()": (0.05, 0.11, 1),
+    "m.numel()": (0.03, 0.06, 2),
+    "m.ndim": (0.03, 0.05, 1),
+    "m.dtype": (0.04, 0.05, 1),
+    "x.data": (0.01, 0.23, 4),
+    "parameter.grad": (0.02, 0.07, 1),
+    "parameter.grad = None": (0.02, 0.05, 1),
+    "with torch.set_grad_enabled(False): pass": (0.16, 0.69, 5),
+}
+
+
+def arrays() -> dict[str, Any]:
+    """What the array calls are about."""
+    from contextvars import ContextVar
+
+    import scipy.special
+
+    import pullback
+
+    single, double = np.dtype("f4"), np.dtype("f8")
+    made = {
+        name: value._array
+        for name, value in tensors(pullback, recorded=False).items()
+        if isinstance(value, pullback.Tensor)
+    }
+    return made | {
+        "np": np,
+        "single": single,
+        "double": double,
+        "whole": np.dtype("i8"),
+        "five": np.ones((5, 5), single),
+        "sixteen": np.full((16, 16), 1 / 16, single),
+        "wide": np.ones((5, 1), double),
+        "five_": np.array(5, double),
+        "four_": np.array(4, double),
+        "five__": np.array(5, "u8"),
+        "ones": np.ones(64, single),
+        "ones_": np.ones(64, double),
+        "zero": np.zeros((), single),
+        "half": np.array(0.5, single),
+        "pooled": np.ones((16, 4), single),
+        "rows": np.arange(2),
+        "offsets": np.arange(2)[:, None] * 5,
+        "lower": np.tri(3, dtype=bool),
+        "taps": (128, 64, 16, 4, 16, 4),
+        "pool": np.arange(10, dtype="u8"),
+        "pairs": np.ones((64, 2)),
+        "floats": np.ones(64, single),
+        "steps": np.arange(10.0),
+        "gammaln": scipy.special.gammaln,
+        "erf": scipy.special.erf,
+        "variable": ContextVar("bare", default=0),
+    }
+
+
+def microseconds(body: str, scope: dict[str, Any]) -> float:
+    """Processor time of one repetition: the least of many rounds."""
+    run = compiled(body, scope)
+    best = float("inf")
+    for _ in range(ROUNDS):
+        start = time.thread_time()
+        for _ in range(TIMES):
+            run(None)
+        best = min(best, time.thread_time() - start)
+    return best / TIMES / 20 * 1e6
+
+
+def functions_of_python(body: str, scope: dict[str, Any]) -> int:
+    """How many functions of Python a call goes through."""
+    code = compile(body, "<counted>", "exec")
+    exec(code, scope)
+    entered = 0
+
+    def count(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal entered
+        entered += event == "call"
+
+    sys.setprofile(count)
+    try:
+        exec(code, scope)
+    finally:
+        sys.setprofile(None)
+    return entered - 1  # the line itself
+
+
+def main() -> None:
+    """Print call, microseconds of its array calls, and of torch's call; functions of Python."""
+    import torch
+
+    import pullback
+
+    torch.set_num_threads(1)
+    given = arrays()
+    theirs, ours = tensors(torch, recorded=False), tensors(pullback, recorded=False)
+    for call, body in BARE.items():
+        bare, whole = microseconds(body, dict(given)), microseconds(call, theirs)
+        print(f"    {call!r}: ({bare:.2f}, {whole:.2f}, {functions_of_python(call, ours)}),")
+
+
+if __name__ == "__main__":
+    main()
