@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from math import copysign
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -49,11 +50,15 @@ class Library:
         """The sums over dimensions, which go."""
         raise NotImplementedError
 
-    def recorded(self, node: Any) -> None:
-        """A node was made, of a call on such arrays."""
+    def recorded(self, node: Any, inputs: Iterable[Any] = ()) -> None:
+        """A node was made, of a call on such arrays or on tensors with them."""
 
     def node_class(self, op: Any) -> type:
         """The class of an operator's nodes, whose rules run on such arrays."""
+        raise NotImplementedError
+
+    def beside(self, array: Array) -> AbstractContextManager[Any]:
+        """Inside, new arrays are on the device of `array`."""
         raise NotImplementedError
 
     def settle(self, what: str) -> None:
@@ -67,6 +72,12 @@ class Library:
 
 # By type of array; NumPy's own is not among them. Empty in a program that asks for no device.
 LIBRARIES: dict[type, Library] = {}
+
+
+def beside(array: Array) -> AbstractContextManager[Any]:
+    """Inside, new arrays are where `array` is, of several devices."""
+    library = LIBRARIES.get(type(array))
+    return nullcontext() if library is None else library.beside(array)
 
 
 def recorded_on_devices(node: Any) -> None:

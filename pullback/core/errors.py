@@ -341,6 +341,14 @@ def as_called(error: Exception, called: str, *inner: str) -> Exception:
     return error
 
 
+def two_devices(op: str, numbers: list[int]) -> RuntimeError:
+    """Operands on two CUDA devices."""
+    places = " and ".join(f"cuda:{number}" for number in numbers)
+    return RuntimeError(
+        f"{op}: its inputs are on {places}; all must be on one. Move them with .to(device)."
+    )
+
+
 def devices_mixed(op: str, name: str) -> RuntimeError:
     """An operand in the host's memory beside others on a device."""
     return RuntimeError(

@@ -29,6 +29,7 @@ _FILLED_LATER = {
     "filled_there": "pullback.operators.cuda.drawing",
     "find_cuda": "pullback.operators.cuda.found",
     "held_for": "pullback.operators.cuda.turns",
+    "watch_streams": "pullback.cuda.streams",
     "usual_overload": "pullback.library.builtin.overloads",
     "hollow": "pullback.core.memory.hollow",
     "memory_holders": "pullback.autograd.graph.memory",
@@ -67,6 +68,8 @@ class Ports:
     filled_there: Callable[..., None]
     seeded_there: Callable[[int], None]
     stream_there: Callable[..., Any]
+    # operators/cuda -> cuda: nodes have turns on their own streams and devices from now on.
+    watch_streams: Callable[[], None]
     # operators/tensor -> operators/cuda: an array kept until a stream is done with it.
     held_for: Callable[[Any, Any], None]
     # operators/create -> operators/cuda: an array of ours on another library's device memory.

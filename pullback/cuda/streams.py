@@ -10,6 +10,7 @@ from typing import Any
 
 from pullback.core.device import device as _device
 from pullback.core.listing import only_public as _only_public
+from pullback.core.ports import ports
 from pullback.cuda._running import cupy, index_of, is_there, needs_device
 from pullback.engine import watch
 from pullback.operators.cuda import turns
@@ -34,6 +35,9 @@ def _end() -> None:
     """No second stream is used any more: for tests."""
     turns.several.used = False
     watch.remove(_watcher)
+
+
+ports.fill(watch_streams=_begin)
 
 
 class Stream:

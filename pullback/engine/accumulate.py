@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors, origin
-from pullback.core.arrays import LIBRARIES, Array, OtherArray
+from pullback.core.arrays import LIBRARIES, Array, OtherArray, beside
 from pullback.core.mode import get_mode
 from pullback.core.node import AccumulateGrad, Leaf
 from pullback.core.overriding import DISPATCH
@@ -24,8 +24,15 @@ def accumulate(leaf_node: AccumulateGrad, g: Array, *, owned: bool) -> None:
     leaf = leaf_node.variable
     if not _still_a_leaf(leaf):
         return
-    if type(g) is not numpy.ndarray:
-        g = _on_its_device(leaf, g)
+    if type(g) is numpy.ndarray:
+        _add(leaf_node, leaf, g, owned=owned)
+        return
+    g = _on_its_device(leaf, g)
+    with beside(g):
+        _add(leaf_node, leaf, g, owned=owned)
+
+
+def _add(leaf_node: AccumulateGrad, leaf: Tensor, g: Array, *, owned: bool) -> None:
     with leaf_node.lock:
         stored = leaf._stored_grad
         if stored is not None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
+from pullback.core.arrays import beside
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.explain.why import explain
 from pullback.core.graph import GradientEdge, internal_edge
@@ -120,7 +121,8 @@ def _implicit_gradient(root: Any, shape: tuple[int, ...], dtype: Any) -> Tensor:
         ones: Tensor = unrecorded_call(lambda: ones_like(root))
         return ones
     if isinstance(root, Tensor) and type(root._array) is not numpy.ndarray:
-        return wrap(numpy.ones_like(root._array))
+        with beside(root._array):
+            return wrap(numpy.ones_like(root._array))
     one = numpy.empty(shape, dtype)
     one.fill(1)  # numpy.ones is three times as slow
     return wrap(one)

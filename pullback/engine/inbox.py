@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from pullback.core.arrays import Array
+from pullback.core.arrays import Array, beside
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, AccumulateGrad, OperatorNode, Output
 from pullback.engine.filter import Filter
 
@@ -48,7 +48,7 @@ class Inbox:
         elif seq in self.owned and type(before) is numpy.ndarray:
             add(before, g, before)
         else:
-            self.gradients[seq] = before + g
+            self.gradients[seq] = before + g if type(before) is numpy.ndarray else _sum(before, g)
             self.owned.add(seq)
 
     def put_leaf(self, leaf: AccumulateGrad, g: Array, *, owned: bool) -> None:
@@ -61,7 +61,7 @@ class Inbox:
         elif leaf in self.owned_leaves and type(before) is numpy.ndarray:
             add(before, g, before)
         else:
-            self.leaves[leaf] = before + g
+            self.leaves[leaf] = before + g if type(before) is numpy.ndarray else _sum(before, g)
             self.owned_leaves.add(leaf)
 
     def put_output(self, output: Output, g: Array) -> None:
@@ -75,7 +75,10 @@ class Inbox:
                 self.nodes[seq] = node
                 heappush(self.heap, seq)
         before = slots[output.nr]
-        slots[output.nr] = g if before is None else before + g
+        if before is None:
+            slots[output.nr] = g
+        else:
+            slots[output.nr] = before + g if type(before) is numpy.ndarray else _sum(before, g)
 
     def put_root(self, edge: Any, g: Array, chosen: Filter | None) -> None:
         """The gradient that a pass starts from."""
@@ -133,3 +136,9 @@ class Inbox:
             part.clear()
         self.leaves.clear()
         self.owned_leaves.clear()
+
+
+def _sum(before: Any, g: Any) -> Any:
+    """Of two arrays of a device, there; of tensors as ever."""
+    with beside(before):
+        return before + g

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.arrays import beside
 from pullback.core.captured import Scope
 from pullback.core.forward import LEVELS, open_levels
 from pullback.core.mode import changed, current, get_mode, settle, with_grad
@@ -145,7 +146,8 @@ def _filled_like(tensor: Tensor, value: int) -> Tensor:
     if tensor._takes & DISPATCH or get_mode().dispatch:
         filled: Tensor = unrecorded_call(lambda: (ones_like if value else zeros_like)(tensor))
         return filled
-    return wrap(numpy.full_like(tensor._array, value))
+    with beside(tensor._array):
+        return wrap(numpy.full_like(tensor._array, value))
 
 
 class Recording(Whole):

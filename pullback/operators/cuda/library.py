@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -45,6 +47,7 @@ class CudaLibrary(Library):
         self.expressions: dict[str, Fused] = {}  # of kernels that are one expression
         self.blas, self.rows, self.windows = Blas(cupy), Rows(cupy), Windows(cupy)
         self.philox, self.pool = Philox(cupy), Pool(cupy, count)
+        self.count = count
         self.streams: dict[int, Any] = {}  # random numbers by device
         ndarray = cupy.ndarray
         # In a node's code: such arrays are the usual ones, and numbers stay Python's.
@@ -82,10 +85,31 @@ class CudaLibrary(Library):
     def compute(self, op: Any, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
         """The results of an operator's forward, on arrays of one device and numbers."""
         given = {name: self._taken(op, name, one) for name, one in arrays.items()}
+        if self.count > 1:
+            with self.cupy.cuda.Device(self._device_of(op, given)):
+                return self._computed(op, given, options)
+        return self._computed(op, given, options)
+
+    def _device_of(self, op: Any, given: dict[str, Any]) -> int:
+        """The one device of all arrays."""
+        ndarray = self.cupy.ndarray
+        numbers = {int(one.device.id) for one in _flat(given.values()) if type(one) is ndarray}
+        if len(numbers) > 1:
+            raise errors.two_devices(op.name, sorted(numbers))
+        return numbers.pop()
+
+    def _computed(self, op: Any, given: dict[str, Any], options: dict[str, Any]) -> Any:
         made = self.forward(op)(self.xp, **given, **options)
         if anomaly.state.enabled:
             self.settle(op.name)
         return made
+
+    def beside(self, array: Array) -> AbstractContextManager[Any]:
+        """Inside, new arrays are on the device of `array`."""
+        if self.count == 1:
+            return nullcontext()
+        there: AbstractContextManager[Any] = self.cupy.cuda.Device(array.device.id)
+        return there
 
     def settle(self, what: str) -> None:
         """Wait for what the current stream has, so that a fault is found where it belongs."""
@@ -130,8 +154,8 @@ class CudaLibrary(Library):
         return value if isinstance(value, Fused) else on_device(value, self.space)
 
     def call(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A plain call: by the straight line, unless streams are to be noted."""
-        if turns.several.used:
+        """A plain call: by the straight line, unless streams or devices are to be noted."""
+        if turns.several.used or self.count > 1:
             return interpret.call(op, args, kwargs)
         return self.line(op)(*args, **kwargs)
 
@@ -165,9 +189,13 @@ class CudaLibrary(Library):
             return self.rows.column_sums(array)
         return array.sum(dims)
 
-    def recorded(self, node: Any) -> None:
-        """Note the stream of a node's forward, where there are several."""
-        if turns.several.used:
+    def recorded(self, node: Any, inputs: Iterable[Any] = ()) -> None:
+        """Note stream and device of a node's forward, where there are several."""
+        if self.count > 1:
+            arrays = [getattr(one, "_raw", one) for one in _flat(inputs)]
+            numbers = [int(one.device.id) for one in arrays if type(one) is self.cupy.ndarray]
+            turns.noted(node, numbers[0] if numbers else int(self.cupy.cuda.Device().id))
+        elif turns.several.used:
             turns.noted(node)
 
     def node_class(self, op: Any) -> type:
@@ -179,6 +207,14 @@ class CudaLibrary(Library):
             known._make_zeros = staticmethod(self.cupy.zeros)  # type: ignore[attr-defined]  # for several outputs
             self._nodes[op] = known
         return known
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    for one in values:
+        if type(one) in (tuple, list):
+            yield from one
+        else:
+            yield one
 
 
 def _number(value: float, dtype: Any) -> Any:

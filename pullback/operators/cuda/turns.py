@@ -5,7 +5,8 @@ the stream that is current when they are made, and a watcher of the engine switc
 turn: the node's stream first waits for all that the pass has done so far, and the caller's stream
 waits for the node. So a consumer never reads what is not written, memory that a node frees is not
 written anew before its reader is done, and when the pass returns the caller's stream has waited for
-every node. Nodes of two streams do not overlap: that is given up for it.
+every node. Nodes of two streams do not overlap: that is given up for it. Where there are several
+devices nodes note theirs as well, and their turns are on it: CuPy's results are on the current one.
 """
 
 from __future__ import annotations
@@ -31,11 +32,18 @@ class _Several:
 
 several = _Several()
 _streams: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+_devices: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
 
-def noted(node: Any) -> None:
-    """Remember the stream that a node's forward ran on; the default one needs no note."""
-    stream = found.cupy.cuda.get_current_stream()
+def noted(node: Any, number: int | None = None) -> None:
+    """Remember the stream that a node's forward ran on; the default one needs no note.
+
+    And its device, where there are several.
+    """
+    cuda = found.cupy.cuda
+    if number is not None:
+        _devices[node] = number
+    stream = cuda.get_current_stream() if number is None else cuda.get_current_stream(number)
     if stream.ptr:
         _streams[node] = stream
 
@@ -44,7 +52,10 @@ class Turns:
     """The watcher: a turn begins on the node's stream and ends on the caller's."""
 
     def start(self, node: Any) -> Any:
-        """To the node's stream, behind all that the pass has done."""
+        """To the node's device and stream, behind all that the pass has done."""
+        number = _devices.get(node)
+        if number is not None:
+            return self._start_on(number, node)
         own = _streams.get(node)
         if own is None:
             return None
@@ -53,7 +64,23 @@ class Turns:
             return None
         own.wait_event(caller.record())
         own.use()
-        return caller, own
+        return caller, own, None
+
+    @staticmethod
+    def _start_on(number: int, node: Any) -> Any:
+        cuda = found.cupy.cuda
+        caller, before = cuda.get_current_stream(), cuda.Device()
+        there = cuda.Device(number)
+        own = _streams.get(node)
+        if there.id == before.id and (own is None or own.ptr == caller.ptr):
+            return None
+        event = caller.record()
+        there.use()
+        before_there = cuda.get_current_stream()
+        own = before_there if own is None else own
+        own.wait_event(event)
+        own.use()
+        return caller, own, (before, there, before_there)
 
     def ran(self, token: Any, gradients: Any, results: Any) -> Any:
         """Its work is on its way."""
@@ -63,9 +90,14 @@ class Turns:
         """Back to the caller's stream, which waits for it."""
         if token is None:
             return
-        caller, own = token
+        caller, own, devices = token
+        event = own.record()
+        if devices is not None:
+            before, _, before_there = devices
+            before_there.use()
+            before.use()
         caller.use()
-        caller.wait_event(own.record())
+        caller.wait_event(event)
 
 
 # Memory that another stream reads ---------------------------------------------------------------

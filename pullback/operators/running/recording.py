@@ -140,7 +140,7 @@ def make_node(
             keep_output(node, name, results[op.outputs.index(name)], mode)
     node._seq = numbering.next()
     if LIBRARIES and (library := LIBRARIES.get(type(results[0]._array))) is not None:
-        library.recorded(node)
+        library.recorded(node, values.values())
     if overriding.classes and _any_answers(values, results):
         overriding.know(node)
     if anomaly.state.enabled:
