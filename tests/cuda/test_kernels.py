@@ -84,7 +84,7 @@ def numbers(*shape, seed=0):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [1, 7, 33, 130, 1100])
+@pytest.mark.parametrize("n", [1, 33, 300, 1100, 2100])
 def test_softmax_of_rows(ran, dtype, n):
     both(lambda x: x.softmax(-1), numbers(3, n) * 3, dtype=dtype)
     both(lambda x: x.log_softmax(-1), numbers(3, n) * 3, dtype=dtype)
@@ -175,6 +175,34 @@ def test_rules_of_several_steps_are_one_kernel(ran, dtype):
     both(lambda x, y: x / (y * y + 1), a, b, dtype=dtype)
     both(lambda x, y: torch.atan2(x, y) + torch.exp(-x * x) * torch.sin(y), a, b, dtype=dtype)
     assert ran is None or "fused" in ran
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_large_arrays_are_taken_16_bytes_at_a_time(monkeypatch, library, dtype):
+    """Also those that begin or end elsewhere, by the kernel that takes single elements."""
+    from pullback.operators.cuda import fused
+
+    monkeypatch.setattr(fused, "_LARGE", 8)
+    wide = []
+    own = fused.Fused._launched_wide
+
+    def launched(self, *args):
+        wide.append(own(self, *args))
+        return wide[-1]
+
+    monkeypatch.setattr(fused.Fused, "_launched_wide", launched)
+    a, b = numbers(4, 520), numbers(4, 520, seed=1)
+    both(lambda x, y: torch.tanh(x) * y + x, a, b, dtype=dtype)
+    both(lambda x: x * 3.0, a, dtype=dtype)
+    assert all(wide)
+    wide.clear()
+    both(lambda x, y: x * y, numbers(3, 7), numbers(3, 7, seed=1), dtype=dtype)
+    assert not any(wide)
+    wide.clear()
+    x = torch.tensor(numbers(33)).to(getattr(torch, dtype))
+    shifted = x.cuda()[1:]
+    assert torch.allclose((shifted * shifted).cpu(), x[1:] * x[1:], rtol=1e-2)
+    assert wide == [False]
 
 
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])

@@ -1,9 +1,10 @@
 """Kernels over rows, written for the device: softmax, layer norm, cross entropy, column sums.
 
-A block of threads takes a row, reads it once or twice and leaves its result; sums are float32, or
-float64 for float64. float16 and bfloat16 are read and written as their bits. Each method returns
-None where the arrays are not of that kind (rows that fill memory in order, a dtype with a kernel,
-a device that runs kernels), and its caller goes step by step.
+A block of threads takes a row and leaves its result; a row of up to eight elements for each thread
+is read once and held in registers. Sums are float32, or float64 for float64; float16 and bfloat16
+are read and written as their bits. Each method returns None where the arrays are not of that kind
+(rows that fill memory in order, a dtype with a kernel, a device that runs kernels), and its caller
+goes step by step.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ __device__ A max_of(A v, A* shared) {{
 #define ROW long long row = blockIdx.x; long long at = row * n; __shared__ A shared[32];
 #define EACH for (int j = threadIdx.x; j < n; j += blockDim.x)
 #define LOWEST (-__int_as_float(0x7f800000))
+#define FITS (n <= 8 * blockDim.x)
+#define HELD _Pragma("unroll") \\
+    for (int k = 0, j = threadIdx.x; k < 8; ++k, j += blockDim.x) if (j < n)
 """
 _BODIES = """
 extern "C" __global__ void pb_add_row(S* x, const S* b, int n, long long size) {{
@@ -47,6 +51,14 @@ extern "C" __global__ void pb_add_row(S* x, const S* b, int n, long long size) {
     if (i < size) x[i] = st(ld(x[i]) + ld(b[i % n])); }}
 extern "C" __global__ void pb_softmax(const S* x, S* y, int n) {{
     ROW A top = LOWEST;
+    if (FITS) {{
+        A v[8], sum = 0;
+        HELD {{ v[k] = ld(x[at + j]); top = (v[k] > top || v[k] != v[k]) ? v[k] : top; }}
+        top = max_of(top, shared);
+        HELD {{ v[k] = exp(v[k] - top); sum += v[k]; }}
+        sum = sum_of(sum, shared);
+        HELD y[at + j] = st(v[k] / sum);
+        return; }}
     EACH {{ A v = ld(x[at + j]); top = (v > top || v != v) ? v : top; }}
     top = max_of(top, shared);
     A sum = 0;
@@ -56,6 +68,15 @@ extern "C" __global__ void pb_softmax(const S* x, S* y, int n) {{
 extern "C" __global__ void pb_softmax_causal(S* x, int n, int queries, A factor) {{
     ROW int seen = (int)(row % queries) + 1; if (seen > n) seen = n;
     A top = LOWEST;
+    if (FITS) {{
+        A v[8], sum = 0;
+        HELD {{ v[k] = j < seen ? ld(x[at + j]) * factor : LOWEST;
+            top = (v[k] > top || v[k] != v[k]) ? v[k] : top; }}
+        top = max_of(top, shared);
+        HELD {{ v[k] = j < seen ? exp(v[k] - top) : (A)0; sum += v[k]; }}
+        sum = sum_of(sum, shared);
+        HELD x[at + j] = st(v[k] / sum);
+        return; }}
     for (int j = threadIdx.x; j < seen; j += blockDim.x) {{
         A v = ld(x[at + j]) * factor; top = (v > top || v != v) ? v : top; }}
     top = max_of(top, shared);
@@ -65,6 +86,12 @@ extern "C" __global__ void pb_softmax_causal(S* x, int n, int queries, A factor)
     EACH x[at + j] = j < seen ? st(exp(ld(x[at + j]) * factor - top) / sum) : st((A)0); }}
 extern "C" __global__ void pb_softmax_adjoint(const S* g, const S* y, S* out, int n, A factor) {{
     ROW A sum = 0;
+    if (FITS) {{
+        A v[8], w[8];
+        HELD {{ v[k] = ld(g[at + j]); w[k] = ld(y[at + j]); sum += v[k] * w[k]; }}
+        sum = sum_of(sum, shared);
+        HELD out[at + j] = st(w[k] * (v[k] - sum) * factor);
+        return; }}
     EACH sum += ld(g[at + j]) * ld(y[at + j]);
     sum = sum_of(sum, shared);
     EACH out[at + j] = st(ld(y[at + j]) * (ld(g[at + j]) - sum) * factor); }}
@@ -83,6 +110,17 @@ extern "C" __global__ void pb_log_softmax_adjoint(const S* g, const S* y, S* out
     EACH out[at + j] = st(ld(g[at + j]) - exp(ld(y[at + j])) * sum); }}
 extern "C" __global__ void pb_norm(const S* x, const S* w, const S* b, S* y, int n, A eps) {{
     ROW A mean = 0;
+    if (FITS) {{
+        A v[8], total = 0;
+        HELD {{ v[k] = ld(x[at + j]); mean += v[k]; }}
+        mean = sum_of(mean, shared) / n;
+        HELD {{ v[k] -= mean; total += v[k] * v[k]; }}
+        A r = rsqrt(sum_of(total, shared) / n + eps);
+        HELD {{ A o = v[k] * r;
+            if (w) o *= ld(w[j]);
+            if (b) o += ld(b[j]);
+            y[at + j] = st(o); }}
+        return; }}
     EACH mean += ld(x[at + j]);
     mean = sum_of(mean, shared) / n;
     A square = 0;
@@ -283,8 +321,9 @@ class Rows:
         if not wants_weights:
             return out, None, None
         parts = min(max(rows // 64, 1), 64)
-        both = (self.cupy.zeros if parts > 1 else self.cupy.empty)((2, n), computed)
-        of_weight, of_bias = both[0], both[1]
+        # Two arrays, not one with two rows: whoever gets a view copies it.
+        make = self.cupy.zeros if parts > 1 else self.cupy.ndarray
+        of_weight, of_bias = make((n,), computed), make((n,), computed)
         given = g, x, means, rs, of_weight, of_bias, numpy.int32(n), numpy.int32(rows)
         self._kernel("norm_weights", kind)((-(-n // 32), parts), (256,), given)
         return out, of_weight, of_bias
@@ -294,7 +333,8 @@ class Rows:
         kind, n = g.dtype.char, g.shape[-1]
         rows = g.size // n
         parts = min(max(rows // 64, 1), 64)
-        out = (self.cupy.zeros if parts > 1 else self.cupy.empty)((n,), computed_in(kind))
+        make = self.cupy.zeros if parts > 1 else self.cupy.ndarray
+        out = make((n,), computed_in(kind))
         given = g, out, numpy.int32(n), numpy.int32(rows)
         self._kernel("columns", kind)((-(-n // 32), parts), (256,), given)
         return out if out.dtype is g.dtype else out.astype(g.dtype)

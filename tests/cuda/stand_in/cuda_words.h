@@ -12,6 +12,7 @@
 #define __forceinline__ inline
 #define __shared__ static
 #define __restrict__
+#define __align__(n) alignas(n)
 #define INFINITY_F __builtin_inff()
 
 struct dim3_ { unsigned x, y, z; };
