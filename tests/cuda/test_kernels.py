@@ -46,6 +46,8 @@ def library(request):
 def ran(library):
     """The names of the kernels that run; None on a device, which tells nobody."""
     kernels.launches.clear()
+    if library.cupy is stand_in.module:
+        library.blas._library.calls.clear()
     return kernels.launches if library.cupy is stand_in.module else None
 
 
@@ -219,6 +221,38 @@ def test_products_of_strided_matrices(turned, shape, batch):
         return x @ y
 
     both(program, a, b, dtype="float64")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("length", "width"), [(5, 4), (40, 8), (33, 35)])
+def test_products_of_heads_are_one_launch(library, ran, dtype, length, width):
+    """Query, key and value as views of one array, as a transformer has them."""
+
+    def program(x):
+        q, k, v = x.view(2, length, 3, 3, width).permute(2, 0, 3, 1, 4).unbind(0)
+        weights = q @ k.mT
+        return (weights @ v).transpose(1, 2).reshape(2, length, 3 * width)
+
+    both(program, numbers(2, length, 9 * width) / width, dtype=dtype)
+    assert ran is None or ran.count("pb_product") == 6
+    assert ran is None or not library.blas._library.calls
+
+
+def test_heads_of_many_dimensions_or_sizes_go_to_cublas(library, monkeypatch):
+    from pullback.operators.cuda import strided
+
+    x = numbers(2, 2, 2, 2, 3, 4).transpose(3, 0, 2, 1, 4, 5)  # no two dimensions can be joined
+    y = numpy.swapaxes(numbers(2, 2, 2, 2, 5, 4, seed=1), -1, -2)
+    one, other = library.cupy.asarray(numbers(2, 2, 2, 2, 3, 4)), library.cupy.asarray(y)
+    turned = one.transpose(3, 0, 2, 1, 4, 5)
+    assert numpy.allclose(library.blas.matmul(turned, other).get(), x @ y)
+    monkeypatch.setattr(strided, "_MOST", 1)
+    both(
+        lambda a, b: a.transpose(0, 1) @ b,
+        numbers(3, 2, 4, 5),
+        numbers(2, 3, 5, 4),
+        dtype="float32",
+    )
 
 
 @pytest.mark.parametrize("shapes", [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5))])

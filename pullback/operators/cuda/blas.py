@@ -1,7 +1,8 @@
 """Matrix products by cuBLAS itself, called through ctypes.
 
 CuPy's own way takes 25 us to a launch and refuses to be captured into a graph; this takes a third,
-reads transposed and strided matrices as they are, and accumulates half precision in float32. Where
+reads transposed and strided matrices as they are, and accumulates half precision in float32. What
+cuBLAS cannot read without a copy, and is small, goes to a kernel of our own (`strided.py`). Where
 the library is not found, or for dtypes that it does not know, CuPy's `matmul` is called.
 """
 
@@ -15,6 +16,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy
+
+from pullback.operators.cuda.strided import Strided
 
 __all__ = ["Blas"]
 
@@ -59,6 +62,7 @@ class Blas:
         self._library: Any = _found() if hasattr(cupy, "RawKernel") else None
         self._own = threading.local()  # a handle is for one thread
         self._workspaces: dict[tuple[int, int], Any] = {}
+        self._strided = Strided(cupy)
 
     def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
         """As NumPy's, for arrays of one dtype; into `out` itself where it is rows in order."""
@@ -157,9 +161,17 @@ class Blas:
         dtype = a.dtype
         if not (m and n and k) or 0 in batch:
             return self._nothing((*batch, m, n), dtype, out)
-        a, flip_a, lead_a, step_a = self._batch_of(a, batch)
-        b, flip_b, lead_b, step_b = self._batch_of(b, batch)
+        a, b = self._filled(a, batch), self._filled(b, batch)
         out = self._room((*batch, m, n), dtype, out)
+        evenly_a, evenly_b = self._evenly(a), self._evenly(b)
+        if evenly_a is None or evenly_b is None:
+            if self._strided.product(a, b, out):
+                return out
+            if evenly_a is None:
+                a, evenly_a = self.cupy.ascontiguousarray(a), (0, k, m * k)
+            if evenly_b is None:
+                b, evenly_b = self.cupy.ascontiguousarray(b), (0, n, k * n)
+        (flip_a, lead_a, step_a), (flip_b, lead_b, step_b) = evenly_a, evenly_b
         kind, compute = _TYPES[dtype.char]
         one, none = _FACTORS[dtype.char]
         count = out.size // (m * n)
@@ -176,34 +188,22 @@ class Blas:
 
     def _laid_out(self, x: Any) -> tuple[Any, int, int]:
         """A matrix as cuBLAS reads it: itself or a copy, whether it is turned, and its step."""
-        (rows, columns), (down, right) = x.shape, x.strides
-        size = x.itemsize
-        if (
-            (right == size or columns == 1)
-            and (rows == 1 or down >= columns * size)
-            and down % size == 0
-        ):
-            return x, 0, max(down // size, columns) if rows > 1 else columns
-        if (
-            (down == size or rows == 1)
-            and (columns == 1 or right >= rows * size)
-            and right % size == 0
-        ):
-            return x, 1, max(right // size, rows) if columns > 1 else rows
-        return self.cupy.ascontiguousarray(x), 0, columns
+        known = _layout(x)
+        if known is None:
+            return self.cupy.ascontiguousarray(x), 0, x.shape[1]
+        return x, *known
 
-    def _batch_of(self, x: Any, batch: tuple[int, ...]) -> tuple[Any, int, int, int]:
-        """A batch of matrices, with the step from one to the next; copied where there is none."""
-        if x.shape[:-2] != batch:
-            x = self.cupy.broadcast_to(x, (*batch, *x.shape[-2:]))
-        step = self._step(x)
-        last = x[(0,) * len(batch)]
-        read, flip, lead = self._laid_out(last)
-        if step is None or read is not last:
-            x = self.cupy.ascontiguousarray(x)
-            rows, columns = x.shape[-2:]
-            return x, 0, columns, rows * columns
-        return x, flip, lead, step
+    def _filled(self, x: Any, batch: tuple[int, ...]) -> Any:
+        """With all dimensions of the batch."""
+        return x if x.shape[:-2] == batch else self.cupy.broadcast_to(x, (*batch, *x.shape[-2:]))
+
+    def _evenly(self, x: Any) -> tuple[int, int, int] | None:
+        """Whether the matrices of a batch are turned, their step, and that from one to the next.
+
+        None where cuBLAS cannot read them as they are.
+        """
+        step, layout = self._step(x), _layout(x)
+        return None if step is None or layout is None else (*layout, step)
 
     @staticmethod
     def _step(x: Any) -> int | None:
@@ -240,6 +240,24 @@ class Blas:
         self._library.cublasSetWorkspace_v2(handle, memory, ctypes.c_size_t(_WORKSPACE))
         known[number] = handle, stream
         return handle
+
+
+def _layout(x: Any) -> tuple[int, int] | None:
+    """Whether a matrix is turned, and its step, in elements; None where neither side is in order.
+
+    Of a batch: of its matrices.
+    """
+    (rows, columns), (down, right) = x.shape[-2:], x.strides[-2:]
+    size = x.itemsize
+    if (
+        (right == size or columns == 1)
+        and (rows == 1 or down >= columns * size)
+        and not down % size
+    ):
+        return 0, max(down // size, columns) if rows > 1 else columns
+    if (down == size or rows == 1) and (columns == 1 or right >= rows * size) and not right % size:
+        return 1, max(right // size, rows) if columns > 1 else rows
+    return None
 
 
 def _found() -> Any:
