@@ -84,8 +84,19 @@ def _weight_gradient(
     return made.reshape(outputs, input.shape[1], *kernel)
 
 
+def _bias_gradient(g: Any) -> Any:
+    """The sums of the channels, in one launch."""
+    from pullback.operators.nn.conv import operators
+
+    windows = found.library.windows
+    if windows.fits(g):
+        return windows.channel_sums(g)
+    return found.library.original(operators._bias_gradient)(g)
+
+
 def enter() -> None:
     """Into the table."""
+    INSTEAD["pullback.operators.nn.conv.operators._bias_gradient"] = _bias_gradient
     place = "pullback.operators.nn.conv.kernels."
     INSTEAD[place + "correlated"] = _correlated
     INSTEAD[place + "weight_gradient"] = _weight_gradient
