@@ -301,6 +301,20 @@ def method(function: Callable[P, T]) -> Callable[P, T]:
     return function
 
 
+# Plain functions that no guard stands before (writing/guards.py).
+QUICK: set[Callable[..., Any]] = set()
+
+
+def quick(function: Callable[P, T]) -> Callable[P, T]:
+    """Spare a plain function its guard, which would cost it most.
+
+    It takes no tensors, or else an operator of its own name meets what it does not know, and asks
+    as the same function.
+    """
+    QUICK.add(function)
+    return function
+
+
 def elementwise(**declared: Any) -> Callable[[Callable[..., Array]], Callable[..., Tensor]]:
     """Each output element depends on the input elements at its place; inputs broadcast."""
     return _decorator("elementwise", declared)

@@ -27,7 +27,7 @@ from pullback.operators.create.exchange import (
     warn_if_read_only,
 )
 from pullback.operators.create.factory import Options, checked, made
-from pullback.operators.declare import method
+from pullback.operators.declare import method, quick
 from pullback.operators.tensor.convert import cast_array
 
 FOUND_IN = {
@@ -35,6 +35,7 @@ FOUND_IN = {
 }
 
 
+@quick
 def tensor(
     data: Any,
     *,

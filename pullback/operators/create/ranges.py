@@ -17,6 +17,7 @@ from pullback.core.mode import settle
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.values import number_argument
 from pullback.operators.create.factory import Options, Unpack, allocated, checked, made, undisturbed
+from pullback.operators.declare import quick
 from pullback.operators.options import as_int
 from pullback.operators.running.by_example import each_example, level_reading
 
@@ -27,6 +28,7 @@ FOUND_IN = {
 _UNSET: Any = object()
 
 
+@quick
 def arange(
     *bounds: Any,
     start: Any = _UNSET,
@@ -149,6 +151,7 @@ def range(
     return made("range", _steps("range", first, by, count, dtype), options, out)
 
 
+@quick
 def linspace(
     start: Any, end: Any, steps: int, *, out: Any = None, **options: Unpack[Options]
 ) -> Tensor:

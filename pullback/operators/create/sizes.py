@@ -44,7 +44,7 @@ from pullback.operators.create.factory import (
     shape_argument,
     undisturbed,
 )
-from pullback.operators.declare import Namespace, Shape, elementwise, method, primitive
+from pullback.operators.declare import Namespace, Shape, elementwise, method, primitive, quick
 from pullback.operators.options import as_int
 from pullback.operators.running.by_example import level_reading
 
@@ -61,6 +61,7 @@ _UNSET: Any = object()
 # From a size ------------------------------------------------------------------------------------
 
 
+@quick
 def zeros(*sizes: Any, size: Any = None, out: Any = None, **options: Unpack[Options]) -> Tensor:
     """A tensor of zeros; the size as ints or as one tuple.
 
@@ -89,6 +90,7 @@ def _sparse_zeros(op: str, shape: tuple[int, ...], options: Options) -> Tensor:
     return made.requires_grad_() if options.get("requires_grad") else made
 
 
+@quick
 def ones(*sizes: Any, size: Any = None, out: Any = None, **options: Unpack[Options]) -> Tensor:
     """A tensor of ones; the size as ints or as one tuple.
 
@@ -108,6 +110,7 @@ def ones(*sizes: Any, size: Any = None, out: Any = None, **options: Unpack[Optio
     return made("ones", array, options, out)
 
 
+@quick
 def empty(
     *sizes: Any,
     size: Any = None,
@@ -135,6 +138,7 @@ def empty(
     return fill_unwritten(result) if wish.fills else result
 
 
+@quick
 def full(size: Any, fill_value: Any, *, out: Any = None, **options: Unpack[Options]) -> Tensor:
     """A tensor of one number, whose kind tells the dtype unless one is given.
 
@@ -175,6 +179,7 @@ def filled(op: str, shape: tuple[int, ...], number: Any, dtype: NumpyDtype) -> A
     return array
 
 
+@quick
 def scalar_tensor(s: Any, **options: Unpack[Options]) -> Tensor:
     """A 0-d tensor of one number, in the default dtype unless another is given.
 

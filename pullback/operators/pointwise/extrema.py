@@ -13,7 +13,7 @@ from pullback.core.errors import unsupported
 from pullback.core.promotion import dtype_with_number
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.reductions import number
-from pullback.operators.declare import Array, Namespace, elementwise, method
+from pullback.operators.declare import Array, Namespace, elementwise, method, quick
 from pullback.operators.pointwise.arithmetic import keep_where, threshold_gate
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.running.writes import finite_array
@@ -286,6 +286,7 @@ def _check_limits(min: Any, max: Any) -> None:
 
 
 @method
+@quick
 def clamp(input: Any, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Any:
     """Bring each element between `min` and `max`, numbers or tensors; None is no limit.
 
@@ -300,6 +301,7 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, out: Tensor | None = 
 
 
 @method
+@quick
 def clamp_min(input: Any, min: Any, *, out: Tensor | None = None) -> Any:
     """Raise each element to `min`, a number or a tensor, where it is below.
 
@@ -312,6 +314,7 @@ def clamp_min(input: Any, min: Any, *, out: Tensor | None = None) -> Any:
 
 
 @method
+@quick
 def clamp_max(input: Any, max: Any, *, out: Tensor | None = None) -> Any:
     """Lower each element to `max`, a number or a tensor, where it is above.
 

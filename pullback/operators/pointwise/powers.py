@@ -18,7 +18,7 @@ from pullback.core.dtype import complex128, float64
 from pullback.core.errors import unsupported
 from pullback.core.promotion import dtype_with_number
 from pullback.core.tensor import Tensor
-from pullback.operators.declare import Array, Namespace, elementwise, method
+from pullback.operators.declare import Array, Namespace, elementwise, method, quick
 from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, zeros_of
 from pullback.operators.pointwise.complex import real
 from pullback.operators.running.inplace import inplace_of
@@ -201,6 +201,7 @@ def _log(xp: Namespace, input: Array) -> Array:
 # What users call --------------------------------------------------------------------------------
 
 
+@quick
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Any:
     """`input` to the power of `exponent`; one of the two may be a number.
 

@@ -30,6 +30,7 @@ from pullback.operators.create.factory import (
     undisturbed,
 )
 from pullback.operators.create.sizes import empty_like
+from pullback.operators.declare import quick
 from pullback.operators.options import as_int
 from pullback.operators.random import samplers as draw
 from pullback.operators.random.generator import Generator, default_generator, drawn
@@ -105,6 +106,7 @@ def _filled(
     return made(op, array, options, out)
 
 
+@quick
 def rand(
     *sizes: Any,
     size: Any = None,
@@ -130,6 +132,7 @@ def rand(
     return sized("rand", shape, draw.uniform, dtype, (generator, out, options))
 
 
+@quick
 def randn(
     *sizes: Any,
     size: Any = None,
@@ -155,6 +158,7 @@ def randn(
     return sized("randn", shape, draw.normal, dtype, (generator, out, options))
 
 
+@quick
 def randint(
     *bounds: Any,
     low: Any = _UNSET,
@@ -274,6 +278,7 @@ def exact_integers(dtype: NumpyDtype) -> int:
     return {"float64": 2**53, "float32": 2**24, "float16": 2**11}.get(dtype.name, 2**8)
 
 
+@quick
 def randperm(
     n: int,
     *,

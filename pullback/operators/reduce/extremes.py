@@ -14,7 +14,7 @@ from pullback.operators.arrays import reductions as kernels
 from pullback.operators.arrays.reductions import NOT_GIVEN
 from pullback.operators.arrays.sorting import has_nan
 from pullback.operators.batching import filled, ndim_of, together
-from pullback.operators.declare import Array, Dim, Dims, Namespace, Op, method, primitive
+from pullback.operators.declare import Array, Dim, Dims, Namespace, Op, method, primitive, quick
 from pullback.operators.indexing.picking import kept, pick, put_back
 from pullback.operators.pointwise.extrema import maximum, minimum
 from pullback.operators.reduce.sums import restored
@@ -272,6 +272,7 @@ _MinResult = result_class("min", "values indices")
 
 
 @method
+@quick
 def max(
     input: Any,
     dim: Any = NOT_GIVEN,
@@ -298,6 +299,7 @@ def max(
 
 
 @method
+@quick
 def min(
     input: Any,
     dim: Any = NOT_GIVEN,

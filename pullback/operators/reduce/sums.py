@@ -19,7 +19,16 @@ from pullback.core.tensor import Tensor
 from pullback.operators.arrays import reductions as kernels
 from pullback.operators.arrays.reductions import NOT_GIVEN, kept_shape, reduced_count
 from pullback.operators.arrays.sorting import has_nan
-from pullback.operators.declare import Array, Dim, Dims, Namespace, linear, method, primitive
+from pullback.operators.declare import (
+    Array,
+    Dim,
+    Dims,
+    Namespace,
+    linear,
+    method,
+    primitive,
+    quick,
+)
 from pullback.operators.options import as_shape, numpy_spelled
 from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, true_divide
 from pullback.operators.pointwise.comparison import isnan
@@ -122,6 +131,7 @@ _sum_dims = linear(
 
 
 @method
+@quick
 def sum(
     input: Any,
     dim: Any = NOT_GIVEN,
@@ -225,6 +235,7 @@ _mean_dims = linear(
 
 
 @method
+@quick
 def mean(
     input: Any,
     dim: Any = NOT_GIVEN,
@@ -342,6 +353,7 @@ _prod_dim = primitive(
 
 
 @method
+@quick
 def prod(
     input: Any,
     dim: Any = NOT_GIVEN,

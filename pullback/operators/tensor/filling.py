@@ -17,7 +17,7 @@ from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
 from pullback.operators.arrays.strides import element_strides
-from pullback.operators.declare import Namespace, method, primitive
+from pullback.operators.declare import Namespace, method, primitive, quick
 from pullback.operators.pointwise.arithmetic import is_complex, zeros_of
 from pullback.operators.running.overlap import check_no_partial_overlap, has_overlap
 from pullback.operators.running.writes import is_plain_write, number_array, writing
@@ -221,6 +221,7 @@ _zero_into = writing(_zero, _write_zeros, "zero_")
 
 
 @method
+@quick
 def zero_(input: Any) -> Any:
     """Overwrite every element with 0.
 

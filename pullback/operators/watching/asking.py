@@ -18,12 +18,12 @@ from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.attach import faces
 from pullback.operators.attach import names as table
-from pullback.operators.declare import Op
+from pullback.operators.declare import QUICK, Op
 from pullback.operators.watching import attributes, dispatch, intercept
 from pullback.operators.watching.intercept import replaceable
 
 __all__ = [
-    *("QUICK", "WATCH", "asks_as_method", "by_name", "family", "met", "public"),
+    *("WATCH", "asks_as_method", "by_name", "family", "met", "public"),
     *("public_functions", "reported_sign"),
 ]
 
@@ -43,15 +43,6 @@ _NAMES = """
     detach get_device is_complex is_conj is_floating_point is_neg is_same_size is_signed numel
 """
 _METADATA = frozenset(_NAMES.split())
-
-# Compositions without a guard, which would cost them most: an operator below them meets what they
-# do not know, and asks as the same function; see `met`.
-_NAMES = """
-    arange bernoulli_ clamp clamp_max clamp_min contiguous empty exponential_ full item linspace max
-    mean min normal_ numpy ones pow prod rand randint randn random_ randperm reshape_as
-    scalar_tensor sum tensor to tolist type_as uniform_ view_as view_method zero_ zeros
-"""
-QUICK = frozenset(_NAMES.split())
 
 # Python functions in torch: options are handed over by name, defaults filled in.
 _BY_NAME = {
@@ -122,7 +113,7 @@ def public(namespace: Mapping[str, Any], names: Iterable[str] | None = None) -> 
 
 
 def _always(functions: Iterable[FunctionType]) -> None:
-    composed = [f for f in functions if replaceable(f) and f.__name__ not in QUICK]
+    composed = [f for f in functions if replaceable(f) and f not in QUICK]
     intercept.always(f for f in composed if f.__code__.co_name not in ("stub", "written"))
     intercept.loaded()
 

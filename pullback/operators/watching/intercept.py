@@ -2,7 +2,7 @@
 
 A function that asks keeps its object; its code is replaced, so whoever holds the function (a
 from-import, a method) asks too. Compositions of operators get a guard, once, when they are loaded
-(`writing/guards.py`, 0.06 us; those named in `asking.QUICK` do not). Everything else asks only
+(`writing/guards.py`, 0.06 us; those declared `quick` do not). Everything else asks only
 while somebody is there who could answer: a function or dispatch mode, a class with a
 `__torch_function__` that was met, a proxy of a tracer.
 """

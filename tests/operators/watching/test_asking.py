@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import pullback as torch
+from pullback.operators.declare import QUICK
 from pullback.operators.watching import intercept
 
 
@@ -59,6 +60,12 @@ def test_quick_function_asks_a_class_that_was_never_met(name, seen, t):
     assert CALLS[name](duck(seen), t) == "taken"
     assert seen[0][0] is getattr(torch, name)
     assert seen[0][2] == ({"dim": 0} if name == "split" else {})
+
+
+def test_what_is_declared_quick_takes_no_tensors_or_is_among_those_tried_here():
+    tensors = {one.__name__ for one in QUICK if "input" in inspect.signature(one).parameters}
+    assert tensors - {"zero_"} <= CALLS.keys()  # which writes to what it is given
+    assert all(not hasattr(one, "op") for one in QUICK)
 
 
 @pytest.mark.parametrize(
