@@ -9,17 +9,15 @@ from __future__ import annotations
 from keyword import iskeyword
 from typing import Any
 
-from numpy import ndarray
-
 from pullback.autograd.function.apply import finish
 from pullback.autograd.function.saved import save
-from pullback.core.mode import NO_GRAD, current, fast, get_mode
+from pullback.core.mode import NO_GRAD, current
 from pullback.core.node import QUIET
-from pullback.core.tensor import Tensor
-from pullback.library.call import alias_check, fallback, returns
-from pullback.library.call.binding import accepts_as_is, bind, split
-from pullback.library.call.calling import PLAIN_CLASSES, call, may_override
+from pullback.library.call import fallback, returns
+from pullback.library.call.binding import accepts_as_is
+from pullback.library.call.calling import PLAIN_CLASSES, call
 from pullback.library.call.executing import least
+from pullback.library.call.leaving import MISSING, check_aliases, leave
 from pullback.library.call.node import node_class
 from pullback.library.registry import Operator
 from pullback.library.schema.types import OptionalType
@@ -30,13 +28,6 @@ from pullback.operators.writing.common import COMMON
 from pullback.operators.writing.record import PLACED, edge_from, frame_lines
 from pullback.operators.writing.steps import MODE_LINES
 from pullback.operators.writing.writer import block, define, indented
-
-
-class _Missing:
-    """The value of a parameter that was not passed."""
-
-
-MISSING: Any = _Missing()
 
 
 def written(operator: Operator) -> Any:
@@ -55,8 +46,8 @@ def _scope(operator: Operator) -> dict[str, Any]:
     scope: dict[str, Any] = {
         **COMMON, "operator": operator, "op": operator.declaration, "called": operator.qualname,
         "look": look, "shown": shown, "set_mode": current.set, "NO_GRAD": NO_GRAD, "QUIET": QUIET,
-        "finish": finish, "save": save, "leave": _leave, "checked": returns.checked,
-        "check_aliases": _check_aliases, "PLAIN_CLASSES": PLAIN_CLASSES, "node_class": node_class,
+        "finish": finish, "save": save, "leave": leave, "checked": returns.checked,
+        "check_aliases": check_aliases, "PLAIN_CLASSES": PLAIN_CLASSES, "node_class": node_class,
         "call": call, "least": least, "attach": fallback.attach,
         "is_tensor": tuple(a.type.is_tensor_like for a in operator.schema.positional),
     }  # fmt: skip
@@ -64,51 +55,6 @@ def _scope(operator: Operator) -> dict[str, Any]:
         value = argument.default if argument.has_default_value() else MISSING
         scope[f"default_{argument.name}"] = value
     return scope
-
-
-def _leave(
-    operator: Operator, args: tuple[Any, ...], surplus: tuple[Any, ...], named: dict[str, Any]
-) -> Any:
-    """The call as it was made, without the parameters that were filled in."""
-    given = list(args)
-    if not surplus:
-        arguments = operator.schema.arguments
-        while given:
-            argument = arguments[len(given) - 1]
-            filled = argument.has_default_value() and given[-1] is argument.default
-            if given[-1] is not MISSING and not filled:
-                break
-            given.pop()
-    kwargs = {name: value for name, value in named.items() if value is not MISSING}
-    passed = (*given, *surplus)
-    mode = get_mode()
-    is_ready = operator.plain_kernel is not None or operator.open_kernel is not None
-    if is_ready and (mode is fast.plain or mode is fast.no_grad or mode is fast.forward):
-        return _bound(operator, passed, kwargs)
-    return call(operator, passed, kwargs)
-
-
-def _bound(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A call that is usual but for its keywords or numbers takes the straight line after all."""
-    if may_override(args) or may_override(kwargs.values()):
-        return call(operator, args, kwargs)
-    values = bind(operator.schema, args, kwargs)
-    for argument, value in zip(operator.schema.arguments, values, strict=True):
-        if value is None:
-            if argument.type.text == "Tensor":  # an undefined tensor
-                return call(operator, args, kwargs)
-        elif isinstance(value, Tensor) and (
-            value.__class__ not in PLAIN_CLASSES or value._array.__class__ is not ndarray
-        ):
-            return call(operator, args, kwargs)
-    positional, keywords = split(operator.schema, values)
-    return operator.straight_line(None, *positional, **keywords)
-
-
-def _check_aliases(operator: Operator, args: tuple[Any, ...], result: Tensor) -> None:
-    kernel = operator.plain_kernel
-    module = getattr(kernel, "__module__", None) or "an unknown module"
-    alias_check.check(operator, args, result, module)
 
 
 def _is_usual(operator: Operator) -> bool:
@@ -145,13 +91,13 @@ def lines_of(operator: Operator, *, watched: bool = True) -> list[str]:
     op = operator.declaration
     if not _is_usual(operator):
         given = shown_lines("self, *args", "**kwargs", "*args, *kwargs.values()")
-        leave = "return call(operator, args, kwargs)"
-        return block("def __call__(self, /, *args, **kwargs)", [*given * watched, leave])
+        whole = "return call(operator, args, kwargs)"
+        return block("def __call__(self, /, *args, **kwargs)", [*given * watched, whole])
     args = "".join(f"{param.local}, " for param in op.params if not param.keyword_only)
     kwargs = by_name([param.name for param in op.params if param.keyword_only])
     lines = shown_lines(f"self, {args}*surplus", f"{kwargs}**named", operands(op)) * watched
-    leave = f"return leave(operator, ({args}), surplus, {{**named, {kwargs}}})"
-    lines += [*_head(operator, leave), *_recorded(operator), *_unrecorded(operator)]
+    leaving = f"return leave(operator, ({args}), surplus, {{**named, {kwargs}}})"
+    lines += [*_head(operator, leaving), *_recorded(operator), *_unrecorded(operator)]
     return block(f"def __call__({_signature(op)})", lines)
 
 
