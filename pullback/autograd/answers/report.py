@@ -6,11 +6,12 @@ here as SVG, but for what a page brings itself.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
+
+from pullback.autograd.show.framed import Framed, in_script
 
 __all__ = ["Report", "in_script", "lines", "table", "treemap"]
 
@@ -45,7 +46,7 @@ button, select, input { font: inherit; color: inherit; background: var(--panel);
 """
 
 
-class Report:
+class Report(Framed):
     """A page: Jupyter shows it, `save` writes it, `open` opens the browser."""
 
     def __init__(
@@ -79,32 +80,6 @@ class Report:
         with open(name, "w", encoding="utf-8") as file:
             file.write(self.html())
         return name
-
-    def open(self) -> str:
-        """Show the page in the browser; returns the file that it reads."""
-        import tempfile
-        import webbrowser
-
-        with tempfile.NamedTemporaryFile(
-            "w", suffix=".html", prefix="pullback-", delete=False, encoding="utf-8"
-        ) as file:
-            file.write(self.html())
-        webbrowser.open("file://" + file.name)
-        return file.name
-
-    def _repr_html_(self) -> str:
-        return (
-            f'<iframe srcdoc="{escape(self.html())}" title="{escape(self.title)}" width="100%" '
-            'height="560" style="border: 1px solid #8884; border-radius: 8px"></iframe>'
-        )
-
-
-def in_script(data: Any) -> str:
-    """JSON that can stand in a script element, whatever names of the user's are in it."""
-    text = json.dumps(data, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], marked: Sequence[int] = ()) -> str:

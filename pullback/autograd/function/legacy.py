@@ -14,6 +14,19 @@ from pullback.core.sequence import numbering, shown
 from pullback.core.tensor import Tensor
 
 
+def _saved_variables(self: Any) -> Any:
+    """The old name of `saved_tensors`."""
+    warnings.warn(
+        "saved_variables is the old name of saved_tensors; use that.",
+        DeprecationWarning,
+        stacklevel=origin.stacklevel(),
+    )
+    return self.saved_tensors
+
+
+saved_variables = property(_saved_variables)  # of several classes
+
+
 class Legacy:
     """What an instance of a Function answers: it was never applied, so there is nothing to tell."""
 
@@ -33,15 +46,7 @@ class Legacy:
         """Nothing was saved."""
         return ()
 
-    @property
-    def saved_variables(self) -> tuple[Any, ...]:
-        """The old name of `saved_tensors`."""
-        warnings.warn(
-            "saved_variables is the old name of saved_tensors; use that.",
-            DeprecationWarning,
-            stacklevel=origin.stacklevel(),
-        )
-        return self.saved_tensors
+    saved_variables = saved_variables
 
     @property
     def metadata(self) -> dict[str, Any]:

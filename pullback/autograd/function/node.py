@@ -7,7 +7,7 @@ name that torch gives it; all other attributes are the user's.
 from __future__ import annotations
 
 import itertools
-import warnings
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy
@@ -15,6 +15,7 @@ import numpy
 from pullback.autograd.function import errors as function_errors
 from pullback.autograd.function import saved as function_saved
 from pullback.autograd.function.ctx import FunctionCtx
+from pullback.autograd.function.legacy import saved_variables
 from pullback.core import origin, passes
 from pullback.core.arrays import as_array
 from pullback.core.dtype import get_default_dtype
@@ -142,15 +143,7 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
                 raise function_saved.changed_since(self, index, tensor, tensor._cell, version)
         return saved
 
-    @property
-    def saved_variables(self) -> tuple[Any, ...]:
-        """The old name of `saved_tensors`."""
-        warnings.warn(
-            "saved_variables is the old name of saved_tensors; use that.",
-            DeprecationWarning,
-            stacklevel=origin.stacklevel(),
-        )
-        return self.saved_tensors
+    saved_variables = saved_variables
 
     @property
     def _raw_saved_tensors(self) -> tuple[function_saved.SavedTensor, ...]:
@@ -284,15 +277,7 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
             values = values[:expected]
         if len(values) != expected:
             raise function_errors.gradient_count(name, expected, returned)
-        gradients = []
-        for position, (value, is_tensor) in enumerate(zip(values, kinds, strict=True), start=1):
-            if not is_tensor:
-                if value is not None:
-                    raise function_errors.gradient_for_non_tensor(name, position)
-                continue
-            if value is not None and not isinstance(value, Tensor):
-                raise function_errors.gradient_type(name, position, value)
-            gradients.append(value)
+        gradients = of_tensors(name, values, kinds, range(1, expected + 1))
         if any(value is not None and value._kind is not None for value in gradients):
             check_layouts(name, gradients, self._edges)
         return gradients
@@ -347,3 +332,19 @@ def missing_backward(ctx: Any, *grad_outputs: Any) -> Any:
     forward, None for those that are no tensors or have no gradient.
     """
     raise function_errors.no_backward(type(ctx)._forward_cls.__name__)
+
+
+def of_tensors(
+    name: str, values: Sequence[Any], kinds: Sequence[bool], positions: Sequence[int]
+) -> list[Tensor | None]:
+    """The gradients of those arguments that are tensors; for the others there must be none."""
+    gradients: list[Tensor | None] = []
+    for value, is_tensor, position in zip(values, kinds, positions, strict=True):
+        if not is_tensor:
+            if value is not None:
+                raise function_errors.gradient_for_non_tensor(name, position)
+            continue
+        if value is not None and not isinstance(value, Tensor):
+            raise function_errors.gradient_type(name, position, value)
+        gradients.append(value)
+    return gradients

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
+from html import escape
 from importlib import resources
 from math import isfinite
 from typing import Any
 
 from pullback.autograd.show import picture
 from pullback.autograd.show.describe import Described, Graph
+from pullback.autograd.show.framed import Framed, in_script
 from pullback.autograd.show.groups import Group, grouped
 
 __all__ = ["Page"]
 
 
-class Page:
+class Page(Framed):
     """A picture of a backward graph: shown by Jupyter, saved by `save`, opened by `open`."""
 
     def __init__(self, graph: Graph, title: str) -> None:
@@ -48,7 +49,7 @@ class Page:
         # has control characters in its strings, which HTML does not allow.
         layout = _data("dagre.min.js").replace("\x01", "\\x01")
         parts = {
-            "TITLE": _escaped(self.title),
+            "TITLE": escape(self.title),
             "STYLE": _data("page.css"),
             "LAYOUT": f"/*\n{_data('dagre.LICENSE.txt')}*/\n{layout}",
             "DATA": self._json(theme),
@@ -84,26 +85,6 @@ class Page:
             file.write(writers[ending](**options))
         return name
 
-    def open(self) -> str:
-        """Show the page in the browser; returns the file that it reads."""
-        import tempfile
-        import webbrowser
-
-        with tempfile.NamedTemporaryFile(
-            "w", suffix=".html", prefix="pullback-", delete=False, encoding="utf-8"
-        ) as file:
-            file.write(self.html())
-        webbrowser.open("file://" + file.name)
-        return file.name
-
-    def _repr_html_(self) -> str:
-        # In a frame: its styles, keys and names stay its own, and the notebook's theirs.
-        inner = _escaped(self.html())
-        return (
-            f'<iframe srcdoc="{inner}" title="{_escaped(self.title)}" width="100%" height="560" '
-            'style="border: 1px solid #8884; border-radius: 8px"></iframe>'
-        )
-
     def _json(self, theme: str | None) -> str:
         nodes = self.graph.nodes
         places: dict[Any, int] = {}
@@ -119,7 +100,7 @@ class Page:
             "modules": self.graph.modules,
         }
         about["places"] = [[place.file, place.line, place.function, place.text] for place in places]
-        return _in_script(json.dumps(about, separators=(",", ":")))
+        return in_script(about)
 
 
 def _row(node: Described, places: dict[Any, int]) -> dict[str, Any]:
@@ -167,20 +148,3 @@ def _script() -> str:
 def _data(name: str) -> str:
     folder = resources.files("pullback.autograd.show") / "data"
     return (folder / name).read_text(encoding="utf-8")
-
-
-def _in_script(data: str) -> str:
-    """JSON as it can stand in a script element, whatever names of the user's are in it.
-
-    "</script>" ends the element and "<!--<script>" keeps it from ending, wherever they stand; JSON
-    reads the escapes as the same characters.
-    """
-    for character in "<>&\u2028\u2029":
-        data = data.replace(character, f"\\u{ord(character):04x}")
-    return data
-
-
-def _escaped(text: str) -> str:
-    import html
-
-    return html.escape(text)

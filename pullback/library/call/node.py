@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 from numpy import ndarray
 
 from pullback.autograd.function import Function, FunctionMeta
-from pullback.autograd.function import errors as function_errors
-from pullback.autograd.function.node import BackwardCFunction, next_function_id
+from pullback.autograd.function.node import BackwardCFunction, next_function_id, of_tensors
 from pullback.core.mode import NO_GRAD, current, get_mode
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import UNWRITTEN
@@ -93,16 +92,7 @@ class OperatorCallNode(BackwardCFunction):
             )  # fmt: skip
         flat_values, positions = self._flat(values, name)
         kinds = (True,) * len(self._edges) if self._is_tensor is None else self._is_tensor
-        gradients = []
-        for value, is_tensor, position in zip(flat_values, kinds, positions, strict=True):
-            if not is_tensor:
-                if value is not None:
-                    raise function_errors.gradient_for_non_tensor(name, position)
-                continue
-            if value is not None and not isinstance(value, Tensor):
-                raise function_errors.gradient_type(name, position, value)
-            gradients.append(value)
-        return gradients
+        return of_tensors(name, flat_values, kinds, positions)
 
     def _flat(self, values: tuple[Any, ...], name: str) -> tuple[list[Any], list[int]]:
         """The gradients with those of lists one by one, and the argument that each is for."""
@@ -157,19 +147,24 @@ def node_class(operator: Operator) -> Any:
         return known
     schema = operator.schema
     title = "_".join([*schema.name.split("::"), schema.overload_name or "default"])
-    name = f"GeneratedBackwardFor_{title}"
-    function: Any = FunctionMeta(name, (Function,), {"__module__": __name__})
+    function = function_for(operator, f"GeneratedBackwardFor_{title}", __name__)
+    operator.node_class = function._backward_cls
+    set_backward(operator)
+    return operator.node_class
+
+
+def function_for(operator: Operator, name: str, module: str) -> Any:
+    """A Function that stands for an operator in the graph; its nodes are of its `_backward_cls`."""
+    function: Any = FunctionMeta(name, (Function,), {"__module__": module})
     about = {
         "_forward_cls": function,
         "_autograd_function_id": next_function_id(),
         "_operator": operator,
-        "__module__": __name__,
+        "__module__": module,
         "__qualname__": f"{name}Backward",
     }
     function._backward_cls = type(f"{name}Backward", (OperatorCallNode,), about)
-    operator.node_class = function._backward_cls
-    set_backward(operator)
-    return operator.node_class
+    return function
 
 
 def set_backward(operator: Operator) -> None:

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any, NamedTuple
 
-from pullback.autograd.function import Function, FunctionMeta
-from pullback.autograd.function.node import next_function_id
 from pullback.core.mode import Mode, current
 from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import tree_flatten, tree_unflatten
 from pullback.library.call import executing, kernels, recording
 from pullback.library.call.binding import split
-from pullback.library.call.node import OperatorCallNode
+from pullback.library.call.node import function_for
 from pullback.library.legacy.gradients import by_position, described
 from pullback.library.registry import Kernel, Operator, place
 
@@ -128,15 +126,7 @@ class LegacyFormula:
         """The Function whose nodes the operator's calls have."""
         if self.function is None:
             name = f"{operator.schema.name.partition('::')[2]}_customop"
-            function: Any = FunctionMeta(name, (Function,), {"__module__": __name__})
-            about = {
-                "_forward_cls": function,
-                "_autograd_function_id": next_function_id(),
-                "_operator": operator,
-                "__module__": __name__,
-                "__qualname__": f"{name}Backward",
-            }
-            function._backward_cls = type(f"{name}Backward", (OperatorCallNode,), about)
+            function = function_for(operator, name, __name__)
             backward = staticmethod(lambda ctx, *grads: self._run_backward(ctx, grads))
             function.backward = function._backward_cls._formula = backward
             self.function = function
