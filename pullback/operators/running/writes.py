@@ -29,7 +29,7 @@ from pullback.operators.arrays.blocks import ZEROS
 from pullback.operators.declare import METHODS, Op
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.running.overlap import check_writable
-from pullback.operators.writing.nodes import Plan
+from pullback.operators.writing.plan import plan_of
 
 _PLAIN = frozenset((int, float))
 # Those that would read what they have written, were their source to overlap with the target.
@@ -59,7 +59,7 @@ def writing(
         return input
 
     # Old values would be kept after the write: an operator that needs them computes, then writes.
-    assert all(param.name != "input" for param in Plan(op).inputs), op.name
+    assert all(param.name != "input" for param in plan_of(op).inputs), op.name
     op.forward = forward
     forward.op = op  # type: ignore[attr-defined]  # how `inplace_of` finds it
     forward.__module__ = function.__module__

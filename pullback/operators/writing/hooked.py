@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pullback.operators.declare import Op, Param
 from pullback.operators.writing.call import arguments, everything
-from pullback.operators.writing.nodes import Plan
+from pullback.operators.writing.plan import Plan, plan_of
 from pullback.operators.writing.record import (
     PLACED,
     bare_node_lines,
@@ -34,7 +34,7 @@ __all__ = ["hooked_lines_of"]
 
 def hooked_lines_of(op: Op) -> list[str]:
     """The function; `mode` is one of class `Hooked`, with grad mode on."""
-    plan = Plan(op)
+    plan = plan_of(op)
     leave = f"return call(op, {everything(op, out=False)})"
     mixed = takes_mixed(op)
     tracked = " or ".join(f"n{i} is not None" for i in range(len(plan.edges)))

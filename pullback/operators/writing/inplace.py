@@ -10,7 +10,7 @@ from pullback.operators.writing.call import (
     signature_of,
     watched_lines,
 )
-from pullback.operators.writing.nodes import Plan
+from pullback.operators.writing.plan import plan_of
 from pullback.operators.writing.record import edge_lines, frame_lines, node_lines, version_of
 from pullback.operators.writing.specialise import array_call
 from pullback.operators.writing.steps import (
@@ -111,12 +111,12 @@ def _memory_checked(op: Op) -> list[str]:
 
 
 def _saves_target(op: Op) -> bool:
-    return any(param is op.inputs[0] for param in Plan(op).inputs)
+    return any(param is op.inputs[0] for param in plan_of(op).inputs)
 
 
 def _before_write(op: Op) -> list[str]:
     """Keep the old value if a rule asks for it, and the versions that other inputs have by now."""
-    plan, lines = Plan(op), []
+    plan, lines = plan_of(op), []
     for param in plan.inputs:
         needed = " or ".join(f"n{i} is not None" for i in plan.users(param.name))
         if param is op.inputs[0]:

@@ -18,55 +18,15 @@ from pullback.core.mode import get_mode
 from pullback.core.node import OperatorNode, Output
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.declare import Op, Param, parameters_of
+from pullback.operators.declare import Op, Param
 from pullback.operators.running.declared_node import DeclaredNode
 from pullback.operators.writing.common import COMMON
 from pullback.operators.writing.inline import Inlined, inlined
+from pullback.operators.writing.plan import Plan, plan_of, several_outputs
 from pullback.operators.writing.specialise import on_arrays
 from pullback.operators.writing.writer import block, define, theirs
 
 _classes: dict[Op, type[OperatorNode]] = {}
-
-
-class Plan:
-    """What the nodes of an operator keep, derived from the parameter names of its rules."""
-
-    def __init__(self, op: Op) -> None:
-        self.op = op
-        self.edges = op.differentiable
-        asked = {param.name: parameters_of(op.rules[param.name]) for param in self.edges}
-        self.asked = asked
-        by_name = {param.name: param for param in op.params}
-        # An adjoint may call its own input `g` too; in a rule the name always means the gradient.
-        self.gradients = {*op.gradient_names, "g"}
-        asked_for = [n for names in asked.values() for n in names if n not in self.gradients]
-        wanted = list(dict.fromkeys(asked_for))
-        self.inputs = [by_name[n] for n in wanted if n in by_name and by_name[n].is_tensor]
-        self.options = [n for n in wanted if n in by_name and not by_name[n].is_tensor]
-        self.outputs = [n for n in wanted if n in op.outputs]
-        taken = {*by_name, *op.outputs}
-        self.derived = [n for n in wanted if n not in taken]  # input_shape, input_dtype
-
-    def users(self, name: str) -> list[int]:
-        """Numbers of the edges whose rule asks for `name`."""
-        return [i for i, param in enumerate(self.edges) if name in self.asked[param.name]]
-
-    def given(self, rule: Any, *ours: str) -> str:
-        """What a rule asks for, as its arguments in the node's code, which has `ours` too."""
-        known = {*self.gradients, *ours}
-        return ", ".join(name if name in known else theirs(name) for name in parameters_of(rule))
-
-    @property
-    def slots(self) -> list[str]:
-        """Names of the slots."""
-        slots = [f"s_{param.name}{end}" for param in self.inputs for end in ("", "_v")]
-        slots += [f"s_{name}{end}" for name in self.outputs for end in ("", "_v", "_c")]
-        return slots + [f"s_{name}" for name in (*self.options, *self.derived)]
-
-
-def several_outputs(op: Op) -> bool:
-    """Whether more than one output carries a gradient."""
-    return op.outputs == ("*",) or len(op.outputs) - len(op.fixed_outputs) > 1
 
 
 def several_tensors(op: Op) -> bool:
@@ -94,7 +54,7 @@ def written_class(
 
     `fuse` may make one call of the lines of a rule.
     """
-    plan = Plan(op)
+    plan = plan_of(op)
     lines = [inlined(op, param, f"t{i}_") for i, param in enumerate(plan.edges)]
     if fuse is not None:
         for i, one in enumerate(lines):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pullback.operators.declare import Op, Param
 from pullback.operators.writing.call import everything
-from pullback.operators.writing.nodes import Plan, several_outputs
+from pullback.operators.writing.plan import Plan, plan_of, several_outputs
 from pullback.operators.writing.steps import maybe_number
 from pullback.operators.writing.view import VIEW_OF_MODE, attach_lines
 from pullback.operators.writing.writer import block, indented, theirs
@@ -42,7 +42,7 @@ def recorded_lines(op: Op) -> list[str]:
         "    result._cell = cell",
         "    result._node = None",
         "    return result",
-        f"result._cell = {'[0]' if Plan(op).outputs else 'UNWRITTEN'}",
+        f"result._cell = {'[0]' if plan_of(op).outputs else 'UNWRITTEN'}",
         *node_lines(op),
         "result._node = node",
         "return result",
@@ -90,7 +90,7 @@ def _operands(op: Op) -> str:
 
 def several_lines(op: Op) -> list[str]:
     """Wrap and record several outputs."""
-    plan = Plan(op)
+    plan = plan_of(op)
     numbers = range(len(op.outputs))
     lines = wrapped_lines(op, plan.outputs if op.rules else [])
     finished = f"return ({', '.join(f'result{i}' for i in numbers)})"
@@ -151,7 +151,7 @@ def outputs_lines(op: Op) -> list[str]:
 
 def ended_outputs_lines(op: Op) -> list[str]:
     """Outputs that have no gradient, such as indices, know who ended it."""
-    plan, lines = Plan(op), []
+    plan, lines = plan_of(op), []
     for i, name in enumerate(op.outputs):
         if name in op.fixed_outputs and name in plan.outputs:
             lines.append(f"result{i}._cell.append(ended_at(called, frame)[1])")
@@ -179,7 +179,7 @@ def viewed_lines(op: Op) -> list[str]:
 def edge_lines(op: Op, leave: str) -> list[str]:
     """Where the gradient of each input goes."""
     # An input that leads nowhere needs no values of the others: `interpret` sorts that out.
-    careful = len(op.differentiable) > 1 and bool(Plan(op).inputs)
+    careful = len(op.differentiable) > 1 and bool(plan_of(op).inputs)
     lines = []
     for i, param in enumerate(op.differentiable):
         edge = f"n{i}"
@@ -221,7 +221,7 @@ def _node_of(op: Op, param: Param) -> str:
 
 def node_lines(op: Op, *, framed: bool = False) -> list[str]:
     """Make the node, with what the rules will ask for."""
-    plan = Plan(op)
+    plan = plan_of(op)
     several = len(op.outputs) > 1
     lines = bare_node_lines(op, plan)
     for param in plan.inputs:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pullback.operators.declare import Op
 from pullback.operators.writing.call import arguments
-from pullback.operators.writing.nodes import Plan
+from pullback.operators.writing.plan import plan_of
 from pullback.operators.writing.record import edge_lines, node_lines
 from pullback.operators.writing.steps import has_straight_line, maybe_number
 from pullback.operators.writing.writer import block, define
@@ -37,7 +37,7 @@ def _is_usual(op: Op) -> bool:
         and bool(op.rules)
         and op.kind != "view"
         and len(op.outputs) == 1
-        and not Plan(op).outputs
+        and not plan_of(op).outputs
     )
 
 
@@ -50,7 +50,7 @@ def _written(op: Op) -> Any:
 def lines_of(op: Op) -> list[str]:
     """The function."""
     number = maybe_number(op)
-    derived = {name.rpartition("_")[0] for name in Plan(op).derived}
+    derived = {name.rpartition("_")[0] for name in plan_of(op).derived}
     arrays = [
         f"a{i} = None if {param.local} is None else asarray(getattr({param.local}, '_array', "
         f"{param.local}))"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pullback.core.arrays import LIBRARIES
 from pullback.operators.declare import Op
-from pullback.operators.writing.nodes import Plan
+from pullback.operators.writing.plan import plan_of
 from pullback.operators.writing.record import PLACED, UNRECORDED, edge_from, frame_lines
 from pullback.operators.writing.steps import MODE_LINES, leaving_lines
 from pullback.operators.writing.view import VIEW_OF_MODE
@@ -22,8 +22,8 @@ def takes_sequence(op: Op) -> bool:
         and len(op.outputs) == 1
         and op.outputs != ("*",)
         and op.kind != "view"
-        and not Plan(op).inputs
-        and not Plan(op).outputs
+        and not plan_of(op).inputs
+        and not plan_of(op).outputs
     )
 
 
@@ -35,8 +35,8 @@ def gives_sequence(op: Op) -> bool:
         and op.outputs == ("*",)
         and op.strided
         and [param.kind for param in op.inputs] == ["tensor"]
-        and not Plan(op).inputs
-        and not Plan(op).outputs
+        and not plan_of(op).inputs
+        and not plan_of(op).outputs
     )
 
 
@@ -80,7 +80,7 @@ def sequence_line(op: Op, leave: str, call: str, node: list[str]) -> list[str]:
         f"    result._cell = inherited(*{local})",
         "    return result",
         *node,
-        *(shapes if f"{name}_shape" in Plan(op).derived else []),
+        *(shapes if f"{name}_shape" in plan_of(op).derived else []),
         "result._node = node",
         "return result",
     ]
@@ -142,7 +142,7 @@ def sequence_node(op: Op, edges: str, like: str) -> list[str]:
         "node._cold = None",
         f"node._g_shape = {like}.shape",
         f"node._g_dtype = {like}.dtype",
-        *(f"node.s_{name} = {theirs(name)}" for name in Plan(op).options),
+        *(f"node.s_{name} = {theirs(name)}" for name in plan_of(op).options),
         *frame_lines(),
         *PLACED,
     ]

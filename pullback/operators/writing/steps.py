@@ -8,7 +8,7 @@ from __future__ import annotations
 from pullback.core.arrays import LARGEST, LIBRARIES, SMALLEST
 from pullback.operators.declare import Op, Param
 from pullback.operators.options import NORMALISE
-from pullback.operators.writing.nodes import Plan
+from pullback.operators.writing.plan import plan_of
 from pullback.operators.writing.specialise import array_call
 from pullback.operators.writing.writer import block, theirs
 
@@ -122,7 +122,7 @@ def _other_dtypes(op: Op) -> list[str]:
 
 def saves_tensors(op: Op) -> bool:
     """Whether its nodes keep values that saved-tensor hooks would see."""
-    return bool(op.rules) and bool(Plan(op).inputs or Plan(op).outputs)
+    return bool(op.rules) and bool(plan_of(op).inputs or plan_of(op).outputs)
 
 
 def leaving_lines(leave: str, others: list[str], hooked: str = "", besides: str = "") -> list[str]:

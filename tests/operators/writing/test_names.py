@@ -24,6 +24,7 @@ from pullback.operators.declare import (
 )
 from pullback.operators.writing import build, dual, hooked, inplace, nodes, recorder
 from pullback.operators.writing.inline import inlined
+from pullback.operators.writing.plan import plan_of
 from pullback.operators.writing.steps import has_straight_line, saves_tensors
 from pullback.operators.writing.writer import settled
 
@@ -149,7 +150,7 @@ def texts(op):
         yield dual.lines_of(op)
     if recorder.recorder_of(op):
         yield recorder.lines_of(op)
-    plan = nodes.Plan(op)
+    plan = plan_of(op)
     rules = [inlined(op, param, f"t{i}_") for i, param in enumerate(plan.edges)]
     for tensors in (True, False):
         yield nodes._running(plan, rules, "_run", tensors=tensors)
