@@ -20,6 +20,13 @@ def test_function_is_replayed_for_other_sizes():
     assert "reshape" in traced.code
 
 
+def test_parameters_may_have_names_of_the_written_code():
+    def program(function, forward):
+        return function * 2 + forward
+
+    assert torch.jit.trace(program, (X, X))(X, X).tolist() == [3, 6, 9]
+
+
 @pytest.mark.parametrize(
     ("program", "what"),
     [
