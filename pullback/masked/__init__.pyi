@@ -4,6 +4,8 @@
 from builtins import bool as _bool
 from builtins import float as _float
 from builtins import int as _int
+from builtins import list as _list
+from builtins import str as _str
 from builtins import type as _type
 from collections.abc import Sequence as _Sequence
 from pullback.core.dtype import dtype as _dtype
@@ -54,4 +56,4 @@ def sum(input: _Tensor, dim: _int | _Sequence[_int] | None = None, *, keepdim: _
     """The sum of the selected elements."""
 def var(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _bool | None = None, *, correction: _float | None = None, keepdim: _bool | None = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
     """The variance of the selected elements."""
-__all__ = ['MaskedTensor', 'amax', 'amin', 'argmax', 'argmin', 'as_masked_tensor', 'cumprod', 'cumsum', 'is_masked_tensor', 'log_softmax', 'logaddexp', 'logsumexp', 'masked_tensor', 'mean', 'median', 'norm', 'normalize', 'prod', 'softmax', 'softmin', 'std', 'sum', 'var']
+__all__: _list[_str] = ['MaskedTensor', 'amax', 'amin', 'argmax', 'argmin', 'as_masked_tensor', 'cumprod', 'cumsum', 'is_masked_tensor', 'log_softmax', 'logaddexp', 'logsumexp', 'masked_tensor', 'mean', 'median', 'norm', 'normalize', 'prod', 'softmax', 'softmin', 'std', 'sum', 'var']

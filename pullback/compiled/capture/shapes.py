@@ -68,7 +68,7 @@ def _without_data(one: Any) -> Any:
 # Running these once would load SciPy, half a second; a floating-point input tells their dtype.
 _SLOW_TO_ASK = frozenset({"_gelu_adjoint", "erf", "gelu"})
 _known: dict[Any, Any] = {}
-_shape_of: Any = numpy.ndarray.shape.__get__  # type: ignore[attr-defined]  # a descriptor of C
+_shape_of: Any = numpy.ndarray.shape.__get__  # a descriptor of C
 _MOST_KNOWN = 5000
 
 

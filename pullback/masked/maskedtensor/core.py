@@ -78,7 +78,8 @@ class MaskedTensor(Tensor):
             requires_grad=requires_grad,
         )
         made._masked_data, made._masked_mask = data, mask
-        return made
+        whole: MaskedTensor = made
+        return whole
 
     def get_data(self) -> Tensor:
         """The data, masked elements too; gradients pass.
