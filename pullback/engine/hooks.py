@@ -17,16 +17,17 @@ from pullback.core.mode import current, get_mode
 from pullback.core.node import Cold, Node
 from pullback.core.overriding import DISPATCH
 from pullback.core.tensor import Tensor, wrap
-from pullback.engine.fitting import fitted, fitted_all
+from pullback.engine.fitting import fitted, fitted_all, fitted_tensor
 from pullback.engine.ownership import private_copy
 
 ndarray = numpy.ndarray
 
 
-def run_with_hooks(node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+def run_with_hooks(node: Any, g: Any, edges: tuple[Any, ...]) -> Any:
     """Run a node of the plain pass that has hooks (or metadata), or whose gradient is undefined."""
     if node._g_sizes is not None or node._cold is None:
-        return _run_several(node, g, edges)
+        gradients = tuple(tensors_of(g if isinstance(g, list) else (g,)))
+        return _run_around(node, gradients, edges, tensors=False)
     cold = node._cold
     shown = None if g is None else wrap(g if g.__class__ is ndarray else _array(g))
     if cold.tensor_hooks:
@@ -39,46 +40,56 @@ def run_with_hooks(node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]
     if shown is not None:
         results = node._run(shown._array, edges)
     else:
-        results = _run_node(node, [None], edges)
-    return _with_post_hooks(node, results, gradients, edges) if cold.post_hooks else results
-
-
-def _run_several(node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
-    gradients = tuple(tensors_of(g if isinstance(g, list) else (g,)))
-    gradients = run_before(node._cold, gradients)
-    arrays = [None if t is None else t._array for t in gradients]
-    if node._cold is None or not node._cold.post_hooks:
-        gradients = ()
-    results = _run_node(node, arrays, edges)
-    if node._cold is None or not node._cold.post_hooks:
+        results = _run_node(node, [None], edges, tensors=False)
+    if not cold.post_hooks:
         return results
-    return _with_post_hooks(node, results, gradients, edges)
+    return _with_post_hooks(node, results, gradients, edges, tensors=False)
+
+
+def run_tensors_with_hooks(node: Any, g: Any, edges: tuple[Any, ...]) -> Any:
+    """What a node of the recorded pass and its hooks make of a gradient, or of none."""
+    gradients = tuple(g) if node._g_sizes is not None else (g,)
+    return _run_around(node, gradients, edges, tensors=True)
+
+
+def _run_around(
+    node: Any, gradients: tuple[Any, ...], edges: tuple[Any, ...], *, tensors: bool
+) -> Any:
+    gradients = run_before(node._cold, gradients)
+    given = [t if tensors or t is None else t._array for t in gradients]
+    if node._cold is None or not node._cold.post_hooks:
+        gradients = ()  # nobody keeps them while the node runs
+    results = _run_node(node, given, edges, tensors=tensors)
+    return _with_post_hooks(node, results, gradients, edges, tensors=tensors)
+
+
+def _run_node(node: Any, given: list[Any], edges: tuple[Any, ...], *, tensors: bool) -> Any:
+    # Where no gradient arrives, none goes on; only a user's backward is asked all the same.
+    if not node._by_user and all(g is None for g in given):
+        return (None,) * len(edges)
+    run = node._run_tensors if tensors else node._run
+    return run(given if node._g_sizes is not None else given[0], edges)
 
 
 def _with_post_hooks(
-    node: Any, results: Any, gradients: tuple[Any, ...], edges: tuple[Any, ...]
-) -> tuple[Any, ...]:
+    node: Any, results: Any, gradients: tuple[Any, ...], edges: tuple[Any, ...], *, tensors: bool
+) -> Any:
     """What the post-hooks make of results; `gradients` is () if they came while the node ran."""
-    fit = fitted_all(results, edges, node, fitted)
-    changed = run_post_hooks(node, tuple(tensors_of(fit)), gradients)
-    return tuple(None if t is None else t._array for t in changed)
-
-
-def run_new_post_hooks(
-    node: Any, results: tuple[Any, ...], edges: tuple[Any, ...]
-) -> tuple[Any, ...]:
-    """Post-hooks that a node without any got while it ran: nobody kept its gradients for them."""
-    if not node._cold.post_hooks:
+    if node._cold is None or not node._cold.post_hooks:
         return results
-    return _with_post_hooks(node, results, (), edges)
+    fit = fitted_all(results, edges, node, fitted_tensor if tensors else fitted)
+    changed = run_post_hooks(node, tuple(tensors_of(fit)), gradients)
+    return changed if tensors else tuple(None if t is None else t._array for t in changed)
 
 
-def _run_node(node: Any, arrays: list[Any], edges: tuple[Any, ...]) -> tuple[Any, ...]:
-    # Where no gradient arrives, none goes on; only a user's backward is asked all the same.
-    if not node._by_user and all(g is None for g in arrays):
-        return (None,) * len(edges)
-    made: tuple[Any, ...] = node._run(arrays if node._g_sizes is not None else arrays[0], edges)
-    return made
+def run_new_post_hooks(node: Any, results: Any, edges: tuple[Any, ...]) -> Any:
+    """Post-hooks that a node without any got while it ran: nobody kept its gradients for them."""
+    return _with_post_hooks(node, results, (), edges, tensors=False)
+
+
+def run_new_post_hooks_on_tensors(node: Any, results: Any, edges: tuple[Any, ...]) -> Any:
+    """The same in the recorded pass."""
+    return _with_post_hooks(node, results, (), edges, tensors=True)
 
 
 def tensors_of(values: Iterable[Any]) -> Iterable[Any]:

@@ -19,8 +19,7 @@ import numpy
 
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, QUIET
 from pullback.core.passes import evaluating
-from pullback.engine import fitting, watch
-from pullback.engine.hooks import run_new_post_hooks, run_with_hooks
+from pullback.engine import fitting, hooks, watch
 from pullback.engine.ownership import STILL_OURS
 from pullback.engine.turns import annotate, capture, undefined
 from pullback.operators.writing.writer import define
@@ -178,20 +177,19 @@ def source_of(kind: str, *, watched: bool = False) -> str:
 
 
 def _scope(kind: str) -> dict[str, Any]:
-    """What the loop names: for tensors, hooks and fitting are those of the recorded pass."""
+    """What the loop names."""
+    own: dict[str, Any]
     if kind == "arrays":
-        own: dict[str, Any] = {
+        own = {
             "fitted": fitting.fitted,
-            "with_hooks": run_with_hooks,
-            "with_new_hooks": run_new_post_hooks,
+            "with_hooks": hooks.run_with_hooks,
+            "with_new_hooks": hooks.run_new_post_hooks,
         }
     else:
-        from pullback.engine import recorded  # which imports this module
-
         own = {
             "fitted": fitting.fitted_tensor,
-            "with_hooks": recorded.run_with_hooks,
-            "with_new_hooks": recorded.run_new_post_hooks,
+            "with_hooks": hooks.run_tensors_with_hooks,
+            "with_new_hooks": hooks.run_new_post_hooks_on_tensors,
         }
     return {
         "__name__": __name__,

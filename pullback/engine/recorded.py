@@ -17,8 +17,6 @@ from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine.accumulate import accumulate as accumulate_array
 from pullback.engine.filter import Filter
-from pullback.engine.fitting import fitted_all, fitted_tensor
-from pullback.engine.hooks import run_before, run_post_hooks
 from pullback.engine.inbox import Inbox
 from pullback.engine.loop import loop_over
 from pullback.engine.ownership import is_sole_tensor
@@ -128,31 +126,3 @@ def accumulate_shown(leaf_node: AccumulateGrad, g: Any) -> None:
         strides = tuple(step // size for step in like.strides)
         fresh = ports.answered_below("new_empty_strided", g, list(array.shape), list(strides))
         leaf._stored_grad = fresh.copy_(g)
-
-
-def run_with_hooks(node: Any, g: Any, edges: tuple[Any, ...]) -> Any:
-    """What a node and its hooks make of a gradient, or of none."""
-    several = node._g_sizes is not None
-    gradients = run_before(node._cold, tuple(g) if several else (g,))
-    cold = node._cold
-    shown = gradients if cold is not None and cold.post_hooks else ()
-    results: Any
-    if not node._by_user and all(one is None for one in gradients):
-        results = (None,) * len(edges)
-    else:
-        results = node._run_tensors(list(gradients) if several else gradients[0], edges)
-    return _with_post_hooks(node, results, shown, edges)
-
-
-def run_new_post_hooks(node: Any, results: Any, edges: tuple[Any, ...]) -> Any:
-    """Post-hooks that a node got while it ran: nobody kept its gradients for them."""
-    return _with_post_hooks(node, results, (), edges)
-
-
-def _with_post_hooks(
-    node: Any, results: Any, gradients: tuple[Any, ...], edges: tuple[Any, ...]
-) -> Any:
-    if node._cold is None or not node._cold.post_hooks:
-        return results
-    fit = fitted_all(results, edges, node, fitted_tensor)
-    return run_post_hooks(node, fit, gradients)
