@@ -11,7 +11,11 @@ from typing import Any
 from pullback.backends.switches import flags_of
 from pullback.core.listing import only_public as _only_public
 
-_STRATEGIES = ("auto", "greedy", "optimal")
+# The names that opt_einsum knows them by.
+_STRATEGIES = (
+    *("auto", "auto-hq", "greedy", "random-greedy", "optimal", "dp"),
+    *("branch-1", "branch-2", "branch-all"),
+)
 
 
 def is_available() -> bool:

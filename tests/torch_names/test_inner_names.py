@@ -125,3 +125,16 @@ def test_operators_that_libraries_name_run():
     a = torch.tensor([[1.0, 0.0], [2.0, 3.0]]).to_sparse_csr()
     assert aten._sparse_mm_reduce_impl(a, torch.ones(2, 2), "sum")[0].tolist() == [[1, 1], [5, 5]]
     assert aten._sparse_addmm(torch.ones(2, 2), a, torch.ones(2, 2)).tolist() == [[2, 2], [6, 6]]
+
+
+def test_fake_tensors_are_left_for_a_while():
+    from pullback._subclasses.fake_tensor import FakeTensorMode, is_fake, unset_fake_temporarily
+
+    with FakeTensorMode() as mode:
+        assert is_fake(torch.ones(2))
+        with unset_fake_temporarily() as left:
+            assert left is mode
+            assert not is_fake(torch.ones(2))
+        assert is_fake(torch.ones(2))
+    with unset_fake_temporarily() as left:
+        assert left is None

@@ -6,12 +6,14 @@ fake too. `FakeTensorMode` makes the tensors that are created inside of it fake.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy
 
 from pullback.core.device import CPU, META, as_device, device
+from pullback.core.mode import change, get_mode
 from pullback.core.overriding import FUNCTIONS, excluded
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.trees.pytree import tree_map
@@ -23,6 +25,8 @@ __all__ = [
     "DynamicOutputShapeException",
     "FakeTensor",
     "FakeTensorMode",
+    "is_fake",
+    "unset_fake_temporarily",
 ]
 
 
@@ -172,6 +176,18 @@ class FakeTensorMode(TorchDispatchMode):
         place = as_device(given.get("device"))
         made = func(*args, **{**given, "device": META})
         return made if place is META else _marked(made, self, place)
+
+
+@contextmanager
+def unset_fake_temporarily() -> Iterator[FakeTensorMode | None]:
+    """Inside, tensors are made with numbers again; gives the mode that was on, or None."""
+    before = get_mode().dispatch
+    fakes = [mode for mode in before if isinstance(mode, FakeTensorMode)]
+    change(dispatch=tuple(mode for mode in before if mode not in fakes))
+    try:
+        yield fakes[-1] if fakes else None
+    finally:
+        change(dispatch=before)
 
 
 def is_fake(x: Any) -> bool:
