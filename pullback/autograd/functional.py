@@ -6,6 +6,7 @@ The older functional interface: tensors and tuples of tensors only, derivatives 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -413,6 +414,28 @@ def hessian(
     return blocks if many else blocks[0][0]
 
 
+def _second_order(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any,
+    function: str,
+    multiplied: Callable[..., tuple[Any, ...]],
+    *,
+    create_graph: bool,
+    strict: bool,
+) -> tuple[Any, Any]:
+    """The value, and the product of gradients, inputs and `v` that `multiplied` makes."""
+    with enable_grad():
+        many, entered, output, gradients = _first_order(
+            func, inputs, function, create_graph=create_graph, strict=strict
+        )
+        made = multiplied(gradients, entered, _direction(v, entered, "input", function))
+    return (
+        _left(output, create_graph=create_graph),
+        _left(_structured(made, is_tuple=many), create_graph=create_graph),
+    )
+
+
 def vhp(
     func: Callable[..., Any],
     inputs: Any,
@@ -426,19 +449,16 @@ def vhp(
     >>> torch.autograd.functional.vhp(lambda x: (x ** 3).sum(), torch.ones(2), torch.ones(2))
     (tensor(2.), tensor([6., 6.]))
     """
-    with enable_grad():
-        many, entered, output, gradients = _first_order(
-            func, inputs, "vhp", create_graph=create_graph, strict=strict
-        )
-        vectors = _direction(v, entered, "input", "vhp")
+
+    def multiplied(gradients: Any, entered: Any, vectors: Any) -> tuple[Any, ...]:
         products = _gradients(gradients, entered, vectors, create_graph=create_graph)
-        made = _filled(
+        return _filled(
             products, entered, strict=strict, create_graph=create_graph, function="vhp",
             said="the gradient of the output",
         )  # fmt: skip
-    return (
-        _left(output, create_graph=create_graph),
-        _left(_structured(made, is_tuple=many), create_graph=create_graph),
+
+    return _second_order(
+        func, inputs, v, "vhp", multiplied, create_graph=create_graph, strict=strict
     )
 
 
@@ -455,17 +475,11 @@ def hvp(
     >>> torch.autograd.functional.hvp(lambda x: (x ** 3).sum(), torch.ones(2), torch.ones(2))
     (tensor(2.), tensor([6., 6.]))
     """
-    with enable_grad():
-        many, entered, output, gradients = _first_order(
-            func, inputs, "hvp", create_graph=create_graph, strict=strict
-        )
-        vectors = _direction(v, entered, "input", "hvp")
-        made = _transposed(
-            gradients, entered, vectors, create_graph=create_graph, strict=strict, function="hvp"
-        )
-    return (
-        _left(output, create_graph=create_graph),
-        _left(_structured(made, is_tuple=many), create_graph=create_graph),
+    multiplied = functools.partial(
+        _transposed, create_graph=create_graph, strict=strict, function="hvp"
+    )
+    return _second_order(
+        func, inputs, v, "hvp", multiplied, create_graph=create_graph, strict=strict
     )
 
 
