@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
-
-from pullback.amp import grad_scaler
+from pullback.amp.old_scaler import OldGradScaler
 from pullback.core.listing import only_public as _only_public
-from pullback.core.origin import stacklevel
 
 __all__ = ["GradScaler"]
 
 
-class GradScaler(grad_scaler.GradScaler):
+class GradScaler(OldGradScaler):
     """The old form of `amp.GradScaler("cuda", ...)`."""
 
-    def __init__(
-        self,
-        init_scale: float = 65536.0,
-        growth_factor: float = 2.0,
-        backoff_factor: float = 0.5,
-        growth_interval: int = 2000,
-        enabled: bool = True,
-    ) -> None:
-        warnings.warn(
-            "cuda.amp.GradScaler is the old form of amp.GradScaler('cuda').",
-            FutureWarning,
-            stacklevel=stacklevel(),
-        )
-        super().__init__(
-            "cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled
-        )
+    _kind = "cuda"
 
 
 __dir__ = _only_public(globals())
