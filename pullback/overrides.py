@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 
 import pullback
 from pullback.core.listing import only_public as _only_public
-from pullback.core.mode import changed, current, get_mode, settle
+from pullback.core.mode import changed, current, get_mode
 from pullback.core.process.whole import Reentrant, Whole
 from pullback.core.tensor import Tensor
 from pullback.operators.watching import dispatch
 from pullback.operators.watching.asking import WATCH, public_functions
+from pullback.operators.watching.switching import ModeOn
 
 __all__ = [
     "BaseTorchFunctionMode",
@@ -76,27 +77,7 @@ class TorchFunctionMode(Reentrant):
         )
 
     def _entry(self) -> Whole:
-        return _Entry(self)
-
-
-class _Entry(Whole):
-    """A function mode while it is on."""
-
-    def __init__(self, handler: TorchFunctionMode) -> None:
-        self.handler = handler
-        self.depth = len(settle().functions)
-
-    def _enter(self) -> TorchFunctionMode:
-        WATCH.begin(self)
-        mode = settle()
-        current.set(changed(mode, functions=(*mode.functions, self.handler)))
-        return self.handler
-
-    def _leave(self) -> None:
-        mode = get_mode()
-        if len(mode.functions) > self.depth:
-            current.set(changed(mode, functions=mode.functions[: self.depth]))
-        WATCH.end(self)
+        return ModeOn(self, "functions", WATCH)
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):

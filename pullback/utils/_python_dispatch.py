@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pullback.core.mode import changed, current, get_mode, settle
 from pullback.core.process.whole import Reentrant, Whole
 from pullback.library.builtin.makers import MAKERS
-from pullback.operators.watching import dispatch
+from pullback.operators.watching.switching import ModeOn
 from pullback.operators.watching.switching import (
     dispatch_mode_at as _get_dispatch_stack_at,  # noqa: F401 (torch's name)
 )
@@ -76,7 +76,7 @@ class TorchDispatchMode(Reentrant):
         )
 
     def _entry(self) -> Whole:
-        return _Entry(self)
+        return ModeOn(self, "dispatch", MAKERS)
 
     @classmethod
     def push(cls: Callable[..., M], *args: Any, **kwargs: Any) -> M:
@@ -87,27 +87,6 @@ class TorchDispatchMode(Reentrant):
     def is_infra_mode(cls) -> bool:
         """Whether it belongs to a compiler; none here does."""
         return False
-
-
-class _Entry(Whole):
-    """A dispatch mode while it is on."""
-
-    def __init__(self, handler: TorchDispatchMode) -> None:
-        self.handler = handler
-        self.depth = len(settle().dispatch)
-
-    def _enter(self) -> TorchDispatchMode:
-        MAKERS.begin(self)
-        mode = settle()
-        current.set(changed(mode, dispatch=(*mode.dispatch, self.handler)))
-        return self.handler
-
-    def _leave(self) -> None:
-        mode = get_mode()
-        if len(mode.dispatch) > self.depth:
-            current.set(changed(mode, dispatch=mode.dispatch[: self.depth]))
-        dispatch.forget()
-        MAKERS.end(self)
 
 
 class BaseTorchDispatchMode(TorchDispatchMode):

@@ -7,6 +7,7 @@ from typing import Any
 
 from pullback.core.mode import changed, current, get_mode, settle
 from pullback.core.overriding import DISPATCH, FUNCTIONS, excluded
+from pullback.core.process.whole import Whole
 from pullback.operators.watching import dispatch
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "DisableTorchFunction",
     "DisableTorchFunctionSubclass",
     "EnableTorchFunction",
+    "ModeOn",
     "dispatch_mode_at",
     "function_mode_at",
     "has_torch_function",
@@ -25,6 +27,31 @@ __all__ = [
     "len_dispatch_stack",
     "len_function_stack",
 ]
+
+
+class ModeOn(Whole):
+    """A user's mode while it is on: last in its stack, `dispatch` or `functions` of `Mode`.
+
+    `watch` is told before and after; `dispatch` forgets what it knew of the last mode.
+    """
+
+    def __init__(self, handler: Any, stack: str, watch: Any) -> None:
+        self.handler, self.stack, self.watch = handler, stack, watch
+        self.depth = len(getattr(settle(), stack))
+
+    def _enter(self) -> Any:
+        self.watch.begin(self)
+        mode = settle()
+        current.set(changed(mode, **{self.stack: (*getattr(mode, self.stack), self.handler)}))
+        return self.handler
+
+    def _leave(self) -> None:
+        mode = get_mode()
+        known = getattr(mode, self.stack)
+        if len(known) > self.depth:
+            current.set(changed(mode, **{self.stack: known[: self.depth]}))
+        dispatch.forget()
+        self.watch.end(self)
 
 
 class _Handlers:
