@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -117,9 +116,7 @@ def main(argv: list[str] | None = None) -> int:
     print(report.markdown_table(rows) if options.markdown else report.plain_table(rows))
     if text := report.notes(results, settings):
         print(f"\n{text}")
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    document = report.document(results, options.theirs, options.ours, settings)
-    options.json.write_text(json.dumps(document, indent=1) + "\n")
+    report.keep(options.json, results, options.theirs, options.ours, settings)
     if settings.quick:
         return int(any(result.failed for result in results))
     return int(any(map(is_breach, results)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata as metadata
+import json
 import os
 import platform
 from pathlib import Path
@@ -102,6 +103,13 @@ def notes(results: list[Result], settings: Settings) -> str:
     if settings.quick:
         lines.append("Measured in haste, to see that all works run: the verdicts mean nothing.")
     return "\n".join(lines)
+
+
+def keep(path: Path, results: list[Result], theirs: str, ours: str, settings: Settings) -> None:
+    """Write everything measured into a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kept = document(results, theirs, ours, settings)
+    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
 def document(results: list[Result], theirs: str, ours: str, settings: Settings) -> dict[str, Any]:

@@ -9,7 +9,6 @@ a reason in `REASONS`.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 from pathlib import Path
@@ -131,9 +130,7 @@ def main(argv: list[str] | None = None) -> int:
     failed = [f"{result.title}: {result.note}" for result in results if result.failed]
     missed = failed + breaches(ratios)
     print("\n".join(missed))
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    document = report.document(results, options.theirs, options.ours, settings)
-    options.json.write_text(json.dumps(document, indent=1) + "\n")
+    report.keep(options.json, results, options.theirs, options.ours, settings)
     return int(bool(missed))
 
 
