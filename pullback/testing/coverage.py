@@ -1,7 +1,8 @@
 """Which operators there are to cover, and which modes each supports: facts, written down as data.
 
-Read by the tests (what to check of an operator) and by the table of operators in the docs. A flag
-is a letter; operators of equal flags stand together; `div:floor_rounding` is a variant of `div`.
+Read by the tests (what to check of an operator) and by the table of operators in the docs, which
+looks methods and in-place forms up. A flag is a letter; operators of equal flags stand together;
+`div:floor_rounding` is a variant of `div`.
 """
 
 from __future__ import annotations
@@ -18,91 +19,80 @@ FLAGS = {
     "b": "vmap",  # can be batched
     "c": "complex",  # takes complex128, with gradient where there is one
     "v": "view",  # the result may share memory with an input
-    "i": "inplace",  # has a form with a trailing underscore
-    "m": "method",  # is a method of Tensor
 }
 
 _TABLE = {
     "pointwise": {
-        "gGjbcm": """
-            Tensor.__radd__ Tensor.__rdiv__ Tensor.__rmul__ Tensor.__rpow__ Tensor.__rsub__
-            logaddexp
+        "gGjbc": """
+            Tensor.__radd__ Tensor.__rdiv__ Tensor.__rmul__ Tensor.__rpow__
+            Tensor.__rsub__ logaddexp abs acos acosh add addcdiv addcmul asin asinh atan
+            atanh cos cosh div:no_rounding_mode exp exp2 expm1 float_power ldexp lerp
+            log log10 log1p log2 mul neg pow reciprocal rsqrt sgn sin sinh sqrt square
+            sub tan tanh true_divide rsub
         """,
-        "bm": "Tensor.__rand__ Tensor.__ror__ Tensor.__rxor__ isneginf isposinf signbit",
-        "gGjbm": """
-            Tensor.__rmod__ fmax fmin frexp logaddexp2 max:binary maximum min:binary minimum
-        """,
-        "gGjbcim": """
-            abs acos acosh add addcdiv addcmul asin asinh atan atanh cos cosh
-            div:no_rounding_mode exp exp2 expm1 float_power ldexp lerp log log10 log1p log2 mul
-            neg pow reciprocal rsqrt sgn sin sinh sqrt square sub tan tanh true_divide
-        """,
-        "gGjbim": """
-            atan2 ceil clamp clamp_max clamp_min copysign deg2rad div:floor_rounding
-            div:trunc_rounding floor fmod frac hypot nan_to_num nextafter rad2deg remainder
-            round round:decimals_0 round:decimals_3 round:decimals_neg_3 sign trunc
-        """,
-        "bim": """
+        "b": """
+            Tensor.__rand__ Tensor.__ror__ Tensor.__rxor__ isneginf isposinf signbit
             bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift
             bitwise_xor floor_divide gcd ge gt heaviside lcm le lt
         """,
-        "bcim": "eq logical_and logical_not logical_or logical_xor ne",
-        "bcm": "isclose isfinite isinf isnan",
-        "gGjbcvm": "positive",
-        "gGjbc": "rsub",
+        "gGjb": """
+            Tensor.__rmod__ fmax fmin frexp logaddexp2 max:binary maximum min:binary
+            minimum atan2 ceil clamp clamp_max clamp_min copysign deg2rad
+            div:floor_rounding div:trunc_rounding floor fmod frac hypot nan_to_num
+            nextafter rad2deg remainder round round:decimals_0 round:decimals_3
+            round:decimals_neg_3 sign trunc
+        """,
+        "bc": "eq logical_and logical_not logical_or logical_xor ne isclose isfinite isinf isnan",
+        "gGjbcv": "positive",
     },
     "special": {
-        "gGjbim": """
-            digamma erf erfc erfinv i0 lgamma logit mvlgamma:mvlgamma_p_1 mvlgamma:mvlgamma_p_3
-            mvlgamma:mvlgamma_p_5 polygamma:polygamma_n_0 polygamma:polygamma_n_1
-            polygamma:polygamma_n_2 polygamma:polygamma_n_3 polygamma:polygamma_n_4 xlogy
+        "gGjb": """
+            digamma erf erfc erfinv i0 lgamma logit mvlgamma:mvlgamma_p_1
+            mvlgamma:mvlgamma_p_3 mvlgamma:mvlgamma_p_5 polygamma:polygamma_n_0
+            polygamma:polygamma_n_1 polygamma:polygamma_n_2 polygamma:polygamma_n_3
+            polygamma:polygamma_n_4 xlogy special.entr special.erfcx special.i0e
+            special.i1 special.i1e special.log_ndtr special.ndtr special.ndtri
+            special.polygamma:special_polygamma_n_0 special.xlog1py
         """,
-        "bim": "igamma igammac",
-        "gGjbcim": "sinc",
         "b": """
-            special.airy_ai special.bessel_j0 special.bessel_j1 special.bessel_y0
-            special.bessel_y1 special.chebyshev_polynomial_t special.chebyshev_polynomial_u
-            special.chebyshev_polynomial_v special.chebyshev_polynomial_w
-            special.hermite_polynomial_h special.hermite_polynomial_he
-            special.laguerre_polynomial_l special.legendre_polynomial_p
-            special.modified_bessel_i0 special.modified_bessel_i1 special.modified_bessel_k0
+            igamma igammac special.airy_ai special.bessel_j0 special.bessel_j1
+            special.bessel_y0 special.bessel_y1 special.chebyshev_polynomial_t
+            special.chebyshev_polynomial_u special.chebyshev_polynomial_v
+            special.chebyshev_polynomial_w special.hermite_polynomial_h
+            special.hermite_polynomial_he special.laguerre_polynomial_l
+            special.legendre_polynomial_p special.modified_bessel_i0
+            special.modified_bessel_i1 special.modified_bessel_k0
             special.modified_bessel_k1 special.scaled_modified_bessel_k0
             special.scaled_modified_bessel_k1 special.shifted_chebyshev_polynomial_t
-            special.shifted_chebyshev_polynomial_u special.shifted_chebyshev_polynomial_v
-            special.shifted_chebyshev_polynomial_w special.spherical_bessel_j0 special.zeta
+            special.shifted_chebyshev_polynomial_u
+            special.shifted_chebyshev_polynomial_v
+            special.shifted_chebyshev_polynomial_w special.spherical_bessel_j0
+            special.zeta
         """,
-        "gGjb": """
-            special.entr special.erfcx special.i0e special.i1 special.i1e special.log_ndtr
-            special.ndtr special.ndtri special.polygamma:special_polygamma_n_0 special.xlog1py
-        """,
+        "gGjbc": "sinc",
     },
     "complex": {
-        "gGjbcm": "angle",
+        "gGjbc": "angle",
         "gGjb": "complex polar",
-        "gGjbcvm": "conj resolve_conj resolve_neg",
-        "gGjbcvim": "conj_physical",
-        "gGjbcv": "imag real view_as_real",
-        "bcm": "isreal",
+        "gGjbcv": "conj resolve_conj resolve_neg conj_physical imag real view_as_real",
+        "bc": "isreal",
         "gGjbv": "view_as_complex",
     },
     "reductions": {
-        "gGjbcm": """
-            Tensor.sum_to_size corrcoef cov diff dist logcumsumexp logsumexp mean norm norm:fro
-            norm:inf norm:nuc prod std std:unbiased sum var var:unbiased
-        """,
-        "bcm": "all any count_nonzero",
-        "cm": "allclose equal",
-        "gGjbm": """
-            amax amin aminmax cummax cummin max:reduction_no_dim max:reduction_with_dim median
-            min:reduction_no_dim min:reduction_with_dim mode nanmean nanmedian nanquantile
-            nansum quantile
-        """,
-        "bm": "argmax argmin bincount hash_tensor histc histogram",
-        "gGjbcim": "cumprod cumsum renorm",
         "gGjbc": """
-            cumulative_trapezoid gradient std_mean std_mean:unbiased trapezoid trapz var_mean
-            var_mean:unbiased
+            Tensor.sum_to_size corrcoef cov diff dist logcumsumexp logsumexp mean norm
+            norm:fro norm:inf norm:nuc prod std std:unbiased sum var var:unbiased
+            cumprod cumsum renorm cumulative_trapezoid gradient std_mean
+            std_mean:unbiased trapezoid trapz var_mean var_mean:unbiased
         """,
+        "bc": "all any count_nonzero",
+        "c": "allclose equal",
+        "gGjb": """
+            amax amin aminmax cummax cummin max:reduction_no_dim max:reduction_with_dim
+            median min:reduction_no_dim min:reduction_with_dim mode nanmean nanmedian
+            nanquantile nansum quantile
+        """,
+        "b": "argmax argmin bincount hash_tensor histc histogram",
         "v": "histogramdd",
         "gb": "segment_reduce:lengths segment_reduce:offsets",
     },
@@ -118,124 +108,107 @@ _TABLE = {
         """,
     },
     "sorting": {
-        "bm": "argsort",
-        "b": "bucketize isin searchsorted",
-        "gGjbm": "kthvalue msort sort topk",
-        "m": "unique unique_consecutive",
+        "b": "argsort bucketize isin searchsorted",
+        "gGjb": "kthvalue msort sort topk",
+        "": "unique unique_consecutive",
     },
     "shape/view": {
-        "gGjbcvm": """
-            Tensor.H Tensor.T Tensor.contiguous Tensor.expand Tensor.expand_as Tensor.mH
-            Tensor.mT Tensor.reshape_as Tensor.unfold Tensor.view Tensor.view_as broadcast_to
-            chunk diagonal dsplit flatten hsplit movedim narrow permute ravel reshape select
-            split split:list_args split_with_sizes unbind unflatten unsafe_chunk unsafe_split
-            vsplit
-        """,
-        "gGjbcm": """
-            Tensor.repeat clone diag diag_embed diagflat flip fliplr flipud narrow_copy
-            repeat_interleave roll rot90 tile
-        """,
-        "bcim": "Tensor.resize_ Tensor.resize_as_",
-        "gGjbc": """
-            alias_copy as_strided_copy block_diag cat combinations diagonal_copy dstack
-            expand_copy hstack permute_copy split_with_sizes_copy squeeze_copy stack t_copy
-            transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy vstack
-        """,
-        "gGjbcvim": "as_strided squeeze squeeze:multiple t transpose unsqueeze",
         "gGjbcv": """
-            atleast_1d atleast_2d atleast_3d broadcast_tensors cartesian_prod
-            meshgrid:list_of_tensors meshgrid:variadic_tensors
+            Tensor.H Tensor.T Tensor.contiguous Tensor.expand Tensor.expand_as Tensor.mH
+            Tensor.mT Tensor.reshape_as Tensor.unfold Tensor.view Tensor.view_as
+            broadcast_to chunk diagonal dsplit flatten hsplit movedim narrow permute
+            ravel reshape select split split:list_args split_with_sizes unbind unflatten
+            unsafe_chunk unsafe_split vsplit as_strided squeeze squeeze:multiple t
+            transpose unsqueeze atleast_1d atleast_2d atleast_3d broadcast_tensors
+            cartesian_prod meshgrid:list_of_tensors meshgrid:variadic_tensors
         """,
+        "gGjbc": """
+            Tensor.repeat clone diag diag_embed diagflat flip fliplr flipud narrow_copy
+            repeat_interleave roll rot90 tile alias_copy as_strided_copy block_diag cat
+            combinations diagonal_copy dstack expand_copy hstack permute_copy
+            split_with_sizes_copy squeeze_copy stack t_copy transpose_copy unbind_copy
+            unfold_copy unsqueeze_copy view_copy vstack tril triu
+        """,
+        "bc": "Tensor.resize_ Tensor.resize_as_",
         "": "broadcast_shapes",
         "gGjc": "column_stack",
-        "gGjcvm": "tensor_split",
-        "gGjbcim": "tril triu",
+        "gGjcv": "tensor_split",
     },
     "indexing/scatter": {
-        "gGjbcm": """
+        "gGjbc": """
             Tensor.__getitem__ diagonal_scatter gather index_select masked_select take
-            take_along_dim where
+            take_along_dim where index_add index_copy index_fill index_put masked_fill
+            masked_scatter put scatter scatter_add
         """,
-        "bcm": "argwhere nonzero_static",
-        "gGjcm": "as_strided_scatter",
-        "gGjbcim": """
-            index_add index_copy index_fill index_put masked_fill masked_scatter put scatter
-            scatter_add
-        """,
-        "gGbim": """
+        "bc": "argwhere nonzero_static",
+        "gGjc": "as_strided_scatter",
+        "gGb": """
             index_reduce:amax index_reduce:amin index_reduce:mean index_reduce:prod
             scatter_reduce:prod
         """,
-        "cm": "nonzero",
-        "gGjbim": """
-            scatter_reduce:amax scatter_reduce:amin scatter_reduce:mean scatter_reduce:sum
+        "c": "nonzero",
+        "gGjb": """
+            scatter_reduce:amax scatter_reduce:amin scatter_reduce:mean
+            scatter_reduce:sum select_scatter slice_scatter
         """,
-        "gGjbm": "select_scatter slice_scatter",
         "b": "unravel_index",
     },
     "linalg": {
-        "gGjbcm": """
-            Tensor.__rmatmul__ bmm cholesky_inverse cholesky_solve cross dot inner kron logdet
-            lu lu_solve matmul matrix_exp mm mv outer pinverse qr svd trace triangular_solve
-            vdot
-        """,
-        "gGjbcim": "addbmm addmm addmv addr baddbmm",
-        "gb": "cdist",
-        "gGbcm": "cholesky ormqr",
         "gGjbc": """
-            einsum linalg.cholesky linalg.cholesky_ex linalg.cond linalg.cross linalg.det
-            linalg.eig linalg.eigh linalg.eigvals linalg.eigvalsh linalg.householder_product
-            linalg.inv linalg.inv_ex linalg.lstsq:grad_oriented linalg.lu linalg.lu_factor
-            linalg.lu_factor_ex linalg.lu_solve linalg.matrix_norm linalg.matrix_power
-            linalg.multi_dot linalg.norm linalg.norm:subgradients_at_zero linalg.pinv
-            linalg.pinv:hermitian linalg.pinv:singular linalg.qr linalg.slogdet linalg.solve
-            linalg.solve_ex linalg.solve_triangular linalg.svd linalg.svdvals linalg.tensorinv
+            Tensor.__rmatmul__ bmm cholesky_inverse cholesky_solve cross dot inner kron
+            logdet lu lu_solve matmul matrix_exp mm mv outer pinverse qr svd trace
+            triangular_solve vdot addbmm addmm addmv addr baddbmm einsum linalg.cholesky
+            linalg.cholesky_ex linalg.cond linalg.cross linalg.det linalg.eig
+            linalg.eigh linalg.eigvals linalg.eigvalsh linalg.householder_product
+            linalg.inv linalg.inv_ex linalg.lstsq:grad_oriented linalg.lu
+            linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve linalg.matrix_norm
+            linalg.matrix_power linalg.multi_dot linalg.norm
+            linalg.norm:subgradients_at_zero linalg.pinv linalg.pinv:hermitian
+            linalg.pinv:singular linalg.qr linalg.slogdet linalg.solve linalg.solve_ex
+            linalg.solve_triangular linalg.svd linalg.svdvals linalg.tensorinv
             linalg.tensorsolve linalg.vander linalg.vecdot linalg.vector_norm lu_unpack
             tensordot
         """,
-        "bcm": "geqrf",
-        "gGjbcv": "linalg.diagonal",
+        "gb": "cdist",
+        "gGbc": "cholesky ormqr linalg.lstsq",
         "bc": """
-            linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve linalg.matrix_rank
-            linalg.matrix_rank:hermitian
+            geqrf linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve
+            linalg.matrix_rank linalg.matrix_rank:hermitian
         """,
-        "gGbc": "linalg.lstsq",
+        "gGjbcv": "linalg.diagonal",
         "gGjc": "pca_lowrank svd_lowrank",
     },
     "fft/signal": {
         "gGjbc": """
             fft.fft fft.fft2 fft.fftn fft.fftshift fft.hfft fft.hfft2 fft.hfftn fft.ifft
-            fft.ifft2 fft.ifftn fft.ifftshift fft.irfft fft.irfft2 fft.irfftn
+            fft.ifft2 fft.ifftn fft.ifftshift fft.irfft fft.irfft2 fft.irfftn istft stft
         """,
         "gGjb": "fft.ihfft fft.ihfft2 fft.ihfftn fft.rfft fft.rfft2 fft.rfftn",
-        "gGjbcm": "istft stft",
         "": """
             signal.windows.bartlett signal.windows.blackman signal.windows.cosine
-            signal.windows.exponential signal.windows.gaussian signal.windows.general_cosine
-            signal.windows.general_hamming signal.windows.hamming signal.windows.hann
-            signal.windows.kaiser signal.windows.nuttall
+            signal.windows.exponential signal.windows.gaussian
+            signal.windows.general_cosine signal.windows.general_hamming
+            signal.windows.hamming signal.windows.hann signal.windows.kaiser
+            signal.windows.nuttall
         """,
     },
     "nn.activation": {
-        "gGjbm": "log_softmax softmax",
-        "gGjbcm": "log_softmax:with_dtype softmax:with_dtype",
-        "gGjbi": """
-            nn.functional.celu nn.functional.elu nn.functional.leaky_relu nn.functional.mish
-            nn.functional.selu nn.functional.silu nn.functional.threshold
-        """,
         "gGjb": """
-            nn.functional.gelu nn.functional.glu nn.functional.hardshrink
-            nn.functional.hardswish nn.functional.hardtanh nn.functional.logsigmoid
-            nn.functional.prelu nn.functional.relu nn.functional.relu6 nn.functional.softmin
+            log_softmax softmax nn.functional.celu nn.functional.elu
+            nn.functional.leaky_relu nn.functional.mish nn.functional.selu
+            nn.functional.silu nn.functional.threshold nn.functional.gelu
+            nn.functional.glu nn.functional.hardshrink nn.functional.hardswish
+            nn.functional.hardtanh nn.functional.logsigmoid nn.functional.prelu
+            nn.functional.relu nn.functional.relu6 nn.functional.softmin
             nn.functional.softplus nn.functional.softshrink
         """,
-        "gjbi": "nn.functional.hardsigmoid",
-        "gGji": "nn.functional.rrelu",
-        "bci": "nn.functional.silu:complex",
         "gGjbc": """
-            nn.functional.softmin:with_dtype nn.functional.softsign nn.functional.tanhshrink
+            log_softmax:with_dtype softmax:with_dtype nn.functional.softmin:with_dtype
+            nn.functional.softsign nn.functional.tanhshrink sigmoid
         """,
-        "gGjbcim": "sigmoid",
+        "gjb": "nn.functional.hardsigmoid",
+        "gGj": "nn.functional.rrelu",
+        "bc": "nn.functional.silu:complex",
     },
     "nn.conv": {
         "gGjbc": """
@@ -260,22 +233,23 @@ _TABLE = {
     "nn.norm": {
         "gGjb": """
             native_batch_norm native_group_norm nn.functional.batch_norm
-            nn.functional.group_norm nn.functional.instance_norm nn.functional.layer_norm
-            nn.functional.local_response_norm
+            nn.functional.group_norm nn.functional.instance_norm
+            nn.functional.layer_norm nn.functional.local_response_norm
         """,
         "gGb": "native_layer_norm",
         "gGjbc": "nn.functional.normalize nn.functional.rms_norm",
     },
     "nn.loss": {
         "gGjb": """
-            nn.functional.binary_cross_entropy nn.functional.binary_cross_entropy_with_logits
+            nn.functional.binary_cross_entropy
+            nn.functional.binary_cross_entropy_with_logits
             nn.functional.cosine_embedding_loss nn.functional.cross_entropy
             nn.functional.gaussian_nll_loss nn.functional.hinge_embedding_loss
-            nn.functional.huber_loss nn.functional.kl_div nn.functional.linear_cross_entropy
-            nn.functional.margin_ranking_loss nn.functional.mse_loss
-            nn.functional.multilabel_soft_margin_loss nn.functional.nll_loss
-            nn.functional.poisson_nll_loss nn.functional.smooth_l1_loss
-            nn.functional.soft_margin_loss
+            nn.functional.huber_loss nn.functional.kl_div
+            nn.functional.linear_cross_entropy nn.functional.margin_ranking_loss
+            nn.functional.mse_loss nn.functional.multilabel_soft_margin_loss
+            nn.functional.nll_loss nn.functional.poisson_nll_loss
+            nn.functional.smooth_l1_loss nn.functional.soft_margin_loss
         """,
         "gb": """
             nn.functional.ctc_loss nn.functional.multi_margin_loss
@@ -297,9 +271,9 @@ _TABLE = {
     "nn.resample/pad": {
         "gGjbc": """
             constant_pad_nd nn.functional.channel_shuffle nn.functional.pad:circular
-            nn.functional.pad:constant nn.functional.pad:reflect nn.functional.pad:replicate
-            nn.functional.pad:replicate_negative nn.functional.pixel_shuffle
-            nn.functional.pixel_unshuffle
+            nn.functional.pad:constant nn.functional.pad:reflect
+            nn.functional.pad:replicate nn.functional.pad:replicate_negative
+            nn.functional.pixel_shuffle nn.functional.pixel_unshuffle
         """,
         "gGb": "grid_sampler_2d grid_sampler_3d nn.functional.grid_sample",
         "gGjb": """
@@ -311,39 +285,33 @@ _TABLE = {
         """,
     },
     "nn.dropout": {
-        "gGjbvi": """
+        "gGjbv": """
             nn.functional.alpha_dropout nn.functional.dropout nn.functional.dropout2d
             nn.functional.dropout3d nn.functional.feature_alpha_dropout:with_train
         """,
-        "gGjbcvi": "nn.functional.feature_alpha_dropout:without_train",
+        "gGjbcv": "nn.functional.feature_alpha_dropout:without_train",
     },
     "creation/cast": {
-        "bcm": """
+        "bc": """
             Tensor.bool Tensor.byte Tensor.char Tensor.int Tensor.long Tensor.new_empty
             Tensor.new_empty_strided Tensor.new_full Tensor.new_ones Tensor.new_zeros
-            Tensor.short
+            Tensor.short empty_like full_like linspace:tensor_overload
+            logspace:tensor_overload ones_like zeros_like
         """,
-        "gGjbcvm": "Tensor.cdouble Tensor.double Tensor.to",
-        "gGbcm": "Tensor.cfloat Tensor.float Tensor.half",
-        "cm": "Tensor.item",
-        "gGjbcim": "Tensor.zero_",
-        "": "arange tril_indices triu_indices",
+        "gGjbcv": "Tensor.cdouble Tensor.double Tensor.to",
+        "gGbc": "Tensor.cfloat Tensor.float Tensor.half",
         "c": """
-            empty empty_permuted empty_strided eye full linspace logspace ones scalar_tensor
-            zeros
+            Tensor.item empty empty_permuted empty_strided eye full linspace logspace
+            ones scalar_tensor zeros
         """,
-        "bc": """
-            empty_like full_like linspace:tensor_overload logspace:tensor_overload ones_like
-            zeros_like
-        """,
-        "gGjbci": "fill",
+        "gGjbc": "Tensor.zero_ fill",
+        "": "arange tril_indices triu_indices",
     },
     "random": {
-        "gGjm": "bernoulli",
-        "m": "multinomial",
+        "gGj": "bernoulli",
+        "": "multinomial randint randint_like",
         "gG": "normal normal:number_mean",
         "c": "rand_like randn randn_like",
-        "": "randint randint_like",
     },
 }
 
@@ -416,5 +384,4 @@ def _declared_modes(name: str) -> frozenset[str]:
     modes = {"vmap"}
     if op.rules:
         modes |= {"grad", "gradgrad", "jvp"}
-    modes |= {mode for mode in ("inplace", "method") if getattr(op, mode)}
     return frozenset(modes | ({"view"} if op.kind == "view" else set()))

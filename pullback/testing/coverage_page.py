@@ -1,7 +1,8 @@
 """Writes docs/coverage.md: every operator by every mode, and why a place is empty.
 
 What an operator has (methods, in-place forms, `out=`) is looked up, what it can do is what the
-tests run over it; the flags in coverage.py say what torch has, and so what must not be empty.
+tests run over it; the flags in coverage.py and the list of `out=` say what torch has, and so what
+must not be empty. That torch's methods are all here is held by the list of its names (checking/).
 """
 
 from __future__ import annotations
@@ -57,11 +58,17 @@ class GapError(Exception):
     """An operator lacks what its flags promise."""
 
 
+def has_method(name: str) -> bool:
+    """Whether it is a method of tensors, with or without a function."""
+    of_tensor = name.startswith("Tensor.")
+    return of_tensor or ("." not in name and callable(getattr(Tensor, name, None)))
+
+
 def has_inplace(name: str) -> bool:
     """Whether there is an in-place form: an underscore, or `inplace=` as in nn.functional."""
-    bare = name.rpartition(".")[2]
-    if bare.endswith("_") or hasattr(Tensor, f"{bare}_"):
-        return True
+    space, _, bare = name.rpartition(".")
+    if space in ("", "Tensor"):
+        return not bare.endswith("__") and (bare.endswith("_") or hasattr(Tensor, f"{bare}_"))
     function: Any = resolve(pullback, name)
     twin = resolve(pullback, f"{name}_")
     return twin is not None or "inplace" in inspect.signature(function).parameters
@@ -89,25 +96,15 @@ def cells(name: str, support: Support, word: str = "t") -> Iterator[str]:
     yield from (derivative(modes, mode) for mode in ("grad", "gradgrad", "jvp"))
     yield YES if "vmap" in modes else "b"
     yield YES if "complex" in modes else "r"
-    yield owned(name, "an in-place form", "inplace" in modes, has_inplace, "i")
-    yield owned(name, "a method", "method" in modes, has_method, "m")
-    yield owned(name, "`out=`", name in OUT, takes_out, "o")
+    yield YES if has_inplace(name) else "i"
+    yield YES if has_method(name) else "m"
+    if name in OUT and not takes_out(name):
+        raise GapError(f"{name} lacks `out=`, which torch has.")
+    yield YES if name in OUT else "o"
     if name not in SAMPLES and name not in OWN:
         raise GapError(f"{name} has no samples, and no tests of its own are named.")
     yield YES if name in SAMPLES else "t"
     yield word
-
-
-def has_method(name: str) -> bool:
-    """Whether a tensor has it."""
-    return hasattr(Tensor, name.removeprefix("Tensor."))
-
-
-def owned(name: str, what: str, promised: bool, found: Any, letter: str) -> str:
-    """`yes` where it is there; a gap where it was promised and is not."""
-    if promised and not found(name):
-        raise GapError(f"{name} lacks {what}, which torch has.")
-    return YES if promised else letter
 
 
 def table(family: str, words: Mapping[str, str]) -> list[str]:

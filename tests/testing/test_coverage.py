@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from pullback.testing import coverage_page
 from pullback.testing.coverage import COVERAGE
 from pullback.testing.coverage_notes import OUT, OWN_TESTS
 from pullback.testing.coverage_page import (
@@ -49,7 +50,23 @@ def test_what_torch_writes_into_is_an_operator():
     assert COVERAGE.keys() >= OUT
 
 
-def test_a_missing_form_is_a_gap_and_not_a_blank():
-    support = COVERAGE["sin"]._replace(modes=frozenset({"inplace", "method"}))
-    with pytest.raises(GapError, match="relu6 lacks a method"):
-        list(cells("nn.functional.relu6", support))
+def test_a_missing_form_is_a_gap_and_not_a_blank(monkeypatch):
+    monkeypatch.setattr(coverage_page, "OUT", frozenset({"nn.functional.relu6"}))
+    with pytest.raises(GapError, match="relu6 lacks `out=`"):
+        list(cells("nn.functional.relu6", COVERAGE["nn.functional.relu6"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "inplace", "method"),
+    [
+        ("sin", True, True),
+        ("Tensor.__radd__", False, True),
+        ("Tensor.resize_", True, True),
+        ("real", False, False),
+        ("special.polygamma", False, False),
+        ("nn.functional.relu", True, False),
+        ("nn.functional.dropout", True, False),
+    ],
+)
+def test_methods_and_inplace_forms_are_looked_up(name, inplace, method):
+    assert (coverage_page.has_inplace(name), coverage_page.has_method(name)) == (inplace, method)
