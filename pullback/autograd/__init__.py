@@ -156,6 +156,6 @@ def __getattr__(name: str) -> Any:
 
 __dir__ = _only_public(
     globals(),
-    "anomaly_mode forward_ad function functional grad_mode graph "
-    "is_view_replay_enabled kineto_available profiler profiler_util variable ",
+    "anomaly_mode forward_ad function functional grad_mode graph is_view_replay_enabled "
+    "kineto_available profiler profiler_util variable ",
 )

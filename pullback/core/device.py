@@ -133,8 +133,8 @@ def _parse(spelling: str, index: object) -> tuple[str, int | None]:
         )
     if match is None:
         raise RuntimeError(
-            f"{spelling!r} is not how a device is written; "
-            f"write '{kind}', or '{kind}:0' with the number of the device"
+            f"{spelling!r} is not how a device is written; write '{kind}', or '{kind}:0' with the "
+            "number of the device"
         )
     if index is None:
         return kind, None if own_index is None else int(own_index)
@@ -260,8 +260,8 @@ def _accelerator(number: int) -> str:
         if holder.is_accelerator:
             return kind
     raise RuntimeError(
-        f"device({number}) means accelerator number {number}, and there is none; "
-        "use 'cpu', or name the type as in 'cuda:0'"
+        f"device({number}) means accelerator number {number}, and there is none; use 'cpu', or "
+        "name the type as in 'cuda:0'"
     )
 
 

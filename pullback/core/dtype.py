@@ -308,8 +308,8 @@ def _unusual_numpy_dtype(numpy_dtype: object) -> dtype:
             "cannot become tensors; convert with `array.astype(array.dtype.newbyteorder('='))`"
         )
     raise TypeError(
-        f"arrays of dtype {numpy_dtype} cannot become tensors; "
-        f"supported are {', '.join(DTYPES)}; convert with `array.astype(...)`"
+        f"arrays of dtype {numpy_dtype} cannot become tensors; supported are {', '.join(DTYPES)}; "
+        "convert with `array.astype(...)`"
     )
 
 
@@ -328,8 +328,8 @@ def as_dtype(value: object) -> dtype:
     if isinstance(value, type) and value in _PYTHON_TYPES:
         return _PYTHON_TYPES[value]
     raise TypeError(
-        f"expected a torch.dtype such as torch.float32, got {value!r} "
-        f"of type {type(value).__name__}{_suggestion(value)}"
+        f"expected a torch.dtype such as torch.float32, got {value!r} of type "
+        f"{type(value).__name__}{_suggestion(value)}"
     )
 
 
@@ -401,8 +401,8 @@ def set_default_dtype(d: dtype, /) -> None:
     """
     if not isinstance(d, dtype) or not d.is_floating_point or d.itemsize == 1:
         raise TypeError(
-            f"the default dtype must be a floating-point dtype, got {d!r}; "
-            "use torch.float16, torch.bfloat16, torch.float32 or torch.float64"
+            f"the default dtype must be a floating-point dtype, got {d!r}; use torch.float16, "
+            "torch.bfloat16, torch.float32 or torch.float64"
         )
     default.choose(d)
 

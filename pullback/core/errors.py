@@ -1,7 +1,8 @@
-"""Every sentence that a user can be told, a function each: what happened, why not, what to do.
+"""What graph, engine and tensors tell a user, a function each: what happened, why not, what to do.
 
-Functions return the exception, so that the `raise` stays visible where it happens. The type is the
-one torch raises.
+So do sentences that several families of operators say; a family's own stand where it checks, in a
+`checks` or `errors` of its own where they are many. Functions return the exception, so that the
+`raise` stays visible where it happens. The type is the one torch raises.
 """
 
 from __future__ import annotations
@@ -61,8 +62,7 @@ def changed_in_place(
     )
     return RuntimeError(
         f"{_name(node)}{_at(node._origin)} needs `{name}` ({value.dtype}, shape {_shape(value)}) "
-        "as it "
-        f"was when it was saved, but it was modified in place since{by}: it is at version "
+        f"as it was when it was saved, but it was modified in place since{by}: it is at version "
         f"{version}, expected version {expected}. Clone it before the write, or write out of place "
         f"(`x = x + 1` instead of `x += 1`). {hint}"
     )
@@ -132,8 +132,7 @@ def only_leaves_change_requires_grad(value: bool) -> RuntimeError:
     remedy = "" if value else " Use `detach()` to get a tensor without history."
     return RuntimeError(
         "requires_grad can only be changed on leaf tensors; this one was computed by an operator, "
-        "so "
-        f"it always requires grad.{remedy}"
+        f"so it always requires grad.{remedy}"
     )
 
 
@@ -141,8 +140,7 @@ def not_differentiable_dtype(dtype: object) -> RuntimeError:
     """Integers and bools have no gradients."""
     return RuntimeError(
         f"Only tensors of floating point or complex dtype can require gradients, not {dtype}. "
-        "Convert "
-        "first, e.g. with `.float()`."
+        "Convert first, e.g. with `.float()`."
     )
 
 
@@ -163,8 +161,7 @@ def hook_without_grad() -> RuntimeError:
     """Nothing flows to a tensor that does not require grad."""
     return RuntimeError(
         "A hook needs a tensor that requires gradient, and this one does not; nothing would ever "
-        "call "
-        "it. Set requires_grad=True before computing with it."
+        "call it. Set requires_grad=True before computing with it."
     )
 
 
@@ -172,8 +169,7 @@ def post_accumulate_hook_needs_leaf() -> RuntimeError:
     """Only leaves accumulate."""
     return RuntimeError(
         "A post-accumulate-grad hook can only be put on a leaf that requires grad. For other "
-        "tensors "
-        "use register_hook."
+        "tensors use register_hook."
     )
 
 
@@ -218,8 +214,7 @@ def inference_has_no_version() -> RuntimeError:
     """Inference tensors are not tracked."""
     return RuntimeError(
         "An inference tensor has no version counter and cannot be saved for backward. Clone it "
-        "outside "
-        "inference_mode to get a normal tensor, or use no_grad instead of inference_mode."
+        "outside inference_mode to get a normal tensor, or use no_grad instead of inference_mode."
     )
 
 
@@ -230,17 +225,16 @@ def leaf_written(op: str) -> RuntimeError:
     """A recorded in-place write to a leaf."""
     return RuntimeError(
         f"{op}: a leaf tensor that requires grad is used in an in-place operation; its old value "
-        "is "
-        "where the gradient must arrive. Use the out-of-place form, or write under torch.no_grad()."
+        "is where the gradient must arrive. Use the out-of-place form, or write under "
+        "torch.no_grad()."
     )
 
 
 def leaf_view_written(op: str) -> RuntimeError:
     """A recorded in-place write to a view of a leaf."""
     return RuntimeError(
-        f"{op}: a view of a leaf tensor that requires grad is used in an in-place operation. "
-        "Clone the "
-        "leaf first, or write under torch.no_grad()."
+        f"{op}: a view of a leaf tensor that requires grad is used in an in-place operation. Clone "
+        "the leaf first, or write under torch.no_grad()."
     )
 
 
@@ -421,8 +415,7 @@ def shapes_do_not_broadcast(op: str, *shapes: tuple[int, ...]) -> RuntimeError:
     listed = " and ".join(str(tuple(shape)) for shape in shapes)
     return RuntimeError(
         f"{op}: shapes {listed} do not broadcast: sizes {sizes} meet at dim {at}. Sizes must be "
-        "equal "
-        "there, or one of them 1 (unsqueeze or expand one operand)."
+        "equal there, or one of them 1 (unsqueeze or expand one operand)."
     )
 
 
@@ -443,8 +436,7 @@ def gradient_complex(node: str, index: int, expected: object) -> RuntimeError:
     """A complex gradient for a real tensor."""
     return RuntimeError(
         f"{node} returned a complex gradient at index {index} for an input of dtype {expected}. "
-        "Take "
-        "the real part in the backward formula."
+        "Take the real part in the backward formula."
     )
 
 
@@ -498,8 +490,7 @@ def implicit_gradient(shape: tuple[int, ...]) -> RuntimeError:
     """backward() without a gradient on a tensor of many elements."""
     return RuntimeError(
         f"grad can be implicitly created only for scalar outputs, and this one has shape {shape}. "
-        "Sum it "
-        "first, or pass the gradient of your loss with respect to it."
+        "Sum it first, or pass the gradient of your loss with respect to it."
     )
 
 
@@ -525,9 +516,8 @@ def root_gradient_shape(
 def root_gradient_dtype(index: int, got: object, expected: object) -> RuntimeError:
     """Real gradient for a complex root or the reverse."""
     return RuntimeError(
-        f"grad_output[{index}] has dtype {got} and output[{index}] has dtype {expected}; both "
-        "must be "
-        "real or both complex."
+        f"grad_output[{index}] has dtype {got} and output[{index}] has dtype {expected}; both must "
+        "be real or both complex."
     )
 
 

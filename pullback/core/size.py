@@ -90,7 +90,7 @@ def _not_an_int(elements: tuple[object, ...]) -> TypeError:
             index(element)  # type: ignore[arg-type]  # whether it can is the question
         except TypeError:
             return TypeError(
-                f"Size needs ints, got {element!r} of type {type(element).__name__} "
-                f"at position {position}"
+                f"Size needs ints, got {element!r} of type {type(element).__name__} at position "
+                f"{position}"
             )
     return TypeError(f"Size needs ints, got {elements!r}")

@@ -272,8 +272,8 @@ class Tensor(Methods):
         if not self.is_leaf and not self.retains_grad:
             warnings.warn(
                 "The .grad of a tensor that is not a leaf is read; backward() does not fill it. "
-                "Call "
-                "retain_grad() on the tensor before backward(), or read the .grad of the leaf.",
+                "Call retain_grad() on the tensor before backward(), or read the .grad of the "
+                "leaf.",
                 UserWarning,
                 stacklevel=origin.stacklevel(),
             )
@@ -334,8 +334,7 @@ class Tensor(Methods):
         if stored is not None and value is not None and stored.dtype is not value:
             raise RuntimeError(
                 f"grad_dtype {value} does not fit the stored .grad of dtype {stored.dtype}; set "
-                ".grad "
-                "to None first."
+                ".grad to None first."
             )
         self._grad_dtype = value
 

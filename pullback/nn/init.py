@@ -365,6 +365,6 @@ _guard_all(globals(), __all__)
 
 __dir__ = _only_public(
     globals(),
-    "constant dirac eye kaiming_normal kaiming_uniform normal orthogonal sparse "
-    "uniform xavier_normal xavier_uniform ",
+    "constant dirac eye kaiming_normal kaiming_uniform normal orthogonal sparse uniform "
+    "xavier_normal xavier_uniform ",
 )

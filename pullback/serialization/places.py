@@ -51,8 +51,8 @@ def default_restore_location(storage: UntypedStorage, location: str) -> UntypedS
         if restored is not None:
             return restored
     raise RuntimeError(
-        f"The file has tensors on {location!r}, which holds none here; "
-        "give map_location='cpu' to load them into memory."
+        f"The file has tensors on {location!r}, which holds none here; give map_location='cpu' to "
+        "load them into memory."
     )
 
 

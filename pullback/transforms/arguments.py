@@ -45,8 +45,7 @@ def flat_tensors(transform: str, what: str, tree: Any) -> tuple[list[Any], TreeS
         if not isinstance(leaf, Tensor):
             raise ValueError(
                 f"{transform}: {what} must hold only Tensors, found {type(leaf).__name__}. Choose "
-                "the "
-                "arguments to differentiate by argnums, or take that value out of them."
+                "the arguments to differentiate by argnums, or take that value out of them."
             )
     return leaves, spec
 

@@ -82,8 +82,7 @@ class Batched(Tensor):
         """Refused: a mapped tensor is no leaf."""
         raise RuntimeError(
             "requires_grad_() cannot be used inside vmap: the tensor is one example of a batch. "
-            "Pass it to "
-            "func.grad as an argument instead."
+            "Pass it to func.grad as an argument instead."
         )
 
     def _alias(self) -> Tensor:
@@ -129,9 +128,8 @@ class Batched(Tensor):
         check_open(self)
         raise RuntimeError(
             f"{what} on a tensor inside vmap: it stands for {self.level.size} examples, whose "
-            "values differ, so "
-            "there is no one value to go by. Use torch.where for choices, and return the tensor "
-            "to read it."
+            "values differ, so there is no one value to go by. Use torch.where for choices, and "
+            "return the tensor to read it."
         )
 
     def item(self) -> Any:
@@ -187,10 +185,8 @@ class Hidden(numpy.ndarray):
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise RuntimeError(
             "The values of a tensor inside vmap were asked for: it stands for all examples at "
-            "once, so there is "
-            "no one value to go by. Use torch.where for choices; if no operator does what is "
-            "needed, do it "
-            "outside of vmap."
+            "once, so there is no one value to go by. Use torch.where for choices; if no operator "
+            "does what is needed, do it outside of vmap."
         )
 
     def __getitem__(self, key: Any) -> Any:

@@ -209,8 +209,7 @@ class VmapLevel:
             if batch:
                 raise RuntimeError(
                     f"vmap: {op.name} of a mapped tensor with randomness='same' has no meaning: "
-                    "the examples "
-                    "differ, so their draws must. Use randomness='different'."
+                    "the examples differ, so their draws must. Use randomness='different'."
                 )
             return None
         if op.draws_singly:
@@ -222,8 +221,7 @@ class VmapLevel:
         if self.randomness == "error":
             raise RuntimeError(
                 f"vmap: {op.strip('_')} draws random numbers, and it is not said whether the "
-                "examples share "
-                "them. Call vmap with randomness='different' or randomness='same'."
+                "examples share them. Call vmap with randomness='different' or randomness='same'."
             )
 
     def random(self, op: str, draw: Callable[[], Any], many: Any = None) -> Any:
@@ -293,8 +291,7 @@ class VmapLevel:
         if result._array.shape != target._array.shape:
             raise RuntimeError(
                 f"{called}: the result of one example has shape {result._array.shape}, the tensor "
-                "written to "
-                f"{target._array.shape}; an in-place write cannot broadcast its target."
+                f"written to {target._array.shape}; an in-place write cannot broadcast its target."
             )
         try:
             current.set(self.below(before))
@@ -412,10 +409,9 @@ def _written(op: Op, called: str, bound: dict[str, Any]) -> Tensor:
 def _shared_target(called: str) -> RuntimeError:
     return RuntimeError(
         f"{called}: inside vmap, a tensor that all examples share cannot be written with values "
-        "that differ "
-        "between them: it would have to hold more values than it has elements. Make the target "
-        "from a "
-        "mapped tensor (x.new_zeros(...), torch.zeros_like(x)), or use the out-of-place form."
+        "that differ between them: it would have to hold more values than it has elements. Make "
+        "the target from a mapped tensor (x.new_zeros(...), torch.zeros_like(x)), or use the "
+        "out-of-place form."
     )
 
 

@@ -223,8 +223,8 @@ def _match(spec: TreeSpec, tree: Any, found: list[Any]) -> None:
     kind = None if node is None else node.type
     if kind is not spec.type and not (kind in DICTS and spec.type in DICTS):
         raise ValueError(
-            "The trees differ in structure: a "
-            f"{type(tree).__name__} where the other has a {spec.type.__name__}."
+            f"The trees differ in structure: a {type(tree).__name__} where the other has a "
+            f"{spec.type.__name__}."
         )
     assert node is not None
     children, context = node.flatten_fn(tree)

@@ -96,8 +96,8 @@ def _pulled_back(g: Any, x: Any, weight: Any, bias: Any, options: Any, mask: Any
 
 @_aten(
     "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, "
-    "SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, "
-    "SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"
+    "SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] "
+    "output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"
 )
 def _convolution(
     g: Any, x: Any, weight: Any, bias_sizes: Any, *options_and_mask: Any, output_mask: Any = None
@@ -114,10 +114,9 @@ def _split(given: tuple[Any, ...], mask: Any) -> tuple[tuple[Any, ...], Any]:
 
 
 @_aten(
-    "_convolution_double_backward(Tensor? ggI, Tensor? ggW, Tensor? ggb, Tensor gO, "
-    "Tensor weight, Tensor self, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
-    "bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) "
-    "-> (Tensor, Tensor, Tensor)"
+    "_convolution_double_backward(Tensor? ggI, Tensor? ggW, Tensor? ggb, Tensor gO, Tensor "
+    "weight, Tensor self, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, "
+    "SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"
 )
 def _convolution_double(
     of_input: Any, of_weight: Any, of_bias: Any, g: Any, weight: Any, x: Any, *rest: Any
@@ -149,8 +148,8 @@ def _adaptive_max_pool(g: Any, x: Any, indices: Any) -> Any:
 
 
 @_aten(
-    "nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, "
-    "SymInt ignore_index) -> (Tensor output, Tensor total_weight)"
+    "nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt "
+    "ignore_index) -> (Tensor output, Tensor total_weight)"
 )
 def _nll(x: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
     names = ("none", "mean", "sum")

@@ -67,6 +67,6 @@ def __getattr__(name: str) -> Any:
 
 __dir__ = _only_public(
     globals(),
-    "clip_grad convert_parameters fusion init memory_format parametrizations "
-    "parametrize prune rnn stateless ",
+    "clip_grad convert_parameters fusion init memory_format parametrizations parametrize prune "
+    "rnn stateless ",
 )

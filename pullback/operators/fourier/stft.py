@@ -136,8 +136,8 @@ def _check_covered(xp: Namespace, envelope: Array) -> Array:
     if least < 1e-11:
         raise RuntimeError(
             "istft: the windows leave part of the signal uncovered (the sum of their squares is "
-            "as small "
-            f"as {least:g}), so it cannot be recovered; use a smaller hop_length, or center=True."
+            f"as small as {least:g}), so it cannot be recovered; use a smaller hop_length, or "
+            "center=True."
         )
     return envelope
 

@@ -84,8 +84,8 @@ def _filled(number: int, labels: list[int], shape: tuple[int, ...]) -> Labels:
     if hidden < 0 or (hidden and _ELLIPSIS not in labels):
         ellipsis = "and an ellipsis" if _ELLIPSIS in labels else "and no ellipsis"
         raise RuntimeError(
-            f"einsum(): operand {number} has {len(shape)} dims (shape {shape}), "
-            f"but {named} subscripts {ellipsis}."
+            f"einsum(): operand {number} has {len(shape)} dims (shape {shape}), but {named} "
+            f"subscripts {ellipsis}."
         )
     if _ELLIPSIS not in labels:
         return tuple(labels)

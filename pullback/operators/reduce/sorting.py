@@ -266,8 +266,8 @@ def searchsorted(
     if sorted_sequence.ndim != 1 and sorted_sequence.shape[:-1] != values.shape[:-1]:
         raise RuntimeError(
             f"searchsorted: a sequence of shape {sorted_sequence.shape} and values of shape "
-            f"{values.shape}; "
-            "the sequence must be 1-d, or all dimensions but the last must be equal."
+            f"{values.shape}; the sequence must be 1-d, or all dimensions but the last must be "
+            "equal."
         )
     if not sorted_sequence.ndim or (sorted_sequence.ndim > 1 and not values.ndim):
         raise RuntimeError("searchsorted: a single value is searched in a 1-d sequence only.")

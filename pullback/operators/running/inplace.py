@@ -147,8 +147,7 @@ def starts_write(op: str, target: Tensor, values: dict[str, Any], mode: Mode) ->
     if target.is_inference() and not mode.inference:
         raise RuntimeError(
             f"{op}: an inference tensor cannot be changed in place outside inference_mode. Clone "
-            "it to "
-            "get a normal tensor."
+            "it to get a normal tensor."
         )
     if not mode.grad or mode.inference or array.dtype.kind not in "fcVW":
         return False
@@ -391,9 +390,8 @@ def write_out(op: str, target: Any, array: Array, operands: dict[str, Any] | Non
     if target._array.shape != array.shape:
         if target._array.size:
             warnings.warn(
-                f"{op}: out= has shape {target._array.shape} and is resized to {array.shape}; "
-                "pass an "
-                "empty tensor, or one of the right shape.",
+                f"{op}: out= has shape {target._array.shape} and is resized to {array.shape}; pass "
+                "an empty tensor, or one of the right shape.",
                 UserWarning,
                 stacklevel=origin.stacklevel(),
             )

@@ -372,8 +372,8 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         dtype = named_dtype(_DTYPE_NAMES[name])
     elif not isinstance(dtype, torch_dtype):
         raise TypeError(
-            f"type(): dtype must be a torch.dtype, a type or its name, got {dtype!r} "
-            f"of type {type(dtype).__name__}."
+            f"type(): dtype must be a torch.dtype, a type or its name, got {dtype!r} of type "
+            f"{type(dtype).__name__}."
         )
     return _converted(self, dtype.numpy, preserve_format, copy=False)
 

@@ -90,8 +90,8 @@ def checkpoint_sequential(
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError(
-            "checkpoint_sequential: unknown arguments "
-            f"{', '.join(kwargs)}; it takes preserve_rng_state."
+            f"checkpoint_sequential: unknown arguments {', '.join(kwargs)}; it takes "
+            "preserve_rng_state."
         )
     steps = list(functions.children() if hasattr(functions, "children") else functions)
     size = len(steps) // segments
