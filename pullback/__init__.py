@@ -148,6 +148,7 @@ _LATER = {
     "_assert": "pullback.fx._asserting",
     **dict.fromkeys(
         (
+            "_assert_async",
             *("_check", "_check_index", "_check_is_size", "_check_not_implemented"),
             *("_check_tensor_all", "_check_tensor_all_with", "_check_type", "_check_value"),
             "_check_with",

@@ -85,6 +85,7 @@ UInt64Tensor: _Any
 from pullback.storage import UntypedStorage as UntypedStorage
 __version__: _TorchVersion
 from pullback.fx._asserting import _assert as _assert
+from pullback.core.process.checks import _assert_async as _assert_async
 from pullback.core.process.checks import _check as _check
 from pullback.core.process.checks import _check_index as _check_index
 from pullback.core.process.checks import _check_is_size as _check_is_size

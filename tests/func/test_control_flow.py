@@ -1,5 +1,7 @@
 """Control flow as functions: results, gradients, and under compile."""
 
+import importlib
+
 import numpy as np
 import pytest
 from pullback._higher_order_ops import associative_scan, cond, map, scan, while_loop
@@ -156,3 +158,10 @@ def test_what_a_captured_branch_may_not_do_runs_eagerly():
 
 def _closing_over(y):
     return cond(y.sum() > 0, lambda: y + 1, lambda: y - 1, ())
+
+
+def test_each_function_is_found_in_a_module_of_its_name():
+    for name in ("associative_scan", "cond", "map", "scan", "while_loop"):
+        module = importlib.import_module(f"pullback._higher_order_ops.{name}")
+        own = importlib.import_module("pullback._higher_order_ops")
+        assert getattr(module, name) is getattr(own, name)

@@ -36,6 +36,20 @@ def _check(cond: Any, message: Message = None) -> None:
     _check_with(RuntimeError, cond, message)
 
 
+def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:
+    """RuntimeError where the one element of a tensor is zero.
+
+    >>> import pullback as torch
+    >>> torch._assert_async(torch.tensor([2.0]).min() > 0, "all must be positive")
+    """
+    if input.numel() != 1:
+        raise RuntimeError(
+            f"_assert_async: one element is needed, the tensor has shape {tuple(input.shape)}; use "
+            ".all()."
+        )
+    _check_with(RuntimeError, bool(input), None if assert_msg is None else lambda: assert_msg)
+
+
 def _check_index(cond: Any, message: Message = None) -> None:
     _check_with(IndexError, cond, message)
 

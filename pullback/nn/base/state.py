@@ -20,7 +20,7 @@ from pullback.utils.swapping import swap_tensors
 if TYPE_CHECKING:
     pass
 
-_EXTRA = "_extra_state"
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"  # torch's name, which libraries read
 
 
 class _IncompatibleKeys(NamedTuple):
@@ -73,7 +73,7 @@ class Stateful:
                     tensor if keep_vars or is_lazy(tensor) else tensor.detach()
                 )
         if type(self).get_extra_state is not Stateful.get_extra_state:
-            destination[prefix + _EXTRA] = self.get_extra_state()
+            destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
     def state_dict(
         self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
@@ -150,7 +150,7 @@ class Stateful:
         self._take_extra_state(state_dict, prefix, strict, missing_keys, unexpected_keys)
         if strict:
             for key in state_dict:
-                if key.startswith(prefix) and key != prefix + _EXTRA:
+                if key.startswith(prefix) and key != prefix + _EXTRA_STATE_KEY_SUFFIX:
                     name, *below = key[len(prefix) :].split(".", 1)
                     if name not in (self._modules if below else own):
                         unexpected_keys.append(key)
@@ -207,7 +207,7 @@ class Stateful:
         missing_keys: list[str],
         unexpected_keys: list[str],
     ) -> None:
-        key = prefix + _EXTRA
+        key = prefix + _EXTRA_STATE_KEY_SUFFIX
         if type(self).set_extra_state is not Stateful.set_extra_state:
             if key in state_dict:
                 self.set_extra_state(state_dict[key])

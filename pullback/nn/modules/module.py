@@ -24,6 +24,7 @@ from pullback.nn.base.hooks_for_all import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
+from pullback.nn.base.state import _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX
 from pullback.nn.base.state import Stateful
 from pullback.nn.base.state import WithModule as _WrappedHook  # noqa: F401 (torch's name for it)
 from pullback.nn.base.state import _IncompatibleKeys as _IncompatibleKeys

@@ -32,3 +32,11 @@ def test_conditions_are_bools_or_ask_all_of_a_tensor():
             torch._check(wrong)
     with pytest.raises(RuntimeError):
         torch._check_is_size(-1)
+
+
+def test_assert_async_asks_for_one_true_element():
+    torch._assert_async(torch.tensor(2.0))
+    with pytest.raises(RuntimeError, match="all positive"):
+        torch._assert_async(torch.tensor(False), "all positive")
+    with pytest.raises(RuntimeError, match="one element is needed"):
+        torch._assert_async(torch.ones(2))
