@@ -305,6 +305,21 @@ def not_an_int(op: str, name: str, value: object) -> TypeError:
     return TypeError(f"{op}(): argument `{name}` must be int, got {type(value).__name__}.")
 
 
+def not_a_number(op: str, name: str, value: object) -> TypeError:
+    """An option that must be a number."""
+    if getattr(value, "requires_grad", False):
+        return TypeError(
+            f"{op}(): argument `{name}` is a number, and has no gradient; the tensor given for it "
+            "requires grad. Multiply by the tensor, or pass its item()."
+        )
+    return TypeError(f"{op}(): argument `{name}` must be a number, got {type(value).__name__}.")
+
+
+def not_a_bool(op: str, name: str, value: object) -> TypeError:
+    """An option that must be True or False."""
+    return TypeError(f"{op}(): argument `{name}` must be bool, got {type(value).__name__}.")
+
+
 def not_a_sequence(op: str, name: str, value: object) -> TypeError:
     """An option that must be several ints."""
     return TypeError(

@@ -151,6 +151,13 @@ class Op:
         self.keywords = frozenset(param.name for param in self.params if param.keyword_only)
         # Options that name dimensions or shapes: checked, and brought to one form.
         self.checked = tuple(param for param in self.params if param.check in CHECKS)
+        # Options that are True or False, and nothing that counts as one of them. Of reductions the
+        # functions around them look at `keepdim`, and say that dims are given as a tuple.
+        self.flags = tuple(
+            param
+            for param in self.params
+            if type(param.default) is bool and param.name != "keepdim"
+        )
         self.has_defaults = any(param.default is not REQUIRED for param in self.params)
         # NumPy's names for what torch calls otherwise, taken too: `x.amax(axis=0, keepdims=True)`.
         known = {param.name for param in self.params}

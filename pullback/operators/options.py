@@ -95,6 +95,22 @@ def as_int(value: Any, op: str, name: str) -> int:
         raise errors.not_an_int(op, name, value) from None
 
 
+def as_bool(value: Any, op: str, name: str) -> bool:
+    """An option that is True or False; TypeError for whatever else Python takes for one."""
+    if value is True or value is False:
+        return bool(value)
+    raise errors.not_a_bool(op, name, value)
+
+
+def as_number(value: Any, op: str, name: str) -> Any:
+    """An option that is a number, or a tensor of none that requires grad, without dimensions."""
+    if isinstance(value, int | float | complex | numpy.generic):
+        return value
+    if isinstance(value, Tensor) and not value.requires_grad and not value._array.ndim:
+        return value._array.item()
+    raise errors.not_a_number(op, name, value)
+
+
 # What a parameter's `check` says -> check(value, ndim of the first tensor, operator's name).
 NORMALISE: dict[str, Callable[[Any, int, str], Any]] = {
     "dim": as_dim,

@@ -1,5 +1,6 @@
 """Plain functions say which argument was no tensor, and pass everything else on."""
 
+import numpy
 import pytest
 
 import pullback as torch
@@ -67,3 +68,26 @@ def test_a_guard_is_made_once_and_looks_like_its_function():
 
 def test_declared_operators_need_no_guard():
     assert guarded(torch.add) is torch.add
+
+
+@pytest.mark.parametrize("value", [1, 0, 0.5, "yes", None, [], numpy.bool_(1)])
+def test_flags_are_true_or_false_and_nothing_that_counts_as_one(value):
+    x = torch.eye(3)
+    calls = {
+        "largest": lambda: x.topk(1, largest=value),
+        "equal_nan": lambda: torch.isclose(x, x, equal_nan=value),
+        "hermitian": lambda: torch.linalg.ldl_factor(x, hermitian=value),
+        "left": lambda: torch.linalg.solve(x, x, left=value),
+        "ceil_mode": lambda: torch.nn.functional.max_pool2d(x[None], 1, ceil_mode=value),
+        "training": lambda: torch.nn.functional.dropout(x, training=value),
+    }
+    for name, call in calls.items():
+        with pytest.raises(TypeError, match=rf"`{name}` must be bool"):
+            call()
+
+
+def test_what_torch_asks_in_python_may_be_whatever_counts():
+    x = torch.tensor([[-1.0, 2.0]])
+    assert torch.nn.functional.relu(x.clone(), inplace=1).tolist() == [[0, 2]]
+    _, places = torch.nn.functional.max_pool1d(x, 2, return_indices=1)
+    assert places.tolist() == [[1]]

@@ -83,3 +83,30 @@ def test_a_missing_argument_is_named():
         torch.cumsum(torch.ones(2))
     with pytest.raises(TypeError, match=r"gather.*'index'"):
         torch.gather(torch.ones(2), 0)
+
+
+@pytest.mark.parametrize("factor", ["1", None, [1.0], {}])
+def test_factors_are_numbers(factor):
+    """NumPy makes a number of a text, and NaN of None."""
+    x, m = torch.ones(2), torch.ones(2, 2)
+    calls = [
+        lambda: torch.add(x, x, alpha=factor),
+        lambda: x.sub(x, alpha=factor),
+        lambda: x.clone().add_(x, alpha=factor),
+        lambda: torch.addmm(m, m, m, beta=factor),
+        lambda: torch.addmv(x, m, x, alpha=factor),
+        lambda: torch.addcmul(x, x, x, value=factor),
+        lambda: torch.addcdiv(x, x, x, value=factor),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError):
+            call()
+
+
+def test_a_factor_may_be_a_tensor_that_needs_no_gradient():
+    x, factor = torch.ones(2), torch.tensor(3.0)
+    assert torch.add(x, x, alpha=factor).tolist() == [4, 4]
+    with pytest.raises(TypeError, match="requires grad"):
+        torch.add(x, x, alpha=factor.requires_grad_())
+    with pytest.raises(TypeError, match="requires grad"):
+        torch.addcmul(x, x, x, value=factor)

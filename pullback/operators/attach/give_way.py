@@ -15,6 +15,7 @@ import numpy
 from pullback.core import errors
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
+from pullback.operators.create.exchange import operand
 from pullback.operators.declare import Op, unwritten
 from pullback.operators.running import inplace, interpret
 from pullback.operators.watching.dispatch import QUIET, any_handler, overloaded
@@ -58,13 +59,18 @@ def _call_or_give_way(sign: str, op: Op, args: tuple[Any, ...], kwargs: dict[str
             taken, answer = ports.met_by(sign, args)
             if taken:
                 return answer
-    return interpret.call(op, args, kwargs)
+    return interpret.call(op, tuple(map(_as_tensor, args)), kwargs)
 
 
 def _write_or_give_way(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if all(map(_is_operand, args)):
-        return inplace.call_inplace(op, called, args, kwargs)
+        return inplace.call_inplace(op, called, tuple(map(_as_tensor, args)), kwargs)
     return NotImplemented
+
+
+def _as_tensor(value: Any) -> Any:
+    """An array beside a sign is a tensor; functions and methods, called by name, refuse it."""
+    return operand(value) if isinstance(value, numpy.ndarray) else value
 
 
 def caught(function: Any) -> Any:
@@ -73,7 +79,7 @@ def caught(function: Any) -> Any:
     @functools.wraps(function)
     def sign(input: Any, other: Any) -> Any:
         try:
-            return function(input, other)
+            return function(_as_tensor(input), _as_tensor(other))
         except TypeError:
             if _is_operand(other):
                 raise

@@ -169,12 +169,12 @@ def _array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **options:
     """
     operator = getattr(Tensor, _OTHER_NAMES.get(ufunc.__name__, ufunc.__name__), None)
     if method == "__call__" and not options and operator and ufunc.__name__ not in _NOT_THE_SAME:
-        return operator(*(_operand(value) for value in inputs))
+        return operator(*(operand(value) for value in inputs))
     return _on_arrays(ufunc, method, inputs, options)
 
 
-def _operand(value: Any) -> Any:
-    """Arrays count as tensors, NumPy's scalars as Python's numbers."""
+def operand(value: Any) -> Any:
+    """What a sign, or a function of NumPy's, is given: arrays count as tensors there."""
     if isinstance(value, numpy.generic):
         return value.item()
     if isinstance(value, list | tuple):

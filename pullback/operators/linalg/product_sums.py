@@ -24,6 +24,7 @@ from pullback.operators.linalg.products import (
     times_conjugate,
     total,
 )
+from pullback.operators.options import as_number
 from pullback.operators.pointwise.arithmetic import conj
 from pullback.operators.reduce.sums import sum
 
@@ -89,6 +90,7 @@ def _plus_tangent(
 
 
 def _factor(op: str, name: str, value: Any, like: Array) -> Any:
+    value = as_number(value, op, name)
     if isinstance(value, complex) and like.dtype.kind != "c":
         raise RuntimeError(
             f"{op}: {name} is the complex number {value}, but the tensors are "

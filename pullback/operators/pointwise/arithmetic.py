@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 from numpy import ndarray
 
 from pullback.core.arrays import F32, F64
@@ -16,6 +17,7 @@ from pullback.operators.arrays import scaled
 from pullback.operators.arrays.blocks import slices
 from pullback.operators.arrays.reductions import number
 from pullback.operators.declare import Array, Namespace, elementwise, linear, method
+from pullback.operators.options import as_number
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.running.writes import finite_array
 
@@ -51,7 +53,7 @@ def conj(input: Any) -> Any:
     tensor([1.-2.j])
     """
     if type(input) is ndarray:  # first, since nearly every rule of the plain backward asks
-        return _conj(input) if input.dtype.kind in "cW" else input
+        return numpy.conjugate(input) if input.dtype.kind in "cW" else input
     if isinstance(input, int | float) or not is_complex(input):
         return input
     return input.conjugate() if type(input) is complex else _conj(input)
@@ -184,6 +186,7 @@ def in_single(xp: Namespace, function: Any, *arrays: Array, **options: Any) -> A
 
 def _scaled(op: str, other: Array, alpha: Any) -> Array:
     """`other * alpha` in the dtype of `other`; of half precision, in single."""
+    alpha = as_number(alpha, op, "alpha")
     kind = other.dtype.kind
     if (isinstance(alpha, float) and kind in "biu") or (
         isinstance(alpha, complex) and kind not in "cW"
@@ -385,7 +388,10 @@ def _plus_scaled(xp: Namespace, input: Array, part: Array, value: Any) -> Array:
     out = part if part.ndim and part.shape == input.shape else None
     if value != 1:
         dtype = part.dtype
-        scale = number(value, dtype) if _is_quick(dtype, value) else dtype.type(value)
+        if _is_quick(dtype, value):
+            scale = number(value, dtype)
+        else:
+            scale = dtype.type(as_number(value, "addcmul, addcdiv", "value"))
         part = xp.multiply(part, scale, out)
     return xp.add(input, part, out)
 

@@ -95,12 +95,13 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return answered.call(op, bound, mode, asked)
     values = {p.name: bound[p.name] for p in op.inputs}
     if not any_tensor(values) and not (op.of_numbers and _all_numbers(values)):
-        if not any_array(values):
-            taken, answer = ports.met(op, args, kwargs)
-            if taken:
-                return answer
-            raise errors.not_a_tensor(op.name, op.inputs[0].name, bound[op.inputs[0].name])
-        return _on_arrays(op, values, bound, mode)
+        if mode.tracing is not None and any_array(values):
+            options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
+            return mode.tracing.arrays(op, values, options)
+        taken, answer = ports.met(op, args, kwargs)
+        if taken:
+            return answer
+        raise errors.not_a_tensor(op.name, op.inputs[0].name, bound[op.inputs[0].name])
     options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
     if answers:
         check_out(op, out, values, mode)
@@ -174,15 +175,6 @@ def _written_down(
     return finished(op, values, options, tensors, mode, kept)
 
 
-def _on_arrays(op: Op, values: dict[str, Any], bound: dict[str, Any], mode: Mode) -> Any:
-    """Arrays in, arrays out: the forward alone, after the same promotion as on tensors."""
-    if mode.tracing is not None:
-        options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
-        return mode.tracing.arrays(op, values, options)
-    arrays = input_arrays(op, values)
-    return compute(op, arrays, {p.name: bound[p.name] for p in op.params if not p.is_tensor})
-
-
 def _with_tangents(op: Op, bound: dict[str, Any], mode: Mode) -> Any:
     """The operator as it runs outside of function transforms, then the tangents of its results."""
     try:
@@ -243,7 +235,7 @@ def _all_numbers(values: dict[str, Any]) -> bool:
 
 
 def any_array(values: dict[str, Any]) -> bool:
-    """Whether any input is a bare array: arrays in, arrays out."""
+    """Whether any input is a bare array, as rules on arrays give them while they are captured."""
     return any(isinstance(value, numpy.ndarray | numpy.generic) for value in values.values())
 
 
@@ -263,15 +255,27 @@ def input_arrays(op: Op, values: dict[str, Any]) -> dict[str, Any]:
     return promoted(op, arrays) if op.promote else arrays
 
 
+def _is_own(value: Any) -> bool:
+    """Whether it is an array that is met inside alone (of a captured program, of a device).
+
+    One of NumPy's own classes comes from the user, who means a tensor.
+    """
+    kind = type(value)
+    if kind in LIBRARIES:
+        return True
+    return isinstance(value, numpy.ndarray) and kind.__module__.startswith("pullback.")
+
+
 def _array_of(op: Op, name: str, value: Any) -> Any:
     if isinstance(value, Tensor):
         return value._array
-    if isinstance(value, numpy.ndarray):
+    if _is_own(value):
         return value
-    if isinstance(value, numpy.generic):
-        return value.item() if op.promote else as_array(value)
-    if name in op.number_names and isinstance(value, numbers.Number):
-        return value
+    if name in op.number_names:
+        if isinstance(value, numpy.generic):
+            return value.item() if op.promote else as_array(value)
+        if isinstance(value, numbers.Number):
+            return value
     raise errors.not_a_tensor(op.name, name, value)
 
 

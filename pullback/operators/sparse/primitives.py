@@ -15,7 +15,7 @@ from pullback.operators.declare import linear, multilinear, primitive
 from pullback.operators.linalg.products import mm
 from pullback.operators.pointwise.arithmetic import conj
 from pullback.operators.shape.reshaping import reshape
-from pullback.operators.shape.views import transpose
+from pullback.operators.shape.views import expand_view, transpose
 from pullback.operators.sparse import array as arrays
 from pullback.operators.sparse import kernels
 from pullback.operators.sparse.array import SparseArray, is_sparse, pattern_of
@@ -172,8 +172,6 @@ def _total(xp: Namespace, input: Array, pattern: Any) -> Array:
 
 
 def _spread(g: Any, pattern: Pattern) -> Any:
-    from pullback.operators.shape.views import expand_view
-
     return expand_view(g, pattern.shape)
 
 

@@ -229,7 +229,11 @@ def zero_(input: Any) -> Any:
     >>> torch.ones(2).zero_()
     tensor([0., 0.])
     """
-    if is_plain_write(input):
+    try:
+        is_plain = is_plain_write(input)
+    except AttributeError:
+        raise errors.not_a_tensor("zero_", "input", input) from None
+    if is_plain:
         input._array.fill(0)
         bump(input, "zero_")
         return input

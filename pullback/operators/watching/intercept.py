@@ -20,7 +20,13 @@ from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.operators.guarding import REFUSALS, explained, named
 from pullback.operators.watching import dispatch
-from pullback.operators.writing.guards import as_given, asking_code, guard_of, required_by_name
+from pullback.operators.writing.guards import (
+    as_given,
+    asking_code,
+    check_flags,
+    guard_of,
+    required_by_name,
+)
 from pullback.operators.writing.layers import LAYERS, Layer
 from pullback.operators.writing.writer import with_constants
 
@@ -135,6 +141,8 @@ class _Asking(Layer):
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The function's own code, with what its guard says of arguments that are no tensors."""
+        if self.guarding is not None:
+            check_flags(self.plain, args, kwargs)
         try:
             return self.plain(*args, **kwargs)
         except REFUSALS as error:

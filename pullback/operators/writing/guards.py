@@ -21,6 +21,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.operators.guarding import REFUSALS, explained
+from pullback.operators.options import as_bool
 from pullback.operators.watching.dispatch import QUIET, any_handler
 from pullback.operators.writing.call import by_name
 from pullback.operators.writing.writer import (
@@ -32,7 +33,7 @@ from pullback.operators.writing.writer import (
     with_constants,
 )
 
-__all__ = ["as_given", "asking_code", "guard_of", "required_by_name"]
+__all__ = ["as_given", "asking_code", "check_flags", "guard_of", "required_by_name"]
 
 
 def guard_of(function: FunctionType, layer: Any) -> CodeType:
@@ -57,12 +58,15 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
         "asks": _asks,
         "explain": explained,
         "REFUSALS": REFUSALS,
+        "as_bool": as_bool,
     }
+    flags = _flags(function)
     lines = [
         *block(
             f"if {' or '.join(looks) or 'False'}",
             [f"return layer.take_guarded({', '.join([f'({values})', *extra])})"],
         ),
+        *(_flag_lines(function.__name__, flags) if flags else []),
         *block("try", [f"return plain({_arguments(positional, keywords, more, others)})"]),
         "except REFUSALS as error:",
         f"    found = explain(plain, error, {{{shown}}})",
@@ -76,6 +80,44 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
     title = f"{function.__name__}, asking"
     made = code_closing_over(block(head, lines), code.co_freevars, title)
     return with_constants(made, **ours).replace(co_name=function.__name__)
+
+
+# Options that torch asks in Python, where 1 counts as True; whatever else is an option by True or
+# False is refused there if it is anything else. `keepdim` has checks of its own.
+_COUNTED = """
+    inplace return_indices antialias get_infos center sym full swap hard keepdim keepdims
+    need_weights use_separate_proj_weight average_attn_weights include_last_offset
+"""
+_TRUTHY = frozenset(_COUNTED.split())
+_ALL_IN_PYTHON = frozenset({"multi_head_attention_forward"})
+
+
+@cache
+def _flags(function: FunctionType) -> dict[str, bool]:
+    """The parameters that are True or False and nothing else, with their defaults."""
+    if function.__name__ in _ALL_IN_PYTHON:
+        return {}
+    positional = function.__code__.co_varnames[: function.__code__.co_argcount]
+    defaults = function.__defaults__ or ()
+    usual = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
+    usual |= function.__kwdefaults__ or {}
+    return {n: value for n, value in usual.items() if type(value) is bool and n not in _TRUTHY}
+
+
+def check_flags(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """What a guard looks at, for a call that came another way."""
+    if flags := _flags(function):
+        given = dict(zip(function.__code__.co_varnames, args, strict=False)) | kwargs
+        for name in flags.keys() & given.keys():
+            as_bool(given[name], function.__name__, name)
+
+
+def _flag_lines(called: str, flags: dict[str, bool]) -> list[str]:
+    unknown = " or ".join(
+        f"({theirs(name)} is not {usual} and {theirs(name)} is not {not usual})"
+        for name, usual in flags.items()
+    )
+    return block(f"if {unknown}", [f"as_bool({theirs(n)}, {called!r}, {n!r})" for n in flags])
 
 
 def code_closing_over(lines: list[str], names: tuple[str, ...], title: str) -> CodeType:

@@ -178,7 +178,7 @@ def other_arrays(op: Op) -> str:
 
 
 def normalised_lines(op: Op) -> list[str]:
-    """Dims and shapes brought to one form. Most are right as they are: a call takes 0.1 us."""
+    """Dims and shapes brought to one form, flags looked at. Most are right: a call takes 0.1 us."""
     lines = []
     for param in op.params:
         if param.check not in NORMALISE:
@@ -193,6 +193,10 @@ def normalised_lines(op: Op) -> list[str]:
             lines += block(f"if {name} is not None", [shortened])
         else:
             lines.append(f"{name} = {checked}")
+    for param in op.flags:
+        name, usual = param.local, param.default
+        unknown = f"if {name} is not {usual} and {name} is not {not usual}"
+        lines += block(unknown, [f"as_bool({name}, {op.name!r}, {param.name!r})"])
     return lines
 
 

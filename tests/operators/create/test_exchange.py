@@ -146,3 +146,29 @@ def test_a_tensor_keeps_its_shape_when_its_array_is_given_another():
         array[1, 2] = 1
         assert x.shape == (6,)
         assert x[5] == 1
+
+
+def test_arrays_are_no_tensors_for_functions_and_methods():
+    """Beside a sign they are; called by name, an array there is a mistake that torch tells too."""
+    x, array = torch.ones(3), numpy.ones(3)
+    calls = [
+        lambda: torch.sin(array),
+        lambda: torch.add(x, array),
+        lambda: torch.add(array, x),
+        lambda: x.mul(array),
+        lambda: x.add_(array),
+        lambda: torch.cat([x, array]),
+        lambda: torch.where(array > 0, x, x),
+        lambda: x.index_select(0, numpy.arange(2)),
+        lambda: torch.nn.functional.relu(array),
+        lambda: torch.nn.functional.mse_loss(x, array),
+        lambda: torch.nn.functional.linear(x, numpy.ones((2, 3), numpy.float32)),
+        lambda: torch.sum(numpy.float32(1)),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError):
+            call()
+    assert (x.double() @ array).item() == 3
+    assert torch.equal(x + array, array + x)
+    assert torch.equal(x.clone().__iadd__(array), x + 1)
+    assert torch.add(x, numpy.float32(1)).dtype is torch.float32

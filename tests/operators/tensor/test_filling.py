@@ -146,3 +146,8 @@ def test_fill_diagonal_wraps_on_demand():
         torch.zeros(3).fill_diagonal_(1.0)
     with pytest.raises(RuntimeError, match="equal"):
         torch.zeros(2, 2, 3).fill_diagonal_(1.0)
+
+
+def test_zeroing_what_is_no_tensor_says_so():
+    with pytest.raises(TypeError, match="zero_.*Tensor"):
+        torch.zero_(2)
