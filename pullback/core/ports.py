@@ -114,12 +114,17 @@ class Ports:
     function_rule: Callable[..., tuple[Any, Any]]
 
     def fill(self, **calls: Callable[..., Any]) -> None:
-        """Fill ports; a name that is no port, or is filled already, is a mistake of ours."""
+        """Fill ports; a name that is no port, or is filled already, is a mistake of ours.
+
+        By another function, that is: a module whose import was interrupted fills again what it had
+        filled.
+        """
         for name, call in calls.items():
             if name not in Ports.__annotations__:
                 raise TypeError(f"There is no port {name!r}.")
-            if name in vars(self):
-                raise TypeError(f"The port {name!r} is filled already, by {vars(self)[name]!r}.")
+            before = vars(self).get(name)
+            if before is not None and _place(before) != _place(call):
+                raise TypeError(f"The port {name!r} is filled already, by {before!r}.")
             setattr(self, name, call)
 
     def __getattr__(self, name: str) -> Any:
@@ -128,6 +133,11 @@ class Ports:
             import_module(_FILLED_LATER[name])
             return vars(self)[name]
         raise AttributeError(f"The port {name!r} is not filled: the layer above is not imported.")
+
+
+def _place(call: Any) -> tuple[Any, Any]:
+    """Where a function is written."""
+    return getattr(call, "__module__", call), getattr(call, "__qualname__", call)
 
 
 ports = Ports()

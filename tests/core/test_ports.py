@@ -28,6 +28,20 @@ def test_a_port_is_filled_once():
         mine.fill(build=max)
 
 
+def test_an_import_that_was_interrupted_may_fill_its_ports_again():
+    def first():
+        def build():
+            pass
+
+        return build
+
+    mine = Ports()
+    mine.fill(build=first())
+    again = first()
+    mine.fill(build=again)
+    assert mine.build is again
+
+
 def test_an_unknown_port_and_one_not_filled_say_so():
     with pytest.raises(TypeError, match="no port 'biuld'"):
         Ports().fill(biuld=len)

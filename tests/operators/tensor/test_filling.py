@@ -149,5 +149,5 @@ def test_fill_diagonal_wraps_on_demand():
 
 
 def test_zeroing_what_is_no_tensor_says_so():
-    with pytest.raises(TypeError, match="zero_.*Tensor"):
+    with pytest.raises(TypeError, match=r"zero_.*Tensor"):
         torch.zero_(2)
