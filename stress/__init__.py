@@ -13,5 +13,6 @@ PARTS = {
     "growth": "nothing waits for the collector after transforms, nested, and whole programs",
     "loader": "mutated and hostile files: read or refused, nothing run, memory near their size",
     "programs": "random programs on torch too, where it is installed: values, dtypes, gradients",
+    "refusals": "calls with one wrong argument, on torch too: what it refuses is refused here",
     "threads": "eight threads at a switch interval of 10 us: the numbers of one thread",
 }
