@@ -110,3 +110,14 @@ def test_packet_handed_out_sees_overloads_defined_later(lib, ops):
     lib.impl("f.later", lambda flag: not flag, "default")
     assert "later" in packet.overloads()
     assert packet.later(True) is False
+
+
+def test_built_in_operators_have_tags():
+    tag, aten = torch.Tag, torch.ops.aten
+    assert tag.pointwise in aten.add.Tensor.tags
+    assert tag.inplace in aten.add_.Tensor.tags
+    assert tag.inplace not in aten.add.Tensor.tags
+    assert tag.nondeterministic_seeded in aten.bernoulli.default.tags
+    assert tag.core in aten.mm.default.tags
+    assert tag.dynamic_output_shape in aten.nonzero.default.tags
+    assert tag.out in aten.add.out.tags

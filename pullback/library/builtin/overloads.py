@@ -21,6 +21,7 @@ from pullback.library.builtin.adjoints import WRITTEN
 from pullback.library.builtin.calls import CALLS, RUNS, Call
 from pullback.library.builtin.names import OVERLOADS
 from pullback.library.builtin.schema import schema_of
+from pullback.library.builtin.tags import tags_of
 from pullback.library.overload import OpNamespace, OpOverload, OpOverloadPacket
 from pullback.library.registry import _packets
 from pullback.library.schema import parse_schema
@@ -103,7 +104,8 @@ class BuiltinPacket(OpOverloadPacket):
                 schema = parse_schema(text.replace(".default", ""))
             else:
                 schema = schema_of(self.namespace, self._opname, overload, self._run)
-            self._add(OpOverload(self, schema, run, doc=run.__doc__))
+            tags = tags_of(self._opname, overload) if self.namespace == "aten" else ()
+            self._add(OpOverload(self, schema, run, tags=tags, doc=run.__doc__))
         return self._overloads[overload]
 
 
