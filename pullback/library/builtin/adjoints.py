@@ -15,11 +15,12 @@ import numpy
 import pullback
 from pullback.core.tensor import Tensor, wrap
 from pullback.library.builtin.calls import run_convolution
+from pullback.library.builtin.losses import LOSSES, REDUCTIONS
 from pullback.operators.create.sizes import zeros_like
 
 __all__ = ["WRITTEN"]
 
-WRITTEN: dict[str, tuple[str, Callable[..., Any]]] = {}
+WRITTEN: dict[str, tuple[str, Callable[..., Any]]] = dict(LOSSES)
 
 
 def _aten(schema: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -152,9 +153,8 @@ def _adaptive_max_pool(g: Any, x: Any, indices: Any) -> Any:
     "ignore_index) -> (Tensor output, Tensor total_weight)"
 )
 def _nll(x: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
-    names = ("none", "mean", "sum")
     nll = pullback.nn.functional.nll_loss
-    output = nll(x, target, weight, ignore_index=ignore_index, reduction=names[reduction])
+    output = nll(x, target, weight, ignore_index=ignore_index, reduction=REDUCTIONS[reduction])
     counted = target != ignore_index
     if reduction == 0 and x.ndim > 1:
         return output, x.new_zeros(())

@@ -284,6 +284,12 @@ def _new(bound: Bound) -> Call:
     return Call("new_full", "default", (x, size, number), kwargs)
 
 
+def _mse_loss(bound: Bound) -> Call:
+    reduction = ("none", "mean", "sum").index(bound["reduction"])
+    args = (bound["input"], bound["target"])
+    return Call("mse_loss", "default", args if reduction == 1 else (*args, reduction), {})
+
+
 def _polynomial(name: str, option: str, overload: str) -> Callable[[Bound], Call]:
     def spelled(bound: Bound) -> Call:
         x, other = bound["input" if "input" in bound else "x"], bound[option]
@@ -364,6 +370,7 @@ CALLS: dict[str, Callable[[Bound], Call]] = {
     "convolution": _convolution,
     "log_softmax": _softmax("log_softmax"),
     "nn.functional.linear": _linear,
+    "nn.functional.mse_loss": _mse_loss,
     "remainder": _remainder,
     "round": _round,
     "slice_along": _slice,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.library.builtin.losses import LOSSES
 from pullback.nn import functional
 from pullback.nn.base.conversion import destination
 
@@ -20,6 +21,8 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
 
 
 def __getattr__(name: str) -> Any:
+    if name in LOSSES:
+        return LOSSES[name][1]
     found = getattr(functional, _BY_HAND.get(name, name), None)
     if found is None or name.startswith("__"):
         raise AttributeError(f"module 'pullback._C._nn' has no attribute {name!r}")
