@@ -16,11 +16,12 @@ import pullback
 from pullback.core.tensor import Tensor, wrap
 from pullback.library.builtin.calls import run_convolution
 from pullback.library.builtin.losses import LOSSES, REDUCTIONS
+from pullback.library.builtin.raw import RAW
 from pullback.operators.create.sizes import zeros_like
 
 __all__ = ["WRITTEN"]
 
-WRITTEN: dict[str, tuple[str, Callable[..., Any]]] = dict(LOSSES)
+WRITTEN: dict[str, tuple[str, Callable[..., Any]]] = {**LOSSES, **RAW}
 
 
 def _aten(schema: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
