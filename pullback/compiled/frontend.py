@@ -21,6 +21,7 @@ from pullback.compiled.profiling import is_profiled, timed
 from pullback.compiled.runtime.entry import MOST_UNUSED, OVERLAPPING, Entry
 from pullback.compiled.runtime.quick import quick_way
 from pullback.compiled.sizes.families import Families
+from pullback.compiled.stance import stance
 from pullback.core.forward import LEVELS
 from pullback.core.mode import INFERENCE, NO_GRAD, PLAIN, fast, get_mode, settle
 from pullback.core.nesting import running
@@ -59,6 +60,7 @@ class CompiledFunction:
         self.failures = 0
         self.reasons: list[str] = []
         self._warned = False
+        self._met = False  # whether a stance that runs first calls eagerly has seen one
         known_functions.add(self)
         self.quick: Any = None  # the short way of the entry that ran last, and its mode
         self.quick_mode: Any = None
@@ -85,12 +87,36 @@ class CompiledFunction:
         mode = settle()
         if not _may_run(mode):
             return self.function(*args, **kwargs)
+        if stance.now != "default" and not self._may_compile(mode, args, kwargs):
+            return self.function(*args, **kwargs)
         if look.by is None:
             return self._guarded_run(mode, args, kwargs)
         if not is_profiled():  # somebody wants to see each operator
             return self.function(*args, **kwargs)
         with timed(f"compiled::{self._name}"):
             return self._guarded_run(mode, args, kwargs)
+
+    def _may_compile(self, mode: Any, args: Any, kwargs: Any) -> bool:
+        """Whether the stance lets a call run as a program: one that is there, or a new one."""
+        if stance.now == "force_eager":
+            return False
+        leaves, spec = tree_flatten((args, kwargs))
+        if any(entry.guards.miss(mode, spec, leaves) is None for entry in self.entries):
+            return True
+        if self.families.entry(mode, spec, leaves) is not None:
+            return True
+        if stance.now == "fail_on_recompile":
+            raise RuntimeError(
+                f"{self._name}: a call that no program fits would be compiled anew, which the "
+                "stance 'fail_on_recompile' forbids; compile it before, or take another stance."
+            )
+        first, self._met = not self._met, True
+        return stance.now != "eager_on_recompile" and not first
+
+    def forget_quick(self) -> None:
+        """Let the next call look for its program anew."""
+        self.quick = None
+        self._others.clear()
 
     def _guarded_run(self, mode: Any, args: Any, kwargs: Any) -> Any:
         leaves, spec = tree_flatten((args, kwargs))
@@ -150,8 +176,8 @@ class CompiledFunction:
         self.families.clear()
         self.reasons.clear()
         self.failures = 0
-        self.quick = None
-        self._others.clear()
+        self._met = False
+        self.forget_quick()
 
     def __getattr__(self, name: str) -> Any:
         """A compiled module answers as the module does: parameters(), train() and so on."""

@@ -10,6 +10,7 @@ from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.counting import counters
 from pullback.compiled.explain import explain
 from pullback.compiled.frontend import known_functions
+from pullback.compiled.stance import STANCES, stance
 from pullback.core.mode import get_mode
 
 __all__ = ["disable", "explain", "is_compiling", "list_backends", "register_backend", "reset"]
@@ -45,6 +46,16 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
         return fn(*args, **kwargs)
 
     return run
+
+
+def take_stance(name: str) -> str:
+    """Let compiled functions compile as a stance says; the stance before."""
+    if name not in STANCES:
+        raise RuntimeError(f"There is no stance {name!r}; the stances are {STANCES}.")
+    before, stance.now = stance.now, name
+    for function in list(known_functions):
+        function.forget_quick()  # which asks for no stance
+    return before
 
 
 def reset() -> None:

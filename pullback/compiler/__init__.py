@@ -41,11 +41,6 @@ __all__ = [
     "wrap_numpy",
 ]
 
-_STANCES = (
-    *("default", "eager_then_compile", "aot_eager_then_compile", "force_eager"),
-    *("eager_on_recompile", "fail_on_recompile"),
-)
-
 
 def compile(*args: Any, **kwargs: Any) -> Any:
     """As `torch.compile`.
@@ -250,25 +245,40 @@ def get_default_backend() -> Any:
 class set_stance(ContextDecorator):  # noqa: N801 (torch's name)
     """When to compile and when not; from now on, or for a block or function.
 
+    `force_eager` runs no programs; `eager_on_recompile` and `fail_on_recompile` those that are
+    there and no new ones; `eager_then_compile` compiles from a function's second call on.
+
     >>> import pullback as torch
-    >>> f = torch.compile(lambda x: x * 2)
-    >>> with torch.compiler.set_stance("default"):
-    ...     f(torch.ones(1))
-    tensor([2.])
+    >>> f = torch.compile(lambda x: print("run") or x * 2)
+    >>> with torch.compiler.set_stance("force_eager"):
+    ...     f(torch.ones(1)), f(torch.ones(1))
+    run
+    run
+    (tensor([2.]), tensor([2.]))
     """
 
     def __init__(
         self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, **options: Any
     ) -> None:
-        if stance not in _STANCES:
-            raise RuntimeError(f"There is no stance {stance!r}; the stances are {_STANCES}.")
+        from pullback.compiled import names
+
         self.stance = stance
+        self._before = names.take_stance(stance)
+
+    def __call__(self, func: Any) -> Any:
+        """A function that runs in the stance, which ends here until then."""
+        self.__exit__()
+        return super().__call__(func)
 
     def __enter__(self) -> None:
-        pass
+        from pullback.compiled import names
+
+        names.take_stance(self.stance)
 
     def __exit__(self, *error: object) -> None:
-        pass
+        from pullback.compiled import names
+
+        names.take_stance(self._before)
 
 
 def set_enable_guard_collectives(enabled: bool) -> bool:
