@@ -128,9 +128,23 @@ def _of_user(compiler: Any) -> Any:
     return build
 
 
+class _Default:
+    """The back end where none is named; the best there is goes by torch's name."""
+
+    __slots__ = ("backend",)
+
+    def __init__(self) -> None:
+        self.backend: Any = "inductor"
+
+
+default = _Default()
+
+
 def resolve(backend: Any) -> Any:
-    """The back end of a name, or a callable as it is; None: the best there is."""
-    if backend is None or backend == "inductor":
+    """The back end of a name, or a callable as it is; None: the one that is set, or the best."""
+    if backend is None:
+        backend = default.backend
+    if backend == "inductor":
         _best.fuses = is_available()  # type: ignore[attr-defined]  # as the one that it takes
         return _best
     if callable(backend):

@@ -215,11 +215,8 @@ def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
     return backends.list_backends()
 
 
-_default_backend: Any = "inductor"
-
-
 def set_default_backend(backend: Any) -> None:
-    """Note the backend to be used where none is named.
+    """Set the backend of functions that are compiled from now on without naming one.
 
     >>> import pullback as torch
     >>> before = torch.compiler.get_default_backend()
@@ -228,18 +225,22 @@ def set_default_backend(backend: Any) -> None:
     'python'
     >>> torch.compiler.set_default_backend(before)
     """
-    global _default_backend
-    _default_backend = backend
+    from pullback.compiled import backends
+
+    backends.resolve(backend)  # which refuses names that nobody has
+    backends.default.backend = backend
 
 
 def get_default_backend() -> Any:
-    """The backend that was noted.
+    """The backend of functions that are compiled without naming one.
 
     >>> import pullback as torch
     >>> isinstance(torch.compiler.get_default_backend(), str)
     True
     """
-    return _default_backend
+    from pullback.compiled import backends
+
+    return backends.default.backend
 
 
 class set_stance(ContextDecorator):  # noqa: N801 (torch's name)
