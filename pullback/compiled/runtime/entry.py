@@ -18,12 +18,11 @@ from pullback.compiled.runtime.quick import MOST_UNUSED
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.trees.pytree import tree_unflatten
-from pullback.core.version import bump
+from pullback.core.version import INFERENCE_CELL, bump_all
 from pullback.core.view import edge_of
 
 __all__ = ["MOST_UNUSED", "OVERLAPPING", "Entry", "owned"]
 
-_NOTHING = numpy.empty(0)
 OVERLAPPING = object()  # the answer to a call that would write to memory which two tensors share
 
 
@@ -222,12 +221,9 @@ class Entry:
         if given:
             arrays += [self._xp.ones(one.shape, one.dtype) for one in given]
         made = program(arrays)
-        done = getattr(program, "in_place", None) or {}
-        kept = {number: made[number] for number in done}
-        for number in done:
-            made[number] = _NOTHING  # it is in its place already
-        made = _apart(made, arrays)
-        return [None if number in kept else one for number, one in enumerate(made)]
+        for number in getattr(program, "in_place", None) or ():
+            made[number] = None  # it is in its place already
+        return _apart(made, arrays)
 
     def _run_first(self, tensors: list[Any]) -> list[Any]:
         (program, sources, _), _, _ = self._program("pair")
@@ -241,17 +237,21 @@ class Entry:
         captured = self.captured
         count = len(self.results)
         results = [wrap(array) for array in made[:count]]
-        rest = made[count:]
+        rest = iter(made[count:])
+        written = []
         for place, _ in captured.writes:
             target = tensors[place]
-            value = rest.pop(0)
+            value = next(rest)
             if value is not None:
                 target._array[...] = value
-            bump(target, "a compiled function")
-        for place, value in captured.stores:
-            tensors[place]._stored_grad = None if value is None else wrap(rest.pop(0))
+            if target._cell is not INFERENCE_CELL:
+                written.append(target)
+        if written:
+            bump_all(written, "a compiled function")
+        for place, stored in captured.stores:
+            tensors[place]._stored_grad = None if stored is None else wrap(next(rest))
         if wants:
-            self._record(results, rest, tensors)
+            self._record(results, list(rest), tensors)
         elif captured.is_spent and get_mode().grad:
             wanted = self._wanted(results)
             if wanted:
@@ -352,6 +352,8 @@ def _apart(made: list[Any], given: list[Any]) -> list[Any]:
     """Results that share no memory with inputs or with one another."""
     seen = {id(one) for one in given}
     for number, one in enumerate(made):
+        if one is None:
+            continue
         owner = owner_of(one)
         if id(owner) in seen or is_fixed(owner) or id(one) in seen:
             made[number] = owner = one.copy("K")

@@ -13,6 +13,9 @@ __all__ = ["is_fixed", "owner_of", "share_memory", "span_of"]
 
 def span_of(array: Any) -> tuple[int, int]:
     """The addresses of an array's first byte and of the one after its last."""
+    if type(array) is numpy.ndarray and array.flags.c_contiguous:
+        start = array.__array_interface__["data"][0]
+        return start, start + array.nbytes
     library = LIBRARIES.get(type(array))
     if library is None:
         return numpy.lib.array_utils.byte_bounds(array)
