@@ -254,7 +254,7 @@ class GroupKernels(Stages):
             target = f"p{self._n(v)}"
             if not last_only(v, self.group.domain) and self.way == "rows":
                 target = f"a{self._n(v)}" if last in v.attr else self._total(v)
-            self.lines.append(f"{pad}{target} = {how(v)}::of({target}, {x});")
+            self.lines.append(f"{pad}{target} = both({how(v)}(), {target}, {x});")
 
     def _finish(self, v: Val, known: set[int]) -> None:
         """A reduction along the row, at hand for all of the team."""

@@ -19,12 +19,12 @@ HEAD = """
 #define INFINITY __int_as_float(0x7f800000)
 #define NAN __int_as_float(0x7fffffff)
 #endif
-struct Sum { template <class T> static __device__ T of(T a, T b) { return a + b; } };
-struct Max {
-    template <class T> static __device__ T of(T a, T b) { return a != a || b <= a ? a : b; }
-};
+struct Sum {};
+struct Max {};
+template <class T> __device__ T both(Sum, T a, T b) { return a + b; }
+template <class T> __device__ T both(Max, T a, T b) { return a != a || b <= a ? a : b; }
 template <class How, class T> __device__ T of_warp(T x) {
-    for (int step = 16; step; step >>= 1) x = How::of(x, __shfl_xor_sync(0xffffffffu, x, step));
+    for (int step = 16; step; step >>= 1) x = both(How(), x, __shfl_xor_sync(0xffffffffu, x, step));
     return x;
 }
 template <class How, class T> __device__ T of_block(T x) {
@@ -34,7 +34,7 @@ template <class How, class T> __device__ T of_block(T x) {
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
     __syncthreads();
     x = parts[0];
-    for (int k = 1; k < (blockDim.x + 31) / 32; ++k) x = How::of(x, parts[k]);
+    for (int k = 1; k < (blockDim.x + 31) / 32; ++k) x = both(How(), x, parts[k]);
     return x;
 }
 // Copies of totals made one: out[i] of part[i * across + k * along] for all k below copies.
@@ -44,7 +44,7 @@ template <class How, class T> __device__ void join(
     for (long long i = blockIdx.x; i < n; i += gridDim.x) {
         T x = start;
         for (long long k = threadIdx.x; k < copies; k += blockDim.x)
-            x = How::of(x, part[i * across + k * along]);
+            x = both(How(), x, part[i * across + k * along]);
         x = of_block<How>(x);
         if (threadIdx.x == 0) out[i] = x;
     }
@@ -55,7 +55,7 @@ template <class How, class T> __device__ void join_each(
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
     if (i >= n) return;
     T x = start;
-    for (long long k = 0; k < copies; ++k) x = How::of(x, part[i * across + k * along]);
+    for (long long k = 0; k < copies; ++k) x = both(How(), x, part[i * across + k * along]);
     out[i] = x;
 }
 """

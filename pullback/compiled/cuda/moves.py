@@ -114,7 +114,7 @@ def reduce_kernels(plan: Plan, name: str, v: Val) -> list[tuple[str, Launch]]:
         f"  const {i} from = {_at('i', kept, x.off)};",
         f"  {kind} x = {number(start_of(v), v.dtype)};",
         f"  for ({i} k = {first}; k < {count}; k += {step})",
-        f"    x = {how(v)}::of(x, a[from + {_at('k', over)}]);",
+        f"    x = both({how(v)}(), x, a[from + {_at('k', over)}]);",
     ]
     given, slots = f"{kind}* a, {kind}* b", (plan.slot[x.base.id], plan.slot[v.id])
     if not by_block:

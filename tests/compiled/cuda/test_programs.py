@@ -6,7 +6,7 @@ import pytest
 import pullback as torch
 from pullback.compiled.counting import counters
 from pullback.nn import functional
-from tests.compiled.cuda import emulated
+from tests.cuda.stand_in import kernels
 
 
 def tensors(shapes, seed=0, dtype=torch.float32):
@@ -28,7 +28,7 @@ def gradients(function, given, device, compiled):
 
 
 def assert_as_eager(function, given, tolerance=2e-5):
-    emulated.launches.clear()
+    kernels.launches.clear()
     found = gradients(function, given, "cuda", compiled=True)
     wanted = gradients(function, given, "cpu", compiled=False)
     for ours, theirs in zip([*found[0], *found[1]], [*wanted[0], *wanted[1]], strict=True):
@@ -41,7 +41,7 @@ def assert_as_eager(function, given, tolerance=2e-5):
         numpy.testing.assert_allclose(
             ours.numpy(), theirs.numpy(), rtol=tolerance, atol=tolerance * scale
         )
-    assert emulated.launches
+    assert kernels.launches
 
 
 WORKS = {
@@ -180,12 +180,11 @@ def test_temporaries_are_not_read_after_they_were_given_back():
     assert not torch.allclose(first, second)
 
 
-def test_equal_kernels_are_written_once():
+def test_equal_kernels_are_written_once(texts):
     def function(x):
         for _ in range(3):
             x = (x @ x).tanh()
         return x
 
-    emulated.texts.clear()
     torch.compile(function, fullgraph=True)(torch.randn(4, 4, device="cuda"))
-    assert emulated.texts[-1].count("__global__") == 1
+    assert texts[-1].count("__global__") == 1
