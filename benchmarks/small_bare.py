@@ -21,7 +21,7 @@ ROUNDS, TIMES = 40, 40
 
 # Call -> its array calls, over arrays of the names in `small_table`.
 BARE = dict(
-    line.split(" := ")
+    map(str.strip, line.split(" := "))
     for line in lines(
         """
         F.avg_pool2d(im, 2) := im.reshape(2, 16); im.reshape(-1).dot(im.reshape(-1)); \
