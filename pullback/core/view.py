@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pullback.core import errors
 from pullback.core.node import AccumulateGrad, Edge, Leaf, Output, node_and_number
 from pullback.core.ports import ports
-from pullback.core.version import INFERENCE_CELL, Cell, own_cell
+from pullback.core.version import INFERENCE_CELL, Cell
 
 if TYPE_CHECKING:
     from pullback.core.tensor import Tensor
@@ -81,9 +81,12 @@ def attach(
     creation: CreationMeta = DEFAULT,
 ) -> None:
     """Make `result`, whose array shares the memory of `source`, a view with history `node`."""
-    if source._cell is INFERENCE_CELL:
+    cell = source._cell
+    if cell is INFERENCE_CELL:
         result._node, result._cell = None, INFERENCE_CELL
         return
+    if cell.__class__ is tuple:  # `own_cell` in line
+        cell = source._cell = [*cell]
     info = View()
     above = source._node
     if above.__class__ is View:
@@ -99,7 +102,7 @@ def attach(
     if creation is not DEFAULT:
         info.creation = creation
     info.node = node
-    info.cell = cell = result._cell = own_cell(source)
+    info.cell = result._cell = cell
     info.version = cell[0]
     result._node = info
 

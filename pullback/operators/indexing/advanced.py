@@ -32,6 +32,9 @@ def _taken(xp: Namespace, input: Array, indices: Any, dims: Any) -> Array:
     try:
         if len(indices) == 1 and indices[0].dtype.kind != "b":
             return input.take(indices[0], dims[0])  # a quarter of the time that brackets take
+        first = indices[0]
+        if len(indices) == 1 and first.shape == input.shape and dims[0] == 0:  # a mask of it all
+            return input[first]
         result = input[index_key(input.ndim, indices, dims)]
         return result if result.flags.c_contiguous else result.copy()
     except IndexError as error:
@@ -48,8 +51,8 @@ def _placed(xp: Namespace, g: Array, indices: Any, dims: Any, shape: Any) -> Arr
 # Up to two indices are inputs of their own, since operators on sequences are called more slowly.
 
 
-def _given(*indices: Any) -> tuple[Any, ...]:
-    return tuple(index for index in indices if index is not None)
+def _given(first: Any, second: Any) -> tuple[Any, ...]:
+    return (first,) if second is None else (first, second)
 
 
 @linear(
