@@ -61,6 +61,34 @@ def build_chain(x: Tensor, nodes: int) -> Tensor:
     return y
 
 
+def build_growth(torch: ModuleType, quick: bool) -> dict[str, float]:
+    """The cost of building a node in a long chain over that in a chain of a thousand.
+
+    With Python's collector, which goes through all nodes whenever there are a quarter more, and
+    without it.
+    """
+    long = 10_000 if quick else 1_000_000
+    found = {"collected": build_cost(torch, long, 1) / build_cost(torch, 1_000, 50)}
+    gc.disable()
+    try:
+        found["uncollected"] = build_cost(torch, long, 1) / build_cost(torch, 1_000, 50)
+    finally:
+        gc.enable()
+    return found
+
+
+def build_cost(torch: ModuleType, nodes: int, times: int) -> float:
+    """Processor time of building a chain, per node: the least of some."""
+    x = torch.tensor(1.0, requires_grad=True)
+    costs = []
+    for _ in range(times):
+        start = time.process_time()
+        y = build_chain(x, nodes)
+        costs.append(time.process_time() - start)
+        del y
+    return min(costs) / nodes
+
+
 def million_views(torch: ModuleType, quick: bool) -> dict[str, float]:
     """Build a million views of one base, run back through them, free them: as `million_nodes`."""
     short, long = (1_000, 10_000) if quick else (100_000, 1_000_000)
@@ -136,6 +164,7 @@ def peak_memory(torch: ModuleType, quick: bool) -> dict[str, float]:
 
 PROBES = {
     "million-nodes": Probe(million_nodes),
+    "build-growth": Probe(build_growth),
     "million-views": Probe(million_views),
     "flat-memory": Probe(flat_memory, TRAINING),
     "peak-memory": Probe(peak_memory, TRAINING),

@@ -54,6 +54,15 @@ def nodes(theirs: str | None, ours: str, settings: Settings) -> Numbers:
     }
 
 
+def builds(theirs: str | None, ours: str, settings: Settings) -> Numbers:
+    """What a node costs that is built in a long chain, against one in a short one."""
+    costs = probe("build-growth", theirs, ours, settings, times=3)
+    return {
+        "build-growth": costs["collected"],
+        "build-growth-uncollected": costs["uncollected"],
+    }
+
+
 def views(theirs: str | None, ours: str, settings: Settings) -> Numbers:
     """A million views of one base: their cost, and that against a tenth of them."""
     costs = probe("million-views", theirs, ours, settings, times=1)
@@ -137,6 +146,13 @@ RESOURCES = {
             "million-nodes-growth": ("cost of a node in 1,000,000 over one in 100,000", "x"),
         },
         nodes,
+    ),
+    "build-growth": Resource(
+        {
+            "build-growth": ("building a node in 1,000,000 over one in 1,000", "x"),
+            "build-growth-uncollected": ("the same with Python's collector off", "x"),
+        },
+        builds,
     ),
     "million-views": Resource(
         {
