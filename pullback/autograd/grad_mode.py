@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from pullback.core import origin
-from pullback.core.explain.birth import UNRECORDED, Birth, make_birth
+from pullback.core.explain.birth import UNRECORDED, Unrecorded, make_birth
 from pullback.core.listing import only_public as _only_public
 from pullback.core.mode import (
     INFERENCE,
@@ -91,7 +91,7 @@ class _ModeContext(Whole):
             place = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
         else:
             place = (getattr(self._function, "__code__", None), 0)
-        birth = make_birth(Birth, (self.__class__.__name__, *place))
+        birth = make_birth(Unrecorded, (self.__class__.__name__, *place))
         fast.unrecorded = (0, birth)
 
     _before: Any = None  # a Mode, once entered
@@ -201,7 +201,7 @@ class _GradContext(_ModeContext):
                 code, lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
             else:
                 code, lasti = getattr(function, "__code__", None), 0
-            fast.unrecorded = (0, make_birth(Birth, (self.__class__.__name__, code, lasti)))
+            fast.unrecorded = (0, make_birth(Unrecorded, (self.__class__.__name__, code, lasti)))
         except BaseException:
             self._leave()
             raise

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core import errors
-from pullback.core.explain.birth import Birth, make_birth
+from pullback.core.explain.birth import FROM_ARRAYS, Birth, FromArray, make_birth
 from pullback.core.origin import Origin, getframe, internal, user_frame
 
 Cell = Any  # a list; or a tuple, before the first write
@@ -52,7 +52,8 @@ def remember_birth(tensor: Any, how: str) -> None:
     if internal[frame.f_code.co_filename]:
         frame = user_frame(frame)
     if frame is not None:
-        tensor._cell = (0, make_birth(Birth, (how, frame.f_code, frame.f_lasti)))
+        kind = FromArray if how in FROM_ARRAYS else Birth
+        tensor._cell = (0, make_birth(kind, (how, frame.f_code, frame.f_lasti)))
 
 
 def bump(tensor: Any, op: str) -> None:

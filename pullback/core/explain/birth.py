@@ -31,8 +31,24 @@ class Ended(Birth):
     __slots__ = ()
 
 
+# Constants: nobody asked for their gradients, and most programs have many.
+FROM_ARRAYS = ("from_numpy()", "tensor() of an array", "as_tensor() of an array")
+
+
+class FromArray(Birth):
+    """Made of an array: a constant, but one that a graph may have gone into."""
+
+    __slots__ = ()
+
+
+class Unrecorded(Birth):
+    """Computed with grad mode off; `how` is the block."""
+
+    __slots__ = ()
+
+
 # Birth's own constructor is a Python function, and takes three times as long.
 make_birth = tuple.__new__
 
 # The counter of what was computed with grad mode off, where no block of the user's can be named.
-UNRECORDED = (0, Birth("no_grad", None, 0))
+UNRECORDED = (0, Unrecorded("no_grad", None, 0))

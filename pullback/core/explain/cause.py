@@ -12,7 +12,14 @@ import warnings
 from types import CodeType, FrameType
 from typing import Any
 
-from pullback.core.explain.birth import Birth, Cut, Ended, make_birth
+from pullback.core.explain.birth import (
+    Birth,
+    Cut,
+    Ended,
+    FromArray,
+    Unrecorded,
+    make_birth,
+)
 from pullback.core.mode import get_mode
 from pullback.core.node import Leaf
 from pullback.core.origin import getframe, internal, stacklevel, user_frame
@@ -20,11 +27,9 @@ from pullback.core.process.warning_once import should_warn
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, Cell, birth, own_cell
 from pullback.core.view import View
 
-_INFERENCE = Birth("inference_mode", None, 0)
-# Constants: nobody asked for their gradients, and most programs have many.
-FROM_ARRAYS = ("from_numpy()", "tensor() of an array", "as_tensor() of an array")
-_GRAD_MODES = ("no_grad", "set_grad_enabled", "inference_mode")
-_WEIGHTS = {**dict.fromkeys(_GRAD_MODES, 3), **dict.fromkeys(FROM_ARRAYS, 2)}
+_INFERENCE = Unrecorded("inference_mode", None, 0)
+# How much a cause explains; by class, so that written operators need not look closer at equals.
+_WEIGHTS: dict[type, int] = {Birth: 1, FromArray: 2, Unrecorded: 3, Cut: 3, Ended: 3}
 _MOST_EXITS = 64
 
 
@@ -42,7 +47,7 @@ def cause_of(tensor: Any) -> Birth | None:
 
 def _weight(cause: Birth) -> int:
     """How much a cause explains, from 1."""
-    return _WEIGHTS.get(cause.how, 1) if cause.__class__ is Birth else 3
+    return _WEIGHTS[cause.__class__]
 
 
 def inherited(*operands: Any) -> Cell:
@@ -61,17 +66,14 @@ def inherited(*operands: Any) -> Cell:
                 continue
             # Not in calls: constants are many, and each operator that records nothing asks.
             if cell.__class__ is tuple:  # a note and nothing else
-                note = cell[1]
-                weight = _WEIGHTS.get(note.how, 1) if note.__class__ is Birth else 3
+                weight = _WEIGHTS[cell[1].__class__]
                 if weight > most:
                     best, most = cell, weight
                 continue
             if cell.__class__ is list and _is_all_that_is_known(one):
-                note = cell[1] if len(cell) > 1 else None
-                if note.__class__ in _NOTES:
-                    weight = _WEIGHTS.get(note.how, 1) if note.__class__ is Birth else 3
-                    if weight > most:
-                        best, most = (0, note), weight
+                weight = _WEIGHTS.get(cell[1].__class__, 0) if len(cell) > 1 else 0
+                if weight > most:
+                    best, most = (0, cell[1]), weight
                 continue
             cause = cause_of(one)
         if cause is not None and _weight(cause) > most:
@@ -85,9 +87,6 @@ def _is_all_that_is_known(one: Any) -> bool:
         return False
     node = one._node
     return node is None or node.__class__ is not View or node.base._cut is None
-
-
-_NOTES = frozenset((Birth, Cut, Ended))
 
 
 def strongest(operands: Any) -> Birth | None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pullback.core.explain.birth import Birth, Cut, Ended, make_birth
-from pullback.core.explain.cause import FROM_ARRAYS, cause_of, exits_in
+from pullback.core.explain.birth import Birth, Cut, Ended, FromArray, make_birth
+from pullback.core.explain.cause import cause_of, exits_in
 from pullback.core.mode import get_mode
 from pullback.core.node import AccumulateGrad, Leaf, Node, node_and_number
 from pullback.core.origin import Origin, getframe, user_frame
@@ -102,7 +102,7 @@ def _explain_birth(made: Birth) -> str:
             f"({block}), where nothing is recorded. Compute that outside of the block, or inside "
             "enable_grad()."
         )
-    if made.how in FROM_ARRAYS:
+    if isinstance(made, FromArray):
         return (
             f"It comes from {made.how}{place}: NumPy arrays carry no history, so a graph that "
             "went into NumPy ends there. Stay in tensors on the way, or, if that is a leaf, call "

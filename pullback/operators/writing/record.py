@@ -54,13 +54,19 @@ def inherited_lines(op: Op) -> list[str]:
     first, *others = op.inputs
     if first.kind != "tensor":
         return ["cell = UNWRITTEN"]
-    written = [f"{first.local}._cell.__class__ is not tuple"]
+    written = ["cell.__class__ is not tuple"]
     for param in others:
-        test = f"{param.local}._cell is not UNWRITTEN"
+        # Of two that know as much, as constants mostly do, the first counts.
+        test = (
+            f"{param.local}._cell is not UNWRITTEN and (cell is UNWRITTEN or {param.local}._cell"
+            f".__class__ is not tuple or {param.local}._cell[1].__class__ is not cell[1].__class__)"
+        )
         if param.kind == "optional":
             test = f"({param.local} is not None and {test})"
         elif param is maybe_number(op):
             test = f"(not is_number and {test})"
+        else:
+            test = f"({test})"
         written.append(test)
     return [
         f"cell = {first.local}._cell",
