@@ -15,6 +15,7 @@ from pullback.core import errors
 from pullback.core.arrays import LIBRARIES
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.node import OUTPUT_SEQ, AccumulateGrad, Node
+from pullback.core.promotion import is_half
 
 __all__ = ["broadcast_dims", "fitted", "fitted_all", "fitted_tensor"]
 
@@ -28,6 +29,8 @@ def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
         dims = _dims_away(g.shape, shape, node, index)
         if len(dims) == len(g.shape) - len(shape) and type(g) in LIBRARIES:
             g = LIBRARIES[type(g)].summed(g, dims)  # no view: whoever gets it may keep it
+        elif dims and is_half(g.dtype):  # 256 is the last sum of ones in bfloat16
+            g = g.sum(dims, numpy.float32, keepdims=True).astype(g.dtype).reshape(shape)
         else:
             g = g.sum(dims, keepdims=True).reshape(shape) if dims else g.reshape(shape)
     dtype = _other_dtype(g.dtype, target, node, index)

@@ -1,5 +1,7 @@
 """Sums of gradients: their values are tested with the passes, here what else they keep."""
 
+import pytest
+
 import pullback as torch
 
 
@@ -9,3 +11,26 @@ def test_a_sum_with_the_zeros_of_a_step_keeps_the_format(both_passes):
     y = torch.sign(x) * x
     (g,) = torch.autograd.grad(y, x, torch.ones_like(y))
     assert g.is_contiguous(memory_format=torch.channels_last)
+
+
+LONG = {
+    "broadcast": lambda x, w: (x + w).sum(),
+    "linear bias": lambda x, w: torch.nn.functional.linear(x, x[:1], w).sum(),
+    "layer norm bias": lambda x, w: torch.nn.functional.layer_norm(x, (1,), None, w).sum(),
+    "index": lambda x, w: w[torch.zeros(len(x), dtype=torch.int64)].sum(),
+    "gather": lambda x, w: w.gather(0, torch.zeros(len(x), dtype=torch.int64)).sum(),
+    "embedding": lambda x, w: torch.nn.functional.embedding(
+        torch.zeros(len(x), dtype=torch.int64), w[:, None]
+    ).sum(),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", LONG)
+def test_gradients_of_half_precision_are_summed_in_single(dtype, name):
+    """3,000 ones: in half precision their sum would stop at 2,048, or at 256."""
+    kind = getattr(torch, dtype)
+    x, w = torch.ones(3000, 1, dtype=kind), torch.zeros(1, dtype=kind, requires_grad=True)
+    LONG[name](x, w).backward()
+    assert w.grad.dtype is kind
+    assert w.grad.item() == pytest.approx(3000, rel=0.005)

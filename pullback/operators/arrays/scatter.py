@@ -17,6 +17,7 @@ import numpy
 
 from pullback.core.arrays import Array, Namespace
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.promotion import is_half
 from pullback.operators.arrays.strides import contiguous_strides
 
 __all__ = [
@@ -105,6 +106,11 @@ _small_positions = lru_cache(256)(_positions)  # half of the time that a small g
 
 def add_at(xp: Namespace, out: Array, indices: Any, dims: Any, values: Array) -> None:
     """`out[key] += values` in place, where places may repeat; `values` broadcasts."""
+    if is_half(out.dtype):  # summed in single, rounded once
+        wide = out.astype(xp.float32)
+        add_at(xp, wide, indices, dims, values.astype(xp.float32))
+        out[...] = wide.astype(out.dtype)
+        return
     if len(indices) == 1:
         if indices[0].dtype.kind == "b":
             out[index_key(out.ndim, indices, dims)] += values  # a mask names no place twice

@@ -14,6 +14,7 @@ from pullback.core.arrays import Array, Library
 from pullback.core.device import device
 from pullback.core.explain import anomaly
 from pullback.core.faults import device_fault
+from pullback.core.promotion import is_half
 from pullback.operators.cuda import instead, turns
 from pullback.operators.cuda.blas import Blas
 from pullback.operators.cuda.fused import Fused, fused_rule, fused_ufunc
@@ -187,6 +188,8 @@ class CudaLibrary(Library):
         leading = dims == tuple(range(array.ndim - 1))
         if leading and array.ndim > 1 and self.rows.fits(array):
             return self.rows.column_sums(array)
+        if is_half(array.dtype):
+            return array.sum(dims, numpy.float32).astype(array.dtype)
         return array.sum(dims)
 
     def recorded(self, node: Any, inputs: Iterable[Any] = ()) -> None:

@@ -13,6 +13,7 @@ from numpy import ndarray
 
 from pullback.core import errors
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.scatter import (
     INT64,
@@ -184,6 +185,11 @@ def _gather_adjoint(xp: Namespace, input: Array, shape: Shape, dim: int, index: 
 
 
 def _add_along(xp: Namespace, input: Array, dim: int, index: Array, src: Array) -> None:
+    if is_half(input.dtype):  # summed in single, rounded once
+        wide = input.astype(xp.float32)
+        _add_along(xp, wide, dim, index, src.astype(xp.float32))
+        input[...] = wide.astype(input.dtype)
+        return
     if not (input.ndim and index.ndim):
         input, index = lined_up(input, index)
         src = src.reshape(src.shape or (1,))

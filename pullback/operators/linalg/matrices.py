@@ -13,6 +13,7 @@ from typing import Any
 from pullback.core import errors, origin
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.errors import unsupported
+from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.reductions import MANY, few_sums
 from pullback.operators.declare import Array, Dim, Namespace, linear, method, multilinear
@@ -51,6 +52,8 @@ def trace(xp: Namespace, input: Array) -> Array:
     if input.dtype.char in "fd" and input.flags.c_contiguous and 0 < input.size < MANY:
         step = input.shape[1] + 1
         return few_sums(xp, input.reshape(-1)[: min(input.shape) * step : step], None, False)
+    if is_half(input.dtype):
+        return xp.asarray(input.trace(dtype=xp.float32)).astype(input.dtype)
     wide = xp.int64 if input.dtype.kind in "iub" else input.dtype
     return input.trace(dtype=wide)
 

@@ -255,8 +255,9 @@ def _reduced(xp: Any, losses: Any, chosen: Any, reduction: str, shape: Any) -> A
     if reduction == "none":
         dim = class_dim(len(shape))
         return losses.reshape(shape[:dim] + shape[dim + 1 :])
-    total = losses.sum()
-    return total if reduction == "sum" else total / chosen.total
+    total = _wide(losses).sum()
+    total = total if reduction == "sum" else total / _wide(chosen.weights).sum()
+    return total.astype(losses.dtype, copy=False)
 
 
 def _coefficients(xp: Any, g: Any, chosen: Any, reduction: str) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.promotion import is_half
 from pullback.operators.arrays.blocks import BLOCK, slices
 from pullback.operators.arrays.reductions import few_sums
 from pullback.operators.arrays.rows import EYES, FEW, are_few, row_sums, totals
@@ -111,6 +112,11 @@ def _reduced(xp: Namespace, losses: Array, chosen: Chosen, reduction: str, shape
     if reduction == "none":
         dim = class_dim(len(shape))
         return losses.reshape(shape[:dim] + shape[dim + 1 :])
+    if is_half(losses.dtype):
+        wide = xp.add.reduce(losses, None, xp.float32)
+        count = losses.size if chosen.weights is None else chosen.total
+        wide = wide if reduction == "sum" else wide / xp.float32(count)
+        return xp.asarray(wide).astype(losses.dtype)
     few = losses.ndim == 1 and 0 < losses.size <= FEW and losses.dtype.char in "fd"
     total = few_sums(xp, losses, None, False) if few else xp.add.reduce(losses, None)
     return total if reduction == "sum" else total / chosen.total

@@ -124,7 +124,11 @@ def _mse_loss(xp: Namespace, input: Array, target: Array, reduction: str) -> Arr
     if reduction == "none":
         return difference * difference
     flat = difference.reshape(-1)
-    total = (flat * flat).sum() if flat.dtype.itemsize == 2 else xp.dot(flat, flat)
+    if flat.dtype.itemsize == 2:  # summed in single: a sum of 256 ones is the last in bfloat16
+        wide = (flat * flat).sum(None, xp.float32)
+        wide = wide / xp.float32(flat.size) if reduction == "mean" else wide
+        return wide.astype(flat.dtype)
+    total = xp.dot(flat, flat)
     return total / flat.dtype.type(flat.size) if reduction == "mean" else total
 
 

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy
+
 from pullback.core.arrays import Array, Namespace
+from pullback.core.promotion import is_half
 from pullback.operators.arrays.blocks import slices
 from pullback.operators.arrays.rows import MEANS, ones, totals
 from pullback.operators.arrays.threads import each, in_order
@@ -317,4 +320,8 @@ def sum_to(array: Any, shape: tuple[int, ...]) -> Array:
     """Added up over what broadcasting `shape` to the array's repeats."""
     extra = array.ndim - len(shape)
     dims = (*range(extra), *(d + extra for d, n in enumerate(shape) if n != array.shape[d + extra]))
-    return array.sum(dims, keepdims=True).reshape(shape) if dims else array.reshape(shape)
+    if not dims:
+        return array.reshape(shape)
+    if is_half(array.dtype):
+        return array.sum(dims, numpy.float32, keepdims=True).astype(array.dtype).reshape(shape)
+    return array.sum(dims, keepdims=True).reshape(shape)

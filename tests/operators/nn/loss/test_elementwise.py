@@ -311,3 +311,19 @@ def test_few_and_many_scores_give_the_same_cross_entropy_and_gradient(shape, sca
 def test_a_target_that_is_no_tensor_is_refused(function):
     with pytest.raises(TypeError, match="tensors"):
         function(randn(2, 3), [0, 1])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "nll_loss", "cross_entropy"])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_long_sums_of_half_precision_are_made_in_single(dtype, name, reduction):
+    rows = 3000  # ones would be summed to 2,048 in float16, and to 256 in bfloat16
+    x = torch.full((rows, 2), -0.75, dtype=torch.float64)
+    target = torch.zeros(rows, dtype=torch.int64) if name[0] in "nc" else x + 1
+    function = getattr(functional, name)
+    expected = function(x, target, reduction=reduction).item()
+    kind = getattr(torch, dtype)
+    given = target.to(kind) if target.is_floating_point() else target
+    assert function(x.to(kind), given, reduction=reduction).item() == pytest.approx(
+        expected, rel=0.01
+    )
