@@ -1,8 +1,8 @@
 """The same programs on torch and on pullback, on one CUDA device: eager, and replayed as a graph.
 
 `python -m benchmarks.cuda` (or `make bench-cuda`) prints a table of milliseconds and of torch's
-time over ours. Every work is a whole step, forward and backward; the median of many, each ended by
-a wait for the device.
+time over ours, and of the megabytes that a step holds at its peak. Every work is a whole step,
+forward and backward; times are the median of many, each ended by a wait for the device.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ BARS = {
     "elementwise": (0.8, None),
     "conv net": (0.6, None),
 }
+
+
+MEMORY_BAR = 0.91  # torch's peak over ours: at most 1.1 of torch's
 
 
 def chain(torch: Any) -> Callable[[], None]:
@@ -183,12 +186,19 @@ def _replayed(torch: Any, step: Callable[[], None]) -> float:
     return _timed(torch, graph.replay)
 
 
-def measured(torch: Any, work: str) -> dict[str, Any]:
-    """Eager and replayed milliseconds of one work, and the memory at its peak."""
-    step = WORKS[work](torch)
-    found: dict[str, Any] = {"eager": _timed(torch, step)}
-    found["peak MB"] = torch.cuda.max_memory_reserved() / 1e6
-    return found
+def _peak(torch: Any, step: Callable[[], None]) -> float:
+    """Megabytes that tensors hold at the most in a step, beyond what they held before it."""
+    for _ in range(3):
+        step()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    step()
+    torch.cuda.synchronize()
+    return float(torch.cuda.max_memory_allocated() - before) / 1e6
+
+
+_MEASURED = {"eager": _timed, "memory": _peak, "graph": _replayed}
 
 
 def main(path: str | None = None) -> int:
@@ -199,14 +209,13 @@ def main(path: str | None = None) -> int:
 
     results: dict[str, dict[str, Any]] = {}
     modules = {"torch": torch, "pullback": pullback}
-    for mode in ("eager", "graph"):  # graphs last: a second stream makes every call look for it
+    for mode, measure in _MEASURED.items():  # graphs last: with them every call looks for streams
         for work in WORKS:
             for name, module in modules.items():
                 key = f"{work}, {mode}"
                 try:
                     step = WORKS[work](module)
-                    time_of = _timed if mode == "eager" else _replayed
-                    found: Any = round(time_of(module, step), 4)
+                    found: Any = round(measure(module, step), 4)
                 except Exception as error:  # one work must not hide the others
                     found = f"{type(error).__name__}: {str(error)[:160]}"
                 results.setdefault(key, {})[name] = found
@@ -221,7 +230,7 @@ def _line(key: str, found: dict[str, Any]) -> str:
     theirs, ours = found["torch"], found["pullback"]
     ratio = f"{theirs / ours:.2f}" if isinstance(theirs, float) and isinstance(ours, float) else "-"
     work, mode = key.split(", ")
-    bar = BARS[work][mode == "graph"]
+    bar = MEMORY_BAR if mode == "memory" else BARS[work][mode == "graph"]
     return f"{key:22} torch {theirs}  pullback {ours}  ratio {ratio}  bar {bar or '-'}"
 
 
