@@ -42,15 +42,14 @@ def _maxima_and_places(xp: Any, input: Any, geometry: Any) -> tuple[Any, Any]:
     return both
 
 
-def _put_places(xp: Any, gradient: Any, places: Any, size: Any) -> Any:
+def _added_up(xp: Any, gradient: Any, places: Any, size: Any) -> Any:
     """Added up at their places by one kernel; what windows share is added in no certain order."""
-    from pullback.operators.nn.pool import places as module
+    from pullback.operators.nn.pool.places import added_up
 
     windows = found.library.windows
     if windows.fits(gradient) and len(size) == 2 and places._c_contiguous and 0 not in size:
         return windows.put(gradient, places, gradient.shape[:2], size)
-    declared: Any = module.put_places
-    return found.library.original(declared.op.forward)(xp, gradient, places, size)
+    return found.library.original(added_up)(xp, gradient, places, size)
 
 
 def _resampled(xp: Any, input: Any, tables: Any) -> Any:
@@ -98,7 +97,7 @@ def enter() -> None:
     INSTEAD.update(
         {
             place + "pool.kernels.maxima_and_places": _maxima_and_places,
-            place + "pool.places.put_places": _put_places,
+            place + "pool.places.added_up": _added_up,
             place + "image.taps._resampled": _resampled,
             place + "pool.average._few": _few,
         }

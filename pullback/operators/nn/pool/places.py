@@ -12,7 +12,7 @@ from pullback.operators.arrays.windows import Sizes, blocks, starts_of, volume
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
 
-__all__ = ["has_nan", "largest", "put_places", "spot", "table_of", "take_places"]
+__all__ = ["added_up", "has_nan", "largest", "put_places", "spot", "table_of", "take_places"]
 
 
 def has_nan(array: Array) -> bool:
@@ -101,6 +101,11 @@ def spot(places: Array, rows: int, length: int) -> Array:
 @keeps_format
 def put_places(xp: Namespace, gradient: Array, places: Array, size: Sizes) -> Array:
     """Add `gradient` up at `places` of zeros: the adjoint of `take_places`."""
+    return added_up(xp, gradient, places, size)
+
+
+def added_up(xp: Namespace, gradient: Array, places: Array, size: Sizes) -> Array:
+    """The same, whatever the order of memory."""
     lead = gradient.shape[: gradient.ndim - len(size)]
     out = xp.zeros((*lead, *size), gradient.dtype)
     spots = spot(places, volume(lead), volume(size))
