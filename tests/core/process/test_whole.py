@@ -133,7 +133,8 @@ class Injected(Exception):  # noqa: N818 (no error: a failure put in)
 def _is_beyond_help(frame, body_is_over, visited):
     """Where no line of ours could do something about it: `__exit__` begins, a lock is let go.
 
-    Python itself does not look for a Ctrl-C at the second.
+    Python itself does not look for a Ctrl-C at the second, nor at a `try:`, which does nothing: an
+    error that is raised there leaves a `with` around it without ending that.
     """
     generator = frame.f_code.co_flags & inspect.CO_GENERATOR
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
@@ -143,6 +144,8 @@ def _is_beyond_help(frame, body_is_over, visited):
         visited.update([trying] if line == "try:" else [])
         if not begun:
             return True
+    if line == "try:":
+        return True
     if not line.startswith("with "):
         return line.endswith((".acquire()", ".release()"))
     place = id(frame), frame.f_lineno
