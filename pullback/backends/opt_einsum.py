@@ -11,10 +11,11 @@ from typing import Any
 from pullback.backends.switches import flags_of
 from pullback.core.listing import only_public as _only_public
 
-# The names that opt_einsum knows them by.
-_STRATEGIES = (
-    *("auto", "auto-hq", "greedy", "random-greedy", "optimal", "dp"),
-    *("branch-1", "branch-2", "branch-all"),
+_STRATEGIES = ("auto", "greedy", "optimal")
+# The others of opt_einsum, which torch takes by assignment alone.
+_MORE = (
+    *("auto-hq", "branch-1", "branch-2", "branch-all", "dp", "dynamic-programming", "eager"),
+    *("opportunistic", "random-greedy", "random-greedy-128"),
 )
 
 
@@ -81,7 +82,10 @@ class _Switches(ModuleType):
 
     @strategy.setter
     def strategy(self, value: str) -> None:
-        set_flags(_strategy=value)
+        if value in _MORE:
+            _settings["strategy"] = value
+        else:
+            set_flags(_strategy=value)
 
 
 sys.modules[__name__].__class__ = _Switches

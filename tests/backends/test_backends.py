@@ -57,6 +57,10 @@ def test_einsum_strategies_are_checked():
         torch.backends.opt_einsum.strategy = "fast"
     with torch.backends.opt_einsum.flags(enabled=True, strategy="greedy"):
         assert torch.backends.opt_einsum.strategy == "greedy"
+        torch.backends.opt_einsum.strategy = "auto-hq"  # a setting of opt_einsum's own
+        assert torch.backends.opt_einsum.strategy == "auto-hq"
+    with pytest.raises(ValueError, match="greedy"):
+        torch.backends.opt_einsum.set_flags(None, "auto-hq")
 
 
 def test_there_are_no_quantised_operators():

@@ -7,6 +7,7 @@ from typing import Any
 
 from pullback.core.size import Size
 from pullback.distributions import constraints
+from pullback.distributions.distribution import Distribution as Distribution  # also from here
 from pullback.distributions.located import Located
 from pullback.distributions.package import torch
 from pullback.distributions.utils import _standard_normal, lazy_property
