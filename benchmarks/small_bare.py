@@ -1,4 +1,4 @@
-"""What small calls cost in NumPy alone: the array calls behind them, with nothing of ours around.
+"""What small calls cost in NumPy alone: array calls that do the same, with nothing of ours around.
 
 A call that is slower than torch's has its reason here, where it is one: NumPy's calls for its
 arithmetic, and the functions of Python through which it goes, take longer than all of torch's call,
@@ -20,8 +20,8 @@ from benchmarks.small_table import lines, tensors
 ROUNDS, TIMES = 40, 40
 
 # Call -> its array calls, over arrays of the names in `small_table`.
-BARE = dict(
-    map(str.strip, line.split(" := "))
+BARE: dict[str, str] = {
+    line.split(" := ")[0]: line.split(" := ")[1].strip()
     for line in lines(
         """
         F.avg_pool2d(im, 2) := im.reshape(2, 16); im.reshape(-1).dot(im.reshape(-1)); \
@@ -173,7 +173,7 @@ BARE = dict(
         with torch.set_grad_enabled(False): pass := variable.reset(variable.set(1))
         """
     )
-)
+}
 
 
 # Call -> microseconds of its array calls and of torch's call, and the functions of Python that ours
