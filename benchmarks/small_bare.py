@@ -123,6 +123,7 @@ BARE: dict[str, str] = {
         torch.where(k, x, y) := np.where(k, x, y)
         F.embedding(i, table) := i.argmax(); table[i]
         torch.empty(10) := np.empty(10, single)
+        torch.zeros(10) := np.zeros(10, single)
         torch.zeros_like(x) := np.zeros(10, single)
         torch.ones_like(x) := np.empty(10, single).fill(1)
         torch.ones(2, 5) := np.empty((2, 5), single).fill(1)
@@ -255,6 +256,7 @@ MEASURED = {
     "torch.where(k, x, y)": (0.87, 1.54, 8),
     "F.embedding(i, table)": (1.10, 2.29, 7),
     "torch.empty(10)": (0.13, 0.73, 8),
+    "torch.zeros(10)": (0.14, 0.88, 6),
     "torch.zeros_like(x)": (0.14, 0.89, 9),
     "torch.ones_like(x)": (0.31, 1.14, 10),
     "torch.ones(2, 5)": (0.36, 1.15, 7),
