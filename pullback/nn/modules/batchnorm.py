@@ -221,7 +221,7 @@ class SyncBatchNorm(_BatchNorm):
         count = input.numel() // max(input.shape[1], 1)
         local = cat([input.sum(others), input.new_full((1,), float(count))])
         sums = sum_over(local, group=self.process_group)
-        total = float(sums[-1])
+        total = sums[-1].item()
         if total <= 1:
             raise ValueError(
                 "SyncBatchNorm: more than 1 value per channel is needed while training, over all "
