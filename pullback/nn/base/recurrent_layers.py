@@ -13,6 +13,7 @@ from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.base.fused import is_usual, run
 from pullback.nn.base.recurrent import STEPS, each, step_by_step
+from pullback.operators.guarding import guard_all
 from pullback.operators.shape.joining import cat, stack
 
 __all__ = [
@@ -212,3 +213,11 @@ lstm = _layers("LSTM", "lstm")
 gru = _layers("GRU", "gru")
 rnn_tanh = _layers("RNN_TANH", "rnn_tanh")
 rnn_relu = _layers("RNN_RELU", "rnn_relu")
+
+guard_all(
+    globals(),
+    (
+        *("gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh"),
+        "rnn_tanh_cell",
+    ),
+)
