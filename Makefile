@@ -21,7 +21,7 @@ endif
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-distributed lint format generate names coverage docs gallery dist clients
+.PHONY: help demo test test-ray test-distributed lint format generate names coverage docs gallery dist clients
 .PHONY: bench bench-compile bench-sizes bench-small stress clean
 .PHONY: test-cuda bench-cuda
 
@@ -29,7 +29,8 @@ help:
 	@echo "make demo            train a small classifier, save a picture of it in build/"
 	@echo "make test            lint, types, layers and the whole test suite"
 	@echo "make test ORACLE=1   the same, and the comparison with $(ORACLE_PIN)"
-	@echo "make test-distributed  ranks that are processes too: installs MPI and Ray from PyPI"
+	@echo "make test-ray        ranks that are Ray actors; make test has threads and MPI processes"
+	@echo "make test-distributed  gradients across threads, processes and actors alone"
 	@echo "make bench ORACLE=1  the benchmarks against $(ORACLE_PIN): programs, then operators by size"
 	@echo "make bench-compile ORACLE=1  compiled functions against $(ORACLE_PIN) as it runs"
 	@echo "make test-cuda       tests/cuda on a CUDA device; writes docs/coverage-cuda.md"
@@ -51,11 +52,16 @@ help:
 demo: $(VENV)/.demo
 	$(ONE_THREAD) $(BIN)/python examples/classifier.py $(ARGS)
 
-test: lint $(VENV)/.demo $(VENV)/.browser $(oracle)
+# Ray's tests are left to test-ray: here each of the JOBS would start a cluster of its own.
+test: lint $(VENV)/.demo $(VENV)/.mpi $(VENV)/.browser $(oracle)
 	$(ONE_THREAD) HYPOTHESIS_PROFILE=$(HYPOTHESIS_PROFILE) \
-		$(BIN)/python -m pytest -n $(JOBS) --timeout $(TEST_TIMEOUT) $(ARGS)
+		$(BIN)/python -m pytest -n $(JOBS) --timeout $(TEST_TIMEOUT) --ignore tests/distributed/ray $(ARGS)
 
-# Processes, and what they do when one of them fails: a minute or two.
+# One cluster for all of them; a minute.
+test-ray: $(VENV)/.test $(VENV)/.mpi $(VENV)/.ray
+	$(ONE_THREAD) $(BIN)/python -m pytest --timeout $(TEST_TIMEOUT) tests/distributed/ray $(ARGS)
+
+# Ranks of all kinds, and what they do when one of them fails: a few minutes.
 test-distributed: $(VENV)/.test $(VENV)/.mpi $(VENV)/.ray
 	$(ONE_THREAD) $(BIN)/python -m pytest --timeout $(TEST_TIMEOUT) tests/distributed $(ARGS)
 

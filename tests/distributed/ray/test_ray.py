@@ -25,6 +25,7 @@ def cluster():
     given = {"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}}
     ray.init(
         num_cpus=4,
+        object_store_memory=100 << 20,  # containers have little shared memory
         include_dashboard=False,
         log_to_driver=False,
         logging_level="ERROR",
