@@ -212,7 +212,10 @@ def holders_on(number: int) -> list[tuple[int, str]]:
     that Python's collector knows, so nobody has to be asked for their roots.
     """
     objects = gc.get_objects()
-    nodes = sorted((one for one in objects if isinstance(one, Node)), key=lambda one: -one._seq)
+    # By their type: isinstance asks objects of others for `__class__`, and some do things then.
+    nodes = sorted(
+        (one for one in objects if issubclass(type(one), Node)), key=lambda one: -one._seq
+    )
     sums: dict[tuple[str, str], tuple[int, int]] = {}
     known: set[Any] = set()
 
@@ -226,14 +229,14 @@ def holders_on(number: int) -> list[tuple[int, str]]:
             sums[what, place] = count + 1, total + size
 
     for one in objects:  # a parameter is no value that a graph keeps
-        if isinstance(one, Tensor) and one.requires_grad and one.is_leaf:
+        if issubclass(type(one), Tensor) and one.requires_grad and one.is_leaf:
             add(one._raw, "parameters and other leaves", "")
     for node in nodes:
         place = "" if node._origin is None else f" at {node._origin}"
         for name, array, _ in saved_values(node):
             add(array, f"{type(node).name(node)}: its `{name}`", place)
     for one in objects:
-        if isinstance(one, Tensor):
+        if issubclass(type(one), Tensor):
             add(one._raw, f"tensors of shape {tuple(one._raw.shape)} that no graph keeps", "")
     told = [
         (total, f"{what}{place}" if count == 1 else f"{what}{place}, {count} times")

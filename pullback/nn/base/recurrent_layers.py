@@ -15,6 +15,7 @@ from pullback.nn.base.fused import is_usual, run
 from pullback.nn.base.recurrent import STEPS, each, step_by_step
 from pullback.operators.guarding import guard_all
 from pullback.operators.shape.joining import cat, stack
+from pullback.operators.watching import asking
 
 __all__ = [
     *("KINDS", "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh"),
@@ -214,10 +215,9 @@ gru = _layers("GRU", "gru")
 rnn_tanh = _layers("RNN_TANH", "rnn_tanh")
 rnn_relu = _layers("RNN_RELU", "rnn_relu")
 
-guard_all(
-    globals(),
-    (
-        *("gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh"),
-        "rnn_tanh_cell",
-    ),
+_FUNCTIONS = (
+    *("gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh"),
+    "rnn_tanh_cell",
 )
+guard_all(globals(), _FUNCTIONS)
+asking.public(globals(), _FUNCTIONS)

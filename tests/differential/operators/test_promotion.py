@@ -10,6 +10,9 @@ torch = pytest.importorskip("torch")
 from pullback.core import dtype as dtypes
 from pullback.core import limits, promotion
 
+# torch says that its own complex32 is young, once.
+pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf")
+
 NAMES = [
     *("bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"),
     *("float16", "bfloat16", "float32", "float64", "complex32", "complex64", "complex128"),
