@@ -6,6 +6,10 @@ pass, which serves its leaves and whatever goes back to others. Where something 
 before all is there (a value that went to a worker and came home again), a local pass for just that
 runs first. A pass's gradients join the context's when all workers have finished; if one fails they
 are dropped everywhere.
+
+What a pass costs is round trips between workers. Marks and gradients that go back to the worker
+that asks are in the answer to it, and who keeps nothing is not waited for at the end: through one
+call that are two.
 """
 
 from __future__ import annotations
@@ -13,8 +17,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pullback.autograd import grad
 from pullback.autograd.graph import get_gradient_edge
@@ -31,6 +36,15 @@ __all__ = ["backward", "everywhere"]
 
 _log = logging.getLogger("pullback.distributed")
 _CLEANING = 5.0  # seconds that other workers have to answer when something is cleared away
+_WAITING = "A worker's part of the pass"
+
+
+class _Parcel(NamedTuple):
+    """The gradients of one message, on their way to the worker that had sent it."""
+
+    to: int
+    message: int
+    arrays: list[Any]
 
 
 class _Pass:
@@ -42,7 +56,6 @@ class _Pass:
         self.awaited: dict[int | None, list[Any]] = {}
         self.arrived: dict[int | None, list[Any]] = {}
         self.shipped: set[int] = set()
-        self.marked: set[int] = set()
         self.staged: dict[Any, Any] = {}
         self.reach: dict[int | None, tuple[set[int], list[Tensor]]] = {}
         self.keep = False
@@ -157,13 +170,12 @@ def backward(
         context.running = _Pass(context, everything=mode == "fast")
         context.running.keep = retain_graph
         receives = context.running.expect(None, edges)
-    workers: set[int] = {agent.info.id}
     try:
         if mode == "smart":
-            workers |= _mark_all(agent, context, receives, retain_graph)
+            _mark_all(agent, context, receives, retain_graph)
         start = [ones(root.shape, dtype=root.dtype, device=root.device) for root in roots]
-        workers |= _deliver(agent, context, None, start)
-        _finish(agent, context_id, workers, mode)
+        parts = _ship(agent, context, _run(agent, context, None, start))
+        _finish(agent, context_id, parts, mode)
     except Exception as error:
         everywhere(agent, context_id, "drop")
         raise RuntimeError(f"The distributed backward pass failed{_told(error)}") from error
@@ -190,46 +202,56 @@ def _told(error: BaseException) -> str:
     return f"{place}: {type(error).__name__}: {error}"
 
 
-def _all(agent: Agent, futures: list[Future[Any]]) -> set[int]:
-    """The workers of all answers; the first error, when all have answered."""
-    workers: set[int] = set()
+def _all(agent: Agent, futures: list[Future[Any]]) -> set[Any]:
+    """All answers together; the first error, when all have answered."""
+    together: set[Any] = set()
     failed: Exception | None = None
     for future in futures:
         try:
-            workers |= waited(future, agent.timeout, "A worker's part of the pass")
+            together |= waited(future, agent.timeout, _WAITING)
         except Exception as error:
             failed = failed or error
     if failed is not None:
         raise failed
-    return workers
+    return together
 
 
 # ------------------------------------------------------------------ marking
 
 
-def _mark_all(agent: Agent, context: Context, receives: set[int], keep: bool) -> set[int]:
-    """Tell the peers of these receives that gradients will come; the workers they tell in turn."""
-    with context.lock:
-        running: _Pass = context.running
-        fresh = receives - running.marked
-        running.marked |= fresh
-    return _all(
-        agent,
-        [
-            agent.ask(context.receives[number].peer, "mark", (context.id, number, keep))
-            for number in sorted(fresh)
-        ],
-    )
+def _mark_all(agent: Agent, context: Context, receives: set[int], keep: bool) -> None:
+    """Tell workers which of the tensors that they sent will get a gradient, from step to step."""
+    here = agent.info.id
+    told: set[tuple[int, int]] = set()
+    found = {(context.receives[number].peer, number) for number in receives}
+    while fresh := found - told:
+        told |= fresh
+        numbers: dict[int, list[int]] = {}
+        for worker, number in sorted(fresh):
+            numbers.setdefault(worker, []).append(number)
+        asked = [
+            agent.ask(worker, "mark", (context.id, those, keep))
+            for worker, those in numbers.items()
+            if worker != here
+        ]
+        found = _mark_here(context, numbers.get(here, []), keep) | _all(agent, asked)
 
 
 @serves("mark")
-def _mark(agent: Agent, request: Request) -> set[int]:
-    context_id, number, keep = request.body
-    context = agent.contexts.need(context_id)
+def _mark(agent: Agent, request: Request) -> set[tuple[int, int]]:
+    context_id, numbers, keep = request.body
+    return _mark_here(agent.contexts.need(context_id), numbers, keep)
+
+
+def _mark_here(context: Context, numbers: list[int], keep: bool) -> set[tuple[int, int]]:
+    """Await gradients for these messages; those to be marked in turn, with who has sent them."""
     with context.lock:
         running = _joined(context, keep, everything=False)
-        reached = running.expect(number, _sent(context, number).edges)
-    return {agent.info.id} | _mark_all(agent, context, reached, keep)
+        return {
+            (context.receives[reached].peer, reached)
+            for number in numbers
+            for reached in running.expect(number, _sent(context, number).edges)
+        }
 
 
 def _joined(context: Context, keep: bool, *, everything: bool) -> _Pass:
@@ -249,53 +271,97 @@ def _sent(context: Context, number: int) -> Any:
 # ------------------------------------------------------------------ gradients
 
 
-def _deliver(agent: Agent, context: Context, number: int | None, given: list[Any]) -> set[int]:
-    """Gradients have arrived: run what can be run, ship what can be shipped, wait for answers."""
+def _run(agent: Agent, context: Context, number: int | None, given: list[Any]) -> list[_Parcel]:
+    """Gradients have arrived: run what can be run; what goes on to whom."""
     with context.lock:
         running: _Pass = context.running
         running.arrived[number] = given
         outgoing = running.run()
-    futures = []
+    parcels = []
     for message, gradients in outgoing:
         peer = agent.find(context.receives[message].peer)
         arrays = [taken(one, copied=peer.shares_memory) for one in gradients]
-        body = (context.id, message, arrays, running.keep)
-        futures.append(agent.ask(peer.info.id, "carry", body))
-    return {agent.info.id} | _all(agent, futures)
+        parcels.append(_Parcel(peer.info.id, message, arrays))
+    return parcels
+
+
+def _arrived(agent: Agent, context: Context, parcel: _Parcel, keep: bool) -> list[_Parcel]:
+    """The same for gradients that come from another worker."""
+    with context.lock:
+        sent = _sent(context, parcel.message)
+        if parcel.message in _joined(context, keep, everything=True).arrived:
+            _log.debug(
+                "The gradients of message %d of context %d came twice.", parcel.message, context.id
+            )
+            return []
+    given = [landed(*one) for one in zip(parcel.arrays, sent.devices, strict=True)]
+    return _run(agent, context, parcel.message, given)
+
+
+def _ship(agent: Agent, context: Context, parcels: list[_Parcel]) -> dict[int, bool]:
+    """Send gradients on, and what comes of those that return; who had a part, and keeps some.
+
+    Answers are taken in the order of the questions, so that a worker goes on with the first while
+    another has the second.
+    """
+    running: _Pass = context.running
+    parts: dict[int, bool] = {}
+    waiting: deque[Future[Any]] = deque()
+    failed: Exception | None = None
+
+    def send(parcels: list[_Parcel]) -> None:
+        for one in parcels:
+            waiting.append(agent.ask(one.to, "carry", (context.id, one, running.keep)))
+
+    send(parcels)
+    while waiting:
+        try:
+            there, returned = waited(waiting.popleft(), agent.timeout, _WAITING)
+            for worker, keeps in there.items():
+                parts[worker] = keeps or parts.get(worker, False)
+            for one in returned if failed is None else ():
+                send(_arrived(agent, context, one, running.keep))
+        except Exception as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
+    parts[agent.info.id] = bool(running.staged)
+    return parts
 
 
 @serves("carry")
-def _carry(agent: Agent, request: Request) -> set[int]:
-    context_id, number, arrays, keep = request.body
+def _carry(agent: Agent, request: Request) -> tuple[dict[int, bool], list[_Parcel]]:
+    """Take gradients; who had a part in what came of them, and what returns to the asker."""
+    context_id, parcel, keep = request.body
     if agent.contexts.left(context_id):
         agent.contexts.of(context_id)  # which says so to the log
-        return set()
+        return {}, []
     context = agent.contexts.need(context_id)
-    with context.lock:
-        sent = _sent(context, number)
-        if number in _joined(context, keep, everything=True).arrived:
-            _log.debug("The gradients of message %d of context %d came twice.", number, context_id)
-            return {agent.info.id}
-    given = [landed(*one) for one in zip(arrays, sent.devices, strict=True)]
-    return _deliver(agent, context, number, given)
+    parcels = _arrived(agent, context, parcel, keep)
+    if any(one.to != request.sender for one in parcels):  # those to others may take long
+        return _ship(agent, context, parcels), []
+    return {agent.info.id: bool(context.running.staged)}, parcels
 
 
 # ------------------------------------------------------------------ the end of a pass
 
 
-def _finish(agent: Agent, context_id: int, workers: set[int], mode: str) -> None:
+def _finish(agent: Agent, context_id: int, parts: dict[int, bool], mode: str) -> None:
     """All messages are answered: check that nobody waits, then let gradients join the contexts'."""
     if mode == "fast":  # otherwise what is awaited is known to come
-        asked = [agent.ask(worker, "misses", context_id) for worker in sorted(workers)]
+        asked = [agent.ask(worker, "misses", context_id) for worker in sorted(parts)]
         missing = _all(agent, asked)
         if missing:
             raise RuntimeError(
                 f"no gradient came for the messages {sorted(missing)}: results of calls that the "
                 "roots do not depend on, which mode='fast' does not allow."
             )
-    others = [
-        agent.ask(worker, "commit", context_id) for worker in sorted(workers - {agent.info.id})
-    ]
+    others = []
+    for worker in sorted(parts.keys() - {agent.info.id}):
+        if parts[worker]:
+            others.append(agent.ask(worker, "commit", context_id))
+        else:  # nothing is lost, and the next that it is asked comes after this
+            agent.ask(worker, "drop", context_id)
     _commit_here(agent, context_id)
     _all(agent, others)
 

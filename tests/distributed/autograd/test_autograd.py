@@ -1,6 +1,7 @@
 """Distributed autograd: gradients through remote calls equal those of one process, exactly."""
 
 import gc
+import random
 import time
 import weakref
 
@@ -10,6 +11,7 @@ import pullback as torch
 import pullback.distributed as dist
 from pullback.distributed import autograd, rpc
 from pullback.distributed.optim import DistributedOptimizer
+from pullback.distributed.rpc.agent import Agent
 from tests.leaves import double_leaf as leaf
 
 
@@ -57,6 +59,68 @@ def test_a_call_leads_gradients_back():
         assert not found[a].requires_grad
 
     workers(2, first)
+
+
+def test_a_pass_through_one_call_makes_two_round_trips(monkeypatch):
+    """What costs milliseconds where workers are actors; what nobody waits for does not."""
+    asked = []
+    accept = Agent.accept
+
+    def first():
+        a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
+        with autograd.context() as context_id:
+            y = rpc.rpc_sync("worker1", product_sine, (a, b))
+            root = y.sum()
+            monkeypatch.setattr(
+                Agent,
+                "accept",
+                lambda agent, request, future: (
+                    asked.append(request.kind),
+                    accept(agent, request, future),
+                ),
+            )
+            autograd.backward(context_id, [root])
+            monkeypatch.undo()
+
+    workers(2, first)
+    assert asked == ["mark", "carry", "drop"]  # the last is only told
+
+
+def scaled(a, b, way, depth):
+    """On any worker: a step of a program that wanders between workers."""
+    c = a * b.sin() + a
+    if not depth:
+        return c
+    there, *way = way
+    d = rpc.rpc_sync(f"worker{there}", scaled, (c, b, way, depth - 1))
+    return d * a + rpc.rpc_sync(f"worker{way[0]}", scaled, (d, a, way, 0))
+
+
+def scaled_here(a, b, depth):
+    c = a * b.sin() + a
+    if not depth:
+        return c
+    d = scaled_here(c, b, depth - 1)
+    return d * a + scaled_here(d, a, 0)
+
+
+@pytest.mark.parametrize("mode", ["smart", "fast"])
+def test_gradients_find_back_by_any_way_between_workers(mode):
+    def first():
+        generator = random.Random(0)
+        for _ in range(12):
+            a, b = leaf(0.3, 0.7), leaf(1.1, -0.4)
+            way = generator.choices(range(4), k=5)
+            with autograd.context() as context_id:
+                y = rpc.rpc_sync(f"worker{way[0]}", scaled, (a, b, way[1:], 3))
+                autograd.backward(context_id, [y.sum(), (y * a).sum()], mode=mode)
+                found = autograd.get_gradients(context_id)
+            here = scaled_here(a, b, 3)
+            (here.sum() + (here * a).sum()).backward()
+            torch.testing.assert_close(found[a], a.grad, rtol=1e-12, atol=1e-12)
+            torch.testing.assert_close(found[b], b.grad, rtol=1e-12, atol=1e-12)
+
+    workers(4, first)
 
 
 def test_chains_and_circles_too():

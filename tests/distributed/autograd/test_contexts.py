@@ -8,6 +8,7 @@ import pytest
 import pullback as torch
 import pullback.distributed as dist
 from pullback.distributed import autograd, rpc
+from pullback.distributed.autograd.engine import _Parcel, _Pass
 from pullback.distributed.rpc.agent import current_agent
 from tests.leaves import double_leaf as leaf
 
@@ -39,7 +40,7 @@ def test_late_messages_for_a_context_that_was_left_are_ignored_with_a_line_in_th
         with autograd.context() as context_id:
             y = rpc.rpc_sync("worker1", torch.square, (a,))
             autograd.backward(context_id, [y.sum()])
-        assert ask(1, "carry", (context_id, 0, [], False)) == set()
+        assert ask(1, "carry", (context_id, _Parcel(1, 0, []), False)) == ({}, [])
         autograd._contexts.enter(context_id)  # as a thread that has not heard of the end
         late = rpc.rpc_sync("worker1", torch.square, (a,))
         autograd._contexts.enter(None)
@@ -61,7 +62,7 @@ def test_gradients_for_an_unknown_message_are_an_error_that_names_it(caplog):
         with autograd.context() as context_id:
             y = rpc.rpc_sync("worker1", torch.square, (a,))
             with pytest.raises(RuntimeError, match="has sent no message 12345 from here"):
-                ask(1, "carry", (context_id, 12345, [], False))
+                ask(1, "carry", (context_id, _Parcel(1, 12345, []), False))
             autograd.backward(context_id, [y.sum()])
             assert autograd.get_gradients(context_id)[a].item() == 6.0
 
@@ -82,15 +83,17 @@ def test_gradients_that_come_twice_count_once():
             y = rpc.rpc_sync("worker1", twice, (a,))
             context = autograd._retrieve_context(context_id)
             ((number, _),) = context._recv_functions().items()
-            ask(1, "mark", (context_id, number, False))
-            body = (context_id, number, [y.detach().numpy() * 0 + 1], False)
+            ((sender, sent),) = ask(1, "mark", (context_id, [number], False))
+            assert sender == 0
             with context.lock:  # as in a pass that began here
-                from pullback.distributed.autograd.engine import _Pass
-
                 context.running = _Pass(context, everything=True)
-            first_time = ask(1, "carry", body)
-            assert ask(1, "carry", body) == {1}
-            assert first_time == {0, 1}
+            body = (context_id, _Parcel(1, number, [y.detach().numpy() * 0 + 1]), False)
+            parts, (returned,) = ask(1, "carry", body)
+            assert parts == {1: False}
+            assert returned[:2] == (0, sent)
+            assert ask(1, "carry", body) == ({1: False}, [])
+            for _ in range(2):
+                assert ask(0, "carry", (context_id, returned, False)) == ({0: True}, [])
             for worker in (0, 1):
                 ask(worker, "commit", context_id)
             assert autograd.get_gradients(context_id)[a].item() == 2.0
