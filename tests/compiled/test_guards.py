@@ -168,6 +168,7 @@ def test_decisions_by_value_run_eagerly_with_a_reason(compiled):
     "look",
     [lambda x: x.sum().item(), lambda x: float(x.sum()), lambda x: int(x.sum()),
      lambda x: x.tolist()[0], lambda x: x.numpy().sum(), lambda x: x.nonzero()[0],
+     lambda x: torch.from_numpy(x.numpy()).sum(),
      lambda x: x[x > 0].sum()],
 )  # fmt: skip
 def test_looking_at_values_is_never_baked_in(compiled, look):

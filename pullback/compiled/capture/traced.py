@@ -125,13 +125,6 @@ class TracedArray(numpy.ndarray[Any, Any]):
         made: TracedArray = _tracer_of(self, ()).cast(self, numpy.dtype(dtype), order)
         return made
 
-    def view(self, *args: Any, **kwargs: Any) -> Any:
-        """The same memory otherwise; not as a plain array, which would have no values."""
-        made = super().view(*args, **kwargs)
-        if type(made) is not TracedArray:
-            raise CannotCapture("a tensor as a NumPy array, which needs its values")
-        return made
-
     def __reduce__(self) -> Any:
         raise CannotCapture("pickling or copying a tensor deeply")
 

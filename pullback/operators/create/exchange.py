@@ -115,8 +115,11 @@ def from_numpy(ndarray: Array, /) -> Tensor:
 
 
 def plain(array: Array) -> Array:
-    """An ndarray of our own on the same memory: theirs may be a subclass, or change its shape."""
-    return array.view(numpy.ndarray)
+    """An ndarray of our own on the same memory: theirs may be a subclass, or change its shape.
+
+    Those that stand for values which are elsewhere, or not there yet, stay what they are.
+    """
+    return array if hasattr(array, "_device") else array.view(numpy.ndarray)
 
 
 def warn_if_read_only(op: str, array: Array) -> None:
