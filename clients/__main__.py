@@ -25,9 +25,11 @@ PAGE = HERE.parent / "docs" / "clients.md"
 # A program's file is called as the module it imports; here are those released under another name.
 RELEASED_AS = {
     "backpack": "backpack-for-pytorch",
+    "ignite": "pytorch-ignite",
     "lion_pytorch": "lion-pytorch",
     "opt_einsum": "opt-einsum",
     "pyro": "pyro-ppl",
+    "torch_geometric": "torch-geometric",
     "torch_optimizer": "torch-optimizer",
     "vit_pytorch": "vit-pytorch",
     "x_transformers": "x-transformers",
@@ -100,6 +102,7 @@ def run(name: str, side: str) -> Outcome:
             **os.environ,
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
+            "HF_HUB_OFFLINE": "1",  # what is tried needs nothing from a network
             "PULLBACK_TRACEBACK": "full",  # so that the error is what is said last
         },
     )

@@ -353,6 +353,10 @@ def test_bfloat16_goes_where_float16_goes(name):
                 expected = outputs(sample.call(function))
             except (NotImplementedError, RuntimeError, TypeError):
                 continue  # nothing for half precision
+            if any(one.dtype is pullback.complex32 for one in expected):
+                with pytest.raises((NotImplementedError, RuntimeError, TypeError)):
+                    other.call(function)  # there are no complex numbers of bfloat16
+                continue
             for a, b in zip(outputs(other.call(function)), expected, strict=True):
                 follows = b.dtype is pullback.float16 and name != "Tensor.half"
                 same = pullback.bfloat16 if follows else b.dtype

@@ -13,6 +13,7 @@ from pullback.core.layout import (
     empty_in_order,
     is_in_format,
     memory_format,
+    order_kept,
     order_of,
     preserve_format,
 )
@@ -466,10 +467,13 @@ def clone(xp: Namespace, input: Array, *, memory_format: Any = None) -> Array:
     tensor([1.], grad_fn=<CloneBackward0>)
     """
     if memory_format is None or memory_format is preserve_format:
-        return input.copy(order="K")
-    if memory_format is contiguous_format:
+        if 0 not in input.strides:
+            return input.copy(order="K")
+        order = order_kept(input)
+    elif memory_format is contiguous_format:
         return input.copy(order="C")
-    order = order_of("clone", memory_format, input.ndim)
+    else:
+        order = order_of("clone", memory_format, input.ndim)
     out = empty_in_order(xp, input.shape, input.dtype, order)
     out[...] = input
     return out

@@ -203,9 +203,16 @@ def test_results_have_the_metadata_of_real_ones(name):
     for sample in list(samples_for(name))[:4]:
         if not sample.tensors:
             continue
-        real = _tensors(sample.call(function))
-        kwargs = {key: _moved(value) for key, value in sample.kwargs.items()}
-        made = _tensors(function(_moved(sample.input), *_moved(sample.args), **kwargs))
+        real, made = (
+            _tensors(
+                function(
+                    carry(sample.input),
+                    *carry(sample.args),
+                    **{key: carry(value) for key, value in sample.kwargs.items()},
+                )
+            )
+            for carry in (_copied, _moved)
+        )
         for one, other in zip(real, made, strict=True):
             assert other.is_meta
             assert (other.shape, other.dtype) == (one.shape, one.dtype)
@@ -214,11 +221,27 @@ def test_results_have_the_metadata_of_real_ones(name):
                 assert other.stride() == one.stride()
 
 
-def _moved(value):
+def _carried(value, how):
     if isinstance(value, torch.Tensor):
-        made = value.detach().to("meta")
+        made = how(value.detach())
         return made.requires_grad_() if value.requires_grad else made
-    return type(value)(map(_moved, value)) if isinstance(value, tuple | list) else value
+    if isinstance(value, tuple | list):
+        return type(value)(_carried(one, how) for one in value)
+    return value
+
+
+def _moved(value):
+    return _carried(value, lambda tensor: tensor.to("meta"))
+
+
+def _copied(value):
+    """As it lies on the other device: moving there copies, and a copy fills its memory."""
+
+    def copied(tensor):
+        there = tensor.to("meta")
+        return torch.empty_strided(there.shape, there.stride(), dtype=tensor.dtype).copy_(tensor)
+
+    return _carried(value, copied)
 
 
 def _tensors(value):
