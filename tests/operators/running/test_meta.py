@@ -174,7 +174,7 @@ _BY_KERNEL = frozenset(
     {
         *("Tensor.sum_to_size", "linalg.cholesky_ex", "linalg.ldl_solve", "triangular_solve"),
         *("linalg.solve_triangular", "nn.functional.lp_pool1d", "nn.functional.lp_pool2d"),
-        *("nn.functional.lp_pool3d", "nn.functional.normalize", "unsqueeze_copy"),
+        *("nn.functional.lp_pool3d", "nn.functional.normalize", "unsqueeze_copy", "expand_copy"),
     }
 )
 
