@@ -22,7 +22,7 @@ __all__ = [
 
 
 def array_of(tensor: Any, what: str) -> Any:
-    """The array behind a tensor: in main memory, or where the engine is NCCL on a device."""
+    """The array behind a tensor: in main memory, or on a device if the engine can do with that."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{what} takes tensors, got {type(tensor).__name__}.")
     array = tensor._array

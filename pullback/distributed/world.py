@@ -336,8 +336,16 @@ def get_world_size(group: Any = None) -> int:
 
 
 def takes_devices() -> bool:
-    """Whether the engine carries tensors on devices."""
-    return _need_world().default.communicator.engine == "nccl"
+    """Whether tensors on devices are carried: by the engine, or from now on through the host."""
+    world = _need_world()
+    known = world.default.communicator
+    if known.takes_devices or not known.may_be_staged:
+        return known.takes_devices
+    from pullback.distributed.engines.staged import StagedCommunicator
+
+    for group in world.groups:
+        group.communicator = StagedCommunicator(group.communicator)
+    return True
 
 
 def get_backend(group: Any = None) -> str:

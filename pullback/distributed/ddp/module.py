@@ -21,7 +21,7 @@ from pullback.distributed.ddp.buckets import GradBucket
 from pullback.distributed.ddp.reducer import Reducer
 from pullback.distributed.group import ProcessGroup
 from pullback.distributed.reduction import ReduceOp
-from pullback.distributed.world import group_of
+from pullback.distributed.world import group_of, takes_devices
 from pullback.nn.modules.module import Module
 
 __all__ = ["DistributedDataParallel"]
@@ -293,6 +293,8 @@ def _check_devices(module: Module, device_ids: Any, output_device: Any) -> None:
     if output_device is not None:
         given.append(output_device)
     where = {parameter.device for parameter in module.parameters()}
+    if any(place.type != "cpu" for place in where):
+        takes_devices()
     if given and {place.type for place in where} == {"cpu"}:
         raise ValueError("DistributedDataParallel: device_ids are for GPUs; leave them out.")
     named = {device("cuda", one) if isinstance(one, int) else device(one) for one in given}

@@ -25,6 +25,9 @@ class Communicator:
     ranks_are_threads = False
     # Whether ranks are on machines far enough apart that sending early pays.
     is_far = False
+    # Whether arrays on devices may be given, and where not, whether they may go through the host.
+    takes_devices = False
+    may_be_staged = True
 
     def all_reduce(self, call: Call, array: Any, op: ReduceOp) -> None:
         """Replace `array` by the reduction over all ranks."""

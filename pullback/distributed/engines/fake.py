@@ -21,6 +21,7 @@ class FakeCommunicator(Communicator):
     """A rank whose peers all give what it gives."""
 
     engine = "fake"
+    may_be_staged = False  # it neither sends nor copies
 
     def __init__(self, rank: int, size: int, name: str = "the default group") -> None:
         self.rank, self.size, self.name = rank, size, name

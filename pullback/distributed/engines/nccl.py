@@ -74,6 +74,7 @@ class NcclCommunicator(Communicator):
     """The ranks of one group, seen from one of them."""
 
     engine = "nccl"
+    takes_devices = True
 
     def __init__(self, host: Communicator) -> None:
         self.host = host

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from typing import Any
 
@@ -12,7 +13,7 @@ from pullback.core.ports import ports
 from pullback.operators.arrays.strides import root
 from pullback.operators.cuda.found import found
 
-__all__ = ["is_pinned", "pinned"]
+__all__ = ["is_pinned", "pinned", "space"]
 
 # Arrays that own such memory, by identity.
 _owners: dict[int, weakref.ref[Any]] = {}
@@ -22,13 +23,19 @@ def pinned(array: Array) -> Array:
     """A copy of a host array in pinned memory, in the order of rows."""
     if is_pinned(array):
         return array
-    memory = found.cupy.cuda.alloc_pinned_memory(max(array.nbytes, 1))
-    owner = numpy.frombuffer(memory, numpy.uint8, array.nbytes)
-    key = id(owner)
-    _owners[key] = weakref.ref(owner, lambda _: _owners.pop(key, None))
-    copy = owner.view(array.dtype).reshape(array.shape)
+    copy = space(array.shape, array.dtype)
     copy[...] = array
     return copy
+
+
+def space(shape: tuple[int, ...], dtype: Any) -> Array:
+    """A host array in pinned memory that nobody has written to."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = found.cupy.cuda.alloc_pinned_memory(max(size, 1))
+    owner = numpy.frombuffer(memory, numpy.uint8, size)
+    key = id(owner)
+    _owners[key] = weakref.ref(owner, lambda _: _owners.pop(key, None))
+    return owner.view(dtype).reshape(shape)
 
 
 def is_pinned(array: Array) -> bool:
