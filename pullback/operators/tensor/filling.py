@@ -13,7 +13,7 @@ from typing import Any
 from numpy import ndarray
 
 from pullback.core import errors, origin
-from pullback.core.arrays import Array
+from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
 from pullback.operators.arrays.strides import element_strides
@@ -101,6 +101,8 @@ def copy_(input: Any, other: Any, non_blocking: bool = False) -> Any:
         if not isinstance(other, numbers.Number):
             raise errors.not_a_tensor("copy_", "other", other)
         other = wrap(number_array("copy_", other, input._array.dtype))
+    if LIBRARIES and other.device != input.device and other.device.type != "meta":
+        other = other.to(input.device)
     if not is_plain_write(input, other):
         return _copy_into(input, other)
     if input is not other:
