@@ -17,6 +17,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -77,11 +78,79 @@ def worker(side: str) -> None:
     dist.destroy_process_group()
 
 
+def started(side: str, ranks: int) -> float:
+    """Seconds for a job that joins its ranks, reduces once and ends, by the library's launcher."""
+    program = (
+        "import torch, torch.distributed as dist; dist.init_process_group('gloo'); "
+        "dist.all_reduce(torch.ones(1)); dist.barrier(); dist.destroy_process_group()"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        script = os.path.join(folder, "job.py")
+        with open(script, "w") as file:
+            file.write(program)
+        module = ["torch.distributed.run"] if side == "torch" else ["pullback", "launch"]
+        begin = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", *module, f"--nproc-per-node={ranks}", script],
+            check=True,
+            capture_output=True,
+            timeout=200,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        )
+        return time.perf_counter() - begin
+
+
+def hooks() -> float:
+    """Processor time of a backward pass with a hook on each leaf, over one without."""
+    import pullback as torch
+
+    def net() -> Any:
+        layers = [torch.nn.Linear(784, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 1024)]
+        return torch.nn.Sequential(*layers, torch.nn.ReLU(), torch.nn.Linear(1024, 10))
+
+    nets = [net(), net()]
+    for parameter in nets[1].parameters():
+        parameter.register_post_accumulate_grad_hook(lambda p: None)
+    x = torch.randn(128, 784)
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(25):
+        for own, model in zip(times, nets, strict=True):
+            model.zero_grad()
+            loss = model(x).square().mean()
+            begin = time.process_time()
+            loss.backward()
+            own.append(time.process_time() - begin)
+    return statistics.median(times[1]) / statistics.median(times[0])
+
+
+def remote() -> float:
+    """Milliseconds of a distributed backward pass through one call, between threads."""
+    import pullback as torch
+    import pullback.distributed as dist
+    from pullback.distributed import autograd, rpc
+
+    def main() -> float:
+        rpc.init_rpc(f"worker{dist.get_rank()}")
+        times = [0.0]
+        x = torch.ones(2, requires_grad=True)
+        for _ in range(300 if dist.get_rank() == 0 else 0):
+            with autograd.context() as number:
+                y = rpc.rpc_sync("worker1", torch.sin, (x,)).sum()
+                begin = time.perf_counter()
+                autograd.backward(number, [y])
+                times.append(time.perf_counter() - begin)
+        rpc.shutdown()
+        return statistics.median(times) * 1e3
+
+    return float(dist.threads.run(main, 2)[0])
+
+
 def measured(side: str, ranks: int) -> dict[str, float]:
     """Start the ranks of one side, and read what rank 0 found."""
     command = [sys.executable, "-m", "benchmarks.distributed", "--worker", side]
     one = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    mpiexec = shutil.which("mpiexec")
+    here = os.path.dirname(sys.executable)
+    mpiexec = shutil.which("mpiexec", path=f"{here}{os.pathsep}{os.environ['PATH']}")
     if side == "pullback" and mpiexec is not None:
         one |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         starts = [([mpiexec, "-n", str(ranks), *command], one)]
@@ -116,6 +185,11 @@ def main() -> None:
         ratio = seconds / ours[name]
         bar = f">= {BARS[name]:.1f}" if name in BARS else ""
         print(f"{name:28s}{seconds * 1e3:9.3f} ms{ours[name] * 1e3:9.3f} ms{ratio:8.2f}   {bar}")
+    rounds = [(started("torch", given.ranks), started("pullback", given.ranks)) for _ in range(3)]
+    slow, fast = (statistics.median(one) for one in zip(*rounds, strict=True))
+    print(f"{'start, by the launcher':28s}{slow:10.2f} s{fast:11.2f} s{slow / fast:8.2f}   >= 5.0")
+    print(f"{'backward, hooks on leaves':28s}{'':24s}{hooks():8.2f}   <= 1.05 of one without")
+    print(f"{'backward through one call':28s}{'':12s}{remote():9.3f} ms{'':8s}   <= 1 ms, threads")
 
 
 if __name__ == "__main__":
