@@ -174,8 +174,7 @@ def _recorded(operator: Operator) -> list[str]:
         lines += edge_from(f"n{i}", f"{param.local}._node", param.local)
     body = [
         *_node(operator),
-        "set_mode(NO_GRAD)",
-        *block("try", [*_kernel_call(operator), *_set_up(op)]),
+        *block("try", ["set_mode(NO_GRAD)", *_kernel_call(operator), *_set_up(op)]),
         *block("finally", ["set_mode(mode)"]),
         *_led_to_node(op),
     ]
@@ -265,8 +264,7 @@ def _unrecorded(operator: Operator) -> list[str]:
     return [
         # Changing the mode costs a third of a small operator.
         *block("if mode is NO_GRAD", [*body, "return r"]),
-        "set_mode(NO_GRAD)",
-        *block("try", body),
+        *block("try", ["set_mode(NO_GRAD)", *body]),
         *block("finally", ["set_mode(mode)"]),
         *block("if r._cell.__class__ is tuple", [cause]),
         "return r",
