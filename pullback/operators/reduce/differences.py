@@ -62,6 +62,9 @@ def diff(
     at = as_dim(dim, input.ndim, "diff")
     around = [part for part in (prepend, input, append) if part is not None]
     for part in around:
+        if not isinstance(part, Tensor):
+            what = "prepend" if part is prepend else "append"
+            raise errors.not_a_tensor("diff", what, part)
         if part.ndim != input.ndim:
             raise RuntimeError(
                 f"diff: prepend and append must have the input's {input.ndim} dimensions, got "
