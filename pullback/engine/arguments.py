@@ -63,6 +63,8 @@ def root_edge(root: Any) -> Any:
     """Where a root's gradient goes; None if nothing was recorded for it."""
     if isinstance(root, Tensor):
         return edge_of(root)
+    if not isinstance(root, GradientEdge):
+        raise TypeError(f"A backward pass begins at tensors, not at {type(root).__name__}.")
     return internal_edge(root)
 
 
@@ -73,7 +75,7 @@ def checked_roots(roots: Sequence[Any], gradients: list[Any] | None) -> list[tup
     checked: list[tuple[Any, Any]] = []
     untracked = None
     for root, g in zip(roots, gradients, strict=False):
-        edge = edge_of(root) if isinstance(root, Tensor) else internal_edge(root)
+        edge = root_edge(root)
         if edge is None and untracked is None:
             untracked = len(checked)
         if g is None or not isinstance(root, Tensor) or not _alike(g._array, root._array):

@@ -31,6 +31,8 @@ def functional_call(
     >>> torch.func.functional_call(layer, {"weight": torch.ones(1, 2)}, torch.tensor([2.0, 3.0]))
     tensor([5.])
     """
+    if not callable(getattr(module, "named_parameters", None)):
+        raise TypeError(f"functional_call: a Module is needed, got {type(module).__name__}.")
     positional = () if args is None else args if isinstance(args, tuple) else (args,)
     merged = _merged(parameter_and_buffer_dicts)
     with replaced(module, merged, tie_weights=tie_weights, strict=strict):

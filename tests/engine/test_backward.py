@@ -264,3 +264,11 @@ def test_an_expanded_gradient_is_never_added_into():
     w.grad = None
     (w.sum() * 0.1 + (w * 2).sum()).backward()
     np.testing.assert_allclose(w.grad.numpy(), np.full(3, 2.1))
+
+
+@pytest.mark.parametrize("roots", [(0, 1), b"bytes", [None]])
+def test_a_pass_does_not_begin_at_what_is_no_tensor(roots):
+    with pytest.raises(TypeError, match="begins at tensors"):
+        torch.autograd.backward(roots)
+    with pytest.raises(TypeError, match="begins at tensors"):
+        torch.autograd.grad(roots, torch.ones(2, requires_grad=True))

@@ -289,6 +289,8 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Any:
     if len(matrices) == 1 and isinstance(matrices[0], Sequence):
         matrices = tuple(matrices[0])
     for number, matrix in enumerate(matrices):
+        if not isinstance(matrix, Tensor):
+            raise errors.not_a_tensor("chain_matmul", f"matrices[{number}]", matrix)
         if matrix.ndim != 2:
             raise RuntimeError(
                 f"chain_matmul: tensor {number} must be a matrix, got shape {tuple(matrix.shape)}."

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
+from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import BLOCK, slices
 from pullback.operators.arrays.lapack import lapack, triangles_by_scipy
 from pullback.operators.arrays.lapack import upper as upper_part
@@ -155,6 +156,9 @@ def triangular(
 
 def check_system(op: str, A: Any, B: Any, *, left: bool) -> None:
     """Refuse matrices that do not fit: sizes, batches, dtypes."""
+    for name, matrix in (("input", A), ("B", B)):
+        if not isinstance(matrix, Tensor):
+            raise errors.not_a_tensor(op, name, matrix)
     check_square(op, A._array)
     if B.ndim < 2:
         raise RuntimeError(

@@ -104,10 +104,11 @@ def _by_zeta(xp: Namespace, n: int, x: Array) -> Array:
 _LARGEST_FACTORIAL = 170  # that a float can hold
 
 
-def _check_order(n: int) -> None:
-    as_int(n, "polygamma", "n")
-    if n < 0:
-        raise RuntimeError(f"polygamma: n={n} is negative; derivatives are counted from 0.")
+def _order(n: Any) -> int:
+    order = as_int(n, "polygamma", "n")
+    if order < 0:
+        raise RuntimeError(f"polygamma: n={order} is negative; derivatives are counted from 0.")
+    return order
 
 
 def polygamma(n: int, input: Any, *, out: Tensor | None = None) -> Any:
@@ -117,8 +118,7 @@ def polygamma(n: int, input: Any, *, out: Tensor | None = None) -> Any:
     >>> torch.polygamma(1, torch.tensor([1.0]))
     tensor([1.6449])
     """
-    _check_order(n)
-    return _polygamma(input, n, out=out)
+    return _polygamma(input, _order(n), out=out)
 
 
 _polygamma_ = inplace_of(_polygamma, "polygamma_")
@@ -140,8 +140,7 @@ METHODS["polygamma"] = _polygamma_method  # the method has its tensor first, the
 @method
 def polygamma_(input: Tensor, n: int) -> Tensor:
     """In-place form of `polygamma`."""
-    _check_order(n)
-    return _polygamma_(input, n)
+    return _polygamma_(input, _order(n))
 
 
 def _sum_of_digammas(input: Any, p: int) -> Any:

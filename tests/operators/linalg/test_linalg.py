@@ -501,3 +501,29 @@ def test_the_older_name_factorises_singular_matrices():
     packed, pivots = torch.lu(torch.ones(2, 2))
     assert packed.tolist() == [[1.0, 1.0], [1.0, 0.0]]
     assert pivots.tolist() == [1, 2]
+
+
+def test_arguments_that_are_no_tensors_are_named():
+    square = torch.ones(2, 2)
+    with pytest.raises(TypeError, match="`B` must be a Tensor"):
+        torch.linalg.solve_triangular(square, 1, upper=True)
+    with (
+        pytest.warns(UserWarning, match="deprecated"),
+        pytest.raises(TypeError, match=r"matrices\[0\]"),
+    ):
+        torch.chain_matmul("ij->i")
+    with pytest.raises(TypeError, match="Module is needed"):
+        torch.func.functional_call(square, {}, 1)
+
+
+def test_the_order_of_polygamma_may_be_a_tensor():
+    x = torch.tensor([1.0, 2.0])
+    assert torch.equal(torch.polygamma(torch.tensor(2), x), torch.polygamma(2, x))
+    with pytest.raises(TypeError, match="prepend"):
+        torch.diff(x, prepend=2)
+    kept = torch.zeros(3)
+    with pytest.raises(TypeError, match="tuple of Tensors"):
+        torch.unbind_copy(x, out=kept)
+    with pytest.raises(RuntimeError, match="out has 1 tensors for 2"):
+        torch.unbind_copy(x, out=[kept])
+    assert kept.tolist() == [0, 0, 0]
