@@ -320,7 +320,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
         q = q * r.diagonal().sign()  # so that the distribution is uniform
         if rows < columns:
             q = q.t()
-        return tensor.copy_(q.reshape(tensor.shape)).mul_(gain)
+        return tensor.copy_((q * gain).reshape(tensor.shape))
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:

@@ -35,11 +35,14 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """
     if not isinstance(vec, Tensor):
         raise TypeError(f"vector_to_parameters: a Tensor is needed, got {type(vec).__name__}.")
-    start = 0
-    for parameter in _listed(parameters):
+    start, parts = 0, []
+    listed = _listed(parameters)
+    for parameter in listed:
         count = parameter.numel()
-        parameter.data = vec[start : start + count].view_as(parameter).data
+        parts.append(vec[start : start + count].view_as(parameter).data)
         start += count
+    for parameter, part in zip(listed, parts, strict=True):
+        parameter.data = part
 
 
 __dir__ = _only_public(globals())

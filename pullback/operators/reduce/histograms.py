@@ -22,6 +22,7 @@ from pullback.operators.options import as_int, numpy_spelled
 from pullback.operators.pointwise.rounding import no_derivative
 from pullback.operators.results import result_class
 from pullback.operators.running.inplace import write_out
+from pullback.operators.running.writes import check_outs
 from pullback.operators.shape.joining import stack
 from pullback.operators.shape.reshape_inplace import unsupported_node
 
@@ -134,7 +135,9 @@ def histogram(
         results = wrap(counts), wrap(edges[0])
         _record_without_derivative("histogram", (input, bins, weight), results)
         return _HistogramResult(results)
-    for target, array in zip(out, (counts, edges[0]), strict=True):
+    made = counts, edges[0]
+    check_outs("histogram", out, made)
+    for target, array in zip(out, made, strict=True):
         write_out("histogram", target, array)
     return _HistogramResult(out)
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
 
+from pullback.core import errors
 from pullback.core.arrays import F32, F64, Array, Namespace, numbers32, numbers64
 from pullback.core.arrays import number_array as remembered
 from pullback.core.dtype import NARROW, from_numpy_dtype
@@ -144,3 +145,18 @@ def _fits(value: Any, dtype: numpy.dtype[Any]) -> bool:
     if kind in "VW" or dtype.itemsize < 4 or not math.isfinite(value):
         return True
     return bool(abs(value) <= numpy.finfo(dtype).max)
+
+
+def check_outs(op: str, out: Any, arrays: Sequence[Array]) -> None:
+    """Refuse an `out=` for several results that cannot take them all, before any is written."""
+    if not isinstance(out, tuple | list):
+        raise TypeError(f"{op}: out takes a tuple of Tensors, got {type(out).__name__}.")
+    if len(out) != len(arrays):
+        raise RuntimeError(f"{op}: out has {len(out)} tensors for {len(arrays)} results.")
+    for target, array in zip(out, arrays, strict=True):
+        if not isinstance(target, Tensor):
+            raise errors.not_a_tensor(op, "out", target)
+        if target._array.dtype != array.dtype:
+            raise RuntimeError(
+                f"{op}: out is {target.dtype}, and the results are {from_numpy_dtype(array.dtype)}."
+            )

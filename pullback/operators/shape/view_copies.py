@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.core import errors
-from pullback.core.tensor import Tensor
 from pullback.operators.pointwise.complex import view_as_complex, view_as_real
 from pullback.operators.running.inplace import write_out
 from pullback.operators.running.naming import shown_as
+from pullback.operators.running.writes import check_outs
 from pullback.operators.shape.joining import split, split_with_sizes, unbind
 from pullback.operators.shape.reshaping import (
     alias,
@@ -65,7 +64,7 @@ def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if not isinstance(seen, tuple):
             write_out(name, out, seen._array)
             return out
-        _check_targets(name, out, seen)
+        check_outs(name, out, [one._array for one in seen])
         for target, one in zip(out, seen, strict=True):
             write_out(name, target, one._array)
         return None
@@ -75,19 +74,6 @@ def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     copy.__doc__ = f"What `{name.removesuffix('_copy')}` shows, in memory of its own."
     copy.__doc__ += _EXAMPLES.get(name, "")
     return copy
-
-
-def _check_targets(name: str, out: Any, seen: tuple[Any, ...]) -> None:
-    """Refuse what cannot be written before anything is."""
-    if not isinstance(out, tuple | list):
-        raise TypeError(f"{name}: out takes a tuple of Tensors, got {type(out).__name__}.")
-    if len(out) != len(seen):
-        raise RuntimeError(f"{name}: out has {len(out)} tensors for {len(seen)} results.")
-    for target, one in zip(out, seen, strict=True):
-        if not isinstance(target, Tensor):
-            raise errors.not_a_tensor(name, "out", target)
-        if target.dtype != one.dtype:
-            raise RuntimeError(f"{name}: out is {target.dtype}, and the results are {one.dtype}.")
 
 
 def _copied(seen: Any) -> Any:

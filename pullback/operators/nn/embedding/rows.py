@@ -170,6 +170,16 @@ def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: floa
 def _shorten(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
     """Scale the rows in use down to `max_norm`, unseen by autograd."""
     table = weight._array
+    if table.ndim != 2 or table.dtype.kind not in "fV":
+        raise RuntimeError(
+            "embedding: rows are shortened of a floating-point matrix, not of "
+            f"{tuple(table.shape)} {weight.dtype}."
+        )
+    if indices._array.dtype.kind not in "iu":
+        raise RuntimeError(f"embedding: indices are integers, got {indices.dtype}.")
+    for name, number in (("max_norm", max_norm), ("norm_type", norm_type)):
+        if not isinstance(number, int | float):
+            raise TypeError(f"embedding: {name} is a number, got {type(number).__name__}.")
     check_bounds("embedding", indices._array, len(table), 0, IndexError)
     rows = numpy.unique(indices._array)
     used = table[rows]
