@@ -1,4 +1,4 @@
-"""Runs the programs here on torch, where it is installed, and on pullback, and compares the prints.
+"""Runs the programs beside this on torch, where it is installed, and on pullback, and compares the prints.
 
 `python -m clients` runs all and writes docs/clients.md; `python -m clients einops zuko` runs some;
 `python -m clients --on pullback einops` runs one and shows what it prints.
@@ -20,6 +20,7 @@ from typing import NamedTuple
 from tests.printed import difference, printed
 
 HERE = Path(__file__).parent
+PROGRAMS = HERE / "programs"
 PAGE = HERE.parent / "docs" / "clients.md"
 
 # A program's file is called as the module it imports; here are those released under another name.
@@ -38,7 +39,7 @@ RELEASED_AS = {
 HEAD = """# Libraries that run on pullback
 
 Written by `make clients` (the last column wants `ORACLE=1`). Each library is installed from PyPI as it
-is, without torch; a program of ours, [clients/](../clients)`<name>.py`, uses what its documentation
+is, without torch; a program of ours, [clients/programs/](../clients/programs)`<name>.py`, uses what its documentation
 shows, with `import torch` answered by pullback. The same program on torch 2.13.0 prints the same.
 
 | library | release | on pullback | lines printed | as on torch |
@@ -62,9 +63,9 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.on:
         for name in asked.names:
-            print(printed(HERE / f"{name}.py", asked.on == "pullback"), end="")
+            print(printed(PROGRAMS / f"{name}.py", asked.on == "pullback"), end="")
         return 0
-    names = asked.names or sorted(path.stem for path in HERE.glob("[a-z]*.py"))
+    names = asked.names or sorted(path.stem for path in PROGRAMS.glob("*.py"))
     rows = [compare(name) for name in names]
     if not asked.names:
         PAGE.write_text(HEAD + "".join(row for row, _ in rows))

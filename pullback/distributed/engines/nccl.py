@@ -19,6 +19,7 @@ from pullback.core.device import CPU, holder_of
 from pullback.core.ports import ports
 from pullback.distributed.call import Call, checking
 from pullback.distributed.engines.communicator import Communicator
+from pullback.distributed.engines.over_host import OverHost
 from pullback.distributed.errors import DistBackendError
 from pullback.distributed.reduction import ReduceOp, working_dtype
 from pullback.installed import install_command
@@ -70,16 +71,13 @@ def need_nccl() -> None:
         )
 
 
-class NcclCommunicator(Communicator):
+class NcclCommunicator(OverHost):
     """The ranks of one group, seen from one of them."""
 
     engine = "nccl"
-    takes_devices = True
 
     def __init__(self, host: Communicator) -> None:
-        self.host = host
-        self.rank, self.size, self.name = host.rank, host.size, host.name
-        self.is_far, self.ranks_are_threads = host.is_far, host.ranks_are_threads
+        super().__init__(host)
         self._made: dict[int, Any] = {}  # NCCL's communicators by device
 
     # --------------------------------------------------------------------------------- beginnings
@@ -278,16 +276,6 @@ class NcclCommunicator(Communicator):
             self._finish()
 
     # ------------------------------------------------------------------------------- by the others
-
-    def exchange(self, call: Call, data: bytes) -> list[bytes]:
-        return self.host.exchange(call, data)
-
-    def barrier(self, call: Call) -> None:
-        self.host.barrier(call)
-
-    def monitored_barrier(self, call: Call) -> None:
-        """As the other engine's."""
-        self.host.monitored_barrier(call)
 
     def split(self, call: Call, ranks: list[int], name: str) -> Communicator | None:
         made = self.host.split(call, ranks, name)

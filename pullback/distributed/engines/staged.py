@@ -12,6 +12,7 @@ from typing import Any
 from pullback.core.arrays import LIBRARIES
 from pullback.distributed.call import Call
 from pullback.distributed.engines.communicator import Communicator
+from pullback.distributed.engines.over_host import OverHost
 from pullback.distributed.reduction import ReduceOp
 from pullback.operators.cuda.found import found
 from pullback.operators.cuda.pinned import space
@@ -19,16 +20,12 @@ from pullback.operators.cuda.pinned import space
 __all__ = ["StagedCommunicator"]
 
 
-class StagedCommunicator(Communicator):
+class StagedCommunicator(OverHost):
     """Another communicator that takes device arrays too."""
 
-    takes_devices = True
-
     def __init__(self, host: Communicator) -> None:
-        self.host = host
+        super().__init__(host)
         self.engine = host.engine
-        self.rank, self.size, self.name = host.rank, host.size, host.name
-        self.is_far, self.ranks_are_threads = host.is_far, host.ranks_are_threads
 
     def all_reduce(self, call: Call, array: Any, op: ReduceOp) -> None:
         own = _fetched(array)
@@ -82,15 +79,6 @@ class StagedCommunicator(Communicator):
         sender = self.host.receive(call, own, peer, tag)
         _put(array, own)
         return sender
-
-    def exchange(self, call: Call, data: bytes) -> list[bytes]:
-        return self.host.exchange(call, data)
-
-    def barrier(self, call: Call) -> None:
-        self.host.barrier(call)
-
-    def monitored_barrier(self, call: Call) -> None:
-        self.host.monitored_barrier(call)
 
     def split(self, call: Call, ranks: list[int], name: str) -> Communicator | None:
         made = self.host.split(call, ranks, name)
