@@ -24,7 +24,7 @@ endif
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo test test-ray test-distributed lint format generate names coverage docs gallery dist clients
-.PHONY: bench bench-compile bench-sizes bench-small stress clean
+.PHONY: bench bench-compile bench-sizes bench-small bench-threads stress clean
 .PHONY: test-cuda bench-cuda
 
 help:
@@ -39,6 +39,7 @@ help:
 	@echo "make bench-cuda      works on a CUDA device against torch on the same"
 	@echo "make bench-sizes ORACLE=1  operators one by one, at three sizes, alone"
 	@echo "make bench-small ORACLE=1  small calls one by one, forward alone and with backward"
+	@echo "make bench-threads ORACLE=1  large works on two threads, and eight users of one net"
 	@echo "make stress          wrong calls, faults, threads, hostile files, SECONDS each; STRESS=api for one"
 	@echo "make coverage        write docs/coverage.md, the table of operators by mode"
 	@echo "make clients ORACLE=1  libraries written for torch, from PyPI, on pullback; docs/clients.md"
@@ -100,6 +101,10 @@ bench-cuda:
 
 bench-sizes: $(VENV)/.base $(oracle)
 	$(BIN)/python -m benchmarks.sizes $(ARGS)
+
+# By wall time, so on a machine that does nothing else.
+bench-threads: $(VENV)/.base $(oracle)
+	$(BIN)/python -m benchmarks.threads
 
 bench-small: $(VENV)/.base $(oracle)
 	$(BIN)/python -m benchmarks.small $(ARGS)
