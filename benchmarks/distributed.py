@@ -88,7 +88,7 @@ def started(side: str, ranks: int) -> float:
         script = os.path.join(folder, "job.py")
         with open(script, "w") as file:
             file.write(program)
-        module = ["torch.distributed.run"] if side == "torch" else ["pullback", "launch"]
+        module = ["torch.distributed.run"] if side == "torch" else ["pullback_command", "launch"]
         begin = time.perf_counter()
         subprocess.run(
             [sys.executable, "-m", *module, f"--nproc-per-node={ranks}", script],

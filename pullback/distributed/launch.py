@@ -109,7 +109,8 @@ class _Job:
         try:
             if self.size > 1 and self.options.node_rank == 0:
                 host = "127.0.0.1" if self.nodes == 1 else ""
-                service, pmi_port = pmi.start_service(self.size, host, pmi_port, self.here)
+                service = pmi.ServiceHere(self.size, host, pmi_port, self.here)
+                pmi_port = service.port
             for local in range(self.here):
                 self.ranks.append(self._start(local, pmi_port))
             return self._watch()
@@ -119,8 +120,7 @@ class _Job:
         finally:
             self._end_all()
             if service is not None:
-                service.kill()
-                service.wait()
+                service.end()
             for path in self.left_behind:  # of ranks that were killed
                 with contextlib.suppress(OSError):
                     os.unlink(path)

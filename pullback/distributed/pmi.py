@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pullback.distributed.errors import DistNetworkError
+from pullback.distributed.pmi_service import Service, listen
 
-__all__ = ["address_in", "join", "leave", "shared_memory", "start_service"]
+__all__ = ["ServiceHere", "address_in", "join", "leave", "shared_memory", "start_service"]
 
 _PATIENCE = 30.0  # seconds in which the service must be there
 _SERVICE = Path(__file__).with_name("pmi_service.py")
@@ -41,8 +42,34 @@ def start_service(
     process.stdout.close()
     if not said:
         process.wait()
-        raise DistNetworkError(f"The PMI service could not listen at {host}:{port}.")
+        raise _cannot_listen(host, port)
     return process, int(said[0])
+
+
+def _cannot_listen(host: str, port: int) -> DistNetworkError:
+    return DistNetworkError(f"The PMI service could not listen at {host}:{port}.")
+
+
+class ServiceHere:
+    """The same on a thread of this process, for who is no rank: a launcher."""
+
+    def __init__(self, size: int, host: str, port: int, on_each_node: int) -> None:
+        try:
+            self._listening = listen(size, host, port)
+        except OSError as error:
+            raise _cannot_listen(host, port) from error
+        self.port = int(self._listening.getsockname()[1])
+        self._thread = threading.Thread(
+            target=Service(size, on_each_node).serve, args=(self._listening,), daemon=True
+        )
+        self._thread.start()
+
+    def end(self) -> None:
+        """Hear nobody any more; those who were connected are gone by now."""
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)  # closing alone would not end the wait
+        self._thread.join(1.0)
+        self._listening.close()
 
 
 def address_in(store: Any, rank: int) -> tuple[str, int]:

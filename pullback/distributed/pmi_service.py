@@ -1,9 +1,9 @@
 """The PMI-1 service: plain text in which MPICH and its relatives learn of their peers.
 
 `cmd=get kvsname=... key=...` and so on. Only addresses pass through it, MPI carries the data. It
-runs as a process of its own, since starting MPI may hold Python's lock for long, and imports
-nothing of ours, so that it starts at once. Every job has a fresh name: MPICH names its shared
-memory after it, and would stumble over what a killed job left.
+runs in no rank's process, since starting MPI may hold Python's lock for long: in the launcher, or
+as a process of its own; and it imports nothing of ours, so that it starts at once. Every job has
+a fresh name: MPICH names its shared memory after it, and would stumble over what a killed job left.
 
 Beside it each rank holds a second connection, on which nothing is said but `bye`: one that closes
 without a word is that of a rank that died, and the others are told.
@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import socket
 import sys
 import threading
 
-__all__ = ["Service"]
+__all__ = ["Service", "listen"]
 
 _PATIENCE = 300.0  # seconds in which all ranks must have come
 
@@ -28,7 +27,7 @@ class Service:
 
     def __init__(self, size: int, on_each_node: int = 0) -> None:
         self.size = size
-        self.job = f"pullback_{os.getpid()}_{secrets.token_hex(6)}"
+        self.job = f"pullback_{os.getpid()}_{os.urandom(6).hex()}"
         self._values: dict[str, str] = {}
         if on_each_node:
             nodes = -(-size // on_each_node)
@@ -44,7 +43,10 @@ class Service:
         threads = []
         listening.settimeout(_PATIENCE)
         for _ in range(2 * self.size):
-            connection, _ = listening.accept()
+            try:
+                connection, _ = listening.accept()
+            except OSError:  # nobody came, or a launcher has no more ranks
+                break
             connection.settimeout(None)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             thread = threading.Thread(target=self._hear, args=(connection,), daemon=True)
@@ -125,10 +127,15 @@ class Service:
             return 0 if mine != self._round else -1
 
 
+def listen(size: int, host: str, port: int) -> socket.socket:
+    """Where the ranks of a job will come; port 0 is any that is free."""
+    return socket.create_server((host, port), backlog=min(2 * size, 1024))
+
+
 def main() -> None:
     """Serve one job: `pmi_service.py SIZE ON_EACH_NODE HOST PORT`; prints the port."""
     size, on_each_node, host, port = sys.argv[1:5]
-    listening = socket.create_server((host, int(port)), backlog=min(2 * int(size), 1024))
+    listening = listen(int(size), host, int(port))
     print(listening.getsockname()[1], flush=True)
     sys.stdout.close()
     Service(int(size), int(on_each_node)).serve(listening)

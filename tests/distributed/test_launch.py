@@ -90,6 +90,36 @@ def test_wrong_numbers_are_refused():
         command(["launch", "--nnodes", "2", "train.py"])
 
 
+def test_the_command_starts_ranks_without_loading_the_package():
+    program = """
+import sys
+from pullback_command import main
+status = main(["launch", "-n", "2", "--no-python", sys.executable, "-c", "pass"])
+print(status, *sorted({"numpy", "pullback.core", "pullback.cli"} & set(sys.modules)))
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert found.stdout.split() == ["0", "pullback.core"], found.stderr  # for `listing` alone
+
+
+def test_the_command_hands_all_else_to_the_package(capsys):
+    from pullback.installed import version
+    from pullback_command import main
+
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"pullback {version()}\n"
+
+
+def test_no_thread_of_the_service_is_left_when_ranks_never_asked_for_it():
+    import threading
+
+    before = threading.active_count()
+    assert command(["launch", "-n", "2", "--no-python", sys.executable, "-c", "pass"]) == 0
+    assert threading.active_count() == before
+
+
 class Rank:
     """A client that speaks PMI-1 as MPICH does, and the connection by which it is watched."""
 

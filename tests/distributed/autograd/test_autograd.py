@@ -83,8 +83,9 @@ def test_a_pass_through_one_call_makes_two_round_trips(monkeypatch):
             monkeypatch.undo()
 
     workers(2, first)
-    # The other worker, with nothing left to do, may come to the meeting at the end meanwhile.
-    assert [kind for kind in asked if kind != "meet"] == ["mark", "carry", "drop"]  # the last is only told
+    # The other worker, with nothing left to do, may come to the meeting at the end meanwhile; the
+    # last of these is only told.
+    assert [kind for kind in asked if kind != "meet"] == ["mark", "carry", "drop"]
 
 
 def scaled(a, b, way, depth):
