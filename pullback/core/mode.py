@@ -72,6 +72,30 @@ class Hooked(Mode):
         object.__setattr__(self, "usual", usual)
 
 
+class Mapped(Mode):
+    """A mode in which vmap levels are all that is unusual; operators ask for the class.
+
+    Such calls are written out too (transforms/short_way.py): `level` is the innermost, `below` is
+    the mode without it.
+    """
+
+    __slots__ = ("below", "level")
+
+    below: Mode
+    level: Any
+
+    def __init__(self, settings: tuple[Any, ...], below: Mode) -> None:
+        for fill, value in zip(_FILL, settings, strict=True):
+            fill(self, value)
+        _fill_below(self, below)
+        _fill_level(self, self.levels[-1])
+
+
+# Not by the dataclass's own way, which takes twice as long: each vmap makes a mode.
+_FILL = tuple(Mode.__dict__[name].__set__ for name in Mode.__slots__)
+_fill_below, _fill_level = Mapped.__dict__["below"].__set__, Mapped.__dict__["level"].__set__
+
+
 PLAIN = Mode()
 NO_GRAD = Mode(grad=False)
 INFERENCE = Mode(grad=False, inference=True, forward_ad=False)
@@ -174,7 +198,25 @@ def _with_changes(mode: Mode, changes: dict[str, Any]) -> Mode:
         for usual in (PLAIN, NO_GRAD):
             if tuple(values) == _settings(usual):
                 return Hooked(new, usual)
+    levels = values[_PLACES["levels"]]
+    if levels and _maps(levels[-1]):
+        inside = _with_changes(mode, {**changes, "levels": levels[:-1]})
+        if inside is PLAIN or inside is NO_GRAD or inside.__class__ is Mapped:
+            return Mapped(new, inside)
     return Mode(*new)
+
+
+def _maps(level: Any) -> bool:
+    return getattr(level, "transform", None) == "vmap"
+
+
+def with_level(mode: Mode, level: Any) -> Mode:
+    """`mode` with one vmap level more, innermost."""
+    if mode is PLAIN or mode is NO_GRAD or mode.__class__ is Mapped:
+        grad, inference, forward_ad, dual_depth, levels, *others = _settings(mode)
+        settings = (grad, inference, forward_ad, dual_depth, (*levels, level), *others)
+        return Mapped(settings, mode)
+    return changed(mode, levels=(*mode.levels, level))
 
 
 _settings = attrgetter(*Mode.__slots__)

@@ -101,6 +101,9 @@ class Ports:
     shown_inside: Callable[[Tensor], str | None]
     # operators -> transforms: a tangent with the examples of a level in front, as a batch.
     examples_in_front: Callable[[Any, Any], Any]
+    # operators/writing -> transforms: the form of an operator for calls inside vmap, from the
+    # globals of its function and its straight line.
+    mapped: Callable[[Any, dict[str, Any], Any], Any]
     # operators -> library: the overload that stands for an operator's call, with its arguments.
     overload_of: Callable[[Any, str, dict[str, Any]], Any]
     # operators/running -> watching/asking: an argument that takes calls itself, met by an operator.

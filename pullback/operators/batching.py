@@ -24,6 +24,10 @@ from pullback.operators.options import NORMALISE
 
 __all__ = ["aligned", "filled", "front", "per_dim", "shifted", "shifted_options", "together"]
 
+# Option -> "dim", "dims", "shape", or the first or last with "known" before it: of calls with one
+# tensor and the examples in front, what moves. A rule that does no more says so by this attribute.
+Moved = dict[str, str]
+
 Rule = Callable[[Op, int, dict[str, Any], dict[str, Any]], Any]
 
 
@@ -181,6 +185,9 @@ def shifted(dims: tuple[str, ...] = (), shapes: tuple[str, ...] = ()) -> Rule:
             )
         return op.function(**tensors, **options)
 
+    if shapes:
+        known = {**dict.fromkeys(dims, "known dim"), **dict.fromkeys(shapes, "known shape")}
+        rule.moved = known  # type: ignore[attr-defined]  # an attribute of ours
     return rule
 
 

@@ -36,10 +36,6 @@ class FunctionalLevel:
         """The mode in which operator calls go to the levels outside of this one."""
         return changed(mode, levels=mode.levels[: mode.levels.index(self)])
 
-    def at_once(self, op: Op, args: Any, kwargs: Any, mode: Mode) -> Any:
-        """Nothing: every call is looked at."""
-        return NotImplemented
-
     def process(self, op: Op, bound: dict[str, Any]) -> Any:
         """Run an operator, a view unseen if views are to go."""
         if op.kind != "view" or self.keeps_views:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.core.mode import changed, current, settle
+from pullback.core.mode import current, settle, with_level
 from pullback.core.overriding import FUNCTIONS, unasked
 from pullback.core.process.whole import Whole
 from pullback.core.tensor import Tensor
@@ -28,9 +28,7 @@ class mapped(Whole):  # noqa: N801 (a context)
         self.before = settle()
 
     def _enter(self) -> VmapLevel:
-        mode = changed(self.before, levels=(*self.before.levels, self.level))
-        self.level.open_in(mode, self.before)
-        current.set(mode)
+        current.set(with_level(self.before, self.level))
         return self.level
 
     def _leave(self) -> None:

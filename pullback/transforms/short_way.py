@@ -1,163 +1,236 @@
-"""The shortest way through a vmap level, for calls that need no closer look.
+"""Writes, for an operator, the short way through a vmap level: for calls that need no closer look.
 
 Most calls inside a map are elementwise, or pick and sum parts of one tensor, with the examples in
 front. They go to the batches as they stand: without binding arguments, taking them apart and
-asking rules, which takes five times as long as a small operator. `NotImplemented` leaves a call to
-`process` in vmap_level.py, which knows every case.
+asking rules, which takes five times as long as a small operator. The straight line is left for
+these forms (`Mapped` in core/mode.py) where levels are all that is unusual; below the last level
+they go on with the same line, in a mode that they name (`plainly` in writing/build.py). What wants
+a closer look goes to `process` in vmap_level.py, which knows every case.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from numpy import ndarray
 
 from pullback.core.forward import LEVELS
-from pullback.core.mode import NO_GRAD, PLAIN, Mode, changed, current, fast
+from pullback.core.mode import current, get_mode
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import own_cell
-from pullback.operators.batching import padded
-from pullback.operators.declare import Op
-from pullback.operators.options import NORMALISE, as_dim
-from pullback.transforms.batched import Batched, batched
+from pullback.operators.batching import Moved, padded
+from pullback.operators.declare import Op, Param
+from pullback.operators.options import NORMALISE
+from pullback.operators.writing.call import arguments, everything
+from pullback.operators.writing.writer import block, define, theirs
+from pullback.transforms.batched import Batched
 
-__all__ = ["at_once", "is_random"]
+__all__ = ["is_random"]
 
 
-def at_once(level: Any, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -> Any:
-    """The call by the shortest way, before anybody looks at it; mostly NotImplemented.
+def _form(op: Op, scope: dict[str, Any], plainly: Any) -> Any:
+    """The form of a function of `op` whose globals these are; `plainly`: its straight line."""
+    scope |= {
+        "Batched": Batched,
+        "Tensor": Tensor,
+        "LEVELS": LEVELS,
+        "new": new,
+        "plainly": plainly,
+        "function": op.function,
+        "below_levels": _below,
+        "padded": _padded,
+        **{f"as_{kind}": check for kind, check in NORMALISE.items()},
+    }
+    return define(_lines(op), scope, f"{op.name}, mapped")
 
-    For examples in front, of one dtype and rank: what is elementwise goes to the batches as it
-    stands; of one tensor, after a shift of the dimensions that options name.
-    """
-    if mode not in level._short:
-        below = level.below(mode)
-        level._short[mode] = below if _is_plain_inside(mode, below) else None
-    below = level._short[mode]
-    way = _ways.get(op) or _way_of(op)
-    if below is None or way is _GENERAL or LEVELS or fast.plain is None:
-        return NotImplemented
-    if kwargs.get("out") is not None:
-        return NotImplemented
-    values, places, rank = _in_front(level, op, args)
-    if not values:
-        return NotImplemented
-    if way is _SHIFTED and not _shift(level, op, values):
-        return NotImplemented
+
+def _lines(op: Op) -> list[str]:
+    head = f"def mapped(mode, {arguments(op)})"
+    leave = f"return call(op, {everything(op, out=False)})"
+    moved = _moved(op)
+    if moved is not None:
+        lines = _of_one(op, moved, leave)
+    elif _is_aligned(op):
+        lines = _of_several(op, leave)
+    else:
+        return block(head, [leave])
+    usual = block("if LEVELS or fast.plain is None", [leave])
+    return block(head, [*usual, "level = mode.level", "below = mode.below", *lines, *_WRAPPED])
+
+
+_WRAPPED = [
+    "made = new(Batched)",
+    "made.value = result",
+    "made.bdim = 0",
+    "made.level = level",
+    "made.example = None",
+    "made._node = None",
+    "return made",
+]
+
+
+def _of_one(op: Op, moved: Moved, leave: str) -> list[str]:
+    """A call with one tensor; the dimensions that options name move by one."""
+    name = op.inputs[0].local
+    given = [f"v0 = {name}.value", *block("if v0._kind is not None", [leave])]
+    move: list[str] = []
+    if moved:
+        move = ["ndim = v0._array.ndim - 1"]
+        if {"dim", "dims"} & {*moved.values()}:
+            move += block("if ndim == 0", [leave])  # has a dimension as far as options go
+    for param, kind in moved.items():
+        move += _MOVES[kind](theirs(param), op.name, leave)
+    return [
+        *block(f"if {name}.__class__ is not Batched", _shared(op, [name], leave)),
+        *block(f"if {name}.level is not level or {name}.bdim", [leave]),
+        *given,
+        *move,
+        *_called(op, {name: "v0"}),
+    ]
+
+
+def _moved_dim(name: str, op: str, leave: str) -> list[str]:
+    inside = f"{name}.__class__ is int and 0 <= {name} < ndim"
+    return [
+        *block(f"if {inside}", [f"{name} += 1"]),
+        *block(f"elif {name} is None", [leave]),
+        *block("else", [f"{name} = as_dim({name}, ndim, {op!r}) + 1"]),
+    ]
+
+
+def _moved_dims(name: str, op: str, leave: str) -> list[str]:
+    inside = f"{name}.__class__ is int and 0 <= {name} < ndim"
+    checked = f"[dim + 1 for dim in as_dims({name}, ndim, {op!r}) or range(ndim)]"
+    return [
+        *block(f"if {name} is None", [f"{name} = tuple(range(1, ndim + 1))"]),
+        *block(f"elif {inside}", [f"{name} = ({name} + 1, )"]),
+        *block("else", [f"{name} = tuple({checked})"]),
+    ]
+
+
+def _moved_shape(name: str, op: str, leave: str) -> list[str]:
+    shape = f"{name} = (level.size, *as_shape({name}, ndim, {op!r}))"
+    return block(f"if {name} is not None", [shape])
+
+
+_MOVES: dict[str, Callable[[str, str, str], list[str]]] = {
+    "dim": _moved_dim,
+    "dims": _moved_dims,
+    "shape": _moved_shape,
+    # Of operators that only rules call, which are right and counted on the result.
+    "known dim": lambda name, op, leave: [f"{name} += 1"],
+    "known shape": lambda name, op, leave: [f"{name} = (level.size, *{name})"],
+}
+
+
+def _of_several(op: Op, leave: str) -> list[str]:
+    """Tensors of one dtype that broadcast: ranks are made equal behind the examples."""
+    count = len(op.inputs)
+    lines = ["dtype = None"] if count > 1 else []
+    for i, param in enumerate(op.inputs):
+        lines += _operand(i, param, leave, alone=count == 1)
+    batches = {param.local: f"v{i}" for i, param in enumerate(op.inputs)}
+    still = " and ".join(f"m{i} == 99" for i in range(count))
+    lines += block(f"if {still}", _shared(op, [], leave))
+    if count > 1:
+        ranks = ", ".join(f"n{i}" for i in range(count))
+        lines.append("rank = n0 if n0 > n1 else n1" if count == 2 else f"rank = max({ranks})")
+        for i in range(count):
+            lines += block(f"if m{i} < rank", [f"v{i} = padded(below, v{i}, rank)"])
+    return [*lines, *_called(op, batches)]
+
+
+def _operand(i: int, param: Param, leave: str, *, alone: bool) -> list[str]:
+    """What is handed on for an operand; its rank, and that of a batch or else 99."""
+    name = param.local
+    array = [] if alone else [
+        f"array = v{i}._array",
+        *block("if dtype is None", ["dtype = array.dtype"]),
+        *block("elif dtype is not array.dtype", [leave]),
+    ]  # fmt: skip
+    looked = [*block(f"if v{i}._kind is not None", [leave]), *array]
+    return [
+        f"kind = {name}.__class__",
+        *block(
+            "if kind is Batched",
+            [
+                *block(f"if {name}.level is not level or {name}.bdim", [leave]),
+                f"v{i} = {name}.value",
+                *looked,
+                f"n{i} = m{i} = {'0' if alone else 'array.ndim - 1'}",
+            ],
+        ),
+        *block(
+            "elif kind is Tensor",
+            [f"v{i} = {name}", *looked, f"n{i} = {'0' if alone else 'array.ndim'}", f"m{i} = 99"],
+        ),
+        *block(
+            "elif kind is float or kind is int",
+            [f"v{i} = {name}", f"n{i} = -1", f"m{i} = 99"],
+        ),
+        *block("else", [leave]),
+    ]
+
+
+def _shared(op: Op, tensors: list[str], leave: str) -> list[str]:
+    """A call without a batch, for all examples at once: below this level."""
+    odd = ["below.__class__ is Mapped", *(f"{one}.__class__ is not Tensor" for one in tensors)]
+    return [*block(f"if {' or '.join(odd)}", [leave]), f"return plainly(below, {arguments(op)})"]
+
+
+def _called(op: Op, batches: dict[str, str]) -> list[str]:
+    """The result for all examples."""
+    given = {param.name: batches.get(param.local, param.local) for param in op.params}
+    bound = ", ".join(f"{name!r}: {value}" for name, value in given.items())
+    return [
+        *block(
+            "if below.__class__ is Mapped",
+            [f"result = below_levels(function, below, {{{bound}}})"],
+        ),
+        *block("else", [f"result = plainly(below, {', '.join(given.values())})"]),
+    ]
+
+
+def _below(function: Any, below: Any, bound: dict[str, Any]) -> Any:
+    """A call that goes to the levels outside."""
+    mode = get_mode()
     try:
         current.set(below)
-        for place in places:
-            values[place] = _padded(values[place], rank)
-        result = op.function(*values, **kwargs)
+        return function(**bound)
     finally:
         current.set(mode)
-    return batched(result, 0, level)
 
 
-def _in_front(level: Any, op: Op, args: tuple[Any, ...]) -> tuple[list[Any], list[int], int]:
-    """The arguments with batches in place of examples, which all are in front and of one dtype.
-
-    And the places of those that need `padded`, with the rank that it is to give them. No values
-    at all where the call wants a closer look.
-    """
-    dtype, rank, alike = None, -1, True
-    values: list[Any] = []
-    places: list[int] = []
-    for is_tensor, arg in zip(_flags[op], args, strict=False):
-        kind = arg.__class__
-        if not is_tensor:
-            pass
-        elif kind is Batched or kind is Tensor:
-            value = arg
-            if kind is Batched:
-                value = arg.value
-                if arg.level is not level or arg.bdim:
-                    return _NONE
-                places.append(len(values))
-            array = value._array
-            if (dtype is not None and array.dtype is not dtype) or value._kind is not None:
-                return _NONE
-            dtype = array.dtype
-            own = array.ndim - (kind is Batched)
-            alike = alike and rank in (own, -1)
-            rank = max(rank, own)
-            arg = value
-        elif kind is not float and kind is not int:
-            return _NONE
-        values.append(arg)
-    if not places:
-        return _NONE
-    return values, [] if alike else places, rank
-
-
-def _shift(level: Any, op: Op, values: list[Any]) -> bool:
-    """Move the dimensions that options name by one; False where a rule has more to say."""
-    ndim = values[0]._array.ndim - 1
-    if ndim == 0:
-        return False
-    for place, kind in _shifts[op]:
-        given = values[place]
-        if kind == "dim":
-            if given is None:
-                return False
-            inside = given.__class__ is int and 0 <= given < ndim
-            values[place] = (given if inside else as_dim(given, ndim, op.name)) + 1
-        elif kind == "dims":
-            dims = NORMALISE["dims"](given, ndim, op.name) or range(ndim)
-            values[place] = tuple([dim + 1 for dim in dims])
-        elif given is not None:
-            values[place] = (level.size, *NORMALISE["shape"](given, ndim, op.name))
-    return True
-
-
-# How `at_once` runs an operator.
-_GENERAL, _ALIKE, _SHIFTED = "general", "alike", "shifted"
-_ways: dict[Op, str] = {}
-_shifts: dict[Op, tuple[tuple[int, str], ...]] = {}  # place and kind of what a shift moves
-_MOVED = frozenset(("dim", "dims", "shape"))
-_flags: dict[Op, tuple[bool, ...]] = {}  # of its parameters: whether tensors are passed there
-
-
-_NONE: tuple[list[Any], list[int], int] = ([], [], 0)
-
-
-def _padded(value: Any, rank: int) -> Any:
+def _padded(below: Any, value: Any, rank: int) -> Any:
     """As `padded`, for examples in front."""
     array = value._array
-    missing = rank + 1 - array.ndim
-    if missing <= 0:
-        return value
     if value.__class__ is not Tensor or value._node is not None or type(array) is not ndarray:
-        return padded(value, 0, rank)
+        return _below(padded, below, {"value": value, "bdim": 0, "rank": rank})
     # Nobody will see it, and without history it need not be known as a view.
     made = new(Tensor)
-    made._array = array[(slice(None), *(None,) * missing)]
+    made._array = array[(slice(None), *(None,) * (rank + 1 - array.ndim))]
     made._cell = own_cell(value)
     made._node = None
     return made
 
 
-def _way_of(op: Op) -> str:
-    way = _GENERAL
-    one = len(op.outputs) == 1 and op.outputs != ("*",)
-    if op.batch is None and one and not is_random(op) and not op.makes_kind:
-        if op.kind == "elementwise" and all(param.kind == "tensor" for param in op.inputs):
-            way = _ALIKE
-        elif [param.kind for param in op.inputs] == ["tensor"] and op.shifts:
-            moved = [(at, param) for at, param in enumerate(op.params) if param.kind in _MOVED]
-            if op.params[0] is op.inputs[0] and not any(one.keyword_only for _, one in moved):
-                way = _SHIFTED
-                _shifts[op] = tuple((at, param.kind) for at, param in moved)
-    _flags[op] = tuple(param.is_tensor for param in op.params)
-    _ways[op] = way
-    return way
+def _is_aligned(op: Op) -> bool:
+    """Whether a batch is to the operator what its examples are, but for their ranks."""
+    alike = op.kind == "elementwise" and op.batch is None and len(op.outputs) == 1
+    return alike and not is_random(op) and all(param.kind == "tensor" for param in op.inputs)
 
 
-def _is_plain_inside(mode: Mode, below: Mode) -> bool:
-    """Whether levels are all that is unusual about a mode."""
-    inside = changed(mode, levels=()) if below.levels else below
-    usual = inside is PLAIN or inside is NO_GRAD
-    return usual and all(level.transform == "vmap" for level in mode.levels)
+def _moved(op: Op) -> Moved | None:
+    """What moves in a call with the examples in front; None where a rule has more to say."""
+    if len(op.outputs) != 1 or op.outputs == ("*",) or is_random(op):
+        return None
+    if op.kind == "elementwise" or [param.kind for param in op.inputs] != ["tensor"]:
+        return None
+    if op.batch is not None:
+        return getattr(op.batch, "moved", None)
+    return {p.name: p.kind for p in op.params if p.kind in _MOVES} if op.shifts else None
 
 
 def is_random(op: Op) -> bool:
@@ -169,3 +242,5 @@ def is_random(op: Op) -> bool:
 
 
 _random: dict[Op, bool] = {}
+
+ports.fill(mapped=_form)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pullback.core import origin
 from pullback.core.forward import LEVELS, visible_levels
-from pullback.core.mode import Mode, changed, current, get_mode
+from pullback.core.mode import Mapped, Mode, changed, current, get_mode
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.strides import extent
@@ -24,7 +24,7 @@ from pullback.operators.random.generator import drawn
 from pullback.operators.shape.joining import stack
 from pullback.operators.shape.reshaping import select
 from pullback.transforms.batched import Batched, base_of, batched, check_open, is_batched_at
-from pullback.transforms.short_way import at_once, is_random
+from pullback.transforms.short_way import is_random
 
 _warned: set[str] = set()
 _numbers = itertools.count(1)
@@ -56,7 +56,7 @@ class VmapLevel:
 
     transform = "vmap"
 
-    __slots__ = ("_below", "_short", "for_tangents", "number", "open", "randomness", "size")
+    __slots__ = ("for_tangents", "number", "open", "randomness", "size")
 
     def __init__(self, size: int, randomness: str = "error", *, for_tangents: bool = False) -> None:
         self.size = size
@@ -66,29 +66,16 @@ class VmapLevel:
         self.number = next_number()
         # Whether only tangents are batched here, never a value that the mapped function sees.
         self.for_tangents = for_tangents
-        self._below: dict[Mode, Mode] = {}
-        # Mode -> the one below, where nothing but levels is unusual; else None.
-        self._short: dict[Mode, Mode | None] = {}
 
     def close(self) -> None:
-        """End; the modes that were known lead back here."""
+        """End."""
         self.open = False
-        self._below.clear()
-        self._short.clear()
-
-    def open_in(self, mode: Mode, below: Mode) -> None:
-        """Begin in a mode, of which the one below is known."""
-        self._below[mode] = below
 
     def below(self, mode: Mode) -> Mode:
         """The mode in which operator calls go to the levels outside of this one."""
-        known = self._below.get(mode)
-        if known is None:
-            known = changed(mode, levels=mode.levels[: mode.levels.index(self)])
-            self._below[mode] = known
-        return known
-
-    at_once = at_once
+        if mode.__class__ is Mapped and mode.level is self:
+            return mode.below
+        return changed(mode, levels=mode.levels[: mode.levels.index(self)])
 
     def process(self, op: Op, bound: dict[str, Any]) -> Any:
         """Run an operator call for all examples at once."""

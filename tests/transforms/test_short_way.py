@@ -1,9 +1,12 @@
 """The shortest way through a vmap level: taken where it holds, and with the same results."""
 
+import linecache
+
 import numpy
 import pytest
 
 import pullback as torch
+from pullback.operators.watching.observe import observe, stop
 from pullback.transforms.vmap_level import VmapLevel
 
 X = torch.tensor(numpy.random.default_rng(0).standard_normal((3, 2, 4)))
@@ -38,6 +41,8 @@ SHORT = {
     "shared": lambda x: x * torch.ones(3, 1, 4, dtype=torch.float64),
     "select": lambda x: x[1],
     "slice": lambda x: x[:, 1:3],
+    "constants": lambda x: x * (torch.ones(4, dtype=torch.float64) * 2).sum(),
+    "0-d": lambda x: x[0, 0] * 2 + x[1, 1],
 }
 
 
@@ -47,6 +52,64 @@ def test_nobody_looks_and_the_result_is_that_of_a_loop(name, looked_at):
     found = torch.vmap(function)(X)
     assert not looked_at
     numpy.testing.assert_allclose(found.numpy(), by_loop(function, X).numpy(), rtol=1e-14)
+
+
+def test_nobody_looks_in_nested_maps(looked_at):
+    def both(x, y):
+        return (x * y + y[0] * 2).sum()
+
+    found = torch.vmap(torch.vmap(both))(X, X.exp())
+    assert not looked_at
+    expected = by_loop(lambda x, y: by_loop(both, x, y), X, X.exp())
+    numpy.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-14)
+
+
+def test_a_map_that_is_outside_alone_is_seen_by_what_it_holds():
+    """A mapped tensor in a map of others: it belongs to a level that is not the innermost."""
+    y = torch.ones(5, 4, dtype=torch.float64)
+    found = torch.vmap(lambda x: torch.vmap(lambda y: (x * 2) * y.sum() + x)(y))(X)
+    expected = by_loop(lambda x: by_loop(lambda y: (x * 2) * y.sum() + x, y), X)
+    numpy.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-14)
+
+
+def test_the_adjoints_of_parts_are_not_looked_at(looked_at):
+    def pick(x):
+        return x[0] * x[1, 1:3].sum()
+
+    found = torch.vmap(torch.func.jacrev(pick))(X)
+    assert not {"_select_adjoint", "_slice_adjoint"} & {*looked_at}
+    numpy.testing.assert_allclose(found.numpy(), by_loop(torch.func.jacrev(pick), X).numpy())
+
+
+def test_nodes_made_below_a_level_know_the_line_that_made_them():
+    leaf = X.clone().requires_grad_()
+    nodes = []
+
+    def keep(x):
+        y = x * 3
+        nodes.append(y.value.grad_fn)
+        return y
+
+    torch.vmap(keep)(leaf)
+    assert nodes[0].origin.file == __file__
+    assert "x * 3" in linecache.getline(__file__, nodes[0].origin.line)
+
+
+def test_an_observer_sees_a_call_once():
+    class Names(list):
+        def enter(self, op, called):
+            self.append(called)
+
+        def leave(self, token, result, operands):
+            pass
+
+    names = Names()
+    observe(names)
+    try:
+        torch.vmap(lambda x: x * 2)(X)
+    finally:
+        stop(names)
+    assert names == ["mul"]
 
 
 def test_gradients_of_examples_and_of_the_batch():

@@ -49,10 +49,6 @@ NUMBERS = (bool, int, float, complex, numpy.generic)
 def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run an operator on whatever the user passed."""
     mode = settle()
-    if mode.levels:
-        made = mode.levels[-1].at_once(op, args, kwargs, mode)
-        if made is not NotImplemented:
-            return made
     if mode.dispatch or overriding.answering:
         answer = answered.shortly(op, args, kwargs, mode)
         if answer is not answered.ELSEWHERE:

@@ -9,7 +9,8 @@ The code object is put into the function that users already hold, so nothing nee
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy
@@ -17,7 +18,7 @@ import numpy
 from pullback.core import arrays, errors
 from pullback.core.explain import cause
 from pullback.core.explain.birth import Ended, make_birth
-from pullback.core.mode import Hooked
+from pullback.core.mode import Hooked, Mapped, current, get_mode
 from pullback.core.node import Leaf, Output
 from pullback.core.overriding import LEAVES
 from pullback.core.ports import ports
@@ -58,6 +59,7 @@ from pullback.operators.writing.steps import (
     forward_call,
     has_straight_line,
     leaving_lines,
+    mapped_lines,
     mixed_lines,
     normalised_lines,
     not_plain,
@@ -65,7 +67,7 @@ from pullback.operators.writing.steps import (
     saves_tensors,
     takes_mixed,
 )
-from pullback.operators.writing.writer import block, define, indented, settled
+from pullback.operators.writing.writer import block, define, indented, settled, theirs
 
 
 def build(function: Any, op: Op, called: str, *, inplace: bool = False, **other: Any) -> Any:
@@ -81,7 +83,7 @@ def build(function: Any, op: Op, called: str, *, inplace: bool = False, **other:
         write = inplace_lines_of if inplace else lines_of
         own = function.__globals__
         scope = {**own, **scope_of(op), "called": called, **other}
-        scope["hooked"] = _hooked(function, op, called)
+        scope["hooked"], scope["mapped"] = _hooked(function, op, called), _mapped(function, op)
         scope["unwatched"] = Unwatched(lambda: _unwatched(function, write(op, watched=False)))
         made = define(write(op, watched=True), scope, called)
         _built.append((function, op, called, write))
@@ -102,7 +104,7 @@ def rewrite() -> None:
         for function, op, called, write in _built:
             own = function.__globals__
             own["unwatched"] = Unwatched(partial(_again, function, op, write))
-            own["hooked"] = _hooked(function, op, called)
+            own["hooked"], own["mapped"] = _hooked(function, op, called), _mapped(function, op)
             put(function, define(write(op, watched=True), own, called).__code__)
 
 
@@ -113,12 +115,12 @@ def _again(function: Any, op: Op, write: Any) -> Any:
 def written_elsewhere(op: Op, names: dict[str, Any]) -> Any:
     """The function for arrays of another library, for which `names` mean something else."""
     scope = {**scope_of(op), "called": op.name, **names, "elsewhere": interpret.call}
-    scope["hooked"] = partial(_step_by_step, op)
+    scope["hooked"] = scope["mapped"] = partial(_step_by_step, op)
     return define(lines_of(op, watched=False), scope, f"{op.name}, elsewhere")
 
 
 def _step_by_step(op: Op, mode: Any, *args: Any) -> Any:
-    """A call that hands saved values to hooks, all its parameters by place."""
+    """A call in an unusual mode, all its parameters by place."""
     count = len(op.positional)
     named = [param.name for param in op.params if param.keyword_only]
     return interpret.call(op, args[:count], dict(zip(named, args[count:], strict=True)))
@@ -127,17 +129,56 @@ def _step_by_step(op: Op, mode: Any, *args: Any) -> Any:
 def _hooked(function: Any, op: Op, called: str) -> Any:
     """The form that hands saved values to hooks, written when first called."""
 
+    def write(scope: dict[str, Any]) -> Any:
+        scope["pack"] = pack_plainly
+        return define(hooked_lines_of(op), scope, f"{called}, with hooks")
+
+    return _when_called(function, write)
+
+
+def _mapped(function: Any, op: Op) -> Any:
+    """The form for calls inside vmap."""
+    return _when_called(function, lambda scope: ports.mapped(op, scope, plainly(op)))
+
+
+def _when_called(function: Any, write: Callable[[dict[str, Any]], Any]) -> Any:
+    """A form of a function that `write` makes, from its globals, when it is first called."""
+
     def first(*args: Any) -> Any:
         with first_use:
             own = function.__globals__
-            scope = {**own, "pack": pack_plainly}
-            made = define(hooked_lines_of(op), scope, f"{called}, with hooks")
+            made = write({**own})
             for name, value in [*own.items()]:
                 if value is first:  # by whatever name the written code knows it
                     own[name] = made
         return made(*args)
 
     return first
+
+
+@cache  # an operator and its sign have one
+def plainly(op: Op) -> Any:
+    """The straight line, in a mode that it is given: one of those below a vmap level.
+
+    None where an operator has none. It takes all parameters by place. Whatever leaves it
+    goes below the level, too.
+    """
+    if not has_straight_line(op):
+        return None
+    out = f", {theirs('out')}=None" if op.has_out else ""
+    lines = block(f"def plainly(mode, {arguments(op)}{out})", _straight_line(op, below=True))
+    scope = {**scope_of(op), "called": op.name, "call": below_level, "elsewhere": below_level}
+    return define(lines, scope, f"{op.name}, below")
+
+
+def below_level(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call in the mode below the innermost vmap level."""
+    mode: Any = get_mode()
+    try:
+        current.set(mode.below)
+        return op.function(*args, **kwargs)
+    finally:
+        current.set(mode)
 
 
 def _unwatched(function: Any, lines: list[str]) -> Any:
@@ -155,6 +196,7 @@ def scope_of(op: Op) -> dict[str, Any]:
         "op": op,
         "look": look,
         "Hooked": Hooked,
+        "Mapped": Mapped,
         "before_write": inplace.before_write,
         "shown": shown,
         "call": interpret.call,
@@ -225,14 +267,20 @@ def lines_of(op: Op, *, watched: bool = True) -> list[str]:
     return block(head, [*lines, *_straight_line(op)])
 
 
-def _straight_line(op: Op) -> list[str]:
+def _straight_line(op: Op, *, below: bool = False) -> list[str]:
+    """From the arguments to the result; `below` a vmap level the mode is known."""
     leave = f"return call(op, {everything(op)})"
     mixed = takes_mixed(op)
     lines = array_lines(op, leave, mixed=mixed)
     if arrays.LIBRARIES:
         lines += block(f"if {other_arrays(op)}", [f"return elsewhere(op, {everything(op)})"])
-    with_hooks = f"return hooked(mode, {arguments(op)})" if saves_tensors(op) else ""
-    lines += [*MODE_LINES, *leaving_lines(leave, not_plain(op, mixed=mixed), with_hooks)]
+    unusual = not_plain(op, mixed=mixed, out=not below)
+    if below:
+        lines += ["plain = fast.plain"]
+        lines += block(f"if {' or '.join(unusual)}", [leave]) if unusual else []
+    else:
+        hooked = f"return hooked(mode, {arguments(op)})" if saves_tensors(op) else ""
+        lines += [*MODE_LINES, *leaving_lines(leave, unusual, hooked, mapped=mapped_lines(op))]
     lines += mixed_lines(op, leave) if mixed else []
     lines += normalised_lines(op)
     lines += computed_lines(op)

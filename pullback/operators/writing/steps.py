@@ -5,9 +5,12 @@ The function and its in-place form share them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pullback.core.arrays import LARGEST, LIBRARIES, SMALLEST
 from pullback.operators.declare import Op, Param
 from pullback.operators.options import NORMALISE
+from pullback.operators.writing.call import arguments
 from pullback.operators.writing.plan import plan_of
 from pullback.operators.writing.specialise import array_call
 from pullback.operators.writing.writer import block, theirs
@@ -125,22 +128,34 @@ def saves_tensors(op: Op) -> bool:
     return bool(op.rules) and bool(plan_of(op).inputs or plan_of(op).outputs)
 
 
-def leaving_lines(leave: str, others: list[str], hooked: str = "", besides: str = "") -> list[str]:
+def leaving_lines(
+    leave: str, others: list[str], hooked: str = "", besides: str = "", mapped: Sequence[str] = ()
+) -> list[str]:
     """Leave the straight line in an unusual mode, or on one of the `others`, conditions.
 
     Not where saved-tensor hooks are all that is unusual, unless on the condition `besides`: then
-    `hooked`, if given, takes what is recorded, and the rest goes on as without them.
+    `hooked`, if given, takes what is recorded, and the rest goes on as without them. `mapped` are
+    lines for where vmap levels are all.
     """
     still = ["mode.__class__ is not Hooked", "plain is None", *others]
     still += [besides] if besides else []
     return block(
         f"if {' or '.join([UNUSUAL_MODE, *others])}",
         [
+            *mapped,
             *block(f"if {' or '.join(still)}", [leave]),
             *(block("if mode.grad", [hooked]) if hooked else []),
             "mode = mode.usual",
         ],
     )
+
+
+def mapped_lines(op: Op) -> list[str]:
+    """Where vmap levels are all that is unusual, the call has a form of its own."""
+    inside = "mode.__class__ is Mapped"
+    if op.has_out:
+        inside += f" and {theirs('out')} is None"
+    return block(f"if {inside}", [f"return mapped(mode, {arguments(op)})"])
 
 
 def not_plain(op: Op, *, out: bool = True, mixed: bool = False) -> list[str]:
