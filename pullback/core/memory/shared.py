@@ -10,7 +10,6 @@ from __future__ import annotations
 import mmap
 import os
 import sys
-import tempfile
 from typing import Any
 
 import numpy
@@ -49,6 +48,8 @@ def anonymous_file(size: int) -> int:
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("pullback")
     else:
+        import tempfile  # 6 ms, with all that it imports, and nobody else needs it
+
         fd, name = tempfile.mkstemp(prefix="pullback-")
         os.unlink(name)
     os.ftruncate(fd, max(size, _EMPTY))

@@ -62,20 +62,30 @@ class _Asking(Layer):
         self.function = function
         self.guarding: CodeType | None = None
         self.users: set[Any] = set()
-        code = asking_code(function.__code__.co_freevars)
-        self.asking: CodeType = with_constants(code, take=self.take_asked).replace(
-            co_name=function.__name__,
-            co_filename=f"{origin.GENERATED}{function.__name__}, asking>",
+        self.asking = self._handing_to(self.take_asked)
+
+    def _handing_to(self, take: Callable[..., Any]) -> CodeType:
+        """Code for the function that hands over whatever it is called with."""
+        code = asking_code(self.function.__code__.co_freevars)
+        return with_constants(code, take=take).replace(
+            co_name=self.function.__name__,
+            co_filename=f"{origin.GENERATED}{self.function.__name__}, asking>",
         )
 
     def guard(self) -> None:
         """Let the function look at its arguments for ever."""
         if self.guarding is None:
-            # A family that loads while functions ask has its own code in `plain` already.
-            own = self.plain if self.function in LAYERS else self.function
-            self.guarding = guard_of(own, self)
+            self.guarding = self._handing_to(self._take_first)
             if not self.users:
                 self._stand_before(self.guarding)
+
+    def _take_first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The first call of a function that looks: now its guard is written; few are ever used."""
+        with _change:
+            written = self.guarding = guard_of(self.plain, self)
+            if not self.users:
+                self.function.__code__ = written
+        return self.function(*args, **kwargs)
 
     def use(self, user: Any, *, wanted: bool) -> None:
         """Ask, or stop asking, on behalf of somebody."""
