@@ -8,7 +8,7 @@ from typing import Any
 from pullback.core.limits import finfo
 from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import zeros, zeros_like
-from pullback.optim.checks import arguments, learning_rate, not_negative
+from pullback.optim.checks import arguments, learning_rate, not_negative, real_and_dense
 from pullback.optim.elementwise import counter
 from pullback.optim.optimizer import (
     Optimizer,
@@ -109,7 +109,7 @@ class Adafactor(Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
-                    _step(p, _checked(p.grad), self._state_of(p), group)
+                    _step(p, real_and_dense(p.grad, "Adafactor"), self._state_of(p), group)
         return loss
 
     def _state_of(self, p: Any) -> dict[str, Any]:
@@ -123,14 +123,6 @@ class Adafactor(Optimizer):
                 state["row_var"] = zeros((*outer, height, 1), dtype=p.dtype, device=p.device)
                 state["col_var"] = zeros((*outer, 1, width), dtype=p.dtype, device=p.device)
         return state
-
-
-def _checked(g: Any) -> Any:
-    if g.is_complex():
-        raise RuntimeError("Adafactor cannot step complex parameters.")
-    if g.is_sparse:
-        raise RuntimeError("Adafactor cannot take sparse gradients.")
-    return g
 
 
 def adafactor(
@@ -158,4 +150,4 @@ def adafactor(
     names = ("row_var", "col_var", "variance", "step")
     lists = (row_vars, col_vars, variances, state_steps)
     for p, g, *values in zip(params, grads, *lists, strict=True):
-        _step(p, _checked(g), dict(zip(names, values, strict=True)), options)
+        _step(p, real_and_dense(g, "Adafactor"), dict(zip(names, values, strict=True)), options)

@@ -11,7 +11,7 @@ import numpy
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.create.sizes import zeros_like
-from pullback.optim.checks import arguments, learning_rate, not_negative
+from pullback.optim.checks import arguments, learning_rate, not_negative, real_and_dense
 from pullback.optim.optimizer import (
     Optimizer,
     ParamsT,
@@ -136,7 +136,7 @@ class Muon(Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
-                    _step(p, _checked(p.grad), self._buffer_of(p), group)
+                    _step(p, real_and_dense(p.grad, "Muon"), self._buffer_of(p), group)
         return loss
 
     def _buffer_of(self, p: Any) -> Tensor:
@@ -145,14 +145,6 @@ class Muon(Optimizer):
             state["momentum_buffer"] = zeros_like(p)
         kept: Tensor = state["momentum_buffer"]
         return kept
-
-
-def _checked(g: Any) -> Any:
-    if g.is_complex():
-        raise RuntimeError("Muon cannot step complex parameters.")
-    if g.is_sparse:
-        raise RuntimeError("Muon cannot take sparse gradients.")
-    return g
 
 
 def muon(
@@ -177,4 +169,4 @@ def muon(
     names = "lr weight_decay momentum nesterov ns_coefficients ns_steps eps adjust_lr_fn"
     options = arguments(locals(), names)
     for p, g, buffer in zip(params, grads, muon_momentum_bufs, strict=True):
-        _step(p, _checked(g), buffer, options)
+        _step(p, real_and_dense(g, "Muon"), buffer, options)

@@ -12,8 +12,8 @@ from pullback.optim.elementwise import (
     average_square_in,
     counter,
     decayed,
-    step_each,
 )
+from pullback.optim.on_lists import on_lists
 from pullback.optim.optimizer import ParamsT
 
 __all__ = ["Adadelta", "adadelta"]
@@ -67,24 +67,10 @@ class Adadelta(ElementwiseOptimizer):
         return {"step": counter(), "square_avg": zeros_like(p), "acc_delta": zeros_like(p)}
 
 
-def adadelta(
-    params: list[Tensor],
-    grads: list[Tensor],
-    square_avgs: list[Tensor],
-    acc_deltas: list[Tensor],
-    state_steps: list[Tensor],
-    capturable: bool = False,
-    foreach: bool | None = None,
-    differentiable: bool = False,
-    has_complex: bool = False,
-    *,
-    lr: float,
-    rho: float,
-    eps: float,
-    weight_decay: float,
-    maximize: bool,
-) -> None:
-    """One step of Adadelta on tensors and their averages given as lists."""
-    options = arguments(locals(), "lr rho eps weight_decay maximize")
-    states = {"step": state_steps, "square_avg": square_avgs, "acc_delta": acc_deltas}
-    step_each(_rule, params, grads, states, options)
+adadelta = on_lists(
+    "adadelta",
+    _rule,
+    "params grads square_avgs acc_deltas state_steps",
+    "capturable foreach differentiable has_complex",
+    "lr rho eps weight_decay maximize",
+)

@@ -7,7 +7,8 @@ from typing import Any
 from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import full_like
 from pullback.optim.checks import arguments, learning_rate, not_negative
-from pullback.optim.elementwise import ElementwiseOptimizer, counter, decayed, step_each
+from pullback.optim.elementwise import ElementwiseOptimizer, counter, decayed
+from pullback.optim.on_lists import on_lists
 from pullback.optim.optimizer import ParamsT
 
 __all__ = ["Adagrad", "adagrad"]
@@ -97,25 +98,10 @@ class Adagrad(ElementwiseOptimizer):
         p[rows] -= values / (state["sum"][rows].sqrt() + options["eps"]) * rate
 
 
-def adagrad(
-    params: list[Tensor],
-    grads: list[Tensor],
-    state_sums: list[Tensor],
-    state_steps: list[Tensor],
-    fused: bool | None = None,
-    grad_scale: Tensor | None = None,
-    found_inf: Tensor | None = None,
-    has_sparse_grad: bool = False,
-    foreach: bool | None = None,
-    differentiable: bool = False,
-    has_complex: bool = False,
-    *,
-    lr: float,
-    weight_decay: float,
-    lr_decay: float,
-    eps: float,
-    maximize: bool,
-) -> None:
-    """One step of Adagrad on tensors and their sums of squares given as lists."""
-    options = arguments(locals(), "lr lr_decay eps weight_decay maximize")
-    step_each(_rule, params, grads, {"step": state_steps, "sum": state_sums}, options)
+adagrad = on_lists(
+    "adagrad",
+    _rule,
+    "params grads state_sums state_steps",
+    "fused grad_scale found_inf has_sparse_grad foreach differentiable has_complex",
+    "lr weight_decay lr_decay eps maximize",
+)

@@ -14,8 +14,8 @@ from pullback.optim.elementwise import (
     average_square_in,
     counter,
     decayed,
-    step_each,
 )
+from pullback.optim.on_lists import on_lists
 from pullback.optim.optimizer import ParamsT
 
 __all__ = ["Adam", "adam"]
@@ -103,37 +103,11 @@ def _check_tensor_betas(betas: Any, *, foreach: bool | None, capturable: bool) -
         raise ValueError("With foreach=True and capturable=False betas have to be numbers.")
 
 
-def adam(
-    params: list[Tensor],
-    grads: list[Tensor],
-    exp_avgs: list[Tensor],
-    exp_avg_sqs: list[Tensor],
-    max_exp_avg_sqs: list[Tensor],
-    state_steps: list[Tensor],
-    foreach: bool | None = None,
-    capturable: bool = False,
-    differentiable: bool = False,
-    fused: bool | None = None,
-    grad_scale: Tensor | None = None,
-    found_inf: Tensor | None = None,
-    has_complex: bool = False,
-    decoupled_weight_decay: bool = False,
-    *,
-    amsgrad: bool,
-    beta1: float | Tensor,
-    beta2: float | Tensor,
-    lr: float | Tensor,
-    weight_decay: float,
-    eps: float,
-    maximize: bool,
-) -> None:
-    """One step of Adam on tensors and their averages given as lists."""
-    names = "lr eps weight_decay amsgrad maximize decoupled_weight_decay"
-    options = arguments(locals(), names) | {"betas": (beta1, beta2)}
-    states = {
-        "step": state_steps,
-        "exp_avg": exp_avgs,
-        "exp_avg_sq": exp_avg_sqs,
-        "max_exp_avg_sq": max_exp_avg_sqs,
-    }
-    step_each(_rule, params, grads, states, options)
+adam = on_lists(
+    "adam",
+    _rule,
+    "params grads exp_avgs exp_avg_sqs max_exp_avg_sqs state_steps",
+    "foreach capturable differentiable fused grad_scale found_inf has_complex "
+    "decoupled_weight_decay",
+    "amsgrad beta1 beta2 lr weight_decay eps maximize",
+)

@@ -13,8 +13,8 @@ from pullback.optim.elementwise import (
     average_in,
     counter,
     decayed,
-    step_each,
 )
+from pullback.optim.on_lists import on_lists
 from pullback.optim.optimizer import ParamsT
 
 __all__ = ["Adamax", "adamax"]
@@ -67,25 +67,10 @@ class Adamax(ElementwiseOptimizer):
         return {"step": counter(), "exp_avg": zeros_like(p), "exp_inf": zeros_like(p)}
 
 
-def adamax(
-    params: list[Tensor],
-    grads: list[Tensor],
-    exp_avgs: list[Tensor],
-    exp_infs: list[Tensor],
-    state_steps: list[Tensor],
-    foreach: bool | None = None,
-    maximize: bool = False,
-    differentiable: bool = False,
-    capturable: bool = False,
-    has_complex: bool = False,
-    *,
-    eps: float,
-    beta1: float,
-    beta2: float,
-    lr: float,
-    weight_decay: float,
-) -> None:
-    """One step of Adamax on tensors and their state given as lists."""
-    options = arguments(locals(), "lr eps weight_decay maximize") | {"betas": (beta1, beta2)}
-    states = {"step": state_steps, "exp_avg": exp_avgs, "exp_inf": exp_infs}
-    step_each(_rule, params, grads, states, options)
+adamax = on_lists(
+    "adamax",
+    _rule,
+    "params grads exp_avgs exp_infs state_steps",
+    "foreach maximize differentiable capturable has_complex",
+    "eps beta1 beta2 lr weight_decay",
+)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.optim.adam import Adam, adam
+from pullback.optim.adam import Adam, _rule
+from pullback.optim.on_lists import on_lists
 from pullback.optim.optimizer import ParamsT
 
 __all__ = ["AdamW", "adamw"]
@@ -59,43 +60,11 @@ class AdamW(Adam):
             group["decoupled_weight_decay"] = True
 
 
-def adamw(
-    params: list[Tensor],
-    grads: list[Tensor],
-    exp_avgs: list[Tensor],
-    exp_avg_sqs: list[Tensor],
-    max_exp_avg_sqs: list[Tensor],
-    state_steps: list[Tensor],
-    foreach: bool | None = None,
-    capturable: bool = False,
-    differentiable: bool = False,
-    fused: bool | None = None,
-    grad_scale: Tensor | None = None,
-    found_inf: Tensor | None = None,
-    has_complex: bool = False,
-    *,
-    amsgrad: bool,
-    beta1: float | Tensor,
-    beta2: float | Tensor,
-    lr: float | Tensor,
-    weight_decay: float,
-    eps: float,
-    maximize: bool,
-) -> None:
-    """One step of AdamW on tensors and their averages given as lists."""
-    adam(
-        params,
-        grads,
-        exp_avgs,
-        exp_avg_sqs,
-        max_exp_avg_sqs,
-        state_steps,
-        decoupled_weight_decay=True,
-        amsgrad=amsgrad,
-        beta1=beta1,
-        beta2=beta2,
-        lr=lr,
-        weight_decay=weight_decay,
-        eps=eps,
-        maximize=maximize,
-    )
+adamw = on_lists(
+    "adamw",
+    _rule,
+    "params grads exp_avgs exp_avg_sqs max_exp_avg_sqs state_steps",
+    "foreach capturable differentiable fused grad_scale found_inf has_complex",
+    "amsgrad beta1 beta2 lr weight_decay eps maximize",
+    fixed={"decoupled_weight_decay": True},
+)

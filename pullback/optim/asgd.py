@@ -7,7 +7,8 @@ from typing import Any
 from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import zeros_like
 from pullback.optim.checks import arguments, learning_rate, not_negative
-from pullback.optim.elementwise import ElementwiseOptimizer, counter, decayed, step_each
+from pullback.optim.elementwise import ElementwiseOptimizer, counter, decayed
+from pullback.optim.on_lists import on_lists
 from pullback.optim.optimizer import ParamsT
 
 __all__ = ["ASGD", "asgd"]
@@ -69,26 +70,10 @@ class ASGD(ElementwiseOptimizer):
         }
 
 
-def asgd(
-    params: list[Tensor],
-    grads: list[Tensor],
-    axs: list[Tensor],
-    mus: list[Tensor],
-    etas: list[Tensor],
-    state_steps: list[Tensor],
-    foreach: bool | None = None,
-    maximize: bool = False,
-    differentiable: bool = False,
-    capturable: bool = False,
-    has_complex: bool = False,
-    *,
-    lambd: float,
-    lr: float,
-    t0: float,
-    alpha: float,
-    weight_decay: float,
-) -> None:
-    """One step of ASGD on tensors and their state given as lists."""
-    options = arguments(locals(), "lr lambd alpha t0 weight_decay maximize")
-    states = {"step": state_steps, "eta": etas, "mu": mus, "ax": axs}
-    step_each(_rule, params, grads, states, options)
+asgd = on_lists(
+    "asgd",
+    _rule,
+    "params grads axs mus etas state_steps",
+    "foreach maximize differentiable capturable has_complex",
+    "lambd lr t0 alpha weight_decay",
+)

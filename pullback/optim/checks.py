@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 
-__all__ = ["arguments", "betas_below_one", "learning_rate", "not_negative"]
+__all__ = ["arguments", "betas_below_one", "learning_rate", "not_negative", "real_and_dense"]
 
 
 def arguments(scope: dict[str, Any], names: str) -> dict[str, Any]:
@@ -39,3 +39,12 @@ def betas_below_one(betas: Any) -> None:
     for place, beta in enumerate(betas):
         if not 0 <= beta < 1:
             raise ValueError(f"betas[{place}] must be at least 0 and below 1; it is {beta}.")
+
+
+def real_and_dense(g: Any, name: str) -> Any:
+    """The gradient, for algorithms that take no other."""
+    if g.is_complex():
+        raise RuntimeError(f"{name} cannot step complex parameters.")
+    if g.is_sparse:
+        raise RuntimeError(f"{name} cannot take sparse gradients.")
+    return g

@@ -13,8 +13,8 @@ from pullback.optim.elementwise import (
     average_in,
     average_square_in,
     counter,
-    step_each,
 )
+from pullback.optim.on_lists import on_lists
 from pullback.optim.optimizer import ParamsT
 
 __all__ = ["NAdam", "nadam"]
@@ -84,34 +84,10 @@ class NAdam(ElementwiseOptimizer):
         }
 
 
-def nadam(
-    params: list[Tensor],
-    grads: list[Tensor],
-    exp_avgs: list[Tensor],
-    exp_avg_sqs: list[Tensor],
-    mu_products: list[Tensor],
-    state_steps: list[Tensor],
-    decoupled_weight_decay: bool = False,
-    foreach: bool | None = None,
-    capturable: bool = False,
-    differentiable: bool = False,
-    has_complex: bool = False,
-    maximize: bool = False,
-    *,
-    beta1: float,
-    beta2: float,
-    lr: float,
-    weight_decay: float,
-    momentum_decay: float,
-    eps: float,
-) -> None:
-    """One step of NAdam on tensors and their averages given as lists."""
-    names = "lr eps weight_decay momentum_decay decoupled_weight_decay maximize"
-    options = arguments(locals(), names) | {"betas": (beta1, beta2)}
-    states = {
-        "step": state_steps,
-        "mu_product": mu_products,
-        "exp_avg": exp_avgs,
-        "exp_avg_sq": exp_avg_sqs,
-    }
-    step_each(_rule, params, grads, states, options)
+nadam = on_lists(
+    "nadam",
+    _rule,
+    "params grads exp_avgs exp_avg_sqs mu_products state_steps",
+    "decoupled_weight_decay foreach capturable differentiable has_complex maximize",
+    "beta1 beta2 lr weight_decay momentum_decay eps",
+)

@@ -14,8 +14,8 @@ from pullback.optim.elementwise import (
     average_in,
     average_square_in,
     counter,
-    step_each,
 )
+from pullback.optim.on_lists import on_lists
 from pullback.optim.optimizer import ParamsT
 
 __all__ = ["RAdam", "radam"]
@@ -93,27 +93,10 @@ class RAdam(ElementwiseOptimizer):
         return {"step": counter(), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
 
 
-def radam(
-    params: list[Tensor],
-    grads: list[Tensor],
-    exp_avgs: list[Tensor],
-    exp_avg_sqs: list[Tensor],
-    state_steps: list[Tensor],
-    decoupled_weight_decay: bool = False,
-    foreach: bool | None = None,
-    differentiable: bool = False,
-    capturable: bool = False,
-    has_complex: bool = False,
-    maximize: bool = False,
-    *,
-    beta1: float,
-    beta2: float,
-    lr: float,
-    weight_decay: float,
-    eps: float,
-) -> None:
-    """One step of RAdam on tensors and their averages given as lists."""
-    names = "lr eps weight_decay decoupled_weight_decay maximize"
-    options = arguments(locals(), names) | {"betas": (beta1, beta2)}
-    states = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}
-    step_each(_rule, params, grads, states, options)
+radam = on_lists(
+    "radam",
+    _rule,
+    "params grads exp_avgs exp_avg_sqs state_steps",
+    "decoupled_weight_decay foreach differentiable capturable has_complex maximize",
+    "beta1 beta2 lr weight_decay eps",
+)

@@ -13,8 +13,8 @@ from pullback.optim.elementwise import (
     average_square_in,
     counter,
     decayed,
-    step_each,
 )
+from pullback.optim.on_lists import on_lists
 from pullback.optim.optimizer import ParamsT
 
 __all__ = ["RMSprop", "rmsprop"]
@@ -78,32 +78,10 @@ class RMSprop(ElementwiseOptimizer):
         return {"step": counter(), **{name: zeros_like(p) for name in names}}
 
 
-def rmsprop(
-    params: list[Tensor],
-    grads: list[Tensor],
-    square_avgs: list[Tensor],
-    grad_avgs: list[Tensor],
-    momentum_buffer_list: list[Tensor],
-    state_steps: list[Tensor],
-    foreach: bool | None = None,
-    maximize: bool = False,
-    differentiable: bool = False,
-    capturable: bool = False,
-    has_complex: bool = False,
-    *,
-    lr: float,
-    alpha: float,
-    eps: float,
-    weight_decay: float,
-    momentum: float,
-    centered: bool,
-) -> None:
-    """One step of RMSprop on tensors and their averages given as lists."""
-    options = arguments(locals(), "lr alpha eps weight_decay momentum centered maximize")
-    states = {
-        "step": state_steps,
-        "square_avg": square_avgs,
-        "grad_avg": grad_avgs,
-        "momentum_buffer": momentum_buffer_list,
-    }
-    step_each(_rule, params, grads, states, options)
+rmsprop = on_lists(
+    "rmsprop",
+    _rule,
+    "params grads square_avgs grad_avgs momentum_buffer_list state_steps",
+    "foreach maximize differentiable capturable has_complex",
+    "lr alpha eps weight_decay momentum centered",
+)

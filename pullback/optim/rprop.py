@@ -8,7 +8,8 @@ from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import full_like, zeros_like
 from pullback.operators.indexing.selection import where
 from pullback.optim.checks import arguments, learning_rate
-from pullback.optim.elementwise import ElementwiseOptimizer, counter, step_each
+from pullback.optim.elementwise import ElementwiseOptimizer, counter
+from pullback.optim.on_lists import on_lists
 from pullback.optim.optimizer import ParamsT
 
 __all__ = ["Rprop", "rprop"]
@@ -71,28 +72,10 @@ class Rprop(ElementwiseOptimizer):
         }
 
 
-def rprop(
-    params: list[Tensor],
-    grads: list[Tensor],
-    prevs: list[Tensor],
-    step_sizes: list[Tensor],
-    state_steps: list[Tensor],
-    foreach: bool | None = None,
-    capturable: bool = False,
-    maximize: bool = False,
-    differentiable: bool = False,
-    has_complex: bool = False,
-    *,
-    step_size_min: float,
-    step_size_max: float,
-    etaminus: float,
-    etaplus: float,
-) -> None:
-    """One step of Rprop on tensors and their state given as lists."""
-    options = {
-        "etas": (etaminus, etaplus),
-        "step_sizes": (step_size_min, step_size_max),
-        "maximize": maximize,
-    }
-    states = {"step": state_steps, "prev": prevs, "step_size": step_sizes}
-    step_each(_rule, params, grads, states, options)
+rprop = on_lists(
+    "rprop",
+    _rule,
+    "params grads prevs step_sizes state_steps",
+    "foreach capturable maximize differentiable has_complex",
+    "step_size_min step_size_max etaminus etaplus",
+)

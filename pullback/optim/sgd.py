@@ -10,7 +10,8 @@ from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import BLOCK, slices
 from pullback.optim.checks import arguments, learning_rate, not_negative
-from pullback.optim.elementwise import ElementwiseOptimizer, decayed, step_each
+from pullback.optim.elementwise import ElementwiseOptimizer, decayed
+from pullback.optim.on_lists import on_lists
 from pullback.optim.optimizer import ParamsT
 
 __all__ = ["SGD", "sgd"]
@@ -116,24 +117,11 @@ class SGD(ElementwiseOptimizer):
             p.add_(g, alpha=options["lr"] if options["maximize"] else -options["lr"])
 
 
-def sgd(
-    params: list[Tensor],
-    d_p_list: list[Tensor],
-    momentum_buffer_list: list[Tensor | None],
-    has_sparse_grad: bool = False,
-    foreach: bool | None = None,
-    fused: bool | None = None,
-    grad_scale: Tensor | None = None,
-    found_inf: Tensor | None = None,
-    *,
-    weight_decay: float,
-    momentum: float,
-    lr: float,
-    dampening: float,
-    nesterov: bool,
-    maximize: bool,
-) -> None:
-    """One step of SGD on tensors and momenta (None before the first step) given as lists."""
-    options = arguments(locals(), "lr momentum dampening weight_decay nesterov maximize")
-    states = {"momentum_buffer": momentum_buffer_list}
-    step_each(_rule, params, d_p_list, states, options, as_real=False)
+sgd = on_lists(
+    "sgd",
+    _rule,
+    "params d_p_list momentum_buffer_list",
+    "has_sparse_grad foreach fused grad_scale found_inf",
+    "weight_decay momentum lr dampening nesterov maximize",
+    as_real=False,
+)
