@@ -1,14 +1,11 @@
 """Faults at every step of a program: nothing wrong is returned, nothing is stuck, no state stays.
 
-A step is a call of a function of pullback's, or one that it makes of C. At the n-th step an error,
-a lack of memory or an interrupt is raised, each where Python can meet it: an interrupt comes at the
-start of a function and after a call of C, never between two lines. Afterwards the modes must be
-those of before, and the program must give its numbers again. Each in a fork, made at that step of a
-run that goes on without the fault: cold, in a process that has used nothing yet, and warm, in one
-that has run the program before.
+Afterwards the modes must be those of before, and the program must give its numbers again. Warm, in
+a process that has run the program before, each fault has a fork, made at its step of a run that
+goes on without it. Cold, in one that has used nothing yet, faults come one after another in few
+forks (`chains.py`). What a step is says `stepping.py`.
 
-Warm, a minute or two reaches every step. Cold, steps are many and the run afterwards loads all that
-is missing: places that were not tried yet go first, where a place is a line with its callers.
+A minute or two reaches every step of the warm programs; the cold ones take one or two hours.
 """
 
 from __future__ import annotations
@@ -16,47 +13,23 @@ from __future__ import annotations
 import os
 import pickle
 import random
-import select
-import signal
 import sys
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
 from typing import Any, NamedTuple
 
-import numpy
-
-import pullback
+from stress import chains
+from stress.forks import STUCK, answer, in_a_fork
 from stress.report import Report
 from stress.state import changed, state
+from stress.stepping import KINDS, stepping, where
 from stress.works import WORKS
 
-STUCK = 20.0  # seconds for a program that takes milliseconds
-_OURS = (os.path.dirname(pullback.__file__) + os.sep, "<pullback")
-
-
-class FaultError(RuntimeError):
-    """An error that no code of ours expects."""
-
-
-class Kind(NamedTuple):
-    """What is raised, and at which events of the interpreter."""
-
-    error: type[BaseException]
-    events: frozenset[str]
-
-
-KINDS = {
-    "error": Kind(FaultError, frozenset({"call"})),
-    "memory": Kind(MemoryError, frozenset({"c_call"})),
-    "interrupt": Kind(KeyboardInterrupt, frozenset({"call", "c_return"})),
-}
-# One moment nobody can guard: the block is over, and `__exit__` has not begun.
-_UNGUARDED = "__exit__"
+Act = Callable[[int, FrameType], None]
 
 
 class Outcome(NamedTuple):
@@ -69,60 +42,20 @@ class Outcome(NamedTuple):
     where: str
 
 
-Place = tuple[tuple[str, int], ...]  # the innermost functions of ours, and the lines they are at
-Act = Callable[[int, FrameType], None]
-_DEPTH = 4  # functions of a place: with all of them, nearly every step would be one of its own
-
-
-def _asks_for_memory(function: Any) -> bool:
-    """Whether a C function is one of NumPy's, which make arrays."""
-    owner = getattr(function, "__self__", None)
-    return isinstance(owner, numpy.ndarray | numpy.ufunc) or "numpy" in (function.__module__ or "")
-
-
-@contextmanager
-def stepping(kind: Kind, act: Act) -> Iterator[None]:
-    """Call `act` with the number and the frame of each step of ours; it may raise there."""
+def steps_of(name: str, kind: str) -> int:
+    """How many steps a run of a program has."""
     count = 0
 
-    def step(frame: FrameType, event: str, arg: Any) -> None:
-        nonlocal count
-        code = frame.f_code
-        if (
-            event in kind.events
-            and (kind.error is not MemoryError or _asks_for_memory(arg))
-            and code.co_filename.startswith(_OURS)
-            and not (event == "call" and code.co_name == _UNGUARDED)
-        ):
-            count += 1
-            act(count, frame)
-
-    sys.setprofile(step)
-    try:
-        yield
-    finally:
-        sys.setprofile(None)
-
-
-def places_of(name: str, kind: str) -> list[Place]:
-    """Where each step of a run of a program is."""
-    found: list[Place] = []
-
     def note(number: int, frame: FrameType) -> None:
-        place: list[tuple[str, int]] = []
-        at: FrameType | None = frame
-        while at is not None and len(place) < _DEPTH:
-            if at.f_code.co_filename.startswith(_OURS):
-                place.append((at.f_code.co_filename, at.f_lineno))
-            at = at.f_back
-        found.append(tuple(place))
+        nonlocal count
+        count = number
 
     with stepping(KINDS[kind], note):
         WORKS[name]()
-    return found
+    return count
 
 
-def _run(name: str, kind: str, act: Act, where: Callable[[], str]) -> Outcome:
+def _run(name: str, kind: str, act: Act, place: Callable[[], str]) -> Outcome:
     """Run a program that `act` may disturb, then again without."""
     before = state()
     returned, raised = None, ""
@@ -133,10 +66,10 @@ def _run(name: str, kind: str, act: Act, where: Callable[[], str]) -> Outcome:
         raised = type(error).__name__
     left = changed(before, state())
     try:
-        again = WORKS[name]()
+        again: Any = WORKS[name]()
     except Exception as error:
         again = f"{type(error).__name__}: {error}"
-    return Outcome(returned, raised, left, again, where())
+    return Outcome(returned, raised, left, again, place())
 
 
 def _raise(kind: str, number: int) -> None:
@@ -150,7 +83,7 @@ def attempt(name: str, kind: str, at: int) -> Outcome:
 
     def act(number: int, frame: FrameType) -> None:
         if number == at:
-            places.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+            places.append(where(frame))
             _raise(kind, number)
 
     return _run(name, kind, act, lambda: places[-1])
@@ -168,34 +101,34 @@ class Tried(NamedTuple):
 def sweep(name: str, kind: str, chosen: Container[int], expected: Any, end: float) -> list[Tried]:
     """Run a program once; at each chosen step a child gets the fault, and tells how it ended."""
     tried: list[Tried] = []
-    answer: int | None = None  # where a child writes
+    mouth: int | None = None  # where a child writes
     at, place = 0, ""
 
     def act(number: int, frame: FrameType) -> None:
-        nonlocal answer, at, place
+        nonlocal mouth, at, place
         if number not in chosen or time.monotonic() > end:
             return
-        at, place = number, f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        at, place = number, where(frame)
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
             os.close(reading)
-            answer = writing
+            mouth = writing
             _raise(kind, number)
         os.close(writing)
-        told = _answer(child, reading)
+        told = answer(child, reading)
         if isinstance(told, str):
             told = Tried(at, f"{name}: {told}", place, swallowed=False)
         tried.append(told)
 
     try:
         outcome = _run(name, kind, act, lambda: place)
-        if answer is not None:
+        if mouth is not None:
             wrong = judged(name, outcome, expected)
-            with os.fdopen(answer, "wb") as pipe:
+            with os.fdopen(mouth, "wb") as pipe:
                 pickle.dump(Tried(at, wrong, place, not outcome.raised), pipe)
     finally:
-        if answer is not None:
+        if mouth is not None:
             os._exit(0)
     return tried
 
@@ -212,37 +145,6 @@ def judged(name: str, outcome: Outcome, expected: Any) -> str | None:
     return None
 
 
-def _in_a_fork(task: Callable[[], Any], seconds: float | None = None) -> Any:
-    """What a task gives in a child process; the text 'stuck' or 'died' if it gives nothing."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        try:
-            with os.fdopen(writing, "wb") as pipe:
-                pickle.dump(task(), pipe)
-        finally:
-            os._exit(0)
-    os.close(writing)
-    return _answer(child, reading, seconds)
-
-
-def _answer(child: int, reading: int, seconds: float | None = None) -> Any:
-    """What a child writes into its end of a pipe."""
-    content, end = b"", time.monotonic() + (STUCK if seconds is None else seconds)
-    with os.fdopen(reading, "rb") as pipe:
-        while select.select([pipe], [], [], max(end - time.monotonic(), 0))[0]:
-            if not (more := os.read(pipe.fileno(), 1 << 20)):
-                break
-            content += more
-        else:
-            os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    if time.monotonic() > end:
-        return "stuck"
-    return pickle.loads(content) if content else "died"
-
-
 def run(seconds: float, seed: int, calls: int | None = None) -> Report:
     """Steps of all programs, as many as the time allows, in an order that the seed shuffles."""
     report = Report("faults", seed)
@@ -252,68 +154,89 @@ def run(seconds: float, seed: int, calls: int | None = None) -> Report:
     draw = random.Random(seed)
     with warnings.catch_warnings(), _silent_finalizers():
         warnings.simplefilter("ignore")
-        # A cold run loads what it uses, which takes a hundred times as long.
-        _round(report, draw, "cold", time.monotonic() + seconds / 2, calls and max(calls // 20, 1))
+        _cold(report, draw, time.monotonic() + seconds / 2, calls and max(calls // 20, 1))
         for work in WORKS.values():
             work()
             work()
-        _round(report, draw, "warm", time.monotonic() + seconds / 2, calls)
+        _warm(report, draw, time.monotonic() + seconds / 2, calls)
     return report
 
 
-def _round(report: Report, draw: random.Random, warmth: str, end: float, calls: int | None) -> None:
-    """Faults of one warmth, that of this process; each program and kind has its share of time."""
+def _shares(draw: random.Random, end: float, calls: int | None) -> Iterator[tuple[str, str, float]]:
+    """Programs and kinds in some order, each with the end of its share of the time."""
     pairs = [(name, kind) for name in WORKS for kind in KINDS]
     draw.shuffle(pairs)
     pairs = pairs[:calls]
-    taken: dict[str, Counter[Place]] = {kind: Counter() for kind in KINDS}
     for done, (name, kind) in enumerate(pairs):
-        share = (end - time.monotonic()) / (len(pairs) - done)
-        if share <= 0:
+        now = time.monotonic()
+        if now > end:
             break
-        began = time.monotonic()
-        expected = _in_a_fork(WORKS[name])
-        fit = int(share / (time.monotonic() - began)) + 1  # about what a fault takes, at most
-        places = _in_a_fork(partial(places_of, name, kind))
+        yield name, kind, now + (end - now) / (len(pairs) - done)
+
+
+_TURN = 0.006  # seconds of a fault in a chain, about
+
+
+def _cold(report: Report, draw: random.Random, end: float, calls: int | None) -> None:
+    """Chains of faults for each program and kind, until every step was tried or its time is over.
+
+    If the time is too short for all steps, those that are tried are drawn.
+    """
+    for name, kind, share in _shares(draw, end, calls):
+        expected = in_a_fork(WORKS[name])
+        steps = in_a_fork(partial(chains.steps_of, name, kind))
+        fit = min(len(steps), int(max(share - time.monotonic(), 0) / _TURN) + 1)
         if calls is not None:
-            fit = min(fit, -(-calls // len(pairs)))
-        chosen = _first(places, fit, draw, taken[kind])
-        report.counts[f"steps, {warmth}"] += len(places)
-        _swept(report, name, kind, warmth, chosen, expected, time.monotonic() + share)
-    report.counts[f"places, {warmth}"] = sum(map(len, taken.values()))
-    report.counts[f"places tried, {warmth}"] = sum(len(+one) for one in taken.values())
+            fit = min(fit, -(-calls // len(WORKS) // len(KINDS)))
+        targets = set(draw.sample(steps, fit))
+        report.counts[f"steps of {name}, {kind}, cold"] = len(steps)
+        while targets and time.monotonic() < share:
+            # One chain is not given all the time: what a stuck one tried is lost with it.
+            turn_end = min(share, time.monotonic() + 60)
+            task = partial(chains.chain, name, kind, targets, expected, turn_end)
+            told = in_a_fork(task, turn_end - time.monotonic() + 2 * STUCK)
+            if isinstance(told, str):
+                report.found(f"{name}: {told}", f"{kind}, cold: a chain of faults")
+                break
+            report.counts[f"tried of {name}, {kind}, cold"] += len(told.tried)
+            report.counts[f"{kind}, cold"] += len(told.tried)
+            report.counts["swallowed, right all the same"] += told.swallowed
+            if told.wrong:
+                report.found(told.wrong, f"{kind}, cold, after faults at {', '.join(told.where)}")
+            if not told.tried:
+                report.counts[f"not met again of {name}, {kind}, cold"] = len(targets)
+                break
+            targets.difference_update(told.tried)
 
 
-def _first(places: list[Place], count: int, draw: random.Random, taken: Counter[Place]) -> set[int]:
-    """Numbers of steps, those first whose place was taken the least; they are counted as taken."""
-    numbers = list(range(1, len(places) + 1))
-    draw.shuffle(numbers)
-    turns = {}
-    waiting = Counter(taken)
-    for number in numbers:
-        place = places[number - 1]
-        turns[number] = waiting[place]
-        waiting[place] += 1
-    chosen = set(sorted(numbers, key=turns.__getitem__)[:count])
-    for number, place in enumerate(places, 1):
-        taken[place] += number in chosen  # those of the others are known too, at 0
-    return chosen
+def _warm(report: Report, draw: random.Random, end: float, calls: int | None) -> None:
+    """Faults at steps of programs that this process has run before, each in a fork."""
+    for name, kind, share in _shares(draw, end, calls):
+        began = time.monotonic()
+        expected = in_a_fork(WORKS[name])
+        fit = int((share - began) / (time.monotonic() - began)) + 1  # a fault takes less than that
+        steps = in_a_fork(partial(steps_of, name, kind))
+        if calls is not None:
+            fit = min(fit, -(-calls // len(WORKS) // len(KINDS)))
+        chosen = set(draw.sample(range(1, steps + 1), min(fit, steps)))
+        report.counts["steps, warm"] += steps
+        _swept(report, name, kind, chosen, expected, share)
 
 
 def _swept(
-    report: Report, name: str, kind: str, warmth: str, chosen: set[int], expected: Any, end: float
+    report: Report, name: str, kind: str, chosen: set[int], expected: Any, end: float
 ) -> None:
     """Put faults in at the chosen steps of one program, and note what went wrong."""
     task = partial(sweep, name, kind, chosen, expected, end)
-    tried = _in_a_fork(task, end - time.monotonic() + 2 * STUCK)
+    tried = in_a_fork(task, end - time.monotonic() + 2 * STUCK)
     if isinstance(tried, str):
-        report.found(f"{name}: {tried}", f"{kind}, {warmth}: the run without a fault")
+        report.found(f"{name}: {tried}", f"{kind}, warm: the run without a fault")
         return
     for one in tried:
-        report.counts[f"{kind}, {warmth}"] += 1
+        report.counts[f"{kind}, warm"] += 1
         report.counts["swallowed, right all the same"] += one.swallowed and not one.wrong
         if one.wrong:
-            report.found(one.wrong, f"{kind} at step {one.at} of {name}, {warmth} ({one.where})")
+            report.found(one.wrong, f"{kind} at step {one.at} of {name}, warm ({one.where})")
 
 
 @contextmanager

@@ -20,7 +20,7 @@ import numpy
 
 import pullback
 from pullback.testing import SAMPLES, resolve, samples_for
-from stress.faults import _in_a_fork
+from stress.forks import in_a_fork
 from stress.report import Report
 
 LIMIT = 60.0  # seconds for one operator's calls, and what they may wait for
@@ -234,7 +234,7 @@ def run(seconds: float, seed: int, calls: int | None = None) -> Report:
             if time.monotonic() > end or (calls is not None and report.counts["calls"] >= calls):
                 break
             # In a fork: wrong calls may end torch's process.
-            outcomes = _in_a_fork(lambda name=name: compared(torch, name, seed), LIMIT)
+            outcomes = in_a_fork(lambda name=name: compared(torch, name, seed), LIMIT)
             if isinstance(outcomes, str):
                 report.counts[f"left out: {outcomes}"] += 1
                 continue

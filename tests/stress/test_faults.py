@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import pullback as torch
-from stress import faults, works
+from stress import faults, forks, works
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="faults are tried in forks")
 EXPECTED = [[2.0]]
@@ -27,7 +27,7 @@ def test_an_interrupt_at_any_step_of_the_users_own_operators_leaves_nothing_chan
     """Right after the mode was set for the user's forward, it was not put back."""
     expected = works.WORKS[name]()
     works.WORKS[name]()
-    for at in range(1, len(faults.places_of(name, "interrupt")) + 1):
+    for at in range(1, faults.steps_of(name, "interrupt") + 1):
         wrong = faults.judged(name, faults.attempt(name, "interrupt", at), expected)
         torch.set_grad_enabled(True)
         assert wrong is None, at
@@ -80,6 +80,6 @@ def test_a_fault_that_breaks_the_next_run_is_found(broken):
 
 
 def test_a_process_that_dies_or_waits_for_ever_is_told(monkeypatch):
-    assert faults._in_a_fork(lambda: os._exit(1)) == "died"
-    monkeypatch.setattr(faults, "STUCK", 0.2)
-    assert faults._in_a_fork(lambda: __import__("time").sleep(60)) == "stuck"
+    assert forks.in_a_fork(lambda: os._exit(1)) == "died"
+    monkeypatch.setattr(forks, "STUCK", 0.2)
+    assert forks.in_a_fork(lambda: __import__("time").sleep(60)) == "stuck"
